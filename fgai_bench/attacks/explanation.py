@@ -1,0 +1,115 @@
+"""An attack on the explanation: change the attention, keep the predictions."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch_geometric.data import Data
+
+from fgai_bench.attacks.injection import Injection, starting_points, strongest, with_injected
+from fgai_bench.attacks.objectives import Readout, margins, objective_named
+from fgai_bench.attacks.pgd import Ascent
+from fgai_bench.attacks.threat import Attacked, ThreatModel, settle
+from fgai_bench.models.base import AttentionModel, undisturbed
+
+
+class ExplanationAttack:
+    """Injection that maximises the change of attention while the targets' predictions stay what they were.
+
+    Each step follows ``change(w, w~) - penalty * mean relu(slack - margin_i)``, where ``margin_i`` is how far target i
+    is from another prediction. A full step, its half, quarter, ... are tried without gradients, and the one with the
+    largest change among those that keep at least ``keep`` of the predictions is taken; if none does, the penalty grows
+    and the smallest step is taken.
+
+    Args:
+        loss: the change of attention: ``attention-overlap``, ``attention-topk`` or ``attention-jsd``.
+        keep: share of the target predictions that must stay.
+        slack: logit margin below which a target is pushed back.
+        halvings: how many times a step is halved.
+    """
+
+    def __init__(
+        self, loss: str = "attention-overlap", keep: float = 0.99, slack: float = 0.5, halvings: int = 4
+    ) -> None:
+        if not 0 <= keep <= 1:
+            raise ValueError(f"keep is a share of the predictions, between 0 and 1, not {keep}")
+        if not loss.startswith("attention"):
+            raise ValueError(f"an attack on the explanation needs an attention loss, not {loss!r}")
+        self.loss, self.keep, self.slack, self.halvings = loss, keep, slack, halvings
+        self.change = objective_named(loss)
+
+    def __call__(
+        self,
+        model: AttentionModel,
+        data: Data,
+        targets: Tensor,
+        *,
+        threat: ThreatModel | None = None,
+        seed: int = 0,
+        readout: Readout | None = None,
+    ) -> Attacked:
+        threat = threat or ThreatModel()
+        with undisturbed(model):
+            scene = Injection.prepare(model, data, targets, threat, seed, readout)
+            search = _ConstrainedAscent(self, scene, threat)
+            best, calls = strongest(search.run, starting_points(data, threat, seed))
+            kept = search.look(best.point)[1]
+        flags = best.flags if kept >= self.keep else (*best.flags, "too few predictions kept")
+        return settle(data, with_injected(data, best.point, scene.edges), threat, calls, best.curve, flags, kept)
+
+
+class _ConstrainedAscent:
+    """Ascent of the change of attention along the border of what keeps the predictions."""
+
+    def __init__(self, attack: ExplanationAttack, scene: Injection, threat: ThreatModel) -> None:
+        self.attack, self.scene, self.threat = attack, scene, threat
+
+    def run(self, start: Tensor) -> Ascent:
+        """From one starting point: the best point that keeps enough predictions, and the change at every step."""
+        x, penalty = start, 1.0
+        change, kept = self.look(x)
+        best, best_score, curve = x, self._score(change, kept), [change]
+        flags: tuple[str, ...] = ()
+        for _ in range(self.threat.steps if self.threat.nodes else 0):
+            gradient = self._gradient(x, penalty)
+            if not bool(torch.isfinite(gradient).all()):
+                flags = ("non-finite gradient",)
+                break
+            x, score, change, smallest = self._line_search(x, gradient.sign())
+            penalty = penalty * 4 if score < 0 or smallest else max(penalty / 2, 0.1)
+            curve.append(change)
+            if score > best_score:
+                best, best_score = x, score
+        return Ascent(best, best_score, tuple(curve), len(curve) - 1, flags)
+
+    def look(self, features: Tensor) -> tuple[float, float]:
+        """The change of attention and the share of kept predictions with these features."""
+        with torch.no_grad():
+            out = self.scene.output(features)
+            logits = self.scene.readout(out)
+            kept = (logits.argmax(1) == self.scene.reference.prediction).float().mean().item()
+            return self.attack.change(logits, out, self.scene.reference).item(), kept
+
+    def _gradient(self, x: Tensor, penalty: float) -> Tensor:
+        x = x.detach().requires_grad_(True)
+        out = self.scene.output(x)
+        logits, reference = self.scene.readout(out), self.scene.reference
+        change = self.attack.change(logits, out, reference)
+        violated = F.relu(self.attack.slack - margins(logits, reference.prediction)).mean()
+        (gradient,) = torch.autograd.grad(change / (change.detach() + 1e-12) - penalty * violated, x)
+        return gradient
+
+    def _line_search(self, x: Tensor, direction: Tensor) -> tuple[Tensor, float, float, bool]:
+        """The best of the full step and its halves; also its change and whether it is the smallest."""
+        found = []
+        for halving in range(self.attack.halvings + 1):
+            moved = x + self.threat.step * 0.5**halving * direction
+            moved = moved.clamp(self.threat.feature_low, self.threat.feature_high)
+            change, kept = self.look(moved)
+            found.append((moved, self._score(change, kept), change, halving == self.attack.halvings))
+        return max(found, key=lambda candidate: candidate[1])
+
+    def _score(self, change: float, kept: float) -> float:
+        """The change where enough predictions are kept; elsewhere less than any change, by how many are not."""
+        return change if kept >= self.attack.keep else kept - 1.0

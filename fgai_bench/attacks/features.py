@@ -1,0 +1,63 @@
+"""Feature attack: a bounded change of existing features by projected gradient ascent."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from fgai_bench.attacks.injection import strongest
+from fgai_bench.attacks.objectives import Readout, Reference, objective_named
+from fgai_bench.attacks.pgd import ascend
+from fgai_bench.attacks.threat import Attacked, ThreatModel, settle
+from fgai_bench.models.base import AttentionModel, undisturbed
+from fgai_bench.models.features import dense_rows, replace_rows
+from fgai_bench.seeds import generator
+
+
+class FeaturePGD:
+    """``threat.nodes`` random targets have their features moved by at most ``threat.epsilon`` per entry.
+
+    Args:
+        loss: as for the injection attack.
+    """
+
+    def __init__(self, loss: str = "nll") -> None:
+        self.loss = loss
+        self._objective = objective_named(loss)
+
+    def __call__(
+        self,
+        model: AttentionModel,
+        data: Data,
+        targets: Tensor,
+        *,
+        threat: ThreatModel | None = None,
+        seed: int = 0,
+        readout: Readout | None = None,
+    ) -> Attacked:
+        threat = threat or ThreatModel(scenario="features")
+        read: Readout = readout or (lambda out: out.logits[targets])
+        draw = generator(seed, "attack-features")
+        place = torch.randperm(targets.numel(), generator=draw)[: threat.nodes]
+        chosen = targets[place.to(targets.device)]  # (R,)
+        rows = dense_rows(data.x, chosen)  # (R, F)
+        starts = [
+            rows + ((2 * torch.rand(rows.shape, generator=draw) - 1) * threat.epsilon * (restart > 0)).to(rows)
+            for restart in range(threat.restarts)
+        ]
+        with undisturbed(model):
+            with torch.no_grad():
+                embedded = model.embed(data.x)
+                reference = Reference.of(model.propagate(embedded, data.edge_index), read)
+
+            def objective(features: Tensor) -> Tensor:
+                out = model.propagate(embedded.index_copy(0, chosen, model.embed(features)), data.edge_index)
+                return self._objective(read(out), out, reference)
+
+            low, high = rows - threat.epsilon, rows + threat.epsilon
+            steps = threat.steps if threat.nodes and threat.epsilon else 0
+            best, calls = strongest(lambda start: ascend(objective, start, low, high, threat.step, steps), starts)
+        attacked = Data.from_dict(dict(data.to_dict()))
+        attacked.x = data.x if not steps else replace_rows(data.x, chosen, best.point)
+        return settle(data, attacked, threat, calls, best.curve, best.flags)

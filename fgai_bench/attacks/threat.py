@@ -1,0 +1,95 @@
+"""What an attack returns, and the count of what it really spent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from fgai_bench.attacks.budget import BudgetExceeded, Ledger, ThreatModel
+from fgai_bench.models.attention import edge_keys
+from fgai_bench.models.features import dense_rows
+
+__all__ = ["Attacked", "BudgetExceeded", "Ledger", "ThreatModel", "audit", "settle"]
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """The result of an attack.
+
+    Attributes:
+        data: the attacked graph; original nodes come first and original edges are kept, in their order.
+        ledger: what was spent.
+        curve: the objective at the start and after each step of the best restart.
+        flags: reasons why the result is ``unreliable`` (a zero or non-finite gradient, ...); empty if none.
+        kept: share of the target predictions that stayed what they were, where the attack cares.
+    """
+
+    data: Data
+    ledger: Ledger
+    curve: tuple[float, ...] = ()
+    flags: tuple[str, ...] = ()
+    kept: float | None = None
+
+
+def settle(
+    clean: Data,
+    attacked: Data,
+    threat: ThreatModel,
+    gradient_calls: int = 0,
+    curve: tuple[float, ...] = (),
+    flags: tuple[str, ...] = (),
+    kept: float | None = None,
+) -> Attacked:
+    """Count what was spent on the returned graph itself, hold it against the budget, and hand the result over."""
+    ledger = audit(clean, attacked, gradient_calls)
+    threat.check(ledger)
+    return Attacked(attacked, ledger, curve, flags, kept)
+
+
+def audit(clean: Data, attacked: Data, gradient_calls: int = 0) -> Ledger:
+    """The ledger of ``attacked`` against ``clean``; raises if original edges or nodes are not preserved."""
+    nodes, edges = clean.x.shape[0], clean.edge_index.size(1)
+    if attacked.x.shape[0] < nodes or not torch.equal(attacked.edge_index[:, :edges], clean.edge_index):
+        raise BudgetExceeded("an attack must keep the original nodes and edges first, in their order")
+    new = attacked.edge_index[:, edges:]
+    size = attacked.x.shape[0]
+    known = torch.isin(edge_keys(new, size), edge_keys(clean.edge_index, size))
+    undirected = torch.unique(edge_keys(new[:, ~known].sort(0).values, size)).numel()
+    before, after = clean.x, attacked.x
+    change, changed = _feature_change(before, after)
+    injected = dense_rows(after, torch.arange(nodes, size, device=after.device))
+    largest = float(injected.abs().max()) if injected.numel() else 0.0
+    return Ledger(size - nodes, undirected, largest, changed, change, gradient_calls)
+
+
+def _feature_change(before: Tensor, after: Tensor) -> tuple[float, int]:
+    """Largest change of an entry of the original rows, and how many rows changed."""
+    if before is after:
+        return 0.0, 0
+    if before.layout != torch.sparse_csr:
+        difference = (after[: before.shape[0]] - before).abs().amax(1)
+    else:
+        nnz = before.values().numel()
+        same = torch.equal(after.crow_indices()[: before.shape[0] + 1], before.crow_indices())
+        if same and torch.equal(after.values()[:nnz], before.values()):
+            return 0.0, 0
+        difference = _sparse_row_difference(before, after)
+    return float(difference.max()), int((difference > 0).sum())
+
+
+def _sparse_row_difference(before: Tensor, after: Tensor) -> Tensor:
+    """Largest absolute difference per original row of two CSR matrices: ``(N,)``."""
+    coo = [m.to_sparse_coo().coalesce() for m in (before, after)]
+    rows, columns = before.shape[0], before.shape[1]
+    keys, values = [], []
+    for sign, m in zip((-1, 1), coo, strict=True):
+        (row, column), value = m.indices(), m.values()
+        inside = row < rows
+        keys.append(row[inside] * columns + column[inside])
+        values.append(sign * value[inside])
+    unique, inverse = torch.unique(torch.cat(keys), return_inverse=True)
+    totals = values[0].new_zeros(unique.numel()).index_add_(0, inverse, torch.cat(values)).abs()
+    return totals.new_zeros(rows).scatter_reduce_(0, unique // columns, totals, "amax")

@@ -1,0 +1,103 @@
+"""The application: its commands, its global options, and the exit codes that every command shares.
+
+A command is a function in a module of its own; it joins the application with one line below. Its module imports nothing
+heavy at the top, because ``--help`` imports every command. It prints results to the standard output, raises
+``typer.Exit(1)`` when something failed, and raises a ``ValueError`` subclass of this package when the request is wrong.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from fgai_bench import __version__
+from fgai_bench.cli import data
+from fgai_bench.cli.check import check
+from fgai_bench.cli.doctor import doctor
+from fgai_bench.cli.ls import ls
+from fgai_bench.cli.plugins import PluginOption
+
+FAILED, WRONG_REQUEST, INTERRUPTED = 1, 2, 130
+
+# The parser's own errors; the class has this one name whether typer bundles its parser or depends on click.
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+# What a full, read-only or forbidden disk answers: for the person to put right, not a defect of the program.
+DISK_ERRORS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
+
+app = typer.Typer(
+    name="fgai-bench",
+    help="When the graph is perturbed, does a graph network's attention still explain its prediction?",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback(invoke_without_command=True)
+def options(
+    context: typer.Context,
+    plugin: PluginOption = None,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
+) -> None:
+    """Global options; without a command, the help."""
+    if version:
+        typer.echo(f"fgai-bench {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+app.command()(ls)
+app.add_typer(data.app, name="data")
+app.command()(check)
+app.command()(doctor)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0 done, 1 something failed, 2 a wrong request, 130 interrupted.
+
+    A wrong request is answered with one sentence on the standard error. Any other exception is a defect and keeps its
+    traceback.
+    """
+    try:
+        code = app(args=arguments, prog_name="fgai-bench", standalone_mode=False)
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except Exception as error:
+        sentence = request_sentence(error)
+        if sentence is None:
+            raise
+        typer.echo(f"error: {sentence}", err=True)
+        return WRONG_REQUEST
+    return code if isinstance(code, int) else 0
+
+
+def request_sentence(error: Exception) -> str | None:
+    """What to tell the person about a wrong request, on one line; None when the error is a defect of the program.
+
+    >>> from fgai_bench.registry import RegistryError
+    >>> request_sentence(RegistryError("unknown model 'gta'"))
+    "unknown model 'gta'"
+    >>> request_sentence(OSError(errno.ENOSPC, "No space left on device", "runs/quick"))
+    'runs/quick: No space left on device'
+    >>> request_sentence(ValueError("math domain error")) is None
+    True
+    """
+    if isinstance(error, UsageError):
+        return _usage_sentence(error)
+    if isinstance(error, OSError) and error.errno in DISK_ERRORS:
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
+    ours = any(ancestor.__module__.partition(".")[0] == "fgai_bench" for ancestor in type(error).__mro__)
+    return " ".join(str(error).split()) if isinstance(error, ValueError) and ours else None
+
+
+def _usage_sentence(error: Exception) -> str:
+    """The parser's message, and, where it offers no suggestion of its own, the help that lists what is possible."""
+    message = " ".join(error.format_message().split()).rstrip(".")  # type: ignore[attr-defined]
+    context = getattr(error, "ctx", None)
+    if context is None or message.endswith("?"):
+        return message
+    return f"{message}; '{context.command_path} --help' lists what is possible"

@@ -1,0 +1,44 @@
+"""``fgai-bench check``: does an entry, ours or a user's, keep the contract of its kind?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fgai_bench.cli.kinds import KINDS, kind_named, kinds_holding
+from fgai_bench.cli.plugins import PluginOption
+from fgai_bench.cli.tables import print_table
+from fgai_bench.registry import RegistryError
+
+FINE = ("passed", "skipped")
+
+
+def check(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A registered name; see `fgai-bench ls`.")],
+    kind: Annotated[str | None, typer.Option(help="Which kind of thing NAME is, where several share the name.")] = None,
+    plugin: PluginOption = None,
+) -> None:
+    """Run the contract checks of one entry; exits 1 when one of them fails."""
+    kind = the_kind(name, kind)
+    KINDS[kind].entry(name)
+    from fgai_bench.testing import run_checks
+
+    results = run_checks(kind, name)
+    print_table(f"{kind} {name}", ["check", "status", "message"], [(r.name, r.status, r.message) for r in results])
+    if any(result.status not in FINE for result in results):
+        raise typer.Exit(1)
+
+
+def the_kind(name: str, kind: str | None) -> str:
+    """The kind asked for, else the only kind that holds ``name``.
+
+    >>> the_kind("gat", None), the_kind("gat", "model")
+    ('models', 'models')
+    """
+    if kind is not None:
+        return kind_named(kind)
+    holding = kinds_holding(name)
+    if len(holding) > 1:
+        raise RegistryError(f"{name!r} is the name of several things; add --kind {' or --kind '.join(holding)}")
+    return holding[0]

@@ -1,0 +1,121 @@
+"""``fgai-bench doctor``: what one would ask in a bug report."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import os
+import platform
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fgai_bench import __version__
+from fgai_bench.cli.tables import print_table
+
+# Distributions whose import name is not their own name with underscores.
+IMPORT_NAMES = {"PyYAML": "yaml", "scikit-learn": "sklearn"}
+
+
+def doctor(
+    imports: Annotated[
+        bool, typer.Option("--imports", help="Import every dependency, to see which one fails or is slow.")
+    ] = False,
+) -> None:
+    """Print versions, devices, threads and folders; exits 1 when a dependency is missing or broken."""
+    machine = machine_facts()
+    packages = [
+        (name, package_version(name) or "missing", import_verdict(name) if imports else "")
+        for name in required_packages()
+    ]
+    print_table("program", ["", ""], program_facts())
+    print_table("machine", ["", ""], machine)
+    print_table("packages", ["name", "version", "import" if imports else ""], packages)
+    if any(cell == "missing" or cell.startswith("fails") for row in [*machine, *packages] for cell in row):
+        raise typer.Exit(1)
+
+
+def required_packages() -> list[str]:
+    """The core dependencies as our own distribution declares them; extras are left out."""
+    try:
+        requirements = importlib.metadata.requires("fgai-bench") or []
+    except importlib.metadata.PackageNotFoundError:
+        requirements = []
+    return [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in requirements if "extra ==" not in line]
+
+
+def package_version(name: str) -> str | None:
+    """The installed version, read from metadata without importing the package; None when it is not installed.
+
+    >>> package_version("no-such-distribution") is None
+    True
+    """
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def import_verdict(name: str) -> str:
+    """Import a distribution's package and say how long it took, or how it fails.
+
+    >>> import_verdict("no-such-distribution")
+    "fails: ModuleNotFoundError: No module named 'no_such_distribution'"
+    """
+    began = time.perf_counter()
+    try:
+        importlib.import_module(IMPORT_NAMES.get(name, name.replace("-", "_")))
+    except Exception as error:  # a broken installation fails in any way it likes; the report is to say how
+        return f"fails: {type(error).__name__}: {error}"
+    return f"{time.perf_counter() - began:.1f} s"
+
+
+def program_facts() -> list[tuple[str, str]]:
+    """Which program this is and which folders it uses."""
+    from fgai_bench.data import cache_root, data_root
+
+    return [
+        ("fgai-bench", __version__),
+        ("commit", source_commit() or "none: not a git checkout"),
+        ("python", f"{platform.python_version()} ({sys.executable})"),
+        ("data root", str(data_root())),
+        ("cache root", str(cache_root())),
+    ]
+
+
+def machine_facts() -> list[tuple[str, str]]:
+    """The machine as torch sees it; a torch that cannot be imported is itself a finding."""
+    facts = [("platform", platform.platform()), ("processors", str(os.cpu_count()))]
+    try:
+        import torch
+    except Exception as error:  # as above: a broken torch must not hide the rest of the report
+        return [*facts, ("torch", f"fails: {type(error).__name__}: {error}")]
+    devices = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return [
+        *facts,
+        ("torch threads", str(torch.get_num_threads())),
+        ("torch's CUDA", str(torch.version.cuda or "none: a build for the CPU")),
+        ("devices", ", ".join(devices) or "cpu"),
+    ]
+
+
+def source_commit() -> str | None:
+    """The git commit of the checkout that this package runs from, ``+`` appended when files differ from it."""
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists():
+        return None
+    commit = _git(root, "rev-parse", "HEAD")
+    return commit and commit + ("+" if _git(root, "status", "--porcelain", "--untracked-files=no") else "")
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

@@ -1,0 +1,70 @@
+"""Verification: is every dataset there, unchanged, and of the declared size?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from fgai_bench.data import DATASETS
+from fgai_bench.data.catalogue import Dataset, Statistics
+from fgai_bench.data.datasets import load_dataset
+from fgai_bench.data.download import missing_sentence
+from fgai_bench.data.errors import DataError
+from fgai_bench.data.graph import undirected_edge_count
+from fgai_bench.data.roots import data_root
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was found of one dataset.
+
+    Attributes:
+        name: of the dataset.
+        status: ``"ok"``; ``"missing"``, a file is not there; ``"wrong"``, it is there and not what is declared.
+        counts: of the graph as loaded; if it could not be loaded, the declared ones.
+        optional: another dataset stands in for it, so that its absence is no failure.
+        message: the sentence for the person who has to put it right; empty if ok.
+    """
+
+    name: str
+    status: Literal["ok", "missing", "wrong"]
+    counts: Statistics | None
+    optional: bool = False
+    message: str = ""
+
+
+def verify_dataset(name: str, root: str | os.PathLike[str] | None = None) -> Verification:
+    """Load ``name`` as a trial would and hold it against its declaration; nothing is downloaded or raised."""
+    dataset, folder = DATASETS[name], data_root(root)
+    declared = dataset.statistics if isinstance(dataset, Dataset) else None
+    optional = isinstance(dataset, Dataset) and bool(dataset.stand_in)
+    if isinstance(dataset, Dataset) and dataset.missing(folder):
+        return Verification(name, "missing", declared, optional, missing_sentence(dataset, folder))
+    try:
+        data = load_dataset(name, root=folder)
+    except DataError as error:
+        return Verification(name, "wrong", declared, optional, str(error))
+    found = Statistics(data.x.size(0), undirected_edge_count(data.edge_index), data.x.size(1), data.num_classes)
+    if declared not in (None, found):
+        return Verification(name, "wrong", found, optional, f"{name} is declared with {declared} but has {found}")
+    return Verification(name, "ok", found, optional)
+
+
+def verify_datasets(root: str | os.PathLike[str] | None = None) -> list[Verification]:
+    """Every registered dataset, the larger sizes of generated ones left out."""
+    return [verify_dataset(name, root) for name in DATASETS if "scaling" not in DATASETS.entry(name).tags]
+
+
+def verification_failed(verifications: Iterable[Verification]) -> bool:
+    """Whether the command should exit with 1: something is wrong, or missing with nothing to stand in for it.
+
+    ogbn-arxiv alone is optional: its raw files are not in every collection, and arxiv-topology stands in for it.
+
+    >>> verification_failed([Verification("a", "ok", None), Verification("b", "missing", None, optional=True)])
+    False
+    >>> verification_failed([Verification("a", "missing", None)])
+    True
+    """
+    return any(found.status == "wrong" or (found.status == "missing" and not found.optional) for found in verifications)

@@ -1,0 +1,360 @@
+"""DeepRobust's defenses of the structure: GNN-SVD (a low-rank graph) and Pro-GNN (a learned graph)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse
+import scipy.sparse.linalg
+import torch
+import torch.nn.functional as F
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor
+from torch_geometric.data import Data
+
+from fgai_bench.data.splits import Split
+from fgai_bench.defenses.gcn import (
+    Aggregation,
+    GCNModel,
+    ReplacedModel,
+    dense_adjacency,
+    inverse_root,
+    normalised,
+    quiet,
+)
+from fgai_bench.defenses.similarity import dense
+from fgai_bench.defenses.training import Progress, Supervision, Training, finished
+from fgai_bench.models.base import AttentionModel
+from fgai_bench.models.edges import once_per_graph
+from fgai_bench.seeds import isolated_rng
+
+with quiet():
+    from deeprobust.graph.defense import GCNSVD
+    from deeprobust.graph.defense import ProGNN as DeepRobustProGNN
+    from deeprobust.graph.defense.pgd import PGD, prox_operators
+    from deeprobust.graph.defense.prognn import EstimateAdj
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """``A_k = left core right``: ``(N, k), (k, k), (k, N)``."""
+
+    left: Tensor
+    core: Tensor
+    right: Tensor
+
+    def dense(self) -> Tensor:
+        """``A_k`` itself: ``(N, N)``."""
+        return self.left @ self.core @ self.right
+
+    def product(self, h: Tensor) -> Tensor:
+        """``A_k h`` through the factors: ``(N, D) -> (N, D)``."""
+        return self.left @ (self.core @ (self.right @ h))
+
+
+def truncated_svd(edge_index: Tensor, num_nodes: int, rank: int, edge_weight: Tensor | None = None) -> LowRank:
+    """The ``rank`` largest singular values of the adjacency (destinations in the rows) and their vectors.
+
+    >>> low = truncated_svd(torch.tensor([[0, 1], [1, 0]]), 2, rank=2)
+    >>> low.dense().round(decimals=4).abs().tolist()
+    [[0.0, 1.0], [1.0, 0.0]]
+    """
+    source, destination = edge_index.cpu().numpy()
+    weight = np.ones(source.size) if edge_weight is None else edge_weight.detach().double().cpu().numpy()
+    adjacency = scipy.sparse.csr_array((weight, (destination, source)), shape=(num_nodes, num_nodes))
+    parts = _singular(adjacency, rank)
+    return LowRank(*(torch.tensor(part.copy(), dtype=torch.float32, device=edge_index.device) for part in parts))
+
+
+def _singular(adjacency: scipy.sparse.csr_array, rank: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Left vectors, diagonal matrix of the values, right vectors: ``(N, k), (k, k), (k, N)``."""
+    size = adjacency.shape[0]
+    if size <= 4 * rank:  # the iterations need room above the rank
+        left, values, right = np.linalg.svd(adjacency.toarray())
+        return left[:, :rank], np.diag(values[:rank]), right[:rank]
+    if not adjacency.count_nonzero():
+        return np.zeros((size, rank)), np.zeros((rank, rank)), np.zeros((rank, size))
+    start = np.random.default_rng(0).standard_normal(size)  # fixed, so that one graph has one answer
+    left, values, right = scipy.sparse.linalg.svds(adjacency, k=rank, v0=start)
+    return left, np.diag(values), right
+
+
+@cache
+def _known_low_rank(rank: int) -> Any:
+    return once_per_graph(lambda edge_index, num_nodes: truncated_svd(edge_index, num_nodes, rank))
+
+
+def low_rank(edge_index: Tensor, num_nodes: int, rank: int, edge_weight: Tensor | None = None) -> LowRank:
+    """The low-rank graph, found once per graph; with weights, differentiable in them.
+
+    With weights the core is ``left^T A_w right^T``: its value is that of the singular values, and its gradient the
+    exact gradient with the singular vectors held fixed.
+    """
+    if edge_weight is None:
+        return _known_low_rank(rank)(edge_index, num_nodes)  # type: ignore[no-any-return]
+    found = truncated_svd(edge_index, num_nodes, rank, edge_weight)
+    messages = edge_weight.unsqueeze(1) * found.right.t()[edge_index[0]]  # (E, k)
+    spread = torch.zeros_like(found.left).index_add(0, edge_index[1], messages)  # (N, k)
+    return LowRank(found.left, found.left.t() @ spread, found.right)
+
+
+class GNNSVDModel(GCNModel):
+    """DeepRobust's GCNSVD: a GCN on ``D^(-1/2) (A_k + I) D^(-1/2)``, where ``A_k`` is the truncated SVD of the graph.
+
+    Every graph that it is given gets its own decomposition. Row sums of a low-rank graph may be negative: such a node
+    gets degree 0 (GCNSVD gets NaN there).
+
+    Args:
+        rank: k, how many singular values are kept.
+        dense: build ``A_k`` as an N x N matrix instead of multiplying through its factors; the same function.
+        arguments: as in :class:`GCNModel`.
+    """
+
+    network_class = GCNSVD
+
+    def __init__(
+        self, in_channels: int, num_classes: int, rank: int = 15, dense: bool = False, **arguments: Any
+    ) -> None:
+        super().__init__(in_channels, num_classes, rank=rank, dense=dense, **arguments)
+
+    def structure(self, profile: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Aggregation:
+        low = low_rank(edge_index, profile.shape[0], self.config["rank"], edge_weight)
+        if self.config["dense"]:
+            adjacency = normalised(low.dense())
+            return lambda h: adjacency @ h
+        scale = inverse_root(low.product(torch.ones_like(low.left[:, :1])) + 1)  # (N, 1)
+        return lambda h: scale * (low.product(scale * h) + scale * h)
+
+
+class GNNSVDSparse(ReplacedModel):
+    """GNN-SVD through the factors of the low-rank graph (Entezari et al. 2020).
+
+    Args:
+        rank: how many singular values are kept.
+        hidden: width of the hidden layer.
+        dropout: on the hidden layer, while training.
+    """
+
+    name = "gnn-svd-sparse"
+    dense: ClassVar[bool] = False
+
+    def __init__(self, rank: int = 15, hidden: int = 16, dropout: float = 0.5) -> None:
+        if rank < 1:
+            raise ValueError(f"{self.name} must keep at least one singular value, got rank {rank}")
+        self.options: dict[str, Any] = {"rank": rank, "hidden": hidden, "dropout": dropout}
+
+    def build(self, data: Data, num_classes: int, seed: int) -> GCNModel:
+        return GNNSVDModel(data.x.shape[1], num_classes, dense=self.dense, seed=seed, **self.options)
+
+
+class GNNSVD(GNNSVDSparse):
+    """GNN-SVD with the low-rank graph as an N x N matrix; arguments as in :class:`GNNSVDSparse`."""
+
+    name = "gnn-svd"
+    matrices = 5
+    dense = True
+
+
+class ProGNNOptions(BaseModel):
+    """Weights and steps of Pro-GNN; the defaults are its authors' (their letters in brackets).
+
+    Attributes:
+        sparsity: weight of ``|S|_1`` [alpha].
+        low_rank: weight of the nuclear norm of S [beta].
+        classification: weight of the GCN's loss in the structure's objective [gamma].
+        smoothness: weight of the features' smoothness over S [lambda].
+        symmetry: weight of ``|S - S^T|_F`` [phi].
+        symmetric: use ``(S + S^T) / 2``.
+        lr_structure: learning rate of S.
+        structure_steps: steps on S per epoch.
+        network_steps: steps on the GCN per epoch.
+        hidden: width of the hidden layer.
+        dropout: on the hidden layer, while training.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sparsity: float = Field(5e-4, ge=0)
+    low_rank: float = Field(1.5, ge=0)
+    classification: float = Field(1.0, ge=0)
+    smoothness: float = Field(0.0, ge=0)
+    symmetry: float = Field(0.0, ge=0)
+    symmetric: bool = False
+    lr_structure: float = Field(0.01, gt=0)
+    structure_steps: int = Field(1, ge=0)
+    network_steps: int = Field(2, ge=1)
+    hidden: int = Field(16, ge=1)
+    dropout: float = Field(0.5, ge=0, lt=1)
+
+    def arguments(self, training: Training) -> SimpleNamespace:
+        """The same under the names that DeepRobust's ProGNN reads."""
+        return SimpleNamespace(
+            alpha=self.sparsity,
+            beta=self.low_rank,
+            gamma=self.classification,
+            lambda_=self.smoothness,
+            phi=self.symmetry,
+            symmetric=self.symmetric,
+            lr_adj=self.lr_structure,
+            outer_steps=self.structure_steps,
+            inner_steps=self.network_steps,
+            epochs=training.epochs,
+            lr=training.lr,
+            weight_decay=training.weight_decay,
+            only_gcn=False,
+            debug=False,
+        )
+
+
+class ProGNNModel(GCNModel):
+    """A GCN on the graph that Pro-GNN learned, ``S``, for graphs that contain the training graph's nodes first.
+
+    Pro-GNN learns S for the nodes it was trained on. What a test graph A' changes against the training graph A is taken
+    as given: the model sees ``S + (A' - A)``, clipped to [0, 1] and normalised as S was. On the training graph that is
+    S, and the edges of injected nodes count as they are.
+
+    Args:
+        num_nodes: of the training graph.
+        symmetric: use ``(S + S^T) / 2``.
+        arguments: as in :class:`GCNModel`.
+    """
+
+    correction: Tensor  # (num_nodes, num_nodes), S - A
+
+    def __init__(
+        self, in_channels: int, num_classes: int, num_nodes: int, symmetric: bool = False, **arguments: Any
+    ) -> None:
+        super().__init__(in_channels, num_classes, num_nodes=num_nodes, symmetric=symmetric, **arguments)
+        self.register_buffer("correction", torch.zeros(num_nodes, num_nodes))
+
+    def structure(self, profile: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Aggregation:
+        new = profile.shape[0] - self.config["num_nodes"]
+        if new < 0:
+            raise ValueError(
+                f"Pro-GNN learned a graph of {self.config['num_nodes']} nodes and cannot predict on {profile.shape[0]}"
+            )
+        given = dense_adjacency(edge_index, profile.shape[0], edge_weight)
+        graph = (given + F.pad(self.correction, (0, new, 0, new))).clamp(0, 1)
+        adjacency = normalised((graph + graph.t()) / 2 if self.config["symmetric"] else graph)
+        return lambda h: adjacency @ h
+
+    def rebuilt(self, seed: int = 0, **changes: Any) -> AttentionModel:
+        """As for every model; the learned graph is kept, since it belongs to the nodes and not to the weights."""
+        fresh = super().rebuilt(seed, **changes)
+        assert isinstance(fresh, ProGNNModel)
+        fresh.correction.copy_(self.correction)
+        return fresh
+
+
+class _Structure(EstimateAdj):  # type: ignore[misc]
+    """DeepRobust's learned adjacency, normalised without N x N diagonal matrices."""
+
+    def normalize(self) -> Tensor:
+        raw = self.estimated_adj
+        return normalised((raw + raw.t()) / 2 if self.symmetric else raw)
+
+
+def shrink_singular_values(matrix: Tensor, alpha: float) -> Tensor:
+    """Proximal operator of the nuclear norm, ``U max(s - alpha, 0) V^T``: ``(N, N) -> (N, N)``.
+
+    With the eigenvectors V of ``M^T M`` it is ``M V diag(max(1 - alpha / s, 0)) V^T``, several times cheaper than the
+    singular value decomposition. Squaring halves the digits, hence the double precision.
+
+    >>> shrink_singular_values(torch.diag(torch.tensor([3.0, -1.0])), 2.0).round(decimals=4).abs().tolist()
+    [[1.0, 0.0], [0.0, 0.0]]
+    """
+    wide = matrix.double()
+    squares, vectors = torch.linalg.eigh(wide.t() @ wide)
+    values = squares.clamp(min=0).sqrt()
+    prox_operators.nuclear_norm = values.sum().to(matrix.dtype)  # where ProGNN looks for it
+    kept = (1 - alpha / values.clamp(min=1e-30)).clamp(min=0)  # (N,)
+    vectors = vectors.to(matrix.dtype)
+    return (matrix @ (vectors * kept.to(matrix.dtype))) @ vectors.t()
+
+
+class StructureLearner(DeepRobustProGNN):  # type: ignore[misc]
+    """DeepRobust's ProGNN, whose steps on structure and network are taken one epoch at a time.
+
+    Attributes:
+        history: the network's training loss per epoch.
+        graph: ``(N, N)`` the learned adjacency of the best step on validation, not normalised.
+    """
+
+    def __init__(self, network: torch.nn.Module, arguments: SimpleNamespace, adjacency: Tensor) -> None:
+        super().__init__(network, arguments, adjacency.device)
+        self.adjacency, self.graph = adjacency, adjacency
+        self.history: list[dict[str, float]] = []
+        self.estimator = _Structure(adjacency, arguments.symmetric, adjacency.device).to(adjacency.device)
+        learned, rate = list(self.estimator.parameters()), arguments.lr_adj
+        self.optimizer = torch.optim.Adam(network.parameters(), lr=arguments.lr, weight_decay=arguments.weight_decay)
+        self.optimizer_adj = torch.optim.SGD(learned, lr=rate, momentum=0.9)
+        self.optimizer_l1 = PGD(learned, [prox_operators.prox_l1], [arguments.alpha], lr=rate)
+        self.optimizer_nuclear = PGD(learned, [shrink_singular_values], [arguments.beta], lr=rate)
+
+    def epoch(self, number: int, features: Tensor, labels: Tensor, split: Split) -> None:
+        """The epoch's steps on the structure, then those on the network."""
+        steps = [self.train_adj] * self.args.outer_steps + [self.train_gcn] * self.args.inner_steps
+        said: list[Tensor] = []
+
+        def listen(network: torch.nn.Module, given: Any, out: Tensor) -> None:
+            if network.training:
+                said.append(out.detach())
+
+        watch = self.model.register_forward_hook(listen)
+        for step in steps:
+            best = self.best_graph
+            step(number, features, self.adjacency, labels, split.train, split.val)
+            if self.best_graph is not best:  # this step reached the best validation so far
+                self.graph = self.estimator.estimated_adj.detach().clone()
+        watch.remove()
+        self.history.append({"prediction": float(F.nll_loss(said[-1][split.train], labels[split.train]))})
+
+
+class ProGNN(ReplacedModel):
+    """Pro-GNN (Jin et al. 2020): learn a sparse, low-rank graph together with the GCN on it.
+
+    ``min |S - A|_F + sparsity |S|_1 + low_rank |S|_* + classification * loss(GCN(S))``, alternating with the network's
+    own steps. Options as in :class:`ProGNNOptions`.
+    """
+
+    name = "pro-gnn"
+    matrices = 24
+    profiles = 2
+
+    def __init__(self, **options: object) -> None:
+        self.options = ProGNNOptions(**options)  # type: ignore[arg-type]
+
+    def build(self, data: Data, num_classes: int, seed: int) -> GCNModel:
+        shared = {name: getattr(self.options, name) for name in ("symmetric", "hidden", "dropout")}
+        return ProGNNModel(data.x.shape[1], num_classes, data.x.shape[0], seed=seed, **shared)
+
+    def train(
+        self,
+        student: GCNModel,
+        data: Data,
+        split: Split,
+        seed: int,
+        task: Supervision,
+        training: Training,
+        progress: Progress | None,
+    ) -> AttentionModel:
+        """DeepRobust's own losses, on training and validation labels; the best step on validation is kept."""
+        assert isinstance(student, ProGNNModel)
+        adjacency = dense_adjacency(data.edge_index, data.x.shape[0])
+        labels = torch.zeros_like(data.y)  # the labels of test nodes stay outside
+        for index in (split.train, split.val):
+            labels[index] = data.y[index]
+        with quiet(), isolated_rng(seed, "train"):
+            learner = StructureLearner(student.network, self.options.arguments(training), adjacency)
+            for epoch in range(training.epochs):
+                learner.epoch(epoch, dense(data.x), labels, split)
+                if progress is not None:
+                    progress(epoch + 1, training.epochs)
+        if learner.weights is not None:
+            student.network.load_state_dict(learner.weights)
+        student.correction.copy_(learner.graph - adjacency)
+        return finished(student, learner.history)

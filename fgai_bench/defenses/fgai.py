@@ -1,0 +1,168 @@
+"""FGAI: attention that stays close to the teacher's and stable under perturbation."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor
+from torch_geometric.data import Data
+
+from fgai_bench.data.splits import Split
+from fgai_bench.defenses.training import (
+    InnerAttack,
+    NodeSupervision,
+    Progress,
+    Supervision,
+    Training,
+    optimise,
+    outputs_once,
+    required,
+)
+from fgai_bench.losses import topk_surrogate, tvd
+from fgai_bench.models.base import AttentionModel, Output
+from fgai_bench.models.features import dense_rows
+from fgai_bench.seeds import derive
+
+
+class FGAIOptions(BaseModel):
+    """Weights and variants of FGAI's four terms; the defaults are the published setting.
+
+    Attributes:
+        closeness: weight of ``D(y~, y)``.
+        similarity: weight of ``L_k1(w, w~)``.
+        prediction: weight of the worst ``D(y~, y~ perturbed)``.
+        explanation: weight of the worst ``L_k2(w~, w~ perturbed)``.
+        k: share of the edges in the top-k of both surrogates.
+        scope: one top-k over the ``graph``, or one per destination ``node``.
+        output: D on the ``raw`` outputs or on ``probability`` rows.
+        anchor: the perturbed output is held against the ``teacher``'s output or against the model's ``self``.
+        dropout: whether the student trains with dropout.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    closeness: float = Field(1.0, ge=0)
+    similarity: float = Field(1e5, ge=0)
+    prediction: float = Field(1.0, ge=0)
+    explanation: float = Field(1e5, ge=0)
+    k: float = Field(0.5, gt=0, le=1)
+    scope: Literal["graph", "node"] = "graph"
+    output: Literal["raw", "probability"] = "raw"
+    anchor: Literal["teacher", "self"] = "teacher"
+    dropout: bool = True
+
+
+class FGAI:
+    """Faithful Graph Attention-based Interpretation, perturbed by injected nodes (the published setting).
+
+    From the teacher's weights, minimises over the parameters of ``w~``
+
+    ``closeness * D(y~, y) + similarity * L_k(w, w~) + prediction * D(y~ or y, y~') + explanation * L_k(w~, w~')``
+
+    where ``'`` is the graph attacked afresh each epoch by the inner attack, D is the total variation summed over the
+    nodes, and ``L_k`` the top-k surrogate over the edges of the clean graph. A term with weight 0 is not computed.
+    """
+
+    inner_options: ClassVar[dict[str, Any]] = {"loss": "tvd", "targets": "all"}
+
+    def __init__(self, **options: object) -> None:
+        self.options = FGAIOptions(**options)  # type: ignore[arg-type]
+
+    def fit(
+        self,
+        model: AttentionModel,
+        data: Data,
+        split: Split,
+        seed: int = 0,
+        *,
+        supervision: Supervision | None = None,
+        teacher: AttentionModel | None = None,
+        inner: InnerAttack | None = None,
+        training: Training | None = None,
+        progress: Progress | None = None,
+    ) -> AttentionModel:
+        """Return a student trained from ``teacher``'s weights; the teacher is unchanged and no label is read."""
+        teacher = required(teacher, "fgai", "teacher", "the trained vanilla model")
+        student = copy.deepcopy(teacher)
+        objective = Faithfulness(self.options, teacher, data, supervision or NodeSupervision(data, split))
+
+        def terms(epoch: int) -> dict[str, Tensor]:
+            student.train(self.options.dropout)
+            h = student.embed(data.x)
+            out = student.propagate(h, data.edge_index)
+            found = objective.towards_teacher(out)
+            if objective.needs_perturbation:
+                attack = required(inner, "fgai", "inner", "the attack of the inner maximisation")
+                attacked = attack(student, data, derive(seed, f"inner-{epoch}"))
+                found |= objective.under_perturbation(out, self._perturbed(student, h, data, attacked))
+            return found
+
+        return optimise(student, terms, training or Training(), seed, progress=progress)
+
+    @staticmethod
+    def _perturbed(student: AttentionModel, h: Tensor, data: Data, attacked: Any) -> Output:
+        """The output on the attacked graph; nodes whose features did not change keep their embedding, dropout included,
+        so that the two outputs differ by the attack and not by the noise."""
+        if attacked.ledger.changed_nodes:
+            return student(attacked.data)  # type: ignore[no-any-return]
+        new = torch.arange(data.x.shape[0], attacked.data.x.shape[0], device=h.device)
+        embedded = torch.cat([h, student.embed(dense_rows(attacked.data.x, new))])
+        return student.propagate(embedded, attacked.data.edge_index)
+
+
+class Faithfulness:
+    """FGAI's four terms for one graph and one teacher, whose output is computed once.
+
+    Each method returns the weighted terms by name; those of weight 0 are left out.
+    """
+
+    def __init__(self, options: FGAIOptions, teacher: AttentionModel, data: Data, task: Supervision) -> None:
+        out = outputs_once(teacher, data)
+        if out.attention is None:
+            raise ValueError("FGAI needs a model with attention, and this teacher has none")
+        attention = out.attention.of_graph()
+        self.options, self.task = options, task
+        self.y, self.w = self._outputs(out), attention.weight
+        self.groups = attention.edge_index[1] if options.scope == "node" else None
+        self.k = options.k if options.scope == "node" else max(1, round(options.k * self.w.numel()))
+
+    @property
+    def needs_perturbation(self) -> bool:
+        """Whether a term looks at a perturbed output."""
+        return bool(self.options.prediction or self.options.explanation)
+
+    def towards_teacher(self, out: Output) -> dict[str, Tensor]:
+        """``closeness * D(y~, y)`` and ``similarity * L_k(w, w~)``."""
+        return self._weighted(
+            closeness=lambda: tvd(self._outputs(out), self.y),
+            similarity=lambda: self.surrogate(self.w, self._weights(out)),
+        )
+
+    def under_perturbation(self, out: Output, perturbed: Output) -> dict[str, Tensor]:
+        """``prediction * D(anchor, y~')`` and ``explanation * L_k(w~, w~')``."""
+        anchor = self.y if self.options.anchor == "teacher" else self._outputs(out)
+        return self._weighted(
+            prediction=lambda: tvd(anchor, self._outputs(perturbed)),
+            explanation=lambda: self.surrogate(self._weights(out), self._weights(perturbed)),
+        )
+
+    def surrogate(self, w: Tensor, w_tilde: Tensor) -> Tensor:
+        """``L_k`` in the scope of the options."""
+        return topk_surrogate(w, w_tilde, self.k, self.groups)
+
+    def _weighted(self, **terms: Callable[[], Tensor]) -> dict[str, Tensor]:
+        weights = {name: getattr(self.options, name) for name in terms}
+        return {name: weights[name] * term() for name, term in terms.items() if weights[name]}
+
+    def _outputs(self, out: Output) -> Tensor:
+        logits = self.task.outputs(out)
+        return logits if self.options.output == "raw" else logits.softmax(1)
+
+    def _weights(self, out: Output) -> Tensor:
+        assert out.attention is not None
+        # A perturbed graph keeps the original edges first and in their order, so equal positions are equal edges.
+        return out.attention.weight[: self.w.numel()]

@@ -1,0 +1,107 @@
+"""FGAI by Algorithm 1: the perturbation lives in the attention itself."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch_geometric.data import Data
+
+from fgai_bench.data.splits import Split
+from fgai_bench.defenses.fgai import Faithfulness, FGAIOptions
+from fgai_bench.defenses.training import (
+    InnerAttack,
+    NodeSupervision,
+    Progress,
+    Supervision,
+    Training,
+    optimise,
+    required,
+)
+from fgai_bench.models.base import AttentionModel, Output, undisturbed
+from fgai_bench.seeds import derive, generator
+
+
+class FGAIAttentionOptions(FGAIOptions):
+    """FGAI's options and those of Algorithm 1's inner loops.
+
+    Attributes:
+        radius: largest change R of a score (of an attention weight, in the literal form).
+        steps: ascent steps P and Q of the two inner maximisations.
+        literal: perturb the attention weights after the softmax in the fourth term, ``L_k2(w~, w~ + rho)``, as the
+            algorithm is printed. Its gradient with respect to the model is zero, since ``w~`` cancels.
+    """
+
+    radius: float = Field(1.0, gt=0)
+    steps: int = Field(10, ge=1)
+    literal: bool = False
+
+
+class FGAIAttention:
+    """Algorithm 1 in score space: ``w~' = softmax(scores + rho)``, so the attention stays a distribution and the
+    fourth term trains. Inner maximisation: sign ascent in the box ``|rho_e| <= R`` from a random start; ``delta``
+    maximises the change of output, ``rho`` the top-k surrogate.
+    """
+
+    def __init__(self, **options: object) -> None:
+        self.options = FGAIAttentionOptions(**options)  # type: ignore[arg-type]
+
+    def fit(
+        self,
+        model: AttentionModel,
+        data: Data,
+        split: Split,
+        seed: int = 0,
+        *,
+        supervision: Supervision | None = None,
+        teacher: AttentionModel | None = None,
+        inner: InnerAttack | None = None,
+        training: Training | None = None,
+        progress: Progress | None = None,
+    ) -> AttentionModel:
+        """Return a student trained from ``teacher``'s weights; the teacher is unchanged and no label is read."""
+        teacher = required(teacher, "fgai-attention", "teacher", "the trained vanilla model")
+        student = copy.deepcopy(teacher)
+        objective = Faithfulness(self.options, teacher, data, supervision or NodeSupervision(data, split))
+
+        def terms(epoch: int) -> dict[str, Tensor]:
+            student.train(self.options.dropout)
+            h = student.embed(data.x)
+            out = student.propagate(h, data.edge_index)
+            found = objective.towards_teacher(out)
+            for name in ("prediction", "explanation"):
+                if getattr(self.options, name):
+                    shift = self.worst_shift(student, data, objective, name, derive(seed, f"{name}-{epoch}"))
+                    perturbed = self.perturbed(student, h, data, shift, out, name)
+                    found[name] = objective.under_perturbation(out, perturbed)[name]
+            return found
+
+        return optimise(student, terms, training or Training(), seed, progress=progress)
+
+    def worst_shift(self, student: AttentionModel, data: Data, objective: Faithfulness, name: str, seed: int) -> Tensor:
+        """The perturbation in the box that maximises the term ``name``: ``(E + added,)``."""
+        radius, steps = self.options.radius, self.options.steps
+        with undisturbed(student):
+            h = student.embed(data.x)
+            out = student.propagate(h, data.edge_index)
+            assert out.attention is not None
+            draw = torch.rand(out.attention.weight.shape, generator=generator(seed, name)).to(h.device)
+            shift = radius * (2 * draw - 1)
+            for _ in range(steps):
+                shift.requires_grad_(True)
+                perturbed = self.perturbed(student, h, data, shift, out, name)
+                (gradient,) = torch.autograd.grad(objective.under_perturbation(out, perturbed)[name], shift)
+                shift = (shift.detach() + 2 * radius / steps * gradient.sign()).clamp(-radius, radius)
+        return shift
+
+    def perturbed(
+        self, student: AttentionModel, h: Tensor, data: Data, shift: Tensor, out: Output, name: str
+    ) -> Output:
+        """The output under a shift of the scores; in the literal form of the fourth term, of the weights."""
+        if self.options.literal and name == "explanation":
+            assert out.attention is not None
+            return Output(out.logits, replace(out.attention, weight=out.attention.weight + shift))
+        return student.propagate(h, data.edge_index, score_shift=shift)

@@ -1,0 +1,182 @@
+"""GNNGuard (Zhang and Zitnik 2020, https://arxiv.org/abs/2006.08149) on DeepRobust's GCN."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from fgai_bench.defenses.gcn import GCNModel, ReplacedModel, dense_adjacency, edge_presence
+from fgai_bench.defenses.similarity import dense, edge_dots
+from fgai_bench.models.attention import Attention
+from fgai_bench.models.base import Output, keyed_attention
+from fgai_bench.models.edges import SortedEdges, sorted_edges
+from fgai_bench.models.segments import segment_sum, weighted_sum
+
+
+class Neighbourhoods(Protocol):
+    """Where the coefficients live: one per edge, or one per pair of nodes. ``Tensor`` below is of that shape."""
+
+    def coefficients(self, unit: Tensor, threshold: float) -> Tensor:
+        """Defense coefficients of unit rows ``(N, F)``; non-negative, and summing to one per destination."""
+
+    def shifted(self, coefficients: Tensor, score_shift: Tensor) -> Tensor:
+        """``w e^d / sum(w e^d)`` per destination, for a shift d in the order of the attention."""
+
+    def aggregated(self, coefficients: Tensor, values: Tensor) -> Tensor:
+        """``out_i = sum_j w_ij v_j``: ``(N, D) -> (N, D)``."""
+
+    def attention(self, coefficients: Tensor) -> Attention:
+        """The coefficients keyed by their edges."""
+
+
+@dataclass(frozen=True)
+class EdgeWise:
+    """One coefficient per edge: ``(E,)`` in the order of the sorted edges."""
+
+    edges: SortedEdges
+    presence: Tensor
+
+    @classmethod
+    def of(cls, edge_index: Tensor, num_nodes: int, edge_weight: Tensor | None) -> EdgeWise:
+        edges = sorted_edges(edge_index, num_nodes)
+        return cls(edges, edge_presence(edges, edge_weight))
+
+    def coefficients(self, unit: Tensor, threshold: float) -> Tensor:
+        loop = self.edges.source == self.edges.destination
+        similarity = edge_dots(unit, self.edges)  # (E,)
+        kept = ((similarity >= threshold) & ~loop) * self.presence
+        sums = segment_sum(torch.stack([kept * similarity, kept], 1), self.edges)  # (N, 2)
+        total, count = sums[self.edges.destination].unbind(1)  # (E,) each
+        share = kept * similarity / total.clamp(min=1e-12)
+        return torch.where(loop, 1.0, share * count) / (count + 1)
+
+    def shifted(self, coefficients: Tensor, score_shift: Tensor) -> Tensor:
+        raised = coefficients * score_shift[self.edges.order].exp()
+        return raised / segment_sum(raised.unsqueeze(1), self.edges)[self.edges.destination, 0]
+
+    def aggregated(self, coefficients: Tensor, values: Tensor) -> Tensor:
+        return weighted_sum(coefficients.unsqueeze(1), values.unsqueeze(1), self.edges).squeeze(1)
+
+    def attention(self, coefficients: Tensor) -> Attention:
+        return keyed_attention(self.edges, coefficients.unsqueeze(1))
+
+
+@dataclass(frozen=True)
+class Pairwise:
+    """One coefficient per pair of nodes: ``(N, N)``, destinations in the rows. Parallel edges are one edge."""
+
+    edges: SortedEdges
+    adjacency: Tensor
+
+    @classmethod
+    def of(cls, edge_index: Tensor, num_nodes: int, edge_weight: Tensor | None) -> Pairwise:
+        adjacency = dense_adjacency(edge_index, num_nodes, edge_weight)
+        off_diagonal = ~torch.eye(num_nodes, dtype=torch.bool, device=adjacency.device)
+        return cls(sorted_edges(edge_index, num_nodes), adjacency * off_diagonal)
+
+    def coefficients(self, unit: Tensor, threshold: float) -> Tensor:
+        similarity = unit @ unit.t()  # (N, N)
+        kept = (similarity >= threshold) * self.adjacency
+        weighted, count = kept * similarity, kept.sum(1, keepdim=True)  # (N, N), (N, 1)
+        share = weighted / weighted.sum(1, keepdim=True).clamp(min=1e-12)
+        return share * (count / (count + 1)) + torch.diag(1 / (count.squeeze(1) + 1))
+
+    def shifted(self, coefficients: Tensor, score_shift: Tensor) -> Tensor:
+        source, destination = self.edges.edge_index
+        raised = coefficients * torch.ones_like(coefficients).index_put((destination, source), score_shift.exp())
+        return raised / raised.sum(1, keepdim=True)
+
+    def aggregated(self, coefficients: Tensor, values: Tensor) -> Tensor:
+        return coefficients @ values
+
+    def attention(self, coefficients: Tensor) -> Attention:
+        source, destination = self.edges.edge_index
+        return Attention(self.edges.edge_index, coefficients[destination, source], self.edges.added)
+
+
+class GNNGuardModel(GCNModel):
+    r"""A GCN that weighs each neighbour by how similar it is.
+
+    In layer k, with ``n_i`` the neighbours of i whose similarity reaches the threshold, and ``N_i`` those nodes:
+
+    .. math::
+        s_{ij} = \cos(h_i, h_j) \qquad
+        \alpha_{ij} = \frac{s_{ij}}{\sum_{l \in N_i} s_{il}} \cdot \frac{n_i}{n_i + 1} \; (j \in N_i) \qquad
+        \alpha_{ii} = \frac{1}{n_i + 1}
+
+    .. math::
+        \omega^{(1)} = \alpha^{(1)} \qquad \omega^{(k)} = \beta \omega^{(k-1)} + (1 - \beta) \alpha^{(k)} \qquad
+        h^{(k)} = \mathrm{ReLU}(\omega^{(k)} h^{(k-1)} W_k + b_k)
+
+    with a learned memory ``beta`` in (0, 1). The coefficients of a destination are non-negative and sum to one; those
+    of the last layer are the attention. The gradient flows through the similarities, so attacks see them.
+
+    Args:
+        threshold: similarity below which an edge is pruned.
+        dense: hold N x N coefficients instead of one per edge; the same function.
+        arguments: as in :class:`GCNModel`.
+    """
+
+    def __init__(
+        self, in_channels: int, num_classes: int, threshold: float = 0.1, dense: bool = False, **arguments: Any
+    ) -> None:
+        super().__init__(in_channels, num_classes, threshold=threshold, dense=dense, **arguments)
+        self.memory = nn.Parameter(torch.zeros(()))  # beta = sigmoid(memory)
+
+    def profile(self, x: Tensor) -> Tensor:
+        return F.normalize(dense(x))  # (N, F)
+
+    def structure(
+        self, profile: Tensor, edge_index: Tensor, edge_weight: Tensor | None
+    ) -> tuple[Neighbourhoods, Tensor]:
+        kind = Pairwise if self.config["dense"] else EdgeWise
+        graph = kind.of(edge_index, profile.shape[0], edge_weight)
+        return graph, graph.coefficients(profile, self.config["threshold"])
+
+    def classified(
+        self, support: Tensor, structure: tuple[Neighbourhoods, Tensor], score_shift: Tensor | None = None
+    ) -> Output:
+        graph, first = structure
+        one, two = self.network.gc1, self.network.gc2
+        h = F.relu(graph.aggregated(first, support) + one.bias)  # (N, hidden)
+        similar = graph.coefficients(F.normalize(h), self.config["threshold"])
+        last = torch.lerp(similar, first, self.memory.sigmoid())
+        if score_shift is not None:
+            last = graph.shifted(last, score_shift)
+        logits = graph.aggregated(last, self.dropped(h) @ two.weight) + two.bias
+        return Output(logits, graph.attention(last))
+
+
+class GNNGuardSparse(ReplacedModel):
+    """GNNGuard with one coefficient per edge.
+
+    Args:
+        threshold: similarity below which an edge is pruned.
+        hidden: width of the hidden layer.
+        dropout: on the hidden layer, while training.
+    """
+
+    name = "gnnguard-sparse"
+    profiles = 4
+    dense: ClassVar[bool] = False
+
+    def __init__(self, threshold: float = 0.1, hidden: int = 16, dropout: float = 0.5) -> None:
+        if not 0 < threshold <= 1:
+            raise ValueError(f"the similarity threshold of {self.name} must lie in (0, 1], got {threshold}")
+        self.options = {"threshold": threshold, "hidden": hidden, "dropout": dropout}
+
+    def build(self, data: Data, num_classes: int, seed: int) -> GCNModel:
+        return GNNGuardModel(data.x.shape[1], num_classes, dense=self.dense, seed=seed, **self.options)
+
+
+class GNNGuard(GNNGuardSparse):
+    """GNNGuard with N x N similarities and coefficients; arguments as in :class:`GNNGuardSparse`."""
+
+    name = "gnnguard"
+    matrices = 24
+    dense = True

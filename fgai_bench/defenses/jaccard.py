@@ -1,0 +1,98 @@
+"""GCN-Jaccard (Wu et al. 2019, https://arxiv.org/abs/1903.01610): edges between dissimilar nodes are dropped."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch_geometric.data import Data
+
+from fgai_bench.defenses.gcn import Aggregation, GCNModel, ReplacedModel, edge_presence, edge_wise, quiet
+from fgai_bench.defenses.similarity import dense, edge_dots
+from fgai_bench.models.edges import SortedEdges, sorted_edges
+
+with quiet():
+    from deeprobust.graph.defense import GCNJaccard
+
+Similarity = Literal["jaccard", "cosine"]
+
+
+class GCNJaccardModel(GCNModel):
+    """DeepRobust's GCNJaccard; the edges of every graph that it is given are dropped by that graph's features.
+
+    An edge stays if ``J_ij = |x_i and x_j| / |x_i or x_j|`` over the non-zero features reaches the threshold (or the
+    cosine similarity, for features that are not binary). Which edges stay is a constant of the gradient, which flows
+    through the convolutions over them.
+
+    Args:
+        threshold: similarity below which an edge is dropped.
+        similarity: ``jaccard`` or ``cosine``.
+        arguments: as in :class:`GCNModel`.
+    """
+
+    network_class = GCNJaccard
+
+    def __init__(
+        self,
+        in_channels: int,
+        num_classes: int,
+        threshold: float = 0.01,
+        similarity: Similarity = "jaccard",
+        **arguments: Any,
+    ) -> None:
+        super().__init__(in_channels, num_classes, threshold=threshold, similarity=similarity, **arguments)
+
+    def profile(self, x: Tensor) -> Tensor:
+        known = dense(x.detach())
+        return (known != 0).to(known.dtype) if self.config["similarity"] == "jaccard" else F.normalize(known)
+
+    def structure(self, profile: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Aggregation:
+        edges = sorted_edges(edge_index, profile.shape[0])
+        stays = self.similarities(profile.detach(), edges) >= self.config["threshold"]
+        stays |= edges.source == edges.destination
+        return edge_wise(edges, stays * edge_presence(edges, edge_weight))
+
+    def similarities(self, profile: Tensor, edges: SortedEdges) -> Tensor:
+        """Similarity of the ends of each sorted edge: ``(N, P) -> (E,)``; two nodes without features share nothing."""
+        shared = edge_dots(profile, edges).double()
+        if self.config["similarity"] == "cosine":
+            return shared
+        size = profile.sum(1).double()  # (N,)
+        return shared / (size[edges.source] + size[edges.destination] - shared).clamp(min=1)
+
+
+class Jaccard(ReplacedModel):
+    """GCN-Jaccard.
+
+    Args:
+        threshold: similarity below which an edge is dropped.
+        similarity: ``jaccard``, ``cosine``, or None: Jaccard if the training graph's features are 0 or 1.
+        hidden: width of the hidden layer.
+        dropout: on the hidden layer, while training.
+    """
+
+    name = "gcn-jaccard"
+    profiles = 4
+
+    def __init__(
+        self,
+        threshold: float = 0.01,
+        similarity: Similarity | None = None,
+        hidden: int = 16,
+        dropout: float = 0.5,
+    ) -> None:
+        if similarity not in (None, "jaccard", "cosine"):
+            raise ValueError(f"unknown similarity {similarity!r}; possible are jaccard, cosine")
+        self.similarity = similarity
+        self.options = {"threshold": threshold, "hidden": hidden, "dropout": dropout}
+
+    def build(self, data: Data, num_classes: int, seed: int) -> GCNModel:
+        similarity = self.similarity or ("jaccard" if _binary(data.x) else "cosine")
+        return GCNJaccardModel(data.x.shape[1], num_classes, similarity=similarity, seed=seed, **self.options)
+
+
+def _binary(x: Tensor) -> bool:
+    values = x.values() if x.layout == torch.sparse_csr else x
+    return bool(((values == 0) | (values == 1)).all())

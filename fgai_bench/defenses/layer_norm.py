@@ -1,0 +1,20 @@
+"""Normalisation as a defense: between the layers (LN), or of the feature rows only."""
+
+from __future__ import annotations
+
+from fgai_bench.defenses.vanilla import Vanilla
+from fgai_bench.models.base import AttentionModel
+
+
+class LayerNorm(Vanilla):
+    """LN: layer normalisation, with learned scale and shift, of what every layer hands to the next; trained as vanilla."""
+
+    def prepared(self, model: AttentionModel, seed: int) -> AttentionModel:
+        return model.rebuilt(model.config.get("seed", seed), layer_norm=True)
+
+
+class RowNorm(Vanilla):
+    """Feature rows divided by the sum of their magnitudes, ``x / |x|_1``; trained as vanilla."""
+
+    def prepared(self, model: AttentionModel, seed: int) -> AttentionModel:
+        return model.rebuilt(model.config.get("seed", seed), input_norm="row")

@@ -1,0 +1,86 @@
+"""Losses: the differentiable terms of FGAI's objective, as pure functions of tensors."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from fgai_bench.metrics.topk import group_counts, group_topk_mask, topk_mask
+
+
+def tvd(y: Tensor, y_tilde: Tensor) -> Tensor:
+    r"""Total variation distance, summed over nodes.
+
+    .. math:: D(y, \tilde y) = \frac{1}{2} \sum_{i=1}^{N} \lVert y_i - \tilde y_i \rVert_1
+
+    The half is that of the textbook definition, which the paper's g-TVD divides by N: ``tvd = N * g_tvd``.
+    The rows may be probabilities or raw outputs.
+
+    Shapes: ``(N, C), (N, C) -> ()``.
+
+    >>> import torch
+    >>> tvd(torch.tensor([[1.0, 0.0], [0.5, 0.5]]), torch.tensor([[0.75, 0.25], [0.5, 0.5]]))
+    tensor(0.2500)
+    """
+    if y.shape != y_tilde.shape:
+        raise ValueError(f"tvd needs outputs of one shape, got {tuple(y.shape)} and {tuple(y_tilde.shape)}")
+    return 0.5 * (y - y_tilde).abs().sum()
+
+
+def topk_surrogate(w: Tensor, w_tilde: Tensor, k: float, groups: Tensor | None = None) -> Tensor:
+    r"""Surrogate of the top-k overlap: how far two attentions lie apart on the top-k entries of either.
+
+    .. math:: L_k(a, b) = \frac{1}{2k} \left( \sum_{e \in T_k(a)} |a_e - b_e| + \sum_{e \in T_k(b)} |a_e - b_e| \right)
+
+    The index sets are constants of the gradient; ties are broken by edge order.
+
+    Args:
+        w: ``(E,)`` attention.
+        w_tilde: ``(E,)`` attention over the same edges (see :func:`fgai_bench.models.align`).
+        k: how many edges of the graph; with ``groups``, which share of each group's edges (rounded down, at least one).
+        groups: ``(E,)`` destination of each edge, for the node scope: the mean of ``L_k`` over the groups.
+
+    >>> import torch
+    >>> a, b = torch.tensor([0.5, 0.25, 0.25, 0.0]), torch.tensor([0.25, 0.5, 0.0, 0.25])
+    >>> topk_surrogate(a, b, k=1)  # edge 0 is a's top, edge 1 is b's: (|.5-.25| + |.25-.5|) / 2
+    tensor(0.2500)
+    >>> topk_surrogate(a, b, k=0.5, groups=torch.tensor([0, 0, 1, 1]))
+    tensor(0.2500)
+    """
+    if w.shape != w_tilde.shape or w.dim() != 1:
+        raise ValueError(f"topk_surrogate needs two (E,) weights, got {tuple(w.shape)} and {tuple(w_tilde.shape)}")
+    if groups is not None:
+        return _node_surrogate(w, w_tilde, k, groups)
+    if int(k) != k:
+        raise ValueError(f"over the whole graph k is a number of edges, got {k}")
+    times = topk_mask(w, int(k)).to(w.dtype) + topk_mask(w_tilde, int(k)).to(w.dtype)  # (E,) 0, 1 or 2
+    # A product, not a selection: a NaN outside the top-k must still show in the loss.
+    return ((w - w_tilde).abs() * times).sum() / (2 * k)
+
+
+def _node_surrogate(w: Tensor, w_tilde: Tensor, share: float, groups: Tensor) -> Tensor:
+    if groups.shape != w.shape:
+        raise ValueError(f"groups must name one group per edge, got {tuple(groups.shape)} for {w.numel()} edges")
+    if not w.numel():
+        raise ValueError("topk_surrogate needs at least one edge")
+    times = group_topk_mask(w, groups, share).to(w.dtype) + group_topk_mask(w_tilde, groups, share).to(w.dtype)
+    per_edge = times / (2 * group_counts(groups, share)[groups])  # (E,)
+    return ((w - w_tilde).abs() * per_edge).sum() / groups.bincount().count_nonzero()
+
+
+def jsd(w: Tensor, w_tilde: Tensor) -> Tensor:
+    r"""Jensen-Shannon divergence of two attentions, averaged over the edges: the differentiable g-JSD.
+
+    .. math:: \frac{1}{2|E|} \sum_e \left( w_e \ln \frac{w_e}{m_e} + \tilde w_e \ln \frac{\tilde w_e}{m_e} \right),
+        \quad m = \frac{w + \tilde w}{2}
+
+    Shapes: ``(E,), (E,) -> ()``.
+
+    >>> import torch
+    >>> round(jsd(torch.tensor([1.0]), torch.tensor([0.0])).item(), 4)  # ln(2) / 2
+    0.3466
+    """
+    if w.shape != w_tilde.shape:
+        raise ValueError(f"jsd needs weights over the same edges, got {tuple(w.shape)} and {tuple(w_tilde.shape)}")
+    middle = (0.5 * (w + w_tilde)).clamp(min=torch.finfo(w.dtype).tiny)
+    return (torch.xlogy(w, w / middle) + torch.xlogy(w_tilde, w_tilde / middle)).sum() / (2 * max(w.numel(), 1))

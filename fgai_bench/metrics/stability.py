@@ -1,0 +1,236 @@
+"""Stability: how much outputs and attention change when the graph does."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from fgai_bench.metrics.cell import NotApplicable
+from fgai_bench.metrics.inputs import finite, finite_pair, non_negative
+from fgai_bench.metrics.topk import group_counts, group_topk_mask, topk_mask
+from fgai_bench.models.attention import Attention, align
+
+
+def g_tvd(y: Tensor, y_tilde: Tensor) -> float:
+    r"""Graph-based total variation distance of two output distributions, in [0, 1].
+
+    .. math:: \frac{1}{2N} \sum_{i=1}^{N} \lVert y_i - \tilde y_i \rVert_1
+
+    Shapes: ``(N, C), (N, C)`` probability rows; for raw outputs there is :func:`g_tvd_raw`.
+
+    >>> g_tvd(torch.tensor([[1.0, 0.0], [0.5, 0.5]]), torch.tensor([[0.5, 0.5], [0.5, 0.5]]))
+    0.25
+    """
+    for rows in (y, y_tilde):
+        # Rows of half precision sum to one within a few thousandths.
+        if rows.dim() != 2 or bool((rows < 0).any()) or bool(((rows.double().sum(1) - 1).abs() > 5e-3).any()):
+            raise ValueError("g_tvd needs rows of probabilities that sum to one; raw outputs go to g_tvd_raw")
+    # Rounded rows can lie a hair further apart than 1.
+    return min(g_tvd_raw(y, y_tilde), 1.0)
+
+
+def g_tvd_raw(y: Tensor, y_tilde: Tensor) -> float:
+    """The formula of :func:`g_tvd` on raw outputs: unbounded, and the scale of the published values.
+
+    Shapes: ``(N, C), (N, C)``.
+
+    >>> g_tvd_raw(torch.tensor([[3.0, 0.0]]), torch.tensor([[0.0, 1.0]]))
+    2.0
+    """
+    before, after = finite_pair(y, y_tilde, "outputs")
+    return float((before - after).abs().sum()) / (2 * len(before))
+
+
+def g_jsd(w: Tensor, w_tilde: Tensor) -> float:
+    r"""Graph-based Jensen-Shannon divergence of two attentions over the same edges, never negative.
+
+    .. math:: \frac{1}{2|E|} \sum_{e \in E} w_e \ln\frac{w_e}{m_e} + \tilde w_e \ln\frac{\tilde w_e}{m_e},
+              \qquad m = \frac{w + \tilde w}{2}, \qquad 0 \ln 0 = 0
+
+    Args:
+        w: ``(E,)`` attention on the clean graph.
+        w_tilde: ``(E,)`` attention on the attacked graph, both from ``align(att, att_tilde, common=True)``.
+
+    >>> round(g_jsd(torch.tensor([1.0, 0.5]), torch.tensor([0.0, 0.5])), 6)  # ln 2 / 4
+    0.173287
+    """
+    before, after = (non_negative(values, "weights") for values in finite_pair(w, w_tilde, "weights"))
+    return max(float(_jensen(before, after).sum()) / (2 * before.numel()), 0.0)
+
+
+def g_jsd_published(w: Tensor, w_tilde: Tensor) -> float:
+    r"""The published column's neighbour: a symmetrised KL, edges matched by position, divided by ``|E|`` twice.
+
+    .. math:: \frac{1}{2|E|^2} \sum_{e=1}^{|E|} (w_e - \tilde w_e) \ln\frac{w_e}{\tilde w_e},
+              \qquad |E| = \min(\text{lengths})
+
+    This is what the paper's released evaluation computes in place of :func:`g_jsd`: both vectors are cut to one length,
+    zeros count as 1e-10, and the mean over entries is divided by their number once more. Each term is at least 8 times
+    the Jensen-Shannon term that it replaces (8 in the limit of close weights). Use it for that comparison only.
+
+    Shapes: ``(E,), (E~,)``; the longer one is cut.
+
+    >>> round(g_jsd_published(torch.tensor([0.5, 0.5]), torch.tensor([0.25, 0.5, 0.25])), 6)  # ln 2 / 4 / 8
+    0.021661
+    """
+    length = min(w.numel(), w_tilde.numel())
+    before, after = (non_negative(v, "weights") for v in finite_pair(w[:length], w_tilde[:length], "weights"))
+    before, after = (torch.where(v == 0, 1e-10, v) for v in (before, after))
+    return float(((before - after) * (before / after).log()).sum()) / (2 * length**2)
+
+
+def node_jsd(att: Attention, att_tilde: Attention) -> float:
+    r"""The true Jensen-Shannon divergence per destination node, averaged over the clean graph's nodes; in [0, ln 2].
+
+    Each node's attention over the union of its in-edges, self-loops that the model added included, is a distribution
+    (weights are divided by their sum, so this also holds for attentions that do not sum to one). A node that keeps no
+    attention at all counts ln 2, as if the two distributions shared nothing.
+
+    >>> clean = Attention(torch.tensor([[0, 1], [2, 2]]), torch.tensor([0.5, 0.5]))
+    >>> attacked = Attention(torch.tensor([[3, 4], [2, 2]]), torch.tensor([0.5, 0.5]))
+    >>> round(node_jsd(clean, attacked), 6)  # no edge in common: ln 2
+    0.693147
+    """
+    return float(node_jsd_values(att, att_tilde)[1].mean())
+
+
+def node_jsd_values(att: Attention, att_tilde: Attention) -> tuple[Tensor, Tensor]:
+    """The clean graph's destination nodes ``(D,)`` and the divergence of each ``(D,)``; see :func:`node_jsd`."""
+    if not att.weight.numel():
+        raise NotApplicable("there are no weights to compare")
+    edges = torch.cat([att.edge_index, att_tilde.edge_index], 1)  # (2, E + E~)
+    size = int(edges.max()) + 1
+    union, place = torch.unique(edges[1] * size + edges[0], return_inverse=True)  # (U,) destination first
+    destination = union.div(size, rounding_mode="floor")
+    at, at_tilde = place.split([att.weight.numel(), att_tilde.weight.numel()])
+    p = _rows(destination, _summed(at, _weights(att), len(union)), size)  # (U,)
+    q = _rows(destination, _summed(at_tilde, _weights(att_tilde), len(union)), size)
+    divergence = _summed(destination, _jensen(p, q) / 2, size)  # (size,)
+    has_p, has_q = (_summed(destination, rows, size) > 0 for rows in (p, q))
+    divergence = torch.where(has_p == has_q, divergence, math.log(2)).clamp(0.0, math.log(2))
+    nodes = torch.bincount(att.edge_index[1], minlength=size).nonzero().flatten()
+    return nodes, divergence[nodes]
+
+
+def topk_overlap(w: Tensor, w_tilde: Tensor, k: int) -> float:
+    r"""Share of the top-k edges that two attentions have in common, the paper's :math:`V_k`.
+
+    .. math:: V_k(w, \tilde w) = \frac{1}{k} | T_k(w) \cap T_k(\tilde w) |
+
+    Ties are broken by edge order. Shapes: ``(E,), (E,)`` over the same edges.
+
+    >>> topk_overlap(torch.tensor([0.5, 0.3, 0.2]), torch.tensor([0.5, 0.1, 0.4]), k=2)
+    0.5
+    """
+    before, after = finite_pair(w, w_tilde, "weights")
+    return float((topk_mask(before, k) & topk_mask(after, k)).sum()) / k
+
+
+def node_topk_overlap(att: Attention, att_tilde: Attention, k: float) -> float:
+    """:math:`V_k` within each node's neighbourhood, averaged over the clean graph's destination nodes; in [0, 1].
+
+    ``k`` is a share of the node's in-edges, rounded down but at least one edge. Edges are those of the clean graph,
+    without the self-loops that the model added; an edge that the attacked graph lacks has attention 0 there.
+
+    >>> clean = Attention(torch.tensor([[0, 1, 0], [2, 2, 1]]), torch.tensor([0.7, 0.3, 1.0]))
+    >>> attacked = Attention(torch.tensor([[0, 1, 0], [2, 2, 1]]), torch.tensor([0.4, 0.6, 1.0]))
+    >>> node_topk_overlap(clean, attacked, k=0.5)  # node 2 changes its mind, node 1 does not
+    0.5
+    """
+    return float(node_topk_overlap_values(att, att_tilde, k)[1].mean())
+
+
+def node_topk_overlap_values(att: Attention, att_tilde: Attention, k: float) -> tuple[Tensor, Tensor]:
+    """The clean graph's destination nodes ``(D,)`` and the overlap of each ``(D,)``; see :func:`node_topk_overlap`."""
+    w, w_tilde = finite_pair(*align(att, att_tilde), "weights")
+    groups = _destinations(att.of_graph())  # (U,)
+    shared = group_topk_mask(w, groups, k) & group_topk_mask(w_tilde, groups, k)
+    nodes = torch.bincount(groups).nonzero().flatten()
+    return nodes, torch.bincount(groups, shared.double())[nodes] / group_counts(groups, k)[nodes]
+
+
+def attention_entropy(att: Attention) -> float:
+    r"""Entropy of each destination's attention over its in-edges, averaged over destinations, in nats.
+
+    .. math:: \frac{1}{D} \sum_{i} - \sum_{j \in N(i)} w_{ij} \ln w_{ij}
+
+    Always read beside stability: a uniform attention is perfectly stable and explains nothing. Rows as in
+    :func:`node_jsd`: added self-loops included, weights divided by their sum.
+
+    >>> att = Attention(torch.tensor([[0, 1, 0], [2, 2, 1]]), torch.tensor([0.5, 0.5, 1.0]))
+    >>> round(attention_entropy(att), 6)  # (ln 2 + 0) / 2
+    0.346574
+    """
+    return float(_entropies(att)[0].mean())
+
+
+def attention_entropy_normalised(att: Attention) -> float:
+    """:func:`attention_entropy` as a share of the largest possible one, ln(in-degree); 1 = uniform; in [0, 1].
+
+    Only destinations with at least two in-edges have a choice and are counted.
+
+    >>> att = Attention(torch.tensor([[0, 1, 0], [2, 2, 1]]), torch.tensor([0.5, 0.5, 1.0]))
+    >>> attention_entropy_normalised(att)
+    1.0
+    """
+    entropy, degree = _entropies(att)
+    if not bool((degree > 1).any()):
+        raise NotApplicable("no node has two in-edges between which attention could choose")
+    return float((entropy / degree.double().log())[degree > 1].mean().clamp(0.0, 1.0))
+
+
+def edges_into(att: Attention, nodes: Tensor) -> Attention:
+    """The part of an attention that the masked destinations pay, to measure stability over some nodes only.
+
+    ``nodes`` is a boolean mask ``(N,)``, for example :func:`fgai_bench.metrics.prediction.unchanged`; destinations
+    beyond its length (injected nodes) are left out.
+
+    >>> att = Attention(torch.tensor([[0, 1], [1, 0]]), torch.tensor([1.0, 1.0]))
+    >>> edges_into(att, torch.tensor([True, False])).edge_index.tolist()
+    [[1], [0]]
+    """
+    destination = att.edge_index[1]
+    kept = nodes[destination.clamp(max=len(nodes) - 1)] & (destination < len(nodes))
+    added = int(kept[kept.numel() - att.added :].sum())
+    return Attention(att.edge_index[:, kept], att.weight[kept], added)
+
+
+def _jensen(a: Tensor, b: Tensor) -> Tensor:
+    """``a ln(a/m) + b ln(b/m)`` per entry; the floor under ``m`` only matters where both are zero."""
+    m = ((a + b) / 2).clamp(min=torch.finfo(a.dtype).tiny)
+    return torch.xlogy(a, a / m) + torch.xlogy(b, b / m)
+
+
+def _weights(att: Attention) -> Tensor:
+    return non_negative(finite(att.weight, "weights"), "weights")
+
+
+def _summed(at: Tensor, values: Tensor, size: int) -> Tensor:
+    return values.new_zeros(size).index_add_(0, at, values)
+
+
+def _rows(destination: Tensor, weight: Tensor, size: int) -> Tensor:
+    """Weights divided by the sum of their destination's; a row without any weight stays zero."""
+    total = _summed(destination, weight, size)[destination]
+    return torch.where(total > 0, weight / total, 0.0)
+
+
+def _entropies(att: Attention) -> tuple[Tensor, Tensor]:
+    """Entropy and in-degree of every destination: ``(D,), (D,)``."""
+    if not att.weight.numel():
+        raise NotApplicable("there are no weights")
+    destination = att.edge_index[1]
+    degree = torch.bincount(destination)
+    p = _rows(destination, _weights(att), len(degree))
+    entropy = _summed(destination, -torch.xlogy(p, p), len(degree))
+    return entropy[degree > 0].clamp(min=0.0), degree[degree > 0]
+
+
+def _destinations(graph: Attention) -> Tensor:
+    """Destination of each distinct edge in the order of :func:`align`, which adds parallel edges up: ``(U,)``."""
+    destination = graph.edge_index[1].double()
+    total = Attention(graph.edge_index, destination)
+    times = Attention(graph.edge_index, torch.ones_like(destination))
+    return torch.div(*align(total, times)).round().long()

@@ -1,0 +1,54 @@
+"""T_k: the k largest entries of a vector, over the whole graph or within each group, ties broken by position."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def topk_mask(w: Tensor, k: int) -> Tensor:
+    """Which entries are among the ``k`` largest; of equal entries the earlier ones.
+
+    A partition around the k-th largest value, not a sort: k is about half of millions of edges.
+
+    Shapes: ``(E,) -> (E,)`` boolean.
+
+    >>> topk_mask(torch.tensor([0.2, 0.5, 0.2, 0.1]), 2).tolist()
+    [True, True, False, False]
+    """
+    if not 1 <= k <= w.numel():
+        raise ValueError(f"k must be between 1 and the number of edges, got k={k} for {w.numel()} edges")
+    w = w.detach()
+    threshold = torch.topk(w, k, sorted=False).values.amin()
+    above, ties = w > threshold, w == threshold  # (E,)
+    return above | (ties & (ties.cumsum(0) <= k - above.sum()))
+
+
+def group_topk_mask(w: Tensor, groups: Tensor, share: float) -> Tensor:
+    """Which entries are among the largest of their group; how many per group: :func:`group_counts`.
+
+    Shapes: ``(E,), (E,) -> (E,)`` boolean.
+
+    >>> group_topk_mask(torch.tensor([0.2, 0.9, 0.8, 0.1]), torch.tensor([0, 1, 0, 1]), 0.5).tolist()
+    [False, True, True, False]
+    """
+    order = w.detach().argsort(descending=True, stable=True)
+    order = order[groups[order].argsort(stable=True)]  # (E,) by group, then by weight, then by position
+    sizes = torch.bincount(groups)  # (G,)
+    group = groups[order]
+    rank = torch.arange(w.numel(), device=w.device) - (sizes.cumsum(0) - sizes)[group]
+    mask = torch.empty_like(groups, dtype=torch.bool)
+    mask[order] = rank < group_counts(groups, share)[group]
+    return mask
+
+
+def group_counts(groups: Tensor, share: float) -> Tensor:
+    """How many entries of each group make up ``share`` of it, rounded down but at least one: ``(E,) -> (G,)``.
+
+    >>> group_counts(torch.tensor([0, 0, 0, 2]), 0.5).tolist()
+    [1, 1, 1]
+    """
+    if not 0 < share <= 1:
+        raise ValueError(f"within groups k is a share above 0 and at most 1, got {share}")
+    # 0.29 * 100 is 28.999...: without the nudge a whole number of edges would lose one.
+    return (torch.bincount(groups).double() * share + 1e-9).floor().long().clamp(min=1)

@@ -1,0 +1,208 @@
+"""What every model is: node-wise embedding, then propagation over the edges; logits and keyed attention come out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from fgai_bench.models import MODELS
+from fgai_bench.models.attention import Attention
+from fgai_bench.models.edges import SortedEdges, sorted_edges
+from fgai_bench.models.features import FeatureProjection, InputNorm, Norm
+from fgai_bench.seeds import isolated_rng
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a model says of a graph.
+
+    Attributes:
+        logits: ``(N, C)``.
+        attention: of the last layer, averaged over the heads; None for a model that has none.
+    """
+
+    logits: Tensor
+    attention: Attention | None
+
+
+class AttentionModel(nn.Module):
+    """A model in two parts, so that an attack on a few nodes need not project all the others again.
+
+    Subclasses implement :meth:`embed`, in which a row of the result depends on the same row of ``x`` only, and
+    :meth:`propagate`, which does everything else. ``config`` holds the constructor's arguments.
+    """
+
+    config: dict[str, Any]
+    history: list[dict[str, float]]
+
+    def embed(self, x: Tensor) -> Tensor:
+        """Features to the first hidden representation, row by row: ``(N, F) -> (N, ...)``; x dense or sparse CSR."""
+        raise TypeError(f"{type(self).__name__} must implement embed(x)")
+
+    def propagate(
+        self, h: Tensor, edge_index: Tensor, score_shift: Tensor | None = None, edge_weight: Tensor | None = None
+    ) -> Output:
+        """Embedded nodes and edges to the output.
+
+        Args:
+            h: what :meth:`embed` gave, ``(N, ...)``.
+            edge_index: ``(2, E)``.
+            score_shift: ``(E + added,)`` added to the scores of the last layer, in the order of the output's attention.
+            edge_weight: ``(E,)`` in [0, 1], how much of each edge is there, in every layer: 1 is the edge as it
+                is, 0 is no edge. Edge attacks differentiate with respect to it.
+        """
+        raise TypeError(f"{type(self).__name__} must implement propagate(h, edge_index)")
+
+    def forward(self, data: Data, score_shift: Tensor | None = None) -> Output:
+        """``data.x`` and ``data.edge_index`` to :class:`Output`."""
+        return self.propagate(self.embed(data.x), data.edge_index, score_shift)
+
+    def rebuilt(self, seed: int = 0, **changes: Any) -> AttentionModel:
+        """A freshly initialised model of the same class with a changed configuration, on the same device."""
+        device = next(self.parameters()).device
+        return type(self)(**{**self.config, **changes, "seed": seed}).to(device)
+
+
+@contextmanager
+def undisturbed(model: nn.Module) -> Iterator[None]:
+    """Evaluate ``model`` without dropout and without gradients of its parameters, and leave it exactly as it was."""
+    training = {part: part.training for part in model.modules()}
+    wanted = {parameter: parameter.requires_grad for parameter in model.parameters()}
+    try:
+        model.eval()
+        for parameter in wanted:
+            parameter.requires_grad_(False)
+        yield
+    finally:
+        for part, mode in training.items():
+            part.training = mode
+        for parameter, flag in wanted.items():
+            parameter.requires_grad_(flag)
+
+
+def keyed_attention(edges: SortedEdges, weights: Tensor) -> Attention:
+    """Heads averaged, in the order of ``edges.edge_index``: ``(E, H)`` sorted weights to an :class:`Attention`."""
+    return Attention(edges.edge_index, weights.mean(1)[edges.inverse], edges.added)
+
+
+def layer_shifts(
+    layers: int, edges: SortedEdges, score_shift: Tensor | None, edge_weight: Tensor | None
+) -> list[Tensor | None]:
+    """What to add to the scores of each layer, in the order of ``edges.edge_index``: ``(E + added,)`` or None.
+
+    An edge that is there by the share p has ``log p`` added to its scores, since ``softmax(s + log p)`` weighs it by p.
+    """
+    presence = None
+    if edge_weight is not None:
+        presence = F.pad(edge_weight.clamp(min=1e-30).log(), (0, edges.added))
+    last = score_shift if presence is None or score_shift is None else score_shift + presence
+    return [presence] * (layers - 1) + [presence if last is None else last]
+
+
+class StackedAttention(AttentionModel):
+    """Hidden attention layers with concatenated heads and ELU, then one single-head layer to the classes.
+
+    ``h = ELU(layer(h))`` for each hidden layer, ``logits = layer(h)``.
+
+    Args:
+        in_channels: features per node.
+        num_classes: width of the logits.
+        hidden: channels per head of the hidden layers.
+        heads: heads of each hidden layer.
+        dropout: on the input of every layer, while training.
+        attention_dropout: on the attention weights, while training.
+        input_norm: ``none``, or ``row`` for feature rows that sum to one in magnitude.
+        layer_norm: layer normalisation of the input of every layer after the first.
+        seed: of the initial parameters.
+    """
+
+    layer_class: ClassVar[type[AttentionLayer]]
+
+    def __init__(
+        self,
+        in_channels: int,
+        num_classes: int,
+        hidden: int = 8,
+        heads: Sequence[int] = (8,),
+        dropout: float = 0.6,
+        attention_dropout: float = 0.6,
+        input_norm: InputNorm = "none",
+        layer_norm: bool = False,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.config = {
+            "in_channels": in_channels,
+            "num_classes": num_classes,
+            "hidden": hidden,
+            "heads": tuple(heads),
+            "dropout": dropout,
+            "attention_dropout": attention_dropout,
+            "input_norm": input_norm,
+            "layer_norm": layer_norm,
+            "seed": seed,
+        }
+        widths = [in_channels, *(hidden * h for h in heads)]
+        sizes = [(hidden, h) for h in heads] + [(num_classes, 1)]
+        norms: list[Norm] = [input_norm, *(["layer" if layer_norm else "none"] * len(heads))]
+        with isolated_rng(seed, "init"):
+            self.layers = nn.ModuleList(
+                self.layer_class(width, channels, h, dropout, attention_dropout, norm)
+                for width, (channels, h), norm in zip(widths, sizes, norms, strict=True)
+            )
+
+    def embed(self, x: Tensor) -> Tensor:
+        return self.layers[0].project(x)  # type: ignore[no-any-return, operator]
+
+    def propagate(
+        self, h: Tensor, edge_index: Tensor, score_shift: Tensor | None = None, edge_weight: Tensor | None = None
+    ) -> Output:
+        edges = sorted_edges(edge_index, h.size(0))
+        shifts = layer_shifts(len(self.layers), edges, score_shift, edge_weight)
+        for depth, (layer, shift) in enumerate(zip(self.layers, shifts, strict=True)):
+            projected = h if depth == 0 else layer.project(F.elu(h))  # type: ignore[operator]
+            h, weights = layer(projected, edges, shift)
+        return Output(h, keyed_attention(edges, weights))
+
+
+class AttentionLayer(nn.Module):
+    """One attention layer: a node-wise projection, and attention over the edges of what it gives.
+
+    Subclasses say in :attr:`projections` how many projections of the features they need (side by side in
+    :meth:`project`), and implement ``forward(projected, edges, shift) -> (out (N, H*D), weights (E, H))``.
+    """
+
+    projections: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        heads: int = 1,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        norm: Norm = "none",
+    ) -> None:
+        super().__init__()
+        self.heads, self.out_channels, self.attention_dropout = heads, out_channels, attention_dropout
+        self.project = FeatureProjection(in_channels, self.projections * heads * out_channels, dropout, norm)
+        self.bias = nn.Parameter(torch.zeros(heads * out_channels))
+
+    def forward(self, projected: Tensor, edges: SortedEdges, shift: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        raise TypeError(f"{type(self).__name__} must implement forward(projected, edges, shift)")
+
+
+def build_model(name: str, in_channels: int, num_classes: int, seed: int = 0, **config: Any) -> AttentionModel:
+    """The registered model ``name``, initialised from ``seed`` without touching the global random state."""
+    with isolated_rng(seed, "init"):
+        try:
+            return MODELS[name](in_channels, num_classes, seed=seed, **config)  # type: ignore[no-any-return]
+        except TypeError as error:
+            raise ValueError(f"model {name!r} cannot be built with {sorted(config)}: {error}") from error

@@ -1,0 +1,168 @@
+"""Projection of node features: ``x W`` for dense or sparse CSR features, with dropout and normalisation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.weak import WeakTensorKeyDictionary
+
+InputNorm = Literal["none", "row"]
+Norm = Literal["none", "row", "layer"]
+
+
+@dataclass(frozen=True)
+class _Pattern:
+    """Where the non-zeros of a CSR matrix are, and where each of them stands in the transpose."""
+
+    crow: Tensor
+    col: Tensor
+    crow_t: Tensor
+    col_t: Tensor
+    to_transpose: Tensor
+    shape: tuple[int, int]
+
+
+_patterns: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+
+
+def _pattern(x: Tensor) -> _Pattern:
+    known = _patterns.get(x)
+    if known is None:
+        crow, col, (rows, columns) = x.crow_indices(), x.col_indices(), x.shape
+        row = torch.repeat_interleave(torch.arange(rows, device=x.device), crow.diff())  # (nnz,)
+        to_transpose = (col * rows + row).argsort()
+        counts = torch.bincount(col, minlength=columns)
+        crow_t = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        known = _Pattern(crow, col, crow_t, row[to_transpose], to_transpose, (rows, columns))
+        _patterns[x] = known
+    return known  # type: ignore[no-any-return]
+
+
+def _csr_product(crow: Tensor, col: Tensor, values: Tensor, shape: tuple[int, int], dense: Tensor) -> Tensor:
+    matrix = torch.sparse_csr_tensor(crow, col, values, shape, check_invariants=False)
+    # On a CPU the reduce form is torch's own multi-threaded kernel; the plain product waits for a vendor library.
+    return matrix @ dense if dense.is_cuda else torch.sparse.mm(matrix, dense, "sum")
+
+
+class _SparseProduct(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, weight: Tensor, pattern: _Pattern) -> Tensor:
+        ctx.save_for_backward(values)
+        ctx.pattern = pattern
+        return _csr_product(pattern.crow, pattern.col, values, pattern.shape, weight)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, None]:  # type: ignore[override]
+        (values,) = ctx.saved_tensors
+        p = ctx.pattern
+        transposed = values[p.to_transpose]
+        return None, _csr_product(p.crow_t, p.col_t, transposed, p.shape[::-1], grad.contiguous()), None
+
+
+def feature_product(x: Tensor, weight: Tensor, dropout: float = 0.0, training: bool = False) -> Tensor:
+    """``dropout(x) @ weight``: ``(N, F), (F, C) -> (N, C)``; x dense or sparse CSR.
+
+    Zeros stay zero under dropout, so for sparse features only the stored values are dropped. Features in CSR are
+    constants: no gradient flows to them.
+    """
+    if x.layout != torch.sparse_csr:
+        return F.dropout(x, dropout, training) @ weight
+    values = F.dropout(x.values(), dropout, training)
+    return _SparseProduct.apply(values, weight, _pattern(x))  # type: ignore[no-any-return]
+
+
+def row_sums(x: Tensor, of: Callable[[Tensor], Tensor] = lambda value: value) -> Tensor:
+    """``sum_f of(x_f)`` per row, for a function with ``of(0) = 0``: ``(N, F) -> (N, 1)``; x dense or sparse CSR."""
+    if x.layout != torch.sparse_csr:
+        return of(x).sum(1, keepdim=True)
+    return torch.segment_reduce(of(x.values()), "sum", offsets=x.crow_indices(), unsafe=True).unsqueeze(1)
+
+
+def dense_rows(x: Tensor, rows: Tensor) -> Tensor:
+    """The given rows of ``x`` as a dense matrix: ``(N, F), (R,) -> (R, F)``; x dense or sparse CSR."""
+    if x.layout != torch.sparse_csr:
+        return x[rows]
+    begin, counts = x.crow_indices()[rows], x.crow_indices().diff()[rows]  # (R,)
+    owner = torch.repeat_interleave(torch.arange(rows.numel(), device=x.device), counts)  # (nnz of the rows,)
+    within = torch.arange(owner.numel(), device=x.device) - (counts.cumsum(0) - counts)[owner]
+    place = begin[owner] + within
+    dense = x.values().new_zeros(rows.numel(), x.shape[1])
+    dense[owner, x.col_indices()[place]] = x.values()[place]
+    return dense
+
+
+def append_rows(x: Tensor, rows: Tensor) -> Tensor:
+    """``x`` with dense rows below it, in the layout of ``x``: ``(N, F), (R, F) -> (N + R, F)``."""
+    if x.layout != torch.sparse_csr:
+        return torch.cat([x, rows])
+    full = torch.ones_like(rows, dtype=torch.bool).nonzero()[:, 1]  # every column of every new row
+    ends = x.crow_indices()[-1] + x.shape[1] * torch.arange(1, rows.shape[0] + 1, device=x.device)
+    return torch.sparse_csr_tensor(
+        torch.cat([x.crow_indices(), ends]),
+        torch.cat([x.col_indices(), full]),
+        torch.cat([x.values(), rows.flatten()]),
+        (x.shape[0] + rows.shape[0], x.shape[1]),
+        check_invariants=False,
+    )
+
+
+def replace_rows(x: Tensor, place: Tensor, rows: Tensor) -> Tensor:
+    """A copy of ``x`` whose rows ``place`` are ``rows``, in the layout of ``x``: ``(N, F), (R,), (R, F) -> (N, F)``."""
+    if x.layout != torch.sparse_csr:
+        return x.index_copy(0, place, rows)
+    order = torch.arange(x.shape[0], device=x.device)
+    order[place] = torch.arange(x.shape[0], x.shape[0] + place.numel(), device=x.device)
+    longer = append_rows(x, rows).to_sparse_coo().coalesce()
+    back = torch.full((longer.shape[0],), -1, dtype=torch.long, device=x.device)
+    back[order] = torch.arange(x.shape[0], device=x.device)
+    row = back[longer.indices()[0]]
+    kept = (row >= 0) & (longer.values() != 0)
+    indices = torch.stack([row[kept], longer.indices()[1, kept]])
+    return torch.sparse_coo_tensor(indices, longer.values()[kept], x.shape).coalesce().to_sparse_csr()
+
+
+class FeatureProjection(nn.Module):
+    """``norm(x) W``, node-wise, without ever building the normalised features.
+
+    ``norm`` is the identity, ``x / sum(|x|)`` (``row``), or layer normalisation with learned scale and shift
+    (``layer``): ``((x - mean) / std * gamma + beta) W = (x (gamma W) - mean (gamma^T W)) / std + beta^T W``,
+    which keeps sparse features sparse. Dropout acts on the entries of x.
+
+    Shapes: ``(N, in_channels) -> (N, out_channels)``.
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, dropout: float = 0.0, norm: Norm = "none", bias: bool = False
+    ) -> None:
+        super().__init__()
+        if norm not in ("none", "layer", "row"):
+            raise ValueError(f"unknown norm {norm!r}; possible are none, row, layer")
+        self.dropout, self.norm = dropout, norm
+        bound = math.sqrt(6 / (in_channels + out_channels))
+        self.weight = nn.Parameter(torch.empty(in_channels, out_channels).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None
+        if norm == "layer":
+            self.gamma = nn.Parameter(torch.ones(in_channels))
+            self.beta = nn.Parameter(torch.zeros(in_channels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.norm == "layer":
+            h = self._layer_normalised(x)
+        else:
+            h = feature_product(x, self.weight, self.dropout, self.training)
+            if self.norm == "row":
+                h = h / row_sums(x, torch.abs).clamp(min=1e-12)
+        return h if self.bias is None else h + self.bias
+
+    def _layer_normalised(self, x: Tensor, epsilon: float = 1e-5) -> Tensor:
+        mean = row_sums(x) / x.shape[1]  # (N, 1)
+        variance = (row_sums(x, torch.square) / x.shape[1] - mean.square()).clamp(min=0)
+        scaled = self.gamma.unsqueeze(1) * self.weight  # (F, C)
+        centred = feature_product(x, scaled, self.dropout, self.training) - mean * scaled.sum(0)
+        return centred * (variance + epsilon).rsqrt() + self.beta @ self.weight

@@ -1,0 +1,41 @@
+"""GAT (Velickovic et al. 2018, https://arxiv.org/abs/1710.10903)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fgai_bench.models.base import AttentionLayer, StackedAttention
+from fgai_bench.models.edges import SortedEdges
+from fgai_bench.models.segments import attend
+
+
+class GATLayer(AttentionLayer):
+    """Additive attention: ``s_ij = LeakyReLU(a_src . W h_j + a_dst . W h_i)``, ``out_i = sum_j softmax_j(s_ij) W h_j``.
+
+    Shapes: projected ``(N, H * D)`` -> out ``(N, H * D)``, weights ``(E, H)``.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, heads: int = 1, *args: Any, **kwargs: Any) -> None:
+        super().__init__(in_channels, out_channels, heads, *args, **kwargs)
+        bound = math.sqrt(6 / (heads + out_channels))
+        self.att_src = nn.Parameter(torch.empty(heads, out_channels).uniform_(-bound, bound))
+        self.att_dst = nn.Parameter(torch.empty(heads, out_channels).uniform_(-bound, bound))
+
+    def forward(self, projected: Tensor, edges: SortedEdges, shift: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        values = projected.view(-1, self.heads, self.out_channels)  # (N, H, D)
+        by_source = (values * self.att_src).sum(-1)  # (N, H)
+        by_destination = (values * self.att_dst).sum(-1)  # (N, H)
+        scores = by_source.index_select(0, edges.source) + by_destination.index_select(0, edges.destination)  # (E, H)
+        out, weights = attend(F.leaky_relu(scores, 0.2), values, edges, shift, self.attention_dropout, self.training)
+        return out.flatten(1) + self.bias, weights
+
+
+class GAT(StackedAttention):
+    """Graph Attention Network; arguments as in :class:`StackedAttention`."""
+
+    layer_class = GATLayer

@@ -1,0 +1,64 @@
+"""GATv2 (Brody et al. 2022, https://arxiv.org/abs/2105.14491)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fgai_bench.models.base import AttentionLayer, StackedAttention
+from fgai_bench.models.edges import SortedEdges
+from fgai_bench.models.segments import attend
+
+
+class _DynamicScores(torch.autograd.Function):
+    """``s_e = a . LeakyReLU(l_src(e) + r_dst(e))``; the sums over edges are formed again in the backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, left: Tensor, right: Tensor, att: Tensor, edges: SortedEdges, slope: float) -> Tensor:
+        ctx.save_for_backward(left, right, att)
+        ctx.edges, ctx.slope = edges, slope
+        pairs = left.index_select(0, edges.source).add_(right.index_select(0, edges.destination))  # (E, H, D)
+        return (F.leaky_relu_(pairs, slope).mul_(att)).sum(-1)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:  # type: ignore[override]
+        left, right, att = ctx.saved_tensors
+        edges, slope = ctx.edges, ctx.slope
+        pairs = left.index_select(0, edges.source).add_(right.index_select(0, edges.destination))  # (E, H, D)
+        grad_att = torch.einsum("eh,ehd->hd", grad, F.leaky_relu(pairs, slope))
+        factor = torch.full_like(pairs, slope).masked_fill_(pairs > 0, 1)
+        grad_pairs = factor.mul_(att).mul_(grad.unsqueeze(-1))  # (E, H, D)
+        grad_left = torch.zeros_like(left).index_add_(0, edges.source, grad_pairs)
+        grad_right = torch.zeros_like(right).index_add_(0, edges.destination, grad_pairs)
+        return grad_left, grad_right, grad_att, None, None
+
+
+class GATv2Layer(AttentionLayer):
+    """Dynamic attention: ``s_ij = a . LeakyReLU(W_l h_j + W_r h_i)``, ``out_i = sum_j softmax_j(s_ij) W_l h_j``.
+
+    Shapes: projected ``(N, 2 * H * D)`` (left, then right) -> out ``(N, H * D)``, weights ``(E, H)``.
+    """
+
+    projections = 2
+
+    def __init__(self, in_channels: int, out_channels: int, heads: int = 1, *args: Any, **kwargs: Any) -> None:
+        super().__init__(in_channels, out_channels, heads, *args, **kwargs)
+        bound = math.sqrt(6 / (heads + out_channels))
+        self.att = nn.Parameter(torch.empty(heads, out_channels).uniform_(-bound, bound))
+
+    def forward(self, projected: Tensor, edges: SortedEdges, shift: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        sides = projected.view(-1, 2, self.heads, self.out_channels)
+        left, right = sides[:, 0], sides[:, 1]  # (N, H, D) each
+        scores = _DynamicScores.apply(left, right, self.att, edges, 0.2)  # (E, H)
+        out, weights = attend(scores, left.contiguous(), edges, shift, self.attention_dropout, self.training)
+        return out.flatten(1) + self.bias, weights
+
+
+class GATv2(StackedAttention):
+    """GATv2; arguments as in :class:`StackedAttention`."""
+
+    layer_class = GATv2Layer

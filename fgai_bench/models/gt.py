@@ -1,0 +1,141 @@
+"""Graph Transformer with Laplacian encodings (Dwivedi and Bresson 2021, https://arxiv.org/abs/2012.09699)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fgai_bench.data.laplacian import laplacian_encoding
+from fgai_bench.models.base import AttentionModel, Output, keyed_attention, layer_shifts
+from fgai_bench.models.edges import SortedEdges, once_per_graph, sorted_edges
+from fgai_bench.models.features import FeatureProjection, InputNorm
+from fgai_bench.models.segments import attend
+from fgai_bench.seeds import isolated_rng
+
+ENCODINGS = 8
+
+
+@once_per_graph
+def _encodings(edge_index: Tensor, num_nodes: int) -> Tensor:
+    return laplacian_encoding(edge_index, num_nodes, ENCODINGS).to(edge_index.device)
+
+
+class _DotScores(torch.autograd.Function):
+    """``s_e = q_dst(e) . k_src(e)``; the gathered rows are formed again in the backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, edges: SortedEdges) -> Tensor:
+        ctx.save_for_backward(query, key)
+        ctx.edges = edges
+        return (query.index_select(0, edges.destination) * key.index_select(0, edges.source)).sum(-1)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:  # type: ignore[override]
+        query, key = ctx.saved_tensors
+        edges, grad = ctx.edges, grad.unsqueeze(-1)  # (E, H, 1)
+        grad_query = torch.zeros_like(query).index_add_(
+            0, edges.destination, key.index_select(0, edges.source).mul_(grad)
+        )
+        grad_key = torch.zeros_like(key).index_add_(
+            0, edges.source, query.index_select(0, edges.destination).mul_(grad)
+        )
+        return grad_query, grad_key, None
+
+
+class GTLayer(nn.Module):
+    """One transformer block over the edges.
+
+    ``s_ij = q_i . k_j / sqrt(d)``, ``h = norm(h + O sum_j softmax_j(s_ij) v_j)``, ``h = norm(h + FFN(h))``.
+
+    Shapes: ``(N, width) -> (N, width)``, weights ``(E, H)``.
+    """
+
+    def __init__(self, width: int, heads: int, dropout: float, attention_dropout: float, layer_norm: bool) -> None:
+        super().__init__()
+        if width % heads:
+            raise ValueError(f"the width {width} of a graph transformer must be a multiple of its heads, {heads}")
+        self.heads, self.dropout, self.attention_dropout = heads, dropout, attention_dropout
+        norm = nn.LayerNorm if layer_norm else nn.BatchNorm1d
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+        self.norm_attention, self.norm_feed = norm(width), norm(width)
+        self.feed = nn.Sequential(nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, width))
+
+    def forward(self, h: Tensor, edges: SortedEdges, shift: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        query, key, value = self.qkv(h).view(h.size(0), 3, self.heads, -1).unbind(1)  # (N, H, d) each
+        scores = _DotScores.apply(query.contiguous(), key.contiguous(), edges) / math.sqrt(query.size(-1))  # (E, H)
+        mixed, weights = attend(scores, value.contiguous(), edges, shift, self.attention_dropout, self.training)
+        h = self.norm_attention(h + self.out(F.dropout(mixed.flatten(1), self.dropout, self.training)))
+        return self.norm_feed(h + F.dropout(self.feed(h), self.dropout, self.training)), weights
+
+
+class GT(AttentionModel):
+    """Graph Transformer: ``h = W x + P (Laplacian encodings)``, transformer blocks, a three-layer read-out.
+
+    The encodings follow the graph: a changed edge index gets its own. A node sees itself through a self-loop.
+
+    Args:
+        in_channels: features per node.
+        num_classes: width of the logits.
+        hidden: width of the blocks.
+        heads: heads of each block.
+        dropout: on the input and inside the blocks, while training.
+        attention_dropout: on the attention weights, while training.
+        input_norm: ``none``, or ``row`` for feature rows that sum to one in magnitude.
+        layer_norm: layer instead of batch normalisation in the blocks.
+        seed: of the initial parameters.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        num_classes: int,
+        hidden: int = 128,
+        heads: Sequence[int] = (8, 1),
+        dropout: float = 0.6,
+        attention_dropout: float = 0.6,
+        input_norm: InputNorm = "none",
+        layer_norm: bool = False,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.config = {
+            "in_channels": in_channels,
+            "num_classes": num_classes,
+            "hidden": hidden,
+            "heads": tuple(heads),
+            "dropout": dropout,
+            "attention_dropout": attention_dropout,
+            "input_norm": input_norm,
+            "layer_norm": layer_norm,
+            "seed": seed,
+        }
+        with isolated_rng(seed, "init"):
+            self.project = FeatureProjection(in_channels, hidden, dropout, input_norm, bias=True)
+            self.encode = nn.Linear(ENCODINGS, hidden)
+            self.layers = nn.ModuleList(GTLayer(hidden, h, dropout, attention_dropout, layer_norm) for h in heads)
+            self.read_out = nn.Sequential(
+                nn.Linear(hidden, hidden // 2),
+                nn.ReLU(),
+                nn.Linear(hidden // 2, hidden // 4),
+                nn.ReLU(),
+                nn.Linear(hidden // 4, num_classes),
+            )
+
+    def embed(self, x: Tensor) -> Tensor:
+        return self.project(x)  # type: ignore[no-any-return]
+
+    def propagate(
+        self, h: Tensor, edge_index: Tensor, score_shift: Tensor | None = None, edge_weight: Tensor | None = None
+    ) -> Output:
+        edges = sorted_edges(edge_index, h.size(0))
+        h = h + self.encode(_encodings(edge_index, h.size(0)).to(h.dtype))
+        shifts = layer_shifts(len(self.layers), edges, score_shift, edge_weight)
+        for layer, shift in zip(self.layers, shifts, strict=True):
+            h, weights = layer(h, edges, shift)
+        return Output(self.read_out(h), keyed_attention(edges, weights))

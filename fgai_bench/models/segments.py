@@ -1,0 +1,98 @@
+"""The attention core that all layers share: softmax over each destination's in-edges, and the weighted sum of values.
+
+Both operations recompute their gathers in the backward pass instead of keeping ``(E, heads, channels)`` tensors alive,
+so the memory of a layer grows with the edges times the heads only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fgai_bench.models.edges import SortedEdges
+
+
+def segment_sum(values: Tensor, edges: SortedEdges) -> Tensor:
+    """Sum per destination: ``(E, H) -> (N, H)``."""
+    return torch.segment_reduce(values, "sum", offsets=edges.pointer, axis=0, unsafe=True)
+
+
+class _SegmentSoftmax(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, edges: SortedEdges) -> Tensor:
+        largest = torch.segment_reduce(scores, "max", offsets=edges.pointer, axis=0, unsafe=True)  # (N, H)
+        weights = (scores - largest.index_select(0, edges.destination)).exp_()  # (E, H)
+        weights /= segment_sum(weights, edges).index_select(0, edges.destination)
+        ctx.save_for_backward(weights)
+        ctx.edges = edges
+        return weights
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        (weights,) = ctx.saved_tensors
+        weighted = weights * grad
+        return weighted - weights * segment_sum(weighted, ctx.edges).index_select(0, ctx.edges.destination), None
+
+
+class _WeightedSum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, values: Tensor, edges: SortedEdges) -> Tensor:
+        ctx.save_for_backward(weights, values)
+        ctx.edges = edges
+        messages = values.index_select(0, edges.source) * weights.unsqueeze(-1)  # (E, H, D)
+        return torch.zeros_like(values).index_add_(0, edges.destination, messages)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:  # type: ignore[override]
+        weights, values = ctx.saved_tensors
+        edges = ctx.edges
+        arriving = grad.contiguous().index_select(0, edges.destination)  # (E, H, D)
+        grad_weights = grad_values = None
+        if ctx.needs_input_grad[0]:
+            grad_weights = (arriving * values.index_select(0, edges.source)).sum(-1)
+        if ctx.needs_input_grad[1]:
+            grad_values = torch.zeros_like(values).index_add_(0, edges.source, arriving.mul_(weights.unsqueeze(-1)))
+        return grad_weights, grad_values, None
+
+
+def segment_softmax(scores: Tensor, edges: SortedEdges) -> Tensor:
+    """Softmax of the scores over each destination's in-edges: ``(E, H) -> (E, H)``, edges sorted by destination.
+
+    ``w_e = exp(s_e) / sum_{f: dst(f) = dst(e)} exp(s_f)``
+
+    >>> from fgai_bench.models.edges import sorted_edges
+    >>> edges = sorted_edges(torch.tensor([[1], [0]]), 2)  # with the added loops: 1->0, 0->0, 1->1
+    >>> segment_softmax(torch.zeros(3, 1), edges).view(-1).tolist()
+    [0.5, 0.5, 1.0]
+    """
+    return _SegmentSoftmax.apply(scores, edges)  # type: ignore[no-any-return]
+
+
+def weighted_sum(weights: Tensor, values: Tensor, edges: SortedEdges) -> Tensor:
+    """``out_i = sum_{e: dst(e) = i} w_e * v_src(e)``: ``(E, H), (N, H, D) -> (N, H, D)``."""
+    return _WeightedSum.apply(weights, values, edges)  # type: ignore[no-any-return]
+
+
+def attend(
+    scores: Tensor, values: Tensor, edges: SortedEdges, shift: Tensor | None, dropout: float, training: bool
+) -> tuple[Tensor, Tensor]:
+    """Scores to weights, weights to a weighted sum of the values.
+
+    Args:
+        scores: ``(E, H)`` in the order of the sorted edges.
+        values: ``(N, H, D)``.
+        edges: the graph's sorted edges.
+        shift: ``(E,)`` added to the scores of every head, in the order of ``edges.edge_index``, or None.
+        dropout: share of the weights that are dropped while training.
+        training: whether dropout is on.
+
+    Returns:
+        ``(N, H, D)`` the sums and ``(E, H)`` the weights before dropout, in sorted order.
+    """
+    if shift is not None:
+        scores = scores + shift[edges.order].unsqueeze(-1)
+    weights = segment_softmax(scores, edges)
+    return weighted_sum(F.dropout(weights, dropout, training), values, edges), weights

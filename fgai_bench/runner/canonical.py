@@ -1,0 +1,37 @@
+"""Canonical JSON and the hashes over it: equal content has equal bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON has it: tuples are lists, and 1.0 is 1, because a person means the same by them.
+
+    >>> plain({"heads": (4, 2), "weight": 1e5})
+    {'heads': [4, 2], 'weight': 100000}
+    """
+    if isinstance(value, dict):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    return value
+
+
+def canonical(value: Any) -> str:
+    """Sorted keys, no spaces, shortest form of every number.
+
+    >>> canonical({"b": 1.0, "a": [True, None]})
+    '{"a":[true,null],"b":1}'
+    """
+    return json.dumps(plain(value), sort_keys=True, separators=(",", ":"), allow_nan=True, ensure_ascii=True)
+
+
+def sha256(value: Any) -> str:
+    """Hash of bytes as they are, and of everything else in its canonical form."""
+    content = value if isinstance(value, bytes) else canonical(value).encode()
+    return hashlib.sha256(content).hexdigest()

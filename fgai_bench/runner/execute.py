@@ -1,0 +1,237 @@
+"""One step: from a configuration and the artifacts it builds on to a result. It knows neither store nor scheduler."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+import torch
+from threadpoolctl import threadpool_limits
+
+from fgai_bench.attacks import ATTACKS, ThreatModel
+from fgai_bench.defenses import DEFENSES, Training
+from fgai_bench.defenses.memory import OutOfMemory
+from fgai_bench.metrics import NotApplicable, measure
+from fgai_bench.models import AttentionModel, build_model
+from fgai_bench.runner.provenance import environment
+from fgai_bench.runner.result import Result, Status
+from fgai_bench.runner.weights import pack_attacked, pack_history, pack_model, unpack_model
+from fgai_bench.tasks import TASKS, Measured, Problem
+from fgai_bench.tasks.problem import measure_stability
+
+Progress = Callable[[int, int], None]
+Inputs = Mapping[str, bytes]
+# A metric under the name it is measured by, where a task has a shorter word for it.
+MEASURED_AS = {"micro_f1": "f1"}
+SHARE_TIMED = 0.5  # of the time limit, after which a training that is timed stops and is extrapolated
+
+
+class Timed(Exception):
+    """A training that is measured for its cost was stopped; ``epochs`` and ``seconds`` say how far it came."""
+
+    def __init__(self, epochs: int, seconds: float) -> None:
+        super().__init__(epochs, seconds)
+        self.epochs, self.seconds = epochs, seconds
+
+
+def execute(
+    config: Mapping[str, Any], inputs: Inputs, data_root: str | None = None, progress: Progress | None = None
+) -> Result:
+    """Run one step; whatever goes wrong becomes a typed result with its reason."""
+    started, clock = time.time(), time.perf_counter()
+    torch.set_num_threads(config["threads"])
+    try:
+        with threadpool_limits(config["threads"]):
+            result = STEPS[config["kind"]](config, inputs, problem_of(config, data_root), progress)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        status, reason = diagnosis(error)
+        detail = "" if status == "not-applicable" else traceback.format_exc()
+        result = Result(status, reason, detail)
+    seconds = time.perf_counter() - clock
+    where = environment(config["device"], config["threads"])
+    return replace(result, environment=where, started=started, seconds=seconds)
+
+
+def diagnosis(error: BaseException) -> tuple[Status, str]:
+    """The type of the cell that an exception becomes, and its reason in one line.
+
+    >>> diagnosis(NotApplicable("the model has no attention"))
+    ('not-applicable', 'the model has no attention')
+    >>> diagnosis(ZeroDivisionError("division by zero"))
+    ('failed', 'ZeroDivisionError: division by zero')
+    """
+    said = " ".join(str(error).split())
+    if isinstance(error, NotApplicable):
+        return "not-applicable", said
+    no_memory = isinstance(error, MemoryError | OutOfMemory | torch.OutOfMemoryError)
+    if no_memory or "can't allocate memory" in said:
+        return "oom", said or "out of memory"
+    return "failed", f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+@functools.lru_cache(maxsize=2)
+def _prepared(task: str, dataset: str, seed: int, root: str | None, device: str) -> Problem:
+    return TASKS[task].prepare(dataset, seed, root=root, device=device)  # type: ignore[no-any-return]
+
+
+def problem_of(config: Mapping[str, Any], data_root: str | None) -> Problem:
+    """The problem of a step; the last two are kept, since neighbouring steps share theirs."""
+    return _prepared(
+        config["task"]["name"], config["dataset"]["name"], config["seed"], data_root, config["device"]
+    )
+
+
+def train(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
+    """Train one model by one defense."""
+    tags, task = DEFENSES.entry(config["defense"]["name"]).tags, config["task"]["name"]
+    if task not in tags and tags & set(TASKS):
+        raise NotApplicable(f"the defense {config['defense']['name']!r} is not for the task {task!r}")
+    training = Training(**config["training"])
+    fit = functools.partial(_fit, config, inputs, problem)
+    try:
+        if "exclusive" in config:
+            fit(training.model_copy(update={"epochs": min(1, training.epochs)}), None)
+            progress = _stopwatch(config["exclusive"]["time_limit"], progress)
+        with measure(config["device"], every=0.02) as cost:
+            trained = fit(training, progress)
+    except Timed as stopped:
+        return _extrapolated(stopped, training.epochs, problem)
+    with torch.no_grad():
+        score = problem.supervision.score(problem.output(trained, problem.training_data))
+    return Result(
+        metrics={"validation_score": score, "parameters": float(sum(p.numel() for p in trained.parameters()))},
+        cost={"train_seconds": cost.seconds, "train_peak_mib": cost.peak_mib},
+        facts={**problem.provenance, "memory": cost.memory},
+        artifacts={"model": pack_model(trained), "history": pack_history(trained.history)},
+    )
+
+
+def _fit(
+    config: Mapping[str, Any], inputs: Inputs, problem: Problem, training: Training, progress: Progress | None
+) -> AttentionModel:
+    seed, chosen = config["seed"], config["model"]
+    model = build_model(chosen["name"], problem.data.x.shape[1], problem.num_outputs, seed=seed, **chosen["options"])
+    defense = DEFENSES[config["defense"]["name"]](**config["defense"]["options"])
+    return defense.fit(  # type: ignore[no-any-return]
+        model.to(config["device"]),
+        problem.training_data,
+        problem.split,
+        seed=seed,
+        supervision=problem.supervision,
+        teacher=_model("teacher", config, inputs, problem) if "teacher" in inputs else None,
+        inner=problem.inner(_inner_options(config["inner"])) if config["inner"] else None,
+        training=training,
+        progress=progress,
+    )
+
+
+def _inner_options(inner: Mapping[str, Any]) -> dict[str, Any]:
+    """The inner attack as a task takes it: one flat mapping; whom it aims at is the task's own affair."""
+    threat = {key: value for key, value in inner["threat"].items() if key != "targets"}
+    return {**threat, **inner["options"], "attack": inner["attack"]}
+
+
+def _stopwatch(limit: float | None, progress: Progress | None) -> Progress:
+    """Report progress, and stop a training that would take longer than its limit."""
+    began = time.perf_counter()
+
+    def tick(epoch: int, epochs: int) -> None:
+        if progress is not None:
+            progress(epoch, epochs)
+        elapsed = time.perf_counter() - began
+        if limit is not None and epoch < epochs and elapsed > SHARE_TIMED * limit:
+            raise Timed(epoch, elapsed)
+
+    return tick
+
+
+def _extrapolated(stopped: Timed, epochs: int, problem: Problem) -> Result:
+    """The cost of a training that was stopped, scaled up to all its epochs; there is no model to measure."""
+    return Result(
+        cost={"train_seconds": stopped.seconds * epochs / stopped.epochs, "epochs_timed": float(stopped.epochs)},
+        flags=(f"extrapolated from {stopped.epochs} of {epochs} epochs",),
+        facts=problem.provenance,
+    )
+
+
+def clean(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
+    """Measure a trained model without an attack."""
+    model = _model("model", config, inputs, problem)
+    sanity = {"sanity": True} if config["sanity"] and "sanity" in inspect.signature(problem.clean).parameters else {}
+    with measure(config["device"], every=0.02) as cost:
+        measured = problem.clean(model, **sanity)
+    return _measured(config, measured, problem, {"evaluate_seconds": cost.seconds, "evaluate_peak_mib": cost.peak_mib})
+
+
+def attack(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
+    """Attack a trained model through itself, or through the vanilla model, and measure what is left."""
+    model = _model("model", config, inputs, problem)
+    victim = _model("teacher", config, inputs, problem) if "teacher" in inputs else model
+    threat = ThreatModel(**config["threat"])
+    targets = problem.targets
+    if threat.targets == "all":
+        targets = torch.arange(problem.data.x.shape[0], device=targets.device)
+    search = ATTACKS[config["attack"]["name"]](**config["attack"]["options"])
+    with measure(config["device"], every=0.02) as attacking:
+        found = search(victim, problem.data, targets, threat=threat, seed=config["seed"], readout=problem.readout)
+    with measure(config["device"], every=0.02) as evaluating:
+        measured = problem.attacked(model, found)
+    if found.kept is not None:
+        measured.metrics["kept_by_attack"] = found.kept
+    measured.curves["objective"] = (tuple(map(float, range(len(found.curve)))), found.curve)
+    cost = {
+        "attack_seconds": attacking.seconds,
+        "attack_peak_mib": attacking.peak_mib,
+        "evaluate_seconds": evaluating.seconds,
+        "evaluate_peak_mib": evaluating.peak_mib,
+    }
+    return replace(
+        _measured(config, measured, problem, cost),
+        ledger={name: float(value) for name, value in asdict(found.ledger).items()},
+        flags=tuple(found.flags),
+        artifacts={"attacked": pack_attacked(problem.data, found.data)},
+    )
+
+
+def agree(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
+    """Hold the outputs and the attention of two models, trained with different seeds, against each other."""
+    out, other = (problem.output(_model(role, config, inputs, problem), problem.data) for role in ("model", "other"))
+    measured = Measured()
+    measure_stability(measured, out.logits, other.logits, out, other)
+    return _measured(config, measured, problem, {})
+
+
+def _model(role: str, config: Mapping[str, Any], inputs: Inputs, problem: Problem) -> AttentionModel:
+    model = unpack_model(inputs[role], config["model"], problem.data.x.shape[1], problem.num_outputs)
+    return model.to(config["device"])
+
+
+def _measured(config: Mapping[str, Any], measured: Measured, problem: Problem, cost: Mapping[str, float]) -> Result:
+    """What a task measured, as far as the suite asked for it."""
+    wanted = tuple(MEASURED_AS.get(name, name) for name in config["metrics"])
+
+    def asked(name: str) -> bool:
+        return not wanted or name.startswith(wanted) or name in ("prediction_kept", "kept_by_attack")
+
+    return Result(
+        metrics={name: float(value) for name, value in measured.metrics.items() if asked(name)},
+        not_applicable={name: reason for name, reason in measured.not_applicable.items() if asked(name)},
+        curves=measured.curves,
+        cost=cost,
+        facts=problem.provenance,
+    )
+
+
+STEPS: dict[str, Callable[[Mapping[str, Any], Inputs, Problem, Progress | None], Result]] = {
+    "train": train,
+    "clean": clean,
+    "attack": attack,
+    "agree": agree,
+}

@@ -1,0 +1,80 @@
+"""The lock of a run folder: one process writes, and a second one is told who that is.
+
+The operating system holds the lock and lets go of it when the holder dies, however it dies; the file only says who.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import socket
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+FILE = "run.lock"
+
+
+class RunLocked(ValueError):
+    """Somebody else writes to the run; the message says who."""
+
+
+class RunLock:
+    """Hold the lock of ``folder`` for the time of a ``with`` block."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE
+        self._stream: IO[str] | None = None
+
+    def __enter__(self) -> RunLock:
+        stream = self.path.open("a+")
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            stream.close()
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise
+            raise RunLocked(f"{self.path.parent} is being written by {_said(_content(self.path))}; wait for it or stop it") from None
+        stream.truncate(0)
+        stream.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}))
+        stream.flush()
+        self._stream = stream
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._stream is not None
+        self._stream.truncate(0)
+        self._stream.close()
+
+
+def holder(folder: Path) -> str | None:
+    """Who writes to the run in ``folder`` now, in words; None when nobody does."""
+    path = folder / FILE
+    try:
+        with path.open() as stream:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return _said(_content(path))
+    return None
+
+
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _said(content: dict[str, Any]) -> str:
+    if not content:
+        return "another process"
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(content.get("since", 0)))
+    return f"process {content.get('pid')} on {content.get('host')} since {since}"

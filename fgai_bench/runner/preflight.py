@@ -1,0 +1,150 @@
+"""Before a run: is everything that was asked for possible? Nothing is written before this has been answered."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from fgai_bench.runner.canonical import canonical
+from fgai_bench.runner.plan import Step
+from fgai_bench.suites.errors import SuiteError, finite, sentence
+
+# Where a system shows that it may have an accelerator; without them torch need not be asked.
+DEVICE_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/dev/kfd")
+
+
+class RequestError(ValueError):
+    """A request that cannot be met as it stands; the message says what would be right."""
+
+
+def resolved_device(name: str) -> str:
+    """``auto`` becomes what the machine has; a device that it does not have is an error.
+
+    >>> resolved_device("cpu")
+    'cpu'
+    >>> resolved_device("gpu")
+    Traceback (most recent call last):
+    ...
+    fgai_bench.runner.preflight.RequestError: unknown device 'gpu'; possible are auto, cpu and cuda
+    """
+    if name not in ("auto", "cpu", "cuda"):
+        raise RequestError(f"unknown device {name!r}; possible are auto, cpu and cuda")
+    if name == "cpu" or (name == "auto" and not _maybe_cuda()):
+        return "cpu"
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda"
+    if name == "cuda":
+        raise RequestError("no CUDA device was found; use --device cpu, or `fgai-bench doctor` to see what torch finds")
+    return "cpu"
+
+
+def visible_devices() -> list[str]:
+    """The CUDA devices of this process as names that a worker's environment can be given."""
+    import torch
+
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return named.split(",") if named else [str(index) for index in range(torch.cuda.device_count())]
+
+
+def checked_folder(folder: Path) -> Path:
+    """A folder that a run may be written to: a run, an empty folder, or a path where one can be made."""
+    from fgai_bench.runner.store import FILE
+
+    for parent in (folder, *folder.absolute().parents):
+        if parent.exists():
+            if not parent.is_dir():
+                raise RequestError(f"{parent} is a file, so the run cannot be written to {folder}; name a folder")
+            if not os.access(parent, os.W_OK):
+                raise RequestError(f"{parent} cannot be written to; choose another folder with --out")
+            break
+    if folder.is_dir() and not (folder / FILE).exists() and any(_foreign(path) for path in folder.iterdir()):
+        raise RequestError(f"{folder} is not empty and is not a run; choose another folder with --out")
+    return folder
+
+
+def _foreign(path: Path) -> bool:
+    """Whether a file is none of those that a run killed at its very start leaves behind."""
+    return path.name not in ("run.lock", "artifacts", "store.sqlite-journal")
+
+
+def checked_data_root(root: str | os.PathLike[str] | None) -> str | None:
+    """The data root as an absolute path; one that was named must be there."""
+    if root is None:
+        return None
+    path = Path(root).expanduser().absolute()
+    if not path.is_dir():
+        raise RequestError(f"the data root {path} is not a folder; make it or name another with --data-root")
+    return str(path)
+
+
+def check_options(steps: Iterable[Step]) -> None:
+    """Make every defense, attack and model of the steps once, so that a wrong option is found before the first step."""
+    from fgai_bench.attacks import ATTACKS
+    from fgai_bench.defenses import DEFENSES
+    from fgai_bench.models import build_model
+
+    makers: dict[str, Callable[..., Any]] = {
+        "defense": lambda name, options: DEFENSES[name](**options),
+        "attack": lambda name, options: ATTACKS[name](**options),
+        "model": lambda name, options: build_model(name, 4, 2, **options),
+        "inner": lambda name, options: ATTACKS[name](**{k: v for k, v in options.items() if k != "targets"}),
+    }
+    for kind, name, options in _choices(steps):
+        try:
+            makers[kind](name, options)
+        except ValidationError as error:
+            raise SuiteError(f"{kind} {name!r}: {sentence(error, _options_model(error))}") from None
+        except (TypeError, ValueError, RuntimeError) as error:
+            said = " ".join(str(error).split())
+            raise SuiteError(f"{kind} {name!r} cannot be made with the options {canonical(options)}: {said}") from None
+
+
+def _choices(steps: Iterable[Step]) -> list[tuple[str, str, dict[str, Any]]]:
+    """The distinct (kind, name, options) of the steps."""
+    found: dict[str, tuple[str, str, dict[str, Any]]] = {}
+    for step in steps:
+        for kind in ("model", "defense", "attack"):
+            if chosen := step.config.get(kind):
+                found[canonical([kind, chosen])] = (kind, chosen["name"], chosen["options"])
+        if inner := step.config.get("inner"):
+            found[canonical(["inner", inner])] = ("inner", inner["attack"], inner["options"])
+    for _, _, options in found.values():
+        finite(options)
+    return list(found.values())
+
+
+def _options_model(error: ValidationError) -> Any:
+    """The class whose options were wrong, for the list of its keys."""
+    from pydantic import BaseModel
+
+    known = {kind.__name__: kind for kind in _subclasses(BaseModel)}
+    return known.get(error.title, BaseModel)
+
+
+def _subclasses(kind: type) -> Iterable[type]:
+    for child in kind.__subclasses__():
+        yield child
+        yield from _subclasses(child)
+
+
+def check_data(steps: Iterable[Step], root: str | None) -> None:
+    """Fetch what is missing of the steps' datasets; where that is impossible, the error names the files."""
+    from fgai_bench.data import DATASETS, data_root
+
+    for name in dict.fromkeys(step.config["dataset"]["name"] for step in steps):
+        dataset = DATASETS[name]
+        if getattr(dataset, "missing", lambda folder: [])(data_root(root)):
+            from fgai_bench.data import fetch_dataset
+
+            fetch_dataset(name, root=root)
+
+
+def _maybe_cuda() -> bool:
+    return not sys.platform.startswith("linux") or any(Path(path).exists() for path in DEVICE_FILES)

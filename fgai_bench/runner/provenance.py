@@ -1,0 +1,79 @@
+"""Provenance: which program, which versions, which machine gave a result."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import os
+import platform
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from fgai_bench import __version__
+
+PACKAGES = ("torch", "torch-geometric", "numpy", "scipy", "scikit-learn", "deeprobust")
+
+
+def environment(device: str = "cpu", threads: int = 1) -> dict[str, Any]:
+    """What is the same for all steps of one process: program, versions, machine.
+
+    >>> environment()["package"] == __version__
+    True
+    """
+    return {**_program(), "device": _device_name(device), "threads": threads, "host": socket.gethostname()}
+
+
+@functools.cache
+def _program() -> dict[str, Any]:
+    return {
+        "package": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "processors": os.cpu_count(),
+        "versions": {name: _version(name) for name in PACKAGES},
+        **_checkout(Path(__file__).parents[2]),
+    }
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _checkout(root: Path) -> dict[str, Any]:
+    """Commit and whether files differ from it, when the package runs from a git checkout."""
+    if not (root / ".git").exists():
+        return {"commit": None, "dirty": None}
+    commit = _git(root, "rev-parse", "--verify", "HEAD")
+    return {"commit": commit, "dirty": commit is None or bool(_git(root, "status", "--porcelain"))}
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+@functools.cache
+def _device_name(device: str) -> str:
+    if device == "cpu":
+        return _processor()
+    import torch
+
+    return torch.cuda.get_device_name(device)
+
+
+def _processor() -> str:
+    """The processor's name as the system gives it, else its architecture."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

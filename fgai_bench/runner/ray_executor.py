@@ -1,0 +1,115 @@
+"""Steps on a Ray cluster: inputs and results travel through Ray, so nodes need no disk in common."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fgai_bench.runner.executors import Event, Job, Surroundings
+from fgai_bench.runner.result import Result
+
+RETRIES = 5  # when the node or worker of a step is lost
+STARTING = 60.0  # seconds of grace for a worker to start, which Ray does not tell apart from running
+
+
+class ExecutorError(ValueError):
+    """An executor that cannot be had; the message says what is missing."""
+
+
+class RayExecutor:
+    """Runs steps as Ray tasks, as many at a time as the cluster has room for.
+
+    Args:
+        address: of a running cluster; None starts one on this machine.
+        slots: processors of the cluster that is started.
+        surroundings: for the workers.
+        gpu: whether a step needs a GPU; ``slots`` of them then share the machine's GPUs.
+    """
+
+    def __init__(self, address: str | None, slots: int, surroundings: Surroundings, gpu: bool = False) -> None:
+        self._ray = _imported()
+        self.surroundings = surroundings
+        self._refs: dict[Any, tuple[Job, float]] = {}
+        self._started_here = not self._ray.is_initialized()
+        if self._started_here:
+            self._connect(address, slots)
+        needs = {"num_cpus": surroundings.threads, "num_gpus": 1 if gpu else 0, "max_retries": RETRIES}
+        self._remote = self._ray.remote(**needs)(run_remotely)
+        self._key = "GPU" if gpu else "CPU"
+        self._each = 1 if gpu else surroundings.threads
+
+    def _connect(self, address: str | None, slots: int) -> None:
+        quiet = {"log_to_driver": False, "logging_level": "error"}
+        try:
+            if address is None:
+                self._ray.init(num_cpus=slots * self.surroundings.threads, include_dashboard=False, **quiet)
+            else:
+                self._ray.init(address=address, **quiet)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            said = " ".join(str(error).split())
+            raise ExecutorError(f"no Ray cluster at {address or 'this machine'}: {said[:200]}") from None
+
+    @property
+    def slots(self) -> int:
+        """Steps that fit on the cluster as it is now; nodes may come and go."""
+        return max(1, int(self._ray.cluster_resources().get(self._key, 0) // self._each))
+
+    def submit(self, job: Job) -> None:
+        inputs = {role: self._ray.put(content) for role, content in job.inputs.items()}
+        ref = self._remote.remote(dict(job.config), list(inputs), self.surroundings, *inputs.values())
+        self._refs[ref] = (job, time.monotonic())
+
+    def events(self, timeout: float) -> list[Event]:
+        if not self._refs:
+            return []
+        ready, _ = self._ray.wait(list(self._refs), num_returns=1, timeout=timeout)
+        found = [Event(self._refs.pop(ref)[0].hash, result=self._result(ref)) for ref in ready]
+        for ref, (job, since) in list(self._refs.items()):
+            if job.time_limit is not None and time.monotonic() - since > job.time_limit + STARTING:
+                self._ray.cancel(ref, force=True)
+                del self._refs[ref]
+                reason = f"stopped after its time limit of {job.time_limit:g} s"
+                found.append(Event(job.hash, result=Result("timeout", reason)))
+        return found
+
+    def _result(self, ref: Any) -> Result:
+        """What a task gave; a node or worker that stays lost after all retries is a failure with a reason."""
+        lost = self._ray.exceptions
+        try:
+            return self._ray.get(ref)  # type: ignore[no-any-return]
+        except lost.OutOfMemoryError as error:
+            return Result("oom", _first_line(error))
+        except lost.RayError as error:
+            return Result("failed", f"lost on the Ray cluster after {RETRIES} retries: {_first_line(error)}")
+
+    def close(self) -> None:
+        for ref in self._refs:
+            self._ray.cancel(ref, force=True)
+        self._refs.clear()
+        if self._started_here:
+            self._ray.shutdown()
+
+
+def run_remotely(
+    config: Mapping[str, Any], roles: Sequence[str], surroundings: Surroundings, *contents: bytes
+) -> Result:
+    """The body of a Ray task: the same step as everywhere else."""
+    from fgai_bench.registry import load_plugins
+    from fgai_bench.runner.execute import execute
+
+    load_plugins(surroundings.plugins)
+    return execute(config, dict(zip(roles, contents, strict=True)), surroundings.data_root)
+
+
+def _imported() -> Any:
+    try:
+        import ray
+    except ImportError:
+        raise ExecutorError("--executor ray needs Ray: pip install 'fgai-bench[ray]'") from None
+    return ray
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0][:300] if lines else type(error).__name__

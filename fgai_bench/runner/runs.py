@@ -1,0 +1,209 @@
+"""A run: a suite, carried out into a folder, or taken up again where it was left."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fgai_bench.runner.executors import Executor, Inline, Processes, Surroundings
+from fgai_bench.runner.lock import RunLock, holder
+from fgai_bench.runner.plan import Plan, plan
+from fgai_bench.runner.preflight import (
+    RequestError,
+    check_data,
+    check_options,
+    checked_data_root,
+    checked_folder,
+    resolved_device,
+    visible_devices,
+)
+from fgai_bench.runner.progress import Observer
+from fgai_bench.runner.result import RETRIED
+from fgai_bench.runner.store import FILE, Store, StoreReader
+from fgai_bench.suites import Suite, load_suite, resolve
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+EXECUTORS = ("local", "inline", "ray")
+
+
+class Run:
+    """The records of a run folder, to be read at any time, also while the run is going on.
+
+    Attributes:
+        folder: where it lies.
+        executed: how many steps the call that returned this object carried out.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], executed: int = 0) -> None:
+        self.folder = Path(folder)
+        self.executed = executed
+        with StoreReader(self.folder):
+            pass
+
+    def records(self) -> pd.DataFrame:
+        """One row per step, metric and place in a suite; columns in :mod:`fgai_bench.runner.records`."""
+        with StoreReader(self.folder) as store:
+            return store.records()
+
+    def curves(self) -> pd.DataFrame:
+        """One row per point of every curve."""
+        with StoreReader(self.folder) as store:
+            return store.curves()
+
+    def provenance(self) -> pd.DataFrame:
+        """One row per recorded step: configuration, data, environment, times, artifacts."""
+        with StoreReader(self.folder) as store:
+            return store.provenance()
+
+    def counts(self) -> dict[str, int]:
+        """How many planned steps have each status; ``waiting`` for those that are not recorded yet."""
+        with StoreReader(self.folder) as store:
+            return counts(store)
+
+    @property
+    def held_by(self) -> str | None:
+        """Who writes to the run now, in words."""
+        return holder(self.folder)
+
+
+def counts(store: StoreReader) -> dict[str, int]:
+    """Status to the number of planned steps that have it."""
+    statuses = store.statuses()
+    found = [statuses.get(hash, "waiting") for hash in dict.fromkeys(member["step"] for member in store.members())]
+    return {status: found.count(status) for status in dict.fromkeys(found)}
+
+
+def planned(
+    suite: str | os.PathLike[str] | Suite | Mapping[str, Any] = "quick", device: str = "auto", **overrides: Any
+) -> Plan:
+    """The plan of a suite on a device; overrides as in :func:`run`."""
+    return plan(resolve(suite, **overrides), resolved_device(device))
+
+
+def run(
+    suite: str | os.PathLike[str] | Suite | Mapping[str, Any] = "quick",
+    out: str | os.PathLike[str] | None = None,
+    *,
+    device: str = "auto",
+    jobs: int | None = None,
+    executor: str = "local",
+    address: str | None = None,
+    data_root: str | os.PathLike[str] | None = None,
+    plugins: Sequence[str] = (),
+    retry_failed: bool = False,
+    observer: Observer | None = None,
+    **overrides: Any,
+) -> Run:
+    """Carry out what the run folder does not hold yet, and return the run.
+
+    Args:
+        suite: a name of ``SUITES``, the path of a YAML file, or its content.
+        out: the run folder; ``runs/NAME`` if not given.
+        device: ``auto``, ``cpu`` or ``cuda``.
+        jobs: steps at a time; every processor on a CPU, one on a GPU if not given. Results do not depend on it.
+        executor: ``local`` worker processes, ``inline`` in this process, or ``ray``.
+        address: of a Ray cluster; None starts one here.
+        data_root: folder of raw datasets.
+        plugins: modules that workers import first.
+        retry_failed: run again what failed, timed out or ran out of memory.
+        observer: hears what happens.
+        overrides: ``datasets``, ``models``, ``defenses``, ``attacks``, ``seeds``, ``assignments`` of
+            :func:`fgai_bench.suites.resolve`.
+    """
+    observer = observer or Observer()
+    _check_request(jobs, executor, address)
+    loaded = load_suite(suite)
+    root = checked_data_root(data_root)
+    steps = planned(loaded, device, **overrides)
+    folder = checked_folder(Path(out) if out is not None else Path("runs") / loaded.name)
+    todo = [step for hash, step in steps.steps.items() if hash not in _finished(folder, retry_failed)]
+    if todo:
+        check_options(todo)
+        check_data(todo, root)
+    folder.mkdir(parents=True, exist_ok=True)
+    with RunLock(folder), _opened(folder) as store:
+        for sentence in store.repair():
+            observer.said(f"{sentence}; done")
+        store.place(asdict(member) for member in steps.members)
+        if retry_failed:
+            statuses = store.statuses()
+            store.forget([hash for hash in steps.steps if statuses.get(hash) in RETRIED])
+        executed = _carry_out(steps, store, observer, jobs, executor, address, Surroundings(tuple(plugins), root))
+    return Run(folder, executed)
+
+
+def _check_request(jobs: int | None, executor: str, address: str | None) -> None:
+    if jobs is not None and not 1 <= jobs <= 1024:
+        raise RequestError(f"--jobs must lie between 1 and 1024, not {jobs}")
+    if executor not in EXECUTORS:
+        raise RequestError(f"unknown executor {executor!r}; possible are {', '.join(EXECUTORS)}")
+    if address is not None and executor != "ray":
+        raise RequestError("--address is the address of a Ray cluster; add --executor ray")
+
+
+def _finished(folder: Path, retry_failed: bool) -> set[str]:
+    """The steps that a folder holds and that are not to be run again."""
+    if not (folder / FILE).exists() or not (folder / FILE).stat().st_size:
+        return set()
+    with StoreReader(folder) as store:
+        statuses = store.statuses()
+    return {hash for hash, status in statuses.items() if not (retry_failed and status in RETRIED)}
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[Store]:
+    store = Store(folder)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _carry_out(
+    steps: Plan,
+    store: Store,
+    observer: Observer,
+    jobs: int | None,
+    executor: str,
+    address: str | None,
+    surroundings: Surroundings,
+) -> int:
+    """Run what is waiting; returns how many steps that was."""
+    from fgai_bench.runner.schedule import Schedule
+
+    done = store.statuses()
+    waiting = [step for hash, step in steps.steps.items() if hash not in done]
+    if not waiting:
+        return 0
+    device = waiting[0].config["device"]
+    threads = max(step.config["threads"] for step in waiting)
+    surroundings = Surroundings(surroundings.plugins, surroundings.data_root, threads, _devices(device, executor))
+    slots = jobs or (max(1, (os.cpu_count() or 1) // threads) if device == "cpu" else 1)
+    made = _executor(executor, address, min(slots, len(waiting)), surroundings, device)
+    try:
+        observer.begin(steps, done, made.slots)
+        Schedule(steps, store, made, observer).work()
+    finally:
+        observer.end()
+        made.close()
+    return len(waiting)
+
+
+def _devices(device: str, executor: str) -> Sequence[str]:
+    return visible_devices() if device == "cuda" and executor == "local" else ()
+
+
+def _executor(kind: str, address: str | None, slots: int, surroundings: Surroundings, device: str) -> Executor:
+    if kind == "inline":
+        return Inline(surroundings)
+    if kind == "ray":
+        from fgai_bench.runner.ray_executor import RayExecutor
+
+        return RayExecutor(address, slots, surroundings, gpu=device == "cuda")
+    return Processes(slots, surroundings)

@@ -1,0 +1,87 @@
+"""What can be wrong with a suite, said in one sentence that names the key and what would be right."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+
+class SuiteError(ValueError):
+    """A suite, or an override of one, that cannot be run; the message is one sentence for the person who wrote it."""
+
+
+def sentence(error: ValidationError, model: type[BaseModel]) -> str:
+    """The first finding of a validation as one sentence; further ones are counted.
+
+    >>> from fgai_bench.defenses import Training
+    >>> try:
+    ...     Training(epochs=-1)
+    ... except ValidationError as error:
+    ...     print(sentence(error, Training))
+    epochs: input should be greater than or equal to 0, not -1
+    """
+    findings = error.errors()
+    first = findings[0]
+    key = dotted(first["loc"])
+    if first["type"] == "extra_forbidden":
+        said = f"unknown key {key!r}{suggestion(str(first['loc'][-1]), keys_at(model, first['loc'][:-1]))}"
+    elif first["type"] == "missing":
+        said = f"the key {key!r} is missing"
+    elif first["type"] == "value_error":
+        said = f"{key}: {first['ctx']['error']}" if key else str(first["ctx"]["error"])
+    else:
+        said = f"{key}: {_lowered(first['msg'])}, not {_short(first['input'])}"
+    return said if len(findings) == 1 else f"{said} (and {len(findings) - 1} more)"
+
+
+def dotted(location: Iterable[int | str]) -> str:
+    """A place in a document as one reads it: ``("attacks", 0, "name")`` is ``attacks[0].name``."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
+
+
+def suggestion(word: str, possible: Iterable[str]) -> str:
+    """What was probably meant, and everything that is possible, as the end of a sentence."""
+    names = sorted(possible)
+    near = difflib.get_close_matches(word, names, n=1)
+    meant = f"; did you mean {near[0]!r}?" if near else ""
+    return f"{meant} (possible: {', '.join(names)})" if names else meant
+
+
+def keys_at(model: type[BaseModel], location: Iterable[int | str]) -> list[str]:
+    """The keys that a document may have at a place, as far as the schema says."""
+    current: Any = model
+    for part in location:
+        if isinstance(part, str):
+            field = getattr(current, "model_fields", {}).get(part)
+            current = _model_inside(field.annotation) if field is not None else None
+    return list(getattr(current, "model_fields", {}))
+
+
+def finite(value: Any, key: str = "") -> None:
+    """Raise for a number in a document that is not finite: it could be neither compared nor hashed."""
+    if isinstance(value, float) and value - value != 0:
+        raise SuiteError(f"{key}: a finite number is needed, not {value}")
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            finite(inner, f"{key}.{name}".lstrip("."))
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            finite(inner, f"{key}[{index}]")
+
+
+def _model_inside(annotation: Any) -> Any:
+    if hasattr(annotation, "model_fields"):
+        return annotation
+    return next((found for part in getattr(annotation, "__args__", ()) if (found := _model_inside(part))), None)
+
+
+def _lowered(message: str) -> str:
+    return message[:1].lower() + message[1:]
+
+
+def _short(value: Any) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,171 @@
+"""What a command line changes about a suite: fewer or other names, and ``key=value``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from fgai_bench.attacks import ATTACKS
+from fgai_bench.data import DATASETS
+from fgai_bench.defenses import DEFENSES
+from fgai_bench.metrics import METRICS
+from fgai_bench.models import MODELS
+from fgai_bench.suites.errors import SuiteError, finite, sentence
+from fgai_bench.suites.load import grids, load_suite, parse
+from fgai_bench.suites.schema import AttackLine, DefenseLine, Setting, Suite, When
+from fgai_bench.tasks import TASKS
+
+# How a person may begin a key of --set, and the part of a setting that it changes.
+SECTIONS = {"threat": "threat", "attack": "threat", "training": "training", "model": "model", "inner": "inner"}
+PLAIN = ("agreement", "exclusive", "explainers", "metrics", "sanity", "threads", "time_limit", "unequal_budgets")
+
+
+def resolve(
+    suite: str | os.PathLike[str] | Suite | Mapping[str, Any],
+    *,
+    datasets: Sequence[str] | None = None,
+    models: Sequence[str] | None = None,
+    defenses: Sequence[str] | None = None,
+    attacks: Sequence[str] | None = None,
+    seeds: int | Sequence[int] | None = None,
+    assignments: Sequence[str] = (),
+) -> tuple[Suite, ...]:
+    """The grids of a suite, narrowed and overridden, with every name known to its registry.
+
+    A name that the suite has keeps the suite's settings for it; another registered name takes the list's place.
+
+    >>> [part.models for part in resolve("quick", models=["gt"], seeds=1)]
+    [('gt',)]
+    """
+    parts = grids(load_suite(suite))
+    parts = _narrowed(parts, "datasets", datasets, DATASETS.entry, str)
+    parts = _narrowed(parts, "models", models, MODELS.entry, str)
+    parts = _narrowed(parts, "defenses", defenses, DEFENSES.entry, lambda name: DefenseLine(name=name))
+    parts = _narrowed(parts, "attacks", attacks, ATTACKS.entry, lambda name: AttackLine(name=name))
+    if seeds is not None:
+        parts = tuple(changed(part, seeds=seeds) for part in parts)
+    for assignment in assignments:
+        parts = _assigned(parts, assignment)
+    for part in parts:
+        check_names(part)
+    return parts
+
+
+def changed(suite: Suite, **changes: Any) -> Suite:
+    """The suite with other values, validated as if they had been written in the file."""
+    finite(changes)
+    try:
+        return Suite(**{**{key: getattr(suite, key) for key in Suite.model_fields}, **changes})
+    except ValidationError as error:
+        raise SuiteError(f"suite {suite.name!r}: {sentence(error, Suite)}") from None
+
+
+def check_names(suite: Suite) -> None:
+    """Raise for the first name of a suite that no registry knows."""
+    inners = [suite.inner, *(line.inner for line in suite.defenses if line.inner)]
+    named: list[tuple[Callable[[str], Any], Iterable[str]]] = [
+        (TASKS.entry, suite.tasks),
+        (DATASETS.entry, suite.datasets),
+        (MODELS.entry, suite.models),
+        (DEFENSES.entry, [line.name for line in suite.defenses]),
+        (ATTACKS.entry, [line.name for line in suite.attacks] + [inner.attack for inner in inners]),
+        (METRICS.entry, suite.metrics),
+    ]
+    for look_up, names in named:
+        for name in names:
+            look_up(name)
+
+
+def _title(line: Any) -> set[str]:
+    return {line} if isinstance(line, str) else {line.name, line.title}
+
+
+def _narrowed(
+    parts: tuple[Suite, ...],
+    key: str,
+    wanted: Sequence[str] | None,
+    look_up: Callable[[str], Any],
+    line: Callable[[str], Any],
+) -> tuple[Suite, ...]:
+    """Each part with the wanted lines only; a part that has none of them is left out, unless it is the only one."""
+    if wanted is None:
+        return parts
+    if not wanted:
+        raise SuiteError(f"--{key} needs at least one name")
+    known = {title for part in parts for each in getattr(part, key) for title in _title(each)}
+    strangers = [name for name in wanted if name not in known]
+    for name in strangers:
+        look_up(name)
+    if strangers and len(parts) > 1:
+        raise SuiteError(
+            f"{key} {', '.join(strangers)}: in no part of the suite; run one of {', '.join(p.name for p in parts)} alone"
+        )
+    return tuple(
+        changed(part, **{key: lines})
+        for part in parts
+        if (lines := _selected(getattr(part, key), wanted, strangers, line))
+    )
+
+
+def _selected(lines: Sequence[Any], wanted: Sequence[str], strangers: Sequence[str], line: Callable[[str], Any]) -> Any:
+    chosen: list[Any] = []
+    for name in wanted:
+        exact = [each for each in lines if not isinstance(each, str) and each.title == name]
+        found = [line(name)] if name in strangers else exact or [each for each in lines if name in _title(each)]
+        chosen += [each for each in found if each not in chosen]
+    return tuple(chosen)
+
+
+def _assigned(parts: tuple[Suite, ...], assignment: str) -> tuple[Suite, ...]:
+    """The parts after one ``key=value``; at least one of them must know the key."""
+    key, equals, text = assignment.partition("=")
+    if not equals or not key.strip():
+        raise SuiteError(f"--set {assignment!r}: write key=value, for example --set attack.steps=50")
+    try:
+        value = parse(text)
+    except (yaml.YAMLError, ValueError) as error:
+        raise SuiteError(f"--set {key}: {' '.join(str(error).split())}") from None
+    try:
+        finite(value, key)
+        applied = [_applied(part, key.strip(), value) for part in parts]
+    except ValidationError as error:
+        raise SuiteError(f"--set {key}: {sentence(error, Setting)}") from None
+    if all(part is None for part in applied):
+        raise SuiteError(f"--set {key}: no such key; {_possible(parts)}")
+    return tuple(new or part for new, part in zip(applied, parts, strict=True))
+
+
+def _applied(suite: Suite, key: str, value: Any) -> Suite | None:
+    """The suite after ``key=value``; None when the key means nothing to it."""
+    if key in PLAIN:
+        return changed(suite, **{key: value})
+    head, dot, option = key.partition(".")
+    if not dot or not option:
+        return None
+    if head in SECTIONS:
+        return _with(suite, Setting(**{SECTIONS[head]: {option: value}}))
+    if head in suite.models:
+        return _with(suite, Setting(when=When(model=(head,)), model={option: value}))
+    if any(head in _title(line) for line in suite.defenses):
+        return _with(suite, Setting(when=When(defense=(head,)), defense={option: value}))
+    if any(head in _title(line) for line in suite.attacks):
+        lines = [
+            line.model_copy(update={"options": {**line.options, option: value}}) if head in _title(line) else line
+            for line in suite.attacks
+        ]
+        return changed(suite, attacks=tuple(lines))
+    return None
+
+
+def _with(suite: Suite, setting: Setting) -> Suite:
+    return changed(suite, settings=(*suite.settings, setting))
+
+
+def _possible(parts: tuple[Suite, ...]) -> str:
+    names = {title for p in parts for line in (*p.models, *p.defenses, *p.attacks) for title in _title(line)}
+    heads = [f"{name}.OPTION" for name in (*SECTIONS, *sorted(names - set(SECTIONS)))]
+    return f"possible are {', '.join([*heads, *PLAIN])}"

@@ -1,0 +1,248 @@
+"""The schema of a suite: what a YAML file may say, and what it means.
+
+A suite is a grid (tasks x datasets x models x defenses x seeds), one threat model, and a list of attacks. ``settings``
+change options for the cells that ``when`` names; later ones win, and what a defense's own line says wins over them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from fgai_bench.attacks import ThreatModel
+from fgai_bench.defenses import Training
+from fgai_bench.suites.errors import sentence
+
+THREATS: dict[str, dict[str, Any]] = {"paper": {}, "links": {"nodes": 15, "edges_per_node": 25}}
+INNER_THREAT = {"step": 0.05, "steps": 10}
+
+
+class Strict(BaseModel):
+    """A part of the document: unknown keys are errors, values do not change."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def named(value: Any) -> Any:
+    """``fgai`` is short for ``{name: fgai}``."""
+    return {"name": value} if isinstance(value, str) else value
+
+
+def partial(model: type[BaseModel], value: dict[str, Any]) -> dict[str, Any]:
+    """Some fields of ``model``, checked and in their proper types.
+
+    >>> partial(ThreatModel, {"steps": "50"})
+    {'steps': 50}
+    """
+    try:
+        return model(**value).model_dump(include=set(value))
+    except ValidationError as error:
+        raise ValueError(sentence(error, model)) from None
+
+
+class Inner(Strict):
+    """The attack inside adversarial training: its own budget, never that of the evaluation.
+
+    Attributes:
+        attack: a name of ``ATTACKS``.
+        options: of that attack.
+        threat: what differs from the paper's threat model.
+    """
+
+    attack: str = "injection"
+    options: dict[str, Any] = Field(default_factory=dict)
+    threat: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("threat")
+    @classmethod
+    def _is_a_threat(cls, value: dict[str, Any]) -> dict[str, Any]:
+        return partial(ThreatModel, value)
+
+
+class DefenseLine(Strict):
+    """One row of a suite: a defense, its label in tables, its options, and the models it is limited to."""
+
+    name: str
+    label: str = ""
+    options: dict[str, Any] = Field(default_factory=dict)
+    inner: Inner | None = None
+    models: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The label, else the name."""
+        return self.label or self.name
+
+
+class AttackLine(Strict):
+    """One attack of a suite.
+
+    Attributes:
+        name: of ``ATTACKS``.
+        label: in tables; else the name.
+        options: of the attack.
+        threat: what differs from the suite's threat model, as in a sweep over budgets.
+        transfer: craft the attack on the vanilla model and hold it against the defended one.
+    """
+
+    name: str
+    label: str = ""
+    options: dict[str, Any] = Field(default_factory=dict)
+    threat: dict[str, Any] = Field(default_factory=dict)
+    transfer: bool = False
+
+    @property
+    def title(self) -> str:
+        """The label, else the name."""
+        return self.label or self.name
+
+    @field_validator("threat")
+    @classmethod
+    def _is_a_threat(cls, value: dict[str, Any]) -> dict[str, Any]:
+        return partial(ThreatModel, value)
+
+
+class When(Strict):
+    """Which cells a setting is for; what is left out matches everything."""
+
+    task: tuple[str, ...] = ()
+    dataset: tuple[str, ...] = ()
+    model: tuple[str, ...] = ()
+    defense: tuple[str, ...] = ()
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+    def matches(self, task: str, dataset: str, model: str, defense: DefenseLine) -> bool:
+        """Whether the cell is meant; a defense is meant by its name or by its label."""
+        given = {"task": {task}, "dataset": {dataset}, "model": {model}, "defense": {defense.name, defense.label}}
+        return all(not wanted or given[key] & set(wanted) for key, wanted in self)
+
+
+class Setting(Strict):
+    """Options for the cells that ``when`` names."""
+
+    when: When = When()
+    model: dict[str, Any] = Field(default_factory=dict)
+    training: dict[str, Any] = Field(default_factory=dict)
+    defense: dict[str, Any] = Field(default_factory=dict)
+    inner: dict[str, Any] = Field(default_factory=dict)
+    threat: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("training")
+    @classmethod
+    def _is_training(cls, value: dict[str, Any]) -> dict[str, Any]:
+        return partial(Training, value)
+
+    @field_validator("threat", "inner")
+    @classmethod
+    def _is_a_threat(cls, value: dict[str, Any]) -> dict[str, Any]:
+        return partial(ThreatModel, value)
+
+    @model_validator(mode="after")
+    def _options_belong_to_a_defense(self) -> Setting:
+        if self.defense and not self.when.defense:
+            raise ValueError("the key 'defense' needs 'when: {defense: NAME}', because options differ between defenses")
+        return self
+
+
+class Suite(Strict):
+    """A suite as written: a grid with its settings, or a list of other suites.
+
+    Attributes:
+        include: names or paths of suites that this one is made of; then it has no grid of its own.
+        seeds: a number of seeds, counted from 0, or a list of them.
+        threat: the name of a threat model, or its fields.
+        metrics: names to keep; empty for all.
+        explainers: post-hoc explainers to put beside the attention.
+        agreement: compare the attention of models trained with different seeds.
+        sanity: also rank edges at random, by degree, uniformly and by an untrained model, for the F-slopes.
+        threads: of a step on the CPU; fixed, because the last bits of a result depend on it.
+        time_limit: seconds that a step may take.
+        exclusive: a step runs alone on the machine, because its time and memory are the result.
+        unequal_budgets: settings may give each defense another threat model; such rows are never ranked.
+    """
+
+    name: str
+    summary: str = ""
+    include: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ("node",)
+    datasets: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    defenses: tuple[DefenseLine, ...] = ()
+    attacks: tuple[AttackLine, ...] = ()
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    threat: ThreatModel = ThreatModel()
+    inner: Inner = Inner(threat=INNER_THREAT)
+    training: Training = Training()
+    model: dict[str, Any] = Field(default_factory=dict)
+    settings: tuple[Setting, ...] = ()
+    metrics: tuple[str, ...] = ()
+    explainers: tuple[str, ...] = ()
+    agreement: bool = False
+    sanity: bool = False
+    threads: int = Field(1, ge=1)
+    time_limit: float | None = Field(None, gt=0)
+    exclusive: bool = False
+    unequal_budgets: bool = False
+
+    @field_validator("defenses", "attacks", mode="before")
+    @classmethod
+    def _lines(cls, value: Any) -> Any:
+        return [named(line) for line in value] if isinstance(value, list | tuple) else value
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _seeds(cls, value: Any) -> Any:
+        return range(_counted(value)) if isinstance(value, int) else value
+
+    @field_validator("seeds")
+    @classmethod
+    def _seeds_are_natural(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if not value or min(value) < 0 or max(value) >= 2**31:
+            raise ValueError(f"seeds are whole numbers from 0 to {2**31 - 1}, at least one, not {list(value)}")
+        return value
+
+    @field_validator("threat", mode="before")
+    @classmethod
+    def _threat(cls, value: Any) -> Any:
+        if isinstance(value, str) and value not in THREATS:
+            raise ValueError(f"unknown threat model {value!r}; possible are {', '.join(THREATS)} or its own fields")
+        return THREATS[value] if isinstance(value, str) else value
+
+    @field_validator("inner", mode="before")
+    @classmethod
+    def _inner(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {**value, "threat": {**INNER_THREAT, **(value.get("threat") or {})}}
+        return value
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Suite:
+        empty = [key for key in ("datasets", "models", "defenses", "tasks") if not getattr(self, key)]
+        if self.include and len(empty) < 3:
+            raise ValueError("a suite has either 'include' or a grid of its own, not both")
+        if not self.include and empty:
+            raise ValueError(f"the key {empty[0]!r} must name at least one thing")
+        for key in ("tasks", "datasets", "models", "seeds"):
+            _distinct(key, getattr(self, key))
+        _distinct("defenses", [line.title for line in self.defenses])
+        _distinct("attacks", [line.title for line in self.attacks])
+        if not self.unequal_budgets and any(setting.threat and setting.when.defense for setting in self.settings):
+            raise ValueError("a threat model belongs to the suite, never to a defense, unless 'unequal_budgets' is true")
+        return self
+
+
+def _counted(number: int) -> int:
+    if isinstance(number, bool) or not 1 <= number <= 10_000:
+        raise ValueError(f"a number of seeds lies between 1 and 10000, not {number}")
+    return number
+
+
+def _distinct(key: str, values: Any) -> None:
+    twice = [value for value in values if list(values).count(value) > 1]
+    if twice:
+        raise ValueError(f"{key} names {twice[0]!r} twice; give one of them another label or leave it out")

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fgai_bench.data import DATASETS, DataError, Dataset, Statistics, load_dataset
+
+TABLE = {
+    "amazon-photo": Statistics(7_650, 119_081, 745, 8),
+    "amazon-cs": Statistics(13_752, 245_861, 767, 10),
+    "coauthor-cs": Statistics(18_333, 81_894, 6_805, 15),
+    "coauthor-physics": Statistics(34_493, 247_962, 8_415, 5),
+    "ogbn-arxiv": Statistics(169_343, 1_157_799, 128, 40),
+    "arxiv-topology": Statistics(169_343, 1_157_799, 128, 40),
+    "cora": Statistics(2_708, 5_278, 1_433, 7),
+    "citeseer": Statistics(3_327, 4_552, 3_703, 6),
+    "pubmed": Statistics(19_717, 44_324, 500, 3),
+}
+
+
+def test_the_table_is_declared() -> None:
+    assert {name: DATASETS[name].statistics for name in TABLE} == TABLE
+
+
+def test_every_entry_knows_its_own_name_and_says_what_it_is() -> None:
+    for name in DATASETS:
+        entry = DATASETS.entry(name)
+        assert DATASETS[name].name == name
+        assert entry.summary
+        assert entry.paper.startswith("https://")
+        assert "node" in entry.tags
+
+
+def test_names_and_statistics_need_no_torch() -> None:
+    code = "import sys; from fgai_bench.data import DATASETS; [DATASETS[name].statistics for name in DATASETS];"
+    subprocess.run([sys.executable, "-c", code + "sys.exit('torch' in sys.modules)"], check=True)
+
+
+def test_every_file_but_those_of_ogb_has_a_checksum() -> None:
+    without = [name for name in DATASETS if not all(len(file.sha256) == 64 for file in DATASETS[name].files)]
+    assert without == ["ogbn-arxiv"]
+
+
+def test_link_datasets_are_tagged() -> None:
+    assert DATASETS.names("link") == ["cora", "citeseer", "pubmed"]
+
+
+def test_unknown_options_are_refused_with_the_possible_ones() -> None:
+    with pytest.raises(DataError, match=r"^cora has no option edges; its options are: none$"):
+        load_dataset("cora", edges=3)
+    with pytest.raises(DataError, match=r"^csbm has no option size; its options are: edges, degree, .*graph_seed$"):
+        load_dataset("csbm", size=3)
+
+
+def test_a_file_lies_under_the_root_unless_it_is_embedded() -> None:
+    photo, cora = DATASETS["amazon-photo"], DATASETS["cora"]
+    assert photo.path(photo.files[0], Path("/r")) == Path("/r/Photo/raw/amazon_electronics_photo.npz")
+    assert isinstance(cora, Dataset)
+    assert cora.path(cora.files[0], Path("/r")).is_file()

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+from torch_geometric.io import read_npz
+from torch_geometric.utils import contains_self_loops, is_undirected
+
+from fgai_bench.data import DATASETS, DataError, Split, load_dataset, random_split
+from fgai_bench.data.graph import undirected_edge_count
+
+
+def test_cora_needs_no_root_and_is_sparse(isolated: Path) -> None:
+    data = load_dataset("cora")
+    assert data.x.layout == torch.sparse_csr
+    assert data.x.values().numel() == 49_216
+    assert torch.equal(data.x.values().unique(), torch.tensor([1.0]))
+    assert (data.x.dtype, data.edge_index.dtype, data.y.dtype) == (torch.float32, torch.int64, torch.int64)
+    assert data.edge_index.shape == (2, 2 * 5_278)
+    assert (data.name, data.num_classes, data.num_nodes, data.num_features) == ("cora", 7, 2_708, 1_433)
+    assert list(isolated.iterdir()) == []
+
+
+def test_loading_twice_gives_the_same_graph_and_another_seed_only_another_split() -> None:
+    first, again, other = load_dataset("cora"), load_dataset("cora"), load_dataset("cora", seed=1)
+    assert first.checksum == again.checksum == other.checksum
+    assert first.split_hash == again.split_hash == Split.of(first).hash
+    assert first.split_hash != other.split_hash
+    assert torch.equal(first.test_index, random_split(2_708, seed=0).test)
+
+
+def test_the_embedded_cora_is_what_pyg_reads() -> None:
+    dataset, ours = DATASETS["cora"], load_dataset("cora")
+    theirs = read_npz(str(dataset.path(dataset.files[0], Path())))
+    assert torch.equal(ours.x.to_dense(), theirs.x)
+    assert torch.equal(ours.edge_index, theirs.edge_index)
+    assert torch.equal(ours.y, theirs.y)
+
+
+def test_the_embedded_cora_is_the_planetoid_graph_up_to_node_order(data_root: Path) -> None:
+    planetoid = DATASETS["citeseer"].__class__(
+        "cora",
+        None,
+        "fgai_bench.data.planetoid:read",
+        tuple(_planetoid_cora()),
+    )(data_root)
+    ours = load_dataset("cora")
+    assert undirected_edge_count(planetoid.edge_index) == undirected_edge_count(ours.edge_index)
+    assert torch.equal(planetoid.y.bincount().sort().values, ours.y.bincount().sort().values)
+    degrees = [graph.edge_index[0].bincount().sort().values for graph in (planetoid, ours)]
+    assert torch.equal(*degrees)
+
+
+def test_dense_features_and_edges_are_those_of_pygs_reader(data_root: Path) -> None:
+    ours = load_dataset("amazon-photo", root=data_root)
+    theirs = read_npz(str(data_root / "Photo/raw/amazon_electronics_photo.npz"))
+    assert torch.equal(ours.x, theirs.x)
+    assert torch.equal(ours.edge_index, theirs.edge_index)
+    assert torch.equal(ours.y, theirs.y)
+
+
+@pytest.mark.parametrize("name", ["amazon-photo", "coauthor-cs", "coauthor-physics", "cora", "citeseer", "pubmed"])
+def test_graphs_are_undirected_simple_and_as_sparse_as_they_should_be(name: str, data_root: Path) -> None:
+    data = load_dataset(name, root=data_root)
+    keys = data.edge_index[0] * data.num_nodes + data.edge_index[1]
+    assert is_undirected(data.edge_index)
+    assert not contains_self_loops(data.edge_index)
+    assert keys.unique().numel() == keys.numel()
+    assert data.x.is_sparse_csr == (name not in ("amazon-photo", "pubmed"))
+    Split.of(data).checked(name, data.num_nodes)
+
+
+def test_the_root_comes_from_the_environment(data_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FGAI_BENCH_DATA", str(data_root))
+    assert load_dataset("citeseer").num_nodes == 3_327
+
+
+def test_a_users_dataset_is_a_function_of_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DATASETS, "_entries", dict(DATASETS._entries))
+
+    @DATASETS.register("triangle", summary="three nodes, one loop, one repeated edge")
+    def triangle(root: Path) -> Data:
+        edges = torch.tensor([[0, 1, 2, 0, 1], [1, 2, 0, 1, 1]])
+        return Data(x=torch.eye(3), edge_index=edges, y=torch.tensor([0, 1, 1]))
+
+    data = load_dataset("triangle")
+    assert data.edge_index.tolist() == [[0, 0, 1, 1, 2, 2], [1, 2, 0, 2, 0, 1]]
+    assert len(data.test_index) == 3
+    assert data.num_classes == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"edge_index": torch.tensor([[0], [9]])}, r"^bad has an edge with node 9, out of range for its 3 nodes$"),
+        ({"edge_index": torch.tensor([[-1], [0]])}, r"^bad has an edge with node -1, out of range for its 3 nodes$"),
+        ({"x": torch.full((3, 2), np.nan)}, r"^bad has features that are NaN or infinite$"),
+        ({"x": torch.full((3, 2), np.inf)}, r"^bad has features that are NaN or infinite$"),
+        ({"y": torch.tensor([0, 1])}, r"^bad must have one label for each of its 3 nodes, not \(2,\)$"),
+        ({"y": torch.tensor([0, -1, 1])}, r"^bad has the negative label -1$"),
+        ({"x": None}, r"^bad must have x, edge_index and y$"),
+        (
+            {"train_index": torch.tensor([0]), "val_index": torch.tensor([0]), "test_index": torch.tensor([1])},
+            r"^bad must have each of its 3 nodes in exactly one part of the split$",
+        ),
+    ],
+)
+def test_a_bad_graph_is_refused_in_one_sentence(
+    change: dict[str, torch.Tensor], sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = {"x": torch.eye(3), "edge_index": torch.tensor([[0], [1]]), "y": torch.tensor([0, 1, 1])}
+    monkeypatch.setattr(DATASETS, "_entries", dict(DATASETS._entries))
+    DATASETS.register("bad")(lambda root: Data(**{**good, **change}))
+    with pytest.raises(DataError, match=sentence):
+        load_dataset("bad")
+
+
+def _planetoid_cora() -> list[object]:
+    from fgai_bench.data import RawFile
+
+    sums = {
+        "x": "23cfa55d91c6f624233f5eb7b6e3f141f1bd2b2ae39608a63cf5d084bb27baab",
+        "tx": "b9afbaa4a400df991f6f02ef677e1e44da55ffc04801fd02f9e673987829226a",
+        "allx": "9419ba2f26f5c35243db64aba110e0f35a04851609e0dc5433450676ca6b8543",
+        "y": "94465c14eb53e04ca262198dcbb2521ee8af60fb3f3d546cd6ca24a511b0e7d1",
+        "ty": "41f5ac76596a1699cc33f53084a2419e92961c42bb75f36fc38e616d348532ad",
+        "ally": "2b998f5cc7fedc86e7f97ca2498f47a1ffc1462c29e2d578b23bf3f62b6e7d71",
+        "graph": "58f13302f39dde8852dad6fe6d15b89b077b6d7f837626bce671ef80344b383d",
+        "test.index": "297ce89af2b51a6a194181c7dbe1796c6a1cf9cd9349a88383b1b1e227867875",
+    }
+    return [RawFile(f"Cora/raw/ind.cora.{part}", sha256) for part, sha256 in sums.items()]

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fgai_bench.data.graph import sorted_unique, topology_sha256, undirected_edge_count
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=30))
+def test_undirected_edges_are_counted_as_sets(pairs: list[tuple[int, int]]) -> None:
+    edge_index = torch.tensor(pairs, dtype=torch.long).reshape(-1, 2).T
+    assert undirected_edge_count(edge_index) == len({frozenset(pair) for pair in pairs if pair[0] != pair[1]})
+
+
+@given(st.lists(st.integers(-5, 5)))
+def test_sorted_unique_is_numpys(keys: list[int]) -> None:
+    array = np.array(keys, dtype=np.int64)
+    assert sorted_unique(array).tolist() == np.unique(array).tolist()
+
+
+def test_the_topology_hash_sees_edges_and_nodes_only() -> None:
+    edges = torch.tensor([[0, 1], [1, 2]])
+    same = torch.tensor([[2, 1, 1], [1, 0, 2]])
+    assert topology_sha256(edges, 3) == topology_sha256(same, 3)
+    assert topology_sha256(edges, 3) != topology_sha256(edges, 4)
+    assert topology_sha256(edges, 3) != topology_sha256(edges[:, :1], 3)

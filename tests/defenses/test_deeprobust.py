@@ -1,0 +1,198 @@
+"""GNN-SVD and Pro-GNN: equal to DeepRobust's own classes, sparse equal to dense, and Cora end to end."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+from torch_geometric.data import Data
+from torch_geometric.utils import to_undirected
+
+from fgai_bench.attacks import ATTACKS, ThreatModel
+from fgai_bench.data import Split, generate_csbm, load_dataset, random_split
+from fgai_bench.defenses import DEFENSES, Training
+from fgai_bench.defenses.deeprobust import (
+    GNNSVDModel,
+    ProGNNModel,
+    ProGNNOptions,
+    low_rank,
+    shrink_singular_values,
+    truncated_svd,
+)
+from fgai_bench.defenses.gcn import dense_adjacency, quiet
+from fgai_bench.metrics import micro_f1
+from fgai_bench.models import build_model
+from fgai_bench.seeds import isolated_rng
+
+with quiet():
+    from deeprobust.graph.defense import ProGNN as DeepRobustProGNN
+    from deeprobust.graph.defense.pgd import prox_operators
+
+SPLIT = random_split(100, seed=0, train=0.3, val=0.2)
+
+
+def graph() -> Data:
+    drawn = generate_csbm(edges=300, degree=6, classes=3, features=12, signal=1.0)
+    drawn.edge_index = to_undirected(drawn.edge_index)
+    return drawn
+
+
+def attacked(data: Data) -> Data:
+    """The graph with three injected nodes."""
+    threat = ThreatModel(nodes=3, edges_per_node=8)
+    return ATTACKS["random-injection"]()(build_model("gat", 12, 3), data, SPLIT.test, threat=threat).data  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("rank", [1, 15, 60])
+def test_the_low_rank_graph_is_the_truncated_svd(rank: int) -> None:
+    """Rank 60 of 100 nodes is left to LAPACK, the others to the iterations."""
+    adjacency = dense_adjacency(graph().edge_index, 100).double().numpy()
+    left, values, right = np.linalg.svd(adjacency)
+    expected = (left[:, :rank] * values[:rank]) @ right[:rank]
+    found = truncated_svd(graph().edge_index, 100, rank)
+    assert np.allclose(found.dense().numpy(), expected, atol=1e-5)
+    assert torch.allclose(found.product(graph().x), torch.tensor(expected, dtype=torch.float32) @ graph().x, atol=1e-4)
+
+
+def test_a_graph_without_edges_has_rank_zero() -> None:
+    nothing = torch.empty(2, 0, dtype=torch.long)
+    for size in (10, 100):
+        assert not truncated_svd(nothing, size, 15).dense().any()
+
+
+def test_a_graph_is_decomposed_once_and_a_changed_one_again() -> None:
+    edge_index = graph().edge_index
+    first = low_rank(edge_index, 100, 15)
+    assert low_rank(edge_index, 100, 15) is first
+    assert low_rank(edge_index, 100, 5) is not first
+    assert low_rank(edge_index.clone(), 100, 15) is not first
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_the_prediction_is_that_of_gcnsvd(dense: bool) -> None:
+    data = attacked(graph())
+    model = GNNSVDModel(12, 3, dense=dense).eval()
+    source, destination = data.edge_index.numpy()
+    adjacency = scipy.sparse.csr_matrix((np.ones(source.size), (destination, source)), shape=(103, 103))
+    model.network.k = 15
+    with quiet(), torch.no_grad():
+        theirs = model.network.predict(data.x.numpy(), adjacency)
+        ours = model(data).logits.log_softmax(1)
+    assert torch.allclose(ours, theirs, atol=1e-5)
+
+
+def test_the_factors_equal_the_dense_graph() -> None:
+    data = attacked(graph())
+    sparse, dense = (GNNSVDModel(12, 3, dense=form).eval() for form in (False, True))
+    weight = torch.rand(data.num_edges, generator=torch.Generator().manual_seed(0))
+    for given in (None, weight):
+        outs = [m.propagate(m.embed(data.x), data.edge_index, edge_weight=given).logits for m in (sparse, dense)]
+        assert torch.allclose(*outs, atol=1e-5)
+
+
+def test_both_forms_of_gnn_svd_train_to_the_same_model() -> None:
+    sparse, dense = (
+        DEFENSES[name]().fit(build_model("gat", 12, 3), graph(), SPLIT, training=Training(epochs=10))
+        for name in ("gnn-svd-sparse", "gnn-svd")
+    )
+    for key, value in sparse.state_dict().items():
+        assert torch.allclose(value, dense.state_dict()[key], atol=1e-3), key
+
+
+def test_the_gradient_of_the_singular_values_is_exact() -> None:
+    """With the vectors held fixed, ``d s_i / d A = u_i v_i^T`` is the whole gradient of the singular values."""
+    edge_index, weight = graph().edge_index, torch.full((600,), 0.9).requires_grad_()
+    (ours,) = torch.autograd.grad(low_rank(edge_index, 100, 5, weight).core.diagonal().sum(), weight)
+    adjacency = dense_adjacency(edge_index, 100, weight)
+    (exact,) = torch.autograd.grad(torch.linalg.svdvals(adjacency)[:5].sum(), weight)
+    assert torch.allclose(ours, exact, atol=1e-4)
+
+
+def test_a_negative_row_sum_gives_no_nan() -> None:
+    data = graph()
+    model = GNNSVDModel(12, 3, rank=1).eval()
+    low = low_rank(data.edge_index, 100, 1)
+    low.core.neg_()  # row sums of -A_1 + I, which are below zero for well connected nodes
+    assert bool((low.product(torch.ones(100, 1)) < -1).any())
+    assert bool(model(data).logits.isfinite().all())
+
+
+def test_the_rank_must_be_positive() -> None:
+    with pytest.raises(ValueError, match="must keep at least one singular value, got rank 0"):
+        DEFENSES["gnn-svd"](rank=0)
+
+
+def test_shrinking_singular_values_is_deeprobusts_proximal_operator() -> None:
+    matrix = torch.randn(40, 40, generator=torch.Generator().manual_seed(0))
+    theirs, norm = prox_operators.prox_nuclear(matrix, 3.0), prox_operators.nuclear_norm
+    assert torch.allclose(shrink_singular_values(matrix, 3.0), theirs, atol=1e-4)
+    assert float(prox_operators.nuclear_norm) == pytest.approx(float(norm), rel=1e-5)
+    assert bool((torch.linalg.svdvals(theirs) < 1e-4).any())  # something was cut off
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"symmetric": True, "symmetry": 0.1, "smoothness": 0.01, "structure_steps": 2}]
+)
+def test_pro_gnn_is_deeprobusts(options: dict[str, float]) -> None:
+    data, training = graph(), Training(epochs=5)
+    ours = DEFENSES["pro-gnn"](**options).fit(build_model("gat", 12, 3), data, SPLIT, training=training)
+    network = copy.deepcopy(ProGNNModel(12, 3, 100).network)
+    theirs = DeepRobustProGNN(network, ProGNNOptions(**options).arguments(training), "cpu")
+    with quiet(), isolated_rng(0, "train"):
+        theirs.fit(data.x, dense_adjacency(data.edge_index, 100), data.y, SPLIT.train, SPLIT.val)
+    with torch.no_grad():
+        expected = network.eval()(data.x, theirs.best_graph)
+        assert torch.allclose(ours(data).logits.log_softmax(1), expected, atol=1e-3)
+
+
+def pro_gnn() -> ProGNNModel:
+    """A model that learned to halve the edge 0 - 1 and to add half an edge 2 - 3."""
+    model = ProGNNModel(12, 3, 100).eval()
+    model.correction[0, 1] = model.correction[1, 0] = -0.5
+    model.correction[2, 3] = model.correction[3, 2] = 0.5
+    return model
+
+
+def test_pro_gnn_takes_what_a_test_graph_changes_as_given() -> None:
+    x = torch.eye(101)[:, :12] + 0.1
+    pairs = torch.tensor([[0, 1], [4, 100]])
+    edge_index = torch.cat([pairs.t(), pairs.t().flip(0)], dim=1)
+    with torch.no_grad():
+        model = pro_gnn()
+        expected = torch.eye(101)
+        for i, j, weight in ((0, 1, 0.5), (2, 3, 0.5), (4, 100, 1.0)):
+            expected[i, j] = expected[j, i] = weight
+        scale = expected.sum(1).rsqrt()
+        adjacency = scale.unsqueeze(1) * expected * scale
+        theirs = model.network(x, adjacency)
+        assert torch.allclose(model(Data(x=x, edge_index=edge_index)).logits.log_softmax(1), theirs, atol=1e-5)
+
+
+def test_pro_gnn_cannot_predict_on_fewer_nodes_than_it_learned() -> None:
+    with pytest.raises(ValueError, match="learned a graph of 100 nodes and cannot predict on 5"):
+        pro_gnn()(Data(x=torch.zeros(5, 12), edge_index=torch.tensor([[0], [1]])))
+
+
+def test_fresh_weights_keep_the_learned_graph() -> None:
+    model = pro_gnn()
+    fresh = model.rebuilt(seed=3)
+    assert torch.equal(fresh.correction, model.correction)
+    assert not torch.equal(fresh.network.gc1.weight, model.network.gc1.weight)
+
+
+@pytest.mark.parametrize(("name", "epochs", "least"), [("pro-gnn", 1, 0.0), ("gnn-svd", 30, 0.5)])
+def test_cora_end_to_end(name: str, epochs: int, least: float) -> None:
+    """Pro-GNN decomposes 2708 x 2708 matrices in every epoch, so one has to do here."""
+    data = load_dataset("cora")
+    split = Split.of(data)
+    model = DEFENSES[name]().fit(build_model("gat", data.x.shape[1], 7), data, split, training=Training(epochs=epochs))
+    found = ATTACKS["injection"]()(model, data, split.test, threat=ThreatModel(steps=3))
+    with torch.no_grad():
+        clean, after = (micro_f1(model(g).logits[split.test].argmax(1), data.y[split.test]) for g in (data, found.data))
+    assert found.flags == ()
+    assert found.curve[-1] > found.curve[0]
+    assert clean > least
+    assert after < clean

@@ -1,0 +1,85 @@
+"""Memory: a method that would not fit says so, with the figures, before it builds anything."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from fgai_bench.data import Split
+from fgai_bench.defenses import DEFENSES, memory
+from fgai_bench.defenses.memory import OutOfMemory, available_bytes, dense_bytes, require_memory
+from fgai_bench.models import build_model
+
+ARXIV = 169_343
+
+
+def huge() -> Data:
+    """A graph with the nodes of ogbn-arxiv, two edges and one feature."""
+    pair = torch.tensor([[0, 1], [1, 0]])
+    return Data(x=torch.zeros(ARXIV, 1), edge_index=pair, y=torch.zeros(ARXIV, dtype=torch.long))
+
+
+def test_bytes_are_counted_in_single_precision() -> None:
+    assert dense_bytes(10, matrices=3) == 3 * 10 * 10 * 4
+    assert dense_bytes(10, matrices=0, num_features=7, copies=2) == 2 * 10 * 7 * 4
+
+
+def test_the_limit_is_what_is_available(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available_bytes", lambda device: 1000)
+    require_memory("a method", 1000, "cpu")
+    with pytest.raises(OutOfMemory, match=r"a method needs about 0\.0 GiB, 0\.0 GiB are available") as raised:
+        require_memory("a method", 1001, "cpu")
+    assert (raised.value.needed, raised.value.available) == (1001, 1000)
+
+
+def test_the_figures_survive_a_process_border() -> None:
+    error = pickle.loads(pickle.dumps(OutOfMemory("a method", 3 * 2**30, 2**30)))
+    assert (error.what, error.needed, str(error)) == (
+        "a method",
+        3 * 2**30,
+        "a method needs about 3.0 GiB, 1.0 GiB are available",
+    )
+
+
+def test_the_system_and_its_control_group_both_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:    5 kB\n")
+    monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
+    assert available_bytes("cpu") == 5 * 1024  # no control group here
+    (tmp_path / "memory.max").write_text("4000\n")
+    (tmp_path / "memory.current").write_text("1000\n")
+    assert available_bytes("cpu") == 3000
+    (tmp_path / "memory.max").write_text("max\n")
+    assert available_bytes("cpu") == 5 * 1024
+
+
+def test_without_meminfo_the_physical_memory_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "none")
+    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
+    assert available_bytes("cpu") > 2**27
+
+
+@pytest.mark.parametrize("name", [name for name in DEFENSES.names() if "dense" in DEFENSES.entry(name).tags])
+def test_a_dense_defense_refuses_the_nodes_of_arxiv(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available_bytes", lambda device: 20 * 2**30)
+    data, model = huge(), build_model("gat", 1, 2)
+    index = torch.arange(3)
+    with pytest.raises(
+        OutOfMemory, match=rf"{name} on 169343 nodes needs about [\d,]+\.\d GiB, 20\.0 GiB are"
+    ) as raised:
+        DEFENSES[name]().fit(model, data, Split(index, index, index))
+    assert raised.value.needed >= 4 * ARXIV**2  # at least one N x N matrix
+
+
+@pytest.mark.gpu
+def test_a_gpu_offers_what_is_free_and_what_torch_keeps_in_reserve() -> None:
+    before = available_bytes("cuda")
+    block = torch.zeros(2**26, device="cuda")  # 256 MiB
+    held = available_bytes("cuda")
+    assert before - held >= 2**28
+    del block  # goes back to torch's reserve, not to the device
+    assert available_bytes("cuda") - held >= 2**28

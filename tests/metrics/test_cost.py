@@ -1,0 +1,61 @@
+"""Cost: the clock runs, and a block's peak is its own."""
+
+from __future__ import annotations
+
+import math
+import mmap
+import time
+
+import pytest
+import torch
+
+from fgai_bench.metrics import Cost, NotApplicable, measure
+
+MIB = 2**20
+
+
+def test_seconds_cover_the_block() -> None:
+    with measure() as cost:
+        assert math.isnan(cost.seconds)
+        time.sleep(0.05)
+    assert 0.05 <= cost.seconds < 5
+
+
+def test_peak_sees_memory_that_is_gone_at_the_end() -> None:
+    with measure() as idle:
+        time.sleep(0.02)
+    with measure() as busy, mmap.mmap(-1, 64 * MIB) as block:  # given back at once, unlike a freed tensor
+        block.write(b"1" * (64 * MIB))
+        time.sleep(0.05)
+    with measure() as after:
+        time.sleep(0.02)
+    assert busy.memory == "rss"
+    assert busy.peak_mib > idle.peak_mib + 50
+    assert after.peak_mib < busy.peak_mib - 50  # a lifetime maximum would stay up
+
+
+def _measured_failure(costs: list[Cost]) -> None:
+    with measure() as cost:
+        costs.append(cost)
+        raise RuntimeError("broken")
+
+
+def test_a_failing_block_is_measured_and_fails() -> None:
+    costs: list[Cost] = []
+    with pytest.raises(RuntimeError, match="broken"):
+        _measured_failure(costs)
+    assert costs[0].seconds > 0
+    assert costs[0].peak_mib > 0
+
+
+@pytest.mark.gpu
+def test_gpu_peak_is_what_the_block_allocated() -> None:
+    with measure("cuda") as cost:
+        block = torch.ones(64 * MIB // 4, device="cuda")
+        del block
+    assert cost.memory == "gpu"
+    assert 64 <= cost.peak_mib < 200
+
+
+def test_not_applicable_keeps_its_reason() -> None:
+    assert NotApplicable("the model has no attention").reason == "the model has no attention"

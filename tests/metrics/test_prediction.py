@@ -1,0 +1,70 @@
+"""Prediction metrics against hand-made cases and scikit-learn."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from sklearn.metrics import f1_score, roc_auc_score
+
+from fgai_bench.metrics import NotApplicable, micro_f1, roc_auc, unchanged
+
+
+def test_micro_f1_by_hand() -> None:
+    assert micro_f1(torch.tensor([0, 1, 1, 2, 2]), torch.tensor([0, 1, 2, 2, 0])) == 3 / 5
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30))
+def test_micro_f1_agrees_with_scikit_learn(pairs: list[tuple[int, int]]) -> None:
+    predicted, y = (torch.tensor(side) for side in zip(*pairs, strict=True))
+    assert micro_f1(predicted, y) == pytest.approx(f1_score(y, predicted, average="micro"))
+
+
+def test_micro_f1_of_nothing_is_not_applicable() -> None:
+    with pytest.raises(NotApplicable):
+        micro_f1(torch.tensor([]), torch.tensor([]))
+
+
+def test_micro_f1_refuses_logits() -> None:
+    with pytest.raises(ValueError, match="one predicted class per node"):
+        micro_f1(torch.rand(3, 2), torch.rand(3, 2))
+
+
+def test_roc_auc_by_hand() -> None:
+    scores, labels = torch.tensor([0.8, 0.3, 0.3, 0.5, 0.1]), torch.tensor([1, 1, 0, 0, 0])
+    # 0.8 beats all three negatives; 0.3 beats 0.1, ties with 0.3, loses to 0.5.
+    assert roc_auc(scores, labels) == (3 + 1 + 0.5) / (2 * 3)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=2, max_size=40))
+def test_roc_auc_agrees_with_scikit_learn(pairs: list[tuple[int, bool]]) -> None:
+    scores, labels = (torch.tensor(side) for side in zip(*pairs, strict=True))
+    assume(0 < int(labels.sum()) < len(labels))
+    assert roc_auc(scores.float(), labels) == pytest.approx(roc_auc_score(labels, scores))
+
+
+@pytest.mark.parametrize(
+    ("scores", "labels", "sentence"),
+    [
+        ([0.1, 0.2], [1, 1], "one class only"),
+        ([0.1, 0.2], [0, 0], "one class only"),
+        ([0.1, 0.2], [0, 2], "0 or 1"),
+        ([0.1, float("nan")], [0, 1], "finite"),
+        ([0.1], [0, 1], "same shape"),
+    ],
+)
+def test_roc_auc_says_what_is_wrong(scores: list[float], labels: list[int], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        roc_auc(torch.tensor(scores), torch.tensor(labels))
+
+
+def test_unchanged_compares_the_predicted_classes() -> None:
+    y, y_tilde = torch.tensor([[2.0, 1.0], [0.0, 3.0]]), torch.tensor([[9.0, 8.0], [1.0, 0.0]])
+    assert unchanged(y, y_tilde).tolist() == [True, False]
+    assert unchanged(y.argmax(1), y_tilde.argmax(1)).tolist() == [True, False]
+
+
+def test_unchanged_needs_the_same_nodes() -> None:
+    with pytest.raises(ValueError, match="same shape before and after"):
+        unchanged(torch.ones(3, 2), torch.ones(4, 2))
