@@ -120,7 +120,7 @@ class _Surface(nn.Module):
 
 
 def _additive_search(greedy: bool) -> Any:
-    """PyG's attack class, restricted to adding edges; imported here because the import warns that it is experimental."""
+    """PyG's attack class, restricted to adding edges; imported here because its import warns of experimental code."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torch_geometric.contrib.nn import GRBCDAttack, PRBCDAttack

@@ -17,21 +17,20 @@ from fgai_bench.models.base import AttentionModel, undisturbed
 class ExplanationAttack:
     """Injection that maximises the change of attention while the targets' predictions stay what they were.
 
-    Each step follows ``change(w, w~) - penalty * mean relu(slack - margin_i)``, where ``margin_i`` is how far target i
-    is from another prediction. A full step, its half, quarter, ... are tried without gradients, and the one with the
-    largest change among those that keep at least ``keep`` of the predictions is taken; if none does, the penalty grows
-    and the smallest step is taken.
+    Each step goes up the change of attention, for every injected node along the part of its gradient that does not
+    lower the targets' margins (``mean relu(slack - margin_i)``, with ``margin_i`` how far target i is from another
+    prediction): a sign step would not stay on that tangent. The full step, its half, quarter, ... are tried without
+    gradients, and the one with the largest change among those that keep at least ``keep`` of the predictions is taken;
+    where too few are kept, the step goes back down the margins instead.
 
     Args:
-        loss: the change of attention: ``attention-overlap``, ``attention-topk`` or ``attention-jsd``.
+        loss: the change of attention, ``attention-jsd`` or ``attention-topk``.
         keep: share of the target predictions that must stay.
         slack: logit margin below which a target is pushed back.
         halvings: how many times a step is halved.
     """
 
-    def __init__(
-        self, loss: str = "attention-overlap", keep: float = 0.99, slack: float = 0.5, halvings: int = 4
-    ) -> None:
+    def __init__(self, loss: str = "attention-jsd", keep: float = 0.99, slack: float = 2.0, halvings: int = 5) -> None:
         if not 0 <= keep <= 1:
             raise ValueError(f"keep is a share of the predictions, between 0 and 1, not {keep}")
         if not loss.startswith("attention"):
@@ -67,21 +66,18 @@ class _ConstrainedAscent:
 
     def run(self, start: Tensor) -> Ascent:
         """From one starting point: the best point that keeps enough predictions, and the change at every step."""
-        x, penalty = start, 1.0
+        x = start
         change, kept = self.look(x)
         best, best_score, curve = x, self._score(change, kept), [change]
-        flags: tuple[str, ...] = ()
         for _ in range(self.threat.steps if self.threat.nodes else 0):
-            gradient = self._gradient(x, penalty)
-            if not bool(torch.isfinite(gradient).all()):
-                flags = ("non-finite gradient",)
-                break
-            x, score, change, smallest = self._line_search(x, gradient.sign())
-            penalty = penalty * 4 if score < 0 or smallest else max(penalty / 2, 0.1)
+            direction = self._direction(x)
+            if not bool(torch.isfinite(direction).all()):
+                return Ascent(best, best_score, tuple(curve), 2 * len(curve), ("non-finite gradient",))
+            x, score, change = self._line_search(x, direction)
             curve.append(change)
             if score > best_score:
                 best, best_score = x, score
-        return Ascent(best, best_score, tuple(curve), len(curve) - 1, flags)
+        return Ascent(best, best_score, tuple(curve), 2 * (len(curve) - 1), ())
 
     def look(self, features: Tensor) -> tuple[float, float]:
         """The change of attention and the share of kept predictions with these features."""
@@ -91,23 +87,28 @@ class _ConstrainedAscent:
             kept = (logits.argmax(1) == self.scene.reference.prediction).float().mean().item()
             return self.attack.change(logits, out, self.scene.reference).item(), kept
 
-    def _gradient(self, x: Tensor, penalty: float) -> Tensor:
+    def _direction(self, x: Tensor) -> Tensor:
+        """Up the change of attention, per injected node without the part that would break predictions."""
         x = x.detach().requires_grad_(True)
         out = self.scene.output(x)
         logits, reference = self.scene.readout(out), self.scene.reference
-        change = self.attack.change(logits, out, reference)
-        violated = F.relu(self.attack.slack - margins(logits, reference.prediction)).mean()
-        (gradient,) = torch.autograd.grad(change / (change.detach() + 1e-12) - penalty * violated, x)
-        return gradient
+        broken = F.relu(self.attack.slack - margins(logits, reference.prediction)).mean()
+        (harm,) = torch.autograd.grad(broken, x, retain_graph=True)
+        (gain,) = torch.autograd.grad(self.attack.change(logits, out, reference), x)
+        overlap = (gain * harm).sum(1, keepdim=True) / harm.square().sum(1, keepdim=True).clamp(min=1e-30)
+        tangent = gain - overlap.clamp(min=0) * harm  # (nodes, F)
+        if self.look(x)[1] < self.attack.keep:
+            tangent = -harm
+        return tangent / tangent.abs().amax(1, keepdim=True).clamp(min=1e-30)
 
-    def _line_search(self, x: Tensor, direction: Tensor) -> tuple[Tensor, float, float, bool]:
-        """The best of the full step and its halves; also its change and whether it is the smallest."""
+    def _line_search(self, x: Tensor, direction: Tensor) -> tuple[Tensor, float, float]:
+        """The best of the full step and its halves, with its score and its change."""
         found = []
         for halving in range(self.attack.halvings + 1):
             moved = x + self.threat.step * 0.5**halving * direction
             moved = moved.clamp(self.threat.feature_low, self.threat.feature_high)
             change, kept = self.look(moved)
-            found.append((moved, self._score(change, kept), change, halving == self.attack.halvings))
+            found.append((moved, self._score(change, kept), change))
         return max(found, key=lambda candidate: candidate[1])
 
     def _score(self, change: float, kept: float) -> float:

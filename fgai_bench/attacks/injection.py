@@ -139,8 +139,8 @@ class InjectionAttack:
                 lambda start: ascend(
                     objective,
                     start,
-                    threat.feature_low,
-                    threat.feature_high,
+                    start.new_tensor(threat.feature_low),
+                    start.new_tensor(threat.feature_high),
                     threat.step,
                     threat.steps if threat.nodes else 0,
                 ),

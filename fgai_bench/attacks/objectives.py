@@ -10,7 +10,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fgai_bench.losses import jsd, topk_surrogate, tvd
-from fgai_bench.metrics.topk import topk_mask
 from fgai_bench.models.base import Output
 
 Readout = Callable[[Output], Tensor]
@@ -38,8 +37,16 @@ class Reference:
 
 
 def nll(logits: Tensor, out: Output, reference: Reference) -> Tensor:
-    """``-mean log p(clean prediction)``: the published attack."""
+    """``-mean log p(clean prediction)``."""
     return F.cross_entropy(logits, reference.prediction)
+
+
+def nll_raw(logits: Tensor, out: Output, reference: Reference) -> Tensor:
+    """``-mean z(clean prediction)`` on raw outputs, as in the released code of the published attack.
+
+    Without the normalisation of a softmax it has no largest value and no gradient that fades where a model is sure.
+    """
+    return F.nll_loss(logits, reference.prediction)
 
 
 def margin(logits: Tensor, out: Output, reference: Reference) -> Tensor:
@@ -63,19 +70,6 @@ def attention_jsd(logits: Tensor, out: Output, reference: Reference) -> Tensor:
     return jsd(*_weights(out, reference))
 
 
-def attention_overlap(logits: Tensor, out: Output, reference: Reference, temperature: float = 0.1) -> Tensor:
-    """A smooth share of the clean top-k edges (k half the edges) that have left the attacked top-k.
-
-    ``mean_{e in T_k(w)} sigmoid((ln t - ln w~_e) / temperature)`` with the threshold ``t`` the k-th largest of ``w~``.
-    The logarithm makes it a matter of relative weight: edges close to the threshold are moved first.
-    """
-    w, w_tilde = _weights(out, reference)
-    k = max(w.numel() // 2, 1)
-    scores = w_tilde.clamp(min=1e-30).log()
-    threshold = scores.detach().kthvalue(w.numel() - k + 1).values
-    return torch.sigmoid((threshold - scores[topk_mask(w, k)]) / temperature).mean()
-
-
 def margins(logits: Tensor, labels: Tensor) -> Tensor:
     """``z_y - max_{c != y} z_c`` per row, positive where the prediction is ``labels``: ``(M, C), (M,) -> (M,)``.
 
@@ -96,11 +90,11 @@ def _weights(out: Output, reference: Reference) -> tuple[Tensor, Tensor]:
 
 OBJECTIVES: dict[str, Callable[[Tensor, Output, Reference], Tensor]] = {
     "nll": nll,
+    "nll-raw": nll_raw,
     "margin": margin,
     "tvd": output_tvd,
     "attention-topk": attention_topk,
     "attention-jsd": attention_jsd,
-    "attention-overlap": attention_overlap,
 }
 
 

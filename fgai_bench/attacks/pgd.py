@@ -23,21 +23,19 @@ class Ascent:
 def ascend(
     objective: Callable[[Tensor], Tensor],
     start: Tensor,
-    low: Tensor | float,
-    high: Tensor | float,
+    low: Tensor,
+    high: Tensor,
     step: float,
     steps: int,
-    score: Callable[[], float] | None = None,
 ) -> Ascent:
     """``x <- clip(x + step * sign(grad f(x)), low, high)``, ``steps`` times; the best iterate is returned.
 
-    ``score`` says how good the point is that ``objective`` was just called with, where that is not the objective itself.
-
-    >>> found = ascend(lambda x: -(x - 0.25).square().sum(), torch.zeros(1), -1.0, 1.0, step=0.1, steps=3)
+    >>> one = torch.ones(1)
+    >>> found = ascend(lambda x: -(x - 0.25).square().sum(), 0 * one, -one, one, step=0.1, steps=3)
     >>> round(found.point.item(), 2), len(found.curve), found.gradient_calls
     (0.2, 4, 3)
     """
-    x, best, best_score = start, start, float("-inf")
+    x, best, best_value = start, start, float("-inf")
     curve: list[float] = []
     flags: list[str] = []
     zero_gradients = 0
@@ -45,9 +43,8 @@ def ascend(
         x = x.detach().requires_grad_(taken < steps)
         value = objective(x)
         curve.append(value.item())
-        reached = curve[-1] if score is None else score()
-        if reached > best_score:
-            best, best_score = x.detach(), reached
+        if curve[-1] > best_value:
+            best, best_value = x.detach(), curve[-1]
         if taken == steps:
             break
         (gradient,) = torch.autograd.grad(value, x)
@@ -56,7 +53,7 @@ def ascend(
             break
         zero_gradients += not bool(gradient.any())
         with torch.no_grad():
-            x = torch.clamp(x + step * gradient.sign(), low, high)  # type: ignore[call-overload]
+            x = (x + step * gradient.sign()).clamp(low, high)
     if steps and zero_gradients == len(curve) - 1:
         flags.append("zero gradient")
-    return Ascent(best, best_score, tuple(curve), min(len(curve), steps), tuple(flags))
+    return Ascent(best, best_value, tuple(curve), min(len(curve), steps), tuple(flags))

@@ -14,11 +14,15 @@ from typing import Annotated
 import typer
 
 from fgai_bench import __version__
-from fgai_bench.cli import data
+from fgai_bench.cli import data, leaderboard
+from fgai_bench.cli.audit import audit
 from fgai_bench.cli.check import check
 from fgai_bench.cli.doctor import doctor
 from fgai_bench.cli.ls import ls
 from fgai_bench.cli.plugins import PluginOption
+from fgai_bench.cli.report import report
+from fgai_bench.cli.run import run
+from fgai_bench.cli.status import status
 
 FAILED, WRONG_REQUEST, INTERRUPTED = 1, 2, 130
 
@@ -50,6 +54,11 @@ def options(
         typer.echo(context.get_help())
 
 
+app.command()(run)
+app.command()(status)
+app.command()(report)
+app.add_typer(leaderboard.app, name="leaderboard")
+app.command()(audit)
 app.command()(ls)
 app.add_typer(data.app, name="data")
 app.command()(check)

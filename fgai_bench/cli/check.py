@@ -11,7 +11,7 @@ from fgai_bench.cli.plugins import PluginOption
 from fgai_bench.cli.tables import print_table
 from fgai_bench.registry import RegistryError
 
-FINE = ("passed", "skipped")
+FINE = ("passed", "skipped", "expected-failure")
 
 
 def check(

@@ -16,7 +16,7 @@ from torch_geometric.utils import remove_self_loops, to_undirected
 from fgai_bench.data.errors import DataError
 
 SPARSE_BELOW = 0.1
-"""Features with a smaller share of non-zeros are kept as CSR: at this density both forms multiply equally fast."""
+"""Features with a smaller share of non-zeros are kept as CSR, all others dense."""
 
 
 def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:

@@ -26,6 +26,9 @@ ON_DISK_FROM = 50_000
 IN_MEMORY = 32
 """Encodings kept in memory: a clean graph and its attacked copies."""
 TOLERANCE = 1e-6
+DEGREE = 10
+"""Of the polynomial filter: the products with the matrix per step of the Lanczos method."""
+BOUND_ROUNDS = 3
 SIGN_MARGIN = 1e-3
 VERSION = "1"
 
@@ -83,15 +86,16 @@ def _solve(edge_index: Tensor, num_nodes: int, k: int) -> NDArray[np.float32]:
     adjacency = _adjacency(edge_index, num_nodes)
     components, component = connected_components(adjacency, directed=False)
     degree = np.diff(adjacency.indptr).astype(np.float64)
-    trivial = np.sqrt(np.maximum(degree, 1))  # (N,); an isolated node is its own trivial vector
-    trivial /= np.sqrt(np.bincount(component, trivial**2))[component]
     scale = sp.diags_array(1 / np.sqrt(np.maximum(degree, 1)))
     normalised = (scale @ adjacency @ scale).tocsr()  # I - L
+    length = np.sqrt(np.maximum(degree, 1))  # an isolated node is its own trivial vector
+    length /= np.sqrt(np.bincount(component, length**2))[component]
+    trivial = sp.csr_array((length, component, np.arange(num_nodes + 1)), shape=(num_nodes, components))
     encoding = np.zeros((num_nodes, k), np.float32)
     found = min(k, num_nodes - components)
     if found:
         largest = _dense if num_nodes <= DENSE_UP_TO else _sparse
-        encoding[:, :found] = signed(largest(normalised, trivial, component, found))
+        encoding[:, :found] = signed(largest(normalised, trivial, found))
         encoding[degree == 0] = 0  # what rounding leaves there is noise
     return encoding
 
@@ -102,36 +106,72 @@ def _adjacency(edge_index: Tensor, num_nodes: int) -> sp.csr_array:
     return sp.csr_array((np.ones(len(rows)), (rows, columns)), shape=(num_nodes, num_nodes))
 
 
-def _dense(normalised: sp.csr_array, trivial: Matrix, component: NDArray[np.int32], k: int) -> Matrix:
-    same = component[:, None] == component[None, :]
-    vectors: Matrix = np.linalg.eigh(normalised.toarray() - 3 * same * np.outer(trivial, trivial))[1]
+def _dense(normalised: sp.csr_array, trivial: sp.csr_array, k: int) -> Matrix:
+    # the spectrum of I - L lies in [-1, 1]; this takes the trivial vectors below it
+    vectors: Matrix = np.linalg.eigh((normalised - 3 * trivial @ trivial.T).toarray())[1]
     return vectors[:, ::-1][:, :k]
 
 
-def _sparse(normalised: sp.csr_array, trivial: Matrix, component: NDArray[np.int32], k: int) -> Matrix:
-    """The top ``k`` eigenvectors of ``I - L - 3 T T'``, where the columns of ``T`` are the trivial vectors.
+def _sparse(normalised: sp.csr_array, trivial: sp.csr_array, k: int) -> Matrix:
+    r"""The top ``k`` eigenvectors of ``I - L`` beside the trivial ones, by the Lanczos method on a polynomial of it.
 
-    The spectrum of ``I - L`` lies in [-1, 1] and its trivial eigenvalues are 1 (0 for isolated nodes); the last term
-    takes them below all others at the cost of one pass over the nodes.
+    The polynomial is the Chebyshev polynomial that stays in [-1, 1] on :math:`[-1, c]` and grows above, where :math:`c`
+    is a lower bound of the k-th eigenvalue: it keeps their order, and spreads them, so that the costly part of Lanczos
+    is done less often. Trivial vectors are projected out, which gives them the eigenvalue 0, below the wanted
+    ones. Where the bound is not positive, the polynomial is the shift by 2.
     """
-    nodes = len(trivial)
+    nodes = len(normalised.indptr) - 1
+    start = np.random.default_rng(0).standard_normal((nodes, k))
+    # one thread: the products are too small to share, threads that wait for a busy core cost dearly, and the
+    # encoding does not depend on their number
+    with threadpool_limits(1):
+        bound = _lower_bound(normalised, trivial, start)
+        low, high, degree = (-1, bound, DEGREE) if bound > 0 else (-3, -1, 1)
+        matrix = _stretched(normalised, low, high)
 
-    def multiply(vector: Matrix) -> Matrix:
-        flat = vector.ravel()
-        product: Matrix = normalised @ flat - 3 * trivial * np.bincount(component, trivial * flat)[component]
-        return product
+        def multiply(vector: Matrix) -> Matrix:
+            return _project(trivial, _chebyshev(matrix, _project(trivial, vector.ravel()), degree))
 
-    operator = LinearOperator((nodes, nodes), matvec=multiply, dtype=np.float64)
-    start = np.random.default_rng(0).standard_normal(nodes)
-    try:
-        basis = min(nodes, max(2 * k + 1, 40))
-        # one thread: its products are too small to share, threads that wait for a busy core cost tenfold, and the
-        # encoding does not depend on their number
-        with threadpool_limits(1):
-            vectors: Matrix = eigsh(operator, k, which="LA", v0=start, tol=TOLERANCE, ncv=basis, maxiter=20_000)[1]
-    except ArpackNoConvergence as error:
-        raise DataError(f"the Laplacian of this graph of {nodes} nodes does not converge ({error})") from error
-    return vectors[:, ::-1]
+        operator = LinearOperator((nodes, nodes), matvec=multiply, dtype=np.float64)
+        try:
+            basis = min(nodes, 3 * k + 1)
+            values, vectors = eigsh(operator, k, which="LA", v0=start[:, 0], tol=TOLERANCE, ncv=basis, maxiter=20_000)
+        except ArpackNoConvergence as error:
+            raise DataError(f"the Laplacian of this graph of {nodes} nodes does not converge ({error})") from error
+    return vectors[:, np.argsort(-values)]
+
+
+def _lower_bound(normalised: sp.csr_array, trivial: sp.csr_array, block: Matrix) -> float:
+    """A number that the k-th eigenvalue is not below: the smallest Ritz value of k vectors, after some filtering."""
+    bound = 0.0
+    for _ in range(BOUND_ROUNDS):
+        filtered = _chebyshev(_stretched(normalised, -1, max(bound, 0.0)), _project(trivial, block), DEGREE)
+        block = np.linalg.qr(_project(trivial, filtered))[0]  # (N, k)
+        bound = float(np.linalg.eigvalsh(block.T @ (normalised @ block))[0])
+    return bound
+
+
+def _stretched(matrix: sp.csr_array, low: float, high: float) -> sp.csr_array:
+    """Twice the matrix whose spectrum in [low, high] is moved to [-1, 1]: one step of the Chebyshev recurrence."""
+    identity = sp.eye_array(matrix.shape[0], format="csr")
+    return ((4 / (high - low)) * matrix - (2 * (high + low) / (high - low)) * identity).tocsr()
+
+
+def _chebyshev(doubled: sp.csr_array, block: Matrix, degree: int) -> Matrix:
+    """``T_degree(doubled / 2) @ block`` by ``T_{j+1}(a) = 2 a T_j(a) - T_{j-1}(a)``.
+
+    >>> _chebyshev(sp.csr_array([[4.0]]), np.array([1.0]), degree=3)  # 4 * 2**3 - 3 * 2
+    array([26.])
+    """
+    before, now = block, doubled @ block / 2
+    for _ in range(degree - 1):
+        before, now = now, doubled @ now - before
+    return now
+
+
+def _project(trivial: sp.csr_array, block: Matrix) -> Matrix:
+    """The part of each column that is orthogonal to every trivial vector."""
+    return block - trivial @ (trivial.T @ block)
 
 
 def signed(vectors: Matrix) -> Matrix:

@@ -95,7 +95,7 @@ def low_rank(edge_index: Tensor, num_nodes: int, rank: int, edge_weight: Tensor 
     exact gradient with the singular vectors held fixed.
     """
     if edge_weight is None:
-        return _known_low_rank(rank)(edge_index, num_nodes)  # type: ignore[no-any-return]
+        return _known_low_rank(rank)(edge_index, num_nodes)
     found = truncated_svd(edge_index, num_nodes, rank, edge_weight)
     messages = edge_weight.unsqueeze(1) * found.right.t()[edge_index[0]]  # (E, k)
     spread = torch.zeros_like(found.left).index_add(0, edge_index[1], messages)  # (N, k)
@@ -155,7 +155,7 @@ class GNNSVD(GNNSVDSparse):
     """GNN-SVD with the low-rank graph as an N x N matrix; arguments as in :class:`GNNSVDSparse`."""
 
     name = "gnn-svd"
-    matrices = 5
+    matrices = 6
     dense = True
 
 
@@ -250,7 +250,7 @@ class ProGNNModel(GCNModel):
         return fresh
 
 
-class _Structure(EstimateAdj):  # type: ignore[misc]
+class _Structure(EstimateAdj):
     """DeepRobust's learned adjacency, normalised without N x N diagonal matrices."""
 
     def normalize(self) -> Tensor:
@@ -276,7 +276,7 @@ def shrink_singular_values(matrix: Tensor, alpha: float) -> Tensor:
     return (matrix @ (vectors * kept.to(matrix.dtype))) @ vectors.t()
 
 
-class StructureLearner(DeepRobustProGNN):  # type: ignore[misc]
+class StructureLearner(DeepRobustProGNN):
     """DeepRobust's ProGNN, whose steps on structure and network are taken one epoch at a time.
 
     Attributes:
@@ -322,11 +322,11 @@ class ProGNN(ReplacedModel):
     """
 
     name = "pro-gnn"
-    matrices = 24
+    matrices = 25
     profiles = 2
 
     def __init__(self, **options: object) -> None:
-        self.options = ProGNNOptions(**options)  # type: ignore[arg-type]
+        self.options = ProGNNOptions(**options)
 
     def build(self, data: Data, num_classes: int, seed: int) -> GCNModel:
         shared = {name: getattr(self.options, name) for name in ("symmetric", "hidden", "dropout")}

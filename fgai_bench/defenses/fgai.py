@@ -70,7 +70,7 @@ class FGAI:
     inner_options: ClassVar[dict[str, Any]] = {"loss": "tvd", "targets": "all"}
 
     def __init__(self, **options: object) -> None:
-        self.options = FGAIOptions(**options)  # type: ignore[arg-type]
+        self.options = FGAIOptions(**options)
 
     def fit(
         self,
@@ -108,7 +108,7 @@ class FGAI:
         """The output on the attacked graph; nodes whose features did not change keep their embedding, dropout included,
         so that the two outputs differ by the attack and not by the noise."""
         if attacked.ledger.changed_nodes:
-            return student(attacked.data)  # type: ignore[no-any-return]
+            return student(attacked.data)
         new = torch.arange(data.x.shape[0], attacked.data.x.shape[0], device=h.device)
         embedded = torch.cat([h, student.embed(dense_rows(attacked.data.x, new))])
         return student.propagate(embedded, attacked.data.edge_index)

@@ -47,7 +47,7 @@ class FGAIAttention:
     """
 
     def __init__(self, **options: object) -> None:
-        self.options = FGAIAttentionOptions(**options)  # type: ignore[arg-type]
+        self.options = FGAIAttentionOptions(**options)
 
     def fit(
         self,

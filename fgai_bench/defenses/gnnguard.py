@@ -21,8 +21,11 @@ from fgai_bench.models.segments import segment_sum, weighted_sum
 class Neighbourhoods(Protocol):
     """Where the coefficients live: one per edge, or one per pair of nodes. ``Tensor`` below is of that shape."""
 
-    def coefficients(self, unit: Tensor, threshold: float) -> Tensor:
-        """Defense coefficients of unit rows ``(N, F)``; non-negative, and summing to one per destination."""
+    def coefficients(self, unit: Tensor, threshold: float, through: bool = False) -> Tensor:
+        """Defense coefficients of unit rows ``(N, F)``; non-negative, and summing to one per destination.
+
+        With ``through`` the gradient passes the pruning, see :func:`pruned`.
+        """
 
     def shifted(self, coefficients: Tensor, score_shift: Tensor) -> Tensor:
         """``w e^d / sum(w e^d)`` per destination, for a shift d in the order of the attention."""
@@ -32,6 +35,23 @@ class Neighbourhoods(Protocol):
 
     def attention(self, coefficients: Tensor) -> Attention:
         """The coefficients keyed by their edges."""
+
+
+def pruned(similarity: Tensor, kept: Tensor, present: Tensor, through: bool) -> Tensor:
+    """``present * similarity`` where kept and 0 elsewhere, all of one shape.
+
+    Pruned entries have no gradient, so an attacker who starts below the threshold would not find the way up. With
+    ``through`` the similarity has the gradient of an entry that is kept (Athalye et al. 2018); the value is the same.
+
+    >>> s = torch.tensor([0.5, 0.05], requires_grad=True)
+    >>> for through in (False, True):
+    ...     value = pruned(s, s > 0.1, torch.ones(2), through)
+    ...     print(value.tolist(), *torch.autograd.grad(value.sum(), s))
+    [0.5, 0.0] tensor([1., 0.])
+    [0.5, 0.0] tensor([1., 1.])
+    """
+    value = kept * present * similarity
+    return value + ~kept * present * (similarity - similarity.detach()) if through else value
 
 
 @dataclass(frozen=True)
@@ -46,14 +66,15 @@ class EdgeWise:
         edges = sorted_edges(edge_index, num_nodes)
         return cls(edges, edge_presence(edges, edge_weight))
 
-    def coefficients(self, unit: Tensor, threshold: float) -> Tensor:
+    def coefficients(self, unit: Tensor, threshold: float, through: bool = False) -> Tensor:
         loop = self.edges.source == self.edges.destination
-        similarity = edge_dots(unit, self.edges)  # (E,)
-        kept = ((similarity >= threshold) & ~loop) * self.presence
-        sums = segment_sum(torch.stack([kept * similarity, kept], 1), self.edges)  # (N, 2)
+        present = self.presence * ~loop  # (E,)
+        similarity = edge_dots(unit, self.edges)
+        kept = similarity >= threshold
+        weight = pruned(similarity, kept, present, through)
+        sums = segment_sum(torch.stack([weight, kept * present], 1), self.edges)  # (N, 2)
         total, count = sums[self.edges.destination].unbind(1)  # (E,) each
-        share = kept * similarity / total.clamp(min=1e-12)
-        return torch.where(loop, 1.0, share * count) / (count + 1)
+        return torch.where(loop, 1.0, _share(weight, total, count)) / (count + 1)
 
     def shifted(self, coefficients: Tensor, score_shift: Tensor) -> Tensor:
         raised = coefficients * score_shift[self.edges.order].exp()
@@ -79,12 +100,12 @@ class Pairwise:
         off_diagonal = ~torch.eye(num_nodes, dtype=torch.bool, device=adjacency.device)
         return cls(sorted_edges(edge_index, num_nodes), adjacency * off_diagonal)
 
-    def coefficients(self, unit: Tensor, threshold: float) -> Tensor:
+    def coefficients(self, unit: Tensor, threshold: float, through: bool = False) -> Tensor:
         similarity = unit @ unit.t()  # (N, N)
-        kept = (similarity >= threshold) * self.adjacency
-        weighted, count = kept * similarity, kept.sum(1, keepdim=True)  # (N, N), (N, 1)
-        share = weighted / weighted.sum(1, keepdim=True).clamp(min=1e-12)
-        return share * (count / (count + 1)) + torch.diag(1 / (count.squeeze(1) + 1))
+        kept = similarity >= threshold
+        weight = pruned(similarity, kept, self.adjacency, through)
+        total, count = weight.sum(1, keepdim=True), (kept * self.adjacency).sum(1, keepdim=True)  # (N, 1) each
+        return _share(weight, total, count) / (count + 1) + torch.diag(1 / (count.squeeze(1) + 1))
 
     def shifted(self, coefficients: Tensor, score_shift: Tensor) -> Tensor:
         source, destination = self.edges.edge_index
@@ -97,6 +118,12 @@ class Pairwise:
     def attention(self, coefficients: Tensor) -> Attention:
         source, destination = self.edges.edge_index
         return Attention(self.edges.edge_index, coefficients[destination, source], self.edges.added)
+
+
+def _share(weight: Tensor, total: Tensor, count: Tensor) -> Tensor:
+    """``weight / total * count``, and 0 for a destination that has lost all its neighbours."""
+    # There the weight is 0, so the other two may be anything that leaves it a gradient.
+    return weight / torch.where(total > 0, total, 1.0) * torch.where(count > 0, count, 1.0)
 
 
 class GNNGuardModel(GCNModel):
@@ -114,7 +141,8 @@ class GNNGuardModel(GCNModel):
         h^{(k)} = \mathrm{ReLU}(\omega^{(k)} h^{(k-1)} W_k + b_k)
 
     with a learned memory ``beta`` in (0, 1). The coefficients of a destination are non-negative and sum to one; those
-    of the last layer are the attention. The gradient flows through the similarities, so attacks see them.
+    of the last layer are the attention. The gradient flows through the similarities, and in evaluation mode through the
+    pruning too, so attacks see both.
 
     Args:
         threshold: similarity below which an edge is pruned.
@@ -136,7 +164,7 @@ class GNNGuardModel(GCNModel):
     ) -> tuple[Neighbourhoods, Tensor]:
         kind = Pairwise if self.config["dense"] else EdgeWise
         graph = kind.of(edge_index, profile.shape[0], edge_weight)
-        return graph, graph.coefficients(profile, self.config["threshold"])
+        return graph, graph.coefficients(profile, self.config["threshold"], through=not self.training)
 
     def classified(
         self, support: Tensor, structure: tuple[Neighbourhoods, Tensor], score_shift: Tensor | None = None
@@ -144,7 +172,7 @@ class GNNGuardModel(GCNModel):
         graph, first = structure
         one, two = self.network.gc1, self.network.gc2
         h = F.relu(graph.aggregated(first, support) + one.bias)  # (N, hidden)
-        similar = graph.coefficients(F.normalize(h), self.config["threshold"])
+        similar = graph.coefficients(F.normalize(h), self.config["threshold"], through=not self.training)
         last = torch.lerp(similar, first, self.memory.sigmoid())
         if score_shift is not None:
             last = graph.shifted(last, score_shift)
@@ -162,7 +190,7 @@ class GNNGuardSparse(ReplacedModel):
     """
 
     name = "gnnguard-sparse"
-    profiles = 4
+    profiles = 5
     dense: ClassVar[bool] = False
 
     def __init__(self, threshold: float = 0.1, hidden: int = 16, dropout: float = 0.5) -> None:
@@ -178,5 +206,5 @@ class GNNGuard(GNNGuardSparse):
     """GNNGuard with N x N similarities and coefficients; arguments as in :class:`GNNGuardSparse`."""
 
     name = "gnnguard"
-    matrices = 24
+    matrices = 20
     dense = True

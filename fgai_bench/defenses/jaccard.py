@@ -74,7 +74,7 @@ class Jaccard(ReplacedModel):
     """
 
     name = "gcn-jaccard"
-    profiles = 4
+    profiles = 5
 
     def __init__(
         self,

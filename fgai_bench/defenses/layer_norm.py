@@ -7,7 +7,7 @@ from fgai_bench.models.base import AttentionModel
 
 
 class LayerNorm(Vanilla):
-    """LN: layer normalisation, with learned scale and shift, of what every layer hands to the next; trained as vanilla."""
+    """LN: what every layer hands to the next is layer-normalised, with learned scale and shift; trained as vanilla."""
 
     def prepared(self, model: AttentionModel, seed: int) -> AttentionModel:
         return model.rebuilt(model.config.get("seed", seed), layer_norm=True)

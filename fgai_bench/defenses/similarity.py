@@ -24,7 +24,7 @@ class _EdgeDots(torch.autograd.Function):
         return dots
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (rows,) = ctx.saved_tensors
         total = torch.zeros_like(rows)
         for part, source, destination in _parts(ctx.edges, rows.size(1)):
@@ -51,7 +51,7 @@ def edge_dots(rows: Tensor, edges: SortedEdges) -> Tensor:
     >>> edge_dots(torch.tensor([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]]), edges).tolist()
     [1.0, 2.0, 2.0]
     """
-    return _EdgeDots.apply(rows, edges)  # type: ignore[no-any-return]
+    return _EdgeDots.apply(rows, edges)
 
 
 def dense(x: Tensor) -> Tensor:

@@ -76,7 +76,7 @@ def optimise(
             values = terms(epoch)
             total = torch.stack(list(values.values())).sum()
             optimiser.zero_grad(set_to_none=True)
-            total.backward()  # type: ignore[no-untyped-call]
+            total.backward()
             optimiser.step()
             history.append({name: value.detach() for name, value in values.items()})
             if score is not None:
@@ -103,7 +103,7 @@ def finished(model: AttentionModel, history: list[dict[str, float]]) -> Attentio
 def outputs_once(model: AttentionModel, data: Data) -> Output:
     """The output of a model in evaluation mode, without gradients; the model is left as it was."""
     with undisturbed(model), torch.no_grad():
-        return model(data)  # type: ignore[no-any-return]
+        return model(data)
 
 
 def required(given: T | None, defense: str, what: str, meaning: str) -> T:

@@ -151,7 +151,8 @@ class StackedAttention(AttentionModel):
         }
         widths = [in_channels, *(hidden * h for h in heads)]
         sizes = [(hidden, h) for h in heads] + [(num_classes, 1)]
-        norms: list[Norm] = [input_norm, *(["layer" if layer_norm else "none"] * len(heads))]
+        between: Norm = "layer" if layer_norm else "none"
+        norms: list[Norm] = [input_norm, *[between] * len(heads)]
         with isolated_rng(seed, "init"):
             self.layers = nn.ModuleList(
                 self.layer_class(width, channels, h, dropout, attention_dropout, norm)
@@ -159,7 +160,7 @@ class StackedAttention(AttentionModel):
             )
 
     def embed(self, x: Tensor) -> Tensor:
-        return self.layers[0].project(x)  # type: ignore[no-any-return, operator]
+        return self.layers[0].project(x)  # type: ignore[operator]
 
     def propagate(
         self, h: Tensor, edge_index: Tensor, score_shift: Tensor | None = None, edge_weight: Tensor | None = None
@@ -203,6 +204,6 @@ def build_model(name: str, in_channels: int, num_classes: int, seed: int = 0, **
     """The registered model ``name``, initialised from ``seed`` without touching the global random state."""
     with isolated_rng(seed, "init"):
         try:
-            return MODELS[name](in_channels, num_classes, seed=seed, **config)  # type: ignore[no-any-return]
+            return MODELS[name](in_channels, num_classes, seed=seed, **config)
         except TypeError as error:
             raise ValueError(f"model {name!r} cannot be built with {sorted(config)}: {error}") from error

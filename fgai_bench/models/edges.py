@@ -42,6 +42,13 @@ class SortedEdges:
         inverse[self.order] = torch.arange(self.order.numel(), device=self.order.device)
         return inverse
 
+    @cached_property
+    def by_source(self) -> tuple[Tensor, Tensor]:
+        """The sorted edges ordered by source instead: ``(E,)`` their positions, ``(N + 1,)`` where a source begins."""
+        order = self.source.argsort(stable=True)
+        counts = torch.bincount(self.source, minlength=self.num_nodes)
+        return order, torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+
 
 def once_per_graph(build: Callable[[Tensor, int], T]) -> Callable[[Tensor, int], T]:
     """Remember what ``build(edge_index, num_nodes)`` gave, for as long as that very tensor lives unchanged.
@@ -58,7 +65,7 @@ def once_per_graph(build: Callable[[Tensor, int], T]) -> Callable[[Tensor, int],
         if known is None or known[0] != state:
             known = (state, build(edge_index, num_nodes))
             memory[edge_index] = known
-        return known[1]  # type: ignore[no-any-return]
+        return known[1]
 
     return remembered
 

@@ -63,7 +63,7 @@ class FromPyG(AttentionModel):
         x = x.to_dense() if x.layout == torch.sparse_csr else x
         if self.row_norm:
             x = x / x.abs().sum(1, keepdim=True).clamp(min=1e-12)
-        return x if self.norm is None else self.norm(x)  # type: ignore[no-any-return]
+        return x if self.norm is None else self.norm(x)
 
     def propagate(
         self, h: Tensor, edge_index: Tensor, score_shift: Tensor | None = None, edge_weight: Tensor | None = None
@@ -84,14 +84,13 @@ class FromPyG(AttentionModel):
         fresh = FromPyG(**{**self.config, **changes, "seed": seed})
         with isolated_rng(seed, "init"):
             for part in fresh.module.modules():
-                if hasattr(part, "reset_parameters"):
-                    part.reset_parameters()
+                getattr(part, "reset_parameters", lambda: None)()
         return fresh.to(next(self.parameters()).device)
 
     def _keep_attention(self, conv: nn.Module, args: Any, output: Any) -> Tensor:
         out, (edge_index, weights) = output
         self._seen.append((edge_index, weights))
-        return out  # type: ignore[no-any-return]
+        return out
 
     def _shift_weights(self, conv: nn.Module, inputs: Any, weights: Tensor) -> Tensor | None:
         if self._shift is None:

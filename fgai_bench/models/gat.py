@@ -6,12 +6,11 @@ import math
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fgai_bench.models.base import AttentionLayer, StackedAttention
 from fgai_bench.models.edges import SortedEdges
-from fgai_bench.models.segments import attend
+from fgai_bench.models.segments import attend_additively
 
 
 class GATLayer(AttentionLayer):
@@ -28,10 +27,11 @@ class GATLayer(AttentionLayer):
 
     def forward(self, projected: Tensor, edges: SortedEdges, shift: Tensor | None = None) -> tuple[Tensor, Tensor]:
         values = projected.view(-1, self.heads, self.out_channels)  # (N, H, D)
-        by_source = (values * self.att_src).sum(-1)  # (N, H)
-        by_destination = (values * self.att_dst).sum(-1)  # (N, H)
-        scores = by_source.index_select(0, edges.source) + by_destination.index_select(0, edges.destination)  # (E, H)
-        out, weights = attend(F.leaky_relu(scores, 0.2), values, edges, shift, self.attention_dropout, self.training)
+        halves = torch.stack([self.att_src, self.att_dst], dim=-1)  # (H, D, 2)
+        by_source, by_destination = torch.einsum("nhd,hdk->knh", values, halves)  # (N, H) each
+        out, weights = attend_additively(
+            by_source, by_destination, values, edges, shift, self.attention_dropout, self.training
+        )
         return out.flatten(1) + self.bias, weights
 
 

@@ -25,7 +25,7 @@ class _DynamicScores(torch.autograd.Function):
         return (F.leaky_relu_(pairs, slope).mul_(att)).sum(-1)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
         left, right, att = ctx.saved_tensors
         edges, slope = ctx.edges, ctx.slope
         pairs = left.index_select(0, edges.source).add_(right.index_select(0, edges.destination))  # (E, H, D)

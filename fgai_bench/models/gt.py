@@ -35,7 +35,7 @@ class _DotScores(torch.autograd.Function):
         return (query.index_select(0, edges.destination) * key.index_select(0, edges.source)).sum(-1)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         query, key = ctx.saved_tensors
         edges, grad = ctx.edges, grad.unsqueeze(-1)  # (E, H, 1)
         grad_query = torch.zeros_like(query).index_add_(
@@ -128,7 +128,7 @@ class GT(AttentionModel):
             )
 
     def embed(self, x: Tensor) -> Tensor:
-        return self.project(x)  # type: ignore[no-any-return]
+        return self.project(x)
 
     def propagate(
         self, h: Tensor, edge_index: Tensor, score_shift: Tensor | None = None, edge_weight: Tensor | None = None

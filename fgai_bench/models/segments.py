@@ -6,6 +6,8 @@ so the memory of a layer grows with the edges times the heads only.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -13,6 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fgai_bench.models.edges import SortedEdges
+
+FusedKernel = Callable[..., tuple[Tensor, Tensor]]
+LARGEST_FUSED = 1024
 
 
 def segment_sum(values: Tensor, edges: SortedEdges) -> Tensor:
@@ -31,7 +36,7 @@ class _SegmentSoftmax(torch.autograd.Function):
         return weights
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (weights,) = ctx.saved_tensors
         weighted = weights * grad
         return weighted - weights * segment_sum(weighted, ctx.edges).index_select(0, ctx.edges.destination), None
@@ -46,7 +51,7 @@ class _WeightedSum(torch.autograd.Function):
         return torch.zeros_like(values).index_add_(0, edges.destination, messages)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         weights, values = ctx.saved_tensors
         edges = ctx.edges
         arriving = grad.contiguous().index_select(0, edges.destination)  # (E, H, D)
@@ -68,12 +73,12 @@ def segment_softmax(scores: Tensor, edges: SortedEdges) -> Tensor:
     >>> segment_softmax(torch.zeros(3, 1), edges).view(-1).tolist()
     [0.5, 0.5, 1.0]
     """
-    return _SegmentSoftmax.apply(scores, edges)  # type: ignore[no-any-return]
+    return _SegmentSoftmax.apply(scores, edges)
 
 
 def weighted_sum(weights: Tensor, values: Tensor, edges: SortedEdges) -> Tensor:
     """``out_i = sum_{e: dst(e) = i} w_e * v_src(e)``: ``(E, H), (N, H, D) -> (N, H, D)``."""
-    return _WeightedSum.apply(weights, values, edges)  # type: ignore[no-any-return]
+    return _WeightedSum.apply(weights, values, edges)
 
 
 def attend(
@@ -92,7 +97,50 @@ def attend(
     Returns:
         ``(N, H, D)`` the sums and ``(E, H)`` the weights before dropout, in sorted order.
     """
-    if shift is not None:
-        scores = scores + shift[edges.order].unsqueeze(-1)
+    in_order = None if shift is None else shift[edges.order]
+    if fused := _fused_kernel(values):
+        return fused(values, scores, None, edges, in_order, dropout=dropout * training, seed=_drawn_seed(training))
+    if in_order is not None:
+        scores = scores + in_order.unsqueeze(-1)
     weights = segment_softmax(scores, edges)
     return weighted_sum(F.dropout(weights, dropout, training), values, edges), weights
+
+
+def attend_additively(
+    by_source: Tensor,
+    by_destination: Tensor,
+    values: Tensor,
+    edges: SortedEdges,
+    shift: Tensor | None,
+    dropout: float,
+    training: bool,
+    slope: float = 0.2,
+) -> tuple[Tensor, Tensor]:
+    """:func:`attend` with the scores ``s_e = LeakyReLU(by_source_src + by_destination_dst)``, both ``(N, H)``."""
+    if fused := _fused_kernel(values):
+        in_order = None if shift is None else shift[edges.order]
+        seed = _drawn_seed(training)
+        return fused(values, by_source, by_destination, edges, in_order, slope, dropout * training, seed)
+    scores = by_source.index_select(0, edges.source) + by_destination.index_select(0, edges.destination)  # (E, H)
+    return attend(F.leaky_relu(scores, slope), values, edges, shift, dropout, training)
+
+
+@cache
+def _imported_kernel() -> FusedKernel | None:
+    try:
+        from fgai_bench.models.kernels.fused_attention import fused_attention
+    except ImportError:
+        return None
+    return fused_attention
+
+
+def _fused_kernel(values: Tensor) -> FusedKernel | None:
+    """The fused kernel where it applies: on CUDA, in single precision, for heads that fit one program."""
+    heads, channels = values.shape[1:]
+    fits = values.dtype == torch.float32 and heads * channels <= LARGEST_FUSED
+    return _imported_kernel() if values.is_cuda and fits else None
+
+
+def _drawn_seed(training: bool) -> int:
+    """A seed for the kernel's dropout, from the generator that the plain path would draw from."""
+    return int(torch.randint(2**31 - 1, (1,))) if training else 0

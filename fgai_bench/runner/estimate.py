@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from statistics import mean
 from typing import Any
 
@@ -24,6 +24,15 @@ class Estimate:
     def seconds(self, config: Mapping[str, Any]) -> float | None:
         """What a step will take; None while nothing of its kind was seen."""
         return next((mean(self._seen[key]) for key in _likeness(config) if key in self._seen), None)
+
+    def total(self, configs: Iterable[Mapping[str, Any]]) -> str:
+        """What all of them will take, in words; those of which nothing is known are counted."""
+        times = [self.seconds(config) for config in configs]
+        known = [seconds for seconds in times if seconds is not None]
+        if not times or not known:
+            return spoken(None if times else 0.0)
+        unknown = len(times) - len(known)
+        return spoken(sum(known)) + (f", and {unknown} steps of which nothing is known" if unknown else "")
 
 
 def _likeness(config: Mapping[str, Any]) -> list[Key]:

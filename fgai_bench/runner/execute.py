@@ -14,29 +14,30 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from fgai_bench.attacks import ATTACKS, ThreatModel
+from fgai_bench.audit import AuditOptions
+from fgai_bench.audit import audit as audit_pair
 from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.defenses.memory import OutOfMemory
 from fgai_bench.metrics import NotApplicable, measure
 from fgai_bench.models import AttentionModel, build_model
 from fgai_bench.runner.provenance import environment
 from fgai_bench.runner.result import Result, Status
-from fgai_bench.runner.weights import pack_attacked, pack_history, pack_model, unpack_model
-from fgai_bench.tasks import TASKS, Measured, Problem
+from fgai_bench.runner.timing import TimedEnough, extrapolated, stopwatch, training_cost, warm_up
+from fgai_bench.runner.weights import (
+    pack_attacked,
+    pack_audit,
+    pack_history,
+    pack_model,
+    unpack_attacked,
+    unpack_model,
+)
+from fgai_bench.tasks import EXPLAINERS, TASKS, Measured, Problem
 from fgai_bench.tasks.problem import measure_stability
 
 Progress = Callable[[int, int], None]
 Inputs = Mapping[str, bytes]
 # A metric under the name it is measured by, where a task has a shorter word for it.
 MEASURED_AS = {"micro_f1": "f1"}
-SHARE_TIMED = 0.5  # of the time limit, after which a training that is timed stops and is extrapolated
-
-
-class Timed(Exception):
-    """A training that is measured for its cost was stopped; ``epochs`` and ``seconds`` say how far it came."""
-
-    def __init__(self, epochs: int, seconds: float) -> None:
-        super().__init__(epochs, seconds)
-        self.epochs, self.seconds = epochs, seconds
 
 
 def execute(
@@ -78,14 +79,12 @@ def diagnosis(error: BaseException) -> tuple[Status, str]:
 
 @functools.lru_cache(maxsize=2)
 def _prepared(task: str, dataset: str, seed: int, root: str | None, device: str) -> Problem:
-    return TASKS[task].prepare(dataset, seed, root=root, device=device)  # type: ignore[no-any-return]
+    return TASKS[task].prepare(dataset, seed, root=root, device=device)
 
 
 def problem_of(config: Mapping[str, Any], data_root: str | None) -> Problem:
     """The problem of a step; the last two are kept, since neighbouring steps share theirs."""
-    return _prepared(
-        config["task"]["name"], config["dataset"]["name"], config["seed"], data_root, config["device"]
-    )
+    return _prepared(config["task"]["name"], config["dataset"]["name"], config["seed"], data_root, config["device"])
 
 
 def train(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
@@ -95,19 +94,17 @@ def train(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress:
         raise NotApplicable(f"the defense {config['defense']['name']!r} is not for the task {task!r}")
     training = Training(**config["training"])
     fit = functools.partial(_fit, config, inputs, problem)
+    warm_up(config, lambda: fit(training.model_copy(update={"epochs": min(1, training.epochs)}), None))
     try:
-        if "exclusive" in config:
-            fit(training.model_copy(update={"epochs": min(1, training.epochs)}), None)
-            progress = _stopwatch(config["exclusive"]["time_limit"], progress)
         with measure(config["device"], every=0.02) as cost:
-            trained = fit(training, progress)
-    except Timed as stopped:
-        return _extrapolated(stopped, training.epochs, problem)
+            trained = fit(training, stopwatch(config, progress))
+    except TimedEnough as stopped:
+        return extrapolated(config, cost, stopped, problem.provenance)
     with torch.no_grad():
         score = problem.supervision.score(problem.output(trained, problem.training_data))
     return Result(
         metrics={"validation_score": score, "parameters": float(sum(p.numel() for p in trained.parameters()))},
-        cost={"train_seconds": cost.seconds, "train_peak_mib": cost.peak_mib},
+        cost=training_cost(config, cost),
         facts={**problem.provenance, "memory": cost.memory},
         artifacts={"model": pack_model(trained), "history": pack_history(trained.history)},
     )
@@ -119,17 +116,22 @@ def _fit(
     seed, chosen = config["seed"], config["model"]
     model = build_model(chosen["name"], problem.data.x.shape[1], problem.num_outputs, seed=seed, **chosen["options"])
     defense = DEFENSES[config["defense"]["name"]](**config["defense"]["options"])
-    return defense.fit(  # type: ignore[no-any-return]
+    return defense.fit(
         model.to(config["device"]),
         problem.training_data,
         problem.split,
         seed=seed,
         supervision=problem.supervision,
         teacher=_model("teacher", config, inputs, problem) if "teacher" in inputs else None,
-        inner=problem.inner(_inner_options(config["inner"])) if config["inner"] else None,
+        inner=problem.inner({**_asked_for(defense), **_inner_options(config["inner"])}) if config["inner"] else None,
         training=training,
         progress=progress,
     )
+
+
+def _asked_for(defense: Any) -> dict[str, Any]:
+    """The loss and the targets that a defense asks of its inner attack, unless the suite says another."""
+    return dict(getattr(defense, "inner_options", {}))
 
 
 def _inner_options(inner: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,33 +140,11 @@ def _inner_options(inner: Mapping[str, Any]) -> dict[str, Any]:
     return {**threat, **inner["options"], "attack": inner["attack"]}
 
 
-def _stopwatch(limit: float | None, progress: Progress | None) -> Progress:
-    """Report progress, and stop a training that would take longer than its limit."""
-    began = time.perf_counter()
-
-    def tick(epoch: int, epochs: int) -> None:
-        if progress is not None:
-            progress(epoch, epochs)
-        elapsed = time.perf_counter() - began
-        if limit is not None and epoch < epochs and elapsed > SHARE_TIMED * limit:
-            raise Timed(epoch, elapsed)
-
-    return tick
-
-
-def _extrapolated(stopped: Timed, epochs: int, problem: Problem) -> Result:
-    """The cost of a training that was stopped, scaled up to all its epochs; there is no model to measure."""
-    return Result(
-        cost={"train_seconds": stopped.seconds * epochs / stopped.epochs, "epochs_timed": float(stopped.epochs)},
-        flags=(f"extrapolated from {stopped.epochs} of {epochs} epochs",),
-        facts=problem.provenance,
-    )
-
-
 def clean(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
     """Measure a trained model without an attack."""
     model = _model("model", config, inputs, problem)
     sanity = {"sanity": True} if config["sanity"] and "sanity" in inspect.signature(problem.clean).parameters else {}
+    warm_up(config, lambda: problem.clean(model, **sanity))
     with measure(config["device"], every=0.02) as cost:
         measured = problem.clean(model, **sanity)
     return _measured(config, measured, problem, {"evaluate_seconds": cost.seconds, "evaluate_peak_mib": cost.peak_mib})
@@ -179,8 +159,10 @@ def attack(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress
     if threat.targets == "all":
         targets = torch.arange(problem.data.x.shape[0], device=targets.device)
     search = ATTACKS[config["attack"]["name"]](**config["attack"]["options"])
+    run = functools.partial(search, victim, problem.data, targets, seed=config["seed"], readout=problem.readout)
+    warm_up(config, lambda: problem.attacked(model, run(threat=threat.model_copy(update={"steps": 1}))))
     with measure(config["device"], every=0.02) as attacking:
-        found = search(victim, problem.data, targets, threat=threat, seed=config["seed"], readout=problem.readout)
+        found = run(threat=threat)
     with measure(config["device"], every=0.02) as evaluating:
         measured = problem.attacked(model, found)
     if found.kept is not None:
@@ -206,6 +188,34 @@ def agree(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress:
     measured = Measured()
     measure_stability(measured, out.logits, other.logits, out, other)
     return _measured(config, measured, problem, {})
+
+
+def explain(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
+    """Ask a post-hoc explainer about the clean and about the attacked graph."""
+    from fgai_bench.tasks.post_hoc import explain_attacked
+
+    model, attacked = _model("model", config, inputs, problem), unpack_attacked(problem.data, inputs["attacked"])
+    explainer = EXPLAINERS[config["explainer"]["name"]]()
+    with measure(config["device"], every=0.02) as cost:
+        measured = explain_attacked(explainer, problem, model, attacked, config["seed"])
+    seconds = {"explain_seconds": cost.seconds, "explain_peak_mib": cost.peak_mib}
+    return replace(_measured(config, measured, problem, seconds), metrics=measured.metrics)
+
+
+def audit(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
+    """Hold a defended model against Definition 1."""
+    if problem.readout is not None:
+        raise NotApplicable("Definition 1 is about the output distribution of nodes, and links have none")
+    defended = _model("model", config, inputs, problem)
+    itself = config["trained"] == config["teacher"]
+    vanilla = defended if itself else _model("teacher", config, inputs, problem)
+    found = audit_pair(vanilla, defended, problem.data, AuditOptions(**config["audit"]), config["seed"])
+    return Result(
+        metrics=found.metrics(),
+        curves=found.curves(),
+        facts=problem.provenance,
+        artifacts={"audit": pack_audit(found)},
+    )
 
 
 def _model(role: str, config: Mapping[str, Any], inputs: Inputs, problem: Problem) -> AttentionModel:
@@ -234,4 +244,6 @@ STEPS: dict[str, Callable[[Mapping[str, Any], Inputs, Problem, Progress | None],
     "clean": clean,
     "attack": attack,
     "agree": agree,
+    "explain": explain,
+    "audit": audit,
 }

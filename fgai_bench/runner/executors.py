@@ -6,6 +6,7 @@ comes back with its result.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -131,10 +132,8 @@ class Processes:
     def submit(self, job: Job) -> None:
         worker = next((worker for worker in self._workers if worker.job is None), None) or self._start()
         worker.job, worker.started = job, 0.0
-        try:
+        with contextlib.suppress(OSError):  # it died while idle; the next look at it says how
             worker.connection.send(("job", job))
-        except OSError:  # it died while idle; the next look at it says how
-            pass
 
     def events(self, timeout: float) -> list[Event]:
         found: list[Event] = []

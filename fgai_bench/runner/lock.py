@@ -37,7 +37,9 @@ class RunLock:
             stream.close()
             if error.errno not in (errno.EAGAIN, errno.EACCES):
                 raise
-            raise RunLocked(f"{self.path.parent} is being written by {_said(_content(self.path))}; wait for it or stop it") from None
+            raise RunLocked(
+                f"{self.path.parent} is being written by {_said(_content(self.path))}; wait for it or stop it"
+            ) from None
         stream.truncate(0)
         stream.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}))
         stream.flush()

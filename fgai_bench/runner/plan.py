@@ -24,13 +24,13 @@ from fgai_bench.registry import Registry
 from fgai_bench.runner.canonical import plain, sha256
 from fgai_bench.suites.errors import SuiteError, sentence
 from fgai_bench.suites.schema import AttackLine, DefenseLine, Suite
-from fgai_bench.tasks import TASKS
+from fgai_bench.tasks import EXPLAINERS, TASKS
 
 # Changes when the runner itself, and no entry of a registry, changes what is measured.
 RESULTS_VERSION = "1"
 SCENARIOS = ("injection", "edges", "features")
 TEACHER = DefenseLine(name="vanilla")
-Kind = Literal["train", "clean", "attack", "explain", "agree"]
+Kind = Literal["train", "clean", "attack", "explain", "agree", "audit"]
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,9 @@ def plan(suites: Iterable[Suite], device: str = "cpu") -> Plan:
         if suite.agreement:
             draft.add_agreements(suite)
     if not draft.members:
-        raise SuiteError("nothing to run: no dataset of the suite is for one of its tasks, or no defense for its models")
+        raise SuiteError(
+            "nothing to run: no dataset of the suite is for one of its tasks, or no defense for its models"
+        )
     return Plan(draft.steps, tuple(dict.fromkeys(draft.members)))
 
 
@@ -170,7 +172,7 @@ class _Draft:
             if step is None:
                 continue
             self.members.append(cell.member(step, attack.name, attack.title))
-            for explainer in suite.explainers if attack is suite.attacks[0] else ():
+            for explainer in suite.explainers if _is_plain(attack) else ():
                 explained = self._explain(suite, trained, step, explainer)
                 self.members.append(cell.member(explained, attack.name, attack.title, explainer))
 
@@ -219,7 +221,11 @@ class _Draft:
         return self._step("attack", config, inputs, cell.suite, trained.hash)
 
     def _explain(self, suite: Suite, trained: Step, attacked: Step, explainer: str) -> Step:
-        config = {**self._measured(suite, trained), "explainer": explainer, "attacked": attacked.hash}
+        config = {
+            **self._measured(suite, trained),
+            "explainer": _versioned(EXPLAINERS, explainer),
+            "attacked": attacked.hash,
+        }
         inputs = {"model": trained.hash, "attacked": attacked.hash}
         return self._step("explain", config, inputs, suite, trained.hash)
 
@@ -242,6 +248,11 @@ class _Draft:
         return self.steps.setdefault(hash, step)
 
 
+def _is_plain(attack: AttackLine) -> bool:
+    """Whether an attack is meant with the suite's own budget and through the defended model: those are explained."""
+    return not (attack.label or attack.threat or attack.transfer)
+
+
 def _versioned(registry: Registry[Any], name: str) -> dict[str, Any]:
     return {"name": name, "version": registry.entry(name).version}
 
@@ -256,7 +267,12 @@ def _source(dataset: str) -> Any:
 def _inner(cell: Cell) -> dict[str, Any]:
     inner = cell.line.inner or cell.suite.inner
     threat = _merged(ThreatModel, cell.suite.inner.threat, inner.threat, cell.settings["inner"])
-    return {"attack": inner.attack, "version": ATTACKS.entry(inner.attack).version, "options": inner.options, "threat": threat}
+    return {
+        "attack": inner.attack,
+        "version": ATTACKS.entry(inner.attack).version,
+        "options": inner.options,
+        "threat": threat,
+    }
 
 
 def _threat(cell: Cell, attack: AttackLine) -> dict[str, Any]:

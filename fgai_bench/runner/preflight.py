@@ -128,8 +128,9 @@ def _options_model(error: ValidationError) -> Any:
     return known.get(error.title, BaseModel)
 
 
-def _subclasses(kind: type) -> Iterable[type]:
-    for child in kind.__subclasses__():
+def _subclasses(kind: type[Any]) -> Iterable[type[Any]]:
+    children: list[type[Any]] = kind.__subclasses__()
+    for child in children:
         yield child
         yield from _subclasses(child)
 

@@ -132,7 +132,7 @@ def title(step: Step) -> str:
     """A step in a few words."""
     config = step.config
     names = [config[key]["name"] for key in ("task", "dataset", "model", "defense")]
-    what = [config["attack"]["name"]] if "attack" in config else [config["explainer"]] if "explainer" in config else []
+    what = [config[key]["name"] for key in ("attack", "explainer") if key in config]
     return " ".join([step.kind, *names, f"seed {config['seed']}", *what])
 
 

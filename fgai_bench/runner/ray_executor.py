@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ from fgai_bench.runner.executors import Event, Job, Surroundings
 from fgai_bench.runner.result import Result
 
 RETRIES = 5  # when the node or worker of a step is lost
+PATIENCE = 10.0  # seconds for a cluster to answer at its address
 STARTING = 60.0  # seconds of grace for a worker to start, which Ray does not tell apart from running
 
 
@@ -41,6 +43,7 @@ class RayExecutor:
 
     def _connect(self, address: str | None, slots: int) -> None:
         quiet = {"log_to_driver": False, "logging_level": "error"}
+        _check_reachable(address)
         try:
             if address is None:
                 self._ray.init(num_cpus=slots * self.surroundings.threads, include_dashboard=False, **quiet)
@@ -77,7 +80,7 @@ class RayExecutor:
         """What a task gave; a node or worker that stays lost after all retries is a failure with a reason."""
         lost = self._ray.exceptions
         try:
-            return self._ray.get(ref)  # type: ignore[no-any-return]
+            return self._ray.get(ref)
         except lost.OutOfMemoryError as error:
             return Result("oom", _first_line(error))
         except lost.RayError as error:
@@ -100,6 +103,19 @@ def run_remotely(
 
     load_plugins(surroundings.plugins)
     return execute(config, dict(zip(roles, contents, strict=True)), surroundings.data_root)
+
+
+def _check_reachable(address: str | None) -> None:
+    """Knock at ``host:port`` first: Ray itself waits for minutes, deaf to Ctrl-C, where nobody answers."""
+    if address in (None, "auto") or "://" in str(address):
+        return
+    host, _, port = str(address).rpartition(":")
+    if not host or not port.isdigit():
+        raise ExecutorError(f"{address!r} is no address of a Ray cluster; write host:port, auto or ray://host:port")
+    try:
+        socket.create_connection((host, int(port)), timeout=PATIENCE).close()
+    except (OSError, OverflowError) as error:
+        raise ExecutorError(f"no Ray cluster at {address}: {error}") from None
 
 
 def _imported() -> Any:

@@ -3,7 +3,7 @@
 ``records`` has one row per step, metric and place in a suite. Columns:
 
 =====================  =============================================================================================
-suite, kind            where the step stands; ``train``, ``clean``, ``attack``, ``explain`` or ``agree``
+suite, kind            where the step stands; ``train``, ``clean``, ``attack``, ``explain``, ``agree``, ``audit``
 task, dataset, model   the cell
 defense, label         the registered name; the row's label (an ablation has many labels of one defense)
 attack, attack_label   likewise; empty where nothing attacks. ``explainer``: the post-hoc explainer, if any
@@ -66,7 +66,15 @@ def curves(store: StoreReader) -> pd.DataFrame:
 
     steps = {step["hash"]: step for step in store.steps()}
     rows = [
-        {**_place(member), "trial": step["trial"], "step": step["hash"], "curve": curve["name"], "point": i, "x": x, "y": y}
+        {
+            **_place(member),
+            "trial": step["trial"],
+            "step": step["hash"],
+            "curve": curve["name"],
+            "point": i,
+            "x": x,
+            "y": y,
+        }
         for member in store.members()
         if (step := steps.get(member["step"])) is not None
         for curve in step["curves"]

@@ -58,7 +58,9 @@ def _score(step: dict[str, Any]) -> float | None:
 
 def _spend(step: dict[str, Any]) -> str:
     """What may be changed; how long one may search for it is not part of it."""
-    return canonical({key: value for key, value in step["config"]["threat"].items() if key not in ("step", "steps", "restarts")})
+    return canonical(
+        {key: value for key, value in step["config"]["threat"].items() if key not in ("step", "steps", "restarts")}
+    )
 
 
 def _family(step: dict[str, Any]) -> str:

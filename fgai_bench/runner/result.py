@@ -54,6 +54,11 @@ def blocked(role: str, cause: Result) -> Result:
     >>> blocked("model", Result("oom", "needs 214 GiB")).reason
     'its model is missing: needs 214 GiB'
     """
-    status = "failed" if cause.status == "ok" else cause.status
-    reason = cause.reason or "the step that should have made it gave none"
+    status: Status
+    if cause.status != "ok":
+        status, reason = cause.status, cause.reason
+    elif cause.flags:  # a training that was stopped once its cost was known
+        status, reason = "timeout", cause.flags[0]
+    else:
+        status, reason = "failed", "the step that should have made it gave none"
     return Result(status, f"its {role} is missing: {reason}", environment=cause.environment)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fgai_bench.runner.estimate import Estimate
 from fgai_bench.runner.executors import Executor, Inline, Processes, Surroundings
 from fgai_bench.runner.lock import RunLock, holder
-from fgai_bench.runner.plan import Plan, plan
+from fgai_bench.runner.plan import Plan, Step, plan
 from fgai_bench.runner.preflight import (
     RequestError,
     check_data,
@@ -79,6 +80,18 @@ def counts(store: StoreReader) -> dict[str, int]:
     return {status: found.count(status) for status in dict.fromkeys(found)}
 
 
+def known_times(folder: Path) -> tuple[set[str], Estimate]:
+    """The steps that a folder holds, and what can be learned from them about the time of others."""
+    estimate = Estimate()
+    if not (folder / FILE).is_file():
+        return set(), estimate
+    with StoreReader(folder) as store:
+        for step in store.steps():
+            if step["status"] == "ok":
+                estimate.learn(step["config"], step["seconds"])
+        return set(store.statuses()), estimate
+
+
 def planned(
     suite: str | os.PathLike[str] | Suite | Mapping[str, Any] = "quick", device: str = "auto", **overrides: Any
 ) -> Plan:
@@ -116,25 +129,42 @@ def run(
         overrides: ``datasets``, ``models``, ``defenses``, ``attacks``, ``seeds``, ``assignments`` of
             :func:`fgai_bench.suites.resolve`.
     """
-    observer = observer or Observer()
     _check_request(jobs, executor, address)
     loaded = load_suite(suite)
     root = checked_data_root(data_root)
     steps = planned(loaded, device, **overrides)
     folder = checked_folder(Path(out) if out is not None else Path("runs") / loaded.name)
+    surroundings = Surroundings(tuple(plugins), root)
+    return work_off(steps, folder, surroundings, jobs, executor, address, retry_failed, observer)
+
+
+def work_off(
+    steps: Plan,
+    folder: Path,
+    surroundings: Surroundings,
+    jobs: int | None = None,
+    executor: str = "local",
+    address: str | None = None,
+    retry_failed: bool = False,
+    observer: Observer | None = None,
+) -> Run:
+    """Carry out the steps of a plan that the folder does not hold yet; arguments as in :func:`run`."""
+    observer = observer or Observer()
+    _check_request(jobs, executor, address)
     todo = [step for hash, step in steps.steps.items() if hash not in _finished(folder, retry_failed)]
     if todo:
         check_options(todo)
-        check_data(todo, root)
-    folder.mkdir(parents=True, exist_ok=True)
-    with RunLock(folder), _opened(folder) as store:
-        for sentence in store.repair():
-            observer.said(f"{sentence}; done")
-        store.place(asdict(member) for member in steps.members)
-        if retry_failed:
-            statuses = store.statuses()
-            store.forget([hash for hash in steps.steps if statuses.get(hash) in RETRIED])
-        executed = _carry_out(steps, store, observer, jobs, executor, address, Surroundings(tuple(plugins), root))
+        check_data(todo, surroundings.data_root)
+    with closing(_executor(executor, address, jobs, surroundings, todo)) as made:
+        folder.mkdir(parents=True, exist_ok=True)
+        with RunLock(folder), closing(Store(folder)) as store:
+            for sentence in store.repair():
+                observer.said(f"{sentence}; done")
+            store.place(asdict(member) for member in steps.members)
+            if retry_failed:
+                statuses = store.statuses()
+                store.forget([hash for hash in steps.steps if statuses.get(hash) in RETRIED])
+            executed = _carry_out(steps, store, observer, made)
     return Run(folder, executed)
 
 
@@ -156,54 +186,35 @@ def _finished(folder: Path, retry_failed: bool) -> set[str]:
     return {hash for hash, status in statuses.items() if not (retry_failed and status in RETRIED)}
 
 
-@contextmanager
-def _opened(folder: Path) -> Iterator[Store]:
-    store = Store(folder)
-    try:
-        yield store
-    finally:
-        store.close()
-
-
-def _carry_out(
-    steps: Plan,
-    store: Store,
-    observer: Observer,
-    jobs: int | None,
-    executor: str,
-    address: str | None,
-    surroundings: Surroundings,
-) -> int:
+def _carry_out(steps: Plan, store: Store, observer: Observer, made: Executor) -> int:
     """Run what is waiting; returns how many steps that was."""
     from fgai_bench.runner.schedule import Schedule
 
-    done = store.statuses()
-    waiting = [step for hash, step in steps.steps.items() if hash not in done]
-    if not waiting:
-        return 0
-    device = waiting[0].config["device"]
-    threads = max(step.config["threads"] for step in waiting)
-    surroundings = Surroundings(surroundings.plugins, surroundings.data_root, threads, _devices(device, executor))
+    schedule = Schedule(steps, store, made, observer)
+    count = len(schedule.waiting)
+    if count:
+        observer.begin(steps, schedule.done, made.slots)
+        try:
+            schedule.work()
+        finally:
+            observer.end()
+    return count
+
+
+def _executor(
+    kind: str, address: str | None, jobs: int | None, surroundings: Surroundings, todo: Sequence[Step]
+) -> Executor:
+    """The executor for these steps. A cluster is spoken to at once, so that a wrong address is a wrong request."""
+    device = todo[0].config["device"] if todo else "cpu"
+    threads = max((step.config["threads"] for step in todo), default=1)
+    surroundings = replace(surroundings, threads=threads)
     slots = jobs or (max(1, (os.cpu_count() or 1) // threads) if device == "cpu" else 1)
-    made = _executor(executor, address, min(slots, len(waiting)), surroundings, device)
-    try:
-        observer.begin(steps, done, made.slots)
-        Schedule(steps, store, made, observer).work()
-    finally:
-        observer.end()
-        made.close()
-    return len(waiting)
-
-
-def _devices(device: str, executor: str) -> Sequence[str]:
-    return visible_devices() if device == "cuda" and executor == "local" else ()
-
-
-def _executor(kind: str, address: str | None, slots: int, surroundings: Surroundings, device: str) -> Executor:
-    if kind == "inline":
+    if kind == "inline" or not todo:
         return Inline(surroundings)
     if kind == "ray":
         from fgai_bench.runner.ray_executor import RayExecutor
 
         return RayExecutor(address, slots, surroundings, gpu=device == "cuda")
-    return Processes(slots, surroundings)
+    if device == "cuda":
+        surroundings = replace(surroundings, devices=visible_devices())
+    return Processes(min(slots, len(todo)), surroundings)

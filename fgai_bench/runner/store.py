@@ -27,7 +27,19 @@ if TYPE_CHECKING:
     from fgai_bench.runner.plan import Step
 
 FILE = "store.sqlite"
-COLUMNS = ("hash", "kind", "trial", "config", "status", "reason", "detail", "facts", "environment", "started", "seconds")
+COLUMNS = (
+    "hash",
+    "kind",
+    "trial",
+    "config",
+    "status",
+    "reason",
+    "detail",
+    "facts",
+    "environment",
+    "started",
+    "seconds",
+)
 PLACE = ("place", "position", "content", "checksum")
 WAIT = 30.0  # seconds that a reader waits for a commit, and a commit for readers
 
@@ -48,7 +60,9 @@ class StoreReader:
         self.path = self.folder / FILE
         self.artifacts = Artifacts(self.folder / "artifacts")
         if not self.path.is_file():
-            raise StoreError(f"{self.folder} is not a run: it has no {FILE}; `fgai-bench run --out {self.folder}` makes one")
+            raise StoreError(
+                f"{self.folder} is not a run: it has no {FILE}; `fgai-bench run --out {self.folder}` makes one"
+            )
         with self._said():
             self._connection = self._connect()
             self._check_file()
@@ -61,7 +75,12 @@ class StoreReader:
         return connection
 
     def _check_file(self) -> None:
+        self._connection.execute("BEGIN")  # nobody writes while the file is looked at
         findings = [row[0] for row in self._connection.execute("PRAGMA integrity_check(1)")]
+        size = self._value("PRAGMA page_count") * self._value("PRAGMA page_size")
+        if findings == ["ok"] and self.path.stat().st_size != size:
+            findings = [f"it has {self.path.stat().st_size} bytes where {size} are due"]
+        self._connection.execute("COMMIT")
         if findings != ["ok"]:
             raise StoreError(f"{self.path} is damaged ({findings[0]}); move it away and run again")
         found, application = version(self._connection), self._value("PRAGMA application_id")
@@ -109,7 +128,9 @@ class StoreReader:
     def members(self) -> list[dict[str, Any]]:
         """The places of all planned steps, in the order of the plan, run or not; the latest plan of a place holds."""
         with self._said():
-            rows = self._connection.execute(f"SELECT {', '.join(PLACE)} FROM members ORDER BY position, place").fetchall()
+            rows = self._connection.execute(
+                f"SELECT {', '.join(PLACE)} FROM members ORDER BY position, place"
+            ).fetchall()
         if any(_member_checksum(*row[:-1]) != row[-1] for row in rows):
             raise StoreError(f"{self.path} is damaged: a label of its plan has changed; run again to write it anew")
         return [json.loads(content) for _, _, content, _ in rows]
@@ -133,7 +154,9 @@ class StoreReader:
         with self._said():
             content, checksum = self._content(hash)
         if content is None or sha256(content) != checksum:
-            raise StoreError(f"{self.path} is damaged: the records of step {hash[:12]} have changed; run again to redo it")
+            raise StoreError(
+                f"{self.path} is damaged: the records of step {hash[:12]} have changed; run again to redo it"
+            )
         if content["environment"] not in self.environments:
             raise StoreError(f"{self.path} is damaged: where step {hash[:12]} ran has changed; run again to redo it")
         return {**content, "config": json.loads(content["config"]), "facts": json.loads(content["facts"])}
@@ -188,7 +211,9 @@ class StoreReader:
 
     def _content(self, hash: str) -> tuple[dict[str, Any] | None, str]:
         """Everything recorded about a step as plain data, and the checksum that was recorded with it."""
-        row = self._connection.execute(f"SELECT {', '.join(COLUMNS)}, checksum FROM steps WHERE hash = ?", (hash,)).fetchone()
+        row = self._connection.execute(
+            f"SELECT {', '.join(COLUMNS)}, checksum FROM steps WHERE hash = ?", (hash,)
+        ).fetchone()
         if row is None:
             return None, ""
         content = dict(zip(COLUMNS, row, strict=False))
@@ -252,7 +277,9 @@ class Store(StoreReader):
         }
         with self.transaction():
             self._delete([hash])
-            self._connection.execute("INSERT OR IGNORE INTO environments VALUES (?, ?)", (head["environment"], environment))
+            self._connection.execute(
+                "INSERT OR IGNORE INTO environments VALUES (?, ?)", (head["environment"], environment)
+            )
             for part, rows in _rows(result, names).items():
                 for row in rows:
                     self._insert(part, {"step": hash, **row})
@@ -331,7 +358,7 @@ class Store(StoreReader):
 def _rows(result: Result, artifacts: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
     """A result as rows of the tables that belong to a step."""
     measured = [("measure", result.metrics), ("cost", result.cost)]
-    metrics = [
+    metrics: list[dict[str, Any]] = [
         {"name": name, "family": family, "value": _number(value), "reason": ""}
         for family, values in measured
         for name, value in values.items()
@@ -342,7 +369,9 @@ def _rows(result: Result, artifacts: Mapping[str, str]) -> dict[str, list[dict[s
     ]
     return {
         "metrics": metrics,
-        "curves": [{"name": n, "x": json.dumps(list(x)), "y": json.dumps(list(y))} for n, (x, y) in result.curves.items()],
+        "curves": [
+            {"name": n, "x": json.dumps(list(x)), "y": json.dumps(list(y))} for n, (x, y) in result.curves.items()
+        ],
         "ledgers": [{"name": name, "value": _number(value)} for name, value in result.ledger.items()],
         "flags": [{"position": position, "reason": reason} for position, reason in enumerate(result.flags)],
         "artifacts": [

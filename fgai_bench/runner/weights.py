@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ from safetensors import torch as tensors
 from safetensors.numpy import load, save
 from torch_geometric.data import Data
 
+from fgai_bench.audit import Audit
 from fgai_bench.models import AttentionModel, build_model
-from fgai_bench.models.features import dense_rows
+from fgai_bench.models.features import append_rows, dense_rows, replace_rows
 from fgai_bench.runner.canonical import canonical
 
 # One entry only: the order of several is not fixed, and equal content must have equal bytes.
@@ -53,6 +55,24 @@ def pack_attacked(clean: Data, attacked: Data) -> bytes:
         rows = (attacked.x[:nodes] != clean.x).any(1).nonzero().squeeze(1)
         parts |= {"changed": rows, "changed_features": attacked.x[rows]}
     return tensors.save({name: part.detach().cpu().contiguous() for name, part in parts.items()})
+
+
+def pack_audit(audit: Audit) -> bytes:
+    """What an audit found at every node."""
+    parts = {field.name: getattr(audit, field.name) for field in fields(audit) if field.name != "radii"}
+    parts["radii"] = torch.tensor(audit.radii, dtype=torch.float64)
+    return tensors.save({name: part.detach().cpu().contiguous() for name, part in parts.items()})
+
+
+def unpack_attacked(clean: Data, content: bytes) -> Data:
+    """The attacked graph, on the device of the clean one; its labels are not part of the file."""
+    parts = {name: part.to(clean.edge_index.device) for name, part in tensors.load(content).items()}
+    x = clean.x
+    if "changed" in parts and parts["changed"].numel():
+        x = replace_rows(x, parts["changed"], parts["changed_features"])
+    if parts["features"].numel():
+        x = append_rows(x, parts["features"])
+    return Data(x=x, edge_index=torch.cat([clean.edge_index, parts["edges"]], dim=1))
 
 
 def pack_history(history: Sequence[Mapping[str, float]]) -> bytes:

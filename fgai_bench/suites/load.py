@@ -104,5 +104,7 @@ def _validated(content: dict[str, Any], where: str) -> Suite:
         return Suite(**content)
     except ValidationError as error:
         raise SuiteError(f"{where}: {sentence(error, Suite)}") from None
-    except (SuiteError, RecursionError, TypeError) as error:
+    except RecursionError:
+        raise SuiteError(f"{where}: a value contains itself; write it out without anchors") from None
+    except (SuiteError, TypeError) as error:
         raise SuiteError(f"{where}: {error}") from None

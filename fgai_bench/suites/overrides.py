@@ -17,7 +17,7 @@ from fgai_bench.models import MODELS
 from fgai_bench.suites.errors import SuiteError, finite, sentence
 from fgai_bench.suites.load import grids, load_suite, parse
 from fgai_bench.suites.schema import AttackLine, DefenseLine, Setting, Suite, When
-from fgai_bench.tasks import TASKS
+from fgai_bench.tasks import EXPLAINERS, TASKS
 
 # How a person may begin a key of --set, and the part of a setting that it changes.
 SECTIONS = {"threat": "threat", "attack": "threat", "training": "training", "model": "model", "inner": "inner"}
@@ -74,6 +74,7 @@ def check_names(suite: Suite) -> None:
         (DEFENSES.entry, [line.name for line in suite.defenses]),
         (ATTACKS.entry, [line.name for line in suite.attacks] + [inner.attack for inner in inners]),
         (METRICS.entry, suite.metrics),
+        (EXPLAINERS.entry, suite.explainers),
     ]
     for look_up, names in named:
         for name in names:
@@ -101,9 +102,8 @@ def _narrowed(
     for name in strangers:
         look_up(name)
     if strangers and len(parts) > 1:
-        raise SuiteError(
-            f"{key} {', '.join(strangers)}: in no part of the suite; run one of {', '.join(p.name for p in parts)} alone"
-        )
+        names = ", ".join(part.name for part in parts)
+        raise SuiteError(f"{key} {', '.join(strangers)}: in no part of the suite; run one of {names} alone")
     return tuple(
         changed(part, **{key: lines})
         for part in parts

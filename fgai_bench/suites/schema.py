@@ -232,7 +232,9 @@ class Suite(Strict):
         _distinct("defenses", [line.title for line in self.defenses])
         _distinct("attacks", [line.title for line in self.attacks])
         if not self.unequal_budgets and any(setting.threat and setting.when.defense for setting in self.settings):
-            raise ValueError("a threat model belongs to the suite, never to a defense, unless 'unequal_budgets' is true")
+            raise ValueError(
+                "a threat model belongs to the suite, never to a defense, unless 'unequal_budgets' is true"
+            )
         return self
 
 

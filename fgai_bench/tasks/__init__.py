@@ -14,6 +14,25 @@ TASKS.declare(
     "fgai_bench.tasks.node_classification:NodeProblem",
     summary="node classification: micro F1, stability of outputs and attention, F-slope",
 )
+TASKS.declare(
+    "link",
+    "fgai_bench.tasks.link_prediction:LinkProblem",
+    summary="link prediction: ROC-AUC, stability of link probabilities and attention",
+)
 
-__all__ = ["TASKS", "Measured", "Problem"]
+EXPLAINERS: Registry[Any] = Registry("explainer", "fgai_bench.explainers")
+EXPLAINERS.declare(
+    "gnn-explainer",
+    "fgai_bench.tasks.post_hoc:GNNExplainerMasks",
+    summary="GNNExplainer: for each node an edge mask of its own, by gradient descent",
+    paper="https://arxiv.org/abs/1903.03894",
+)
+EXPLAINERS.declare(
+    "pg-explainer",
+    "fgai_bench.tasks.post_hoc:PGExplainerMasks",
+    summary="PGExplainer: edge masks by a network trained on the clean graph",
+    paper="https://arxiv.org/abs/2011.04573",
+)
+
+__all__ = ["EXPLAINERS", "TASKS", "Measured", "Problem"]
 __getattr__ = lazy_names(__name__, dict.fromkeys(("Measured", "Problem"), "fgai_bench.tasks.problem"))

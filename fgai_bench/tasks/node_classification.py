@@ -61,6 +61,9 @@ class NodeProblem(Problem):
             "edges": loaded.edge_index.size(1) // 2,
             "features": loaded.x.shape[1],
             "classes": int(loaded.y.max()) + 1,
+            "train_nodes": loaded.train_index.numel(),
+            "val_nodes": loaded.val_index.numel(),
+            "test_nodes": loaded.test_index.numel(),
         }
         data = loaded.to(device)
         return cls(data, Split.of(data), seed, provenance)

@@ -81,8 +81,9 @@ class Problem:
         fields of a threat model. It is a training setting: it says nothing about the budget of the evaluation.
         """
         settings = {"step": 0.05, **options}
-        attack = ATTACKS[settings.pop("attack", "injection")]
-        made = attack(loss=settings.pop("loss")) if "loss" in settings else attack()
+        name, loss = settings.pop("attack", "injection"), settings.pop("loss", None)
+        climbs = loss is not None and "gradient" in ATTACKS.entry(name).tags  # a control has nothing to maximise
+        made = ATTACKS[name](loss=loss) if climbs else ATTACKS[name]()
         targets, readout = self.training_targets(settings.pop("targets", "all"))
         threat = ThreatModel(**settings)
         return lambda model, data, seed: made(model, data, targets, threat=threat, seed=seed, readout=readout)
@@ -102,7 +103,7 @@ class Problem:
     def output(self, model: AttentionModel, data: Data) -> Output:
         """The model's output in evaluation mode, the model left as it was."""
         with undisturbed(model), torch.no_grad():
-            return model(data)  # type: ignore[no-any-return]
+            return model(data)
 
 
 def attention_of(out: Output) -> Attention:

@@ -172,4 +172,12 @@ def test_arxiv_takes_under_forty_seconds(data_root: Path) -> None:
     start = time.perf_counter()
     encoding = laplacian_encoding(data.edge_index, data.num_nodes)
     assert time.perf_counter() - start < 40
-    assert encoding.norm(dim=0).tolist() == pytest.approx([1.0] * 8, abs=1e-4)
+    vectors = encoding.double()
+    torch.testing.assert_close(vectors.T @ vectors, torch.eye(8, dtype=torch.double), atol=1e-5, rtol=0)
+    source, target = data.edge_index
+    scale = source.bincount().double().rsqrt()
+    image = torch.zeros_like(vectors).index_add_(0, target, vectors[source] * (scale[source] * scale[target])[:, None])
+    values = (vectors * image).sum(0)
+    assert (image - values * vectors).norm(dim=0).max() < 1e-5
+    assert (1 - values).tolist() == sorted((1 - values).tolist())
+    assert 1 - values[0] == pytest.approx(0.00071056, abs=1e-7)

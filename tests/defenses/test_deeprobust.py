@@ -137,13 +137,15 @@ def test_shrinking_singular_values_is_deeprobusts_proximal_operator() -> None:
     "options", [{}, {"symmetric": True, "symmetry": 0.1, "smoothness": 0.01, "structure_steps": 2}]
 )
 def test_pro_gnn_is_deeprobusts(options: dict[str, float]) -> None:
-    data, training = graph(), Training(epochs=5)
+    """Long enough that the best step on validation is not the last one."""
+    data, training = graph(), Training(epochs=30)
     ours = DEFENSES["pro-gnn"](**options).fit(build_model("gat", 12, 3), data, SPLIT, training=training)
     network = copy.deepcopy(ProGNNModel(12, 3, 100).network)
     theirs = DeepRobustProGNN(network, ProGNNOptions(**options).arguments(training), "cpu")
     with quiet(), isolated_rng(0, "train"):
         theirs.fit(data.x, dense_adjacency(data.edge_index, 100), data.y, SPLIT.train, SPLIT.val)
     with torch.no_grad():
+        assert not torch.allclose(theirs.best_graph, theirs.estimator.normalize(), atol=1e-3)
         expected = network.eval()(data.x, theirs.best_graph)
         assert torch.allclose(ours(data).logits.log_softmax(1), expected, atol=1e-3)
 
@@ -169,6 +171,19 @@ def test_pro_gnn_takes_what_a_test_graph_changes_as_given() -> None:
         adjacency = scale.unsqueeze(1) * expected * scale
         theirs = model.network(x, adjacency)
         assert torch.allclose(model(Data(x=x, edge_index=edge_index)).logits.log_softmax(1), theirs, atol=1e-5)
+
+
+def test_pro_gnn_follows_an_edge_that_is_deleted() -> None:
+    """Half of the edge 0 - 1 was left; without that edge nothing is, rather than minus a half."""
+    x = torch.eye(100)[:, :12] + 0.1
+    adjacency = torch.eye(100)
+    adjacency[2, 3] = adjacency[3, 2] = 0.5
+    scale = adjacency.sum(1).rsqrt()
+    with torch.no_grad():
+        model = pro_gnn()
+        out = model(Data(x=x, edge_index=torch.empty(2, 0, dtype=torch.long)))
+        theirs = model.network(x, scale.unsqueeze(1) * adjacency * scale)
+    assert torch.allclose(out.logits.log_softmax(1), theirs, atol=1e-5)
 
 
 def test_pro_gnn_cannot_predict_on_fewer_nodes_than_it_learned() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+import warnings
 from functools import cache
 from typing import Any
 
@@ -47,6 +48,17 @@ def trained(name: str) -> AttentionModel:
 def logits(model: AttentionModel, data: Data) -> torch.Tensor:
     with torch.no_grad():
         return model(data).logits
+
+
+def test_quiet_hides_prints_and_warnings_and_puts_pythons_random_state_back(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    state = random.getstate()
+    with quiet():
+        print(random.random())
+        warnings.warn("optional package missing", stacklevel=1)
+    assert random.getstate() == state
+    assert capsys.readouterr().out == ""
 
 
 def test_these_are_the_six() -> None:
@@ -99,7 +111,7 @@ def test_the_result_is_a_trained_model_of_ours(name: str) -> None:
 def test_no_epochs_give_the_initial_network(name: str) -> None:
     model = fitted(name, epochs=0)
     assert model.history == []
-    assert torch.equal(logits(model, graph()), logits(model.rebuilt(seed=0), graph()))
+    assert torch.equal(logits(model, graph()), logits(model.rebuilt(seed=0).eval(), graph()))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -94,6 +94,17 @@ def test_attention_is_a_distribution_even_when_shifted() -> None:
         assert torch.allclose(sums, torch.ones(100), atol=1e-5)
 
 
+def test_the_memory_weighs_the_layer_before() -> None:
+    data, model = graph(), pair()[0]
+    neighbourhoods, first = model.structure(model.profile(data.x), data.edge_index, None)
+    torch.nn.init.constant_(model.memory, 50.0)  # beta = 1
+    assert torch.allclose(model(data).attention.weight, neighbourhoods.attention(first).weight, atol=1e-6)
+    torch.nn.init.constant_(model.memory, -50.0)  # beta = 0
+    h = torch.relu(neighbourhoods.aggregated(first, model.project(data.x)) + model.network.gc1.bias)
+    second = neighbourhoods.coefficients(torch.nn.functional.normalize(h), 0.1)
+    assert torch.allclose(model(data).attention.weight, neighbourhoods.attention(second).weight, atol=1e-6)
+
+
 def test_dissimilar_neighbours_are_cut_off() -> None:
     """A node whose features oppose everybody's changes nothing, wherever it is attached."""
     x = torch.rand(6, 4, generator=torch.Generator().manual_seed(0))
@@ -104,6 +115,20 @@ def test_dissimilar_neighbours_are_cut_off() -> None:
     opposed = model.profile(torch.cat([x, -torch.ones(1, 4)]))
     weights = first.attention(first.coefficients(opposed, 0.1)).weight
     assert weights[6:8].tolist() == [0.0, 0.0]
+
+
+def test_an_attack_sees_the_way_past_the_pruning() -> None:
+    """A neighbour below the threshold is worth nothing; in evaluation mode the gradient still says how to rise."""
+    x = torch.tensor([[1.0, 0.0], [0.05, 1.0]], requires_grad=True)
+    edge_index = torch.tensor([[1], [0]])
+    model = GNNGuardModel(2, 2, dropout=0.0)
+    gradients = []
+    for mode in (True, False):
+        _, first = model.train(mode).structure(model.profile(x), edge_index, None)
+        assert first.tolist() == [0.0, 1.0, 1.0]  # the edge 1 -> 0, then the two loops
+        gradients.append(torch.autograd.grad(first[0], x)[0])
+    assert not gradients[0].any()
+    assert float(gradients[1][1, 0]) > 0  # towards node 0
 
 
 def test_the_threshold_must_prune_something_and_not_everything() -> None:

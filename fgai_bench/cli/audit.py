@@ -1,0 +1,97 @@
+"""``fgai-bench audit``: hold the models of a run against Definition 1 of the paper."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fgai_bench.cli.data import RootOption
+from fgai_bench.cli.plugins import PluginOption, plugins_of
+from fgai_bench.cli.run import conclude, listed
+from fgai_bench.cli.tables import print_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fgai_bench.runner.runs import Run
+
+ROW = ["dataset", "model", "label"]
+
+
+def audit(
+    context: typer.Context,
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    radius: Annotated[
+        str | None, typer.Option(help="R, one or more (0.5,1,2), in units of an attention score.")
+    ] = None,
+    k1: Annotated[float, typer.Option(help="Share of a node's edges in the top-k of similarity.")] = 0.5,
+    k2: Annotated[float, typer.Option(help="Share of a node's edges in the top-k of stability.")] = 0.5,
+    steps: Annotated[int, typer.Option(help="Of each ascent.")] = 20,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    jobs: Annotated[int | None, typer.Option(help="Steps at a time; else one per processor, or one on a GPU.")] = None,
+    data_root: RootOption = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run again what has failed.")] = False,
+    plugin: PluginOption = None,
+) -> None:
+    """Find beta_1, beta_2, alpha_1 and alpha_2 of every (vanilla, defended) pair of a run; they join its records."""
+    from fgai_bench.runner.audits import audit_run
+    from fgai_bench.runner.progress import observer_for
+
+    options: dict[str, Any] = {"k1": k1, "k2": k2, "steps": steps}
+    if radius is not None:
+        options["radii"] = [number(text) for text in listed(radius) or []]
+    done = audit_run(
+        folder,
+        options,
+        device=device,
+        jobs=jobs,
+        data_root=data_root,
+        plugins=plugins_of(context),
+        retry_failed=retry_failed,
+        observer=observer_for(sys.stdout),
+    )
+    show(done)
+    conclude(done)
+
+
+def number(text: str) -> float:
+    """``"0.5"`` as a number, or a sentence."""
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"--radius is a list of numbers such as 0.5,1,2, not {text!r}") from None
+
+
+def show(done: Run) -> None:
+    """Print the four constants: means over the nodes and over the seeds, and the share of nodes that are faithful."""
+    records, curves = done.records().query("kind == 'audit'"), done.curves().query("kind == 'audit'")
+    print_table(
+        "closeness to vanilla (mean and worst node)",
+        [*ROW, "beta_1", "worst", "alpha_1", "worst"],
+        _rows(records, ["beta_1_mean", "beta_1_q0", "alpha_1_mean", "alpha_1_q100"]),
+    )
+    holds = "holds_alpha0.1_beta0.9"
+    print_table(
+        "under the worst perturbation found (mean and 5 % worst nodes)",
+        [*ROW, "R", "beta_2", "5 %", "alpha_2", "5 %", "holds for alpha 0.1, beta 0.9"],
+        _rows(
+            curves.assign(metric=curves["curve"], value=curves["y"]),
+            ["beta_2_mean", "beta_2_q5", "alpha_2_mean", "alpha_2_q95", holds],
+            ["x"],
+        ),
+    )
+
+
+def _rows(frame: pd.DataFrame, columns: list[str], more: list[str] | None = None) -> list[list[str]]:
+    """One row per model of the run, values averaged over its seeds."""
+    frame = frame[frame["metric"].isin(columns)]
+    table = frame.pivot_table(index=[*ROW, *(more or [])], columns="metric", values="value", sort=False)
+    rows = table.reset_index().to_dict("records")
+    names = [*ROW, *(more or [])]
+    return [
+        [*(f"{row[n]:g}" if n == "x" else str(row[n]) for n in names), *(f"{row[c]:.4f}" for c in columns)]
+        for row in rows
+    ]

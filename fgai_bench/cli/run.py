@@ -1,0 +1,144 @@
+"""``fgai-bench run``: carry out a suite, or say what that would mean."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fgai_bench.cli.data import RootOption
+from fgai_bench.cli.plugins import PluginOption, plugins_of
+from fgai_bench.cli.tables import print_table
+
+if TYPE_CHECKING:
+    from fgai_bench.runner.plan import Plan
+    from fgai_bench.runner.runs import Run
+
+NAMES = "Names separated by commas; else the suite's."
+
+
+def run(
+    context: typer.Context,
+    suite: Annotated[
+        str, typer.Option(help="A suite's name (`fgai-bench ls suites`) or the path of a YAML file.")
+    ] = "quick",
+    datasets: Annotated[str | None, typer.Option(help=NAMES)] = None,
+    models: Annotated[str | None, typer.Option(help=NAMES)] = None,
+    defenses: Annotated[str | None, typer.Option(help=NAMES)] = None,
+    attacks: Annotated[str | None, typer.Option(help=NAMES)] = None,
+    seeds: Annotated[str | None, typer.Option(help="How many seeds (5), or which (0,3,4).")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    jobs: Annotated[int | None, typer.Option(help="Steps at a time; else one per processor, or one on a GPU.")] = None,
+    executor: Annotated[str, typer.Option(help="local (worker processes), inline or ray.")] = "local",
+    address: Annotated[str | None, typer.Option(help="Of a Ray cluster; else one is started here.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The run folder; else runs/SUITE.")] = None,
+    assignments: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, as in attack.steps=50.")
+    ] = None,
+    data_root: RootOption = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run again what has failed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and do nothing.")] = False,
+    plugin: PluginOption = None,
+) -> None:
+    """Run a suite, or go on with it: what the run folder holds is not run again. Exits 1 when a step has failed."""
+    from fgai_bench.runner.progress import observer_for
+    from fgai_bench.runner.runs import run as carry_out
+
+    overrides: dict[str, Any] = {
+        "datasets": listed(datasets),
+        "models": listed(models),
+        "defenses": listed(defenses),
+        "attacks": listed(attacks),
+        "seeds": seeds_of(seeds),
+        "assignments": assignments or [],
+    }
+    if dry_run:
+        show_plan(suite, out, device, overrides)
+        return
+    done = carry_out(
+        suite,
+        out,
+        device=device,
+        jobs=jobs,
+        executor=executor,
+        address=address,
+        data_root=data_root,
+        plugins=plugins_of(context),
+        retry_failed=retry_failed,
+        observer=observer_for(sys.stdout),
+        **overrides,
+    )
+    conclude(done)
+
+
+def listed(text: str | None) -> list[str] | None:
+    """``"gat, gt"`` as a list; None when nothing was said.
+
+    >>> listed("gat, gt"), listed(None)
+    (['gat', 'gt'], None)
+    """
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def seeds_of(text: str | None) -> int | list[int] | None:
+    """``"5"`` is a number of seeds, ``"0,3"`` are seeds.
+
+    >>> seeds_of("5"), seeds_of("0,3")
+    (5, [0, 3])
+    """
+    if text is None:
+        return None
+    try:
+        return [int(part) for part in text.split(",") if part.strip()] if "," in text else int(text)
+    except ValueError:
+        raise typer.BadParameter(f"--seeds is a number (5) or a list of them (0,3,4), not {text!r}") from None
+
+
+def show_plan(suite: str, out: Path | None, device: str, overrides: dict[str, Any]) -> None:
+    """Print every trial of the plan, the number of steps, and what is known about their time."""
+    from fgai_bench.runner.preflight import check_options
+    from fgai_bench.runner.runs import known_times, planned
+    from fgai_bench.suites import load_suite
+
+    loaded = load_suite(suite)
+    plan = planned(loaded, device, **overrides)
+    check_options(plan.steps.values())
+    folder = out if out is not None else Path("runs") / loaded.name
+    done, estimate = known_times(folder)
+    print_table(f"plan of {loaded.name}", PLAN_COLUMNS, plan_rows(plan))
+    waiting = [step for hash, step in plan.steps.items() if hash not in done]
+    kinds = [step.kind for step in plan.steps.values()]
+    counted = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+    typer.echo(f"{len(plan.steps)} steps ({counted}); {len(plan.steps) - len(waiting)} done, {len(waiting)} to run")
+    typer.echo(f"time on one worker: {estimate.total(step.config for step in waiting)}")
+
+
+PLAN_COLUMNS = ["suite", "task", "dataset", "model", "defense", "label", "seeds", "attacks"]
+
+
+def plan_rows(plan: Plan) -> list[list[str]]:
+    """One row per trial but for its seed."""
+    rows: dict[tuple[str, ...], tuple[list[str], list[str]]] = {}
+    for member in plan.members:
+        key = (member.suite, member.task, member.dataset, member.model, member.defense, member.label)
+        seeds, attacks = rows.setdefault(key, ([], []))
+        if member.kind == "train":
+            seeds.append(str(member.seed))
+        elif member.kind == "attack" and member.attack_label not in attacks:
+            attacks.append(member.attack_label)
+    return [[*key, " ".join(seeds), " ".join(attacks)] for key, (seeds, attacks) in rows.items()]
+
+
+def conclude(done: Run) -> None:
+    """Say what the run holds; list the steps without a value, and exit 1 if there are any that could be tried again."""
+    from fgai_bench.cli.status import failures
+    from fgai_bench.runner.result import RETRIED
+
+    counts = done.counts()
+    said = ", ".join(f"{number} {status}" for status, number in counts.items())
+    typer.echo(f"{done.executed} steps executed; {done.folder}: {said}")
+    if any(status in RETRIED for status in counts):
+        failures(done.folder)
+        raise typer.Exit(1)

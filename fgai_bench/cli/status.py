@@ -1,0 +1,60 @@
+"""``fgai-bench status``: how far a run is, who writes to it, what went wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fgai_bench.cli.tables import print_table
+
+
+def status(folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]) -> None:
+    """Show what a run holds and what it still waits for; exits 1 when a step has failed."""
+    from fgai_bench.runner.lock import holder
+    from fgai_bench.runner.result import RETRIED
+    from fgai_bench.runner.store import StoreReader
+
+    with StoreReader(folder) as store:
+        statuses, members, damaged = store.statuses(), store.members(), store.damaged()
+    print_table(
+        f"run {folder}", ["suite", "steps", "done", "waiting", "without a value"], suite_rows(members, statuses)
+    )
+    typer.echo(f"being written by {writer}" if (writer := holder(folder)) else "nobody is writing to it")
+    for sentence in damaged.values():
+        typer.echo(f"damaged: {sentence}")
+    failures(folder)
+    if damaged or any(found in RETRIED for found in statuses.values()):
+        raise typer.Exit(1)
+
+
+def suite_rows(members: list[dict[str, Any]], statuses: dict[str, str]) -> list[list[str]]:
+    """Per suite: all steps, those recorded, those waiting, those that ended without a value."""
+    rows = []
+    for suite in dict.fromkeys(member["suite"] for member in members):
+        steps = list(dict.fromkeys(member["step"] for member in members if member["suite"] == suite))
+        found = [statuses[step] for step in steps if step in statuses]
+        without = len([status for status in found if status != "ok"])
+        rows.append([suite, *map(str, (len(steps), len(found), len(steps) - len(found), without))])
+    return rows
+
+
+def failures(folder: Path) -> None:
+    """A table of the planned steps that have no value, with the reason of each."""
+    from fgai_bench.runner.store import StoreError, StoreReader
+
+    rows: list[list[str]] = []
+    with StoreReader(folder) as store:
+        statuses = store.statuses()
+        for member in store.members():
+            if statuses.get(member["step"], "ok") != "ok":
+                names = [str(member[key]) for key in ("kind", "dataset", "model", "label", "attack_label", "seed")]
+                try:
+                    reason = store.step(member["step"])["reason"]
+                except StoreError as error:
+                    reason = str(error)
+                rows.append([*names, statuses[member["step"]], reason])
+    if rows:
+        columns = ["step", "dataset", "model", "defense", "attack", "seed", "status", "reason"]
+        print_table("without a value", columns, rows)

@@ -1,0 +1,81 @@
+"""Link splits: which links are trained on, validated on and tested on, each with as many fixed non-links."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, fields
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fgai_bench.seeds import generator
+
+
+@dataclass(frozen=True, eq=False)
+class LinkSplit:
+    """Undirected pairs ``(2, P)``, source < destination: links (``pos``) and non-links (``neg``) of each part."""
+
+    train_pos: Tensor
+    train_neg: Tensor
+    val_pos: Tensor
+    val_neg: Tensor
+    test_pos: Tensor
+    test_neg: Tensor
+
+    def pairs(self, part: str) -> tuple[Tensor, Tensor]:
+        """Pairs and labels of a part, links first: ``(2, P), (P,)``."""
+        positive, negative = getattr(self, f"{part}_pos"), getattr(self, f"{part}_neg")
+        labels = torch.cat([torch.ones(positive.size(1)), torch.zeros(negative.size(1))])
+        return torch.cat([positive, negative], dim=1), labels.to(positive.device)
+
+    def to(self, device: str) -> LinkSplit:
+        """The same split on another device."""
+        return LinkSplit(*(getattr(self, f.name).to(device) for f in fields(self)))
+
+    @property
+    def message_edges(self) -> Tensor:
+        """``(2, 2 * links)`` the training links in both directions: the only edges that messages pass over."""
+        return torch.cat([self.train_pos, self.train_pos.flip(0)], dim=1)
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of all six sets of pairs; recorded with every trial."""
+        digest = hashlib.sha256()
+        for f in fields(self):
+            pairs = getattr(self, f.name).cpu().numpy().astype(np.int64)
+            digest.update(f"{f.name}{pairs.shape[1]}".encode())
+            digest.update(pairs[:, np.lexsort(pairs)].tobytes())
+        return digest.hexdigest()
+
+
+def random_link_split(edge_index: Tensor, num_nodes: int, seed: int, val: float = 0.05, test: float = 0.1) -> LinkSplit:
+    """A uniform split of the undirected links by seed, with non-links that no two parts share.
+
+    ``floor(val * links)`` and ``floor(test * links)`` links are held out, all others are for training.
+
+    >>> ring = torch.tensor([[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], [1, 2, 3, 4, 5, 6, 7, 8, 9, 0]])
+    >>> split = random_link_split(torch.cat([ring, ring.flip(0)], 1), 10, seed=0, val=0.1, test=0.2)
+    >>> split.train_pos.size(1), split.val_pos.size(1), split.test_neg.size(1)
+    (7, 1, 2)
+    """
+    draw = generator(seed, "link-split")
+    links = edge_index[:, edge_index[0] < edge_index[1]]
+    links = links[:, torch.randperm(links.size(1), generator=draw)]
+    negatives = _non_links(links, num_nodes, links.size(1), draw)
+    held_val, held_test = int(val * links.size(1)), int(test * links.size(1))
+    sizes = [links.size(1) - held_val - held_test, held_val, held_test]
+    parts = [pair for both in zip(links.split(sizes, 1), negatives.split(sizes, 1), strict=True) for pair in both]
+    return LinkSplit(*parts)
+
+
+def _non_links(links: Tensor, num_nodes: int, wanted: int, draw: torch.Generator) -> Tensor:
+    """Distinct pairs without a link, source < destination, in random order: ``(2, wanted)``."""
+    taken = links[0] * num_nodes + links[1]
+    found = taken[:0]
+    while found.numel() < wanted:
+        pairs = torch.randint(num_nodes, (2, 2 * wanted + 16), generator=draw).sort(0).values
+        keys = (pairs[0] * num_nodes + pairs[1])[pairs[0] != pairs[1]]
+        found = torch.unique(torch.cat([found, keys[~torch.isin(keys, taken)]]))
+    found = found[torch.randperm(found.numel(), generator=draw)[:wanted]]
+    return torch.stack([found // num_nodes, found % num_nodes])

@@ -1,0 +1,1 @@
+"""Fast paths: kernels that compute what the plain attention core computes; ``segments`` chooses them."""

@@ -1,0 +1,5 @@
+FIGURES = ()
+
+
+def save(*a):
+    return []

@@ -1,0 +1,295 @@
+"""Leaderboards: CSV files with one row per (dataset, model, defense, attack), made from runs and merged across runs.
+
+Merging keeps, seed by seed, the stronger attack: the one that leaves the lower score. Rows are held to one budget: what
+was attacked with another threat model, or with another spending, is refused and nothing is written. Every row carries
+the values of its seeds, so that ranks and intervals are computed anew whenever rows come together.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from fgai_bench.report.cells import UNEQUAL, Better, Cell, Gap, equal_budgets, standings
+from fgai_bench.report.errors import ReportError
+from fgai_bench.report.frames import Measurement, Place, Results
+from fgai_bench.report.statistics import interval, mean, std
+
+KEY = ("suite", "task", "dataset", "model", "defense", "attack")
+LEDGER = ("nodes", "edges", "largest_feature", "changed_nodes", "feature_change", "gradient_calls")
+Values = Mapping[int, Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class Board:
+    """One leaderboard.
+
+    Attributes:
+        name: of its file.
+        task: of its rows; empty for all.
+        score: the metric that ranks the rows, and that tells the stronger attack.
+        better: which way, for the score.
+        metrics: further columns; ``_clean`` at the end means without the attack.
+    """
+
+    name: str
+    task: str
+    score: str
+    better: Better
+    metrics: tuple[str, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All metrics of a row."""
+        return (self.score, *self.metrics)
+
+
+STABILITY = ("g_jsd", "g_tvd", "node_jsd", "topk_overlap", "prediction_kept")
+BOARDS = (
+    Board("leaderboard_node", "node", "f1", "higher", ("f1_clean", *STABILITY, "f_slope_pos", "f_slope_neg")),
+    Board("leaderboard_link", "link", "roc_auc", "higher", ("roc_auc_clean", *STABILITY)),
+    Board(
+        "leaderboard_cost",
+        "",
+        "train_seconds",
+        "lower",
+        ("train_peak_mib", "attack_seconds", "attack_peak_mib", "evaluate_seconds", "evaluate_peak_mib"),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row before it is ranked.
+
+    Attributes:
+        key: suite, task, dataset, model, defense, attack.
+        seeds: seed to metric to value.
+        gaps: the seeds without values.
+        budgets: seed to (threat, ledger).
+        runs: identities of the runs that it comes from.
+    """
+
+    key: tuple[str, ...]
+    seeds: Values
+    gaps: tuple[Gap, ...] = ()
+    flags: tuple[str, ...] = ()
+    budgets: Mapping[int, tuple[str, Mapping[str, float]]] = field(default_factory=dict)
+    runs: tuple[str, ...] = ()
+    versions: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+
+    def cell(self, metric: str) -> Cell:
+        """One metric of the row as a cell that can be ranked."""
+        values = {seed: found[metric] for seed, found in self.seeds.items() if metric in found}
+        absent = [Gap(seed, "absent", f"{metric} was not measured") for seed in self.seeds if seed not in values]
+        return Cell(None, metric, values, (*self.gaps, *absent), self.flags, self.budgets)
+
+
+def entries(board: Board, results: Results) -> list[Entry]:
+    """The rows that a run has for a board, in the order of the plan."""
+    return [
+        _entry(results, place, seeds)
+        for place, seeds in results.select(kind="attack")
+        if board.task in ("", place.task)
+    ]
+
+
+def _entry(results: Results, place: Place, seeds: Mapping[int, Measurement]) -> Entry:
+    ok = {seed: found for seed, found in seeds.items() if found.status == "ok"}
+    rest = [results.at(place._replace(kind=kind, attack="")) for kind in ("clean", "train")]
+    return Entry(
+        (place.suite, place.task, place.dataset, place.model, place.label, place.attack),
+        {seed: _values(found, *(other.get(seed) for other in rest)) for seed, found in sorted(ok.items())},
+        tuple(Gap(seed, found.status, found.reason) for seed, found in seeds.items() if seed not in ok),
+        tuple(dict.fromkeys(flag for found in seeds.values() for flag in found.flags)),
+        {seed: (found.threat, found.ledger) for seed, found in sorted(ok.items())},
+        (results.identity,),
+        tuple(dict.fromkeys(found.commit or found.package for found in ok.values())),
+        tuple(dict.fromkeys(found.device for found in ok.values())),
+    )
+
+
+def _values(attacked: Measurement, clean: Measurement | None, trained: Measurement | None) -> dict[str, float]:
+    """The values under attack, those of the clean graph with a suffix, those of the training as they are."""
+    before = {f"{name}_clean": value for name, value in clean.values.items()} if clean else {}
+    return {**before, **(trained.values if trained else {}), **attacked.values}
+
+
+def merged(known: Iterable[Entry], added: Iterable[Entry], board: Board) -> list[Entry]:
+    """Both lists as one; where they meet, the stronger attack holds. Raises when budgets differ."""
+    rows = {entry.key: entry for entry in known}
+    for entry in added:
+        for other in rows.values():
+            _refuse_unequal(entry, other)
+        rows[entry.key] = _stronger(rows[entry.key], entry, board) if entry.key in rows else entry
+    return list(rows.values())
+
+
+def _refuse_unequal(entry: Entry, other: Entry) -> None:
+    """Rows of one block (all but the defense) must have one budget, unless the suite says that it has several."""
+    block = tuple(zip(entry.key, other.key, strict=True))
+    rivals = all(mine == its for i, (mine, its) in enumerate(block) if KEY[i] != "defense")
+    if not rivals or UNEQUAL in entry.flags or UNEQUAL in other.flags:
+        return
+    threats = [{threat for threat, _ in one.budgets.values()} for one in (entry, other)]
+    same = equal_budgets(entry.cell(""), other.cell(""))
+    if not same or (all(threats) and threats[0] != threats[1]):
+        names = " ".join(entry.key[2:5])
+        raise ReportError(
+            f"{names} under {entry.key[5]} was attacked with another budget than the leaderboard's {other.key[4]}; "
+            "rows of unequal budgets are not ranked together, so run it with the suite's own budget"
+        )
+
+
+def _stronger(one: Entry, other: Entry, board: Board) -> Entry:
+    """All seeds of both; at a seed that both have, the values of the attack that left the lower score."""
+    sign = 1 if board.better == "higher" else -1
+
+    def score(values: Mapping[str, float]) -> float:
+        return sign * values.get(board.score, math.inf)
+
+    seeds, budgets = dict(one.seeds), dict(one.budgets)
+    for seed, values in other.seeds.items():
+        if seed not in seeds or score(values) < score(seeds[seed]):
+            seeds[seed], budgets[seed] = values, other.budgets[seed]
+    gaps = {gap.seed: gap for gap in (*one.gaps, *other.gaps) if gap.seed not in seeds}
+    return replace(
+        one,
+        seeds=dict(sorted(seeds.items())),
+        budgets=dict(sorted(budgets.items())),
+        gaps=tuple(gaps.values()),
+        **{
+            name: tuple(dict.fromkeys([*getattr(one, name), *getattr(other, name)]))
+            for name in ("flags", "runs", "versions", "devices")
+        },
+    )
+
+
+def rows(board: Board, listed: Iterable[Entry]) -> list[dict[str, Any]]:
+    """The rows of the file, ranked within their suite, dataset, model and attack; g-JSD has a rank of its own."""
+    found = sorted(listed, key=lambda entry: entry.key)
+    ranks = {metric: _ranks(found, metric, better) for metric, better in _ranked_by(board).items()}
+    return [_row(board, entry, {metric: ranks[metric][entry.key] for metric in ranks}) for entry in found]
+
+
+def _ranked_by(board: Board) -> dict[str, Better]:
+    return {board.score: board.better, **({"g_jsd": "lower"} if "g_jsd" in board.metrics else {})}
+
+
+def _ranks(found: Iterable[Entry], metric: str, better: Better) -> dict[tuple[str, ...], int | None]:
+    blocks: dict[tuple[Any, ...], dict[Hashable, Cell]] = {}
+    for entry in found:
+        # Times of different machines are no rivals.
+        machine = entry.devices if metric.endswith("seconds") else ()
+        block = (*entry.key[:4], entry.key[5], machine)
+        blocks.setdefault(block, {})[entry.key] = entry.cell(metric)
+    ranked = {key: standing.rank for cells in blocks.values() for key, standing in standings(cells, better).items()}
+    return {key: ranked[key] for key in ranked}  # type: ignore[misc]
+
+
+def _row(board: Board, entry: Entry, ranks: Mapping[str, int | None]) -> dict[str, Any]:
+    row: dict[str, Any] = dict(zip(KEY, entry.key, strict=True))
+    cell = entry.cell(board.score)
+    row |= {"status": cell.status, "reason": cell.reason, "n": len(cell.values)}
+    row |= {("rank" if name == board.score else f"rank_{name}"): rank for name, rank in ranks.items()}
+    for metric in board.columns:
+        row |= _summary(metric, list(entry.cell(metric).values.values()))
+    row["flags"] = "; ".join(entry.flags)
+    for name in LEDGER:
+        spent = [ledger[name] for _, ledger in entry.budgets.values() if name in ledger]
+        row[f"ledger_{name}"] = max(spent) if spent else math.nan
+    threats = list(dict.fromkeys(threat for threat, _ in entry.budgets.values()))
+    row |= {"threat": json.dumps([json.loads(threat) for threat in threats], sort_keys=True)}
+    row |= {"run": " ".join(entry.runs), "commit": " ".join(entry.versions), "device": "; ".join(entry.devices)}
+    row["seeds"] = json.dumps(_kept(board, entry), sort_keys=True)
+    return row
+
+
+def _summary(metric: str, values: list[float]) -> dict[str, float]:
+    bounds = interval(values) or (math.nan, math.nan)
+    return {
+        f"{metric}_mean": mean(values),
+        f"{metric}_std": std(values),
+        f"{metric}_low": bounds[0],
+        f"{metric}_high": bounds[1],
+    }
+
+
+def _kept(board: Board, entry: Entry) -> dict[str, Any]:
+    """Everything that a later merge needs: values, budgets and gaps of the seeds."""
+    return {
+        "values": {seed: {m: v[m] for m in board.columns if m in v} for seed, v in entry.seeds.items()},
+        "budgets": {seed: [threat, dict(ledger)] for seed, (threat, ledger) in entry.budgets.items()},
+        "gaps": [[gap.seed, gap.status, gap.reason] for gap in entry.gaps],
+        "devices": list(entry.devices),
+    }
+
+
+def to_csv(board: Board, listed: Iterable[Entry]) -> str:
+    """The file of a board."""
+    found = rows(board, listed)
+    out = io.StringIO()
+    empty = _row(board, Entry(("",) * len(KEY), {}), dict.fromkeys(_ranked_by(board)))
+    writer = csv.DictWriter(out, list(empty), lineterminator="\n")
+    writer.writeheader()
+    for row in found:
+        writer.writerow({name: "" if value is None or value != value else value for name, value in row.items()})
+    return out.getvalue()
+
+
+def read(text: str) -> list[Entry]:
+    """The rows of a file, as far as a merge needs them."""
+    found = []
+    for row in csv.DictReader(io.StringIO(text)):
+        kept = json.loads(row["seeds"])
+        found.append(
+            Entry(
+                tuple(row[name] for name in KEY),
+                {int(seed): values for seed, values in kept["values"].items()},
+                tuple(Gap(*gap) for gap in kept["gaps"]),
+                tuple(flag for flag in row["flags"].split("; ") if flag),
+                {int(seed): (threat, ledger) for seed, (threat, ledger) in kept["budgets"].items()},
+                tuple(row["run"].split()),
+                tuple(row["commit"].split()),
+                tuple(kept["devices"]),
+            )
+        )
+    return found
+
+
+def write_leaderboards(results: Results, folder: Path) -> list[Path]:
+    """The three files of one run; a board without rows is a file with a header."""
+    return _write({board: entries(board, results) for board in BOARDS}, folder)
+
+
+def add(run: str | os.PathLike[str], folder: str | os.PathLike[str]) -> list[Path]:
+    """Merge a run into the leaderboards of a folder; raises, and writes nothing, when budgets are unequal."""
+    results, target = Results.read(run), Path(folder)
+    together = {}
+    for board in BOARDS:
+        path = target / f"{board.name}.csv"
+        try:
+            known = read(path.read_text(encoding="utf-8")) if path.is_file() else []
+        except (KeyError, ValueError, TypeError):
+            raise ReportError(f"{path} is not a leaderboard of fgai-bench; choose another folder") from None
+        together[board] = merged(known, entries(board, results), board)
+    return _write(together, target)
+
+
+def _write(boards: Mapping[Board, list[Entry]], folder: Path) -> list[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for board, listed in boards.items():
+        path = folder / f"{board.name}.csv"
+        path.with_suffix(".part").write_text(to_csv(board, listed), encoding="utf-8", newline="\n")
+        path.with_suffix(".part").replace(path)
+        written.append(path)
+    return written

@@ -1,0 +1,79 @@
+"""Words: how names are written in tables, and the order in which the paper has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+TITLES = {
+    "gat": "GAT",
+    "gatv2": "GATv2",
+    "gt": "GT",
+    "vanilla": "Vanilla",
+    "ln": "LN",
+    "at": "AT",
+    "fgai": "FGAI",
+    "fgai-attention": "FGAI-attention",
+    "row-norm": "Row-norm",
+    "pro-gnn": "Pro-GNN",
+    "gnn-svd": "GNN-SVD",
+    "gnn-svd-sparse": "GNN-SVD (sparse)",
+    "gnnguard": "GNNGuard",
+    "gnnguard-sparse": "GNNGuard (sparse)",
+    "gcn-jaccard": "GCN-Jaccard",
+    "amazon-photo": "Amazon-Photo",
+    "amazon-cs": "Amazon-CS",
+    "coauthor-cs": "Coauthor-CS",
+    "coauthor-physics": "Coauthor-Physics",
+    "ogbn-arxiv": "ogbn-arXiv",
+    "arxiv-topology": "arXiv-topology",
+    "cora": "Cora",
+    "pubmed": "Pubmed",
+    "citeseer": "Citeseer",
+    "gnn-explainer": "GNNExplainer",
+    "pg-explainer": "PGExplainer",
+}
+# The paper's order; what it does not have follows in the order of the plan.
+ORDER = (
+    *("gat", "gatv2", "gt"),
+    *("vanilla", "ln", "at", "fgai", "fgai-attention", "pro-gnn", "gnn-svd", "gnnguard"),
+    *("amazon-photo", "amazon-cs", "coauthor-cs", "coauthor-physics", "ogbn-arxiv", "arxiv-topology"),
+    *("cora", "pubmed", "citeseer"),
+)
+STATUS = {
+    "oom": "OOM",
+    "timeout": "timeout",
+    "failed": "failed",
+    "not-applicable": "n/a",
+    "missing": "not run",
+    "absent": "--",
+}
+TERMS = ("similarity", "prediction", "explanation")
+
+
+def title(name: str) -> str:
+    """A name as tables write it.
+
+    >>> title("gatv2"), title("my-defense")
+    ('GATv2', 'my-defense')
+    """
+    return TITLES.get(name, name)
+
+
+def ordered(names: Iterable[str]) -> list[str]:
+    """Each name once: the paper's first, in its order, then the rest as they came.
+
+    >>> ordered(["mine", "fgai", "vanilla", "fgai"])
+    ['vanilla', 'fgai', 'mine']
+    """
+    known = list(dict.fromkeys(names))
+    return sorted(known, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), known.index(name)))
+
+
+def terms(label: str) -> tuple[bool, ...] | None:
+    """Which of FGAI's regularisers an ablation's label switches on; None for any other label.
+
+    >>> terms("similarity+explanation")
+    (True, False, True)
+    """
+    parts = label.split("+")
+    return tuple(term in parts for term in TERMS) if set(parts) <= set(TERMS) else None

@@ -1,0 +1,151 @@
+"""Write a report: every table and figure that a run has something for, in one folder. Same store, same bytes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fgai_bench.report.errors import ReportError
+from fgai_bench.report.figures import FIGURES, save
+from fgai_bench.report.frames import Results
+from fgai_bench.report.leaderboard import write_leaderboards
+from fgai_bench.report.lists import dataset_tables, flag_table
+from fgai_bench.report.page import page
+from fgai_bench.report.paper import paper
+from fgai_bench.report.render import to_csv, to_latex, to_markdown
+from fgai_bench.report.specs import GRIDS
+from fgai_bench.report.tables import Table, build
+
+FORMATS = ("latex", "markdown", "csv", "pdf", "png", "html")
+RENDERERS: dict[str, tuple[str, Callable[[Table], str]]] = {
+    "latex": ("tex", to_latex),
+    "markdown": ("md", to_markdown),
+    "csv": ("csv", to_csv),
+}
+LISTS = ("dataset_node", "dataset_link", "reliability")
+OTHERS = ("leaderboard", "page")
+SUITE_OF = {"dataset_node": "node", "dataset_link": "link"}
+
+
+@dataclass
+class Report:
+    """What was written, and what the run has nothing for.
+
+    Attributes:
+        folder: of the report.
+        written: paths, in order.
+        absent: name to the sentence that says what to run for it.
+    """
+
+    folder: Path
+    written: list[Path] = field(default_factory=list)
+    absent: dict[str, str] = field(default_factory=dict)
+
+    def add(self, name: str, content: str) -> None:
+        """Write one text file; line ends are the same everywhere."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8", newline="\n")
+        self.written.append(path)
+
+
+def write_report(
+    run: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    formats: Sequence[str] = FORMATS,
+    only: Sequence[str] = (),
+    suite: str | None = None,
+) -> Report:
+    """Write the report of a run folder.
+
+    Args:
+        run: the run folder.
+        out: where to write; ``RUN/report`` if not given.
+        formats: some of ``FORMATS``.
+        only: names of tables and figures, or their beginnings (``fig1``); all if empty.
+        suite: only what stands in this suite.
+    """
+    _check(formats, only)
+    results = Results.read(run, suite)
+    report = Report(Path(out) if out is not None else Path(run) / "report")
+    tables = _write_tables(report, results, formats, only)
+    figures = _write_figures(report, results, formats, only)
+    if not only and "latex" in formats:
+        report.add("paper.tex", paper(results, [table.name for table in tables], figures, report.absent))
+    if _wanted("leaderboard", only) and "csv" in formats:
+        report.written += write_leaderboards(results, report.folder)
+    if _wanted("page", only) and "html" in formats:
+        report.add("page.html", page(results))
+    if not only and "markdown" in formats:
+        report.add("README.md", _index(results, tables, figures, report.absent))
+    return report
+
+
+def names() -> list[str]:
+    """Every name that ``only`` understands."""
+    return [*(spec.name for spec in GRIDS), *LISTS, *(figure.name for figure in FIGURES), *OTHERS]
+
+
+def _check(formats: Iterable[str], only: Iterable[str]) -> None:
+    unknown = [name for name in formats if name not in FORMATS]
+    if unknown:
+        raise ReportError(f"unknown format {unknown[0]!r}; possible are {', '.join(FORMATS)}")
+    unmatched = [name for name in only if not any(known.startswith(name) for known in names())]
+    if unmatched:
+        raise ReportError(f"nothing to report is called {unmatched[0]!r}; possible are {', '.join(names())}")
+
+
+def _wanted(name: str, only: Sequence[str]) -> bool:
+    return not only or any(name.startswith(beginning) for beginning in only)
+
+
+def _write_tables(report: Report, results: Results, formats: Sequence[str], only: Sequence[str]) -> list[Table]:
+    built: dict[str, Table | None] = {spec.name: build(spec, results) for spec in GRIDS if _wanted(spec.name, only)}
+    listed = {table.name: table for table in [*dataset_tables(results), flag_table(results)] if table is not None}
+    built |= {name: listed.get(name) for name in LISTS if _wanted(name, only)}
+    suites = {spec.name: spec.suites[0] for spec in GRIDS} | SUITE_OF
+    for name, table in built.items():
+        if table is None:
+            report.absent[name] = _advice(name, suites.get(name, ""))
+    found = [table for table in built.values() if table is not None]
+    for table in found:
+        for key in formats:
+            if key in RENDERERS:
+                suffix, render = RENDERERS[key]
+                report.add(f"tables/{table.name}.{suffix}", render(table))
+    return found
+
+
+def _advice(name: str, suite: str) -> str:
+    if name == "reliability":
+        return "no attack of this run gave a reason for distrust"
+    if name == "definition":
+        return "not tested in this run; `fgai-bench run --suite definition`, then `fgai-bench audit RUN`"
+    return f"not tested in this run; `fgai-bench run --suite {suite}`"
+
+
+def _write_figures(report: Report, results: Results, formats: Sequence[str], only: Sequence[str]) -> dict[str, str]:
+    """File name without its ending to caption, for each figure that was drawn."""
+    captions: dict[str, str] = {}
+    kinds = [kind for kind in ("pdf", "png") if kind in formats]
+    for figure in FIGURES:
+        if not kinds or not _wanted(figure.name, only):
+            continue
+        drawings = figure.draw(results)
+        if not drawings:
+            report.absent[figure.name] = f"not tested in this run; `fgai-bench run --suite {figure.suite}`"
+        for drawing in drawings:
+            report.written += save(drawing, report.folder / "figures", kinds)
+            captions[drawing.name] = drawing.caption
+    return captions
+
+
+def _index(results: Results, tables: Iterable[Table], figures: Iterable[str], absent: dict[str, str]) -> str:
+    lines = [f"# Report of run {results.identity}", "", f"Suites: {', '.join(results.suites)}; {results.version}.", ""]
+    lines += [f"- [{table.name}](tables/{table.name}.md): {table.caption.split('. ')[0]}" for table in tables]
+    lines += [f"- [{name}](figures/{name}.png)" for name in figures]
+    lines += ["", "Not in this run:", ""] if absent else []
+    lines += [f"- {name}: {sentence}" for name, sentence in absent.items()]
+    return "\n".join(lines) + "\n"

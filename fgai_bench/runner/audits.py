@@ -1,0 +1,109 @@
+"""Audits of a run: for each trial and its vanilla model one more step, recorded beside the others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from fgai_bench.runner.canonical import plain, sha256
+from fgai_bench.runner.executors import Surroundings
+from fgai_bench.runner.plan import RESULTS_VERSION, Member, Plan, Step
+from fgai_bench.runner.preflight import RequestError, checked_data_root, resolved_device
+from fgai_bench.runner.progress import Observer
+from fgai_bench.runner.runs import Run, work_off
+from fgai_bench.runner.store import StoreReader
+from fgai_bench.suites.errors import sentence
+
+KEPT = ("task", "dataset", "model", "defense", "seed", "threads")
+
+
+def audit_run(
+    folder: str | os.PathLike[str],
+    options: Mapping[str, Any] | None = None,
+    *,
+    device: str = "auto",
+    jobs: int | None = None,
+    executor: str = "local",
+    data_root: str | os.PathLike[str] | None = None,
+    plugins: Sequence[str] = (),
+    retry_failed: bool = False,
+    observer: Observer | None = None,
+) -> Run:
+    """Hold every trained model of a run, and its vanilla model against itself, to Definition 1.
+
+    Args:
+        folder: of the run.
+        options: fields of :class:`fgai_bench.audit.AuditOptions`.
+        device, jobs, executor, data_root, plugins, retry_failed, observer: as in :func:`fgai_bench.runner.runs.run`.
+    """
+    checked = _checked(options or {})
+    with StoreReader(folder) as store:
+        steps = audit_plan(store, checked, resolved_device(device))
+    surroundings = Surroundings(tuple(plugins), checked_data_root(data_root))
+    return work_off(steps, Path(folder), surroundings, jobs, executor, retry_failed=retry_failed, observer=observer)
+
+
+def audit_plan(store: StoreReader, options: Mapping[str, Any], device: str) -> Plan:
+    """One audit for each pair of a trial and its vanilla model; the trainings are in the plan because they are done."""
+    steps: dict[str, Step] = {}
+    members: list[Member] = []
+    for member, trained, teacher in _pairs(store):
+        for source in (teacher, trained):
+            steps[source.hash] = source
+        step = _audit_step(trained, teacher, options, device)
+        steps[step.hash] = step
+        members.append(Member(**{**member, "kind": "audit", "step": step.hash, "flags": ()}))
+    if not members:
+        raise RequestError(f"{store.folder} holds no trained node classifier together with its vanilla model")
+    return Plan(steps, tuple(members))
+
+
+def _checked(options: Mapping[str, Any]) -> dict[str, Any]:
+    from fgai_bench.audit import AuditOptions
+
+    try:
+        return AuditOptions(**options).model_dump()
+    except ValidationError as error:
+        raise RequestError(f"the audit: {sentence(error, AuditOptions)}") from None
+
+
+def _pairs(store: StoreReader) -> Iterator[tuple[dict[str, Any], Step, Step]]:
+    """Place, training and vanilla training of every trial that both exist for."""
+    trained = [member for member in store.members() if member["kind"] == "train" and member["task"] == "node"]
+    ready = {hash for hash, status in store.statuses().items() if status == "ok"}
+    vanilla = {_cell(member): member["step"] for member in trained if member["defense"] == "vanilla"}
+    for member in trained:
+        if member["step"] not in ready:
+            continue
+        own = _training(store, member["step"])
+        teacher = own.inputs.get("teacher") or vanilla.get(_cell(member))
+        if teacher in ready:
+            yield member, own, _training(store, teacher)
+
+
+def _cell(member: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(member[key] for key in ("suite", "task", "dataset", "model", "seed"))
+
+
+def _training(store: StoreReader, hash: str) -> Step:
+    config = store.step(hash)["config"]
+    inputs = {"teacher": config["teacher"]} if config["teacher"] else {}
+    return Step(hash, "train", config, inputs, hash)
+
+
+def _audit_step(trained: Step, teacher: Step, options: Mapping[str, Any], device: str) -> Step:
+    config = {
+        **{key: trained.config[key] for key in KEPT},
+        "kind": "audit",
+        "trained": trained.hash,
+        "teacher": teacher.hash,
+        "audit": dict(options),
+        "device": device,
+        "results": RESULTS_VERSION,
+    }
+    hash = sha256(plain(config))
+    return Step(hash, "audit", plain(config), {"model": trained.hash, "teacher": teacher.hash}, trained.hash)

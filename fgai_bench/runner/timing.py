@@ -1,0 +1,79 @@
+"""What is different where the cost is the result: a warm-up before the clock starts, and a limit on what is waited for.
+
+A training that would take longer than its share of the time limit is stopped, and its cost is extrapolated from the
+epochs that were timed; the record says so and says how many they were.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fgai_bench.metrics import Cost
+from fgai_bench.runner.result import Result
+
+Progress = Callable[[int, int], None]
+SHARE_TIMED = 0.4  # of the time limit; the rest is for the data, the warm-up and one last epoch
+
+
+class TimedEnough(Exception):
+    """A training was stopped because its cost is known: after ``epochs`` epochs, of which the first took ``first``."""
+
+    def __init__(self, epochs: int, seconds: float, first: float) -> None:
+        super().__init__(epochs, seconds, first)
+        self.epochs, self.seconds, self.first = epochs, seconds, first
+
+    def total(self, epochs: int) -> float:
+        """Seconds that all the epochs would have taken; what comes before the second epoch is counted once.
+
+        >>> TimedEnough(epochs=3, seconds=9.0, first=5.0).total(10)  # 5 + 9 * 2
+        23.0
+        """
+        each = (self.seconds - self.first) / (self.epochs - 1) if self.epochs > 1 else self.seconds
+        return self.seconds + (epochs - self.epochs) * each
+
+
+def warm_up(config: Mapping[str, Any], once: Callable[[], object]) -> None:
+    """Do it once before it is measured, where the cost is the result: libraries load, kernels compile, caches fill."""
+    if "exclusive" in config:
+        once()
+
+
+def stopwatch(config: Mapping[str, Any], progress: Progress | None) -> Progress | None:
+    """Report progress and, where the cost is the result, stop a training that takes more than its share."""
+    if "exclusive" not in config or config["exclusive"]["time_limit"] is None:
+        return progress
+    allowed, began, first = SHARE_TIMED * config["exclusive"]["time_limit"], time.perf_counter(), 0.0
+
+    def tick(epoch: int, epochs: int) -> None:
+        nonlocal first
+        if progress is not None:
+            progress(epoch, epochs)
+        elapsed = time.perf_counter() - began
+        first = first or elapsed
+        if epoch < epochs and elapsed > allowed:
+            raise TimedEnough(epoch, elapsed, first)
+
+    return tick
+
+
+def training_cost(config: Mapping[str, Any], cost: Cost, stopped: TimedEnough | None = None) -> dict[str, float]:
+    """Seconds and memory of a training; where they are the result, also over how many epochs they were taken."""
+    epochs = config["training"]["epochs"]
+    found = {"train_seconds": cost.seconds, "train_peak_mib": cost.peak_mib}
+    if stopped is not None:
+        found["train_seconds"] = stopped.total(epochs)
+    if "exclusive" in config:
+        found["epochs_timed"] = float(stopped.epochs if stopped else epochs)
+        found["extrapolated"] = float(stopped is not None)
+    return found
+
+
+def extrapolated(config: Mapping[str, Any], cost: Cost, stopped: TimedEnough, facts: Mapping[str, Any]) -> Result:
+    """The result of a training that was stopped: its cost, and no model."""
+    return Result(
+        cost=training_cost(config, cost, stopped),
+        flags=(f"extrapolated from {stopped.epochs} of {config['training']['epochs']} epochs",),
+        facts={**facts, "memory": cost.memory},
+    )

@@ -1,0 +1,114 @@
+"""Link prediction: tell links from non-links by the dot product of their ends; the attacker breaks the test links."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch_geometric.data import Data
+
+from fgai_bench.attacks import Attacked
+from fgai_bench.attacks.objectives import Readout
+from fgai_bench.data import load_dataset
+from fgai_bench.data.link_splits import LinkSplit, random_link_split
+from fgai_bench.metrics import roc_auc
+from fgai_bench.models.base import AttentionModel, Output
+from fgai_bench.tasks.problem import Measured, Problem, measure_attention, measure_noise_floor, measure_stability
+
+EMBEDDING = 64
+
+
+def link_scores(z: Tensor, pairs: Tensor) -> Tensor:
+    """``s_uv = z_u . z_v``: ``(N, D), (2, P) -> (P,)``.
+
+    >>> link_scores(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[0], [1]]))
+    tensor([11.])
+    """
+    return (z[pairs[0]] * z[pairs[1]]).sum(1)
+
+
+def as_two_classes(scores: Tensor) -> Tensor:
+    """Scores to logits of (no link, link), whose softmax is (1 - sigmoid(s), sigmoid(s)): ``(P,) -> (P, 2)``."""
+    return torch.stack([torch.zeros_like(scores), scores], dim=1)
+
+
+class LinkSupervision:
+    """Binary cross-entropy on the training pairs, ROC-AUC on the validation pairs."""
+
+    def __init__(self, split: LinkSplit) -> None:
+        self.train, self.train_labels = split.pairs("train")
+        self.val, self.val_labels = split.pairs("val")
+
+    def outputs(self, out: Output) -> Tensor:
+        return as_two_classes(link_scores(out.logits, self.train))
+
+    def loss(self, out: Output) -> Tensor:
+        return F.binary_cross_entropy_with_logits(link_scores(out.logits, self.train), self.train_labels)
+
+    def score(self, out: Output) -> float:
+        return roc_auc(link_scores(out.logits, self.val), self.val_labels)
+
+
+class LinkProblem(Problem):
+    """Link prediction on one dataset and seed. Messages pass over the training links only."""
+
+    task = "link"
+
+    def __init__(self, data: Data, split: LinkSplit, seed: int = 0, provenance: dict[str, Any] | None = None) -> None:
+        self.data = Data(x=data.x, edge_index=split.message_edges)
+        self.training_data = self.data
+        self.split, self.seed = split, seed
+        self.supervision = LinkSupervision(split)
+        self.test, self.test_labels = split.pairs("test")
+        self.targets = torch.unique(self.test)
+        self.num_outputs = EMBEDDING
+        self.provenance = provenance or {}
+
+    @classmethod
+    def prepare(cls, dataset: str, seed: int, root: Any = None, device: str = "cpu") -> LinkProblem:
+        """Load the dataset and split its links by this seed."""
+        loaded = load_dataset(dataset, seed=seed, root=root)
+        nodes = loaded.x.shape[0]
+        split = random_link_split(loaded.edge_index, nodes, seed)
+        provenance = {
+            "dataset": dataset,
+            "checksum": loaded.checksum,
+            "split_hash": split.hash,
+            "nodes": nodes,
+            "edges": 2 * (split.train_pos.size(1) + split.val_pos.size(1)),
+            "features": loaded.x.shape[1],
+            "train_links": split.train_pos.size(1),
+            "val_links": 2 * split.val_pos.size(1),
+            "test_links": 2 * split.test_pos.size(1),
+        }
+        return cls(loaded.to(device), split.to(device), seed, provenance)
+
+    def readout(self, out: Output) -> Tensor:
+        """What the attack breaks: the two-class logits of the test pairs."""
+        return as_two_classes(link_scores(out.logits, self.test))
+
+    def training_targets(self, which: str) -> tuple[Tensor, Readout | None]:
+        if which not in ("all", "train"):
+            raise ValueError(f"an inner attack aims at 'all' nodes or the 'train' links, not at {which!r}")
+        nodes = torch.arange(self.data.x.shape[0], device=self.targets.device)
+        return (nodes if which == "all" else torch.unique(self.split.train_pos)), self.supervision.outputs
+
+    def clean(self, model: AttentionModel) -> Measured:
+        out, again = self.output(model, self.data), self.output(model, self.data)
+        found = Measured()
+        found.add("roc_auc", lambda: self._roc_auc(out))
+        measure_attention(found, out)
+        measure_noise_floor(found, self.readout(out), self.readout(again), out, again)
+        return found
+
+    def attacked(self, model: AttentionModel, attacked: Attacked) -> Measured:
+        clean, perturbed = self.output(model, self.data), self.output(model, attacked.data)
+        found = Measured()
+        found.add("roc_auc", lambda: self._roc_auc(perturbed))
+        measure_stability(found, self.readout(clean), self.readout(perturbed), clean, perturbed)
+        return found
+
+    def _roc_auc(self, out: Output) -> float:
+        return roc_auc(link_scores(out.logits, self.test), self.test_labels)

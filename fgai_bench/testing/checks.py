@@ -1,0 +1,152 @@
+"""A check: one property that an entry must have, chosen by the entry's tags, with a result that says what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, Protocol, TypeVar
+
+Status = Literal["passed", "failed", "skipped", "expected-failure"]
+
+
+class Subject(Protocol):
+    """What a check looks at: an entry, prepared for the checks of its kind."""
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """Capabilities by which checks are chosen."""
+
+    @property
+    def expected_failures(self) -> Mapping[str, str]:
+        """Check to the written reason why this entry is not expected to pass it."""
+
+
+S = TypeVar("S", bound=Subject)
+
+
+class CheckFailed(AssertionError):
+    """The property does not hold; the message says what was seen."""
+
+
+class CheckSkipped(Exception):
+    """The property cannot be looked at here; the message says why."""
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """What became of one check.
+
+    Attributes:
+        name: of the check.
+        status: ``passed``, ``failed``, ``skipped``, or ``expected-failure``: it failed, and the entry says why.
+        message: what was seen, or the reason; empty if passed.
+    """
+
+    name: str
+    status: Status
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Check(Generic[S]):
+    """A named property.
+
+    Attributes:
+        name: ``check_...``.
+        look: raises :class:`CheckFailed` if the property does not hold; its docstring states the property.
+        needs: tags that an entry must have for the property to be asked of it.
+        unless: tags that exempt an entry.
+    """
+
+    name: str
+    look: Callable[[S], None]
+    needs: frozenset[str] = frozenset()
+    unless: frozenset[str] = frozenset()
+
+    @property
+    def states(self) -> str:
+        """The property in one sentence."""
+        return (self.look.__doc__ or "").strip()
+
+    def run(self, subject: S) -> CheckResult:
+        """Look at the subject; whatever it raises is a failure of the subject, never of the caller."""
+        try:
+            reason = subject.expected_failures.get(self.name)
+            found = self._looked(subject)
+        except Exception as error:
+            return CheckResult(self.name, "failed", _said(error))
+        if reason is None or found.status == "skipped":
+            return found
+        if found.status == "failed":
+            return CheckResult(self.name, "expected-failure", reason)
+        return CheckResult(self.name, "failed", f"expected to fail ({reason}), but it passes")
+
+    def _looked(self, subject: S) -> CheckResult:
+        missing, exempt = self.needs - subject.tags, self.unless & subject.tags
+        if missing or exempt:
+            rule = f"only with the tag {_listed(missing)}" if missing else f"not with the tag {_listed(exempt)}"
+            return CheckResult(self.name, "skipped", rule)
+        try:
+            self.look(subject)
+        except CheckSkipped as reason:
+            return CheckResult(self.name, "skipped", str(reason))
+        except Exception as error:
+            return CheckResult(self.name, "failed", _said(error))
+        return CheckResult(self.name, "passed")
+
+
+class CheckList(Generic[S]):
+    """The checks of one kind, in the order in which they are written.
+
+    >>> checks = CheckList()
+    >>> @checks.add(needs=("sweet",))
+    ... def check_sugar(subject):
+    ...     "There is sugar in it."
+    ...     require(subject.sugar > 0, f"it has {subject.sugar} g of sugar")
+    >>> [check.name for check in checks], checks["check_sugar"].states
+    (['check_sugar'], 'There is sugar in it.')
+    """
+
+    def __init__(self, checks: Iterable[Check[S]] = ()) -> None:
+        self._checks = {check.name: check for check in checks}
+
+    def add(self, needs: Iterable[str] = (), unless: Iterable[str] = ()) -> Callable[[Any], Any]:
+        """A decorator that adds a function ``check_...(subject)`` under its own name."""
+
+        def added(look: Callable[[S], None]) -> Callable[[S], None]:
+            check = Check(look.__name__, look, frozenset(needs), frozenset(unless))
+            self._checks[check.name] = check
+            return look
+
+        return added
+
+    def extend(self, checks: Iterable[Check[S]]) -> None:
+        """Append checks that are made elsewhere."""
+        self._checks |= {check.name: check for check in checks}
+
+    def __iter__(self) -> Iterator[Check[S]]:
+        return iter(self._checks.values())
+
+    def __getitem__(self, name: str) -> Check[S]:
+        return self._checks[name]
+
+    def __len__(self) -> int:
+        return len(self._checks)
+
+
+def require(condition: bool, seen: str) -> None:
+    """Raise :class:`CheckFailed` with what was seen, unless the condition holds.
+
+    >>> require(1 + 1 == 2, "arithmetic is broken")
+    """
+    if not condition:
+        raise CheckFailed(seen)
+
+
+def _said(error: Exception) -> str:
+    said = " ".join(str(error).split())
+    return said if isinstance(error, CheckFailed) else f"{type(error).__name__}: {said}"
+
+
+def _listed(tags: Iterable[str]) -> str:
+    return ", ".join(repr(tag) for tag in sorted(tags))

@@ -1,0 +1,42 @@
+"""The contract of every kind: which checks it has, and what they look at."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import fgai_bench
+from fgai_bench.registry import Entry, Registry
+from fgai_bench.testing.checks import Check, CheckResult
+
+CONTRACTS: Registry[Any] = Registry("kind with a contract")
+for _kind in ("models", "datasets", "attacks", "defenses", "metrics", "suites"):
+    CONTRACTS.declare(_kind, f"fgai_bench.testing.{_kind}:CHECKS")
+
+
+def run_checks(kind: str, name: str) -> list[CheckResult]:
+    """The result of every check of ``kind`` on the registered entry ``name``.
+
+    >>> {result.status for result in run_checks("metrics", "g_jsd")}
+    {'passed', 'skipped'}
+    """
+    CONTRACTS.entry(kind)
+    registry: Registry[Any] = getattr(fgai_bench, kind.upper())
+    return check_entry(kind, registry.entry(name))
+
+
+def check_entry(kind: str, entry: Entry[Any]) -> list[CheckResult]:
+    """The same for an entry that need not be registered."""
+    subject = subject_of(kind, entry)
+    return [check.run(subject) for check in checks_of(kind)]
+
+
+def checks_of(kind: str) -> list[Check[Any]]:
+    """The checks of ``kind``, one of ``CONTRACTS``."""
+    return list(CONTRACTS[kind])
+
+
+def subject_of(kind: str, entry: Entry[Any]) -> Any:
+    """What the checks of ``kind`` look at; checks of one entry share it, so that it is trained or loaded once."""
+    CONTRACTS.entry(kind)
+    return importlib.import_module(f"fgai_bench.testing.{kind}").subject(entry)

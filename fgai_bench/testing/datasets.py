@@ -1,0 +1,137 @@
+"""Checks of datasets: declared statistics, clean edges, finite features, and splits that cover every node once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch_geometric.data import Data
+
+from fgai_bench.data import Dataset, MissingDataError, Statistics, data_root, load_dataset
+from fgai_bench.data.download import missing_sentence
+from fgai_bench.registry import Entry
+from fgai_bench.testing.checks import CheckList, CheckSkipped, require
+from fgai_bench.testing.traces import rng_state, same
+
+PARTS = ("train_index", "val_index", "test_index")
+
+
+@dataclass(frozen=True)
+class DatasetSubject:
+    """A dataset to look at; where its files are missing, every check is skipped and nothing is downloaded.
+
+    Attributes:
+        load: the graph with the split of a seed.
+        declared: the statistics that it must have, if it declares any.
+        tags, expected_failures: as for every subject.
+    """
+
+    load: Callable[[int], Data]
+    declared: Statistics | None = None
+    tags: frozenset[str] = frozenset()
+    expected_failures: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def data(self) -> Data:
+        """The graph with the split of seed 0."""
+        try:
+            return self.load(0)
+        except MissingDataError as reason:
+            raise CheckSkipped(str(reason)) from None
+
+    @cached_property
+    def again(self) -> tuple[Data, bool]:
+        """The same once more, and whether loading it left the global random state as it was."""
+        assert self.data is not None  # where files are missing, this is a skip
+        before = rng_state()
+        return self.load(0), rng_state() == before
+
+
+def subject(entry: Entry[Any]) -> DatasetSubject:
+    """The registered dataset ``entry`` under the data root of the environment."""
+    dataset = entry.load()
+    tags = entry.tags | {f"{getattr(dataset, 'split', 'random')}-split"}
+
+    def load(seed: int) -> Data:
+        if isinstance(dataset, Dataset) and dataset.missing(data_root()):
+            raise MissingDataError(missing_sentence(dataset, data_root()))
+        return load_dataset(entry.name, seed=seed)
+
+    return DatasetSubject(load, getattr(dataset, "statistics", None), tags=frozenset(tags))
+
+
+CHECKS: CheckList[DatasetSubject] = CheckList()
+
+
+@CHECKS.add()
+def check_statistics(subject: DatasetSubject) -> None:
+    """The graph has as many nodes, undirected edges, features and classes as are declared."""
+    data = subject.data
+    found = Statistics(data.x.shape[0], data.edge_index.size(1) // 2, data.x.shape[1], int(data.y.max()) + 1)
+    if subject.declared is None:
+        raise CheckSkipped(f"nothing is declared; found are {found}")
+    require(found == subject.declared, f"declared are {subject.declared}, found are {found}")
+
+
+@CHECKS.add()
+def check_splits_cover_every_node_once(subject: DatasetSubject) -> None:
+    """Training, validation and test part are disjoint, and together they are all nodes."""
+    index = torch.cat([subject.data[part] for part in PARTS])
+    nodes = subject.data.x.shape[0]
+    require(index.unique().numel() == index.numel(), "a node is in two parts, or twice in one")
+    require(torch.equal(index.sort().values, torch.arange(nodes)), f"{index.numel()} of {nodes} nodes are in a part")
+    require(all(subject.data[part].numel() for part in PARTS), "a part is empty")
+
+
+@CHECKS.add()
+def check_same_seed_same_split(subject: DatasetSubject) -> None:
+    """One seed gives one graph and one split."""
+    data, again = subject.data, subject.again[0]
+    for key in ("x", "edge_index", "y", *PARTS):
+        require(same(data[key], again[key]), f"data.{key} differs between two loads")
+
+
+@CHECKS.add(needs=("random-split",))
+def check_other_seed_other_split(subject: DatasetSubject) -> None:
+    """Another seed gives another split of the same graph."""
+    data, other = subject.data, subject.load(1)
+    for key in ("x", "edge_index", "y"):
+        require(same(data[key], other[key]), f"data.{key} depends on the seed of the split")
+    require(not same(data.train_index, other.train_index), "two seeds give one split")
+
+
+@CHECKS.add()
+def check_features_are_finite(subject: DatasetSubject) -> None:
+    """Features are finite float32, dense or CSR, one row for each node."""
+    x = subject.data.x
+    values = x.values() if x.layout == torch.sparse_csr else x
+    require(x.dtype == torch.float32, f"features are {x.dtype}")
+    require(bool(values.isfinite().all()), "a feature is NaN or infinite")
+
+
+@CHECKS.add()
+def check_labels(subject: DatasetSubject) -> None:
+    """There is one non-negative integer label for each node."""
+    y, nodes = subject.data.y, subject.data.x.shape[0]
+    require(y.shape == (nodes,) and y.dtype == torch.int64, f"labels are {y.dtype} of the shape {tuple(y.shape)}")
+    require(int(y.min()) >= 0, f"there is the label {int(y.min())}")
+
+
+@CHECKS.add()
+def check_edges(subject: DatasetSubject) -> None:
+    """Edges name nodes of the graph, stand in both directions, and are neither loops nor duplicates."""
+    edges, nodes = subject.data.edge_index, subject.data.x.shape[0]
+    require(int(edges.min()) >= 0 and int(edges.max()) < nodes, f"an edge names node {int(edges.max())} of {nodes}")
+    require(bool((edges[0] != edges[1]).all()), "there is a self-loop")
+    keys, back = ((a * nodes + b).sort().values for a, b in (edges, edges.flip(0)))
+    require(bool((keys.diff() > 0).all()), "there is a duplicate edge")
+    require(torch.equal(keys, back), "an edge stands in one direction only")
+
+
+@CHECKS.add()
+def check_global_rng_untouched(subject: DatasetSubject) -> None:
+    """Loading leaves the global random state as it was."""
+    require(subject.again[1], "the global random state has moved")

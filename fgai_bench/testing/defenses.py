@@ -1,0 +1,249 @@
+"""Checks of defenses: what they may read, what they must leave alone, and that the result is a proper model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fgai_bench.defenses import NodeSupervision, Training
+from fgai_bench.defenses.training import InnerAttack
+from fgai_bench.models import AttentionModel, Output
+from fgai_bench.registry import Entry
+from fgai_bench.tasks.node_classification import NodeProblem
+from fgai_bench.testing.checks import Check, CheckFailed, CheckList, CheckSkipped, require
+from fgai_bench.testing.fixture import CLASSES, EPOCHS, tiny_graph, tiny_model, tiny_problem, trained_model
+from fgai_bench.testing.models import CHECKS as MODEL_CHECKS
+from fgai_bench.testing.models import ModelSubject
+from fgai_bench.testing.traces import disturbed, no_trace_on, no_trace_on_rng, same
+
+INNER = {"nodes": 3, "edges_per_node": 5, "steps": 2}
+
+
+@dataclass(frozen=True)
+class DefenseSubject:
+    """A defense to look at. It gets a teacher or an inner attack only if its tags say that it needs one."""
+
+    entry: Entry[Any]
+    expected_failures: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """Those of the entry."""
+        return self.entry.tags
+
+    def fit(self, **changes: Any) -> AttentionModel:
+        """A few epochs on the tiny graph, some arguments changed; the test labels are hidden as in every task."""
+        problem = tiny_problem()
+        arguments: dict[str, Any] = {
+            "model": tiny_model(),
+            "data": problem.training_data,
+            "split": problem.split,
+            "seed": 0,
+            "teacher": trained_model() if "needs-teacher" in self.tags else None,
+            "inner": self.inner(problem) if "needs-inner" in self.tags else None,
+            "training": Training(epochs=EPOCHS),
+        }
+        return self.entry.load()().fit(**{**arguments, **changes})
+
+    def inner(self, problem: NodeProblem) -> InnerAttack:
+        """The inner attack that the defense asks for in its ``inner_options``, with a small budget."""
+        return problem.inner({**getattr(self.entry.load(), "inner_options", {}), **INNER})
+
+    @cached_property
+    def fitted(self) -> AttentionModel:
+        """The result of one fit, for the checks that only look at it."""
+        return self.fit()
+
+    @cached_property
+    def result(self) -> ModelSubject:
+        """The fitted model as a subject of the model checks."""
+        declared = (self.tags & {"transductive"}) | {"fitted", "differentiable"}
+        return ModelSubject(self.fitted.rebuilt, frozenset(declared), fitted=self.fitted)
+
+
+def subject(entry: Entry[Any]) -> DefenseSubject:
+    """The registered defense ``entry`` for a GAT on the tiny graph."""
+    return DefenseSubject(entry, getattr(entry.load(), "expected_failures", {}))
+
+
+def fitted_name(name: str) -> str:
+    """The name of a model check where it looks at a fitted model.
+
+    >>> fitted_name("check_logits")
+    'check_fitted_logits'
+    """
+    return name.replace("check_", "check_fitted_", 1)
+
+
+CHECKS: CheckList[DefenseSubject] = CheckList()
+
+
+@CHECKS.add()
+def check_test_labels_are_never_read(subject: DefenseSubject) -> None:
+    """Scrambling the labels of the test nodes changes nothing, whether the task hides them or not."""
+    scrambled = tiny_graph()
+    test = scrambled.test_index
+    scrambled.y[test] = (scrambled.y[test] + 1) % CLASSES
+    require_same_model(subject.fit(data=scrambled), subject.fitted, "test labels change the result")
+
+
+@CHECKS.add(unless=("needs-teacher",))
+def check_training_labels_are_read(subject: DefenseSubject) -> None:
+    """Scrambling the labels of the training nodes changes the result."""
+    scrambled = tiny_graph()
+    train = scrambled.train_index
+    scrambled.y[train] = (scrambled.y[train] + 1) % CLASSES
+    other, fitted = (_predicted(model) for model in (subject.fit(data=scrambled), subject.fitted))
+    require(not torch.equal(other, fitted), "training labels do not change the result")
+
+
+@CHECKS.add(needs=("needs-teacher",))
+def check_teacher_unchanged(subject: DefenseSubject) -> None:
+    """The teacher keeps its weights, its gradients, its ``requires_grad``, and the mode of each of its parts."""
+    teacher = disturbed(trained_model())
+    with no_trace_on(teacher):
+        subject.fit(teacher=teacher)
+
+
+@CHECKS.add()
+def check_given_model_unchanged(subject: DefenseSubject) -> None:
+    """The model that is handed in stays as it is; what is returned is another one."""
+    model = disturbed(tiny_model())
+    with no_trace_on(model):
+        fitted = subject.fit(model=model)
+    require(fitted is not model, "the very model that was handed in is returned")
+
+
+@CHECKS.add()
+def check_data_unchanged(subject: DefenseSubject) -> None:
+    """The graph that is handed in stays as it is."""
+    data = tiny_graph()
+    with no_trace_on(data):
+        subject.fit(data=data)
+
+
+@CHECKS.add()
+def check_same_seed_same_result(subject: DefenseSubject) -> None:
+    """One seed gives one model."""
+    require_same_model(subject.fit(), subject.fitted, "two runs differ")
+
+
+@CHECKS.add()
+def check_global_rng_untouched(subject: DefenseSubject) -> None:
+    """The global random state stays as it was."""
+    with no_trace_on_rng():
+        subject.fit()
+
+
+@CHECKS.add()
+def check_global_rng_unread(subject: DefenseSubject) -> None:
+    """The result does not depend on the global random state."""
+    usual = subject.fitted
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(12345)
+        require_same_model(subject.fit(), usual, "another global random state gives another result")
+
+
+@CHECKS.add()
+def check_history(subject: DefenseSubject) -> None:
+    """The result has a ``history`` with one row of finite losses for each epoch."""
+    history = getattr(subject.fitted, "history", None)
+    require(isinstance(history, list) and len(history) == EPOCHS, f"history is {history!r:.80} after {EPOCHS} epochs")
+    assert history is not None
+    for row in history:
+        require(bool(row), "a row of the history is empty")
+        require(all(isinstance(value, float) and math.isfinite(value) for value in row.values()), f"a loss of {row}")
+
+
+@CHECKS.add()
+def check_result_is_ready(subject: DefenseSubject) -> None:
+    """The result is an :class:`AttentionModel` in evaluation mode, without gradients left over."""
+    fitted = subject.fitted
+    require(isinstance(fitted, AttentionModel), f"fit returned {type(fitted).__name__}")
+    require(not any(part.training for part in fitted.modules()), "a part of it is in training mode")
+    require(all(parameter.grad is None for parameter in fitted.parameters()), "a parameter still has its gradient")
+
+
+@CHECKS.add()
+def check_progress_is_told(subject: DefenseSubject) -> None:
+    """``progress(done, total)`` is called after each epoch."""
+    told: list[tuple[int, int]] = []
+    subject.fit(progress=lambda done, total: told.append((done, total)))
+    expected = [(epoch + 1, EPOCHS) for epoch in range(EPOCHS)]
+    require(told == expected, f"it was told {told}")
+
+
+@CHECKS.add(needs=("needs-teacher",))
+def check_missing_teacher_is_an_error(subject: DefenseSubject) -> None:
+    """Without a teacher there is one sentence that asks for it."""
+    _require_sentence(subject, "teacher")
+
+
+@CHECKS.add(needs=("needs-inner",))
+def check_missing_inner_is_an_error(subject: DefenseSubject) -> None:
+    """Without an inner attack there is one sentence that asks for it."""
+    _require_sentence(subject, "inner")
+
+
+@CHECKS.add(needs=("link",))
+def check_supervision_is_used(subject: DefenseSubject) -> None:
+    """A defense for several tasks learns from the supervision that it is handed."""
+    problem = tiny_problem()
+    listening = _Listening(problem.training_data, problem.split)
+    subject.fit(supervision=listening)
+    require(listening.heard > 0, "the supervision was never asked")
+
+
+class _Listening(NodeSupervision):
+    """Supervision that counts how often it is asked."""
+
+    heard = 0
+
+    def outputs(self, out: Output) -> Tensor:
+        self.heard += 1
+        return super().outputs(out)
+
+    def loss(self, out: Output) -> Tensor:
+        self.heard += 1
+        return super().loss(out)
+
+
+def require_same_model(one: AttentionModel, two: AttentionModel, seen: str) -> None:
+    """Fail unless both models have the same tensors, to the last bit."""
+    states = one.state_dict(), two.state_dict()
+    require(states[0].keys() == states[1].keys(), seen)
+    require(all(same(states[0][key], states[1][key]) for key in states[0]), seen)
+
+
+def _predicted(model: AttentionModel) -> Tensor:
+    with torch.no_grad():
+        return model(tiny_graph()).logits
+
+
+def _require_sentence(subject: DefenseSubject, what: str) -> None:
+    try:
+        subject.fit(**{what: None})
+    except ValueError as error:
+        require(what in str(error) and "\n" not in str(error), f"the sentence is {str(error)!r}")
+        return
+    raise CheckFailed(f"it trains without {what}, which its tags say it needs")
+
+
+def _fitted_check(check: Check[ModelSubject]) -> Check[DefenseSubject]:
+    def look(subject: DefenseSubject) -> None:
+        found = check.run(subject.result)
+        if found.status == "skipped":
+            raise CheckSkipped(found.message)
+        require(found.status == "passed", found.message)
+
+    look.__doc__ = f"Of the fitted model: {check.states}"
+    return Check(fitted_name(check.name), look)
+
+
+CHECKS.extend(_fitted_check(check) for check in MODEL_CHECKS if "fitted" not in check.unless)

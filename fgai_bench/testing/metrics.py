@@ -1,0 +1,160 @@
+"""Checks of metrics: what their tags, range and direction say is true, and they are pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from fgai_bench.metrics.f_slope import RATES
+from fgai_bench.models.attention import Attention
+from fgai_bench.registry import Entry
+from fgai_bench.testing.checks import CheckFailed, CheckList, CheckSkipped, require
+
+EDGES = torch.tensor([[0, 1, 2, 3, 0, 1, 2, 3], [1, 2, 3, 0, 2, 3, 0, 1]])
+LABELS = torch.tensor([1, 0, 1, 0, 0, 1])
+SEEDS = range(5)
+
+
+@dataclass(frozen=True)
+class MetricSubject:
+    """A metric to look at; its arguments are drawn by its ``inputs:`` tag."""
+
+    entry: Entry[Any]
+    expected_failures: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """Those of the entry."""
+        return self.entry.tags
+
+    @property
+    def inputs(self) -> str:
+        """What it takes; without a tag that says so nothing can be drawn."""
+        named = [tag.partition(":")[2] for tag in self.tags if tag.startswith("inputs:")]
+        if len(named) != 1 or named[0] not in _DRAWS:
+            raise CheckSkipped("no argument can be drawn without one tag inputs:" + "|".join(_DRAWS))
+        return named[0]
+
+    def argument(self, seed: int) -> Any:
+        """One argument."""
+        return _DRAWS[self.inputs](torch.Generator().manual_seed(seed))
+
+    def value(self, a: Any, b: Any) -> Any:
+        """The metric of one or two arguments, as it takes them."""
+        metric = self.entry.load()
+        if self.inputs == "attention":
+            return metric(a)
+        if self.inputs == "curve":
+            return metric(RATES, a)
+        if self.inputs == "scores":
+            return metric(a, LABELS)
+        third = [3] if "needs-k" in self.tags else [0.5] if "needs-share" in self.tags else []
+        return metric(a, b, *third)
+
+
+def subject(entry: Entry[Any]) -> MetricSubject:
+    """The registered metric ``entry``."""
+    return MetricSubject(entry)
+
+
+def _attention(draw: torch.Generator) -> Attention:
+    """Four nodes, two in-edges each; weights that sum to one per destination."""
+    rows = torch.rand(4, 2, generator=draw, dtype=torch.double).softmax(1)  # (destinations, in-edges)
+    weight = torch.empty(8, dtype=torch.double)
+    weight[EDGES[1].argsort(stable=True)] = rows.flatten()
+    return Attention(EDGES, weight)
+
+
+_DRAWS: dict[str, Any] = {
+    "probabilities": lambda draw: torch.randn(5, 3, generator=draw).softmax(1),
+    "logits": lambda draw: 3 * torch.randn(5, 3, generator=draw),
+    "weights": lambda draw: torch.rand(9, generator=draw),
+    "attentions": _attention,
+    "attention": _attention,
+    "curve": lambda draw: torch.rand(len(RATES), generator=draw).tolist(),
+    "labels": lambda draw: torch.randint(3, (7,), generator=draw),
+    "scores": lambda draw: torch.rand(len(LABELS), generator=draw),
+}
+
+CHECKS: CheckList[MetricSubject] = CheckList()
+
+
+@CHECKS.add()
+def check_inputs_are_declared(subject: MetricSubject) -> None:
+    """One tag says what the metric takes."""
+    try:
+        require(bool(subject.inputs), "the tag inputs: is empty")
+    except CheckSkipped as reason:
+        raise CheckFailed(str(reason)) from None
+
+
+@CHECKS.add()
+def check_value_is_in_range(subject: MetricSubject) -> None:
+    """The value is a Python float inside the declared range."""
+    low, high = subject.entry.range or (-float("inf"), float("inf"))
+    for seed in SEEDS:
+        value = subject.value(subject.argument(seed), subject.argument(seed + 100))
+        require(type(value) is float, f"it returns {type(value).__name__}")
+        require(low <= value <= high, f"{value:.6g} is not between {low:g} and {high:g}")
+
+
+@CHECKS.add(needs=("distance",))
+def check_distance_to_itself_is_zero(subject: MetricSubject) -> None:
+    """A distance is 0 between a thing and itself, and above 0 between two things."""
+    thing, other = subject.argument(0), subject.argument(1)
+    require(subject.value(thing, thing) == 0, f"the distance to itself is {subject.value(thing, thing):.6g}")
+    require(subject.value(thing, other) > 0, "the distance to another thing is not positive")
+
+
+@CHECKS.add(needs=("similarity",))
+def check_similarity_to_itself_is_one(subject: MetricSubject) -> None:
+    """A similarity is 1 between a thing and itself."""
+    thing = subject.argument(0)
+    require(subject.value(thing, thing) == 1, f"the similarity to itself is {subject.value(thing, thing):.6g}")
+
+
+@CHECKS.add(needs=("symmetric",))
+def check_symmetry(subject: MetricSubject) -> None:
+    """The order of the two arguments does not matter."""
+    for seed in SEEDS:
+        a, b = subject.argument(seed), subject.argument(seed + 100)
+        there, back = subject.value(a, b), subject.value(b, a)
+        require(abs(there - back) <= 1e-12 + 1e-9 * abs(there), f"{there:.9g} one way, {back:.9g} the other")
+
+
+@CHECKS.add()
+def check_nan_raises(subject: MetricSubject) -> None:
+    """NaN in an argument is a ``ValueError`` of one sentence, never a number."""
+    thing = subject.argument(0)
+    try:
+        value = subject.value(_with_nan(thing), thing)
+    except ValueError as error:
+        require(bool(str(error)) and "\n" not in str(error), f"the sentence is {str(error)!r}")
+        return
+    raise CheckFailed(f"with NaN in an argument it returns {value}")
+
+
+@CHECKS.add()
+def check_inputs_unchanged(subject: MetricSubject) -> None:
+    """The arguments stay as they are."""
+    a, b = subject.argument(0), subject.argument(1)
+    subject.value(a, b)
+    for used, fresh in ((a, subject.argument(0)), (b, subject.argument(1))):
+        require(torch.equal(_tensor(used), _tensor(fresh)), "an argument has changed")
+
+
+def _tensor(argument: Any) -> torch.Tensor:
+    return argument.weight if isinstance(argument, Attention) else torch.as_tensor(argument)
+
+
+def _with_nan(argument: Any) -> Any:
+    if isinstance(argument, Attention):
+        return Attention(argument.edge_index, _with_nan(argument.weight))
+    if isinstance(argument, list):
+        return [float("nan"), *argument[1:]]
+    broken = argument.clone().float()
+    broken.view(-1)[0] = float("nan")
+    return broken

@@ -1,0 +1,91 @@
+"""Traces: what something leaves behind on the things it was given, and in the global random state."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from fgai_bench.testing.checks import require
+
+
+@contextmanager
+def no_trace_on(*things: nn.Module | Data) -> Iterator[None]:
+    """Fail if a graph or a model is not the same after the block as before.
+
+    Of a graph: its attributes and their values. Of a model: parameters, buffers, gradients, ``requires_grad``, and the
+    mode of each of its parts.
+    """
+    before = [_state(thing) for thing in things]
+    yield
+    for thing, state in zip(things, before, strict=True):
+        after = _state(thing)
+        for what in state.keys() | after.keys():
+            require(what in after, f"{what} is gone")
+            require(what in state, f"{what} is new")
+            require(same(state[what], after[what]), f"{what} is not what it was")
+
+
+@contextmanager
+def no_trace_on_rng() -> Iterator[None]:
+    """Fail if the global random state of torch, NumPy or Python is not the same after the block as before."""
+    before = rng_state()
+    yield
+    for library, state in rng_state().items():
+        require(state == before[library], f"the global random state of {library} has moved")
+
+
+def rng_state() -> dict[str, Any]:
+    """The global random states, in a form that ``==`` compares."""
+    name, keys, *place = np.random.get_state()
+    return {
+        "torch": torch.get_rng_state().numpy().tobytes(),
+        "NumPy": (name, np.asarray(keys).tobytes(), *place),
+        "Python": random.getstate(),
+    }
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values are equal, to the last bit if they are tensors of either layout."""
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        if a.layout != b.layout or a.shape != b.shape or a.dtype != b.dtype:
+            return False
+        if a.layout == torch.sparse_csr:
+            return all(torch.equal(f(a), f(b)) for f in (Tensor.crow_indices, Tensor.col_indices, Tensor.values))
+        return torch.equal(a, b)
+    return type(a) is type(b) and bool(a == b)
+
+
+def disturbed(model: nn.Module) -> nn.Module:
+    """The model in a state that is easily lost: one part in another mode, one frozen parameter, gradients everywhere."""
+    model.train()
+    parts = list(model.modules())
+    parts[-1].training = False
+    parameters = list(model.parameters())
+    for parameter in parameters:
+        parameter.grad = torch.ones_like(parameter)
+    parameters[0].requires_grad_(False)
+    return model
+
+
+def _state(thing: nn.Module | Data) -> dict[str, Any]:
+    if isinstance(thing, Data):
+        return {f"data.{key}": _kept(value) for key, value in thing.to_dict().items()}
+    state: dict[str, Any] = {
+        f"the mode of {name or 'the model'}": part.training for name, part in thing.named_modules()
+    }
+    state |= {f"the value of {name}": value.detach().clone() for name, value in thing.state_dict().items()}
+    for name, parameter in thing.named_parameters():
+        state[f"requires_grad of {name}"] = parameter.requires_grad
+        state[f"the gradient of {name}"] = _kept(parameter.grad)
+    return state
+
+
+def _kept(value: Any) -> Any:
+    return value.detach().clone() if isinstance(value, Tensor) else value

@@ -1,0 +1,143 @@
+"""Steps that die: each becomes a record with its type and reason, and the run goes on."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fgai_bench.runner.runs import run
+
+PLUGIN = '''
+"""Defenses that go wrong in every way there is."""
+import os, signal, time
+from pathlib import Path
+from fgai_bench.defenses import DEFENSES
+from fgai_bench.defenses.memory import OutOfMemory
+from fgai_bench.defenses.vanilla import Vanilla
+from fgai_bench.metrics import NotApplicable
+
+
+def deed(name, what):
+    class Deed(Vanilla):
+        def fit(self, *arguments, **options):
+            what()
+            return super().fit(*arguments, **options)
+
+    DEFENSES.register(name, tags=("node",))(Deed)
+
+
+def fail_once():
+    mark = Path(os.environ["DEEDS"]) / "tried"
+    if not mark.exists():
+        mark.touch()
+        raise RuntimeError("the first time never works")
+
+
+def raised(error):
+    raise error
+
+
+deed("dies", lambda: os.kill(os.getpid(), signal.SIGKILL))
+deed("raises", lambda: raised(KeyError("no such thing")))
+deed("swells", lambda: raised(OutOfMemory("dense thing", 214 * 2**30, 20 * 2**30)))
+deed("sleeps", lambda: time.sleep(600))
+deed("declines", lambda: raised(NotApplicable("not for this graph")))
+deed("leaves", lambda: raised(SystemExit(3)))
+deed("recovers", fail_once)
+'''
+
+
+@pytest.fixture
+def deeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The plugin under a name of its own for each test, since a registry takes a name once."""
+    from fgai_bench.defenses import DEFENSES
+
+    (tmp_path / "plugin").mkdir()
+    (tmp_path / "plugin" / "deeds_gone_wrong.py").write_text(PLUGIN)
+    monkeypatch.setenv("DEEDS", str(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path / "plugin"))
+    monkeypatch.setattr(DEFENSES, "_entries", dict(DEFENSES._entries))
+    sys.modules.pop("deeds_gone_wrong", None)
+    import deeds_gone_wrong  # type: ignore[import-not-found]
+
+    return [deeds_gone_wrong.__name__]
+
+
+def test_every_way_to_die_is_a_typed_record_and_the_run_goes_on(
+    deeds: list[str], tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    names = ["dies", "raises", "swells", "sleeps", "declines", "leaves", "vanilla"]
+    suite = {**tiny, "defenses": names, "seeds": 1, "time_limit": 8, "attacks": ["injection"]}
+    done = run(suite, tmp_path / "run", jobs=2, device="cpu", plugins=deeds)
+    table = done.records().drop_duplicates(["label", "kind"]).set_index(["label", "kind"])
+    assert {name: table.loc[(name, "train"), "status"] for name in names} == {
+        "dies": "failed",
+        "raises": "failed",
+        "swells": "oom",
+        "sleeps": "timeout",
+        "declines": "not-applicable",
+        "leaves": "failed",
+        "vanilla": "ok",
+    }
+    reasons = table["reason"]
+    assert reasons["dies", "train"] == "its worker was killed by SIGKILL, as the system does when memory runs out"
+    assert reasons["raises", "train"] == "KeyError: 'no such thing'"
+    assert reasons["swells", "train"] == "dense thing needs about 214.0 GiB, 20.0 GiB are available"
+    assert reasons["sleeps", "train"] == "stopped after its time limit of 8 s"
+    assert reasons["leaves", "train"] == "SystemExit: 3"
+    assert table.loc[("swells", "attack"), "status"] == "oom"
+    assert reasons["swells", "attack"].startswith("its model is missing: dense thing needs about 214.0 GiB")
+    assert "no such thing" in done.provenance().query("status == 'failed'")["detail"].str.cat()
+
+
+def test_what_failed_is_tried_again_only_when_asked_for(deeds: list[str], tiny: dict[str, Any], tmp_path: Path) -> None:
+    suite = {**tiny, "defenses": ["recovers", "vanilla"], "seeds": 1, "attacks": []}
+    options: dict[str, Any] = {"executor": "inline", "device": "cpu", "plugins": deeds}
+    assert run(suite, tmp_path / "run", **options).counts() == {"failed": 2, "ok": 2}
+    assert run(suite, tmp_path / "run", **options).executed == 0
+    again = run(suite, tmp_path / "run", retry_failed=True, **options)
+    assert (again.executed, again.counts()) == (2, {"ok": 4})
+
+
+def test_a_failure_exits_1_and_says_which(deeds: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from fgai_bench.cli import main
+
+    line = [
+        "run",
+        "--datasets",
+        "csbm-1e3",
+        "--models",
+        "gat",
+        "--defenses",
+        "raises",
+        "--seeds",
+        "1",
+        "--device",
+        "cpu",
+    ]
+    line += [
+        "--attacks",
+        "injection",
+        "--executor",
+        "inline",
+        "--set",
+        "training.epochs=1",
+        "--out",
+        str(tmp_path / "run"),
+    ]
+    assert main(line) == 1
+    assert "KeyError: 'no such thing'" in capsys.readouterr().out
+
+
+def test_a_timed_training_that_is_too_slow_is_extrapolated(tiny: dict[str, Any], tmp_path: Path) -> None:
+    suite = {**tiny, "defenses": ["vanilla"], "seeds": 1, "attacks": [], "exclusive": True, "time_limit": 1.0}
+    suite["training"] = {"epochs": 100_000}
+    records = run(suite, tmp_path / "run", executor="inline", device="cpu").records()
+    cost = records[records["family"] == "cost"].set_index("metric")["value"]
+    assert 1 <= cost["epochs_timed"] < 100_000
+    assert cost["train_seconds"] == pytest.approx(0.5 * 100_000 / cost["epochs_timed"], rel=0.5)
+    assert records["flags"].iloc[0] == (f"extrapolated from {int(cost['epochs_timed'])} of 100000 epochs",)
+    assert records.query("kind == 'clean'")["status"].tolist() == ["timeout"]

@@ -1,0 +1,181 @@
+"""Runs: taken up again, side by side, interrupted; the records are the same."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import fgai_bench as fb
+from fgai_bench.runner.lock import RunLock, RunLocked, holder
+from fgai_bench.runner.preflight import RequestError
+from fgai_bench.runner.runs import Run, run
+
+Content = Callable[[Path], dict[str, Any]]
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "fgai_bench.cli", *arguments]
+
+
+def test_two_jobs_give_the_records_of_one(
+    tiny: dict[str, Any], reference: Path, tmp_path: Path, content: Content
+) -> None:
+    done = fb.run(tiny, tmp_path / "run", jobs=2, device="cpu")
+    assert done.executed == len(content(reference)["steps"])
+    assert content(tmp_path / "run") == content(reference)
+
+
+def test_the_same_request_again_executes_nothing_and_needs_no_torch(tiny: dict[str, Any], reference: Path) -> None:
+    script = (
+        "import sys, json; from fgai_bench.runner.runs import run;"
+        "done = run(json.loads(sys.argv[1]), sys.argv[2], device='cpu'); print(done.executed, 'torch' in sys.modules)"
+    )
+    import json
+
+    began = time.perf_counter()
+    line = [sys.executable, "-c", script, json.dumps(tiny), str(reference)]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "0 False\n", done.stderr
+    assert time.perf_counter() - began < 10  # two seconds on an idle machine
+
+
+def test_a_run_goes_on_where_it_was_left(
+    tiny: dict[str, Any], reference: Path, tmp_path: Path, content: Content
+) -> None:
+    first = run(tiny, tmp_path / "run", executor="inline", device="cpu", defenses=["vanilla"], seeds=1)
+    rest = run(tiny, tmp_path / "run", executor="inline", device="cpu")
+    assert first.executed == 4
+    assert first.executed + rest.executed == len(content(reference)["steps"])
+    assert content(tmp_path / "run")["steps"] == content(reference)["steps"]
+
+
+def test_a_changed_configuration_is_a_new_trial_and_takes_the_place_of_the_old(
+    tiny: dict[str, Any], reference: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(reference, tmp_path / "run"))
+    before = Run(folder).records()
+    changed = run(
+        tiny, folder, executor="inline", device="cpu", assignments=["attack.nodes=2"], defenses=["at"], seeds=1
+    )
+    after = changed.records()
+    assert changed.executed == 2
+    assert len(after) == len(before)
+    assert set(after.query("label == 'at' and seed == 0 and kind == 'attack'")["ledger_nodes"]) == {2.0}
+    assert set(after.query("label == 'at' and seed == 1 and kind == 'attack'")["ledger_nodes"]) == {5.0}
+
+
+def test_a_folder_in_use_says_who_uses_it(tiny: dict[str, Any], reference: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(reference, tmp_path / "run"))
+    with RunLock(folder):
+        with pytest.raises(RunLocked, match=rf"is being written by process {os.getpid()} on \S+ since"):
+            run(tiny, folder, device="cpu")
+        said = holder(folder)
+        assert said is not None
+        assert f"process {os.getpid()} " in said
+    assert holder(folder) is None
+    assert run(tiny, folder, device="cpu").executed == 0
+
+
+def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path) -> None:
+    script = (
+        "import sys, time; from pathlib import Path; from fgai_bench.runner.lock import RunLock\n"
+        "with RunLock(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        assert holder(tmp_path) is not None
+        process.kill()
+    with RunLock(tmp_path):
+        assert f"process {os.getpid()} " in (holder(tmp_path) or "")
+
+
+def test_ctrl_c_exits_130_and_loses_nothing(
+    tiny: dict[str, Any], reference: Path, tmp_path: Path, content: Content
+) -> None:
+    (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(tiny))
+    folder = tmp_path / "run"
+    line = command(
+        "run", "--suite", str(tmp_path / "tiny.yaml"), "--out", str(folder), "--jobs", "2", "--device", "cpu"
+    )
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    while not process.stdout.readline().startswith("[3/"):
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    assert holder(folder) is None
+    recorded = content(folder)["steps"]
+    assert 3 <= len(recorded) < len(content(reference)["steps"])
+    rest = run(tiny, folder, executor="inline", device="cpu")
+    assert rest.executed == len(content(reference)["steps"]) - len(recorded)
+    assert content(folder) == content(reference)
+
+
+@pytest.mark.parametrize(
+    ("request_", "sentence"),
+    [
+        ({"jobs": 0}, "--jobs must lie between 1 and 1024, not 0"),
+        ({"executor": "slurm"}, "unknown executor 'slurm'; possible are local, inline, ray"),
+        ({"address": "auto"}, "--address is the address of a Ray cluster; add --executor ray"),
+        ({"device": "tpu"}, "unknown device 'tpu'; possible are auto, cpu and cuda"),
+        ({"data_root": "/no/such/folder"}, "the data root /no/such/folder is not a folder"),
+    ],
+)
+def test_a_request_that_cannot_be_met_is_refused_before_anything_is_written(
+    request_: dict[str, Any], sentence: str, tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    with pytest.raises(RequestError) as caught:
+        run(tiny, tmp_path / "run", **request_)
+    assert str(caught.value).startswith(sentence)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not_a_run_is_left_alone(tiny: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("mine")
+    with pytest.raises(RequestError, match="is not empty and is not a run"):
+        run(tiny, tmp_path, device="cpu")
+    with pytest.raises(RequestError, match=r"thesis\.tex is a file, so the run cannot be written"):
+        run(tiny, tmp_path / "thesis.tex" / "run", device="cpu")
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_status_counts_and_finds_damage(reference: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from fgai_bench.cli import main
+
+    assert main(["status", str(reference)]) == 0
+    assert "nobody is writing to it" in capsys.readouterr().out
+    folder = Path(shutil.copytree(reference, tmp_path / "run"))
+    victim = next((folder / "artifacts").iterdir())
+    victim.write_bytes(b"")
+    assert main(["status", str(folder)]) == 1
+    assert f"damaged: the artifact {victim} is damaged" in capsys.readouterr().out
+    assert main(["status", str(tmp_path)]) == 2
+
+
+def test_a_dry_run_writes_nothing_and_knows_the_time_of_what_was_run(
+    tiny: dict[str, Any], reference: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from fgai_bench.cli import main
+
+    (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(tiny))
+    line = ["run", "--dry-run", "--device", "cpu", "--suite", str(tmp_path / "tiny.yaml")]
+    assert main([*line, "--out", str(tmp_path / "new")]) == 0
+    assert "24 steps (6 train, 6 clean, 12 attack); 0 done, 24 to run" in capsys.readouterr().out
+    assert not (tmp_path / "new").exists()
+    assert main([*line, "--out", str(reference), "--seeds", "3"]) == 0
+    out = capsys.readouterr().out
+    assert "36 steps (9 train, 9 clean, 18 attack); 24 done, 12 to run" in out
+    assert "time on one worker: unknown" not in out

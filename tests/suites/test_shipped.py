@@ -1,0 +1,84 @@
+"""The suites that travel with the package."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from fgai_bench.cli import main
+from fgai_bench.runner.plan import plan
+from fgai_bench.suites import SUITES, load_suite, resolve
+
+METHODS = {
+    "GAT": "vanilla",
+    "GAT+LN": "ln",
+    "GAT+AT": "at",
+    "GAT+FGAI": "fgai",
+    "Pro-GNN": "pro-gnn",
+    "GNN-SVD": "gnn-svd",
+    "GNNGuard": "gnnguard",
+}
+TERMS = ("similarity", "prediction", "explanation")  # the paper's L1, L2, L3
+STAND_IN = {"ogbn-arxiv": "arxiv-topology"}
+
+
+def published(table: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(files("fgai_bench").joinpath("baselines", f"{table}.csv").read_text().splitlines()))
+
+
+def paper_cells() -> set[tuple[str, ...]]:
+    """Every trial of the six tables as (suite, dataset, model, label)."""
+    cells: set[tuple[str, ...]] = set()
+    for table, suite in (("table1_stability", "node"), ("table2_f1", "node"), ("table_f_slope", "node")):
+        cells |= {(suite, row["dataset"], row["model"], row["defense"]) for row in published(table)}
+    cells |= {("link", row["dataset"], row["model"], row["defense"]) for row in published("table_link_prediction")}
+    for row in published("table_ablation"):
+        on = [term for term, key in zip(TERMS, ("l1", "l2", "l3"), strict=True) if row[key] == "1"]
+        cells.add(("ablation", "amazon-photo", row["model"], "+".join(on)))
+    cells |= {("cost", row["dataset"], "gat", METHODS[row["method"]]) for row in published("table_cost")}
+    return {(suite, STAND_IN.get(dataset, dataset), *rest) for suite, dataset, *rest in cells}
+
+
+@pytest.mark.parametrize("name", list(SUITES))
+def test_every_suite_is_valid_and_bears_its_name(name: str) -> None:
+    suite = load_suite(name)
+    assert suite.name == name
+    assert suite.summary
+
+
+def test_dry_run_of_full_lists_every_trial_of_the_papers_six_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--suite", "full", "--dry-run", "--device", "cpu"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    listed = {(row[0], row[2], row[3], row[5]) for row in rows if len(row) > 7}
+    wanted = paper_cells()
+    assert len(wanted) == 3 * 4 * 5 + 12 + 21 + 21
+    assert wanted - listed == set()
+
+
+def test_every_trial_of_the_papers_tables_has_five_seeds() -> None:
+    seeds = {part.name: part.seeds for part in resolve("full")}
+    assert {seeds[name] for name in ("node", "link", "ablation", "definition", "stress")} == {(0, 1, 2, 3, 4)}
+
+
+def test_amazon_has_its_own_prediction_weight_and_arxiv_its_own_model() -> None:
+    trained = [step.config for step in plan(resolve("node")).steps.values() if step.kind == "train"]
+    fgai = {c["dataset"]["name"]: c["defense"]["options"] for c in trained if c["defense"]["name"] == "fgai"}
+    assert fgai["amazon-photo"] == {"prediction": 0.8}
+    assert fgai["coauthor-cs"] == {}
+    assert fgai["arxiv-topology"] == {"explanation": 10**7, "similarity": 5 * 10**7}
+    arxiv = [c["model"] for c in trained if c["dataset"]["name"] == "arxiv-topology" and c["model"]["name"] == "gat"]
+    assert arxiv[0]["options"] == {"hidden": 128, "heads": [4, 2], "dropout": 0.05, "attention_dropout": 0}
+
+
+def test_planning_does_not_wait_for_torch() -> None:
+    script = (
+        "import sys; from fgai_bench.suites import resolve; from fgai_bench.runner.plan import plan;"
+        "plan(resolve('node')); print([m for m in ('torch', 'pandas', 'scipy') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, cwd=Path.cwd())
+    assert done.stdout == "[]\n", done.stderr

@@ -1,0 +1,71 @@
+"""How a check is chosen, what becomes of it, and what the package imports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass, field
+
+import pytest
+
+from fgai_bench.testing.checks import Check, CheckFailed, CheckList, CheckResult, CheckSkipped, require
+
+
+@dataclass
+class Thing:
+    sugar: float = 0.0
+    tags: frozenset = frozenset({"sweet"})
+    expected_failures: dict = field(default_factory=dict)
+
+
+def look(thing):
+    """There is sugar in it."""
+    if thing.sugar < 0:
+        raise CheckSkipped("it cannot be weighed")
+    require(thing.sugar > 0, f"it has {thing.sugar:g} g of sugar")
+
+
+CHECK = Check("check_sugar", look, needs=frozenset({"sweet"}), unless=frozenset({"diet"}))
+REASON = {"check_sugar": "sold out"}
+
+
+@pytest.mark.parametrize(
+    ("thing", "status", "message"),
+    [
+        (Thing(1.0), "passed", ""),
+        (Thing(0.0), "failed", "it has 0 g of sugar"),
+        (Thing(-1.0), "skipped", "it cannot be weighed"),
+        (Thing(1.0, tags=frozenset()), "skipped", "only with the tag 'sweet'"),
+        (Thing(1.0, tags=frozenset({"sweet", "diet"})), "skipped", "not with the tag 'diet'"),
+        (Thing("much"), "failed", "TypeError: '<' not supported between instances of 'str' and 'int'"),
+        (Thing(0.0, expected_failures=REASON), "expected-failure", "sold out"),
+        (Thing(1.0, expected_failures=REASON), "failed", "expected to fail (sold out), but it passes"),
+        (Thing(-1.0, expected_failures=REASON), "skipped", "it cannot be weighed"),
+        (object(), "failed", "AttributeError: 'object' object has no attribute 'expected_failures'"),
+    ],
+)
+def test_status_and_message(thing, status, message):
+    assert CHECK.run(thing) == CheckResult("check_sugar", status, message)
+
+
+def test_a_list_keeps_the_order_and_finds_by_name():
+    checks = CheckList([CHECK])
+
+    @checks.add()
+    def check_salt(thing):
+        """There is salt in it."""
+
+    assert [check.name for check in checks] == ["check_sugar", "check_salt"]
+    assert checks["check_salt"].states == "There is salt in it."
+    assert len(checks) == 2
+
+
+def test_require():
+    require(True, "fine")
+    with pytest.raises(CheckFailed, match="^not fine$"):
+        require(False, "not fine")
+
+
+def test_the_package_is_imported_without_torch():
+    script = "import sys, fgai_bench.testing, fgai_bench.testing.contracts; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script]).returncode == 0

@@ -1,0 +1,182 @@
+"""Each check rejects a deliberate violator, and accepts an honest entry with the same tags."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+import torch
+
+import fgai_bench as fb
+from fgai_bench.data import MissingDataError, Split, Statistics, random_split
+from fgai_bench.metrics import g_tvd_raw
+from fgai_bench.models.gat import GAT
+from fgai_bench.registry import Entry
+from fgai_bench.suites import load_suite
+from fgai_bench.suites.schema import Setting, When
+from fgai_bench.testing import check_entry, checks_of, subject_of
+from fgai_bench.testing.datasets import DatasetSubject
+from fgai_bench.testing.fixture import tiny_graph
+from fgai_bench.testing.suites import SuiteSubject
+from tests.testing import violating_attacks, violating_defenses, violating_models
+
+MODEL_TAGS = ("attention", "differentiable")
+_count = itertools.count(2)
+
+
+def entry(target, tags=(), **metadata) -> Entry:
+    return Entry("violator", target, tags=frozenset(tags), **metadata)
+
+
+def graph(seed: int = 0, **changes):
+    """The tiny graph with the split of a seed and some attributes replaced."""
+    data, split = tiny_graph(), random_split(36, seed)
+    data.train_index, data.val_index, data.test_index = split.train, split.val, split.test
+    for key, value in changes.items():
+        data[key] = value(data[key])
+    return data
+
+
+def dataset(load=graph, **changes):
+    declared = Statistics(36, 70, 8, 3)
+    return replace(DatasetSubject(load, declared, tags=frozenset({"random-split"})), **changes)
+
+
+def drawing_graph(seed: int):
+    torch.rand(1)
+    return graph(seed)
+
+
+DATASETS = {
+    "check_statistics": dataset(declared=Statistics(36, 69, 8, 3)),
+    "check_splits_cover_every_node_once": dataset(lambda seed: graph(seed, test_index=lambda index: index[1:])),
+    "check_same_seed_same_split": dataset(lambda seed: graph(next(_count))),
+    "check_other_seed_other_split": dataset(lambda seed: graph(0)),
+    "check_features_are_finite": dataset(lambda seed: graph(seed, x=lambda x: x / 0)),
+    "check_labels": dataset(lambda seed: graph(seed, y=lambda y: y - 1)),
+    "check_edges": dataset(lambda seed: graph(seed, edge_index=lambda edges: edges[:, 1:])),
+    "check_global_rng_untouched": dataset(drawing_graph),
+}
+METRICS = {
+    "check_inputs_are_declared": (g_tvd_raw, {"tags": ()}),
+    "check_value_is_in_range": (g_tvd_raw, {"range": (0.0, 0.5)}),
+    "check_distance_to_itself_is_zero": (lambda a, b: 1.0 + g_tvd_raw(a, b), {"tags": ("distance",)}),
+    "check_similarity_to_itself_is_one": (g_tvd_raw, {"tags": ("similarity",)}),
+    "check_symmetry": (lambda a, b: float(a.sum() - b.sum()), {"tags": ("symmetric",)}),
+    "check_nan_raises": (lambda a, b: float((a - b).sum()), {}),
+    "check_inputs_unchanged": (lambda a, b: float(a.zero_().sum()), {}),
+}
+HONEST_METRICS = {"check_similarity_to_itself_is_one": "topk_overlap"}
+QUICK = {"name": "tiny", "datasets": ["cora"], "models": ["gat"], "defenses": ["vanilla", "ln"], "seeds": 1}
+
+
+class Unstable(SuiteSubject):
+    """A plan that is another one every time."""
+
+    def plan(self):
+        return SuiteSubject(load_suite({**QUICK, "seeds": [next(_count)]})).plan()
+
+
+def unequal():
+    """A suite that gives one defense an easier attacker, past the validation that would refuse it."""
+    easier = Setting(when=When(defense=("ln",)), threat={"nodes": 1})
+    return load_suite({**QUICK, "attacks": ["injection"]}).model_copy(update={"settings": (easier,)})
+
+
+SUITES = {
+    "check_names_are_registered": SuiteSubject(load_suite({**QUICK, "datasets": ["crora"]})),
+    "check_expands_to_trials": SuiteSubject(load_suite({**QUICK, "tasks": ["link"], "datasets": ["csbm"]})),
+    "check_same_suite_same_plan": Unstable(load_suite(QUICK)),
+    "check_budgets_are_equal": SuiteSubject(unequal()),
+    "check_options_are_possible": SuiteSubject(load_suite({**QUICK, "model": {"hiden": 3}})),
+}
+
+
+def metric_cases():
+    for name, (metric, metadata) in METRICS.items():
+        inputs = () if name == "check_inputs_are_declared" else ("inputs:logits",)
+        violator = entry(metric, (*inputs, *metadata.get("tags", ())), range=metadata.get("range"))
+        honest = fb.METRICS.entry(HONEST_METRICS.get(name, "g_tvd_raw"))
+        yield "metrics", name, subject_of("metrics", violator), subject_of("metrics", honest)
+
+
+def cases():
+    """Kind, check, a subject that violates it, and one that does not."""
+    honest = subject_of("models", entry(violating_models.Honest, MODEL_TAGS))
+    for name, model in violating_models.VIOLATORS.items():
+        yield "models", name, subject_of("models", entry(model, MODEL_TAGS)), honest
+    yield "models", "check_attention_is_declared", subject_of("models", entry(GAT)), honest
+    for name, attack, tags in violating_attacks.VIOLATORS:
+        honest = fb.ATTACKS.entry("explanation" if "attention" in tags else "injection")
+        yield "attacks", name, subject_of("attacks", entry(attack, tags)), subject_of("attacks", honest)
+    vanilla, fgai = (subject_of("defenses", fb.DEFENSES.entry(name)) for name in ("vanilla", "fgai"))
+    for name, defense, tags in violating_defenses.VIOLATORS:
+        honest = fgai if {"needs-teacher", "needs-inner"} & set(tags) else vanilla
+        yield "defenses", name, subject_of("defenses", entry(defense, tags)), honest
+    for name, violator in DATASETS.items():
+        yield "datasets", name, violator, dataset()
+    yield from metric_cases()
+    for name, violator in SUITES.items():
+        yield "suites", name, violator, subject_of("suites", entry(QUICK))
+
+
+CASES = list(cases())
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "violator", "honest"),
+    CASES,
+    ids=[f"{kind}-{name}-{place}" for place, (kind, name, _, _) in enumerate(CASES)],
+)
+def test_the_check_rejects_a_violator_and_accepts_an_honest_entry(kind, name, violator, honest):
+    (check,) = [check for check in checks_of(kind) if check.name == name]
+    found = check.run(violator)
+    assert found.status == "failed"
+    assert found.message
+    assert check.run(honest).status == "passed"
+
+
+@pytest.mark.parametrize("kind", ["models", "datasets", "attacks", "defenses", "metrics", "suites"])
+def test_every_check_has_a_violator_and_a_sentence(kind):
+    assert {check.name for check in checks_of(kind)} == {name for of, name, _, _ in CASES if of == kind}
+    for check in checks_of(kind):
+        assert check.name.startswith("check_")
+        assert check.states.endswith(".")
+        assert "\n" not in check.states
+
+
+@pytest.mark.parametrize(
+    ("key", "change", "seen"),
+    [
+        ("edge_index", lambda edges: torch.cat([edges, torch.tensor([[0], [0]])], 1), "a self-loop"),
+        ("edge_index", lambda edges: torch.cat([edges, edges[:, :1]], 1), "a duplicate"),
+        ("edge_index", lambda edges: edges + 1, "names node 36 of 36"),
+        ("train_index", lambda index: torch.cat([index, index[:1]]), "twice"),
+    ],
+)
+def test_what_is_wrong_with_a_graph_is_said(key, change, seen):
+    found = [check.run(dataset(lambda seed: graph(seed, **{key: change}))) for check in checks_of("datasets")]
+    assert any(result.status == "failed" and seen in result.message for result in found)
+
+
+def test_a_dataset_whose_files_are_missing_is_skipped_with_the_reason():
+    def missing(seed):
+        raise MissingDataError("put it there")
+
+    found = [check.run(dataset(missing)) for check in checks_of("datasets")]
+    assert {(result.status, result.message) for result in found} == {("skipped", "put it there")}
+
+
+def test_an_entry_that_cannot_be_used_at_all_fails_and_says_why():
+    class Broken(GAT):
+        def __init__(self, *args, **kwargs):
+            raise RuntimeError("no such thing")
+
+    found = check_entry("models", entry(Broken, MODEL_TAGS))
+    assert {result.status for result in found} == {"failed"}
+    assert {result.message for result in found} == {"RuntimeError: no such thing"}
+
+
+def test_the_split_of_the_honest_graph_is_the_one_that_is_asked_for():
+    assert Split.of(graph(1)).hash == random_split(36, 1).hash

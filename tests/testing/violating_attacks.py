@@ -1,0 +1,168 @@
+"""Attacks that break one property each: an attack of ours with one defect."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import torch
+from torch_geometric.data import Data
+
+from fgai_bench.attacks import ThreatModel
+from fgai_bench.attacks.explanation import ExplanationAttack
+from fgai_bench.attacks.injection import InjectionAttack
+from fgai_bench.attacks.random_control import RandomInjection
+
+_count = itertools.count()
+
+
+class Spendthrift(RandomInjection):
+    """Injects one node even if it may not."""
+
+    def __call__(self, model, data, targets, *, threat, **kwargs):
+        more = threat.model_copy(update={"nodes": max(1, threat.nodes)})
+        return super().__call__(model, data, targets, threat=more, **kwargs)
+
+
+class OneTooMany(RandomInjection):
+    def __call__(self, model, data, targets, *, threat, **kwargs):
+        more = threat.model_copy(update={"nodes": threat.nodes + 1})
+        return super().__call__(model, data, targets, threat=more, **kwargs)
+
+
+class OutOfRange(RandomInjection):
+    """Features below the range, and yet not larger in magnitude than it allows."""
+
+    def __call__(self, model, data, targets, *, threat, **kwargs):
+        mirrored = threat.model_copy(update={"feature_low": -threat.feature_high})
+        return super().__call__(model, data, targets, threat=mirrored, **kwargs)
+
+
+class AnyTarget(RandomInjection):
+    """Attaches its nodes to the first nodes of the graph, whatever the targets."""
+
+    def __call__(self, model, data, targets, **kwargs):
+        return super().__call__(model, data, torch.arange(len(targets)), **kwargs)
+
+
+class Reordered(RandomInjection):
+    def __call__(self, *args, **kwargs):
+        found = super().__call__(*args, **kwargs)
+        found.data.edge_index = found.data.edge_index.flip(1)
+        return found
+
+
+class InPlace(RandomInjection):
+    def __call__(self, model, data, targets, **kwargs):
+        data.x += 1
+        return super().__call__(model, data, targets, **kwargs)
+
+
+class Unseeded(RandomInjection):
+    def __call__(self, *args, seed=0, **kwargs):
+        return super().__call__(*args, seed=next(_count), **kwargs)
+
+
+class OneSeed(RandomInjection):
+    def __call__(self, *args, seed=0, **kwargs):
+        return super().__call__(*args, seed=0, **kwargs)
+
+
+class Descending(InjectionAttack):
+    def __call__(self, *args, **kwargs):
+        found = super().__call__(*args, **kwargs)
+        return replace(found, curve=found.curve[::-1])
+
+
+class Harmless(InjectionAttack):
+    def __call__(self, model, data, targets, *, threat, **kwargs):
+        none = threat.model_copy(update={"nodes": 0})
+        return super().__call__(model, data, targets, threat=none, **kwargs)
+
+
+class StrongAtFirst(ExplanationAttack):
+    """Moves less attention the longer it searches."""
+
+    def __call__(self, model, data, targets, *, threat, **kwargs):
+        fewer = threat.model_copy(update={"nodes": 0 if threat.steps else threat.nodes})
+        return super().__call__(model, data, targets, threat=fewer, **kwargs)
+
+
+class Boasting(ExplanationAttack):
+    def __call__(self, *args, **kwargs):
+        return replace(super().__call__(*args, **kwargs), kept=0.123)
+
+
+class Deaf(InjectionAttack):
+    """Looks at the targets whatever it is told to look at."""
+
+    def __call__(self, *args, readout=None, **kwargs):
+        return super().__call__(*args, **kwargs)
+
+
+class LeavesEvalMode(RandomInjection):
+    def __call__(self, model, *args, **kwargs):
+        return super().__call__(model.eval(), *args, **kwargs)
+
+
+class AsItStands(RandomInjection):
+    """A result that depends on the mode of the model."""
+
+    def __call__(self, model, *args, seed=0, **kwargs):
+        return super().__call__(model, *args, seed=seed + model.training, **kwargs)
+
+
+class Drawing(RandomInjection):
+    def __call__(self, *args, **kwargs):
+        torch.rand(1)
+        return super().__call__(*args, **kwargs)
+
+
+class Understating(RandomInjection):
+    def __call__(self, *args, **kwargs):
+        found = super().__call__(*args, **kwargs)
+        return replace(found, ledger=replace(found.ledger, edges=1))
+
+
+class Uncounted(InjectionAttack):
+    def __call__(self, *args, **kwargs):
+        found = super().__call__(*args, **kwargs)
+        return replace(found, ledger=replace(found.ledger, gradient_calls=1))
+
+
+class Unheard(RandomInjection):
+    """Holds its result against a threat model of its own."""
+
+    def __call__(self, *args, threat, **kwargs):
+        return super().__call__(*args, threat=ThreatModel(**threat.model_dump()), **kwargs)
+
+
+class Densifying(RandomInjection):
+    def __call__(self, model, data, targets, **kwargs):
+        dense = Data.from_dict({**data.to_dict(), "x": data.x.to_dense()})
+        return super().__call__(model, dense, targets, **kwargs)
+
+
+GRADIENT = ("injection", "gradient", "prediction")
+VIOLATORS = [
+    ("check_zero_budget_is_identity", Spendthrift, ("injection",)),
+    ("check_limits_hold", OneTooMany, ("injection",)),
+    ("check_limits_hold", OutOfRange, ("injection",)),
+    ("check_limits_hold", AnyTarget, ("injection",)),
+    ("check_originals_are_preserved", Reordered, ("injection",)),
+    ("check_input_unchanged", InPlace, ("injection",)),
+    ("check_same_seed_same_result", Unseeded, ("injection",)),
+    ("check_other_seed_other_result", OneSeed, ("injection",)),
+    ("check_objective_never_falls", Descending, GRADIENT),
+    ("check_prediction_is_hurt", Harmless, GRADIENT),
+    ("check_attention_is_moved", StrongAtFirst, ("injection", "gradient", "attention")),
+    ("check_kept_predictions_are_counted", Boasting, ("injection", "gradient", "attention")),
+    ("check_readout_is_used", Deaf, GRADIENT),
+    ("check_model_untouched", LeavesEvalMode, ("injection",)),
+    ("check_mode_does_not_matter", AsItStands, ("injection",)),
+    ("check_global_rng_untouched", Drawing, ("injection",)),
+    ("check_ledger_tells_the_truth", Understating, ("injection",)),
+    ("check_gradients_are_counted", Uncounted, GRADIENT),
+    ("check_overrun_is_an_error", Unheard, ("injection",)),
+    ("check_sparse_features", Densifying, ("injection",)),
+]
