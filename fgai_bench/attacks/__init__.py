@@ -1,4 +1,9 @@
-"""Attacks: searches inside one threat model, each returning the attacked graph and what it really spent."""
+"""Attacks: searches inside one threat model, each returning the attacked graph and what it really spent.
+
+Tags say what an attack changes (``injection``, ``edges``, ``features``), whether it follows a ``gradient`` or is a
+``control``, and what it is aimed at (``prediction``, ``attention``); ``edge-weight``: it needs a model with edge weights;
+``convergent``: on a small graph different seeds may end at the same result.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +48,7 @@ ATTACKS.declare(
     "fgai_bench.attacks.edges:PRBCD",
     summary="gradient-chosen new edges, by PyG's randomised block coordinate descent",
     paper="https://arxiv.org/abs/2110.14038",
-    tags=("edges", "gradient", "prediction", "edge-weight"),
+    tags=("edges", "gradient", "prediction", "edge-weight", "convergent"),
 )
 ATTACKS.declare(
     "feature-pgd",

@@ -8,7 +8,6 @@ from fgai_bench.report.frames import Results
 from fgai_bench.report.render import escape
 
 HEAD = r"""\documentclass[11pt]{article}
-\usepackage[T1]{fontenc}
 \usepackage[margin=2cm]{geometry}
 \usepackage{amssymb,booktabs,graphicx,multirow}
 \usepackage{caption}

@@ -31,8 +31,6 @@ LATEX = {
     "†": r"$^\dagger$",
     "‡": r"$^\ddagger$",
     "≤": r"$\le$",
-    "α": r"$\alpha$",
-    "β": r"$\beta$",
 }
 
 

@@ -101,7 +101,7 @@ def _explained(explainer: str, title: str, whose: str = "explainer") -> tuple[Co
 
 
 def _audited(title: str, metric: str) -> Column:
-    return Column(title, metric, "audit", better="higher" if "β" in title or "holds" in title else "lower")
+    return Column(title, metric, "audit", better="higher" if "beta " in title or "holds" in title else "lower")
 
 
 GRIDS: tuple[Spec, ...] = (
@@ -177,15 +177,16 @@ GRIDS: tuple[Spec, ...] = (
     ),
     Spec(
         "definition",
-        "Definition 1, audited: β1, α1 against the vanilla model, β2, α2 under the worst perturbation of the scores found "
-        "within R, means over nodes; and the share of nodes on which all four conditions hold for α = 0.1, β = 0.75.",
+        "Definition 1, audited: beta 1 and alpha 1 against the vanilla model, beta 2 and alpha 2 under the worst "
+        "perturbation of the scores found within R, means over nodes; and the share of nodes on which all four "
+        "conditions hold for alpha = 0.1 and beta = 0.75.",
         (
-            _audited("β1↑", "beta_1_mean"),
-            _audited("α1↓", "alpha_1_mean"),
-            _audited("β2 (R=0.5)↑", "beta_2_mean@0.5"),
-            _audited("α2 (R=0.5)↓", "alpha_2_mean@0.5"),
-            _audited("β2 (R=2)↑", "beta_2_mean@2"),
-            _audited("α2 (R=2)↓", "alpha_2_mean@2"),
+            _audited("beta 1↑", "beta_1_mean"),
+            _audited("alpha 1↓", "alpha_1_mean"),
+            _audited("beta 2 (R=0.5)↑", "beta_2_mean@0.5"),
+            _audited("alpha 2 (R=0.5)↓", "alpha_2_mean@0.5"),
+            _audited("beta 2 (R=2)↑", "beta_2_mean@2"),
+            _audited("alpha 2 (R=2)↓", "alpha_2_mean@2"),
             _audited("holds (R=0.1)↑", "holds_alpha0.1_beta0.75@0.1"),
             _audited("holds (R=0.5)↑", "holds_alpha0.1_beta0.75@0.5"),
         ),

@@ -90,7 +90,7 @@ class PGExplainerMasks:
         epochs, lr: of its training, which goes through ``nodes`` in every epoch.
     """
 
-    def __init__(self, epochs: int = 20, lr: float = 0.003) -> None:
+    def __init__(self, epochs: int = 10, lr: float = 0.003) -> None:
         self.epochs, self.lr = epochs, lr
 
     def prepared(self, surface: Surface, h: Tensor, edge_index: Tensor, nodes: Tensor) -> Explain:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from fgai_bench.testing.checks import require
+
+M = TypeVar("M", bound=nn.Module)
 
 
 @contextmanager
@@ -62,8 +64,8 @@ def same(a: Any, b: Any) -> bool:
     return type(a) is type(b) and bool(a == b)
 
 
-def disturbed(model: nn.Module) -> nn.Module:
-    """The model in a state that is easily lost: one part in another mode, one frozen parameter, gradients everywhere."""
+def disturbed(model: M) -> M:
+    """The model in a state that is easily lost: mixed modes, a frozen parameter, gradients everywhere."""
     model.train()
     parts = list(model.modules())
     parts[-1].training = False

@@ -6,6 +6,7 @@ import fgai_bench as fb
 from fgai_bench.attacks.injection import injected_edges, with_injected
 from fgai_bench.attacks.threat import settle
 from fgai_bench.defenses.vanilla import Vanilla
+from fgai_bench.models.features import dense_rows
 
 
 @fb.DEFENSES.register("narrow", summary="half the hidden width", tags=("node", "link"))
@@ -17,11 +18,7 @@ class Narrow(Vanilla):
 @fb.ATTACKS.register("copycat", summary="injected nodes that look like random targets", tags=("injection",))
 class Copycat:
     def __call__(self, model, data, targets, *, threat, seed=0, readout=None):
-        draw = torch.Generator().manual_seed(seed)
-        chosen = targets[torch.randint(len(targets), (threat.nodes,), generator=draw)]
-        features = (
-            torch.stack([data.x[node] for node in chosen]) if len(chosen) else data.x.new_zeros(0, data.x.shape[1])
-        )
+        drawn = torch.randint(len(targets), (threat.nodes,), generator=torch.Generator().manual_seed(seed))
+        features = dense_rows(data.x, targets[drawn]).clamp(threat.feature_low, threat.feature_high)
         edges = injected_edges(data.x.shape[0], targets, threat, seed)
-        features = features.to_dense().clamp(threat.feature_low, threat.feature_high)
         return settle(data, with_injected(data, features, edges), threat)

@@ -62,7 +62,7 @@ def test_a_list_keeps_the_order_and_finds_by_name():
 
 def test_require():
     require(True, "fine")
-    with pytest.raises(CheckFailed, match="^not fine$"):
+    with pytest.raises(CheckFailed, match=r"^not fine$"):
         require(False, "not fine")
 
 

@@ -27,7 +27,7 @@ def test_it_is_connected_undirected_and_has_no_loops():
 
 
 def test_its_encodings_are_unique():
-    """Eigenvalues apart, and the largest entry of each vector clearly so: no basis and no sign is left to the solver."""
+    """Eigenvalues apart, and the largest entry of each vector clearly so: nothing is left to the solver."""
     values, vectors = spectrum()
     assert np.diff(values).min() > 1e-3
     largest = np.sort(np.abs(vectors[:, 1:9]), axis=0)

@@ -1,0 +1,36 @@
+"""The fused kernel equals the plain core: outputs, weights and gradients."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+PROGRAM = Path(__file__).with_name("check_fused_attention.py")
+
+
+def errors(device, **environment):
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), device], capture_output=True, text=True, env={**os.environ, **environment}
+    )
+    assert done.returncode == 0, done.stderr
+    return [float(number) for number in done.stdout.split()]
+
+
+def test_fused_attention_equals_the_plain_core_in_the_interpreter():
+    pytest.importorskip("triton", reason="Triton is not installed")
+    largest, dropout_mean, between_passes = errors("cpu", TRITON_INTERPRET="1")
+    assert largest < 1e-5
+    assert dropout_mean < 0.2
+    assert between_passes < 1e-3
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_fused_attention_equals_the_plain_core_on_cuda():
+    largest, dropout_mean, between_passes = errors("cuda")
+    assert largest < 1e-5
+    assert dropout_mean < 0.02
+    assert between_passes < 1e-1
