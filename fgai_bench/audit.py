@@ -34,7 +34,6 @@ from fgai_bench.losses import topk_surrogate
 from fgai_bench.metrics.cell import NotApplicable
 from fgai_bench.metrics.topk import group_counts, group_topk_mask
 from fgai_bench.models.base import AttentionModel, Output, undisturbed
-from fgai_bench.seeds import generator
 
 QUANTILES = (0, 5, 25, 50, 75, 95, 100)  # percent of the nodes
 ALPHAS, BETAS = (0.05, 0.1, 0.2, 0.5), (0.5, 0.75, 0.9, 1.0)
@@ -123,10 +122,8 @@ def summary(values: Tensor) -> dict[str, float]:
     return {"mean": exact.mean().item(), **{f"q{q}": v for q, v in zip(QUANTILES, ordered, strict=True)}}
 
 
-def audit(
-    vanilla: AttentionModel, defended: AttentionModel, data: Data, options: AuditOptions | None = None, seed: int = 0
-) -> Audit:
-    """Audit one pair on one graph. Handing in one model twice audits it against itself."""
+def audit(vanilla: AttentionModel, defended: AttentionModel, data: Data, options: AuditOptions | None = None) -> Audit:
+    """Audit one pair on one graph; nothing is drawn at random. One model handed in twice is audited against itself."""
     options = options or AuditOptions()
     with undisturbed(vanilla), undisturbed(defended):
         scene = _Scene.of(defended, data, options)
@@ -134,7 +131,7 @@ def audit(
             reference = scene.out if vanilla is defended else vanilla(data)
         beta_1 = scene.overlap(_graph_weights(reference), scene.weights, options.k1)
         alpha_1 = distances(scene.y, reference.logits.softmax(1))
-        beta_2, alpha_2 = scene.over_radii(seed)
+        beta_2, alpha_2 = scene.over_radii()
     at = torch.bincount(scene.groups, minlength=alpha_1.numel()).nonzero().flatten()
     return Audit(options.radii, at, beta_1[at], alpha_1[at], beta_2[:, at], alpha_2[:, at])
 
@@ -186,17 +183,19 @@ class _Scene:
         groups = destination[: weights.numel()]
         return cls(model, data, options, embedded, out, out.logits.softmax(1), weights, groups, destination)
 
-    def over_radii(self, seed: int) -> tuple[Tensor, Tensor]:
-        """beta_2 and alpha_2 for every radius: ``(R, N), (R, N)``. What a smaller radius found counts for a larger."""
-        draw = generator(seed, "audit")
+    def over_radii(self) -> tuple[Tensor, Tensor]:
+        """beta_2 and alpha_2 for every radius: ``(R, N), (R, N)``. What a smaller radius found counts for a larger.
+
+        An output distribution can be moved to either side of its predicted class, and an ascent of the distance alone
+        stays on the side it starts from; so both sides are climbed first, and the distance from the better one.
+        """
         nothing = _Worst(torch.zeros_like(self.y[:, 0]), torch.zeros_like(self.destination, dtype=self.y.dtype))
         forgotten = moved = nothing
         found: list[tuple[Tensor, Tensor]] = []
         for radius in self.options.radii:
             forgotten = self._climb(self._corner(radius), radius, forgotten, self._forgets)
-            spread = 2 * torch.rand(self.destination.shape, generator=draw).to(self.y.device) - 1
-            for start in (radius * spread, moved.shift):
-                moved = self._climb(start, radius, moved, self._moves)
+            for look, start in ((self._leaves, nothing), (self._stays, nothing), (self._moves, None)):
+                moved = self._climb((start or moved).shift, radius, moved, look)
             found.append((1 - forgotten.value, moved.value))
         return torch.stack([beta for beta, _ in found]), torch.stack([alpha for _, alpha in found])
 
@@ -220,6 +219,17 @@ class _Scene:
         weights = _graph_weights(out)
         lost = 1 - self.overlap(self.weights, weights.detach(), self.options.k2)
         return lost, topk_surrogate(self.weights, weights, self.options.k2, self.groups)
+
+    def _leaves(self, out: Output) -> tuple[Tensor, Tensor]:
+        """How far each output moves ``(N,)``, and the objective of moving it away from its prediction."""
+        return distances(self.y, out.logits.softmax(1)).detach(), -self._likelihood(out)
+
+    def _stays(self, out: Output) -> tuple[Tensor, Tensor]:
+        """How far each output moves ``(N,)``, and the objective of making it surer of its prediction."""
+        return distances(self.y, out.logits.softmax(1)).detach(), self._likelihood(out)
+
+    def _likelihood(self, out: Output) -> Tensor:
+        return out.logits.log_softmax(1).gather(1, self.y.argmax(1, keepdim=True)).sum()
 
     def _moves(self, out: Output) -> tuple[Tensor, Tensor]:
         """How far the output of each node moves ``(N,)``, and the sum of it."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 
@@ -16,3 +18,19 @@ def lazy_names(package: str, where: Mapping[str, str]) -> Callable[[str], Any]:
         return getattr(importlib.import_module(where[name]), name)
 
     return __getattr__
+
+
+def keep_name(package: str, name: str) -> None:
+    """Let ``package.name`` be the object of that name in its submodule of that name, and never the submodule itself.
+
+    Python binds a submodule to its package when it is imported, over a lazy name that is spelled like it.
+    """
+
+    class Package(ModuleType):
+        pass
+
+    def named(self: ModuleType) -> Any:
+        return getattr(importlib.import_module(f"{package}.{name}"), name)
+
+    setattr(Package, name, property(named, lambda self, submodule: None))
+    sys.modules[package].__class__ = Package

@@ -41,19 +41,27 @@ def ascend(
     zero_gradients = 0
     for taken in range(steps + 1):
         x = x.detach().requires_grad_(taken < steps)
-        value = objective(x)
+        with torch.enable_grad():
+            value = objective(x)
         curve.append(value.item())
         if curve[-1] > best_value:
             best, best_value = x.detach(), curve[-1]
         if taken == steps:
             break
-        (gradient,) = torch.autograd.grad(value, x)
+        gradient = gradient_of(value, x)
         if not bool(torch.isfinite(gradient).all()):
             flags.append("non-finite gradient")
             break
         zero_gradients += not bool(gradient.any())
         with torch.no_grad():
             x = (x + step * gradient.sign()).clamp(low, high)
-    if steps and zero_gradients == len(curve) - 1:
+    if steps and zero_gradients == steps:
         flags.append("zero gradient")
     return Ascent(best, best_value, tuple(curve), min(len(curve), steps), tuple(flags))
+
+
+def gradient_of(value: Tensor, x: Tensor) -> Tensor:
+    """``d value / d x``, which is zero where the value does not depend on x: ``(), (...) -> (...)``."""
+    if not value.requires_grad:
+        return torch.zeros_like(x)
+    return torch.autograd.grad(value, x, materialize_grads=True)[0]

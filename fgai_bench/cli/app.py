@@ -17,6 +17,8 @@ from fgai_bench import __version__
 from fgai_bench.cli import data, leaderboard
 from fgai_bench.cli.audit import audit
 from fgai_bench.cli.check import check
+from fgai_bench.cli.claims import claims
+from fgai_bench.cli.compare import compare
 from fgai_bench.cli.doctor import doctor
 from fgai_bench.cli.ls import ls
 from fgai_bench.cli.plugins import PluginOption
@@ -57,6 +59,8 @@ def options(
 app.command()(run)
 app.command()(status)
 app.command()(report)
+app.command()(compare)
+app.command()(claims)
 app.add_typer(leaderboard.app, name="leaderboard")
 app.command()(audit)
 app.command()(ls)

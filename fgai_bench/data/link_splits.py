@@ -62,6 +62,11 @@ def random_link_split(edge_index: Tensor, num_nodes: int, seed: int, val: float 
     draw = generator(seed, "link-split")
     links = edge_index[:, edge_index[0] < edge_index[1]]
     links = links[:, torch.randperm(links.size(1), generator=draw)]
+    free = num_nodes * (num_nodes - 1) // 2 - links.size(1)
+    if free < links.size(1):
+        raise ValueError(
+            f"{links.size(1)} links leave {free} pairs without one, fewer than the {links.size(1)} that are needed"
+        )
     negatives = _non_links(links, num_nodes, links.size(1), draw)
     held_val, held_test = int(val * links.size(1)), int(test * links.size(1))
     sizes = [links.size(1) - held_val - held_test, held_val, held_test]

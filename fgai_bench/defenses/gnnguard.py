@@ -40,8 +40,9 @@ class Neighbourhoods(Protocol):
 def pruned(similarity: Tensor, kept: Tensor, present: Tensor, through: bool) -> Tensor:
     """``present * similarity`` where kept and 0 elsewhere, all of one shape.
 
-    Pruned entries have no gradient, so an attacker who starts below the threshold would not find the way up. With
+    Pruned entries have no gradient, so an attacker who starts below the threshold is not shown the way up. With
     ``through`` the similarity has the gradient of an entry that is kept (Athalye et al. 2018); the value is the same.
+    Neither gradient is the stronger one on every model.
 
     >>> s = torch.tensor([0.5, 0.05], requires_grad=True)
     >>> for through in (False, True):
@@ -141,19 +142,25 @@ class GNNGuardModel(GCNModel):
         h^{(k)} = \mathrm{ReLU}(\omega^{(k)} h^{(k-1)} W_k + b_k)
 
     with a learned memory ``beta`` in (0, 1). The coefficients of a destination are non-negative and sum to one; those
-    of the last layer are the attention. The gradient flows through the similarities, and in evaluation mode through the
-    pruning too, so attacks see both.
+    of the last layer are the attention. The gradient flows through the similarities, so attacks see them.
 
     Args:
         threshold: similarity below which an edge is pruned.
         dense: hold N x N coefficients instead of one per edge; the same function.
+        through: in evaluation mode the gradient passes the pruning, see :func:`pruned`; the same function.
         arguments: as in :class:`GCNModel`.
     """
 
     def __init__(
-        self, in_channels: int, num_classes: int, threshold: float = 0.1, dense: bool = False, **arguments: Any
+        self,
+        in_channels: int,
+        num_classes: int,
+        threshold: float = 0.1,
+        dense: bool = False,
+        through: bool = False,
+        **arguments: Any,
     ) -> None:
-        super().__init__(in_channels, num_classes, threshold=threshold, dense=dense, **arguments)
+        super().__init__(in_channels, num_classes, threshold=threshold, dense=dense, through=through, **arguments)
         self.memory = nn.Parameter(torch.zeros(()))  # beta = sigmoid(memory)
 
     def profile(self, x: Tensor) -> Tensor:
@@ -164,7 +171,11 @@ class GNNGuardModel(GCNModel):
     ) -> tuple[Neighbourhoods, Tensor]:
         kind = Pairwise if self.config["dense"] else EdgeWise
         graph = kind.of(edge_index, profile.shape[0], edge_weight)
-        return graph, graph.coefficients(profile, self.config["threshold"], through=not self.training)
+        return graph, self.coefficients(graph, profile)
+
+    def coefficients(self, graph: Neighbourhoods, unit: Tensor) -> Tensor:
+        """The graph's coefficients under this model's pruning."""
+        return graph.coefficients(unit, self.config["threshold"], self.config["through"] and not self.training)
 
     def classified(
         self, support: Tensor, structure: tuple[Neighbourhoods, Tensor], score_shift: Tensor | None = None
@@ -172,7 +183,7 @@ class GNNGuardModel(GCNModel):
         graph, first = structure
         one, two = self.network.gc1, self.network.gc2
         h = F.relu(graph.aggregated(first, support) + one.bias)  # (N, hidden)
-        similar = graph.coefficients(F.normalize(h), self.config["threshold"], through=not self.training)
+        similar = self.coefficients(graph, F.normalize(h))
         last = torch.lerp(similar, first, self.memory.sigmoid())
         if score_shift is not None:
             last = graph.shifted(last, score_shift)

@@ -9,13 +9,10 @@ Tags say what a metric takes and what holds for it, so that the runner and the c
 - ``distance``: 0 between a thing and itself; ``similarity``: 1; ``symmetric``: the order of the two does not matter.
 """
 
-import importlib
 import math
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from fgai_bench.lazy import lazy_names
+from fgai_bench.lazy import keep_name, lazy_names
 from fgai_bench.registry import Registry
 
 if TYPE_CHECKING:
@@ -198,18 +195,4 @@ _WHERE = {
     ),
 }
 __getattr__ = lazy_names(__name__, {name: f"{__name__}.{module}" for module, names in _WHERE.items() for name in names})
-
-
-class _Metrics(ModuleType):
-    """This package, in which ``f_slope`` is the function: the submodule of that name would be bound over it."""
-
-    @property
-    def f_slope(self) -> Any:
-        return importlib.import_module("fgai_bench.metrics.f_slope").f_slope
-
-    @f_slope.setter
-    def f_slope(self, submodule: ModuleType) -> None:
-        pass
-
-
-sys.modules[__name__].__class__ = _Metrics
+keep_name(__name__, "f_slope")

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from fgai_bench.lazy import lazy_names
+from fgai_bench.lazy import keep_name, lazy_names
 from fgai_bench.registry import Registry
 
 if TYPE_CHECKING:
@@ -42,6 +42,6 @@ __getattr__ = lazy_names(
         "AttentionModel": "fgai_bench.models.base",
         "Output": "fgai_bench.models.base",
         "build_model": "fgai_bench.models.base",
-        "from_pyg": "fgai_bench.models.from_pyg",
     },
 )
+keep_name(__name__, "from_pyg")

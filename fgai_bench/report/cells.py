@@ -100,7 +100,7 @@ def cell(results: Results, place: Place, metric: str, magnitude: bool = False) -
         values,
         tuple(gaps),
         tuple(dict.fromkeys(flag for found in seeds.values() for flag in found.flags)),
-        {seed: (found.threat, found.ledger) for seed, found in seeds.items() if found.threat},
+        {seed: (found.threat, found.ledger) for seed, found in seeds.items() if found.threat and found.status == "ok"},
         {seed: found.step for seed, found in seeds.items()},
     )
 

@@ -15,6 +15,7 @@ from fgai_bench.report.numbers import written
 from fgai_bench.report.published import Published, published
 from fgai_bench.report.words import STATUS, title
 
+ROUNDING = 1e-9
 SCIENTIFIC = 0.01  # numbers below are written with an exponent
 
 
@@ -41,7 +42,8 @@ class Compared:
         """The difference in units of the combined spread; NaN where neither side has one."""
         stds = [self.number.std, self.found.std if self.found is not None else math.nan]
         spread = math.sqrt(math.fsum(std * std for std in stds if std == std))
-        return self.difference / spread if spread > 0 else math.nan
+        # Equal values of all seeds leave a spread of rounding errors, which is none.
+        return self.difference / spread if spread > ROUNDING * abs(self.number.mean) else math.nan
 
     @property
     def said(self) -> str:

@@ -86,8 +86,13 @@ def _number(text: str) -> float:
 
 def _cell(row: dict[str, str], table: str, **more: Any) -> Published:
     status = row.get("status", "ok").lower()
-    values = {"mean": _number(row["mean"]), "std": _number(row["std"]), "status": status}
-    where = {"dataset": row["dataset"], "model": row["model"], "label": row["defense"], "metric": row["metric"]}
+    values: dict[str, Any] = {"mean": _number(row["mean"]), "std": _number(row["std"]), "status": status}
+    where: dict[str, Any] = {
+        "dataset": row["dataset"],
+        "model": row["model"],
+        "label": row["defense"],
+        "metric": row["metric"],
+    }
     return Published(table=table, **where, **{**values, **more})
 
 

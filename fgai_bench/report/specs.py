@@ -121,7 +121,7 @@ GRIDS: tuple[Spec, ...] = (
             Column("ROC-AUC↑", "roc_auc", better="higher"),
             Column("attacked↑", "roc_auc", "attack", better="higher"),
         ),
-        suites=("link",),
+        suites=("link", "quick"),
         task="link",
     ),
     Spec(

@@ -133,7 +133,7 @@ def _write_figures(report: Report, results: Results, formats: Sequence[str], onl
     for figure in FIGURES:
         if not kinds or not _wanted(figure.name, only):
             continue
-        drawings = figure.draw(results)
+        drawings = figure.drawings(results)
         if not drawings:
             report.absent[figure.name] = f"not tested in this run; `fgai-bench run --suite {figure.suite}`"
         for drawing in drawings:

@@ -11,7 +11,10 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import torch
+from safetensors.torch import save
 from threadpoolctl import threadpool_limits
+from torch import Tensor
+from torch_geometric.data import Data
 
 from fgai_bench.attacks import ATTACKS, ThreatModel
 from fgai_bench.audit import AuditOptions
@@ -32,6 +35,7 @@ from fgai_bench.runner.weights import (
     unpack_model,
 )
 from fgai_bench.tasks import EXPLAINERS, TASKS, Measured, Problem
+from fgai_bench.tasks.attention_sample import attention_sample
 from fgai_bench.tasks.problem import measure_stability
 
 Progress = Callable[[int, int], None]
@@ -178,8 +182,19 @@ def attack(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress
         _measured(config, measured, problem, cost),
         ledger={name: float(value) for name, value in asdict(found.ledger).items()},
         flags=tuple(found.flags),
-        artifacts={"attacked": pack_attacked(problem.data, found.data)},
+        artifacts={
+            "attacked": pack_attacked(problem.data, found.data),
+            **_attention_around(problem, model, found.data, targets),
+        },
     )
+
+
+def _attention_around(problem: Problem, model: AttentionModel, attacked: Data, targets: Tensor) -> dict[str, bytes]:
+    """A sample of the attention before and after, for the figures; a model without attention has none."""
+    before, after = (problem.output(model, graph).attention for graph in (problem.data, attacked))
+    if before is None or after is None:
+        return {}
+    return {"attention": save(attention_sample(before, after, problem.data, targets))}
 
 
 def agree(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
@@ -209,7 +224,7 @@ def audit(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress:
     defended = _model("model", config, inputs, problem)
     itself = config["trained"] == config["teacher"]
     vanilla = defended if itself else _model("teacher", config, inputs, problem)
-    found = audit_pair(vanilla, defended, problem.data, AuditOptions(**config["audit"]), config["seed"])
+    found = audit_pair(vanilla, defended, problem.data, AuditOptions(**config["audit"]))
     return Result(
         metrics=found.metrics(),
         curves=found.curves(),

@@ -19,7 +19,7 @@ for _name, _summary in (
     ("ablation", "FGAI with its terms switched off, and its other choices varied"),
     ("cost", "seconds and memory, each step alone on the machine"),
     ("definition", "the models that `fgai-bench audit` holds against Definition 1"),
-    ("stress", "worst cases: a sweep over budgets, an ensemble, attacks on the explanation, post-hoc explainers"),
+    ("stress", "worst cases: a sweep over budgets, an ensemble, attacks on the explanation, other seeds"),
     ("scale", "time and memory over graph size, from a thousand to a million edges"),
     ("full", "everything above but quick: all tables of the paper and ours"),
 ):

@@ -135,7 +135,7 @@ def test_shrinking_singular_values_is_deeprobusts_proximal_operator() -> None:
 
 @pytest.mark.parametrize(
     ("epochs", "last_is_best", "options"),
-    [(25, False, {}), (5, True, {"symmetric": True, "symmetry": 0.1, "smoothness": 0.01, "structure_steps": 2})],
+    [(30, False, {}), (5, True, {"symmetric": True, "symmetry": 0.1, "smoothness": 0.01, "structure_steps": 2})],
 )
 def test_pro_gnn_is_deeprobusts(epochs: int, last_is_best: bool, options: dict[str, float]) -> None:
     data, training = graph(), Training(epochs=epochs)

@@ -117,18 +117,20 @@ def test_dissimilar_neighbours_are_cut_off() -> None:
     assert weights[6:8].tolist() == [0.0, 0.0]
 
 
-def test_an_attack_sees_the_way_past_the_pruning() -> None:
-    """A neighbour below the threshold is worth nothing; in evaluation mode the gradient still says how to rise."""
-    x = torch.tensor([[1.0, 0.0], [0.05, 1.0]], requires_grad=True)
+@pytest.mark.parametrize("dense", [False, True])
+def test_the_gradient_passes_the_pruning_where_asked_and_never_in_training(dense: bool) -> None:
+    """A neighbour below the threshold is worth nothing, whatever the gradient says."""
     edge_index = torch.tensor([[1], [0]])
-    model = GNNGuardModel(2, 2, dropout=0.0)
-    gradients = []
-    for mode in (True, False):
-        _, first = model.train(mode).structure(model.profile(x), edge_index, None)
-        assert first.tolist() == [0.0, 1.0, 1.0]  # the edge 1 -> 0, then the two loops
-        gradients.append(torch.autograd.grad(first[0], x)[0])
-    assert not gradients[0].any()
-    assert float(gradients[1][1, 0]) > 0  # towards node 0
+    rising = {}
+    for through, training in ((False, False), (True, True), (True, False)):
+        x = torch.tensor([[1.0, 0.0], [0.05, 1.0]], requires_grad=True)
+        model = GNNGuardModel(2, 2, dense=dense, through=through).train(training)
+        graph, first = model.structure(model.profile(x), edge_index, None)
+        weight = graph.attention(first).weight
+        assert weight.tolist() == [0.0, 1.0, 1.0]  # the edge 1 -> 0, then the two loops
+        rising[through, training] = float(torch.autograd.grad(weight[0], x)[0][1, 0])  # of node 1 towards node 0
+    assert rising[False, False] == rising[True, True] == 0
+    assert rising[True, False] > 0
 
 
 def test_the_threshold_must_prune_something_and_not_everything() -> None:

@@ -12,7 +12,6 @@ from fgai_bench.models.edges import sorted_edges
 from fgai_bench.models.kernels.fused_attention import fused_attention
 from fgai_bench.models.segments import segment_softmax, weighted_sum
 
-
 CASES = ((8, 8, True, False), (1, 5, True, True), (3, 10, False, True), (2, 8, False, False))
 
 

@@ -2,80 +2,82 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import subprocess
 import sys
 from pathlib import Path
 
-PACKAGE = Path(__file__).parents[1] / "plugin_package"
-RUN = """
-import json, my_plugin, torch
+import pytest
+
 import fgai_bench as fb
 from fgai_bench.attacks import ThreatModel
+from fgai_bench.cli import main
 from fgai_bench.defenses import Training
 from fgai_bench.models import build_model
+from fgai_bench.registry import load_plugins
 from fgai_bench.tasks.node_classification import NodeProblem
 
-problem = NodeProblem.prepare("cora", seed=0)
-model = build_model("gat", problem.data.x.shape[1], problem.num_outputs)
-trained = fb.DEFENSES["narrow"]().fit(model, problem.training_data, problem.split, training=Training(epochs=25))
-threat = ThreatModel(nodes=5, edges_per_node=10, feature_low=0.0)
-attacked = fb.ATTACKS["copycat"]()(trained, problem.data, problem.targets, threat=threat)
-found = problem.attacked(trained, attacked)
-clean = problem.clean(trained).metrics["f1"]
-print(json.dumps([trained.config["hidden"], attacked.ledger.edges, clean, found.metrics["f1"], found.metrics["g_jsd"]]))
+PACKAGE = Path(__file__).parents[1] / "plugin_package"
+NOISY = """
+import torch
+import fgai_bench as fb
+from fgai_bench.defenses.vanilla import Vanilla
+
+@fb.DEFENSES.register("noisy")
+class Noisy(Vanilla):
+    def fit(self, *args, **kwargs):
+        torch.rand(1)
+        return super().fit(*args, **kwargs)
 """
 
 
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "fgai_bench.cli", "--plugin", "my_plugin", *arguments]
-    return subprocess.run(line, cwd=PACKAGE, capture_output=True, text=True, timeout=300)
+@pytest.fixture(autouse=True)
+def own_registries(monkeypatch):
+    """What a test registers is gone after it."""
+    for registry in (fb.DEFENSES, fb.ATTACKS):
+        monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+    monkeypatch.delitem(sys.modules, "my_plugin", raising=False)
 
 
 def test_it_is_about_twenty_lines():
-    source = Path(importlib.util.spec_from_file_location("my_plugin", PACKAGE / "my_plugin.py").origin).read_text()
-    assert sum(bool(line.strip()) for line in source.splitlines()) <= 22
+    assert sum(bool(line.strip()) for line in (PACKAGE / "my_plugin.py").read_text().splitlines()) <= 22
 
 
 def test_both_are_listed():
-    done = command("ls")
+    line = [sys.executable, "-m", "fgai_bench.cli", "--plugin", "my_plugin", "ls"]
+    done = subprocess.run(line, cwd=PACKAGE, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0
     rows = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
     assert "half the hidden width" in rows["narrow"]
     assert "injected nodes that look like random targets" in rows["copycat"]
 
 
-def test_both_run_and_are_measured():
-    done = subprocess.run([sys.executable, "-c", RUN], cwd=PACKAGE, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    hidden, edges, clean, attacked, g_jsd = json.loads(done.stdout)
-    assert (hidden, edges) == (4, 50)
-    assert clean > 0.5
-    assert 0.0 <= attacked <= 1.0
-    assert g_jsd > 0.0
+def test_both_run_and_are_measured(monkeypatch):
+    monkeypatch.syspath_prepend(PACKAGE)
+    load_plugins(["my_plugin"])
+    problem = NodeProblem.prepare("cora", seed=0)
+    model = build_model("gat", problem.data.x.shape[1], problem.num_outputs)
+    trained = fb.DEFENSES["narrow"]().fit(model, problem.training_data, problem.split, training=Training(epochs=20))
+    threat = ThreatModel(nodes=5, edges_per_node=10, feature_low=0.0)
+    attacked = fb.ATTACKS["copycat"]()(trained, problem.data, problem.targets, threat=threat)
+    found = problem.attacked(trained, attacked)
+    assert trained.config["hidden"] == 4
+    assert (attacked.ledger.nodes, attacked.ledger.edges, attacked.ledger.largest_feature) == (5, 50, 1.0)
+    assert problem.clean(trained).metrics["f1"] > 0.5
+    assert found.metrics["g_jsd"] > 0.0
 
 
-def test_both_keep_their_contract():
-    for name in ("narrow", "copycat"):
-        done = command("check", name)
-        assert done.returncode == 0, done.stdout
-        assert "check_global_rng_untouched" in done.stdout
-        assert "failed" not in done.stdout
+@pytest.mark.parametrize("name", ["narrow", "copycat"])
+def test_both_keep_their_contract(name, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(PACKAGE)
+    assert main(["check", name, "--plugin", "my_plugin"]) == 0
+    said = capsys.readouterr().out
+    assert "check_global_rng_untouched" in said
+    assert "failed" not in said
 
 
-def test_an_entry_that_breaks_its_contract_fails_the_command(tmp_path):
-    (tmp_path / "my_plugin.py").write_text(
-        "import torch, fgai_bench as fb\n"
-        "from fgai_bench.defenses.vanilla import Vanilla\n"
-        "@fb.DEFENSES.register('noisy')\n"
-        "class Noisy(Vanilla):\n"
-        "    def fit(self, *args, **kwargs):\n"
-        "        torch.rand(1)\n"
-        "        return super().fit(*args, **kwargs)\n"
-    )
-    line = [sys.executable, "-m", "fgai_bench.cli", "check", "noisy", "--plugin", "my_plugin"]
-    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 1
-    (row,) = [line for line in done.stdout.splitlines() if "failed" in line]
+def test_an_entry_that_breaks_its_contract_fails_the_command(tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_plugin.py").write_text(NOISY)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["--plugin", "my_plugin", "check", "noisy"]) == 1
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if "failed" in line]
     assert row.split()[:2] == ["check_global_rng_untouched", "failed"]

@@ -1,0 +1,35 @@
+"""``fgai-bench claims``: a verdict on each of the paper's claims."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fgai_bench.cli.report import RunArgument
+from fgai_bench.cli.tables import print_table
+
+
+def claims(
+    run: RunArgument,
+    out: Annotated[Path | None, typer.Option(help="Where to write; else RUN/report.")] = None,
+) -> None:
+    """Say of each claim of the paper whether the run supports it, with the interval and the cells that decide."""
+    from fgai_bench.report.claims import judge, to_csv, to_markdown
+    from fgai_bench.report.frames import Results
+    from fgai_bench.report.write import Report
+
+    results = Results.read(run)
+    verdicts = judge(results)
+    report = Report(out if out is not None else run / "report")
+    report.add("claims.csv", to_csv(verdicts))
+    report.add("claims.md", to_markdown(verdicts, results))
+    rows = []
+    for one in verdicts:
+        bounds = f"[{one.bounds[0]:+.3g}, {one.bounds[1]:+.3g}]" if one.bounds else "--"
+        cells = f"{one.count('holds')} of {len(one.decisions)}"
+        why = "; ".join(map(str, one.deciding[:2])) or one.advice
+        rows.append([one.claim.id, one.said, cells, bounds, why])
+    print_table(f"claims, {run}", ["claim", "verdict", "holds in", "bounds", "cells that decide, or what to run"], rows)
+    typer.echo(f"written to {report.written[0]} and {report.written[1]}")

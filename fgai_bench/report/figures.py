@@ -1,5 +1,0 @@
-FIGURES = ()
-
-
-def save(*a):
-    return []

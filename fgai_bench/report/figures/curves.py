@@ -1,0 +1,142 @@
+"""Curves: accuracy over deleted edges, loss terms over epochs, the constants of Definition 1 over R."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from fgai_bench.report.figures.style import PALETTE, Drawing, legend, panels, style_of
+from fgai_bench.report.frames import Results
+from fgai_bench.report.words import ordered, title
+
+KEYS = ["suite", "kind", "dataset", "model", "label", "attack_label", "curve", "x"]
+MAIN = ("node", "quick", "definition", "stress")
+EXCLUDED = ("ablation", "cost", "scale")
+TERMS = ("closeness", "similarity", "prediction", "explanation", "loss")
+
+
+def main_suite(results: Results, kind: str = "attack") -> str | None:
+    """The suite that the paper's figures are drawn from: the first of the known ones, else the user's own."""
+    held = results.names("suite", kind=kind, task="node")
+    own = [suite for suite in held if suite not in EXCLUDED]
+    return next((suite for suite in (*MAIN, *own) if suite in held), None)
+
+
+def mean_curves(results: Results, suite: str, kind: str, attack: str = "") -> pd.DataFrame:
+    """Curves averaged over seeds: one row per point."""
+    frame = results.curves
+    chosen = (frame["suite"] == suite) & (frame["kind"] == kind) & (frame["attack_label"] == attack)
+    return frame[chosen].groupby(KEYS, sort=False, as_index=False)["y"].mean()
+
+
+def draw_f_acc(results: Results) -> list[Drawing]:
+    """Per dataset: F+ and F- over the share of deleted edges, clean above attacked, a column per model."""
+    suite = main_suite(results)
+    if suite is None:
+        return []
+    halves = {
+        "clean": mean_curves(results, suite, "clean"),
+        "attacked": mean_curves(results, suite, "attack", "injection"),
+    }
+    every = pd.concat(halves.values())
+    every = every[every["curve"].isin(["f_acc_pos", "f_acc_neg"])]
+    return [_f_acc_of(suite, dataset, halves, every) for dataset in ordered(every["dataset"])]
+
+
+def _f_acc_of(suite: str, dataset: str, halves: dict[str, pd.DataFrame], every: pd.DataFrame) -> Drawing:
+    here = every[every["dataset"] == dataset]
+    models, labels = ordered(here["model"]), ordered(here["label"])
+    figure, axes = panels(len(halves), len(models), sharex=True, sharey="row")
+    for row, (condition, frame) in zip(axes, halves.items(), strict=True):
+        for ax, model in zip(row, models, strict=True):
+            _f_acc_lines(ax, frame[(frame["dataset"] == dataset) & (frame["model"] == model)], labels)
+            ax.set_title(f"{title(model)}, {condition}")
+        row[0].set_ylabel("share still correct")
+    for ax in axes[-1]:
+        ax.set_xlabel("share r of deleted edges")
+    signs = [
+        Line2D([], [], color="0.4", linestyle="-", label="F+"),
+        Line2D([], [], color="0.4", linestyle="--", label="F-"),
+    ]
+    legend(figure, labels, signs)
+    caption = (
+        f"F-acc curves on {title(dataset)}, suite {suite}: clean above, attacked below; means over seeds. F+ deletes "
+        "the edges of highest attention first, F- those of lowest."
+    )
+    return Drawing(f"fig1_f_acc_{dataset}", caption, figure)
+
+
+def _f_acc_lines(ax: Axes, frame: pd.DataFrame, labels: list[str]) -> None:
+    for label in labels:
+        for curve, style in (("f_acc_pos", "-"), ("f_acc_neg", "--")):
+            line = frame[(frame["label"] == label) & (frame["curve"] == curve)].sort_values("x")
+            ax.plot(line["x"], line["y"], linestyle=style, label=f"{label} {curve}", **style_of(label, labels))
+
+
+def draw_losses(results: Results) -> list[Drawing]:
+    """Per dataset: the terms of FGAI's loss over epochs, a column per model; the first seed of each."""
+    suite = main_suite(results, "train")
+    places = [
+        (place, seeds)
+        for place, seeds in results.select(suite=suite or "", kind="train", task="node", label="fgai")
+        if any(found.status == "ok" for found in seeds.values())
+    ]
+    found = []
+    for dataset in ordered(place.dataset for place, _ in places):
+        steps = {
+            place.model: next(each.step for each in seeds.values() if each.status == "ok")
+            for place, seeds in places
+            if place.dataset == dataset
+        }
+        histories = {model: results.artifact(steps[model], "history") for model in ordered(steps)}
+        known = {model: history for model, history in histories.items() if history}
+        if known:
+            found.append(_losses_of(str(suite), dataset, known))
+    return found
+
+
+def _losses_of(suite: str, dataset: str, histories: dict[str, dict[str, np.ndarray]]) -> Drawing:
+    figure, axes = panels(1, len(histories), sharey=True)
+    for ax, (model, history) in zip(axes[0], histories.items(), strict=True):
+        for i, term in enumerate(name for name in TERMS if name in history):
+            values = np.maximum(history[term], 1e-6)  # a term that is zero has no logarithm
+            style = "--" if term == "loss" else "-"
+            ax.plot(np.arange(len(values)), values, color=PALETTE[i], linestyle=style, label=term)
+        ax.set(title=f"{title(model)} + FGAI", xlabel="epoch", yscale="log")
+    axes[0][0].set_ylabel("weighted term")
+    handles, names = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=5, frameon=False)
+    caption = f"Terms of FGAI's loss over epochs on {title(dataset)}, suite {suite}, first seed."
+    return Drawing(f"fig4_losses_{dataset}", caption, figure)
+
+
+def draw_definition(results: Results) -> list[Drawing]:
+    """Per dataset and model: beta 2, alpha 2 and the share of nodes on which Definition 1 holds, over R."""
+    suite = main_suite(results, "audit") if "definition" not in results.suites else "definition"
+    frame = mean_curves(results, suite or "", "audit")
+    shown = {
+        "beta_2_mean": "beta 2: overlap kept",
+        "alpha_2_mean": "alpha 2: output moved",
+        "holds_alpha0.1_beta0.75": "share of nodes that satisfy it",
+    }
+    found = []
+    for dataset in ordered(frame["dataset"]):
+        for model in ordered(frame[frame["dataset"] == dataset]["model"]):
+            here = frame[(frame["dataset"] == dataset) & (frame["model"] == model)]
+            found.append(_definition_of(here, dataset, model, shown))
+    return found
+
+
+def _definition_of(frame: pd.DataFrame, dataset: str, model: str, shown: dict[str, str]) -> Drawing:
+    labels = ordered(frame["label"])
+    figure, axes = panels(1, len(shown), sharex=True)
+    for ax, (curve, words) in zip(axes[0], shown.items(), strict=True):
+        for label in labels:
+            line = frame[(frame["label"] == label) & (frame["curve"] == curve)].sort_values("x")
+            ax.plot(line["x"], line["y"], label=label, **style_of(label, labels))
+        ax.set(title=words, xlabel="radius R of the scores", ylim=(-0.03, 1.03))
+    legend(figure, labels)
+    caption = f"Definition 1 over R: {title(model)} on {title(dataset)}; means over nodes and seeds."
+    return Drawing(f"fig7_definition_{dataset}_{model}", caption, figure)

@@ -1,0 +1,142 @@
+"""Points with spreads: score against stability, score over budget, cost over size."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+
+from fgai_bench.report.cells import Cell, cell
+from fgai_bench.report.figures.curves import main_suite
+from fgai_bench.report.figures.style import Drawing, legend, panels, style_of
+from fgai_bench.report.frames import Place, Results
+from fgai_bench.report.words import ordered, title
+
+Point = tuple[float, Cell]
+
+
+def draw_tradeoff(results: Results) -> list[Drawing]:
+    """Attacked F1 against g-JSD: one point per defense, a panel per dataset and model."""
+    suite = main_suite(results)
+    places = list(results.select(suite=suite or "", kind="attack", task="node", attack="injection"))
+    if not places:
+        return []
+    datasets = ordered(place.dataset for place, _ in places)
+    models = ordered(place.model for place, _ in places)
+    labels = ordered(place.label for place, _ in places)
+    figure, axes = panels(len(datasets), len(models))
+    for row, dataset in zip(axes, datasets, strict=True):
+        for ax, model in zip(row, models, strict=True):
+            for label in labels:
+                place = Place(str(suite), "attack", "node", dataset, model, label, "injection")
+                _tradeoff_point(ax, results, place, labels)
+            ax.set(title=f"{title(model)} on {title(dataset)}", xlabel="g-JSD (left is stabler)", ylabel="attacked F1")
+            ax.set_xscale("log")
+    legend(figure, labels, lines=False)
+    caption = f"Attacked F1 against the stability of attention, suite {suite}; bars are standard deviations over seeds."
+    return [Drawing("fig5_tradeoff", caption, figure)]
+
+
+def _tradeoff_point(ax: Axes, results: Results, place: Place, labels: Sequence[str]) -> None:
+    x, y = cell(results, place, "g_jsd"), cell(results, place, "f1")
+    if x.values and y.values and x.mean > 0:
+        style = style_of(place.label, labels)
+        # A bar that would reach zero has no place on a logarithmic axis.
+        low = min(_bar(x), 0.9 * x.mean)
+        ax.errorbar(x.mean, y.mean, xerr=[[low], [_bar(x)]], yerr=_bar(y), elinewidth=0.8, label=place.label, **style)
+
+
+def _bar(one: Cell) -> float:
+    return 0.0 if math.isnan(one.std) else one.std
+
+
+def draw_budget(results: Results) -> list[Drawing]:
+    """F1 and top-k overlap over the number of injected nodes: a row per measure, a column per dataset and model."""
+    found = {}
+    for place, seeds in results.select(kind="attack", task="node", attack="injection"):
+        threats = [measured.threat for measured in seeds.values() if measured.threat]
+        sweep = _sweep(results, place, threats[0]) if threats else {}
+        if len(sweep) > 1:
+            found[place] = sweep
+    if not found:
+        return []
+    columns = list(dict.fromkeys((place.suite, place.dataset, place.model) for place in found))
+    labels = ordered(place.label for place in found)
+    figure, axes = panels(2, len(columns), sharex=True)
+    for row, (metric, words) in zip(axes, (("f1", "attacked F1"), ("topk_overlap", "top-k overlap")), strict=True):
+        for ax, column in zip(row, columns, strict=True):
+            here = {p.label: sweep for p, sweep in found.items() if (p.suite, p.dataset, p.model) == column}
+            _budget_lines(ax, results, here, metric, labels)
+            ax.set(title=f"{title(column[2])} on {title(column[1])}", ylabel=words)
+    for ax in axes[-1]:
+        ax.set_xlabel("injected nodes")
+    legend(figure, labels)
+    caption = "Attacked F1 and overlap of the top-k edges over the budget; bars are standard deviations over seeds."
+    return [Drawing("fig6_budget", caption, figure)]
+
+
+def _sweep(results: Results, place: Place, threat: str) -> dict[int, Place]:
+    """Injected nodes to place, for the attacks that differ from this one in nothing else."""
+    wanted = {**json.loads(threat), "nodes": 0}
+    same = results.select(**{key: getattr(place, key) for key in ("suite", "kind", "dataset", "model", "label")})
+    found: dict[int, Place] = {}
+    for other, seeds in same:
+        budgets = [json.loads(measured.threat) for measured in seeds.values() if measured.threat]
+        own = results.attacks.get(other.attack) == results.attacks.get(place.attack) and other.attack != "transfer"
+        if own and budgets and {**budgets[0], "nodes": 0} == wanted:
+            found[int(budgets[0]["nodes"])] = other
+    return dict(sorted(found.items()))
+
+
+def _budget_lines(
+    ax: Axes, results: Results, sweeps: dict[str, dict[int, Place]], metric: str, labels: Sequence[str]
+) -> None:
+    for label, sweep in sweeps.items():
+        points = [(nodes, cell(results, place, metric)) for nodes, place in sweep.items()]
+        known = [(nodes, one) for nodes, one in points if one.values]
+        ax.errorbar(
+            [nodes for nodes, _ in known],
+            [one.mean for _, one in known],
+            yerr=[_bar(one) for _, one in known],
+            elinewidth=0.8,
+            label=label,
+            **style_of(label, labels),
+        )
+
+
+def draw_scale(results: Results) -> list[Drawing]:
+    """Seconds and memory of training over the number of edges: a column per model."""
+    suite = next((name for name in ("scale", "cost") if name in results.suites), None)
+    sizes = _sizes(results)
+    places = [
+        (place, seeds) for place, seeds in results.select(suite=suite or "", kind="train") if place.dataset in sizes
+    ]
+    if len({place.dataset for place, _ in places}) < 2:
+        return []
+    models, labels = ordered(p.model for p, _ in places), ordered(p.label for p, _ in places)
+    figure, axes = panels(2, len(models), sharex=True, sharey="row")
+    measures = (("train_seconds", "training (s)"), ("train_peak_mib", "peak memory (MiB)"))
+    for row, (metric, words) in zip(axes, measures, strict=True):
+        for ax, model in zip(row, models, strict=True):
+            for label in labels:
+                own = [place for place, _ in places if (place.model, place.label) == (model, label)]
+                points = sorted((sizes[place.dataset], cell(results, place, metric).mean) for place in own)
+                known = [(x, y) for x, y in points if y == y]
+                ax.plot([x for x, _ in known], [y for _, y in known], label=label, **style_of(label, labels))
+            ax.set(title=title(model), xscale="log", yscale="log")
+        row[0].set_ylabel(words)
+    for ax in axes[-1]:
+        ax.set_xlabel("edges")
+    legend(figure, labels)
+    return [Drawing("fig8_scale", f"Time and peak memory of training over graph size, suite {suite}.", figure)]
+
+
+def _sizes(results: Results) -> dict[str, float]:
+    """Dataset to its number of edges, as the steps recorded it."""
+    frame = results.provenance
+    if "data_edges" not in frame:
+        return {}
+    known = frame.dropna(subset=["data_edges", "data_dataset"])
+    return {str(row.data_dataset): float(row.data_edges) for row in known.itertuples()}

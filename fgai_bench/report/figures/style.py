@@ -1,0 +1,94 @@
+"""One look for all figures: a palette that colour-blind readers can tell apart, and files without dates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from fgai_bench.report.words import title
+
+# Okabe and Ito's palette; black for the vanilla model.
+PALETTE = ("#000000", "#56B4E9", "#E69F00", "#D55E00", "#CC79A7", "#009E73", "#0072B2", "#999999")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+KNOWN = ("vanilla", "ln", "at", "fgai", "fgai-attention", "pro-gnn", "gnn-svd", "gnnguard")
+WIDTH = 7.0  # inches: the width of a page's text; half of it stays readable
+LOOK: Any = {
+    "font.size": 8,
+    "font.family": "DejaVu Sans",
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "legend.fontsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "grid.linewidth": 0.5,
+    "lines.linewidth": 1.3,
+    "lines.markersize": 3.5,
+    "pdf.fonttype": 42,
+    "svg.hashsalt": "fgai-bench",
+}
+METADATA: dict[str, dict[str, Any]] = {
+    "pdf": {"Creator": "fgai-bench", "Producer": None, "CreationDate": None},
+    "png": {"Software": None},
+}
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure that has been drawn: name of its files, caption, and the matplotlib figure."""
+
+    name: str
+    caption: str
+    figure: Figure
+
+
+def style_of(label: str, labels: Sequence[str] = ()) -> dict[str, Any]:
+    """Colour and, for readers who see no colours, marker of a defense; unknown ones take the palette in turn."""
+    position = _position(label, labels)
+    return {"color": PALETTE[position], "marker": MARKERS[position]}
+
+
+def _position(label: str, labels: Sequence[str]) -> int:
+    if label in KNOWN:
+        return KNOWN.index(label)
+    others = [name for name in labels if name not in KNOWN]
+    return (others.index(label) if label in others else 0) % len(PALETTE)
+
+
+def panels(rows: int, columns: int, height: float = 1.9, **options: Any) -> tuple[Figure, list[list[Axes]]]:
+    """A grid of axes at the width of a page, or narrower for few columns."""
+    figure = Figure(figsize=(max(3.4, min(WIDTH, 2.6 * columns)), height * rows + 0.6), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False, **options)
+    return figure, [list(row) for row in axes]
+
+
+def legend(figure: Figure, labels: Iterable[str], extra: Sequence[Line2D] = (), lines: bool = True) -> None:
+    """One legend below all panels."""
+    known = list(labels)
+    style: Any = "-" if lines else ""
+    handles = [Line2D([], [], linestyle=style, label=title(name), **style_of(name, known)) for name in known]
+    handles += extra
+    columns = min(len(handles), int(figure.get_size_inches()[0] / 1.1))
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False)
+
+
+def save(drawing: Drawing, folder: Path, kinds: Iterable[str]) -> list[Path]:
+    """Write a drawing as PDF and PNG; the same drawing has the same bytes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for kind in kinds:
+        path = folder / f"{drawing.name}.{kind}"
+        with mpl.rc_context(LOOK):
+            drawing.figure.savefig(path, dpi=200, metadata=METADATA[kind])
+        written.append(path)
+    return written

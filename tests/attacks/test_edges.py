@@ -1,0 +1,81 @@
+"""Edge attacks only add: distinct new pairs, at most as many as allowed, every old edge where it was."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch_geometric.data import Data
+
+from fgai_bench.attacks import ATTACKS, ThreatModel
+from fgai_bench.attacks.edges import absent
+from fgai_bench.models.base import build_model
+from fgai_bench.testing.attacks import recount, require_within
+from fgai_bench.testing.fixture import tiny_graph, trained_model
+
+DATA, MODEL = tiny_graph(), trained_model()
+PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])  # 0 - 1 - 2
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    name=st.sampled_from(ATTACKS.names("edges")),
+    edges=st.integers(0, 20),
+    seed=st.integers(0, 2**31 - 1),
+    steps=st.integers(1, 3),
+)
+def test_limits_hold_and_nothing_is_removed(name, edges, seed, steps):
+    threat = ThreatModel(scenario="edges", edges=edges, steps=steps)
+    found = ATTACKS[name]()(MODEL, DATA, DATA.test_index, threat=threat, seed=seed)
+    require_within(threat, DATA, found.data, DATA.test_index)
+    assert recount(DATA, found.data)["edges"] == found.ledger.edges <= edges
+    assert torch.equal(found.data.edge_index[:, : DATA.num_edges], DATA.edge_index)
+
+
+def test_random_edges_spend_the_whole_budget():
+    found = ATTACKS["random-edges"]()(MODEL, DATA, DATA.test_index, threat=ThreatModel(scenario="edges", edges=25))
+    assert found.ledger.edges == 25
+
+
+def test_random_edges_stop_at_the_complete_graph():
+    path = Data(x=torch.eye(3), edge_index=PATH)
+    found = ATTACKS["random-edges"]()(None, path, torch.arange(3), threat=ThreatModel(scenario="edges", edges=9))
+    assert found.data.edge_index[:, 4:].tolist() == [[0, 2], [2, 0]]
+
+
+def test_absent_pairs_by_hand():
+    pairs = torch.tensor([[0, 2, 1, 0, 2], [0, 0, 0, 2, 1]])  # a loop, 2-0, an edge, 0-2 again, an edge backwards
+    assert absent(pairs, PATH, 3).tolist() == [[0], [2]]
+
+
+@pytest.mark.parametrize("greedy", [False, True])
+def test_prbcd_hurts_more_than_random_edges(greedy):
+    threat = ThreatModel(scenario="edges", edges=15, steps=10)
+    truth = MODEL(DATA).logits[DATA.test_index].argmax(1)
+
+    def loss(attack) -> float:
+        graph = attack(MODEL, DATA, DATA.test_index, threat=threat).data
+        with torch.no_grad():
+            return torch.nn.functional.cross_entropy(MODEL(graph).logits[DATA.test_index], truth).item()
+
+    assert loss(ATTACKS["prbcd"](greedy=greedy)) > loss(ATTACKS["random-edges"]())
+
+
+def test_prbcd_counts_its_gradients_and_keeps_its_curve():
+    threat = ThreatModel(scenario="edges", edges=5, steps=4)
+    found = ATTACKS["prbcd"]()(MODEL, DATA, DATA.test_index, threat=threat)
+    assert found.ledger.gradient_calls == len(found.curve) >= 4
+
+
+def test_prbcd_cannot_follow_attention_losses():
+    with pytest.raises(ValueError, match="and cannot follow 'attention-jsd' edge by edge"):
+        ATTACKS["prbcd"](loss="attention-jsd")
+
+
+def test_an_edge_attack_on_a_transformer_gets_new_encodings():
+    model = build_model("gt", 8, 3, hidden=16).eval()
+    threat = ThreatModel(scenario="edges", edges=5, steps=1)
+    found = ATTACKS["random-edges"]()(model, DATA, DATA.test_index, threat=threat)
+    with torch.no_grad():
+        assert not torch.allclose(model(found.data).logits, model(DATA).logits)

@@ -1,0 +1,218 @@
+"""FGAI: each term by itself, the two scopes, the zero gradient of the literal form, the teacher."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from pydantic import ValidationError
+
+from fgai_bench.defenses import DEFENSES, NodeSupervision, Training
+from fgai_bench.defenses.fgai import Faithfulness, FGAIOptions
+from fgai_bench.losses import topk_surrogate, tvd
+from fgai_bench.models import Output
+from fgai_bench.models.gat import GAT
+from fgai_bench.testing.fixture import tiny_graph, tiny_model, tiny_problem, trained_model
+
+PROBLEM = tiny_problem()
+TERMS = ("closeness", "similarity", "prediction", "explanation")
+INNER = PROBLEM.inner({"nodes": 2, "edges_per_node": 4, "steps": 1})
+TASK = NodeSupervision(PROBLEM.training_data, PROBLEM.split)
+FAST = {"fgai": {}, "fgai-attention": {"steps": 1}}
+
+
+def fit(name="fgai", epochs=1, **options):
+    arguments = {"teacher": trained_model(), "inner": INNER, "training": Training(epochs=epochs)}
+    arguments |= {key: options.pop(key) for key in list(options) if key in arguments}
+    return DEFENSES[name](**FAST[name], **options).fit(tiny_model(), PROBLEM.training_data, PROBLEM.split, **arguments)
+
+
+@pytest.mark.parametrize("name", ["fgai", "fgai-attention"])
+@pytest.mark.parametrize("on", [on for size in range(1, 5) for on in itertools.combinations(TERMS, size)])
+def test_every_term_can_be_switched_off(name, on):
+    fitted = fit(name, **{term: float(term in on) for term in TERMS})
+    assert [set(row) for row in fitted.history] == [set(on)]
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_a_weight_weighs_its_term(term):
+    off = dict.fromkeys(TERMS, 0.0)
+    one, ten = (fit(**{**off, term: weight}).history[0][term] for weight in (1.0, 10.0))
+    assert ten == pytest.approx(10 * one, rel=1e-5)
+    assert one > 0
+
+
+def test_without_dropout_the_first_epoch_starts_at_the_teacher():
+    fitted = fit(dropout=False)
+    assert fitted.history[0]["closeness"] == fitted.history[0]["similarity"] == 0.0
+
+
+@pytest.mark.parametrize("name", ["fgai", "fgai-attention"])
+def test_without_epochs_the_result_is_the_teacher(name):
+    data = tiny_graph()
+    with torch.no_grad():
+        assert torch.equal(fit(name, epochs=0)(data).logits, trained_model()(data).logits)
+
+
+def test_with_closeness_alone_and_no_dropout_the_teacher_stays():
+    """D is zero at the teacher, so nothing pulls away from it but the decay of the weights."""
+    data = tiny_graph()
+    fitted = fit(epochs=3, dropout=False, similarity=0.0, prediction=0.0, explanation=0.0)
+    with torch.no_grad():
+        assert torch.equal(fitted(data).logits.argmax(1), trained_model()(data).logits.argmax(1))
+
+
+class Counting(GAT):
+    """A GAT that counts its evaluations."""
+
+    def propagate(self, *args, **kwargs):
+        self.calls = getattr(self, "calls", 0) + 1
+        return super().propagate(*args, **kwargs)
+
+
+@pytest.mark.parametrize("name", ["fgai", "fgai-attention"])
+def test_the_teachers_output_is_computed_once(name):
+    teacher = Counting(**trained_model().config)
+    teacher.load_state_dict(trained_model().state_dict())
+    fit(name, epochs=3, teacher=teacher)
+    assert teacher.calls == 1
+
+
+def test_an_unchanged_node_keeps_its_embedding_with_its_dropout():
+    """The clean and the attacked output share one draw of dropout on the features: without an attack they are equal."""
+    nothing = PROBLEM.inner({"nodes": 0})
+    options = {"closeness": 0.0, "similarity": 0.0, "prediction": 1.0, "explanation": 1.0, "anchor": "self"}
+    teacher = trained_model().rebuilt(0, attention_dropout=0.0, heads=(), dropout=0.6)  # one layer: dropout on x only
+    row = fit(teacher=teacher, inner=nothing, **options).history[0]
+    assert row["prediction"] == row["explanation"] == 0.0
+
+
+def outputs(seed=0):
+    """A clean and a perturbed output with attention over the tiny graph's edges."""
+    model, data = trained_model(), tiny_graph()
+    shift = torch.randn(176, generator=torch.Generator().manual_seed(seed))
+    with torch.no_grad():
+        return model(data), model(data, score_shift=shift)
+
+
+def test_terms_by_formula():
+    clean, perturbed = outputs()
+    other = Output(perturbed.logits + 1, perturbed.attention)
+    objective = Faithfulness(FGAIOptions(similarity=2.0, explanation=3.0, k=0.25), trained_model(), tiny_graph(), TASK)
+    near, far = objective.towards_teacher(other), objective.under_perturbation(other, perturbed)
+    w, w_tilde = clean.attention.weight[:140], perturbed.attention.weight[:140]
+    assert near["closeness"].item() == pytest.approx(tvd(other.logits, clean.logits).item(), rel=1e-5)
+    assert near["similarity"].item() == pytest.approx(2 * topk_surrogate(w, w_tilde, 35).item(), rel=1e-5)
+    assert far["prediction"].item() == pytest.approx(tvd(clean.logits, perturbed.logits).item(), rel=1e-5)
+    assert far["explanation"].item() == 0.0
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"anchor": "teacher", "output": "raw"}, lambda y, o, p: tvd(y, p)),
+        ({"anchor": "self", "output": "raw"}, lambda y, o, p: tvd(o, p)),
+        ({"anchor": "teacher", "output": "probability"}, lambda y, o, p: tvd(y.softmax(1), p.softmax(1))),
+        ({"anchor": "self", "output": "probability"}, lambda y, o, p: tvd(o.softmax(1), p.softmax(1))),
+    ],
+)
+def test_anchor_and_output(options, expected):
+    clean, perturbed = outputs()
+    own = Output(clean.logits * 0.5, clean.attention)
+    found = Faithfulness(FGAIOptions(**options), trained_model(), tiny_graph(), TASK).under_perturbation(own, perturbed)
+    assert found["prediction"].item() == pytest.approx(expected(clean.logits, own.logits, perturbed.logits).item())
+
+
+def test_node_scope_is_the_mean_over_neighbourhoods():
+    """Against a loop over nodes: L_k of each node's in-edges, k half of them rounded down but at least one."""
+    clean, perturbed = outputs()
+    objective = Faithfulness(FGAIOptions(scope="node"), trained_model(), tiny_graph(), TASK)
+    graph = clean.attention.of_graph()
+    w, w_tilde = graph.weight, perturbed.attention.weight[:140]
+    each = []
+    for node in range(36):
+        mine = graph.edge_index[1] == node
+        each.append(topk_surrogate(w[mine], w_tilde[mine], max(1, int(mine.sum()) // 2)))
+    assert objective.surrogate(w, w_tilde).item() == pytest.approx(torch.stack(each).mean().item(), rel=1e-5)
+
+
+def explanation_gradient(literal: bool) -> torch.Tensor:
+    """The gradient of the fourth term with respect to the student's parameters, in one vector."""
+    defense = DEFENSES["fgai-attention"](literal=literal, steps=2)
+    student, data = trained_model(), tiny_graph()
+    objective = Faithfulness(defense.options, trained_model(), data, TASK)
+    shift = defense.worst_shift(student, data, objective, "explanation", seed=0)
+    h = student.embed(data.x)
+    out = student.propagate(h, data.edge_index)
+    perturbed = defense.perturbed(student, h, data, shift, out, "explanation")
+    term = objective.under_perturbation(out, perturbed)["explanation"]
+    assert term.item() > 0
+    found = torch.autograd.grad(term, list(student.parameters()), allow_unused=True, materialize_grads=True)
+    return torch.cat([gradient.flatten() for gradient in found])
+
+
+def test_the_literal_fourth_term_has_no_gradient_and_the_score_space_one_has():
+    assert explanation_gradient(literal=True).abs().max() == 0.0
+    assert explanation_gradient(literal=False).abs().max() > 1.0
+
+
+@pytest.mark.parametrize("name", ["prediction", "explanation"])
+def test_the_inner_ascent_stays_in_the_box_and_raises_its_term(name):
+    defense = DEFENSES["fgai-attention"](radius=0.5, steps=5)
+    student, data = trained_model(), tiny_graph()
+    objective = Faithfulness(defense.options, trained_model(), data, TASK)
+
+    def term(shift):
+        out = student(data)
+        return objective.under_perturbation(
+            out, defense.perturbed(student, student.embed(data.x), data, shift, out, name)
+        )
+
+    shift = defense.worst_shift(student, data, objective, name, seed=0)
+    random = 0.5 * (2 * torch.rand(shift.shape, generator=torch.Generator().manual_seed(1)) - 1)
+    assert shift.abs().max() <= 0.5
+    assert term(shift)[name] > term(random)[name]
+
+
+def test_a_shift_leaves_a_distribution():
+    defense, student, data = DEFENSES["fgai-attention"](), trained_model(), tiny_graph()
+    out = student(data)
+    shift = torch.randn(out.attention.weight.shape, generator=torch.Generator().manual_seed(0))
+    moved = defense.perturbed(student, student.embed(data.x), data, shift, out, "explanation").attention
+    sums = torch.zeros(36).index_add_(0, moved.edge_index[1], moved.weight)
+    assert torch.allclose(sums, torch.ones(36), atol=1e-5)
+
+
+def test_what_is_missing_is_asked_for_in_one_sentence():
+    for name in ("fgai", "fgai-attention"):
+        with pytest.raises(ValueError, match=rf"^defense '{name}' needs teacher=\.\.\., the trained vanilla model$"):
+            fit(name, teacher=None)
+    with pytest.raises(ValueError, match=r"^defense 'fgai' needs inner=\.\.\., the attack of the inner maximisation$"):
+        fit(inner=None)
+    assert fit(inner=None, prediction=0.0, explanation=0.0).history  # nothing to perturb, nothing needed
+
+
+def test_a_teacher_without_attention_is_refused():
+    gcn = DEFENSES["gnn-svd-sparse"]().fit(
+        tiny_model(), PROBLEM.training_data, PROBLEM.split, training=Training(epochs=0)
+    )
+    with pytest.raises(ValueError, match="FGAI needs a model with attention, and this teacher has none"):
+        fit(teacher=gcn)
+
+
+@pytest.mark.parametrize("options", [{"k": 0}, {"k": 1.5}, {"scope": "edge"}, {"similarity": -1}, {"lambda1": 3}])
+def test_options_that_make_no_sense_are_refused(options):
+    with pytest.raises(ValidationError):
+        DEFENSES["fgai"](**options)
+
+
+def test_labels_are_not_read_at_all():
+    scrambled = PROBLEM.training_data.clone()
+    scrambled.y = torch.zeros_like(scrambled.y)
+    arguments = {"teacher": trained_model(), "inner": INNER, "training": Training(epochs=2)}
+    one, two = (
+        DEFENSES["fgai"]().fit(tiny_model(), data, PROBLEM.split, **arguments)
+        for data in (scrambled, PROBLEM.training_data)
+    )
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))

@@ -1,0 +1,103 @@
+"""The loop that every defense trains in: history, the best epoch, errors in one sentence, no side effects."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from pydantic import ValidationError
+
+from fgai_bench.defenses import DEFENSES, NodeSupervision, Training
+from fgai_bench.defenses.training import optimise, outputs_once, required
+from fgai_bench.models import Output
+from fgai_bench.testing.fixture import CLASSES, tiny_graph, tiny_model, tiny_problem, trained_model
+from fgai_bench.testing.traces import disturbed, no_trace_on
+
+PROBLEM = tiny_problem()
+
+
+def test_the_defaults_are_the_papers():
+    assert Training().model_dump() == {"epochs": 200, "lr": 0.01, "weight_decay": 5e-4}
+
+
+@pytest.mark.parametrize("changes", [{"epochs": -1}, {"lr": 0}, {"weight_decay": -1}, {"momentum": 0.9}])
+def test_what_makes_no_sense_is_refused(changes):
+    with pytest.raises(ValidationError):
+        Training(**changes)
+
+
+def test_supervision_by_hand():
+    """Two training nodes, of which one is right with certainty; the validation node is wrong."""
+    data = tiny_graph()
+    split = PROBLEM.split.__class__(torch.tensor([0, 12]), torch.tensor([24]), torch.tensor([1]))
+    task = NodeSupervision(data, split)
+    logits = torch.zeros(38, CLASSES)  # two nodes more than the graph: injected ones
+    logits[0, 0] = 100.0
+    out = Output(logits, None)
+    assert task.loss(out).item() == pytest.approx(torch.tensor(3.0).log().item() / 2)
+    assert task.score(out) == 0.0
+    assert task.outputs(out).shape == (36, CLASSES)
+
+
+def test_history_holds_every_term_of_every_epoch():
+    model = tiny_model()
+
+    def terms(epoch):
+        weight = next(model.parameters())
+        return {"first": (weight + 1).square().sum(), "second": torch.tensor(float(epoch))}
+
+    optimise(model, terms, Training(epochs=3), seed=0)
+    assert [set(row) for row in model.history] == [{"first", "second"}] * 3
+    assert [row["second"] for row in model.history] == [0.0, 1.0, 2.0]
+    assert model.history[2]["first"] < model.history[0]["first"]
+
+
+@pytest.mark.parametrize(("scores", "best"), [([0.1, 0.9, 0.5], 1), ([0.7, 0.7, 0.7], 0), ([0.1, 0.2, 0.3], 2)])
+def test_the_first_best_epoch_on_validation_is_kept(scores, best):
+    model, states, given = tiny_model(), [], iter(scores)
+
+    def score():
+        states.append(copy.deepcopy(model.state_dict()))
+        return next(given)
+
+    optimise(model, lambda epoch: {"loss": sum(p.sum() for p in model.parameters())}, Training(epochs=3), 0, score)
+    assert all(torch.equal(value, states[best][name]) for name, value in model.state_dict().items())
+
+
+def test_without_a_score_the_last_epoch_stays():
+    model = tiny_model()
+    before = next(model.parameters()).clone()
+    optimise(model, lambda epoch: {"loss": next(model.parameters()).sum()}, Training(epochs=2, weight_decay=0), 0)
+    assert torch.allclose(before - next(model.parameters()), torch.tensor(0.02), atol=1e-5)  # two Adam steps of 0.01
+
+
+@pytest.mark.parametrize("name", ["vanilla", "ln", "row-norm"])
+def test_it_learns_the_tiny_graph(name):
+    fitted = DEFENSES[name]().fit(
+        tiny_model(), PROBLEM.training_data, PROBLEM.split, training=Training(epochs=60, lr=0.05)
+    )
+    assert PROBLEM.clean(fitted).metrics["f1"] > 0.7
+    assert fitted.history[-1]["prediction"] < fitted.history[0]["prediction"]
+
+
+@pytest.mark.parametrize(("name", "changed"), [("ln", {"layer_norm": True}), ("row-norm", {"input_norm": "row"})])
+@pytest.mark.parametrize("model", ["gat", "gatv2", "gt"])
+def test_normalisations_change_the_configuration_and_nothing_else(name, changed, model):
+    given = tiny_model(model, seed=3)
+    fitted = DEFENSES[name]().fit(given, PROBLEM.training_data, PROBLEM.split, training=Training(epochs=0))
+    assert fitted.config == {**given.config, **changed}
+
+
+def test_an_output_without_a_trace():
+    model = disturbed(trained_model())
+    with no_trace_on(model):
+        out = outputs_once(model, tiny_graph())
+    assert not out.logits.requires_grad
+    assert torch.equal(out.logits, outputs_once(trained_model(), tiny_graph()).logits)
+
+
+def test_what_is_required_is_asked_for_in_one_sentence():
+    assert required(3, "at", "inner", "an attack") == 3
+    with pytest.raises(ValueError, match=r"^defense 'at' needs inner=\.\.\., an attack$"):
+        required(None, "at", "inner", "an attack")

@@ -1,0 +1,144 @@
+"""A user's own PyG module: attention equal to PyG's, shifts equal to a recomputation, and the suite runs on it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, TransformerConv
+
+from fgai_bench.attacks import ATTACKS, ThreatModel
+from fgai_bench.defenses import DEFENSES, Training
+from fgai_bench.models import from_pyg
+from fgai_bench.registry import Entry
+from fgai_bench.testing.defenses import DefenseSubject
+from fgai_bench.testing.fixture import CLASSES, FEATURES, NODES, tiny_graph, tiny_problem
+from fgai_bench.testing.models import CHECKS, ModelSubject
+from fgai_bench.testing.traces import no_trace_on
+
+CONVS = [GATConv, GATv2Conv, TransformerConv]
+
+
+class Theirs(nn.Module):
+    """Two layers of one convolution, as a user would write them."""
+
+    def __init__(self, conv: type, seed: int = 0, heads: int = 2) -> None:
+        super().__init__()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.first = conv(FEATURES, 4, heads=heads)
+            self.second = conv(4 * heads, CLASSES, heads=heads, concat=False)
+
+    def forward(self, x, edge_index):
+        return self.second(torch.relu(self.first(x, edge_index)), edge_index)
+
+
+def their_attention(module: Theirs, data):
+    """Logits, edges and head-averaged weights of the last layer, by PyG alone."""
+    hidden = torch.relu(module.first(data.x, data.edge_index))
+    logits, (edges, weights) = module.second(hidden, data.edge_index, return_attention_weights=True)
+    return logits, edges, weights
+
+
+@pytest.mark.parametrize("conv", CONVS)
+def test_logits_and_attention_are_pygs(conv):
+    module, data = Theirs(conv), tiny_graph()
+    with torch.no_grad():
+        out = from_pyg(module)(data)
+        logits, edges, weights = their_attention(module, data)
+    assert torch.allclose(out.logits, logits, atol=1e-6)
+    expected = {tuple(edge): weight for edge, weight in zip(edges.t().tolist(), weights.mean(1).tolist(), strict=True)}
+    found = zip(out.attention.edge_index.t().tolist(), out.attention.weight.tolist(), strict=True)
+    assert {tuple(edge): weight for edge, weight in found} == pytest.approx(expected, abs=1e-6)
+    assert out.attention.added == (0 if conv is TransformerConv else NODES)
+
+
+@pytest.mark.parametrize("conv", CONVS)
+def test_a_shift_is_a_recomputation_with_shifted_scores(conv):
+    module, data = Theirs(conv), tiny_graph()
+    with torch.no_grad():
+        model = from_pyg(module)
+        clean = model(data).attention
+        shift = torch.randn(clean.weight.shape, generator=torch.Generator().manual_seed(0))
+        shifted = model(data, score_shift=shift)
+        _, edges, weights = their_attention(module, data)
+        place = {tuple(edge): number for number, edge in enumerate(clean.edge_index.t().tolist())}
+        order = torch.tensor([place[tuple(edge)] for edge in edges.t().tolist()])
+        raised = weights * shift[order].exp().unsqueeze(1)  # (E, H)
+        expected = raised / torch.zeros(NODES, 2).index_add_(0, edges[1], raised)[edges[1]]
+    assert torch.allclose(shifted.attention.weight[order], expected.mean(1), atol=1e-5)
+    assert not torch.allclose(shifted.logits, model(data).logits, atol=1e-3)
+
+
+def test_shifted_logits_are_the_shifted_sums():
+    """GATConv by hand: the logits are the mean over heads of sums of values under the shifted weights."""
+    module, data = Theirs(GATConv), tiny_graph()
+    model = from_pyg(module)
+    with torch.no_grad():
+        clean = model(data).attention
+        shift = torch.linspace(-1, 1, clean.weight.numel())
+        out = model(data, score_shift=shift)
+        _, edges, weights = their_attention(module, data)  # edges in the order of ours: the graph's, then loops
+        assert torch.equal(edges, clean.edge_index)
+        raised = weights * shift.exp().unsqueeze(1)
+        attention = raised / torch.zeros(NODES, 2).index_add_(0, edges[1], raised)[edges[1]]
+        values = module.second.lin(torch.relu(module.first(data.x, data.edge_index))).view(NODES, 2, CLASSES)
+        sums = torch.zeros(NODES, 2, CLASSES).index_add_(0, edges[1], attention.unsqueeze(2) * values[edges[0]])
+    assert torch.allclose(out.logits, sums.mean(1) + module.second.bias, atol=1e-5)
+
+
+@pytest.mark.parametrize("conv", CONVS)
+def test_it_passes_the_model_checks(conv):
+    model = from_pyg(Theirs(conv))
+    declared = frozenset({"attention", "differentiable"})
+    found = [check.run(ModelSubject(model.rebuilt, declared, fitted=model)) for check in CHECKS]
+    failed = {result.name: result.message for result in found if result.status == "failed"}
+    assert failed == {}
+
+
+@pytest.mark.parametrize("conv", CONVS)
+@pytest.mark.parametrize("defense", ["vanilla", "ln", "row-norm", "at", "fgai", "fgai-attention"])
+def test_every_defense_fits_it_and_an_attack_runs(conv, defense):
+    problem = tiny_problem()
+    model = from_pyg(Theirs(conv), in_channels=FEATURES)
+    entry: Entry = DEFENSES.entry(defense)
+    teacher = DEFENSES["vanilla"]().fit(model, problem.training_data, problem.split, training=Training(epochs=5))
+    with no_trace_on(model, teacher):
+        fitted = DefenseSubject(entry).fit(model=model, teacher=teacher)
+    attacked = ATTACKS["injection"]()(
+        fitted, problem.data, problem.targets, threat=ThreatModel(nodes=2, edges_per_node=4, steps=2)
+    )
+    found = problem.attacked(fitted, attacked)
+    assert attacked.curve[-1] > attacked.curve[0]
+    assert found.metrics["g_jsd"] > 0
+
+
+def test_a_copy_is_wrapped_and_the_users_module_stays():
+    module = Theirs(GATConv)
+    model = from_pyg(module)
+    with torch.no_grad():
+        model.module.first.bias.fill_(1.0)
+    assert not bool(module.first.bias.any())
+    assert module(tiny_graph().x, tiny_graph().edge_index).shape == (NODES, CLASSES)
+    assert not module.first._forward_hooks
+
+
+def test_loops_of_the_graph_are_not_counted_as_added():
+    data = tiny_graph()
+    data.edge_index = torch.cat([torch.tensor([[3], [3]]), data.edge_index], dim=1)
+    attention = from_pyg(Theirs(GATConv))(data).attention
+    assert attention.added == NODES - 1
+    assert torch.equal(attention.of_graph().edge_index, data.edge_index)
+
+
+def test_edge_weights_and_modules_without_attention_are_refused():
+    model, data = from_pyg(Theirs(GATConv)), tiny_graph()
+    with pytest.raises(ValueError, match="a wrapped PyG model has no edge weights"):
+        model.propagate(model.embed(data.x), data.edge_index, edge_weight=torch.ones(data.num_edges))
+    with pytest.raises(ValueError, match="contains a GATConv, GATv2Conv or TransformerConv"):
+        from_pyg(GCNConv(FEATURES, CLASSES))
+
+
+def test_layer_norm_needs_the_number_of_features():
+    with pytest.raises(ValueError, match="needs in_channels, the number of features per node"):
+        from_pyg(Theirs(GATConv)).rebuilt(0, layer_norm=True)

@@ -1,0 +1,74 @@
+"""What the stress suite adds: explainers under attack, and agreement between training seeds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fgai_bench.registry import RegistryError
+from fgai_bench.runner.plan import plan
+from fgai_bench.runner.runs import Run, run
+from fgai_bench.runner.weights import pack_attacked, unpack_attacked
+from fgai_bench.suites import resolve
+
+SUITE: dict[str, Any] = {
+    "name": "stressed",
+    "datasets": ["csbm-1e3"],
+    "models": ["gat"],
+    "defenses": ["vanilla"],
+    "attacks": ["injection", {"name": "injection", "label": "less", "threat": {"nodes": 1}}],
+    "seeds": 2,
+    "training": {"epochs": 3},
+    "threat": {"nodes": 2, "edges_per_node": 2, "steps": 2},
+    "explainers": ["pg-explainer"],
+    "agreement": True,
+}
+
+
+def test_explanations_and_agreement_become_records(tmp_path: Path) -> None:
+    run(SUITE, tmp_path / "run", executor="inline", device="cpu")
+    records = Run(tmp_path / "run").records()
+    assert set(records["status"]) == {"ok"}
+    explained = records.query("kind == 'explain'")
+    assert set(explained["explainer"]) == {"pg-explainer"}
+    assert set(explained["attack_label"]) == {"injection"}
+    assert {"explainer_topk_overlap", "explainer_jsd_floor", "attention_jsd"} <= set(explained["metric"])
+    agreed = records.query("kind == 'agree'").set_index("metric")["value"]
+    assert 0 <= agreed["topk_overlap"] < 1
+    assert 0 < agreed["node_jsd"]
+
+
+def test_only_attacks_with_the_suites_own_budget_are_explained() -> None:
+    steps = plan(resolve("stress", seeds=1, datasets=["cora"], defenses=["vanilla"]))
+    explained = {(m.attack_label, m.explainer) for m in steps.members if m.kind == "explain"}
+    assert explained == {
+        (attack, explainer)
+        for attack in ("injection", "random-injection", "explanation")
+        for explainer in ("gnn-explainer", "pg-explainer")
+    }
+
+
+def test_an_unknown_explainer_is_named() -> None:
+    with pytest.raises(RegistryError, match="unknown explainer 'gnn-explain'"):
+        resolve({**SUITE, "explainers": ["gnn-explain"]})
+
+
+@pytest.mark.parametrize("name", ["injection", "random-edges", "feature-pgd"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_an_attacked_graph_comes_back_as_it_was(name: str, sparse: bool) -> None:
+    from fgai_bench.attacks import ATTACKS, ThreatModel
+    from fgai_bench.models.features import dense_rows
+    from fgai_bench.testing.fixture import tiny_graph, trained_model
+
+    if sparse and name == "feature-pgd":
+        pytest.skip("changed rows of sparse features are not kept")
+    data = tiny_graph(sparse=sparse)
+    scenario = {"injection": "injection", "random-edges": "edges", "feature-pgd": "features"}[name]
+    threat = ThreatModel(scenario=scenario, nodes=2, edges_per_node=2, steps=2, edges=5)  # type: ignore[arg-type]
+    attacked = ATTACKS[name]()(trained_model(), data, data.test_index, threat=threat).data
+    again = unpack_attacked(data, pack_attacked(data, attacked))
+    assert again.edge_index.equal(attacked.edge_index)
+    rows = again.edge_index.new_tensor(range(attacked.x.shape[0]))
+    assert dense_rows(again.x, rows).equal(dense_rows(attacked.x, rows))
