@@ -101,7 +101,7 @@ class Audit:
 
     def curves(self) -> dict[str, tuple[tuple[float, ...], tuple[float, ...]]]:
         """Over R: mean and quantiles of beta_2 and alpha_2, and the share of nodes on which the Definition holds."""
-        found = {}
+        found: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {}
         for name in ("beta_2", "alpha_2"):
             rows = [summary(row) for row in getattr(self, name)]
             found |= {f"{name}_{key}": (self.radii, tuple(row[key] for row in rows)) for key in rows[0]}

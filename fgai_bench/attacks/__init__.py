@@ -1,7 +1,7 @@
 """Attacks: searches inside one threat model, each returning the attacked graph and what it really spent.
 
 Tags say what an attack changes (``injection``, ``edges``, ``features``), whether it follows a ``gradient`` or is a
-``control``, and what it is aimed at (``prediction``, ``attention``); ``edge-weight``: it needs a model with edge weights;
+``control``, and what it is aimed at (``prediction``, ``attention``); ``edge-weight``: it needs edge weights;
 ``convergent``: on a small graph different seeds may end at the same result.
 """
 

@@ -207,7 +207,7 @@ class GNNGuardSparse(ReplacedModel):
     def __init__(self, threshold: float = 0.1, hidden: int = 16, dropout: float = 0.5) -> None:
         if not 0 < threshold <= 1:
             raise ValueError(f"the similarity threshold of {self.name} must lie in (0, 1], got {threshold}")
-        self.options = {"threshold": threshold, "hidden": hidden, "dropout": dropout}
+        self.options: dict[str, Any] = {"threshold": threshold, "hidden": hidden, "dropout": dropout}
 
     def build(self, data: Data, num_classes: int, seed: int) -> GCNModel:
         return GNNGuardModel(data.x.shape[1], num_classes, dense=self.dense, seed=seed, **self.options)
@@ -217,5 +217,5 @@ class GNNGuard(GNNGuardSparse):
     """GNNGuard with N x N similarities and coefficients; arguments as in :class:`GNNGuardSparse`."""
 
     name = "gnnguard"
-    matrices = 20
+    matrices = 15
     dense = True

@@ -144,7 +144,7 @@ def _graphs(results: Results) -> list[dict[str, Any]]:
         for label, sample in of.items():
             place = layout(sample)
             edges = [
-                [int(a), int(b), round(float(w), 5), round(float(v), 5)]
+                [int(a), int(b), float(f"{w:.4g}"), float(f"{v:.4g}")]
                 for (a, b), w, v in zip(sample.edge_index.T, sample.clean, sample.attacked, strict=True)
             ]
             nodes = [[n, round(x, 4), round(y, 4), int(n >= sample.nodes)] for n, (x, y) in sorted(place.items())]

@@ -66,8 +66,6 @@ def changed(suite: Suite, **changes: Any) -> Suite:
 
 def check_names(suite: Suite) -> None:
     """Raise for the first name of a suite that no registry knows."""
-    if suite.explainers:
-        raise SuiteError(f"suite {suite.name!r}: explainers: no post-hoc explainer is registered; leave the key out")
     inners = [suite.inner, *(line.inner for line in suite.defenses if line.inner)]
     named: list[tuple[Callable[[str], Any], Iterable[str]]] = [
         (TASKS.entry, suite.tasks),

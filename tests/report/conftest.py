@@ -71,7 +71,11 @@ def _config(kind: str, place: Mapping[str, Any], threat: Mapping[str, Any] | Non
     config: dict[str, Any] = {"kind": kind, "crafted_on": None}
     if kind == "attack":
         name = place["attack"]
-        config |= {"attack": {"name": name}, "attack_tags": TAGS.get(name, GRADIENT), "threat": {**THREAT, **(threat or {})}}
+        config |= {
+            "attack": {"name": name},
+            "attack_tags": TAGS.get(name, GRADIENT),
+            "threat": {**THREAT, **(threat or {})},
+        }
     return config
 
 
@@ -110,7 +114,7 @@ def attacked(label: str, seed: int, harm: float = 0.0, ledger: Mapping[str, floa
     vanilla = label == "vanilla"
     return Result(
         metrics={
-            "f1": f1 - harm + (2 * wobble if label == "at" else wobble), "g_jsd": jsd * (1 + 10 * WOBBLE[seed]),
+            "f1": f1 - harm + (4 * wobble if label == "at" else wobble), "g_jsd": jsd * (1 + 10 * WOBBLE[seed]),
             "g_tvd": 0.5 if vanilla else 0.1, "g_tvd_raw": 7.0 if vanilla else 0.7, "g_jsd_published": jsd * 1e-4,
             "topk_overlap": 0.6 if vanilla else 0.9, "prediction_kept": 0.5 if vanilla else 0.95,
             "f_slope_pos": 0.3 if vanilla else -0.35, "f_slope_neg": 0.2 if vanilla else -0.05,
@@ -221,7 +225,9 @@ def wide(bench: Callable[[], Bench]) -> Path:
     for label in BASE:
         link = {"suite": "link", "task": "link", "dataset": "cora", "label": label}
         made.add("clean", Result(metrics={"roc_auc": 0.9}, facts={"train_links": 4488}), **link)
-        made.add("attack", Result(metrics={"roc_auc": 0.8, "g_jsd": 1e-5}, ledger=LEDGER), attack_label="injection", **link)
+        made.add(
+            "attack", Result(metrics={"roc_auc": 0.8, "g_jsd": 1e-5}, ledger=LEDGER), attack_label="injection", **link
+        )
         full = "similarity+prediction+explanation"
         made.add("train", trained(label, 0, mib=1400.0 if label == "fgai" else 1000.0), suite="cost", label=label)
         made.add("train", trained(label, 0, seconds=100.0), suite="cost", label=label, dataset="coauthor-physics")

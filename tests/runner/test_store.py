@@ -207,3 +207,14 @@ def test_a_store_absorbs_what_it_lacks_of_another(copy: Path, tmp_path: Path, co
         assert store.absorb(other) == 0
     assert content(tmp_path / "merged") == content(copy)
     assert store.damaged() == {}
+
+
+def test_the_next_run_removes_what_a_killed_one_left_behind(
+    reference: Path, tmp_path: Path, tiny: dict[str, Any]
+) -> None:
+    folder = Path(shutil.copytree(reference, tmp_path / "run"))
+    kept = set((folder / "artifacts").iterdir())
+    Artifacts(folder / "artifacts").write(b"finished, but never recorded")
+    (folder / "artifacts" / ".half.part").write_bytes(b"half")
+    assert run(tiny, folder, device="cpu").executed == 0
+    assert set((folder / "artifacts").iterdir()) == kept

@@ -1,0 +1,111 @@
+"""Figures, compared by what they draw."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.collections import LineCollection
+
+from fgai_bench.report.figures import FIGURES, Drawing, save
+from fgai_bench.report.figures.attention import Sample, layout
+from fgai_bench.report.frames import Results
+
+NAMED = {figure.name: figure for figure in FIGURES}
+
+
+def drawn(name: str, folder: Path) -> list[Drawing]:
+    return NAMED[name].drawings(Results.read(folder))
+
+
+def lines(drawing: Drawing, panel: int) -> dict[str, Any]:
+    return {line.get_label(): line.get_xydata().tolist() for line in drawing.figure.axes[panel].lines}
+
+
+def test_f_acc_curves_are_clean_above_attacked(small: Path) -> None:
+    (drawing,) = drawn("fig1_f_acc", small)
+    assert [ax.get_title() for ax in drawing.figure.axes] == ["GAT, clean", "GAT, attacked"]
+    clean, attacked = lines(drawing, 0), lines(drawing, 1)
+    assert len(clean) == 4 * 2
+    assert clean["fgai f_acc_pos"] == [[r, pytest.approx(1 - 0.4 * r)] for r in (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)]
+    assert [y for _, y in attacked["vanilla f_acc_neg"]] == [0.5] * 6
+
+
+def test_the_subgraph_shows_every_edge_that_is_there(small: Path) -> None:
+    (drawing,) = drawn("fig2_attention", small)
+    panels = [ax for ax in drawing.figure.axes if ax.get_title()]
+    assert [ax.get_title() for ax in panels] == [
+        "GAT Vanilla, clean", "GAT Vanilla, attacked", "GAT FGAI, clean", "GAT FGAI, attacked",
+    ]  # fmt: skip
+    weights = [sorted(next(c for c in ax.collections if isinstance(c, LineCollection)).get_array()) for ax in panels]
+    assert weights[0] == pytest.approx([0.2, 0.3, 0.5, 1.0])  # the injected edge is not there yet
+    assert weights[1] == pytest.approx([0.1, 0.1, 0.1, 0.7, 1.0])
+
+
+def test_shared_neighbours_are_red(small: Path) -> None:
+    (drawing,) = drawn("fig3_neighbours", small)
+    titles = [ax.get_title() for ax in drawing.figure.axes]
+    assert titles[1] == "GAT Vanilla, attacked: 3 of 3 kept"
+    colors = [line.get_color() for line in drawing.figure.axes[1].lines]
+    assert sorted(colors) == ["#CC79A7", "#D55E00", "#D55E00", "#D55E00"]  # the injected node, and the three shared
+
+
+def test_losses_are_the_recorded_terms(small: Path) -> None:
+    (drawing,) = drawn("fig4_losses", small)
+    assert lines(drawing, 0)["prediction"] == [[0, 2.0], [1, 1.0], [2, 0.5]]
+
+
+def test_one_point_per_defense(small: Path) -> None:
+    (drawing,) = drawn("fig5_tradeoff", small)
+    points = {c.get_label(): c.lines[0].get_xydata()[0].tolist() for c in drawing.figure.axes[0].containers}
+    assert points.keys() == {"vanilla", "ln", "at", "fgai"}
+    assert points["ln"] == pytest.approx([0.002, 0.9])
+
+
+def test_the_budget_sweep_is_over_nodes_only(wide: Path) -> None:
+    (drawing,) = drawn("fig6_budget", wide)
+    sweeps = {c.get_label(): c.lines[0].get_xydata().tolist() for c in drawing.figure.axes[0].containers}
+    # 20 nodes are the published attack, 40 the sweep; the ensemble and the control do not belong to it.
+    assert sweeps["fgai"] == [pytest.approx([20, 0.855]), pytest.approx([40, 0.755])]
+
+
+def test_definition_curves_are_over_r(wide: Path) -> None:
+    (drawing,) = drawn("fig7_definition", wide)
+    assert lines(drawing, 0)["fgai"] == [[0.1, 0.9], [0.5, 0.8], [2.0, 0.5]]
+
+
+def test_scale_is_over_edges(wide: Path) -> None:
+    (drawing,) = drawn("fig8_scale", wide)
+    assert lines(drawing, 0)["vanilla"] == [[1000, 1.0], [10000, 10.0]]
+
+
+def test_no_data_no_figure(broken: Path) -> None:
+    for name in ("fig6_budget", "fig7_definition", "fig8_scale"):
+        assert drawn(name, broken) == []
+
+
+def test_a_label_of_the_users_own_gets_a_line(bench: Any, results_of: Any) -> None:
+    made = bench()
+    for label in ("mine", "vanilla"):
+        made.add("clean", results_of["clean"]("ln", 0), label=label, suite="own")
+        made.add("attack", results_of["attack"]("ln", 0), label=label, attack_label="injection", suite="own")
+    (drawing,) = drawn("fig1_f_acc", made.close())
+    assert "mine f_acc_pos" in lines(drawing, 0)
+
+
+def test_files_have_no_dates(small: Path, tmp_path: Path) -> None:
+    (drawing,) = drawn("fig4_losses", small)
+    (path,) = save(drawing, tmp_path, ["pdf"])
+    assert path.name == "fig4_losses_amazon-photo.pdf"
+    assert b"CreationDate" not in path.read_bytes()
+
+
+def test_the_layout_keeps_nodes_apart_and_the_centre_in_the_middle() -> None:
+    edges = np.array([[1, 2, 3, 0, 5], [0, 0, 1, 4, 3]])
+    place = layout(Sample(edges, np.ones(5), np.ones(5), centre=0, nodes=5))
+    assert place[0] == (0.0, 0.0)
+    assert len(set(place.values())) == len(place) == 6
+    assert {round(float(np.hypot(*place[n])), 6) for n in (1, 2, 4)} == {0.5}
+    assert {round(float(np.hypot(*place[n])), 6) for n in (3, 5)} == {1.0}

@@ -1,0 +1,88 @@
+"""Leaderboards: rows, ranks, and what happens when runs meet."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fgai_bench.report.errors import ReportError
+from fgai_bench.report.frames import Results
+from fgai_bench.report.leaderboard import BOARDS, add, entries, read, rows, to_csv
+
+NODE = BOARDS[0]
+
+
+def parsed(path: Path) -> dict[tuple[str, str, str], dict[str, str]]:
+    found = csv.DictReader(io.StringIO(path.read_text()))
+    return {(row["dataset"], row["defense"], row["attack"]): row for row in found}
+
+
+def test_a_row_per_dataset_model_defense_and_attack(small: Path) -> None:
+    found = {(row["defense"], row["attack"]): row for row in rows(NODE, entries(NODE, Results.read(small)))}
+    assert len(found) == 4 * 2
+    ln = found["ln", "injection"]
+    assert ln["f1_mean"] == pytest.approx(0.9)
+    assert ln["f1_std"] == pytest.approx(0.01)
+    assert 0.89 <= ln["f1_low"] < 0.9 < ln["f1_high"] <= 0.91
+    assert (ln["n"], ln["rank"], ln["ledger_nodes"]) == (3, 1, 20.0)
+    assert found["vanilla", "injection"]["rank"] == 4
+    assert found["fgai", "injection"]["rank_g_jsd"] == 1
+
+
+def test_reading_gives_back_what_was_written(small: Path) -> None:
+    text = to_csv(NODE, entries(NODE, Results.read(small)))
+    assert to_csv(NODE, read(text)) == text
+
+
+def test_gaps_and_unequal_budgets_have_rows_without_a_rank(broken: Path) -> None:
+    found = {
+        row["defense"]: row for row in rows(NODE, entries(NODE, Results.read(broken))) if row["dataset"] == "amazon-cs"
+    }
+    assert found["at"]["status"] == "oom"
+    assert found["at"]["reason"] == "needs 214 GiB"
+    assert {name for name, row in found.items() if row["rank"] is not None} == {"vanilla", "sound"}
+
+
+def test_adding_a_run_twice_changes_nothing(small: Path, tmp_path: Path) -> None:
+    before = [path.read_bytes() for path in add(small, tmp_path)]
+    assert [path.read_bytes() for path in add(small, tmp_path)] == before
+
+
+def test_the_stronger_attack_holds_seed_by_seed(small: Path, bench: Any, results_of: Any, tmp_path: Path) -> None:
+    made = bench()
+    for seed, harm in ((0, 0.3), (1, -0.05), (3, 0.0)):
+        made.add("attack", results_of["attack"]("ln", seed, harm=harm), label="ln", attack_label="injection", seed=seed)
+    add(small, tmp_path)
+    (node, *_) = add(made.close(), tmp_path)
+    row = parsed(node)["amazon-photo", "ln", "injection"]
+    # Seed 0: 0.59 replaces 0.89; seed 1: 0.90 stays, the other attack left 0.95; seed 2 stays; seed 3 comes in.
+    assert float(row["f1_mean"]) == pytest.approx((0.59 + 0.90 + 0.91 + 0.905) / 4)
+    assert row["n"] == "4"
+    assert len(row["run"].split()) == 2
+    assert parsed(node)["amazon-photo", "at", "injection"]["n"] == "3"
+
+
+def test_unequal_budgets_are_refused_and_nothing_is_written(
+    small: Path, broken: Path, bench: Any, results_of: Any, tmp_path: Path
+) -> None:
+    made = bench()
+    made.add("attack", results_of["attack"]("ln", 0), label="mine", attack_label="injection", threat={"nodes": 80})
+    add(small, tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(ReportError, match="amazon-photo gat mine under injection was attacked with another budget"):
+        add(made.close(), tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    with pytest.raises(ReportError, match="another budget"):  # a run at odds with itself
+        add(broken, tmp_path / "empty")
+    assert not (tmp_path / "empty").exists()
+
+
+def test_a_file_that_is_no_leaderboard_is_left_alone(small: Path, tmp_path: Path) -> None:
+    (tmp_path / "leaderboard_node.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ReportError, match="is not a leaderboard"):
+        add(small, tmp_path)
+    assert (tmp_path / "leaderboard_node.csv").read_text() == "a,b\n1,2\n"

@@ -1,0 +1,110 @@
+"""Whole reports through the public command: every file, twice the same bytes, a document that compiles."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fgai_bench.cli.app import main
+from fgai_bench.report.write import names
+
+
+def digests(folder: Path) -> dict[str, str]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def test_the_same_store_gives_the_same_bytes(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("one", "two"):
+        assert main(["report", str(small), "--out", str(tmp_path / name)]) == 0
+    one = digests(tmp_path / "one")
+    assert one == digests(tmp_path / "two")
+    for name in (
+        "paper.tex", "page.html", "README.md", "tables/table1.tex", "tables/table2.md", "tables/f_slope.csv",
+        "figures/fig1_f_acc_amazon-photo.png", "figures/fig2_attention_amazon-photo_gat.pdf", "leaderboard_node.csv",
+        "leaderboard_link.csv", "leaderboard_cost.csv",
+    ):  # fmt: skip
+        assert name in one
+    said = capsys.readouterr().out
+    assert "link: not tested in this run; `fgai-bench run --suite link`" in said
+    assert "definition: not tested in this run" in said
+
+
+@pytest.fixture(scope="session")
+def document(wide: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of the store that has something for everything."""
+    folder = tmp_path_factory.mktemp("report")
+    assert main(["report", str(wide), "--out", str(folder), "--format", "latex,pdf,csv"]) == 0
+    return folder
+
+
+def test_everything_has_a_file(document: Path) -> None:
+    tables = {path.stem for path in (document / "tables").glob("*.tex")}
+    figures = {path.stem for path in (document / "figures").glob("*.pdf")}
+    for name in names():
+        if name.startswith("fig"):
+            assert any(figure.startswith(name) for figure in figures), name
+        elif name not in ("leaderboard", "page", "reliability"):
+            assert name in tables
+    assert not list(document.rglob("*.png"))  # not asked for
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+def test_the_document_compiles(document: Path, broken: Path, tmp_path: Path) -> None:
+    assert main(["report", str(broken), "--out", str(tmp_path), "--format", "latex"]) == 0
+    for folder in (document, tmp_path):
+        command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=120)
+        assert done.returncode == 0, done.stdout[-2000:]
+        assert (folder / "paper.pdf").stat().st_size > 10_000
+
+
+def test_a_part_can_be_asked_for(small: Path, tmp_path: Path) -> None:
+    assert main(["report", str(small), "--out", str(tmp_path), "--only", "table1,dataset_node", "--format", "csv"]) == 0
+    assert sorted(digests(tmp_path)) == ["tables/dataset_node.csv", "tables/table1.csv"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--only", "tabel1"], "nothing to report is called 'tabel1'; possible are table1"),
+        (["--format", "docx"], "unknown format 'docx'; possible are latex"),
+        (["--suite", "nodes"], "has no suite 'nodes'; it has: node"),
+    ],
+)
+def test_wrong_requests_get_one_sentence(
+    small: Path, tmp_path: Path, arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(small), "--out", str(tmp_path), *arguments]) == 2
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert error.count("\n") == 1
+
+
+def test_a_folder_that_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("report", "compare", "claims"):
+        assert main([command, str(tmp_path)]) == 2
+        assert "is not a run" in capsys.readouterr().err
+
+
+def test_compare_and_claims_print_and_write(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", str(copied), "--to", "paper"]) == 0
+    said = capsys.readouterr().out
+    assert "beside the paper" in said
+    assert "link: 48 of 48 published numbers not tested: fgai-bench run --suite link" in said
+    assert main(["claims", str(copied)]) == 0
+    assert "fgai-f1-attacked-above-vanilla" in capsys.readouterr().out
+    assert sorted(path.name for path in (copied / "report").iterdir()) == [
+        "claims.csv", "claims.md", "comparison.csv", "comparison.md",
+    ]  # fmt: skip
+    assert main(["compare", str(copied), "--to", "nature"]) == 2
+    assert "--to can be paper" in capsys.readouterr().err
+
+
+def test_leaderboard_add(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["leaderboard", "add", str(small), "--to", str(tmp_path / "results")]) == 0
+    assert capsys.readouterr().out.count(".csv\n") == 3
