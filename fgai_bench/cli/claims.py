@@ -17,8 +17,8 @@ def claims(
 ) -> None:
     """Say of each claim of the paper whether the run supports it, with the interval and the cells that decide."""
     from fgai_bench.report.claims import judge, to_csv, to_markdown
+    from fgai_bench.report.folder import Report
     from fgai_bench.report.frames import Results
-    from fgai_bench.report.write import Report
 
     results = Results.read(run)
     verdicts = judge(results)

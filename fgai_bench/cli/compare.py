@@ -21,8 +21,8 @@ def compare(
         raise typer.BadParameter(f"--to can be paper, not {to!r}")
     from fgai_bench.report.compare import HEADINGS, lines, scale_notes, to_csv, to_markdown, untested
     from fgai_bench.report.compare import compare as hold_against
+    from fgai_bench.report.folder import Report
     from fgai_bench.report.frames import Results
-    from fgai_bench.report.write import Report
 
     results = Results.read(run)
     found = hold_against(results)

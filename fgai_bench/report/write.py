@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from fgai_bench.report.errors import ReportError
 from fgai_bench.report.figures import FIGURES, save
+from fgai_bench.report.folder import Report
 from fgai_bench.report.frames import Results
 from fgai_bench.report.leaderboard import write_leaderboards
 from fgai_bench.report.lists import dataset_tables, flag_table
@@ -27,28 +27,6 @@ RENDERERS: dict[str, tuple[str, Callable[[Table], str]]] = {
 LISTS = ("dataset_node", "dataset_link", "reliability")
 OTHERS = ("leaderboard", "page")
 SUITE_OF = {"dataset_node": "node", "dataset_link": "link"}
-
-
-@dataclass
-class Report:
-    """What was written, and what the run has nothing for.
-
-    Attributes:
-        folder: of the report.
-        written: paths, in order.
-        absent: name to the sentence that says what to run for it.
-    """
-
-    folder: Path
-    written: list[Path] = field(default_factory=list)
-    absent: dict[str, str] = field(default_factory=dict)
-
-    def add(self, name: str, content: str) -> None:
-        """Write one text file; line ends are the same everywhere."""
-        path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content, encoding="utf-8", newline="\n")
-        self.written.append(path)
 
 
 def write_report(

@@ -98,10 +98,10 @@ def train(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress:
         raise NotApplicable(f"the defense {config['defense']['name']!r} is not for the task {task!r}")
     training = Training(**config["training"])
     fit = functools.partial(_fit, config, inputs, problem)
-    warm_up(config, lambda: fit(training.model_copy(update={"epochs": min(1, training.epochs)}), None))
+    warming = warm_up(config, lambda: fit(training.model_copy(update={"epochs": min(1, training.epochs)}), None))
     try:
         with measure(config["device"], every=0.02) as cost:
-            trained = fit(training, stopwatch(config, progress))
+            trained = fit(training, stopwatch(config, progress, warming))
     except TimedEnough as stopped:
         return extrapolated(config, cost, stopped, problem.provenance)
     with torch.no_grad():

@@ -14,7 +14,7 @@ from fgai_bench.metrics import Cost
 from fgai_bench.runner.result import Result
 
 Progress = Callable[[int, int], None]
-SHARE_TIMED = 0.4  # of the time limit; the rest is for the data, the warm-up and one last epoch
+SHARE_TIMED = 0.5  # of the time limit, warm-up included; the rest is for the start, the data and one last epoch
 
 
 class TimedEnough(Exception):
@@ -34,17 +34,29 @@ class TimedEnough(Exception):
         return self.seconds + (epochs - self.epochs) * each
 
 
-def warm_up(config: Mapping[str, Any], once: Callable[[], object]) -> None:
-    """Do it once before it is measured, where the cost is the result: libraries load, kernels compile, caches fill."""
+def warm_up(config: Mapping[str, Any], once: Callable[[], object]) -> float:
+    """Do it once before it is measured, where the cost is the result: libraries load, kernels compile, caches fill.
+
+    Returns the seconds that it took.
+    """
+    began = time.perf_counter()
     if "exclusive" in config:
         once()
+    return time.perf_counter() - began
 
 
-def stopwatch(config: Mapping[str, Any], progress: Progress | None) -> Progress | None:
-    """Report progress and, where the cost is the result, stop a training that takes more than its share."""
+def stopwatch(config: Mapping[str, Any], progress: Progress | None, warming: float = 0.0) -> Progress | None:
+    """Report progress and, where the cost is the result, stop a training that takes more than its share.
+
+    Args:
+        config: of the step.
+        progress: hears every epoch.
+        warming: seconds of the share that the warm-up took.
+    """
     if "exclusive" not in config or config["exclusive"]["time_limit"] is None:
         return progress
-    allowed, began, first = SHARE_TIMED * config["exclusive"]["time_limit"], time.perf_counter(), 0.0
+    allowed = SHARE_TIMED * config["exclusive"]["time_limit"] - warming
+    began, first = time.perf_counter(), 0.0
 
     def tick(epoch: int, epochs: int) -> None:
         nonlocal first

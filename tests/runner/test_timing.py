@@ -47,6 +47,10 @@ def test_a_training_over_its_share_is_stopped_and_others_are_not() -> None:
     fast = stopwatch(config(1e9), None)
     assert fast is not None
     fast(1, 10)
+    late = stopwatch(config(100), None, warming=60.0)  # the warm-up has used the share up
+    assert late is not None
+    with pytest.raises(TimedEnough):
+        late(1, 10)
     assert stopwatch(config(None), None) is None
     assert stopwatch({}, heard.append) is not None  # type: ignore[arg-type]
 

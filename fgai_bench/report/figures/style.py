@@ -85,10 +85,11 @@ def legend(figure: Figure, labels: Iterable[str], extra: Sequence[Line2D] = (), 
 def save(drawing: Drawing, folder: Path, kinds: Iterable[str]) -> list[Path]:
     """Write a drawing as PDF and PNG; the same drawing has the same bytes."""
     folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    for kind in kinds:
-        path = folder / f"{drawing.name}.{kind}"
-        with mpl.rc_context(LOOK):
+    paths = {kind: folder / f"{drawing.name}.{kind}" for kind in kinds}
+    with mpl.rc_context(LOOK):
+        # Lay out once and hold it: both files then agree, and the second one is cheap.
+        drawing.figure.draw_without_rendering()
+        drawing.figure.set_layout_engine("none")
+        for kind, path in paths.items():
             drawing.figure.savefig(path, dpi=200, metadata=METADATA[kind])
-        written.append(path)
-    return written
+    return list(paths.values())

@@ -1,0 +1,28 @@
+"""The folder of a report, and what lies in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass
+class Report:
+    """What was written, and what the run has nothing for.
+
+    Attributes:
+        folder: of the report.
+        written: paths, in order.
+        absent: name to the sentence that says what to run for it.
+    """
+
+    folder: Path
+    written: list[Path] = field(default_factory=list)
+    absent: dict[str, str] = field(default_factory=dict)
+
+    def add(self, name: str, content: str) -> None:
+        """Write one text file; line ends are the same everywhere."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8", newline="\n")
+        self.written.append(path)
