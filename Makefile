@@ -34,7 +34,7 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 tests: $(STAMP)
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist worksteal
 
 clean:
 	rm -rf $(VENV) .tox .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-# Read by torch when it is first imported, here and in the processes that tests start.
-os.environ["OMP_NUM_THREADS"] = "2"
+# Read by torch when it is first imported, here and in the processes that tests start: two workers share two cores.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 REPOSITORY = Path(__file__).parents[1]
 

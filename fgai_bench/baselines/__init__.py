@@ -1,1 +1,1 @@
-"""The published numbers, as CSV files that travel with the package; read them with ``importlib.resources``."""
+"""The published numbers (CSV) and the paper's claims (YAML): data that travels with the package."""

@@ -116,10 +116,10 @@ class NodeProblem(Problem):
 
                 def slope(sign: str = sign, highest: bool = highest) -> float:
                     curve = self._f_acc(model, embedded, graph, ranking(clean), clean, highest)
-                    found.curves[f"f_acc{label}_{sign}"] = (RATES, curve)
+                    found.curves[f"f_acc_{sign}{label}"] = (RATES, curve)
                     return f_slope(RATES, curve)
 
-                found.add(f"f_slope{label}_{sign}", slope)
+                found.add(f"f_slope_{sign}{label}", slope)
 
     def _f_acc(
         self, model: AttentionModel, embedded: Tensor, graph: Data, ranking: Attention, clean: Output, highest: bool

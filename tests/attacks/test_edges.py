@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 from fgai_bench.attacks import ATTACKS, ThreatModel
-from fgai_bench.attacks.edges import absent
+from fgai_bench.attacks.edges import _additive_search, absent
 from fgai_bench.models.base import build_model
 from fgai_bench.testing.attacks import recount, require_within
 from fgai_bench.testing.fixture import tiny_graph, trained_model
@@ -79,3 +79,12 @@ def test_an_edge_attack_on_a_transformer_gets_new_encodings():
     found = ATTACKS["random-edges"]()(model, DATA, DATA.test_index, threat=threat)
     with torch.no_grad():
         assert not torch.allclose(model(found.data).logits, model(DATA).logits)
+
+
+def test_a_candidate_is_there_by_its_weight_and_an_old_edge_stays_one():
+    search = _additive_search(greedy=False)(torch.nn.Identity(), block_size=2)
+    search.num_nodes, search.device = 3, torch.device("cpu")
+    candidates = torch.tensor([[0, 0], [1, 2]])  # 0 - 1 is an edge of the path, 0 - 2 is not
+    edges, weights = search._get_modified_adj(PATH, torch.ones(4), candidates, torch.tensor([0.25, 0.25]))
+    found = {tuple(edge): weight for edge, weight in zip(edges.t().tolist(), weights.tolist(), strict=True)}
+    assert found == {(0, 1): 1.0, (1, 0): 1.0, (1, 2): 1.0, (2, 1): 1.0, (0, 2): 0.25, (2, 0): 0.25}

@@ -56,15 +56,20 @@ class Bench:
         } | names  # fmt: skip
         place.setdefault("defense", place["label"])
         place.setdefault("attack", place["attack_label"])
-        hash = hashlib.sha256(repr((kind, seed, sorted(place.items()))).encode()).hexdigest()
+        hash = _hash(kind, seed, sorted(place.items()))
+        trial = _hash(seed, *(place[key] for key in ("suite", "task", "dataset", "model", "label")))
         self.members.append({**place, "kind": kind, "seed": seed, "step": hash})
         if result is not None:
-            self.store.record(Step(hash, kind, _config(kind, place, threat), {}, hash), _settled(result, place))
+            self.store.record(Step(hash, kind, _config(kind, place, threat), {}, trial), _settled(result, place))
 
     def close(self) -> Path:
         self.store.place(self.members)
         self.store.close()
         return self.folder
+
+
+def _hash(*content: Any) -> str:
+    return hashlib.sha256(repr(content).encode()).hexdigest()
 
 
 def _config(kind: str, place: Mapping[str, Any], threat: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -100,7 +105,7 @@ def cleaned(label: str, seed: int) -> Result:
     curve = tuple(1.0 - 0.4 * rate for rate in RATES)
     return Result(
         metrics={
-            "f1": f1, "f_slope_pos": -0.4, "f_slope_neg": -0.1, "f_slope_random_pos": -0.2, "g_jsd_floor": 0.0,
+            "f1": f1, "f_slope_pos": -0.4, "f_slope_neg": -0.1, "f_slope_pos_random": -0.2, "g_jsd_floor": 0.0,
             "attention_entropy_normalised": 0.8,
         },
         cost={"evaluate_seconds": 0.5},

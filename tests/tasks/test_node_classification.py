@@ -102,9 +102,9 @@ def test_under_attack_the_nodes_that_count_are_those_right_on_the_clean_graph():
 def test_sanity_rankings_get_the_same_curves():
     found = PROBLEM.clean(MODEL, sanity=True)
     for label in ("_random", "_uniform", "_degree", "_untrained"):
-        assert {f"f_slope{label}_pos", f"f_slope{label}_neg"} <= found.metrics.keys()
-        assert found.curves[f"f_acc{label}_pos"][1][0] == 1.0
-    assert "f_slope_random_pos" not in PROBLEM.clean(MODEL).metrics
+        assert {f"f_slope_pos{label}", f"f_slope_neg{label}"} <= found.metrics.keys()
+        assert found.curves[f"f_acc_pos{label}"][1][0] == 1.0
+    assert "f_slope_pos_random" not in PROBLEM.clean(MODEL).metrics
 
 
 def test_without_attention_its_metrics_do_not_apply_and_say_why(gcn):
@@ -114,7 +114,7 @@ def test_without_attention_its_metrics_do_not_apply_and_say_why(gcn):
     assert not set(found.metrics) & (ATTENTION | SLOPES)
     assert {"f1", "g_tvd", "prediction_kept"} <= set(found.metrics)
     assert {"attention_entropy", "g_jsd_floor", "f_slope_pos"} <= set(clean.not_applicable)
-    assert "f_slope_degree_pos" in clean.metrics
+    assert "f_slope_pos_degree" in clean.metrics
 
 
 def test_where_every_prediction_changed_the_unchanged_have_no_value():

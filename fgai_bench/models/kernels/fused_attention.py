@@ -230,7 +230,7 @@ class _FusedAttention(torch.autograd.Function):
         return out, weights
 
     @staticmethod
-    def backward(ctx: Any, grad_out: Tensor | None, grad_weights: Tensor | None) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, grad_out: Tensor | None, grad_weights: Tensor | None) -> Any:
         values, first, second, shift, out, log_sum = ctx.saved_tensors
         call, edges = ctx.call, ctx.call.edges
         grad_out = torch.zeros_like(values) if grad_out is None else grad_out.contiguous()
