@@ -179,7 +179,7 @@ GRIDS: tuple[Spec, ...] = (
         "definition",
         "Definition 1, audited: beta 1 and alpha 1 against the vanilla model, beta 2 and alpha 2 under the worst "
         "perturbation of the scores found within R, means over nodes; and the share of nodes on which all four "
-        "conditions hold for alpha = 0.1 and beta = 0.75.",
+        "conditions hold for alpha = 0.1 and beta = 0.75. The vanilla model is held against itself.",
         (
             _audited("beta 1↑", "beta_1_mean"),
             _audited("alpha 1↓", "alpha_1_mean"),
