@@ -56,7 +56,9 @@ class Ensemble:
                 results.append((judge(model(attacked.data)), attacked))
         worst = min(results, key=lambda result: result[0])[1]
         calls = sum(attacked.ledger.gradient_calls for _, attacked in results)
-        return replace(worst, ledger=replace(worst.ledger, gradient_calls=calls))
+        # A member that could not follow its gradient makes the worst case doubtful, whichever member won.
+        flags = tuple(dict.fromkeys(flag for _, attacked in results for flag in attacked.flags))
+        return replace(worst, ledger=replace(worst.ledger, gradient_calls=calls), flags=flags)
 
     def members(self, clean: Output) -> list[Callable[..., Attacked]]:
         """The attacks that apply to a model with this clean output."""

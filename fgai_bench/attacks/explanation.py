@@ -9,7 +9,7 @@ from torch_geometric.data import Data
 
 from fgai_bench.attacks.injection import Injection, starting_points, strongest, with_injected
 from fgai_bench.attacks.objectives import Readout, margins, objective_named
-from fgai_bench.attacks.pgd import Ascent
+from fgai_bench.attacks.pgd import Ascent, gradient_of
 from fgai_bench.attacks.threat import Attacked, ThreatModel, settle
 from fgai_bench.models.base import AttentionModel, undisturbed
 
@@ -68,16 +68,18 @@ class _ConstrainedAscent:
         """From one starting point: the best point that keeps enough predictions, and the change at every step."""
         x = start
         change, kept = self.look(x)
-        best, best_score, curve = x, self._score(change, kept), [change]
-        for _ in range(self.threat.steps if self.threat.nodes else 0):
+        best, best_score, curve, moved = x, self._score(change, kept), [change], False
+        steps = self.threat.steps if self.threat.nodes else 0
+        for _ in range(steps):
             direction = self._direction(x)
             if not bool(torch.isfinite(direction).all()):
                 return Ascent(best, best_score, tuple(curve), 2 * len(curve), ("non-finite gradient",))
+            moved |= bool(direction.any())
             x, score, change = self._line_search(x, direction)
             curve.append(change)
             if score > best_score:
                 best, best_score = x, score
-        return Ascent(best, best_score, tuple(curve), 2 * (len(curve) - 1), ())
+        return Ascent(best, best_score, tuple(curve), 2 * steps, () if moved or not steps else ("zero gradient",))
 
     def look(self, features: Tensor) -> tuple[float, float]:
         """The change of attention and the share of kept predictions with these features."""
@@ -93,8 +95,8 @@ class _ConstrainedAscent:
         out = self.scene.output(x)
         logits, reference = self.scene.readout(out), self.scene.reference
         broken = F.relu(self.attack.slack - margins(logits, reference.prediction)).mean()
-        (harm,) = torch.autograd.grad(broken, x, retain_graph=True)
-        (gain,) = torch.autograd.grad(self.attack.change(logits, out, reference), x)
+        harm = gradient_of(broken, x, retain=True)
+        gain = gradient_of(self.attack.change(logits, out, reference), x)
         overlap = (gain * harm).sum(1, keepdim=True) / harm.square().sum(1, keepdim=True).clamp(min=1e-30)
         tangent = gain - overlap.clamp(min=0) * harm  # (nodes, F)
         if self.look(x)[1] < self.attack.keep:

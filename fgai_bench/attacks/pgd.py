@@ -60,8 +60,11 @@ def ascend(
     return Ascent(best, best_value, tuple(curve), min(len(curve), steps), tuple(flags))
 
 
-def gradient_of(value: Tensor, x: Tensor) -> Tensor:
-    """``d value / d x``, which is zero where the value does not depend on x: ``(), (...) -> (...)``."""
+def gradient_of(value: Tensor, x: Tensor, retain: bool = False) -> Tensor:
+    """``d value / d x``, which is zero where the value does not depend on x: ``(), (...) -> (...)``.
+
+    ``retain`` keeps the graph for another gradient of the same output.
+    """
     if not value.requires_grad:
         return torch.zeros_like(x)
-    return torch.autograd.grad(value, x, materialize_grads=True)[0]
+    return torch.autograd.grad(value, x, materialize_grads=True, retain_graph=retain)[0]
