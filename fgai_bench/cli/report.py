@@ -9,6 +9,9 @@ import typer
 
 from fgai_bench.cli.run import listed
 
+# What a reader wants to see first: scores before and after the attack.
+AT_A_GLANCE = ("table2.md", "link.md")
+
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 
 
@@ -27,4 +30,7 @@ def report(
     done = write_report(run, out, listed(formats) or (), listed(only) or (), suite)
     for name, sentence in done.absent.items():
         typer.echo(f"{name}: {sentence}")
+    for path in done.written:
+        if path.name in AT_A_GLANCE:
+            typer.echo(f"\n{path.read_text()}")
     typer.echo(f"{len(done.written)} files in {done.folder}")

@@ -37,10 +37,15 @@ LATEX = {
 def escape(text: str) -> str:
     """Plain text as LaTeX; a sign that the fonts lack becomes a question mark.
 
-    >>> escape("F1↑ 5%")
-    'F1$\\\\uparrow$ 5\\\\%'
+    What stands between backticks is set in typewriter, where two hyphens stay two.
+
+    >>> escape("F1↑ 5%"), escape("`run --suite link`")
+    ('F1$\\\\uparrow$ 5\\\\%', '\\\\texttt{run --suite link}')
     """
-    return "".join(LATEX.get(sign, sign if sign.isascii() else "?") for sign in text)
+    plain = ["".join(LATEX.get(sign, sign if sign.isascii() else "?") for sign in part) for part in text.split("`")]
+    if len(plain) % 2 == 0:
+        return r"\textasciigrave{}".join(plain)
+    return "".join(f"\\texttt{{{part}}}" if i % 2 else part for i, part in enumerate(plain))
 
 
 def to_latex(table: Table) -> str:

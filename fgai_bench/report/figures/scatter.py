@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from fgai_bench.report.cells import Cell, cell
 from fgai_bench.report.figures.curves import main_suite
@@ -34,6 +35,10 @@ def draw_tradeoff(results: Results) -> list[Drawing]:
                 _tradeoff_point(ax, results, place, labels)
             ax.set(title=f"{title(model)} on {title(dataset)}", xlabel="g-JSD (left is stabler)", ylabel="attacked F1")
             ax.set_xscale("log")
+            # Within one decade the default labels every minor tick, on top of each other.
+            ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+            ax.xaxis.set_major_formatter(lambda value, place: f"{value:.0e}")
+            ax.xaxis.set_minor_formatter(NullFormatter())
     legend(figure, labels, lines=False)
     caption = f"Attacked F1 against the stability of attention, suite {suite}; bars are standard deviations over seeds."
     return [Drawing("fig5_tradeoff", caption, figure)]
