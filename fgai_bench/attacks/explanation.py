@@ -19,23 +19,33 @@ class ExplanationAttack:
 
     Each step goes up the change of attention, for every injected node along the part of its gradient that does not
     lower the targets' margins (``mean relu(slack - margin_i)``, with ``margin_i`` how far target i is from another
-    prediction): a sign step would not stay on that tangent. The full step, its half, quarter, ... are tried without
-    gradients, and the one with the largest change among those that keep at least ``keep`` of the predictions is taken;
-    where too few are kept, the step goes back down the margins instead.
+    prediction). Steps from a sixteenth of that direction to one that is saturated almost everywhere are tried without
+    gradients, and the one with the largest change is taken among those that keep enough predictions: of the share that
+    may be lost in all, step t of T leaves ``t / T``, so that the first steps do not use it up. Where too few are kept,
+    the step goes back down the margins instead.
 
     Args:
         loss: the change of attention, ``attention-jsd`` or ``attention-topk``.
         keep: share of the target predictions that must stay.
         slack: logit margin below which a target is pushed back.
-        halvings: how many times a step is halved.
+        halvings: how many times the direction is halved, at most.
+        doublings: how many times it is doubled, at most; no feature moves by more than one step.
     """
 
-    def __init__(self, loss: str = "attention-jsd", keep: float = 0.99, slack: float = 2.0, halvings: int = 5) -> None:
+    def __init__(
+        self,
+        loss: str = "attention-jsd",
+        keep: float = 0.99,
+        slack: float = 4.0,
+        halvings: int = 4,
+        doublings: int = 6,
+    ) -> None:
         if not 0 <= keep <= 1:
             raise ValueError(f"keep is a share of the predictions, between 0 and 1, not {keep}")
         if not loss.startswith("attention"):
             raise ValueError(f"an attack on the explanation needs an attention loss, not {loss!r}")
-        self.loss, self.keep, self.slack, self.halvings = loss, keep, slack, halvings
+        self.loss, self.keep, self.slack = loss, keep, slack
+        self.scales = [2.0**power for power in range(-halvings, doublings + 1)]
         self.change = objective_named(loss)
 
     def __call__(
@@ -68,14 +78,14 @@ class _ConstrainedAscent:
         """From one starting point: the best point that keeps enough predictions, and the change at every step."""
         x = start
         change, kept = self.look(x)
-        best, best_score, curve, moved = x, self._score(change, kept), [change], False
+        best, best_score, curve, moved = x, _score(change, kept, self.attack.keep), [change], False
         steps = self.threat.steps if self.threat.nodes else 0
-        for _ in range(steps):
+        for taken in range(1, steps + 1):
             direction = self._direction(x)
             if not bool(torch.isfinite(direction).all()):
                 return Ascent(best, best_score, tuple(curve), 2 * len(curve), ("non-finite gradient",))
             moved |= bool(direction.any())
-            x, score, change = self._line_search(x, direction)
+            x, score, change = self._line_search(x, direction, 1 - (1 - self.attack.keep) * taken / steps)
             curve.append(change)
             if score > best_score:
                 best, best_score = x, score
@@ -103,16 +113,17 @@ class _ConstrainedAscent:
             tangent = -harm
         return tangent / tangent.abs().amax(1, keepdim=True).clamp(min=1e-30)
 
-    def _line_search(self, x: Tensor, direction: Tensor) -> tuple[Tensor, float, float]:
-        """The best of the full step and its halves, with its score and its change."""
+    def _line_search(self, x: Tensor, direction: Tensor, keep: float) -> tuple[Tensor, float, float]:
+        """The best of the tried steps, with its score and its change."""
         found = []
-        for halving in range(self.attack.halvings + 1):
-            moved = x + self.threat.step * 0.5**halving * direction
+        for scale in self.attack.scales:
+            moved = x + self.threat.step * (scale * direction).clamp(-1, 1)
             moved = moved.clamp(self.threat.feature_low, self.threat.feature_high)
             change, kept = self.look(moved)
-            found.append((moved, self._score(change, kept), change))
+            found.append((moved, _score(change, kept, keep), change))
         return max(found, key=lambda candidate: candidate[1])
 
-    def _score(self, change: float, kept: float) -> float:
-        """The change where enough predictions are kept; elsewhere less than any change, by how many are not."""
-        return change if kept >= self.attack.keep else kept - 1.0
+
+def _score(change: float, kept: float, keep: float) -> float:
+    """The change where enough predictions are kept; elsewhere less than any change, by how many are not."""
+    return change if kept >= keep else kept - 1.0

@@ -44,7 +44,7 @@ def test_it_moves_the_attention_more_than_its_start_and_the_curve_says_how_much(
 def test_where_it_cannot_keep_enough_it_says_so():
     """A step as large as the range, from a start that already breaks predictions."""
     fierce = ThreatModel(nodes=12, edges_per_node=12, steps=1, step=30.0, feature_low=-30.0, feature_high=30.0)
-    found = ATTACKS["explanation"](keep=1.0, halvings=0)(MODEL, DATA, DATA.test_index, threat=fierce)
+    found = ATTACKS["explanation"](keep=1.0, halvings=0, doublings=0)(MODEL, DATA, DATA.test_index, threat=fierce)
     assert found.kept < 1.0
     assert found.flags == ("too few predictions kept",)
 
