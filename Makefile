@@ -5,11 +5,12 @@ RUN ?= runs/quick
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test env lint types tests clean
+.PHONY: help demo test bench env lint types tests clean
 
 help:
 	@echo "make demo   run the default suite on the embedded Cora and write its report"
 	@echo "make test   lint, types and tests"
+	@echo "make bench  time ours beside PyG; DATASETS='amazon-photo coauthor-cs' for others than Cora"
 	@echo "make clean  remove the environment and every cache (runs are kept)"
 
 demo: $(STAMP)
@@ -18,6 +19,9 @@ demo: $(STAMP)
 	@echo "The records and their report lie in $(RUN)"
 
 test: lint types tests
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks $(DATASETS)
 
 env: $(STAMP)
 
