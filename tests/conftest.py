@@ -9,6 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# The same examples on every run of the continuous integration; anywhere else new ones are looked for.
+settings.register_profile("ci", derandomize=True, deadline=None)
+if os.environ.get("CI"):
+    settings.load_profile("ci")
 
 # Read by torch when it is first imported, here and in the processes that tests start: two workers share two cores.
 os.environ["OMP_NUM_THREADS"] = "1"
