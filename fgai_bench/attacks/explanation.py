@@ -8,7 +8,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.attacks.injection import Injection, starting_points, strongest, with_injected
-from fgai_bench.attacks.objectives import Readout, margins, objective_named
+from fgai_bench.attacks.objectives import Readout, Reference, margins, objective_named
 from fgai_bench.attacks.pgd import Ascent, gradient_of
 from fgai_bench.attacks.threat import Attacked, ThreatModel, settle
 from fgai_bench.models.base import AttentionModel, undisturbed
@@ -96,8 +96,7 @@ class _ConstrainedAscent:
         with torch.no_grad():
             out = self.scene.output(features)
             logits = self.scene.readout(out)
-            kept = (logits.argmax(1) == self.scene.reference.prediction).float().mean().item()
-            return self.attack.change(logits, out, self.scene.reference).item(), kept
+            return self.attack.change(logits, out, self.scene.reference).item(), _kept(logits, self.scene.reference)
 
     def _direction(self, x: Tensor) -> Tensor:
         """Up the change of attention, per injected node without the part that would break predictions."""
@@ -109,7 +108,7 @@ class _ConstrainedAscent:
         gain = gradient_of(self.attack.change(logits, out, reference), x)
         overlap = (gain * harm).sum(1, keepdim=True) / harm.square().sum(1, keepdim=True).clamp(min=1e-30)
         tangent = gain - overlap.clamp(min=0) * harm  # (nodes, F)
-        if self.look(x)[1] < self.attack.keep:
+        if _kept(logits, reference) < self.attack.keep:
             tangent = -harm
         return tangent / tangent.abs().amax(1, keepdim=True).clamp(min=1e-30)
 
@@ -122,6 +121,11 @@ class _ConstrainedAscent:
             change, kept = self.look(moved)
             found.append((moved, _score(change, kept, keep), change))
         return max(found, key=lambda candidate: candidate[1])
+
+
+def _kept(logits: Tensor, reference: Reference) -> float:
+    """The share of the targets whose prediction is the clean one."""
+    return (logits.argmax(1) == reference.prediction).float().mean().item()
 
 
 def _score(change: float, kept: float, keep: float) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -147,10 +146,9 @@ def _inner_options(inner: Mapping[str, Any]) -> dict[str, Any]:
 def clean(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
     """Measure a trained model without an attack."""
     model = _model("model", config, inputs, problem)
-    sanity = {"sanity": True} if config["sanity"] and "sanity" in inspect.signature(problem.clean).parameters else {}
-    warm_up(config, lambda: problem.clean(model, **sanity))
+    warm_up(config, lambda: problem.clean(model, sanity=config["sanity"]))
     with measure(config["device"], every=0.02) as cost:
-        measured = problem.clean(model, **sanity)
+        measured = problem.clean(model, sanity=config["sanity"])
     return _measured(config, measured, problem, {"evaluate_seconds": cost.seconds, "evaluate_peak_mib": cost.peak_mib})
 
 

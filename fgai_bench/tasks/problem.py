@@ -92,8 +92,8 @@ class Problem:
         """Nodes to attach to and what to break, using training labels or none at all."""
         raise TypeError(f"{type(self).__name__} must implement training_targets(which)")
 
-    def clean(self, model: AttentionModel) -> Measured:
-        """What is measured without an attack."""
+    def clean(self, model: AttentionModel, sanity: bool = False) -> Measured:
+        """What is measured without an attack; with ``sanity``, also what rankings that know nothing would give."""
         raise TypeError(f"{type(self).__name__} must implement clean(model)")
 
     def attacked(self, model: AttentionModel, attacked: Attacked) -> Measured:

@@ -27,7 +27,7 @@ class Reweighted(GAT):
     """Attention that ``changed`` turns into another one."""
 
     def changed(self, attention: Attention) -> Attention:
-        raise NotImplementedError
+        return attention
 
     def propagate(self, *args, **kwargs):
         out = super().propagate(*args, **kwargs)

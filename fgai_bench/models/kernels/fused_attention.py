@@ -23,6 +23,14 @@ from fgai_bench.models.edges import SortedEdges
 
 
 @triton.jit
+def _into(node, first, end, Source, BE: tl.constexpr):
+    """A block of the edges into ``node``: ``(BE,)`` positions, whether they are there, destinations and sources."""
+    e = first + tl.arange(0, BE)
+    inside = e < end
+    return e, inside, tl.zeros((BE,), tl.int64) + node, tl.load(Source + e, mask=inside, other=0)
+
+
+@triton.jit
 def _scores(e, i, j, inside, h, heads, Scores, BySource, ByDestination, Shift, slope, H: tl.constexpr,
             ADDITIVE: tl.constexpr, SHIFT: tl.constexpr):  # fmt: skip
     """``(BE, BH)`` scores of a block of edges, -inf outside, and the derivative of the non-linearity."""
@@ -49,7 +57,7 @@ def _kept(seed, e, h, p, H: tl.constexpr):
 @triton.jit
 def _forward(Source, Pointer, Values, Scores, BySource, ByDestination, Shift, Out, LogSum, Weights, seed, p, slope,
              H: tl.constexpr, D: tl.constexpr, BH: tl.constexpr, BD: tl.constexpr, BE: tl.constexpr,
-             ADDITIVE: tl.constexpr, SHIFT: tl.constexpr, DROPOUT: tl.constexpr, WEIGHTS: tl.constexpr):  # fmt: skip
+             ADDITIVE: tl.constexpr, SHIFT: tl.constexpr, DROPOUT: tl.constexpr):  # fmt: skip
     node = tl.program_id(0).to(tl.int64)
     start, end = tl.load(Pointer + node), tl.load(Pointer + node + 1)
     h, d = tl.arange(0, BH), tl.arange(0, BD)
@@ -58,10 +66,7 @@ def _forward(Source, Pointer, Values, Scores, BySource, ByDestination, Shift, Ou
     total = tl.zeros((BH,), tl.float32)
     mixed = tl.zeros((BH, BD), tl.float32)
     for first in range(start, end, BE):
-        e = first + tl.arange(0, BE)
-        inside = e < end
-        j = tl.load(Source + e, mask=inside, other=0)
-        i = tl.zeros((BE,), tl.int64) + node
+        e, inside, i, j = _into(node, first, end, Source, BE)
         score, _ = _scores(e, i, j, inside, h, heads, Scores, BySource, ByDestination, Shift, slope, H, ADDITIVE, SHIFT)
         higher = tl.where(heads, tl.maximum(largest, tl.max(score, 0)), 0.0)
         shrink = tl.exp(largest - higher)
@@ -80,20 +85,14 @@ def _forward(Source, Pointer, Values, Scores, BySource, ByDestination, Shift, Ou
     tl.store(LogSum + node * H + h, log_sum, mask=heads)
     place = node * (H * D) + h[:, None] * D + d[None, :]
     tl.store(Out + place, mixed / total[:, None], mask=heads[:, None] & channels[None, :])
-    if WEIGHTS:
-        for first in range(start, end, BE):
-            e = first + tl.arange(0, BE)
-            inside = e < end
-            j = tl.load(Source + e, mask=inside, other=0)
-            i = tl.zeros((BE,), tl.int64) + node
-            score, _ = _scores(
-                e, i, j, inside, h, heads, Scores, BySource, ByDestination, Shift, slope, H, ADDITIVE, SHIFT
-            )
-            tl.store(
-                Weights + e[:, None] * H + h[None, :],
-                tl.exp(score - log_sum[None, :]),
-                mask=inside[:, None] & heads[None, :],
-            )
+    for first in range(start, end, BE):
+        e, inside, i, j = _into(node, first, end, Source, BE)
+        score, _ = _scores(e, i, j, inside, h, heads, Scores, BySource, ByDestination, Shift, slope, H, ADDITIVE, SHIFT)
+        tl.store(
+            Weights + e[:, None] * H + h[None, :],
+            tl.exp(score - log_sum[None, :]),
+            mask=inside[:, None] & heads[None, :],
+        )
 
 
 @triton.jit
@@ -113,10 +112,7 @@ def _by_destination(Source, Pointer, Values, Scores, BySource, ByDestination, Sh
     mean = tl.sum(grad * tl.load(Out + place, mask=own, other=0.0), 1)  # (BH,) sum_f a_f d_f
     if WEIGHTS:
         for first in range(start, end, BE):
-            e = first + tl.arange(0, BE)
-            inside = e < end
-            j = tl.load(Source + e, mask=inside, other=0)
-            i = tl.zeros((BE,), tl.int64) + node
+            e, inside, i, j = _into(node, first, end, Source, BE)
             score, _ = _scores(
                 e, i, j, inside, h, heads, Scores, BySource, ByDestination, Shift, slope, H, ADDITIVE, SHIFT
             )
@@ -126,10 +122,7 @@ def _by_destination(Source, Pointer, Values, Scores, BySource, ByDestination, Sh
             mean += tl.sum(tl.exp(score - log_sum[None, :]) * direct, 0)
     total = tl.zeros((BH,), tl.float32)
     for first in range(start, end, BE):
-        e = first + tl.arange(0, BE)
-        inside = e < end
-        j = tl.load(Source + e, mask=inside, other=0)
-        i = tl.zeros((BE,), tl.int64) + node
+        e, inside, i, j = _into(node, first, end, Source, BE)
         score, slope_at = _scores(
             e, i, j, inside, h, heads, Scores, BySource, ByDestination, Shift, slope, H, ADDITIVE, SHIFT
         )
@@ -222,7 +215,7 @@ class _FusedAttention(torch.autograd.Function):
         _forward[(edges.num_nodes,)](
             edges.source, edges.pointer, values, scores, by_source, by_destination, values if shift is None else shift,
             out, log_sum, weights, call.seed, call.dropout, call.slope, **call.sizes(values),
-            ADDITIVE=call.additive, SHIFT=shift is not None, DROPOUT=call.dropout > 0, WEIGHTS=True,
+            ADDITIVE=call.additive, SHIFT=shift is not None, DROPOUT=call.dropout > 0,
         )  # fmt: skip
         ctx.call, ctx.has_shift = call, shift is not None
         ctx.save_for_backward(values, first, second, values if shift is None else shift, out, log_sum)
