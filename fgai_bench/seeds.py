@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -21,6 +21,20 @@ def derive(seed: int, purpose: str) -> int:
 def generator(seed: int, purpose: str) -> torch.Generator:
     """A CPU generator for ``purpose``; draws are made on the CPU so that they are the same on every device."""
     return torch.Generator().manual_seed(derive(seed, purpose))
+
+
+def uniform(shape: Sequence[int], seed: int | None, purpose: str, device: torch.device) -> torch.Tensor:
+    """Numbers in [0, 1) for ``purpose``: of a seed, the same on every device; without one, from torch's generator.
+
+    An attack that is part of a training has no seed of its own: like dropout, it draws on the device from the stream
+    of the training (:func:`isolated_rng`).
+
+    >>> uniform((2,), 0, "attack", torch.device("cpu")).shape
+    torch.Size([2])
+    """
+    if seed is None:
+        return torch.rand(shape, device=device)
+    return torch.rand(shape, generator=generator(seed, purpose)).to(device)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from fgai_bench.attacks.objectives import Readout, Reference, objective_named
-from fgai_bench.attacks.threat import Attacked, ThreatModel, settle
+from fgai_bench.attacks.threat import Attacked, ThreatModel, Trace, settle
 from fgai_bench.models.attention import edge_keys
 from fgai_bench.models.base import AttentionModel, undisturbed
 from fgai_bench.seeds import generator, isolated_rng
@@ -104,7 +104,7 @@ class PRBCD:
             _, flipped = search.attack(embedded, data.edge_index, reference.prediction, threat.edges)
         pairs = absent(flipped.to(data.edge_index.device), data.edge_index, data.x.shape[0])
         curve = tuple(float(value) for value in search.attack_statistics["loss"])
-        return settle(data, with_edges(data, pairs), threat, len(curve), curve)
+        return settle(data, with_edges(data, pairs), threat, Trace(len(curve), curve))
 
 
 class _Surface(nn.Module):

@@ -7,10 +7,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.attacks.injection import Injection, starting_points, strongest, with_injected
+from fgai_bench.attacks.injection import Injection, starting_points
 from fgai_bench.attacks.objectives import Readout, Reference, margins, objective_named
-from fgai_bench.attacks.pgd import Ascent, gradient_of
-from fgai_bench.attacks.threat import Attacked, ThreatModel, settle
+from fgai_bench.attacks.pgd import Ascent, Search, gradient_of
+from fgai_bench.attacks.threat import Attacked, ThreatModel, Trace, settle
 from fgai_bench.models.base import AttentionModel, undisturbed
 
 
@@ -61,11 +61,13 @@ class ExplanationAttack:
         threat = threat or ThreatModel()
         with undisturbed(model):
             scene = Injection.prepare(model, data, targets, threat, seed, readout)
-            search = _ConstrainedAscent(self, scene, threat)
-            best, calls = strongest(search.run, starting_points(data, threat, seed))
-            kept = search.look(best.point)[1]
-        flags = best.flags if kept >= self.keep else (*best.flags, "too few predictions kept")
-        return settle(data, with_injected(data, best.point, scene.edges), threat, calls, best.curve, flags, kept)
+            ascent = _ConstrainedAscent(self, scene, threat)
+            search = Search.over(ascent.run, starting_points(data, threat, seed), gradients=2)
+            point = search.best.point
+            kept = ascent.look(point)[1]
+        flags = search.flags if kept >= self.keep else (*search.flags, "too few predictions kept")
+        trace = Trace(search.gradient_calls, search.curve, flags)
+        return settle(data, scene.graph(point), threat, trace, kept, injected=point)
 
 
 class _ConstrainedAscent:
@@ -78,18 +80,21 @@ class _ConstrainedAscent:
         """From one starting point: the best point that keeps enough predictions, and the change at every step."""
         x = start
         change, kept = self.look(x)
-        best, best_score, curve, moved = x, _score(change, kept, self.attack.keep), [change], False
+        best, best_score, curve = x, _score(change, kept, self.attack.keep), [change]
+        finite: list[bool] = []
+        moving: list[bool] = []
         steps = self.threat.steps if self.threat.nodes else 0
         for taken in range(1, steps + 1):
             direction = self._direction(x)
-            if not bool(torch.isfinite(direction).all()):
-                return Ascent(best, best_score, tuple(curve), 2 * len(curve), ("non-finite gradient",))
-            moved |= bool(direction.any())
-            x, score, change = self._line_search(x, direction, 1 - (1 - self.attack.keep) * taken / steps)
+            finite.append(bool(torch.isfinite(direction).all()) and all(finite))
+            moving.append(bool(direction.any()))
+            if finite[-1]:
+                x, score, change = self._line_search(x, direction, 1 - (1 - self.attack.keep) * taken / steps)
+                if score > best_score:
+                    best, best_score = x, score
             curve.append(change)
-            if score > best_score:
-                best, best_score = x, score
-        return Ascent(best, best_score, tuple(curve), 2 * steps, () if moved or not steps else ("zero gradient",))
+        found = (torch.tensor(best_score), torch.tensor(curve))
+        return Ascent(best, *found, torch.tensor(finite, dtype=torch.bool), torch.tensor(moving, dtype=torch.bool))
 
     def look(self, features: Tensor) -> tuple[float, float]:
         """The change of attention and the share of kept predictions with these features."""

@@ -6,9 +6,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.attacks.injection import strongest
 from fgai_bench.attacks.objectives import Readout, Reference, objective_named
-from fgai_bench.attacks.pgd import ascend
+from fgai_bench.attacks.pgd import Search, ascend
 from fgai_bench.attacks.threat import Attacked, ThreatModel, settle
 from fgai_bench.models.base import AttentionModel, undisturbed
 from fgai_bench.models.features import dense_rows, replace_rows
@@ -57,7 +56,7 @@ class FeaturePGD:
 
             low, high = rows - threat.epsilon, rows + threat.epsilon
             steps = threat.steps if threat.nodes and threat.epsilon else 0
-            best, calls = strongest(lambda start: ascend(objective, start, low, high, threat.step, steps), starts)
+            search = Search.over(lambda start: ascend(objective, start, low, high, threat.step, steps), starts)
         attacked = Data.from_dict(dict(data.to_dict()))
-        attacked.x = data.x if not steps else replace_rows(data.x, chosen, best.point)
-        return settle(data, attacked, threat, calls, best.curve, best.flags)
+        attacked.x = data.x if not steps else replace_rows(data.x, chosen, search.best.point)
+        return settle(data, attacked, threat, search)

@@ -2,48 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.attacks.objectives import Readout, Reference, objective_named
-from fgai_bench.attacks.pgd import Ascent, ascend
+from fgai_bench.attacks.pgd import Search, ascend
 from fgai_bench.attacks.threat import Attacked, ThreatModel, settle
 from fgai_bench.models.base import AttentionModel, Output, undisturbed
+from fgai_bench.models.edges import grown
 from fgai_bench.models.features import append_rows
-from fgai_bench.seeds import generator
+from fgai_bench.seeds import uniform
 
 
-def injected_edges(num_nodes: int, targets: Tensor, threat: ThreatModel, seed: int) -> Tensor:
+def injected_edges(num_nodes: int, targets: Tensor, threat: ThreatModel, seed: int | None) -> Tensor:
     """Edges of the injected nodes, in both directions: ``(2, 2 * nodes * edges_per_node)``.
 
     Every injected node gets ``edges_per_node`` distinct random targets (all of them, if there are fewer). The draw
     depends on the seed only, so that every attack with this seed, the random control included, has the same edges.
     """
-    draw = generator(seed, "attack-edges")
     each = min(threat.edges_per_node, targets.numel())
-    chosen = [torch.randperm(targets.numel(), generator=draw)[:each] for _ in range(threat.nodes)]
-    place = torch.cat(chosen) if chosen else torch.empty(0, dtype=torch.long)
-    attached = targets[place.to(targets.device)]  # (nodes * each,)
+    chance = uniform((threat.nodes, targets.numel()), seed, "attack-edges", targets.device)
+    attached = targets[chance.topk(each).indices.flatten()]  # (nodes * each,)
     new = num_nodes + torch.arange(threat.nodes, device=targets.device).repeat_interleave(each)
     return torch.cat([torch.stack([new, attached]), torch.stack([attached, new])], dim=1)
 
 
 def with_injected(data: Data, features: Tensor, edges: Tensor) -> Data:
     """A new graph: the original nodes and edges first, then the injected ones; injected nodes have label -1."""
-    attacked = data.clone() if data.x.layout != torch.sparse_csr else _shallow(data)
-    attacked.x = append_rows(data.x, features)
-    attacked.edge_index = torch.cat([data.edge_index, edges], dim=1)
+    return _on(data, features, grown(data.edge_index, data.x.shape[0], edges, features.shape[0]))
+
+
+def _on(data: Data, features: Tensor, edge_index: Tensor) -> Data:
+    attacked = Data.from_dict(dict(data.to_dict()))
+    attacked.x, attacked.edge_index = append_rows(data.x, features), edge_index
     if data.y is not None:
         attacked.y = torch.cat([data.y, data.y.new_full((features.shape[0],), -1)])
     return attacked
-
-
-def _shallow(data: Data) -> Data:
-    return Data.from_dict(dict(data.to_dict()))
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,6 @@ class Injection:
 
     model: AttentionModel
     data: Data
-    edges: Tensor
     edge_index: Tensor
     embedded: Tensor
     reference: Reference
@@ -68,7 +65,7 @@ class Injection:
         data: Data,
         targets: Tensor,
         threat: ThreatModel,
-        seed: int,
+        seed: int | None,
         readout: Readout | None,
     ) -> Injection:
         read: Readout = readout or (lambda out: out.logits[targets])
@@ -76,34 +73,30 @@ class Injection:
         with torch.no_grad():
             embedded = model.embed(data.x)
             clean = model.propagate(embedded, data.edge_index)
-        return cls(
-            model, data, edges, torch.cat([data.edge_index, edges], 1), embedded, Reference.of(clean, read), read
-        )
+        edge_index = grown(data.edge_index, data.x.shape[0], edges, threat.nodes)
+        return cls(model, data, edge_index, embedded, Reference.of(clean, read), read)
 
     def output(self, features: Tensor) -> Output:
         """The model's output with these injected features: ``(nodes, F) -> Output``."""
         return self.model.propagate(torch.cat([self.embedded, self.model.embed(features)]), self.edge_index)
 
+    def graph(self, features: Tensor) -> Data:
+        """The attacked graph with these injected features."""
+        return _on(self.data, features, self.edge_index)
 
-def starting_points(data: Data, threat: ThreatModel, seed: int) -> list[Tensor]:
+
+def starting_points(data: Data, threat: ThreatModel, seed: int | None) -> list[Tensor]:
     """One start per restart: near zero first (every corner is within reach), then anywhere in the range."""
-    draw = generator(seed, "attack-features")
-    shape = (threat.nodes, data.x.shape[1])
     starts = []
     for restart in range(threat.restarts):
-        spread = torch.rand(shape, generator=draw)
+        shape = (threat.nodes, data.x.shape[1])
+        spread = uniform(shape, seed, f"attack-features-{restart}", data.edge_index.device)
         if restart == 0:
             start = (2 * spread - 1) * threat.step
         else:
             start = threat.feature_low + spread * (threat.feature_high - threat.feature_low)
-        starts.append(start.clamp(threat.feature_low, threat.feature_high).to(data.edge_index.device))
+        starts.append(start.clamp(threat.feature_low, threat.feature_high))
     return starts
-
-
-def strongest(search: Callable[[Tensor], Ascent], starts: list[Tensor]) -> tuple[Ascent, int]:
-    """The best of the restarts and how many gradients all of them took."""
-    found = [search(start) for start in starts]
-    return max(found, key=lambda ascent: ascent.value), sum(ascent.gradient_calls for ascent in found)
 
 
 class InjectionAttack:
@@ -112,6 +105,8 @@ class InjectionAttack:
     Args:
         loss: ``nll``, ``margin``, ``tvd``, ``attention-topk`` or ``attention-jsd``.
     """
+
+    recordable: ClassVar[bool] = True
 
     def __init__(self, loss: str = "nll") -> None:
         self.loss = loss
@@ -124,7 +119,7 @@ class InjectionAttack:
         targets: Tensor,
         *,
         threat: ThreatModel | None = None,
-        seed: int = 0,
+        seed: int | None = 0,
         readout: Readout | None = None,
     ) -> Attacked:
         threat = threat or ThreatModel()
@@ -135,15 +130,10 @@ class InjectionAttack:
                 out = scene.output(features)
                 return self._objective(scene.readout(out), out, scene.reference)
 
-            best, calls = strongest(
-                lambda start: ascend(
-                    objective,
-                    start,
-                    start.new_tensor(threat.feature_low),
-                    start.new_tensor(threat.feature_high),
-                    threat.step,
-                    threat.steps if threat.nodes else 0,
-                ),
+            low, high, steps = threat.feature_low, threat.feature_high, threat.steps if threat.nodes else 0
+            search = Search.over(
+                lambda start: ascend(objective, start, low, high, threat.step, steps),
                 starting_points(data, threat, seed),
             )
-        return settle(data, with_injected(data, best.point, scene.edges), threat, calls, best.curve, best.flags)
+        point = search.best.point
+        return settle(data, scene.graph(point), threat, search, injected=point)

@@ -2,62 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 
-@dataclass(frozen=True)
-class Ascent:
-    """The best point found, its value, the objective per step, gradients taken, and reasons for distrust."""
+class Ascent(NamedTuple):
+    """What one ascent found, still on its device.
+
+    Attributes:
+        point: the best iterate.
+        value: ``()`` the objective there.
+        values: ``(steps + 1,)`` the objective at the start and after each step.
+        finite, moving: ``(steps,)`` whether each gradient was finite, and whether it was not all zero.
+    """
 
     point: Tensor
-    value: float
-    curve: tuple[float, ...]
-    gradient_calls: int
-    flags: tuple[str, ...]
+    value: Tensor
+    values: Tensor
+    finite: Tensor
+    moving: Tensor
+
+    @property
+    def followed(self) -> int:
+        """Steps taken before the first gradient that was not finite."""
+        return int(self.finite.long().cumprod(0).sum())
+
+
+@dataclass(frozen=True)
+class Search:
+    """The best of several ascents. Its point stays on the device; what is said about it waits for the device.
+
+    Attributes:
+        best: the ascent with the largest value.
+        restarts: all of them.
+        gradients: how many gradients a step takes.
+    """
+
+    best: Ascent
+    restarts: tuple[Ascent, ...]
+    gradients: int = 1
+
+    @classmethod
+    def over(cls, climb: Callable[[Tensor], Ascent], starts: Sequence[Tensor], gradients: int = 1) -> Search:
+        """Climb from every start."""
+        found = tuple(climb(start) for start in starts)
+        if len(found) == 1:
+            return cls(found[0], found, gradients)
+        place = torch.stack([ascent.value for ascent in found]).argmax()
+        return cls(Ascent(*(torch.stack(parts)[place] for parts in zip(*found, strict=True))), found, gradients)
+
+    @property
+    def gradient_calls(self) -> int:
+        """Gradients taken by all restarts, each up to and with the first that was not finite."""
+        return self.gradients * sum(min(ascent.followed + 1, ascent.finite.numel()) for ascent in self.restarts)
+
+    @property
+    def curve(self) -> tuple[float, ...]:
+        """The objective of the best restart per step, for as long as there was a gradient to follow."""
+        return tuple(self.best.values[: self.best.followed + 1].tolist())
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Reasons to distrust the best restart."""
+        if self.best.followed < self.best.finite.numel():
+            return ("non-finite gradient",)
+        return ("zero gradient",) if self.best.moving.numel() and not bool(self.best.moving.any()) else ()
 
 
 def ascend(
     objective: Callable[[Tensor], Tensor],
     start: Tensor,
-    low: Tensor,
-    high: Tensor,
+    low: Tensor | float,
+    high: Tensor | float,
     step: float,
     steps: int,
 ) -> Ascent:
     """``x <- clip(x + step * sign(grad f(x)), low, high)``, ``steps`` times; the best iterate is returned.
 
+    Nothing is read back from the device on the way. After a gradient that is not finite, x stays where it is.
+
     >>> one = torch.ones(1)
     >>> found = ascend(lambda x: -(x - 0.25).square().sum(), 0 * one, -one, one, step=0.1, steps=3)
-    >>> round(found.point.item(), 2), len(found.curve), found.gradient_calls
+    >>> round(found.point.item(), 2), found.values.numel(), found.followed
     (0.2, 4, 3)
     """
-    x, best, best_value = start, start, float("-inf")
-    curve: list[float] = []
-    flags: list[str] = []
-    zero_gradients = 0
+    x, best, best_value = start, start, start.new_full((), -torch.inf)
+    values, finite, moving = [], [], []
     for taken in range(steps + 1):
         x = x.detach().requires_grad_(taken < steps)
         with torch.enable_grad():
             value = objective(x)
-        curve.append(value.item())
-        if curve[-1] > best_value:
-            best, best_value = x.detach(), curve[-1]
+        with torch.no_grad():
+            values.append(value.detach())
+            higher = value > best_value
+            best, best_value = torch.where(higher, x, best), torch.where(higher, value, best_value)
         if taken == steps:
             break
         gradient = gradient_of(value, x)
-        if not bool(torch.isfinite(gradient).all()):
-            flags.append("non-finite gradient")
-            break
-        zero_gradients += not bool(gradient.any())
+        finite.append(torch.isfinite(gradient).all())
+        moving.append((gradient != 0).any())
         with torch.no_grad():
-            x = (x + step * gradient.sign()).clamp(low, high)
-    if steps and zero_gradients == steps:
-        flags.append("zero gradient")
-    return Ascent(best, best_value, tuple(curve), min(len(curve), steps), tuple(flags))
+            sign = torch.where(torch.stack(finite).all(), gradient.sign(), 0)
+            x = torch.clamp(x + step * sign, low, high)  # type: ignore[arg-type]
+    return Ascent(best, best_value, torch.stack(values), _stacked(finite, start), _stacked(moving, start))
+
+
+def _stacked(seen: Sequence[Tensor], start: Tensor) -> Tensor:
+    return torch.stack(list(seen)) if seen else torch.ones(0, dtype=torch.bool, device=start.device)
 
 
 def gradient_of(value: Tensor, x: Tensor, retain: bool = False) -> Tensor:

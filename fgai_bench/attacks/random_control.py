@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import torch
+from typing import ClassVar
+
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -10,11 +11,13 @@ from fgai_bench.attacks.injection import injected_edges, with_injected
 from fgai_bench.attacks.objectives import Readout
 from fgai_bench.attacks.threat import Attacked, ThreatModel, settle
 from fgai_bench.models.base import AttentionModel
-from fgai_bench.seeds import generator
+from fgai_bench.seeds import uniform
 
 
 class RandomInjection:
     """Injected nodes with the same edges as the gradient attack of this seed, and uniform features in the range."""
+
+    recordable: ClassVar[bool] = True
 
     def __call__(
         self,
@@ -23,11 +26,11 @@ class RandomInjection:
         targets: Tensor,
         *,
         threat: ThreatModel | None = None,
-        seed: int = 0,
+        seed: int | None = 0,
         readout: Readout | None = None,
     ) -> Attacked:
         threat = threat or ThreatModel()
-        draw = torch.rand(threat.nodes, data.x.shape[1], generator=generator(seed, "attack-random"))
+        draw = uniform((threat.nodes, data.x.shape[1]), seed, "attack-random", data.edge_index.device)
         features = threat.feature_low + draw * (threat.feature_high - threat.feature_low)
         edges = injected_edges(data.x.shape[0], targets, threat, seed)
-        return settle(data, with_injected(data, features.to(data.edge_index.device), edges), threat)
+        return settle(data, with_injected(data, features, edges), threat, injected=features)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.attacks.budget import BudgetExceeded, Ledger, ThreatModel
+from fgai_bench.attacks.pgd import Search
 from fgai_bench.models.attention import edge_keys
 from fgai_bench.models.features import dense_rows
+from fgai_bench.replay import recording
 
-__all__ = ["Attacked", "BudgetExceeded", "Ledger", "ThreatModel", "audit", "settle"]
+__all__ = ["Attacked", "BudgetExceeded", "Ledger", "ThreatModel", "Trace", "audit", "settle"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,7 @@ class Attacked:
         curve: the objective at the start and after each step of the best restart.
         flags: reasons why the result is ``unreliable`` (a zero or non-finite gradient, ...); empty if none.
         kept: share of the target predictions that stayed what they were, where the attack cares.
+        injected: ``(nodes, F)`` features of the injected nodes, where the attack changed no others; else None.
     """
 
     data: Data
@@ -32,21 +36,37 @@ class Attacked:
     curve: tuple[float, ...] = ()
     flags: tuple[str, ...] = ()
     kept: float | None = None
+    injected: Tensor | None = None
+
+
+class Trace(NamedTuple):
+    """What a search says of itself: gradients taken, the objective per step, reasons for distrust."""
+
+    gradient_calls: int = 0
+    curve: tuple[float, ...] = ()
+    flags: tuple[str, ...] = ()
+
+
+NO_SEARCH = Trace()
 
 
 def settle(
     clean: Data,
     attacked: Data,
     threat: ThreatModel,
-    gradient_calls: int = 0,
-    curve: tuple[float, ...] = (),
-    flags: tuple[str, ...] = (),
+    trace: Trace | Search = NO_SEARCH,
     kept: float | None = None,
+    injected: Tensor | None = None,
 ) -> Attacked:
-    """Count what was spent on the returned graph itself, hold it against the budget, and hand the result over."""
-    ledger = audit(clean, attacked, gradient_calls)
+    """Count what was spent on the returned graph itself, hold it against the budget, and hand the result over.
+
+    While a training is being recorded there are no values to count: the epochs before the recording had theirs counted.
+    """
+    if recording():
+        return Attacked(attacked, Ledger(), injected=injected)
+    ledger = audit(clean, attacked, trace.gradient_calls)
     threat.check(ledger)
-    return Attacked(attacked, ledger, curve, flags, kept)
+    return Attacked(attacked, ledger, trace.curve, trace.flags, kept, injected)
 
 
 def audit(clean: Data, attacked: Data, gradient_calls: int = 0) -> Ledger:

@@ -15,11 +15,12 @@ from fgai_bench.defenses.training import (
     Progress,
     Supervision,
     Training,
+    attack_of,
     optimise,
+    perturbed_output,
     required,
 )
 from fgai_bench.models.base import AttentionModel
-from fgai_bench.seeds import derive
 
 
 class AdversarialTraining:
@@ -50,17 +51,26 @@ class AdversarialTraining:
         progress: Progress | None = None,
     ) -> AttentionModel:
         """Return a trained copy of ``model``; ``inner(model, data, seed)`` is the attack of each epoch."""
-        attack = required(inner, "at", "inner", "an attack on the model being trained")
         student = copy.deepcopy(model)
+        attack, recordable = attack_of(
+            required(inner, "at", "inner", "an attack on the model being trained"), student, seed
+        )
         task = supervision or NodeSupervision(data, split)
 
         def terms(epoch: int) -> dict[str, Tensor]:
-            attacked = attack(student, data, derive(seed, f"inner-{epoch}"))
+            attacked = attack(data, epoch)
+            h = student.embed(data.x)
             return {
-                "prediction": task.loss(student(data)),
-                "adversarial": self.weight * task.loss(student(attacked.data)),
+                "prediction": task.loss(student.propagate(h, data.edge_index)),
+                "adversarial": self.weight * task.loss(perturbed_output(student, h, attacked)),
             }
 
         return optimise(
-            student, terms, training or Training(), seed, score=lambda: task.score(student(data)), progress=progress
+            student,
+            terms,
+            training or Training(),
+            seed,
+            score=lambda: task.score(student(data)),
+            progress=progress,
+            recordable=recordable,
         )

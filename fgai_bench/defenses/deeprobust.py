@@ -29,7 +29,7 @@ from fgai_bench.defenses.gcn import (
 from fgai_bench.defenses.similarity import dense
 from fgai_bench.defenses.training import Progress, Supervision, Training, finished
 from fgai_bench.models.base import AttentionModel
-from fgai_bench.models.edges import once_per_graph
+from fgai_bench.models.edges import OncePerGraph
 from fgai_bench.seeds import isolated_rng
 
 with quiet():
@@ -85,7 +85,7 @@ def _singular(adjacency: scipy.sparse.csr_array, rank: int) -> tuple[np.ndarray,
 
 @cache
 def _known_low_rank(rank: int) -> Any:
-    return once_per_graph(lambda edge_index, num_nodes: truncated_svd(edge_index, num_nodes, rank))
+    return OncePerGraph(lambda edge_index, num_nodes: truncated_svd(edge_index, num_nodes, rank))
 
 
 def low_rank(edge_index: Tensor, num_nodes: int, rank: int, edge_weight: Tensor | None = None) -> LowRank:

@@ -6,7 +6,6 @@ import copy
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
-import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 from torch_geometric.data import Data
@@ -18,14 +17,14 @@ from fgai_bench.defenses.training import (
     Progress,
     Supervision,
     Training,
+    attack_of,
     optimise,
     outputs_once,
+    perturbed_output,
     required,
 )
 from fgai_bench.losses import topk_surrogate, tvd
 from fgai_bench.models.base import AttentionModel, Output
-from fgai_bench.models.features import dense_rows
-from fgai_bench.seeds import derive
 
 
 class FGAIOptions(BaseModel):
@@ -90,28 +89,28 @@ class FGAI:
         student = copy.deepcopy(teacher)
         objective = Faithfulness(self.options, teacher, data, supervision or NodeSupervision(data, split))
 
+        attack, recordable = None, student.recordable(new_edges=False)
+        if objective.needs_perturbation:
+            given = required(inner, "fgai", "inner", "the attack of the inner maximisation")
+            attack, recordable = attack_of(given, student, seed)
+
         def terms(epoch: int) -> dict[str, Tensor]:
             student.train(self.options.dropout)
             h = student.embed(data.x)
             out = student.propagate(h, data.edge_index)
             found = objective.towards_teacher(out)
-            if objective.needs_perturbation:
-                attack = required(inner, "fgai", "inner", "the attack of the inner maximisation")
-                attacked = attack(student, data, derive(seed, f"inner-{epoch}"))
-                found |= objective.under_perturbation(out, self._perturbed(student, h, data, attacked))
+            if attack is not None:
+                found |= objective.under_perturbation(out, perturbed_output(student, h, attack(data, epoch)))
             return found
 
-        return optimise(student, terms, training or Training(), seed, progress=progress)
-
-    @staticmethod
-    def _perturbed(student: AttentionModel, h: Tensor, data: Data, attacked: Any) -> Output:
-        """The output on the attacked graph; nodes whose features did not change keep their embedding, dropout included,
-        so that the two outputs differ by the attack and not by the noise."""
-        if attacked.ledger.changed_nodes:
-            return student(attacked.data)
-        new = torch.arange(data.x.shape[0], attacked.data.x.shape[0], device=h.device)
-        embedded = torch.cat([h, student.embed(dense_rows(attacked.data.x, new))])
-        return student.propagate(embedded, attacked.data.edge_index)
+        return optimise(
+            student,
+            terms,
+            training or Training(),
+            seed,
+            progress=progress,
+            recordable=recordable and objective.recordable,
+        )
 
 
 class Faithfulness:
@@ -134,6 +133,11 @@ class Faithfulness:
     def needs_perturbation(self) -> bool:
         """Whether a term looks at a perturbed output."""
         return bool(self.options.prediction or self.options.explanation)
+
+    @property
+    def recordable(self) -> bool:
+        """Whether the terms read nothing back from the device: the top-k of each node counts its groups."""
+        return self.options.scope == "graph"
 
     def towards_teacher(self, out: Output) -> dict[str, Tensor]:
         """``closeness * D(y~, y)`` and ``similarity * L_k(w, w~)``."""

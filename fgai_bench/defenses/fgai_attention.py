@@ -22,7 +22,6 @@ from fgai_bench.defenses.training import (
     required,
 )
 from fgai_bench.models.base import AttentionModel, Output, undisturbed
-from fgai_bench.seeds import derive, generator
 
 
 class FGAIAttentionOptions(FGAIOptions):
@@ -74,22 +73,28 @@ class FGAIAttention:
             found = objective.towards_teacher(out)
             for name in ("prediction", "explanation"):
                 if getattr(self.options, name):
-                    shift = self.worst_shift(student, data, objective, name, derive(seed, f"{name}-{epoch}"))
+                    shift = self.worst_shift(student, data, objective, name)
                     perturbed = self.perturbed(student, h, data, shift, out, name)
                     found[name] = objective.under_perturbation(out, perturbed)[name]
             return found
 
-        return optimise(student, terms, training or Training(), seed, progress=progress)
+        return optimise(
+            student,
+            terms,
+            training or Training(),
+            seed,
+            progress=progress,
+            recordable=student.recordable(new_edges=False) and objective.recordable,
+        )
 
-    def worst_shift(self, student: AttentionModel, data: Data, objective: Faithfulness, name: str, seed: int) -> Tensor:
-        """The perturbation in the box that maximises the term ``name``: ``(E + added,)``."""
+    def worst_shift(self, student: AttentionModel, data: Data, objective: Faithfulness, name: str) -> Tensor:
+        """The perturbation in the box that maximises the term ``name``: ``(E + added,)``, from a random start."""
         radius, steps = self.options.radius, self.options.steps
         with undisturbed(student):
             h = student.embed(data.x)
             out = student.propagate(h, data.edge_index)
             assert out.attention is not None
-            draw = torch.rand(out.attention.weight.shape, generator=generator(seed, name)).to(h.device)
-            shift = radius * (2 * draw - 1)
+            shift = radius * (2 * torch.rand_like(out.attention.weight) - 1)
             for _ in range(steps):
                 shift.requires_grad_(True)
                 perturbed = self.perturbed(student, h, data, shift, out, name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
@@ -13,13 +12,13 @@ from torch_geometric.data import Data
 
 from fgai_bench.data.splits import Split
 from fgai_bench.defenses.settings import Training
-from fgai_bench.metrics.prediction import micro_f1
 from fgai_bench.models.base import AttentionModel, Output, undisturbed
-from fgai_bench.seeds import isolated_rng
+from fgai_bench.replay import Replayed, own_stream
+from fgai_bench.seeds import derive, isolated_rng
 
 T = TypeVar("T")
 Progress = Callable[[int, int], None]
-InnerAttack = Callable[[AttentionModel, Data, int], Any]
+InnerAttack = Callable[[AttentionModel, Data, "int | None"], Any]
 
 
 class Supervision(Protocol):
@@ -31,8 +30,8 @@ class Supervision(Protocol):
     def loss(self, out: Output) -> Tensor:
         """The training loss, on training labels."""
 
-    def score(self, out: Output) -> float:
-        """The validation score, higher is better."""
+    def score(self, out: Output) -> Tensor:
+        """``()`` the validation score, higher is better; it stays on the device."""
 
 
 class NodeSupervision:
@@ -49,8 +48,8 @@ class NodeSupervision:
     def loss(self, out: Output) -> Tensor:
         return F.cross_entropy(out.logits[self.train], self.y_train)
 
-    def score(self, out: Output) -> float:
-        return micro_f1(out.logits[self.val].argmax(1), self.y_val)
+    def score(self, out: Output) -> Tensor:
+        return (out.logits[self.val].argmax(1) == self.y_val).double().mean()  # micro F1 with one class per node
 
 
 def optimise(
@@ -58,38 +57,76 @@ def optimise(
     terms: Callable[[int], Mapping[str, Tensor]],
     training: Training,
     seed: int,
-    score: Callable[[], float] | None = None,
+    score: Callable[[], Tensor | float] | None = None,
     progress: Progress | None = None,
+    recordable: bool = False,
 ) -> AttentionModel:
     """Minimise the sum of ``terms(epoch)`` over the parameters of ``model``, in place, and return it.
 
     The value of each term is kept per epoch in ``model.history``. With ``score``, the parameters of the best epoch are
     put back at the end; without it, those of the last epoch stay. Dropout draws from a generator of its own, derived
     from ``seed``: the caller's random state is untouched.
+
+    ``recordable`` says that ``terms`` and ``score`` read nothing back from the device and do the same work in every
+    epoch: on CUDA an epoch is then recorded and replayed (:mod:`fgai_bench.replay`), and ``terms`` not called again.
     """
-    optimiser = torch.optim.Adam(model.parameters(), lr=training.lr, weight_decay=training.weight_decay)
-    history: list[Mapping[str, Tensor | float]] = []
-    best_score, best_state = float("-inf"), None
-    with isolated_rng(seed, "train"):
-        for epoch in range(training.epochs):
-            model.train()
-            values = terms(epoch)
-            total = torch.stack(list(values.values())).sum()
-            optimiser.zero_grad(set_to_none=True)
-            total.backward()
-            optimiser.step()
-            history.append({name: value.detach() for name, value in values.items()})
-            if score is not None:
-                model.eval()
-                with torch.no_grad():
-                    reached = score()
-                if reached > best_score:
-                    best_score, best_state = reached, copy.deepcopy(model.state_dict())
+    device = next(model.parameters()).device
+    cuda = device.type == "cuda"
+    optimiser = torch.optim.Adam(
+        model.parameters(), lr=training.lr, weight_decay=training.weight_decay, fused=cuda, capturable=cuda
+    )
+    names: list[str] = []
+    history: list[Tensor] = []
+    best = _Best(model, device)
+    done = 0
+
+    def epoch() -> Tensor:
+        model.train()
+        values = terms(done)
+        names[:] = values
+        each = torch.stack(list(values.values()))
+        optimiser.zero_grad(set_to_none=True)
+        each.sum().backward()
+        optimiser.step()
+        if score is not None:
+            model.eval()
+            with torch.no_grad():
+                best.offer(score())
+        return each.detach()
+
+    with isolated_rng(seed, "train"), own_stream(device):
+        step = Replayed(epoch) if recordable and cuda else epoch
+        for done in range(training.epochs):
+            history.append(step().clone())
             if progress is not None:
-                progress(epoch + 1, training.epochs)
-    if best_state is not None:
-        model.load_state_dict(best_state)
-    return finished(model, [{name: float(value) for name, value in row.items()} for row in history])
+                if cuda:
+                    torch.cuda.current_stream(device).synchronize()
+                progress(done + 1, training.epochs)
+    if score is not None:
+        best.put_back()
+    return finished(model, [dict(zip(names, row.tolist(), strict=True)) for row in history])
+
+
+class _Best:
+    """The parameters of the epoch with the highest score, the first of equals, kept without a look at the score."""
+
+    def __init__(self, model: AttentionModel, device: torch.device) -> None:
+        self.state = model.state_dict()
+        self.best = {name: value.clone() for name, value in self.state.items()}
+        self.score = torch.full((), -torch.inf, dtype=torch.float64, device=device)
+
+    def offer(self, score: Tensor | float) -> None:
+        reached = torch.as_tensor(score, dtype=torch.float64, device=self.score.device)
+        higher = reached > self.score
+        self.score.copy_(torch.where(higher, reached, self.score))
+        for name, kept in self.best.items():
+            kept.copy_(torch.where(higher, self.state[name], kept))
+
+    def put_back(self) -> None:
+        """Unless no score was ever a number, as in a training that diverged."""
+        if self.score.isfinite():
+            for name, value in self.state.items():
+                value.copy_(self.best[name])
 
 
 def finished(model: AttentionModel, history: list[dict[str, float]]) -> AttentionModel:
@@ -98,6 +135,27 @@ def finished(model: AttentionModel, history: list[dict[str, float]]) -> Attentio
     model.eval()
     model.history = history
     return model
+
+
+def perturbed_output(student: AttentionModel, h: Tensor, attacked: Any) -> Output:
+    """The output on an attacked graph.
+
+    Nodes whose features did not change keep their embedding ``h``, dropout included, so that the output differs from
+    the clean one by the attack and not by the noise.
+    """
+    if attacked.injected is None:
+        return student(attacked.data)
+    return student.propagate(torch.cat([h, student.embed(attacked.injected)]), attacked.data.edge_index)
+
+
+def attack_of(inner: InnerAttack, model: AttentionModel, seed: int) -> tuple[Callable[[Data, int], Any], bool]:
+    """The inner attack as a function of graph and epoch, and whether it can be part of a recorded epoch.
+
+    Each epoch has a seed of its own; in a recording, which is made once, the attack draws from the training's stream.
+    """
+    recordable = model.recordable(new_edges=True) and getattr(inner, "recordable", False)
+    recorded = recordable and next(model.parameters()).is_cuda
+    return lambda data, epoch: inner(model, data, None if recorded else derive(seed, f"inner-{epoch}")), recorded
 
 
 def outputs_once(model: AttentionModel, data: Data) -> Output:

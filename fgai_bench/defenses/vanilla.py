@@ -37,6 +37,7 @@ class Vanilla:
             seed,
             score=lambda: task.score(student(data)),
             progress=progress,
+            recordable=student.recordable(new_edges=False),
         )
 
     def prepared(self, model: AttentionModel, seed: int) -> AttentionModel:

@@ -40,9 +40,18 @@ def roc_auc(scores: Tensor, labels: Tensor) -> float:
         raise ValueError("roc_auc needs labels that are 0 or 1")
     if bool(positive.all()) or not bool(positive.any()):
         raise ValueError("roc_auc needs positives and negatives, got labels of one class only")
-    won, negative = score[positive], score[~positive].sort().values  # (P,), (N,)
-    below = torch.searchsorted(negative, won) + torch.searchsorted(negative, won, right=True)
-    return int(below.sum()) / (2 * won.numel() * negative.numel())
+    return float(area_under_curve(score[positive], score[~positive]))
+
+
+def area_under_curve(positive: Tensor, negative: Tensor) -> Tensor:
+    """The area under the ROC curve of :func:`roc_auc`, on the device, for training loops: ``(P,), (N,) -> ()``.
+
+    >>> area_under_curve(torch.tensor([0.9, 0.5]), torch.tensor([0.5, 0.1])).item()
+    0.875
+    """
+    negative = negative.sort().values
+    below = torch.searchsorted(negative, positive) + torch.searchsorted(negative, positive, right=True)
+    return below.sum().double() / (2 * positive.numel() * negative.numel())
 
 
 def unchanged(y: Tensor, y_tilde: Tensor) -> Tensor:

@@ -64,6 +64,13 @@ class AttentionModel(nn.Module):
         """``data.x`` and ``data.edge_index`` to :class:`Output`."""
         return self.propagate(self.embed(data.x), data.edge_index, score_shift)
 
+    def recordable(self, new_edges: bool) -> bool:
+        """Whether a forward pass reads nothing back from the device, so that CUDA can record and replay it.
+
+        ``new_edges``: also on a graph that :func:`fgai_bench.models.edges.grown` made in the same recording.
+        """
+        return False
+
     def rebuilt(self, seed: int = 0, **changes: Any) -> AttentionModel:
         """A freshly initialised model of the same class with a changed configuration, on the same device."""
         device = next(self.parameters()).device
@@ -158,6 +165,9 @@ class StackedAttention(AttentionModel):
                 self.layer_class(width, channels, h, dropout, attention_dropout, norm)
                 for width, (channels, h), norm in zip(widths, sizes, norms, strict=True)
             )
+
+    def recordable(self, new_edges: bool) -> bool:
+        return True
 
     def embed(self, x: Tensor) -> Tensor:
         return self.layers[0].project(x)  # type: ignore[operator]

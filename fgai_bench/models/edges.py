@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, wraps
-from typing import TypeVar
+from functools import cached_property, update_wrapper
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
+
+from fgai_bench.replay import recording
 
 T = TypeVar("T")
 
@@ -45,32 +47,34 @@ class SortedEdges:
     @cached_property
     def by_source(self) -> tuple[Tensor, Tensor]:
         """The sorted edges ordered by source instead: ``(E,)`` their positions, ``(N + 1,)`` where a source begins."""
-        order = self.source.argsort(stable=True)
-        counts = torch.bincount(self.source, minlength=self.num_nodes)
-        return order, torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        source, order = self.source.sort(stable=True)
+        return order, _segments(source, self.num_nodes)
 
 
-def once_per_graph(build: Callable[[Tensor, int], T]) -> Callable[[Tensor, int], T]:
+class OncePerGraph(Generic[T]):
     """Remember what ``build(edge_index, num_nodes)`` gave, for as long as that very tensor lives unchanged.
 
     The key is the tensor object with its version counter: an edge index changed in place is built anew, and a graph
     that nobody holds any more costs no memory.
     """
-    memory: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 
-    @wraps(build)
-    def remembered(edge_index: Tensor, num_nodes: int) -> T:
-        state = (edge_index._version, num_nodes)
-        known = memory.get(edge_index)
-        if known is None or known[0] != state:
-            known = (state, build(edge_index, num_nodes))
-            memory[edge_index] = known
+    def __init__(self, build: Callable[[Tensor, int], T]) -> None:
+        self._build, self._memory = build, WeakTensorKeyDictionary()
+        update_wrapper(self, build)
+
+    def __call__(self, edge_index: Tensor, num_nodes: int) -> T:
+        known = self._memory.get(edge_index)
+        if known is None or known[0] != (edge_index._version, num_nodes):
+            return self.remember(edge_index, num_nodes, self._build(edge_index, num_nodes))
         return known[1]
 
-    return remembered
+    def remember(self, edge_index: Tensor, num_nodes: int, value: T) -> T:
+        """Take ``value`` for what this graph would give."""
+        self._memory[edge_index] = ((edge_index._version, num_nodes), value)
+        return value
 
 
-@once_per_graph
+@OncePerGraph
 def sorted_edges(edge_index: Tensor, num_nodes: int) -> SortedEdges:
     """Sort the edges by destination and add the missing self-loops.
 
@@ -78,13 +82,42 @@ def sorted_edges(edge_index: Tensor, num_nodes: int) -> SortedEdges:
     >>> edges.source.tolist(), edges.destination.tolist(), edges.pointer.tolist(), edges.added
     ([1, 0, 0, 1], [0, 0, 1, 1], [0, 2, 4], 2)
     """
-    if edge_index.numel() and not 0 <= int(edge_index.min()) <= int(edge_index.max()) < num_nodes:
-        raise ValueError(f"edge_index names node {int(edge_index.max())} in a graph of {num_nodes} nodes")
+    _check_range(edge_index, num_nodes)
     has_loop = torch.zeros(num_nodes, dtype=torch.bool, device=edge_index.device)
     has_loop[edge_index[0, edge_index[0] == edge_index[1]]] = True
-    lacking = (~has_loop).nonzero().view(-1)
+    return _sorted(edge_index, (~has_loop).nonzero().view(-1), num_nodes)
+
+
+def grown(edge_index: Tensor, num_nodes: int, new_edges: Tensor, new_nodes: int) -> Tensor:
+    """The edges of a graph with ``new_nodes`` more nodes: ``(2, E), (2, M) -> (2, E + M)``, the new ones behind.
+
+    Which nodes lack a self-loop is known from the graph before, so that nothing is read back from the device and the
+    result can be part of a recording. New edges that are loops themselves are left to :func:`sorted_edges`.
+    """
+    size = num_nodes + new_nodes
+    longer = torch.cat([edge_index, new_edges], dim=1)
+    if not recording():
+        _check_range(new_edges, size)
+        if bool((new_edges[0] == new_edges[1]).any()):
+            return longer
+    before = sorted_edges(edge_index, num_nodes)
+    lacking = [before.edge_index[0, edge_index.size(1) :], torch.arange(num_nodes, size, device=edge_index.device)]
+    sorted_edges.remember(longer, size, _sorted(longer, torch.cat(lacking), size))
+    return longer
+
+
+def _sorted(edge_index: Tensor, lacking: Tensor, num_nodes: int) -> SortedEdges:
     keyed = torch.cat([edge_index, lacking.expand(2, -1)], dim=1)  # (2, E)
     destination, order = keyed[1].sort(stable=True)
-    counts = torch.bincount(destination, minlength=num_nodes)
-    pointer = torch.cat([counts.new_zeros(1), counts.cumsum(0)])  # (N + 1,)
+    pointer = _segments(destination, num_nodes)
     return SortedEdges(keyed, keyed[0, order], destination, pointer, order, lacking.numel(), num_nodes)
+
+
+def _segments(sorted_nodes: Tensor, num_nodes: int) -> Tensor:
+    """Where each node's segment begins in a sorted list of nodes: ``(E,) -> (N + 1,)``."""
+    return torch.searchsorted(sorted_nodes, torch.arange(num_nodes + 1, device=sorted_nodes.device))
+
+
+def _check_range(edge_index: Tensor, num_nodes: int) -> None:
+    if edge_index.numel() and not 0 <= int(edge_index.min()) <= int(edge_index.max()) < num_nodes:
+        raise ValueError(f"edge_index names node {int(edge_index.max())} in a graph of {num_nodes} nodes")

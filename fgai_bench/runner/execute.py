@@ -104,7 +104,7 @@ def train(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress:
     except TimedEnough as stopped:
         return extrapolated(config, cost, stopped, problem.provenance)
     with torch.no_grad():
-        score = problem.supervision.score(problem.output(trained, problem.training_data))
+        score = float(problem.supervision.score(problem.output(trained, problem.training_data)))
     return Result(
         metrics={"validation_score": score, "parameters": float(sum(p.numel() for p in trained.parameters()))},
         cost=training_cost(config, cost),

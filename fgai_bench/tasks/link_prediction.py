@@ -14,6 +14,7 @@ from fgai_bench.attacks.objectives import Readout
 from fgai_bench.data import load_dataset
 from fgai_bench.data.link_splits import LinkSplit, random_link_split
 from fgai_bench.metrics import roc_auc
+from fgai_bench.metrics.prediction import area_under_curve
 from fgai_bench.models.base import AttentionModel, Output
 from fgai_bench.tasks.problem import Measured, Problem, measure_attention, measure_noise_floor, measure_stability
 
@@ -39,7 +40,8 @@ class LinkSupervision:
 
     def __init__(self, split: LinkSplit) -> None:
         self.train, self.train_labels = split.pairs("train")
-        self.val, self.val_labels = split.pairs("val")
+        self.val, labels = split.pairs("val")
+        self.val_positive, self.val_negative = (torch.nonzero(labels == x).squeeze(1) for x in (1, 0))
 
     def outputs(self, out: Output) -> Tensor:
         return as_two_classes(link_scores(out.logits, self.train))
@@ -47,8 +49,9 @@ class LinkSupervision:
     def loss(self, out: Output) -> Tensor:
         return F.binary_cross_entropy_with_logits(link_scores(out.logits, self.train), self.train_labels)
 
-    def score(self, out: Output) -> float:
-        return roc_auc(link_scores(out.logits, self.val), self.val_labels)
+    def score(self, out: Output) -> Tensor:
+        scores = link_scores(out.logits, self.val)
+        return area_under_curve(scores[self.val_positive], scores[self.val_negative])
 
 
 class LinkProblem(Problem):

@@ -50,6 +50,24 @@ class Measured:
             self.not_applicable[name] = str(reason)
 
 
+@dataclass(frozen=True)
+class Inner:
+    """An attack with its targets and budget, as a defense calls it: ``inner(model, data, seed)``."""
+
+    attack: Callable[..., Attacked]
+    targets: Tensor
+    threat: ThreatModel
+    readout: Readout | None
+
+    @property
+    def recordable(self) -> bool:
+        """Whether the attack reads nothing back from the device while it searches; it then needs no seed."""
+        return getattr(self.attack, "recordable", False)
+
+    def __call__(self, model: AttentionModel, data: Data, seed: int | None) -> Attacked:
+        return self.attack(model, data, self.targets, threat=self.threat, seed=seed, readout=self.readout)
+
+
 class Problem:
     """One task on one dataset and seed.
 
@@ -85,8 +103,7 @@ class Problem:
         climbs = loss is not None and "gradient" in ATTACKS.entry(name).tags  # a control has nothing to maximise
         made = ATTACKS[name](loss=loss) if climbs else ATTACKS[name]()
         targets, readout = self.training_targets(settings.pop("targets", "all"))
-        threat = ThreatModel(**settings)
-        return lambda model, data, seed: made(model, data, targets, threat=threat, seed=seed, readout=readout)
+        return Inner(made, targets, ThreatModel(**settings), readout)
 
     def training_targets(self, which: str) -> tuple[Tensor, Readout | None]:
         """Nodes to attach to and what to break, using training labels or none at all."""

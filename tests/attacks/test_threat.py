@@ -7,7 +7,7 @@ import torch
 from torch_geometric.data import Data
 
 from fgai_bench.attacks import BudgetExceeded, ThreatModel
-from fgai_bench.attacks.threat import audit, settle
+from fgai_bench.attacks.threat import Trace, audit, settle
 
 X = torch.tensor([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
 EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])  # 0 - 1 - 2
@@ -60,5 +60,5 @@ def test_originals_must_come_first(broken):
 def test_settling_holds_the_count_against_the_budget():
     with pytest.raises(BudgetExceeded, match="edges = 1, but its threat model allows 0"):
         settle(clean(), attacked(X, (0, 2), (2, 0)), ThreatModel(scenario="edges", edges=0))
-    found = settle(clean(), attacked(X, (0, 2), (2, 0)), ThreatModel(scenario="edges", edges=1), curve=(0.5,))
+    found = settle(clean(), attacked(X, (0, 2), (2, 0)), ThreatModel(scenario="edges", edges=1), Trace(curve=(0.5,)))
     assert (found.ledger.edges, found.curve, found.flags, found.kept) == (1, (0.5,), (), None)

@@ -60,7 +60,7 @@ def dropout_error(device, nodes):
     edges = sorted_edges(edge_index, nodes)
     values = torch.ones(nodes, 2, 4, device=device, requires_grad=True)
     scores = torch.zeros(edges.source.numel(), 2, device=device)
-    out, _ = fused_attention(values, scores, None, edges, dropout=0.5, seed=7)
+    out, _ = fused_attention(values, scores, None, edges, dropout=0.5, seed=torch.tensor([7], device=device))
     (gradient,) = torch.autograd.grad(out.sum(), values)
     # Each weight is 1/2 and kept or not: what arrives in the forward pass leaves in the backward pass.
     return abs(out.mean().item() - 1), abs(gradient.sum().item() - out.sum().item())

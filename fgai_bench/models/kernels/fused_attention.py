@@ -49,13 +49,13 @@ def _scores(e, i, j, inside, h, heads, Scores, BySource, ByDestination, Shift, s
 
 
 @triton.jit
-def _kept(seed, e, h, p, H: tl.constexpr):
+def _kept(Seed, e, h, p, H: tl.constexpr):
     """``(BE, BH)`` dropout factors, the same in every pass because they depend on the edge, the head and the seed."""
-    return tl.where(tl.rand(seed, e[:, None] * H + h[None, :]) >= p, 1.0 / (1.0 - p), 0.0)
+    return tl.where(tl.rand(tl.load(Seed), e[:, None] * H + h[None, :]) >= p, 1.0 / (1.0 - p), 0.0)
 
 
 @triton.jit
-def _forward(Source, Pointer, Values, Scores, BySource, ByDestination, Shift, Out, LogSum, Weights, seed, p, slope,
+def _forward(Source, Pointer, Values, Scores, BySource, ByDestination, Shift, Out, LogSum, Weights, Seed, p, slope,
              H: tl.constexpr, D: tl.constexpr, BH: tl.constexpr, BD: tl.constexpr, BE: tl.constexpr,
              ADDITIVE: tl.constexpr, SHIFT: tl.constexpr, DROPOUT: tl.constexpr):  # fmt: skip
     node = tl.program_id(0).to(tl.int64)
@@ -73,7 +73,7 @@ def _forward(Source, Pointer, Values, Scores, BySource, ByDestination, Shift, Ou
         weight = tl.exp(score - higher[None, :])
         total = total * shrink + tl.sum(weight, 0)
         if DROPOUT:
-            weight *= _kept(seed, e, h, p, H)
+            weight *= _kept(Seed, e, h, p, H)
         mask = inside[:, None, None] & heads[None, :, None] & channels[None, None, :]
         value = tl.load(
             Values + j[:, None, None] * (H * D) + h[None, :, None] * D + d[None, None, :], mask=mask, other=0.0
@@ -97,7 +97,7 @@ def _forward(Source, Pointer, Values, Scores, BySource, ByDestination, Shift, Ou
 
 @triton.jit
 def _by_destination(Source, Pointer, Values, Scores, BySource, ByDestination, Shift, Out, LogSum, GradOut, GradWeights,
-                    GradScores, GradByDestination, GradShift, seed, p, slope,
+                    GradScores, GradByDestination, GradShift, Seed, p, slope,
                     H: tl.constexpr, D: tl.constexpr, BH: tl.constexpr, BD: tl.constexpr, BE: tl.constexpr,
                     ADDITIVE: tl.constexpr, SHIFT: tl.constexpr, DROPOUT: tl.constexpr,
                     WEIGHTS: tl.constexpr):  # fmt: skip
@@ -133,7 +133,7 @@ def _by_destination(Source, Pointer, Values, Scores, BySource, ByDestination, Sh
         )
         towards = tl.sum(value * grad[None, :, :], 2)  # (BE, BH)
         if DROPOUT:
-            towards *= _kept(seed, e, h, p, H)
+            towards *= _kept(Seed, e, h, p, H)
         flat = inside[:, None] & heads[None, :]
         if WEIGHTS:
             towards += tl.load(GradWeights + e[:, None] * H + h[None, :], mask=flat, other=0.0)
@@ -149,7 +149,7 @@ def _by_destination(Source, Pointer, Values, Scores, BySource, ByDestination, Sh
 
 @triton.jit
 def _by_source(Order, Pointer, Destination, Scores, BySource, ByDestination, Shift, LogSum, GradOut, GradScores,
-               GradValues, GradBySource, seed, p, slope,
+               GradValues, GradBySource, Seed, p, slope,
                H: tl.constexpr, D: tl.constexpr, BH: tl.constexpr, BD: tl.constexpr, BE: tl.constexpr,
                ADDITIVE: tl.constexpr, SHIFT: tl.constexpr, DROPOUT: tl.constexpr):  # fmt: skip
     node = tl.program_id(0).to(tl.int64)
@@ -169,7 +169,7 @@ def _by_source(Order, Pointer, Destination, Scores, BySource, ByDestination, Shi
         log_sum = tl.load(LogSum + i[:, None] * H + h[None, :], mask=flat, other=0.0)
         weight = tl.exp(score - log_sum)
         if DROPOUT:
-            weight *= _kept(seed, e, h, p, H)
+            weight *= _kept(Seed, e, h, p, H)
         mask = flat[:, :, None] & channels[None, None, :]
         grad = tl.load(
             GradOut + i[:, None, None] * (H * D) + h[None, :, None] * D + d[None, None, :], mask=mask, other=0.0
@@ -190,7 +190,7 @@ class _Call:
     edges: SortedEdges
     additive: bool
     dropout: float
-    seed: int
+    seed: Tensor
     slope: float
 
     def sizes(self, values: Tensor) -> dict[str, int]:
@@ -258,7 +258,7 @@ def fused_attention(
     shift: Tensor | None = None,
     slope: float = 0.2,
     dropout: float = 0.0,
-    seed: int = 0,
+    seed: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Softmax over each destination's in-edges and the weighted sum of the values, in one kernel.
 
@@ -270,11 +270,13 @@ def fused_attention(
         shift: ``(E,)`` added to the scores of every head, in sorted order.
         slope: of the LeakyReLU.
         dropout: share of weights that are dropped, drawn from ``seed``.
-        seed: of the dropout.
+        seed: ``(1,)`` integer of the dropout, on the device, so that a replayed recording draws anew.
 
     Returns:
         ``(N, H, D)`` sums and ``(E, H)`` weights before dropout, in sorted order.
     """
-    call = _Call(edges, second is not None, dropout, seed, slope)
+    if dropout and seed is None:
+        raise ValueError("fused_attention needs a seed for its dropout")
+    call = _Call(edges, second is not None, dropout, edges.pointer if seed is None else seed, slope)
     other = first if second is None else second
     return _FusedAttention.apply(call, values.contiguous(), first.contiguous(), other.contiguous(), shift)

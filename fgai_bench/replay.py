@@ -1,0 +1,70 @@
+"""CUDA graphs: work that is the same in every round is recorded once and replayed, so that launches cost nothing.
+
+An epoch on a small graph is hundreds of kernels of a few microseconds each, and launching one takes longer than running
+it. Work that can be recorded reads nothing back from the device, and neither its shapes nor its steps depend on values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Generic, TypeVar
+
+import torch
+
+T = TypeVar("T")
+WARM_UP = 3
+"""Rounds before the recording: kernels compile, and what is computed once per graph is computed."""
+
+
+def recording() -> bool:
+    """Whether the present work is being recorded: it is not running, and nothing can be read from the device."""
+    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+
+
+@contextmanager
+def own_stream(device: torch.device) -> Iterator[None]:
+    """Run a block on a stream of its own, which recording needs; on another device than CUDA, run it as it is."""
+    if device.type != "cuda":
+        yield
+        return
+    with torch.cuda.device(device):
+        caller, stream = torch.cuda.current_stream(), _stream(torch.cuda.current_device())
+        stream.wait_stream(caller)
+        try:
+            with torch.cuda.stream(stream):
+                yield
+        finally:
+            caller.wait_stream(stream)
+            stream.synchronize()
+
+
+@cache
+def _stream(index: int) -> torch.cuda.Stream:
+    """One for all: each stream that multiplies matrices costs tens of MiB of work space."""
+    return torch.cuda.Stream(index)
+
+
+class Replayed(Generic[T]):
+    """``work`` as it is for the first rounds, then recorded, then replayed; inside :func:`own_stream`.
+
+    From the recording on, every call returns the same tensors with new values: clone what must outlive the next call.
+    Random draws go on from round to round, as they would without a recording.
+    """
+
+    def __init__(self, work: Callable[[], T], warm_up: int = WARM_UP) -> None:
+        self._work, self._left = work, warm_up
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._result: T | None = None
+
+    def __call__(self) -> T:
+        if self._left:
+            self._left -= 1
+            return self._work()
+        if self._graph is None:
+            self._graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._graph, stream=torch.cuda.current_stream()):
+                self._result = self._work()
+        self._graph.replay()
+        return self._result  # type: ignore[return-value]
