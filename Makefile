@@ -1,16 +1,18 @@
 PYTHON ?= python3
 VENV ?= .venv
 RUN ?= runs/quick
+RESULTS ?= results
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test bench env lint types tests clean
+.PHONY: help demo test bench tables env lint types tests clean
 
 help:
 	@echo "make demo   run the default suite on the embedded Cora and write its report"
 	@echo "make test   lint, types and tests"
 	@echo "make bench  time ours beside PyG; DATASETS='amazon-photo coauthor-cs' for others than Cora"
+	@echo "make tables regenerate everything under results/ from the records in results/records; nothing is run"
 	@echo "make clean  remove the environment and every cache (runs are kept)"
 
 demo: $(STAMP)
@@ -22,6 +24,13 @@ test: lint types tests
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks $(DATASETS)
+
+# Records that have changed stop it at its first command, before anything is removed.
+tables: $(STAMP)
+	$(BIN)/fgai-bench compare $(RESULTS)/records --to paper --out $(RESULTS) > /dev/null
+	$(BIN)/fgai-bench claims $(RESULTS)/records --out $(RESULTS) > /dev/null
+	rm -rf $(RESULTS)/tables $(RESULTS)/figures
+	$(BIN)/fgai-bench report $(RESULTS)/records --out $(RESULTS) --format latex,markdown,csv,png,html
 
 env: $(STAMP)
 

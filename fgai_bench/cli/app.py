@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from fgai_bench import __version__
-from fgai_bench.cli import data, leaderboard
+from fgai_bench.cli import data, leaderboard, records
 from fgai_bench.cli.audit import audit
 from fgai_bench.cli.check import check
 from fgai_bench.cli.claims import claims
@@ -62,6 +62,7 @@ app.command()(report)
 app.command()(compare)
 app.command()(claims)
 app.add_typer(leaderboard.app, name="leaderboard")
+app.add_typer(records.app, name="records")
 app.command()(audit)
 app.command()(ls)
 app.add_typer(data.app, name="data")

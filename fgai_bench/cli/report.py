@@ -12,7 +12,7 @@ from fgai_bench.cli.run import listed
 # What a reader wants to see first: scores before and after the attack.
 AT_A_GLANCE = ("table2.md", "link.md")
 
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or exported records.")]
 
 
 def report(

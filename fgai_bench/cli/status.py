@@ -9,8 +9,10 @@ import typer
 
 from fgai_bench.cli.tables import print_table
 
+NAMED = 5  # damaged steps, before the rest is only counted
 
-def status(folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]) -> None:
+
+def status(folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or exported records.")]) -> None:
     """Show what a run holds and what it still waits for; exits 1 when a step has failed."""
     from fgai_bench.runner.lock import holder
     from fgai_bench.runner.result import RETRIED
@@ -22,8 +24,10 @@ def status(folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run fol
         f"run {folder}", ["suite", "steps", "done", "waiting", "without a value"], suite_rows(members, statuses)
     )
     typer.echo(f"being written by {writer}" if (writer := holder(folder)) else "nobody is writing to it")
-    for sentence in damaged.values():
+    for sentence in list(damaged.values())[:NAMED]:
         typer.echo(f"damaged: {sentence}")
+    if len(damaged) > NAMED:
+        typer.echo(f"damaged: {len(damaged) - NAMED} more steps, as where checkpoints were not brought along")
     failures(folder)
     if damaged or any(found in RETRIED for found in statuses.values()):
         raise typer.Exit(1)

@@ -71,6 +71,7 @@ class Results:
         attacks: label to the registered name of its attack.
         curves: one row per point, as the store gives it.
         provenance: one row per step, as the store gives it.
+        artifacts: step and role to the content of what figures are drawn from, as far as it is there.
     """
 
     folder: Path
@@ -79,13 +80,14 @@ class Results:
     attacks: Mapping[str, str]
     curves: pd.DataFrame
     provenance: pd.DataFrame
+    artifacts: Mapping[tuple[str, str], bytes]
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str], suite: str | None = None) -> Results:
-        """Everything that the store of a run folder holds, or what stands in one of its suites."""
+        """Everything that a run folder or an export holds, or what stands in one of its suites."""
         with StoreReader(folder) as store:
             members, records, curves = store.members(), store.records(), store.curves()
-            provenance = store.provenance()
+            provenance, artifacts = store.provenance(), store.reported()
         names = list(dict.fromkeys(member["suite"] for member in members))
         if suite is not None and suite not in names:
             raise ReportError(f"the run {folder} has no suite {suite!r}; it has: {', '.join(names) or 'none'}")
@@ -97,6 +99,7 @@ class Results:
             {member["attack_label"]: member["attack"] for member in kept if member["attack"]},
             curves[curves["suite"].isin([member["suite"] for member in kept])],
             provenance,
+            artifacts,
         )
 
     @property
@@ -143,12 +146,11 @@ class Results:
         return ", ".join(dict.fromkeys(found)) or "no commit"
 
     def artifact(self, step: str, role: str) -> dict[str, Any] | None:
-        """The arrays of an artifact of a step, by name; None where the step has none."""
+        """The arrays of an artifact of a step, by name; None where the step has none, or left it behind."""
         from safetensors.numpy import load
 
-        with StoreReader(self.folder) as store:
-            roles = [row["role"] for row in store.step(step)["artifacts"]]
-            return load(store.artifact(step, role)) if role in roles else None
+        content = self.artifacts.get((step, role))
+        return None if content is None else load(content)
 
 
 def _arranged(

@@ -94,11 +94,11 @@ class Entry:
 
 
 def entries(board: Board, results: Results) -> list[Entry]:
-    """The rows that a run has for a board, in the order of the plan."""
+    """The rows that a run has for a board, in the order of the plan; a suite of unequal budgets has none."""
     return [
         _entry(results, place, seeds)
         for place, seeds in results.select(kind="attack")
-        if board.task in ("", place.task)
+        if board.task in ("", place.task) and not any(UNEQUAL in found.flags for found in seeds.values())
     ]
 
 
@@ -134,10 +134,10 @@ def merged(known: Iterable[Entry], added: Iterable[Entry], board: Board) -> list
 
 
 def _refuse_unequal(entry: Entry, other: Entry) -> None:
-    """Rows of one block (all but the defense) must have one budget, unless the suite says that it has several."""
+    """Rows of one block (all but the defense) must have one budget."""
     block = tuple(zip(entry.key, other.key, strict=True))
     rivals = all(mine == its for i, (mine, its) in enumerate(block) if KEY[i] != "defense")
-    if not rivals or UNEQUAL in entry.flags or UNEQUAL in other.flags:
+    if not rivals:
         return
     threats = [{threat for threat, _ in one.budgets.values()} for one in (entry, other)]
     same = equal_budgets(entry.cell(""), other.cell(""))
@@ -273,6 +273,11 @@ def write_leaderboards(results: Results, folder: Path) -> list[Path]:
 def add(run: str | os.PathLike[str], folder: str | os.PathLike[str]) -> list[Path]:
     """Merge a run into the leaderboards of a folder; raises, and writes nothing, when budgets are unequal."""
     results, target = Results.read(run), Path(folder)
+    if results.names("suite", kind="attack") and not any(entries(board, results) for board in BOARDS):
+        raise ReportError(
+            f"{run} holds only {', '.join(results.suites)}, where each defense has a budget of its own; leaderboards "
+            "rank rows of one budget, so run a suite such as node"
+        )
     together = {}
     for board in BOARDS:
         path = target / f"{board.name}.csv"

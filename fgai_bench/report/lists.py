@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fgai_bench.data import DATASETS
+from fgai_bench.report.cells import UNEQUAL
 from fgai_bench.report.frames import Place, Results
 from fgai_bench.report.tables import Row, Shown, Table
 from fgai_bench.report.words import ordered, title
@@ -86,7 +87,8 @@ def flag_table(results: Results) -> Table | None:
     for place, seeds in results.places.items():
         for seed, measured in seeds.items():
             for flag in measured.flags:
-                found.setdefault((place, flag), []).append(seed)
+                if flag != UNEQUAL:  # a property of the suite, not a finding
+                    found.setdefault((place, flag), []).append(seed)
     if not found:
         return None
     keys = ("suite", "dataset", "model", "label", "attack")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -51,12 +51,15 @@ def paired(left: Mapping[int, float], right: Mapping[int, float]) -> tuple[float
 @lru_cache(maxsize=4096)
 def resampled_means(values: tuple[float, ...]) -> np.ndarray:
     """Means of resamples with replacement: all ``n ** n`` of them for few values, else drawn with a fixed seed."""
-    n = len(values)
+    return np.sort(np.asarray(values)[_choices(len(values))].mean(axis=1))
+
+
+@cache
+def _choices(n: int) -> np.ndarray:
+    """Which of ``n`` values each resample takes: ``(resamples, n)``."""
     if n <= EXACT:
-        chosen = np.array(list(itertools.product(range(n), repeat=n)))
-    else:
-        chosen = np.random.Generator(np.random.PCG64(0)).integers(0, n, size=(DRAWN, n))
-    return np.sort(np.asarray(values)[chosen].mean(axis=1))
+        return np.array(list(itertools.product(range(n), repeat=n)))
+    return np.random.Generator(np.random.PCG64(0)).integers(0, n, size=(DRAWN, n))
 
 
 def interval(differences: Sequence[float], level: float = LEVEL) -> tuple[float, float] | None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from fgai_bench.report.budgets import budget_table
 from fgai_bench.report.errors import ReportError
 from fgai_bench.report.figures import FIGURES, save
 from fgai_bench.report.folder import Report
@@ -24,9 +25,9 @@ RENDERERS: dict[str, tuple[str, Callable[[Table], str]]] = {
     "markdown": ("md", to_markdown),
     "csv": ("csv", to_csv),
 }
-LISTS = ("dataset_node", "dataset_link", "reliability")
+LISTS = ("dataset_node", "dataset_link", "budgets", "reliability")
 OTHERS = ("leaderboard", "page")
-SUITE_OF = {"dataset_node": "node", "dataset_link": "link"}
+SUITE_OF = {"dataset_node": "node", "dataset_link": "link", "budgets": "published-budgets"}
 
 
 def write_report(
@@ -57,7 +58,7 @@ def write_report(
     if _wanted("page", only) and "html" in formats:
         report.add("page.html", page(results))
     if not only and "markdown" in formats:
-        report.add("README.md", _index(results, tables, figures, report.absent))
+        report.add("index.md", _index(results, tables, figures, report.absent))
     return report
 
 
@@ -81,7 +82,8 @@ def _wanted(name: str, only: Sequence[str]) -> bool:
 
 def _write_tables(report: Report, results: Results, formats: Sequence[str], only: Sequence[str]) -> list[Table]:
     built: dict[str, Table | None] = {spec.name: build(spec, results) for spec in GRIDS if _wanted(spec.name, only)}
-    listed = {table.name: table for table in [*dataset_tables(results), flag_table(results)] if table is not None}
+    lists = [*dataset_tables(results), budget_table(results), flag_table(results)]
+    listed = {table.name: table for table in lists if table is not None}
     built |= {name: listed.get(name) for name in LISTS if _wanted(name, only)}
     suites = {spec.name: spec.suites[0] for spec in GRIDS} | SUITE_OF
     for name, table in built.items():

@@ -17,6 +17,10 @@ class DamagedArtifact(ValueError):
     """A file that is missing, or whose content is not what its name says."""
 
 
+class MissingArtifact(DamagedArtifact):
+    """A file that is not there at all."""
+
+
 class Artifacts:
     """The artifacts of one run, in a folder of their own."""
 
@@ -51,10 +55,14 @@ class Artifacts:
         try:
             content = path.read_bytes()
         except FileNotFoundError:
-            raise DamagedArtifact(f"the artifact {path} is missing") from None
+            raise MissingArtifact(f"the artifact {path} is missing") from None
         if sha256(content) != name:
             raise DamagedArtifact(f"the artifact {path} is damaged: its content does not have the hash of its name")
         return content
+
+    def due(self, name: str) -> bool:
+        """Whether the artifact should be here, so that its absence is damage."""
+        return True
 
     def intact(self, name: str) -> bool:
         """Whether the artifact is there with the content its name promises."""

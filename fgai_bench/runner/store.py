@@ -10,14 +10,14 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fgai_bench.runner.artifacts import Artifacts, DamagedArtifact
+from fgai_bench.runner.artifacts import Artifacts, DamagedArtifact, MissingArtifact
 from fgai_bench.runner.canonical import canonical, sha256
+from fgai_bench.runner.exported import MANIFEST, open_export
 from fgai_bench.runner.result import Result
 from fgai_bench.runner.tables import APPLICATION, MIGRATIONS, PARTS, migrate, version
 
@@ -41,6 +41,7 @@ COLUMNS = (
     "seconds",
 )
 PLACE = ("place", "position", "content", "checksum")
+REPORTED = ("attention", "history")  # roles of the artifacts that figures are drawn from; they are small
 WAIT = 30.0  # seconds that a reader waits for a commit, and a commit for readers
 
 
@@ -49,7 +50,7 @@ class StoreError(ValueError):
 
 
 class StoreReader:
-    """A store to read from. It needs neither torch nor the suite that filled it.
+    """A store to read from: that of a run folder, or one that was exported. It needs neither torch nor the suite.
 
     Damaged records are never returned: a file that SQLite cannot read, or a step whose content does not have its
     checksum, raises :class:`StoreError`.
@@ -59,11 +60,15 @@ class StoreReader:
         self.folder = Path(folder)
         self.path = self.folder / FILE
         self.artifacts = Artifacts(self.folder / "artifacts")
-        if not self.path.is_file():
-            raise StoreError(
-                f"{self.folder} is not a run: it has no {FILE}; `fgai-bench run --out {self.folder}` makes one"
-            )
         with self._said():
+            if is_export(self.folder):
+                self.path = self.folder / MANIFEST
+                self._connection, self.artifacts = open_export(self.folder)
+                return
+            if not self.path.is_file():
+                raise StoreError(
+                    f"{self.folder} is not a run: it has no {FILE}; `fgai-bench run --out {self.folder}` makes one"
+                )
             self._connection = self._connect()
             self._check_file()
 
@@ -151,6 +156,11 @@ class StoreReader:
 
     def step(self, hash: str) -> dict[str, Any]:
         """One recorded step: its columns, ``metrics``, ``curves``, ``ledgers``, ``flags`` and ``artifacts``."""
+        content = self.content(hash)
+        return {**content, "config": json.loads(content["config"]), "facts": json.loads(content["facts"])}
+
+    def content(self, hash: str) -> dict[str, Any]:
+        """One recorded step as its tables have it, verified."""
         with self._said():
             content, checksum = self._content(hash)
         if content is None or sha256(content) != checksum:
@@ -159,7 +169,7 @@ class StoreReader:
             )
         if content["environment"] not in self.environments:
             raise StoreError(f"{self.path} is damaged: where step {hash[:12]} ran has changed; run again to redo it")
-        return {**content, "config": json.loads(content["config"]), "facts": json.loads(content["facts"])}
+        return content
 
     def result(self, hash: str) -> Result:
         """The result of a step as it was recorded, without the content of its artifacts."""
@@ -195,6 +205,18 @@ class StoreReader:
             raise DamagedArtifact(f"the step {hash[:12]} has no artifact {role!r}")
         return self.artifacts.read(row[0])
 
+    def reported(self) -> dict[tuple[str, str], bytes]:
+        """Step and role to content of the artifacts that figures are drawn from, as far as they were brought along."""
+        marks = ", ".join("?" * len(REPORTED))
+        with self._said():
+            query = f"SELECT step, role, sha256 FROM artifacts WHERE role IN ({marks}) ORDER BY step, role"
+            rows = self._connection.execute(query, REPORTED).fetchall()
+        found = {}
+        for step, role, name in rows:
+            with suppress(MissingArtifact):
+                found[step, role] = self.artifacts.read(name)
+        return found
+
     def damaged(self) -> dict[str, str]:
         """Step to what is wrong with it, for every step whose records or artifacts are not what was written."""
         found = {}
@@ -203,7 +225,7 @@ class StoreReader:
         for hash in hashes:
             try:
                 names = [row["sha256"] for row in self.step(hash)["artifacts"]]
-                for name in names:
+                for name in filter(self.artifacts.due, names):
                     self.artifacts.read(name)
             except (StoreError, DamagedArtifact) as error:
                 found[hash] = str(error)
@@ -242,6 +264,10 @@ class Store(StoreReader):
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         path = Path(folder)
+        if is_export(path):
+            raise StoreError(
+                f"{path} holds exported records, which can be read but not gone on with; use its run folder"
+            )
         path.mkdir(parents=True, exist_ok=True)
         (path / FILE).touch()
         super().__init__(path)
@@ -293,23 +319,8 @@ class Store(StoreReader):
         with self.transaction():
             known = dict(self._connection.execute("SELECT place, position FROM members"))
             for member in members:
-                place = sha256({**member, "step": ""})
-                position = known.setdefault(place, len(known))
-                content = canonical(member)
-                row = (place, position, content, _member_checksum(place, position, content))
-                self._connection.execute("INSERT OR REPLACE INTO members VALUES (?, ?, ?, ?)", row)
-
-    def absorb(self, other: StoreReader) -> int:
-        """Copy the steps that this store lacks, and all places, out of another one; returns the number of steps."""
-        known, copied = self.statuses(), 0
-        for step in other.steps():
-            if step["hash"] not in known:
-                artifacts = {row["role"]: other.artifacts.read(row["sha256"]) for row in step["artifacts"]}
-                result = replace(other.result(step["hash"]), artifacts=artifacts)
-                self._record(step["hash"], step["kind"], step["trial"], step["config"], result)
-                copied += 1
-        self.place(other.members())
-        return copied
+                row = member_row(member, known.setdefault(place_of(member), len(known)))
+                self._connection.execute("INSERT OR REPLACE INTO members VALUES (?, ?, ?, ?)", tuple(row.values()))
 
     def forget(self, hashes: Iterable[str]) -> None:
         """Delete steps, so that they are run again."""
@@ -383,6 +394,22 @@ def _rows(result: Result, artifacts: Mapping[str, str]) -> dict[str, list[dict[s
 def _number(value: float) -> float | str:
     """A number as SQLite keeps it: one that is not finite as its name, since SQLite has no NaN."""
     return value if value - value == 0 else str(value)
+
+
+def is_export(folder: Path) -> bool:
+    """Whether a folder holds exported records instead of the store of a run."""
+    return (folder / MANIFEST).is_file() and not (folder / FILE).is_file()
+
+
+def place_of(member: Mapping[str, Any]) -> str:
+    """The identity of a place: everything about it but the step that stands there."""
+    return sha256({**member, "step": ""})
+
+
+def member_row(member: Mapping[str, Any], position: int) -> dict[str, Any]:
+    """A place as its table has it."""
+    place, content = place_of(member), canonical(member)
+    return dict(zip(PLACE, (place, position, content, _member_checksum(place, position, content)), strict=True))
 
 
 def _member_checksum(place: str, position: int, content: str) -> str:

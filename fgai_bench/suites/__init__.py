@@ -22,6 +22,7 @@ for _name, _summary in (
     ("stress", "worst cases: a sweep over budgets, an ensemble, attacks on the explanation, other seeds"),
     ("scale", "time and memory over graph size, from a thousand to a million edges"),
     ("full", "everything above but quick: all tables of the paper and ours"),
+    ("published-budgets", "the models of node under the unequal budgets of the released code; ranked nowhere"),
 ):
     SUITES.declare(_name, f"fgai_bench.suites.shipped:{_name}", summary=_summary)
 

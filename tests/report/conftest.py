@@ -209,6 +209,7 @@ def wide(bench: Callable[[], Bench]) -> Path:
     """Something for every table and figure: all suites, five seeds where claims are decided."""
     made = bench()
     fill(made, seeds=range(5))
+    fill(made, seeds=range(5), suite="published-budgets", labels=("vanilla", "fgai"), flags=("unequal budgets",))
     fill(made, seeds=range(2), suite="stress", labels=("vanilla", "fgai"))
     for seed in range(2):
         for label in ("vanilla", "fgai"):

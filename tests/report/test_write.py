@@ -24,7 +24,7 @@ def test_the_same_store_gives_the_same_bytes(small: Path, tmp_path: Path, capsys
     one = digests(tmp_path / "one")
     assert one == digests(tmp_path / "two")
     for name in (
-        "paper.tex", "page.html", "README.md", "tables/table1.tex", "tables/table2.md", "tables/f_slope.csv",
+        "paper.tex", "page.html", "index.md", "tables/table1.tex", "tables/table2.md", "tables/f_slope.csv",
         "figures/fig1_f_acc_amazon-photo.png", "figures/fig2_attention_amazon-photo_gat.pdf", "leaderboard_node.csv",
         "leaderboard_link.csv", "leaderboard_cost.csv",
     ):  # fmt: skip

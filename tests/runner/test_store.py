@@ -200,15 +200,6 @@ def test_a_damaged_artifact_is_named_and_the_next_run_redoes_its_step(
     assert path.read_bytes() == whole
 
 
-def test_a_store_absorbs_what_it_lacks_of_another(copy: Path, tmp_path: Path, content: Content) -> None:
-    store = Store(tmp_path / "merged")
-    with StoreReader(copy) as other:
-        assert store.absorb(other) == len(other.statuses())
-        assert store.absorb(other) == 0
-    assert content(tmp_path / "merged") == content(copy)
-    assert store.damaged() == {}
-
-
 def test_the_next_run_removes_what_a_killed_one_left_behind(
     reference: Path, tmp_path: Path, tiny: dict[str, Any]
 ) -> None:

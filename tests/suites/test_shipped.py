@@ -24,6 +24,7 @@ METHODS = {
     "GNNGuard": "gnnguard",
 }
 TERMS = ("similarity", "prediction", "explanation")  # the paper's L1, L2, L3
+BUDGET = ("inject_nodes", "edges_per_node", "step", "steps")
 STAND_IN = {"ogbn-arxiv": "arxiv-topology"}
 
 
@@ -73,6 +74,31 @@ def test_amazon_has_its_own_prediction_weight_and_arxiv_its_own_model() -> None:
     assert fgai["arxiv-topology"] == {"explanation": 10**7, "similarity": 5 * 10**7}
     arxiv = [c["model"] for c in trained if c["dataset"]["name"] == "arxiv-topology" and c["model"]["name"] == "gat"]
     assert arxiv[0]["options"] == {"hidden": 128, "heads": [4, 2], "dropout": 0.05, "attention_dropout": 0}
+
+
+def test_published_budgets_are_those_of_the_released_settings() -> None:
+    wanted = {
+        (row["dataset"], row["model"], defense): tuple(float(row[key]) for key in BUDGET)
+        for row in published("released_settings")
+        for defense in row["used_for"].split(", ")
+        if row["task"] == "node"
+    }
+    attacks = [step.config for step in plan(resolve("published-budgets")).steps.values() if step.kind == "attack"]
+    found = {
+        tuple(config[key]["name"] for key in ("dataset", "model", "defense")): tuple(
+            config["threat"][key] for key in ("nodes", "edges_per_node", "step", "steps")
+        )
+        for config in attacks
+    }
+    assert len(found) == 4 * 3 * 4
+    assert found == {cell: wanted[cell] for cell in found}
+
+
+def test_published_budgets_train_nothing_that_node_does_not() -> None:
+    node, unequal = (plan(resolve(name)) for name in ("node", "published-budgets"))
+    assert {step.kind for hash, step in unequal.steps.items() if hash not in node.steps} == {"attack"}
+    assert all(member.flags == ("unequal budgets",) for member in unequal.members)
+    assert "published-budgets" not in {part.name for part in resolve("full")}
 
 
 def test_planning_does_not_wait_for_torch() -> None:

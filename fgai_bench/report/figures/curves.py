@@ -13,7 +13,7 @@ from fgai_bench.report.words import ordered, title
 
 KEYS = ["suite", "kind", "dataset", "model", "label", "attack_label", "curve", "x"]
 MAIN = ("node", "quick", "definition", "stress")
-EXCLUDED = ("ablation", "cost", "scale")
+EXCLUDED = ("ablation", "cost", "scale", "published-budgets")
 TERMS = ("closeness", "similarity", "prediction", "explanation", "loss")
 
 

@@ -1,0 +1,54 @@
+"""``fgai-bench records``: the records of runs as small files that can be committed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fgai_bench.cli.tables import print_table
+
+app = typer.Typer(help="Records: export runs, or merge the pieces of one study.", no_args_is_help=True)
+
+
+@app.callback()
+def options() -> None:
+    """Keep ``export`` a command of its own."""
+
+
+@app.command()
+def export(
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Run folders or exported records; several are merged.")
+    ],
+    out: Annotated[Path, typer.Option(help="The folder to write; an earlier export there is replaced.")] = Path(
+        "results/records"
+    ),
+    prefer_first: Annotated[
+        bool, typer.Option("--prefer-first", help="Where runs contradict each other, keep the one named first.")
+    ] = False,
+) -> None:
+    """Write all records as compressed CSV with a manifest; every command that reads a run reads them as well.
+
+    Of a step that several runs have, an ok result holds over a failure, and two ok results must agree. Checkpoints stay
+    where they are.
+    """
+    from fgai_bench.runner.export import export as write
+
+    manifest = write(runs, out, prefer_first)
+    rows = [[suite, str(sum(counts.values())), said(counts)] for suite, counts in sorted(manifest["suites"].items())]
+    print_table(f"records in {out}", ["suite", "steps", "by status"], rows)
+    size = sum(about["bytes"] for about in manifest["files"].values())
+    typer.echo(f"{manifest['steps']} steps, {size / 1e6:.1f} MB; their hashes are in {out / 'manifest.json'}")
+    if dropped := manifest["superseded"]:
+        typer.echo(f"{len(dropped)} results or places gave way to another; the manifest lists them with the reason")
+
+
+def said(counts: dict[str, int]) -> str:
+    """Counts by status in words.
+
+    >>> said({"ok": 3, "oom": 1})
+    '3 ok, 1 oom'
+    """
+    return ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
