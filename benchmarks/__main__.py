@@ -1,17 +1,23 @@
-"""``python -m benchmarks [DATASET ...] [--device cuda] [--out FILE]``: a table of medians, spreads and ratios."""
+"""``python -m benchmarks [DATASET ...] [--device cuda] [--out FILE]``: a table of medians, spreads and ratios.
+
+Ours against PyG with dense features, in turn, in one process. ``--only layer`` runs the rows that begin so.
+"""
 
 from __future__ import annotations
 
 import argparse
 import csv
-from collections.abc import Callable
+import math
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from tabulate import tabulate
+from torch import Tensor, nn
 
-from benchmarks.peers import CONVOLUTIONS, PeerModel, peer_injection
-from benchmarks.timing import Timed, alternate
+from benchmarks.peers import CONVOLUTIONS, PeerModel, peer_injection, peer_training
+from benchmarks.timing import Timed, alternate, peak_mib
 from fgai_bench.attacks import ThreatModel
 from fgai_bench.attacks.injection import InjectionAttack, injected_edges
 from fgai_bench.defenses.fgai import FGAI
@@ -19,115 +25,165 @@ from fgai_bench.defenses.training import Training
 from fgai_bench.defenses.vanilla import Vanilla
 from fgai_bench.metrics import g_jsd, node_jsd
 from fgai_bench.models import align, build_model
-from fgai_bench.models.edges import sorted_edges
+from fgai_bench.models.edges import SortedEdges, sorted_edges
 from fgai_bench.models.gat import GATLayer
 from fgai_bench.models.gatv2 import GATv2Layer
+from fgai_bench.models.gt import dot_product_attention
+from fgai_bench.replay import Replayed, own_stream
 from fgai_bench.tasks.node_classification import NodeProblem
 
-HEADER = ["what", "dataset", "ours ms", "+-", "PyG ms", "+-", "ratio", "ours MiB", "PyG MiB", "floor ms"]
+HEADER = ["what", "dataset", "ours ms", "+-", "peer ms", "+-", "ratio", "ours MiB", "peer MiB", "floor ms", "above"]
 
 
-def layer(problem: NodeProblem, name: str, device: str) -> tuple[dict[str, Timed], float]:
-    """One hidden attention layer on projected nodes, forward and backward, 8 heads x 8."""
-    nodes, edge_index = problem.data.x.shape[0], problem.data.edge_index
-    ours = {"gat": GATLayer, "gatv2": GATv2Layer}[name](64, 8, 8).to(device)
-    theirs = CONVOLUTIONS[name](64, 8, heads=8).to(device)
-    h = torch.randn(nodes, 64, device=device, requires_grad=True)
-    edges = sorted_edges(edge_index, nodes)
+@dataclass
+class Bench:
+    """One dataset on one device."""
 
-    def run_ours() -> None:
-        out, _ = ours(ours.project(h), edges)
-        out.sum().backward()
+    problem: NodeProblem
+    dataset: str
+    device: str
+    rounds: int
 
-    def run_theirs() -> None:
-        theirs(h, edge_index).sum().backward()
+    def __post_init__(self) -> None:
+        self.data, self.split = self.problem.data, self.problem.split
+        self.shape = (self.data.x.shape[1], self.problem.num_outputs)
+        self.epochs = 200 if self.device == "cuda" else 3
 
-    # Read and write each value, gradient and index once: the least a forward and a backward pass can move.
-    moved = nodes * 64 * 4 * 8 + edges.source.numel() * (8 * 3 + 8 * 4 * 2)
-    return alternate({"ours": run_ours, "PyG": run_theirs}, device), moved
+    def dense(self) -> Tensor:
+        """The features as a PyG user has them."""
+        return self.data.x.to_dense() if self.data.x.layout == torch.sparse_csr else self.data.x
+
+    def row(
+        self, what: str, timed: dict[str, Timed], peaks: tuple[float | None, float | None] = (None, None), floor=None
+    ) -> list[object]:
+        """One row of the table; of two alternatives, the first is ours."""
+        ours, peer = timed.values()
+        ratio, above = peer.median / ours.median, None if floor is None else ours.median / floor
+        times = [ours.median, ours.spread, peer.median, peer.spread]
+        return [what, self.dataset, *times, ratio, *peaks, floor, above]
+
+    def layers(self, speed: float | None) -> Iterator[list[object]]:
+        """One hidden attention layer on projected nodes, forward and backward, 8 heads x 8."""
+        nodes, edge_index = self.data.x.shape[0], self.data.edge_index
+        edges = sorted_edges(edge_index, nodes)
+        for name, ours in our_layers(edges).items():
+            ours, theirs = ours.to(self.device), CONVOLUTIONS[name](64, 8, heads=8).to(self.device)
+            h = torch.randn(nodes, 64, device=self.device, requires_grad=True)
+            calls = {
+                "ours": lambda ours=ours, h=h: ours(h).sum().backward(),
+                "peer": lambda theirs=theirs, h=h: theirs(h, edge_index).sum().backward(),
+            }
+            repeat = 10 if self.device == "cuda" else 1
+            yield self.row(f"layer {name}", alternate(calls, self.device, self.rounds, repeat=repeat))
+            if speed is None:
+                continue
+            with own_stream(torch.device(self.device)):
+                recorded = Replayed(calls["ours"])
+                timed = alternate({**calls, "ours": recorded}, self.device, self.rounds, warm_up=5, repeat=20)
+                yield self.row(f"layer {name}, recorded", timed, floor=bytes_moved(name, edges) / speed)
+
+    def epoch(self, name: str) -> list[object]:
+        """Training with validation, per epoch."""
+        model, peer = build_model(name, *self.shape).to(self.device), PeerModel(name, *self.shape).to(self.device)
+        training = Training(epochs=self.epochs)
+
+        def ours() -> None:
+            Vanilla().fit(model, self.data, self.split, training=training)
+
+        ours_peak = peak_mib(ours, self.device)
+        x = self.dense()
+        calls = {"ours": ours, "peer": lambda: peer_training(peer, self.data, x, self.split, self.epochs)}
+        timed = alternate(calls, self.device, min(self.rounds, 5), warm_up=1, per=self.epochs)
+        return self.row(f"epoch {name}", timed, (ours_peak, peak_mib(calls["peer"], self.device)))
+
+    def attack(self) -> list[object]:
+        """The injection attack, ten steps, on untrained models of the same size."""
+        model, peer = build_model("gat", *self.shape).to(self.device), PeerModel("gat", *self.shape).to(self.device)
+        threat, targets = ThreatModel(), self.problem.targets
+        edges = injected_edges(self.data.x.shape[0], targets, threat, 0)
+
+        def ours() -> None:
+            InjectionAttack()(model, self.data, targets, threat=threat)
+
+        ours_peak = peak_mib(ours, self.device)
+        x = self.dense()
+        calls = {"ours": ours, "peer": lambda: peer_injection(peer, self.data, x, edges, targets)}
+        timed = alternate(calls, self.device, min(self.rounds, 5), warm_up=1)
+        return self.row("injection attack, 10 steps", timed, (ours_peak, peak_mib(calls["peer"], self.device)))
+
+    def fgai(self) -> list[object]:
+        """An epoch of FGAI, and of our vanilla training in the columns of the peer."""
+        model, data = build_model("gat", *self.shape).to(self.device), self.problem.training_data
+        inner, training = self.problem.inner(FGAI.inner_options), Training(epochs=self.epochs)
+        calls: dict[str, Callable[[], object]] = {
+            "fgai": lambda: FGAI().fit(model, data, self.split, teacher=model, inner=inner, training=training),
+            "vanilla": lambda: Vanilla().fit(model, data, self.split, training=training),
+        }
+        peaks = peak_mib(calls["fgai"], self.device), peak_mib(calls["vanilla"], self.device)
+        timed = alternate(calls, self.device, 3, warm_up=1, per=self.epochs)
+        return self.row("epoch FGAI | epoch vanilla", timed, peaks)
+
+    def metrics(self) -> list[object]:
+        """g-JSD with alignment, and node-JSD in the columns of the peer, on an attacked graph."""
+        model = build_model("gat", *self.shape).to(self.device)
+        attacked = InjectionAttack()(model, self.data, self.problem.targets, threat=ThreatModel(steps=1))
+        clean, after = (self.problem.output(model, graph).attention for graph in (self.data, attacked.data))
+        assert clean is not None
+        assert after is not None
+        calls = {"g-JSD": lambda: g_jsd(*align(clean, after)), "node-JSD": lambda: node_jsd(clean, after)}
+        return self.row("g-JSD | node-JSD", alternate(calls, self.device, min(self.rounds, 5)))
+
+    def rows(self, speed: float | None, only: str) -> Iterator[list[object]]:
+        """Every row whose name begins with ``only``."""
+        if "layer".startswith(only):
+            yield from self.layers(speed)
+        for name in ("gat", "gatv2"):
+            if f"epoch {name}".startswith(only):
+                yield self.epoch(name)
+        for what, measure in (("injection", self.attack), ("fgai", self.fgai), ("metrics", self.metrics)):
+            if what.startswith(only):
+                yield measure()
 
 
-def epoch(problem: NodeProblem, name: str, device: str, rounds: int) -> dict[str, Timed]:
-    """One training step and one validation."""
-    data, split = problem.data, problem.split
-    ours = build_model(name, data.x.shape[1], problem.num_outputs).to(device)
-    theirs = PeerModel(name, data.x.shape[1], problem.num_outputs).to(device)
-    x = data.x.to_dense() if data.x.layout == torch.sparse_csr else data.x
-
-    def step(model: torch.nn.Module, predict: Callable[[], torch.Tensor]) -> Callable[[], None]:
-        optimiser = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
-
-        def run() -> None:
-            model.train()
-            optimiser.zero_grad(set_to_none=True)
-            F.cross_entropy(predict()[split.train], data.y[split.train]).backward()
-            optimiser.step()
-            model.eval()
-            with torch.no_grad():
-                predict()[split.val].argmax(1).eq(data.y[split.val]).float().mean().item()
-
-        return run
-
-    calls = {
-        "ours": step(ours, lambda: ours(data).logits),
-        "PyG": step(theirs, lambda: theirs(x, data.edge_index)),
+def our_layers(edges: SortedEdges) -> dict[str, nn.Module]:
+    """Our hidden layers of 8 heads x 8 on 64 channels, as modules of the projected nodes alone."""
+    return {
+        "gat": _OnEdges(GATLayer(64, 8, 8), edges),
+        "gatv2": _OnEdges(GATv2Layer(64, 8, 8), edges),
+        "gt": _Transformer(edges),
     }
-    return alternate(calls, device, rounds)
 
 
-def attack(problem: NodeProblem, device: str, rounds: int) -> dict[str, Timed]:
-    """The injection attack, ten steps, on untrained models of the same size."""
-    data, threat = problem.data, ThreatModel()
-    ours = build_model("gat", data.x.shape[1], problem.num_outputs).to(device)
-    theirs = PeerModel("gat", data.x.shape[1], problem.num_outputs).to(device)
-    x = data.x.to_dense() if data.x.layout == torch.sparse_csr else data.x
-    edges = injected_edges(x.shape[0], problem.targets, threat, 0)
-    calls = {
-        "ours": lambda: InjectionAttack()(ours, data, problem.targets, threat=threat),
-        "PyG": lambda: peer_injection(theirs, data, x, edges, problem.targets),
-    }
-    return alternate(calls, device, rounds, warm_up=1)
+class _OnEdges(nn.Module):
+    def __init__(self, layer: GATLayer | GATv2Layer, edges: SortedEdges) -> None:
+        super().__init__()
+        self.layer, self.edges = layer, edges
+
+    def forward(self, h: Tensor) -> Tensor:
+        return self.layer(self.layer.project(h), self.edges)[0]
 
 
-def fgai_training(problem: NodeProblem, device: str) -> dict[str, Timed]:
-    """Ten epochs of FGAI beside ten epochs of vanilla training (in the column of the peer)."""
-    data, split = problem.training_data, problem.split
-    model = build_model("gat", data.x.shape[1], problem.num_outputs).to(device)
-    inner = problem.inner(FGAI.inner_options)
-    training = Training(epochs=10)
-    calls = {
-        "ours": lambda: FGAI().fit(model, data, split, teacher=model, inner=inner, training=training),
-        "PyG": lambda: Vanilla().fit(model, data, split, training=training),
-    }
-    return alternate(calls, device, rounds=3, warm_up=1)
+class _Transformer(nn.Module):
+    """The attention of our transformer, with the projections that PyG's layer has: query, key, value and skip."""
+
+    def __init__(self, edges: SortedEdges) -> None:
+        super().__init__()
+        self.project, self.edges = nn.Linear(64, 4 * 64), edges
+
+    def forward(self, h: Tensor) -> Tensor:
+        *qkv, skip = self.project(h).view(h.size(0), 4, 8, 8).unbind(1)
+        return dot_product_attention(*qkv, self.edges, None, 0.0, training=False)[0].flatten(1) + skip.flatten(1)
 
 
-def metrics(problem: NodeProblem, device: str) -> dict[str, Timed]:
-    """g-JSD with alignment (ours) beside node-JSD (in the column of the peer), on an attacked graph."""
-    model = build_model("gat", problem.data.x.shape[1], problem.num_outputs).to(device)
-    attacked = InjectionAttack()(model, problem.data, problem.targets, threat=ThreatModel(steps=1))
-    clean, after = problem.output(model, problem.data), problem.output(model, attacked.data)
-    assert clean.attention is not None
-    assert after.attention is not None
-    pair = clean.attention, after.attention
-    return alternate({"ours": lambda: g_jsd(*align(*pair)), "PyG": lambda: node_jsd(*pair)}, device, rounds=5)
+def bytes_moved(name: str, edges: SortedEdges) -> int:
+    """The least that a forward and a backward pass of a layer on ``(N, 64)`` must move, each thing once.
 
-
-def row(what: str, dataset: str, timed: dict[str, Timed], floor: float | None = None) -> list[object]:
-    ours, peer = timed["ours"], timed["PyG"]
-    ratio = peer.median / ours.median
-    return [
-        what,
-        dataset,
-        ours.median,
-        ours.spread,
-        peer.median,
-        peer.spread,
-        ratio,
-        ours.peak_mib,
-        peer.peak_mib,
-        floor,
-    ]
+    Input, projections, output and the gradients of all of them; per edge both ends in the forward and in the backward
+    pass, and the weights of eight heads written and read.
+    """
+    projections = {"gat": 1, "gatv2": 2, "gt": 4}[name]
+    rows = 2 * (1 + 2 * projections + 1)
+    return edges.num_nodes * 64 * 4 * rows + edges.source.numel() * (2 * 2 * 8 + 2 * 8 * 4)
 
 
 def bandwidth(device: str) -> float | None:
@@ -136,31 +192,42 @@ def bandwidth(device: str) -> float | None:
         return None
     source = torch.empty(2**28, device=device)
     target = torch.empty_like(source)
-    timed = alternate({"copy": lambda: target.copy_(source)}, device, rounds=10)
+    timed = alternate({"copy": lambda: target.copy_(source)}, device, rounds=10, repeat=5)
     return 2 * source.numel() * 4 / timed["copy"].median
+
+
+def exponent(rows: list[list[object]], sizes: list[int], what: str) -> float:
+    """The slope of log time over log edges, by least squares, of the rows named ``what``."""
+    points = [
+        (math.log(size), math.log(row[2]))  # type: ignore[arg-type]
+        for row, size in zip([row for row in rows if row[0] == what], sizes, strict=True)
+    ]
+    mean_x, mean_y = (sum(p[k] for p in points) / len(points) for k in (0, 1))
+    return sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x, _ in points)
 
 
 def main() -> None:
     """Run the benchmarks and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("datasets", nargs="*", default=["cora"])
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--data-root", default=None)
+    parser.add_argument("--data-root", default=os.environ.get("FGAI_BENCH_DATA"))
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--only", default="", help="layer, epoch gat, epoch gatv2, injection, fgai or metrics")
     parser.add_argument("--out", default=None, help="also write the table to this CSV file")
     arguments = parser.parse_args()
-    rows, speed = [], bandwidth(arguments.device)
+    rows, sizes, speed = [], [], bandwidth(arguments.device)
     for dataset in arguments.datasets:
         problem = NodeProblem.prepare(dataset, 0, arguments.data_root, arguments.device)
-        for name in ("gat", "gatv2"):
-            timed, moved = layer(problem, name, arguments.device)
-            rows.append(row(f"layer {name}", dataset, timed, moved / speed if speed else None))
-        for name in ("gat", "gatv2"):
-            rows.append(row(f"epoch {name}", dataset, epoch(problem, name, arguments.device, arguments.rounds)))
-        rows.append(row("injection attack", dataset, attack(problem, arguments.device, min(3, arguments.rounds))))
-        rows.append(row("10 epochs FGAI | vanilla", dataset, fgai_training(problem, arguments.device)))
-        rows.append(row("g-JSD | node-JSD", dataset, metrics(problem, arguments.device)))
-    print(tabulate(rows, headers=HEADER, floatfmt=".2f"))
+        sizes.append(problem.data.edge_index.size(1))
+        bench = Bench(problem, dataset, arguments.device, arguments.rounds)
+        for row in bench.rows(speed, arguments.only):
+            rows.append(row)
+            print(tabulate([row], floatfmt=".3f", tablefmt="plain"), flush=True)
+    print(tabulate(rows, headers=HEADER, floatfmt=".3f"))
+    if len(sizes) > 2 and all(dataset.startswith("csbm") for dataset in arguments.datasets):
+        for what in dict.fromkeys(str(row[0]) for row in rows):
+            print(f"{what}: time grows with the edges to the power {exponent(rows, sizes, what):.2f}")
     if arguments.out:
         with open(arguments.out, "w", newline="") as file:
             csv.writer(file).writerows([HEADER, *rows])

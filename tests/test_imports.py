@@ -19,7 +19,7 @@ import fgai_bench
 PACKAGE = "fgai_bench"
 
 LAYERS = (  # from the bottom; units of one layer do not know each other
-    {"registry", "seeds", "lazy", "baselines"},
+    {"registry", "seeds", "lazy", "replay", "baselines"},
     {"data"},
     {"models"},
     {"metrics", "losses"},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 from fgai_bench.attacks.objectives import Readout, Reference, objective_named
 from fgai_bench.attacks.pgd import Search, ascend
 from fgai_bench.attacks.threat import Attacked, ThreatModel, settle
-from fgai_bench.models.base import AttentionModel, Output, undisturbed
+from fgai_bench.models.base import AttentionModel, Output, Reach, undisturbed
 from fgai_bench.models.edges import grown
 from fgai_bench.models.features import append_rows
 from fgai_bench.seeds import uniform
@@ -48,13 +48,15 @@ def _on(data: Data, features: Tensor, edge_index: Tensor) -> Data:
 class Injection:
     """Shared by the attacks that inject: the surroundings that stay the same while the features are searched.
 
-    The clean nodes are embedded once; a step embeds the injected rows only.
+    The clean nodes are embedded once; a step embeds the injected rows only, and hidden layers are computed only where
+    they reach.
     """
 
     model: AttentionModel
     data: Data
     edge_index: Tensor
     embedded: Tensor
+    reach: Reach | None
     reference: Reference
     readout: Readout
 
@@ -68,17 +70,20 @@ class Injection:
         seed: int | None,
         readout: Readout | None,
     ) -> Injection:
-        read: Readout = readout or (lambda out: out.logits[targets])
+        read: Readout = readout or (lambda out: out.logits.index_select(0, targets))
         edges = injected_edges(data.x.shape[0], targets, threat, seed)
         with torch.no_grad():
             embedded = model.embed(data.x)
             clean = model.propagate(embedded, data.edge_index)
         edge_index = grown(data.edge_index, data.x.shape[0], edges, threat.nodes)
-        return cls(model, data, edge_index, embedded, Reference.of(clean, read), read)
+        reach = Reach.of(clean, edge_index, threat.nodes)
+        return cls(model, data, edge_index, embedded, reach, Reference.of(clean, read), read)
 
     def output(self, features: Tensor) -> Output:
         """The model's output with these injected features: ``(nodes, F) -> Output``."""
-        return self.model.propagate(torch.cat([self.embedded, self.model.embed(features)]), self.edge_index)
+        embedded = torch.cat([self.embedded, self.model.embed(features)])
+        known: dict[str, Any] = {} if self.reach is None else {"reach": self.reach}
+        return self.model.propagate(embedded, self.edge_index, **known)
 
     def graph(self, features: Tensor) -> Data:
         """The attacked graph with these injected features."""

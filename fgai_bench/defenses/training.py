@@ -46,7 +46,7 @@ class NodeSupervision:
         return out.logits[: self.num_nodes]
 
     def loss(self, out: Output) -> Tensor:
-        return F.cross_entropy(out.logits[self.train], self.y_train)
+        return F.cross_entropy(out.logits.index_select(0, self.train), self.y_train)
 
     def score(self, out: Output) -> Tensor:
         return (out.logits[self.val].argmax(1) == self.y_val).double().mean()  # micro F1 with one class per node

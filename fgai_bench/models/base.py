@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 
 from fgai_bench.models import MODELS
 from fgai_bench.models.attention import Attention
-from fgai_bench.models.edges import SortedEdges, sorted_edges
+from fgai_bench.models.edges import Part, SortedEdges, sorted_edges
 from fgai_bench.models.features import FeatureProjection, InputNorm, Norm
 from fgai_bench.seeds import isolated_rng
 
@@ -26,10 +26,48 @@ class Output:
     Attributes:
         logits: ``(N, C)``.
         attention: of the last layer, averaged over the heads; None for a model that has none.
+        hidden: ``(N, ...)`` what each hidden layer gave, where it depends on a node's in-neighbours only.
     """
 
     logits: Tensor
     attention: Attention | None
+    hidden: tuple[Tensor, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far new nodes reach into a graph: a hidden layer's output changes only where its neighbourhood did.
+
+    Attributes:
+        hidden: ``(N, ...)`` per hidden layer, its output on the graph without the new nodes.
+        changed: ``(N + new,)`` boolean, the new nodes first; then per hidden layer, where its output changes.
+    """
+
+    hidden: tuple[Tensor, ...]
+    changed: tuple[Tensor, ...]
+
+    @classmethod
+    def of(cls, clean: Output, edge_index: Tensor, new_nodes: int) -> Reach | None:
+        """Of ``new_nodes`` at the end of a graph; None for a model whose layers do not say what they gave."""
+        if not clean.hidden:
+            return None
+        size = clean.logits.size(0) + new_nodes
+        edges = sorted_edges(edge_index, size)
+        changed = [torch.arange(size, device=edge_index.device) >= size - new_nodes]
+        for _ in clean.hidden:
+            arriving = changed[-1][edges.source].to(clean.logits.dtype)
+            changed.append(arriving.new_zeros(size).index_add_(0, edges.destination, arriving) > 0)
+        return cls(tuple(F.pad(h, (0, 0, 0, new_nodes)) for h in clean.hidden), tuple(changed))
+
+    def part(self, layer: int) -> Part:
+        """What matters to a layer: the last one is computed everywhere, since its attention is asked for."""
+        last = layer == len(self.hidden)
+        everywhere = torch.ones_like(self.changed[0])
+        return Part(everywhere if last else self.changed[layer + 1], self.changed[layer])
+
+    def filled(self, layer: int, h: Tensor) -> Tensor:
+        """The output ``h`` of a hidden layer, with that of the clean graph where nothing changed."""
+        return torch.where(self.changed[layer + 1].unsqueeze(1), h, self.hidden[layer])
 
 
 class AttentionModel(nn.Module):
@@ -50,6 +88,9 @@ class AttentionModel(nn.Module):
         self, h: Tensor, edge_index: Tensor, score_shift: Tensor | None = None, edge_weight: Tensor | None = None
     ) -> Output:
         """Embedded nodes and edges to the output.
+
+        A model that gives :attr:`Output.hidden` also takes ``reach``, a :class:`Reach` of this graph: nothing but the
+        embedding of the new nodes has changed, and nothing else has a gradient that is asked for.
 
         Args:
             h: what :meth:`embed` gave, ``(N, ...)``.
@@ -96,7 +137,7 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
 
 def keyed_attention(edges: SortedEdges, weights: Tensor) -> Attention:
     """Heads averaged, in the order of ``edges.edge_index``: ``(E, H)`` sorted weights to an :class:`Attention`."""
-    return Attention(edges.edge_index, weights.mean(1)[edges.inverse], edges.added)
+    return Attention(edges.edge_index, weights.mean(1).index_select(0, edges.inverse), edges.added)
 
 
 def layer_shifts(
@@ -173,21 +214,28 @@ class StackedAttention(AttentionModel):
         return self.layers[0].project(x)  # type: ignore[operator]
 
     def propagate(
-        self, h: Tensor, edge_index: Tensor, score_shift: Tensor | None = None, edge_weight: Tensor | None = None
+        self,
+        h: Tensor,
+        edge_index: Tensor,
+        score_shift: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        reach: Reach | None = None,
     ) -> Output:
         edges = sorted_edges(edge_index, h.size(0))
         shifts = layer_shifts(len(self.layers), edges, score_shift, edge_weight)
+        hidden: list[Tensor] = []
         for depth, (layer, shift) in enumerate(zip(self.layers, shifts, strict=True)):
-            projected = h if depth == 0 else layer.project(F.elu(h))  # type: ignore[operator]
-            h, weights = layer(projected, edges, shift)
-        return Output(h, keyed_attention(edges, weights))
+            projected = h if depth == 0 else layer.project(F.elu(hidden[-1]))  # type: ignore[operator]
+            h, weights = layer(projected, edges, shift, reach and reach.part(depth))
+            hidden.append(reach.filled(depth, h) if reach and depth < len(self.layers) - 1 else h)
+        return Output(h, keyed_attention(edges, weights), tuple(hidden[:-1]))
 
 
 class AttentionLayer(nn.Module):
     """One attention layer: a node-wise projection, and attention over the edges of what it gives.
 
     Subclasses say in :attr:`projections` how many projections of the features they need (side by side in
-    :meth:`project`), and implement ``forward(projected, edges, shift) -> (out (N, H*D), weights (E, H))``.
+    :meth:`project`), and implement ``forward(projected, edges, shift, part) -> (out (N, H*D), weights (E, H))``.
     """
 
     projections: ClassVar[int] = 1
@@ -206,8 +254,10 @@ class AttentionLayer(nn.Module):
         self.project = FeatureProjection(in_channels, self.projections * heads * out_channels, dropout, norm)
         self.bias = nn.Parameter(torch.zeros(heads * out_channels))
 
-    def forward(self, projected: Tensor, edges: SortedEdges, shift: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        raise TypeError(f"{type(self).__name__} must implement forward(projected, edges, shift)")
+    def forward(
+        self, projected: Tensor, edges: SortedEdges, shift: Tensor | None = None, part: Part | None = None
+    ) -> tuple[Tensor, Tensor]:
+        raise TypeError(f"{type(self).__name__} must implement forward(projected, edges, shift, part)")
 
 
 def build_model(name: str, in_channels: int, num_classes: int, seed: int = 0, **config: Any) -> AttentionModel:

@@ -51,6 +51,19 @@ class SortedEdges:
         return order, _segments(source, self.num_nodes)
 
 
+@dataclass(frozen=True)
+class Part:
+    """The nodes that matter to a layer, where an attack reaches a few only.
+
+    Attributes:
+        destinations: ``(N,)`` boolean, whose output is asked for.
+        sources: ``(N,)`` boolean, whose gradient is asked for; every edge out of them ends in ``destinations``.
+    """
+
+    destinations: Tensor
+    sources: Tensor
+
+
 class OncePerGraph(Generic[T]):
     """Remember what ``build(edge_index, num_nodes)`` gave, for as long as that very tensor lives unchanged.
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from fgai_bench.models.base import AttentionLayer, StackedAttention
-from fgai_bench.models.edges import SortedEdges
+from fgai_bench.models.edges import Part, SortedEdges
 from fgai_bench.models.segments import attend_additively
 
 
@@ -25,14 +25,24 @@ class GATLayer(AttentionLayer):
         self.att_src = nn.Parameter(torch.empty(heads, out_channels).uniform_(-bound, bound))
         self.att_dst = nn.Parameter(torch.empty(heads, out_channels).uniform_(-bound, bound))
 
-    def forward(self, projected: Tensor, edges: SortedEdges, shift: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, projected: Tensor, edges: SortedEdges, shift: Tensor | None = None, part: Part | None = None
+    ) -> tuple[Tensor, Tensor]:
         values = projected.view(-1, self.heads, self.out_channels)  # (N, H, D)
-        halves = torch.stack([self.att_src, self.att_dst], dim=-1)  # (H, D, 2)
-        by_source, by_destination = torch.einsum("nhd,hdk->knh", values, halves)  # (N, H) each
+        by_source, by_destination = (projected @ _per_head(att) for att in (self.att_src, self.att_dst))  # (N, H) each
         out, weights = attend_additively(
-            by_source, by_destination, values, edges, shift, self.attention_dropout, self.training
+            by_source, by_destination, values, edges, shift, self.attention_dropout, self.training, part
         )
         return out.flatten(1) + self.bias, weights
+
+
+def _per_head(att: Tensor) -> Tensor:
+    """The matrix that takes the inner product with ``att`` in every head: ``(H, D) -> (H * D, H)``.
+
+    A matrix product, since its gradient is one, too: that of a sum over nodes would be a slow batch of small ones.
+    """
+    heads = torch.eye(att.size(0), dtype=att.dtype, device=att.device)
+    return (att.unsqueeze(-1) * heads.unsqueeze(1)).flatten(0, 1)
 
 
 class GAT(StackedAttention):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -9,8 +11,10 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 from fgai_bench.attacks import ATTACKS, ThreatModel
-from fgai_bench.attacks.injection import injected_edges, starting_points
+from fgai_bench.attacks.injection import Injection, injected_edges, starting_points
 from fgai_bench.attacks.objectives import OBJECTIVES
+from fgai_bench.data import load_dataset
+from fgai_bench.models import build_model
 from fgai_bench.models.gat import GAT
 from fgai_bench.testing.attacks import recount, require_within
 from fgai_bench.testing.fixture import CLASSES, FEATURES, NODES, tiny_graph, tiny_model, trained_model
@@ -63,6 +67,25 @@ def test_injected_nodes_have_no_label():
     found = ATTACKS["random-injection"]()(MODEL, DATA, DATA.test_index, threat=SMALL)
     assert found.data.y[NODES:].tolist() == [-1, -1, -1]
     assert torch.equal(found.data.x[:NODES], DATA.x)
+
+
+@pytest.mark.parametrize("name", ["gat", "gatv2"])
+def test_what_new_nodes_do_not_reach_need_not_be_computed_again(name):
+    graph = load_dataset("cora")
+    model = build_model(name, graph.x.shape[1], 7, hidden=4, heads=(2, 2)).eval()
+    scene = Injection.prepare(model, graph, graph.test_index, ThreatModel(nodes=2, edges_per_node=3), 0, None)
+    assert scene.reach is not None
+    new, near, far = (int(changed.sum()) for changed in scene.reach.changed)
+    assert (new, near) == (2, 2 + len(set(scene.edge_index[1, scene.edge_index[0] >= graph.x.shape[0]].tolist())))
+    assert near < far < graph.x.shape[0] / 10
+    found = []
+    for reach in (scene.reach, None):
+        features = torch.full((2, graph.x.shape[1]), 0.5, requires_grad=True)
+        out = replace(scene, reach=reach).output(features)
+        loss = out.logits.square().sum() + 1e3 * out.attention.weight.square().sum()
+        found.append((out.logits, out.attention.weight, torch.autograd.grad(loss, features)[0]))
+    for some, whole in zip(*found, strict=True):
+        torch.testing.assert_close(some, whole)
 
 
 class Counting(GAT):

@@ -8,15 +8,22 @@ import sys
 import torch
 import torch.nn.functional as F
 
-from fgai_bench.models.edges import sorted_edges
+from fgai_bench.models.edges import Part, sorted_edges
 from fgai_bench.models.kernels.fused_attention import fused_attention
 from fgai_bench.models.segments import segment_softmax, weighted_sum
 
-CASES = ((8, 8, True, False), (1, 5, True, True), (3, 10, False, True), (2, 8, False, False))
+SIZES = ((8, 8, False), (1, 5, True), (3, 10, True), (2, 8, False))
+FACTOR = 0.2
 
 
-def plain(values, first, second, edges, shift):
-    scores = first if second is None else F.leaky_relu(first[edges.source] + second[edges.destination], 0.2)
+def plain(values, edges, form, a, b, c, shift):
+    j, i = edges.source, edges.destination
+    scores = {
+        "given": lambda: a,
+        "additive": lambda: F.leaky_relu(a[j] + b[i], FACTOR),
+        "dynamic": lambda: (F.leaky_relu(values[j] + b[i], FACTOR) * c).sum(-1),
+        "dot": lambda: FACTOR * (a[j] * b[i]).sum(-1),
+    }[form]()
     weights = segment_softmax(scores if shift is None else scores + shift.unsqueeze(1), edges)
     return weighted_sum(weights, values, edges), weights
 
@@ -34,23 +41,57 @@ def largest_error(device, nodes, pairs):
     edge_index = torch.unique(torch.randint(0, nodes - 1, (2, pairs), generator=draw, device=device), dim=1)
     edges = sorted_edges(edge_index, nodes)  # the last node has its own loop only
     count, errors = edges.source.numel(), []
-    for heads, channels, additive, shifted in CASES:
-        inputs = [normal(nodes, heads, channels), normal(nodes if additive else count, heads)]
-        second = normal(nodes, heads) if additive else None
-        shift = normal(count) if shifted else None
-        inputs += [x for x in (second, shift) if x is not None]
-        ours = fused_attention(inputs[0], inputs[1], second, edges, shift)
-        theirs = plain(inputs[0], inputs[1], second, edges, shift)
-        errors += [relative(*pair) for pair in zip(ours, theirs, strict=True)]
-        directions = [torch.randn(x.shape, generator=draw, device=device) for x in theirs]
-        for terms in (1, 2):  # the output alone, then the returned weights as well
-            gradients = [
-                torch.autograd.grad(
-                    sum((x * d).sum() for x, d in zip(out[:terms], directions, strict=False)), inputs, retain_graph=True
-                )
-                for out in (ours, theirs)
-            ]
-            errors += [relative(*pair) for pair in zip(*gradients, strict=True)]
+    for heads, channels, shifted in SIZES:
+        wide, narrow = (nodes, heads, channels), (nodes, heads)
+        parts = {
+            "given": ((count, heads), None, None),
+            "additive": (narrow, narrow, None),
+            "dynamic": (None, wide, (heads, channels)),
+            "dot": (wide, wide, None),
+        }
+        for form, shapes in parts.items():
+            values, shift = normal(*wide), normal(count) if shifted else None
+            given = [None if shape is None else normal(*shape) for shape in shapes]
+            inputs = [x for x in (values, *given, shift) if x is not None]
+            ours = fused_attention(values, edges, form, *given, shift, FACTOR)
+            theirs = plain(values, edges, form, *given, shift)
+            errors += [relative(*pair) for pair in zip(ours, theirs, strict=True)]
+            directions = [torch.randn(x.shape, generator=draw, device=device) for x in theirs]
+            for terms in (1, 2):  # the output alone, then the returned weights as well
+                gradients = [
+                    torch.autograd.grad(
+                        sum((x * d).sum() for x, d in zip(out[:terms], directions, strict=False)),
+                        inputs,
+                        retain_graph=True,
+                    )
+                    for out in (ours, theirs)
+                ]
+                errors += [relative(*pair) for pair in zip(*gradients, strict=True)]
+    return max(errors)
+
+
+def part_error(device, nodes, pairs):
+    """With few nodes that matter: their sums, and the gradients of their sources, are those of the whole."""
+    draw = torch.Generator(device).manual_seed(1)
+    edge_index = torch.unique(torch.randint(0, nodes - 1, (2, pairs), generator=draw, device=device), dim=1)
+    edges = sorted_edges(edge_index, nodes)
+    sources = torch.arange(nodes, device=device) < max(2, nodes // 100)
+    destinations = torch.zeros(nodes, dtype=torch.bool, device=device)
+    destinations[edges.destination[sources[edges.source]]] = True
+    errors = []
+    for form, wide in (("additive", False), ("dynamic", True), ("dot", True)):
+        shape = (nodes, 2, 4) if wide else (nodes, 2)
+        values = torch.randn(nodes, 2, 4, generator=draw, device=device, requires_grad=True)
+        a, b = (torch.randn(shape, generator=draw, device=device, requires_grad=True) for _ in range(2))
+        c = torch.randn(2, 4, generator=draw, device=device) if form == "dynamic" else None
+        some, whole = (
+            fused_attention(values, edges, form, a, b, c, factor=FACTOR, part=part)[0][destinations]
+            for part in (Part(destinations, sources), None)
+        )
+        errors.append(relative(some, whole))
+        inputs = [values] if form == "dynamic" else [values, a]
+        gradients = [torch.autograd.grad(out.square().sum(), inputs) for out in (some, whole)]
+        errors += [relative(x[sources], y[sources]) for x, y in zip(*gradients, strict=True)]
     return max(errors)
 
 
@@ -60,7 +101,8 @@ def dropout_error(device, nodes):
     edges = sorted_edges(edge_index, nodes)
     values = torch.ones(nodes, 2, 4, device=device, requires_grad=True)
     scores = torch.zeros(edges.source.numel(), 2, device=device)
-    out, _ = fused_attention(values, scores, None, edges, dropout=0.5, seed=torch.tensor([7], device=device))
+    seed = torch.tensor([7], device=device)
+    out, _ = fused_attention(values, edges, "given", scores, dropout=0.5, seed=seed)
     (gradient,) = torch.autograd.grad(out.sum(), values)
     # Each weight is 1/2 and kept or not: what arrives in the forward pass leaves in the backward pass.
     return abs(out.mean().item() - 1), abs(gradient.sum().item() - out.sum().item())
@@ -69,4 +111,5 @@ def dropout_error(device, nodes):
 if __name__ == "__main__":
     where = sys.argv[1]
     print(largest_error(where, *((13, 40) if where == "cpu" else (5000, 100_000))))
+    print(part_error(where, *((13, 40) if where == "cpu" else (5000, 100_000))))
     print(*dropout_error(where, 60 if where == "cpu" else 5000))

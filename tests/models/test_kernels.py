@@ -21,8 +21,8 @@ def errors(device, **environment):
 
 def test_fused_attention_equals_the_plain_core_in_the_interpreter():
     pytest.importorskip("triton", reason="Triton is not installed")
-    largest, dropout_mean, between_passes = errors("cpu", TRITON_INTERPRET="1")
-    assert largest < 1e-5
+    largest, of_a_part, dropout_mean, between_passes = errors("cpu", TRITON_INTERPRET="1")
+    assert max(largest, of_a_part) < 1e-5
     assert dropout_mean < 0.2
     assert between_passes < 1e-3
 
@@ -30,7 +30,7 @@ def test_fused_attention_equals_the_plain_core_in_the_interpreter():
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_fused_attention_equals_the_plain_core_on_cuda():
-    largest, dropout_mean, between_passes = errors("cuda")
-    assert largest < 1e-5
+    largest, of_a_part, dropout_mean, between_passes = errors("cuda")
+    assert max(largest, of_a_part) < 1e-5
     assert dropout_mean < 0.02
     assert between_passes < 1e-1

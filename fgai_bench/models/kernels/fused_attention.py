@@ -1,12 +1,20 @@
 """Fused attention on CUDA (Triton): score, softmax, dropout and weighted sum in one kernel, two for the gradients.
 
-One program handles one destination (or one source, for the gradients that sums over sources need). Forward keeps the
-log-sum-exp of each destination only; the gradients recompute the weights from it. With ``g`` the gradient of the
-output, ``a_e`` the weights, ``u_e`` the gradient of the returned weights and ``m_e`` the dropout factors:
+One program handles one destination (or one source, for the gradients that sums over sources need). The scores are
+``given``, or one of the forms
 
-``d_e = m_e g_i . v_j + u_e``,  ``ds_e = a_e (d_e - sum_f a_f d_f)``,  ``dv_j = sum_e a_e m_e g_i``
+=========== ==================================================== =======================
+``additive`` ``s_e = LeakyReLU(a_j + b_i)``                       ``a, b``: ``(N, H)``
+``dynamic``  ``s_e = sum_d c_d LeakyReLU(v_j + b_i)_d``           ``b``: ``(N, H, D)``
+``dot``      ``s_e = scale * a_j . b_i``                          ``a, b``: ``(N, H, D)``
+=========== ==================================================== =======================
 
-where ``sum_f a_f m_f g_i . v = g_i . out_i``, so no second pass is needed unless ``u`` is there.
+for an edge e from j to i. With ``g`` the gradient of the output, ``w_e`` the weights, ``u_e`` the gradient of the
+returned weights and ``m_e`` the dropout factors:
+
+``d_e = m_e g_i . v_j + u_e``,  ``ds_e = w_e (d_e - sum_f w_f d_f)``,  ``dv_j = sum_e w_e m_e g_i``
+
+where ``sum_f w_f m_f g_i . v = g_i . out_i``, so no second pass is needed unless ``u`` is there.
 """
 
 from __future__ import annotations
@@ -19,33 +27,52 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from fgai_bench.models.edges import SortedEdges
+from fgai_bench.models.edges import Part, SortedEdges
+
+FORMS = {"given": 0, "additive": 1, "dynamic": 2, "dot": 3}
+ADDITIVE = tl.constexpr(1)
+DYNAMIC = tl.constexpr(2)
+DOT = tl.constexpr(3)
+TILE = 2048
+"""Entries of values that a program looks at together: edges times heads times channels."""
 
 
 @triton.jit
-def _into(node, first, end, Source, BE: tl.constexpr):
-    """A block of the edges into ``node``: ``(BE,)`` positions, whether they are there, destinations and sources."""
-    e = first + tl.arange(0, BE)
-    inside = e < end
-    return e, inside, tl.zeros((BE,), tl.int64) + node, tl.load(Source + e, mask=inside, other=0)
+def _segment(node, Pointer, Wanted, SOME: tl.constexpr):
+    """Where the edges of a node begin and end; one that is not wanted has none."""
+    start, end = tl.load(Pointer + node), tl.load(Pointer + node + 1)
+    if SOME:
+        end = tl.where(tl.load(Wanted + node) != 0, end, start)
+    return start, end
 
 
 @triton.jit
-def _scores(e, i, j, inside, h, heads, Scores, BySource, ByDestination, Shift, slope, H: tl.constexpr,
-            ADDITIVE: tl.constexpr, SHIFT: tl.constexpr):  # fmt: skip
-    """``(BE, BH)`` scores of a block of edges, -inf outside, and the derivative of the non-linearity."""
-    mask = inside[:, None] & heads[None, :]
-    if ADDITIVE:
-        raw = tl.load(BySource + j[:, None] * H + h[None, :], mask=mask, other=0.0)
-        raw += tl.load(ByDestination + i[:, None] * H + h[None, :], mask=mask, other=0.0)
-        derivative = tl.where(raw > 0, 1.0, slope)
-        score = raw * derivative
-    else:
-        score = tl.load(Scores + e[:, None] * H + h[None, :], mask=mask, other=0.0)
-        derivative = tl.full(score.shape, 1.0, tl.float32)
-    if SHIFT:
-        score += tl.load(Shift + e, mask=inside, other=0.0)[:, None]
-    return tl.where(mask, score, float("-inf")), derivative
+def _row(X, node, h, d, mask, H: tl.constexpr, D: tl.constexpr):
+    """``(BH, BD)`` what ``X`` ``(N, H, D)`` has for one node."""
+    return tl.load(X + node * (H * D) + h[:, None] * D + d[None, :], mask=mask, other=0.0)
+
+
+@triton.jit
+def _rows(X, nodes, h, d, mask, H: tl.constexpr, D: tl.constexpr):
+    """``(BE, BH, BD)`` what ``X`` ``(N, H, D)`` has for the nodes ``(BE,)``."""
+    return tl.load(X + nodes[:, None, None] * (H * D) + h[None, :, None] * D + d[None, None, :], mask=mask, other=0.0)
+
+
+@triton.jit
+def _per_edge(X, e, h, mask, H: tl.constexpr):
+    """``(BE, BH)`` what ``X`` ``(E, H)`` has for the edges ``(BE,)``; also for nodes, with an ``X`` of ``(N, H)``."""
+    return tl.load(X + e[:, None] * H + h[None, :], mask=mask, other=0.0)
+
+
+@triton.jit
+def _leaky(x, slope):
+    return tl.where(x > 0, x, slope * x)
+
+
+@triton.jit
+def _bent(x, slope):
+    """The derivative of LeakyReLU."""
+    return tl.where(x > 0, 1.0, slope)
 
 
 @triton.jit
@@ -55,132 +82,166 @@ def _kept(Seed, e, h, p, H: tl.constexpr):
 
 
 @triton.jit
-def _forward(Source, Pointer, Values, Scores, BySource, ByDestination, Shift, Out, LogSum, Weights, Seed, p, slope,
+def _forward(Source, Pointer, Wanted, Values, A, B, C, Shift, Out, Weights, Seed, p, factor,
              H: tl.constexpr, D: tl.constexpr, BH: tl.constexpr, BD: tl.constexpr, BE: tl.constexpr,
-             ADDITIVE: tl.constexpr, SHIFT: tl.constexpr, DROPOUT: tl.constexpr):  # fmt: skip
+             FORM: tl.constexpr, SHIFT: tl.constexpr, DROPOUT: tl.constexpr, SOME: tl.constexpr):  # fmt: skip
     node = tl.program_id(0).to(tl.int64)
-    start, end = tl.load(Pointer + node), tl.load(Pointer + node + 1)
+    start, end = _segment(node, Pointer, Wanted, SOME)
     h, d = tl.arange(0, BH), tl.arange(0, BD)
     heads, channels = h < H, d < D
+    own = heads[:, None] & channels[None, :]
+    if FORM == ADDITIVE:
+        here = tl.load(B + node * H + h, mask=heads, other=0.0)
+    if (FORM == DYNAMIC) | (FORM == DOT):
+        target = _row(B, node, h, d, own, H, D)
+    if FORM == DYNAMIC:
+        direction = _row(C, 0, h, d, own, H, D)
     largest = tl.full((BH,), float("-inf"), tl.float32)
     total = tl.zeros((BH,), tl.float32)
     mixed = tl.zeros((BH, BD), tl.float32)
     for first in range(start, end, BE):
-        e, inside, i, j = _into(node, first, end, Source, BE)
-        score, _ = _scores(e, i, j, inside, h, heads, Scores, BySource, ByDestination, Shift, slope, H, ADDITIVE, SHIFT)
+        e = first + tl.arange(0, BE)
+        inside = e < end
+        j = tl.load(Source + e, mask=inside, other=0)
+        flat = inside[:, None] & heads[None, :]
+        mask = flat[:, :, None] & channels[None, None, :]
+        value = _rows(Values, j, h, d, mask, H, D)
+        if FORM == ADDITIVE:
+            score = _leaky(_per_edge(A, j, h, flat, H) + here[None, :], factor)
+        elif FORM == DYNAMIC:
+            score = tl.sum(_leaky(value + target[None, :, :], factor) * direction[None, :, :], 2)
+        elif FORM == DOT:
+            score = factor * tl.sum(_rows(A, j, h, d, mask, H, D) * target[None, :, :], 2)
+        else:
+            score = _per_edge(A, e, h, flat, H)
+        if SHIFT:
+            score += tl.load(Shift + e, mask=inside, other=0.0)[:, None]
+        tl.store(Weights + e[:, None] * H + h[None, :], score, mask=flat)
+        score = tl.where(flat, score, float("-inf"))
         higher = tl.where(heads, tl.maximum(largest, tl.max(score, 0)), 0.0)
         shrink = tl.exp(largest - higher)
         weight = tl.exp(score - higher[None, :])
         total = total * shrink + tl.sum(weight, 0)
         if DROPOUT:
             weight *= _kept(Seed, e, h, p, H)
-        mask = inside[:, None, None] & heads[None, :, None] & channels[None, None, :]
-        value = tl.load(
-            Values + j[:, None, None] * (H * D) + h[None, :, None] * D + d[None, None, :], mask=mask, other=0.0
-        )
         mixed = mixed * shrink[:, None] + tl.sum(weight[:, :, None] * value, 0)
         largest = higher
-    total = tl.where(heads, total, 1.0)
+    total = tl.where(heads & (total != 0), total, 1.0)  # 0 where no edge was looked at
+    tl.store(Out + node * (H * D) + h[:, None] * D + d[None, :], mixed / total[:, None], mask=own)
     log_sum = largest + tl.log(total)
-    tl.store(LogSum + node * H + h, log_sum, mask=heads)
-    place = node * (H * D) + h[:, None] * D + d[None, :]
-    tl.store(Out + place, mixed / total[:, None], mask=heads[:, None] & channels[None, :])
+    tl.debug_barrier()  # the scores that other threads of this program have stored are read below
     for first in range(start, end, BE):
-        e, inside, i, j = _into(node, first, end, Source, BE)
-        score, _ = _scores(e, i, j, inside, h, heads, Scores, BySource, ByDestination, Shift, slope, H, ADDITIVE, SHIFT)
-        tl.store(
-            Weights + e[:, None] * H + h[None, :],
-            tl.exp(score - log_sum[None, :]),
-            mask=inside[:, None] & heads[None, :],
-        )
+        e = first + tl.arange(0, BE)
+        flat = (e < end)[:, None] & heads[None, :]
+        place = Weights + e[:, None] * H + h[None, :]
+        tl.store(place, tl.exp(tl.load(place, mask=flat, other=0.0) - log_sum[None, :]), mask=flat)
 
 
 @triton.jit
-def _by_destination(Source, Pointer, Values, Scores, BySource, ByDestination, Shift, Out, LogSum, GradOut, GradWeights,
-                    GradScores, GradByDestination, GradShift, Seed, p, slope,
+def _by_destination(Source, Pointer, Wanted, Values, A, B, C, Out, Weights, GradOut, GradWeights,
+                    GradScores, GradB, GradC, GradShift, Seed, p, factor,
                     H: tl.constexpr, D: tl.constexpr, BH: tl.constexpr, BD: tl.constexpr, BE: tl.constexpr,
-                    ADDITIVE: tl.constexpr, SHIFT: tl.constexpr, DROPOUT: tl.constexpr,
-                    WEIGHTS: tl.constexpr):  # fmt: skip
+                    FORM: tl.constexpr, SHIFT: tl.constexpr, DROPOUT: tl.constexpr, DIRECT: tl.constexpr,
+                    SOME: tl.constexpr):  # fmt: skip
     node = tl.program_id(0).to(tl.int64)
-    start, end = tl.load(Pointer + node), tl.load(Pointer + node + 1)
+    start, end = _segment(node, Pointer, Wanted, SOME)
     h, d = tl.arange(0, BH), tl.arange(0, BD)
     heads, channels = h < H, d < D
-    place = node * (H * D) + h[:, None] * D + d[None, :]
     own = heads[:, None] & channels[None, :]
-    grad = tl.load(GradOut + place, mask=own, other=0.0)
-    log_sum = tl.load(LogSum + node * H + h, mask=heads, other=0.0)
-    mean = tl.sum(grad * tl.load(Out + place, mask=own, other=0.0), 1)  # (BH,) sum_f a_f d_f
-    if WEIGHTS:
+    grad = _row(GradOut, node, h, d, own, H, D)
+    mean = tl.sum(grad * _row(Out, node, h, d, own, H, D), 1)  # (BH,) sum_f w_f d_f
+    if DIRECT:
         for first in range(start, end, BE):
-            e, inside, i, j = _into(node, first, end, Source, BE)
-            score, _ = _scores(
-                e, i, j, inside, h, heads, Scores, BySource, ByDestination, Shift, slope, H, ADDITIVE, SHIFT
-            )
-            direct = tl.load(
-                GradWeights + e[:, None] * H + h[None, :], mask=inside[:, None] & heads[None, :], other=0.0
-            )
-            mean += tl.sum(tl.exp(score - log_sum[None, :]) * direct, 0)
-    total = tl.zeros((BH,), tl.float32)
+            e = first + tl.arange(0, BE)
+            flat = (e < end)[:, None] & heads[None, :]
+            mean += tl.sum(_per_edge(Weights, e, h, flat, H) * _per_edge(GradWeights, e, h, flat, H), 0)
+    if FORM == ADDITIVE:
+        here = tl.load(B + node * H + h, mask=heads, other=0.0)
+        total = tl.zeros((BH,), tl.float32)
+    if (FORM == DYNAMIC) | (FORM == DOT):
+        target = _row(B, node, h, d, own, H, D)
+        grad_target = tl.zeros((BH, BD), tl.float32)
+    if FORM == DYNAMIC:
+        direction = _row(C, 0, h, d, own, H, D)
+        grad_direction = tl.zeros((BH, BD), tl.float32)
     for first in range(start, end, BE):
-        e, inside, i, j = _into(node, first, end, Source, BE)
-        score, slope_at = _scores(
-            e, i, j, inside, h, heads, Scores, BySource, ByDestination, Shift, slope, H, ADDITIVE, SHIFT
-        )
-        weight = tl.exp(score - log_sum[None, :])
-        mask = inside[:, None, None] & heads[None, :, None] & channels[None, None, :]
-        value = tl.load(
-            Values + j[:, None, None] * (H * D) + h[None, :, None] * D + d[None, None, :], mask=mask, other=0.0
-        )
+        e = first + tl.arange(0, BE)
+        inside = e < end
+        j = tl.load(Source + e, mask=inside, other=0)
+        flat = inside[:, None] & heads[None, :]
+        mask = flat[:, :, None] & channels[None, None, :]
+        value = _rows(Values, j, h, d, mask, H, D)
         towards = tl.sum(value * grad[None, :, :], 2)  # (BE, BH)
         if DROPOUT:
             towards *= _kept(Seed, e, h, p, H)
-        flat = inside[:, None] & heads[None, :]
-        if WEIGHTS:
-            towards += tl.load(GradWeights + e[:, None] * H + h[None, :], mask=flat, other=0.0)
-        change = tl.where(flat, weight * (towards - mean[None, :]), 0.0)
+        if DIRECT:
+            towards += _per_edge(GradWeights, e, h, flat, H)
+        change = _per_edge(Weights, e, h, flat, H) * (towards - mean[None, :])
         if SHIFT:
             tl.store(GradShift + e, tl.sum(change, 1), mask=inside)
-        change *= slope_at
-        total += tl.sum(change, 0)
+        if FORM == ADDITIVE:
+            change *= _bent(_per_edge(A, j, h, flat, H) + here[None, :], factor)
+            total += tl.sum(change, 0)
+        if FORM == DYNAMIC:
+            pair = value + target[None, :, :]
+            grad_target += tl.sum(change[:, :, None] * _bent(pair, factor), 0) * direction
+            grad_direction += tl.sum(change[:, :, None] * _leaky(pair, factor), 0)
+        if FORM == DOT:
+            grad_target += factor * tl.sum(change[:, :, None] * _rows(A, j, h, d, mask, H, D), 0)
         tl.store(GradScores + e[:, None] * H + h[None, :], change, mask=flat)
-    if ADDITIVE:
-        tl.store(GradByDestination + node * H + h, total, mask=heads)
+    place = node * (H * D) + h[:, None] * D + d[None, :]
+    if FORM == ADDITIVE:
+        tl.store(GradB + node * H + h, total, mask=heads)
+    if (FORM == DYNAMIC) | (FORM == DOT):
+        tl.store(GradB + place, grad_target, mask=own)
+    if FORM == DYNAMIC:
+        tl.store(GradC + place, grad_direction, mask=own)
 
 
 @triton.jit
-def _by_source(Order, Pointer, Destination, Scores, BySource, ByDestination, Shift, LogSum, GradOut, GradScores,
-               GradValues, GradBySource, Seed, p, slope,
+def _by_source(Order, Pointer, Wanted, Destination, Values, B, C, Weights, GradOut, GradScores, GradValues, GradA,
+               Seed, p, factor,
                H: tl.constexpr, D: tl.constexpr, BH: tl.constexpr, BD: tl.constexpr, BE: tl.constexpr,
-               ADDITIVE: tl.constexpr, SHIFT: tl.constexpr, DROPOUT: tl.constexpr):  # fmt: skip
+               FORM: tl.constexpr, DROPOUT: tl.constexpr, SOME: tl.constexpr):  # fmt: skip
     node = tl.program_id(0).to(tl.int64)
-    start, end = tl.load(Pointer + node), tl.load(Pointer + node + 1)
+    start, end = _segment(node, Pointer, Wanted, SOME)
     h, d = tl.arange(0, BH), tl.arange(0, BD)
     heads, channels = h < H, d < D
-    values = tl.zeros((BH, BD), tl.float32)
-    total = tl.zeros((BH,), tl.float32)
+    own = heads[:, None] & channels[None, :]
+    grad_value = tl.zeros((BH, BD), tl.float32)
+    if FORM == ADDITIVE:
+        total = tl.zeros((BH,), tl.float32)
+    if FORM == DYNAMIC:
+        value = _row(Values, node, h, d, own, H, D)
+        direction = _row(C, 0, h, d, own, H, D)
+    if FORM == DOT:
+        grad_key = tl.zeros((BH, BD), tl.float32)
     for first in range(start, end, BE):
         k = first + tl.arange(0, BE)
         inside = k < end
         e = tl.load(Order + k, mask=inside, other=0)
         i = tl.load(Destination + e, mask=inside, other=0)
-        j = tl.zeros((BE,), tl.int64) + node
-        score, _ = _scores(e, i, j, inside, h, heads, Scores, BySource, ByDestination, Shift, slope, H, ADDITIVE, SHIFT)
         flat = inside[:, None] & heads[None, :]
-        log_sum = tl.load(LogSum + i[:, None] * H + h[None, :], mask=flat, other=0.0)
-        weight = tl.exp(score - log_sum)
+        mask = flat[:, :, None] & channels[None, None, :]
+        weight = _per_edge(Weights, e, h, flat, H)
         if DROPOUT:
             weight *= _kept(Seed, e, h, p, H)
-        mask = flat[:, :, None] & channels[None, None, :]
-        grad = tl.load(
-            GradOut + i[:, None, None] * (H * D) + h[None, :, None] * D + d[None, None, :], mask=mask, other=0.0
-        )
-        values += tl.sum(weight[:, :, None] * grad, 0)
-        if ADDITIVE:
-            total += tl.sum(tl.load(GradScores + e[:, None] * H + h[None, :], mask=flat, other=0.0), 0)
-    own = heads[:, None] & channels[None, :]
-    tl.store(GradValues + node * (H * D) + h[:, None] * D + d[None, :], values, mask=own)
-    if ADDITIVE:
-        tl.store(GradBySource + node * H + h, total, mask=heads)
+        grad_value += tl.sum(weight[:, :, None] * _rows(GradOut, i, h, d, mask, H, D), 0)
+        if FORM == ADDITIVE:
+            total += tl.sum(_per_edge(GradScores, e, h, flat, H), 0)
+        if FORM == DYNAMIC:
+            change = _per_edge(GradScores, e, h, flat, H)
+            bent = _bent(value[None, :, :] + _rows(B, i, h, d, mask, H, D), factor)
+            grad_value += tl.sum(change[:, :, None] * bent, 0) * direction
+        if FORM == DOT:
+            change = _per_edge(GradScores, e, h, flat, H)
+            grad_key += factor * tl.sum(change[:, :, None] * _rows(B, i, h, d, mask, H, D), 0)
+    place = node * (H * D) + h[:, None] * D + d[None, :]
+    tl.store(GradValues + place, grad_value, mask=own)
+    if FORM == ADDITIVE:
+        tl.store(GradA + node * H + h, total, mask=heads)
+    if FORM == DOT:
+        tl.store(GradA + place, grad_key, mask=own)
 
 
 @dataclass(frozen=True)
@@ -188,95 +249,107 @@ class _Call:
     """What stays the same between the passes of one call."""
 
     edges: SortedEdges
-    additive: bool
+    form: str
     dropout: float
     seed: Tensor
-    slope: float
+    factor: float
+    part: Part | None
 
-    def sizes(self, values: Tensor) -> dict[str, int]:
+    def some(self, which: str) -> tuple[Tensor, bool]:
+        """``(N,)`` which nodes a pass looks at, and whether they are not all."""
+        return (self.edges.pointer, False) if self.part is None else (getattr(self.part, which), True)
+
+    def settings(self, values: Tensor) -> dict[str, Any]:
         heads, channels = values.shape[1:]
-        padded = triton.next_power_of_2(heads) * triton.next_power_of_2(channels)
-        return {
-            "H": heads,
-            "D": channels,
-            "BH": triton.next_power_of_2(heads),
-            "BD": triton.next_power_of_2(channels),
-            "BE": max(4, min(64, 2048 // padded)),
-        }
+        tiled = [triton.next_power_of_2(size) for size in (heads, channels)]
+        block = max(4, min(64, TILE // (tiled[0] * tiled[1])))
+        sizes = {"H": heads, "D": channels, "BH": tiled[0], "BD": tiled[1], "BE": block}
+        return {**sizes, "FORM": FORMS[self.form], "DROPOUT": self.dropout > 0}
 
 
 class _FusedAttention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, call: _Call, values: Tensor, first: Tensor, second: Tensor, shift: Tensor | None) -> Any:
-        edges = call.edges
-        out, log_sum = torch.empty_like(values), values.new_empty(values.shape[:2])
+    def forward(ctx: Any, call: _Call, values: Tensor, *given: Tensor | None) -> Any:
+        edges, shift = call.edges, given[3]
+        out = torch.empty_like(values)
         weights = values.new_empty(edges.source.numel(), values.shape[1])
-        scores, by_source, by_destination = (values, first, second) if call.additive else (first, values, values)
+        inputs = [values if x is None else x for x in given]  # a, b, c and the shift
+        wanted, some = call.some("destinations")
         _forward[(edges.num_nodes,)](
-            edges.source, edges.pointer, values, scores, by_source, by_destination, values if shift is None else shift,
-            out, log_sum, weights, call.seed, call.dropout, call.slope, **call.sizes(values),
-            ADDITIVE=call.additive, SHIFT=shift is not None, DROPOUT=call.dropout > 0,
+            edges.source, edges.pointer, wanted, values, *inputs, out, weights, call.seed, call.dropout, call.factor,
+            SHIFT=shift is not None, SOME=some, **call.settings(values),
         )  # fmt: skip
         ctx.call, ctx.has_shift = call, shift is not None
-        ctx.save_for_backward(values, first, second, values if shift is None else shift, out, log_sum)
+        ctx.save_for_backward(values, *inputs[:3], out, weights)
         ctx.set_materialize_grads(False)
         return out, weights
 
     @staticmethod
     def backward(ctx: Any, grad_out: Tensor | None, grad_weights: Tensor | None) -> Any:
-        values, first, second, shift, out, log_sum = ctx.saved_tensors
+        values, a, b, c, out, weights = ctx.saved_tensors
         call, edges = ctx.call, ctx.call.edges
         grad_out = torch.zeros_like(values) if grad_out is None else grad_out.contiguous()
-        scores, by_source, by_destination = (values, first, second) if call.additive else (first, values, values)
-        grad_scores = values.new_empty(edges.source.numel(), values.shape[1])
-        grad_values, grad_source = torch.empty_like(values), values.new_empty(values.shape[:2])
-        grad_destination = torch.empty_like(grad_source)
+        grad_values = torch.empty_like(values)
+        grad_scores = torch.empty_like(weights) if call.part is None else torch.zeros_like(weights)
+        grad_a, grad_b = (torch.empty_like(x) if call.form in ("additive", "dot") else None for x in (a, b))
+        grad_c = None
+        if call.form == "dynamic":
+            grad_b, grad_c = torch.empty_like(b), torch.empty_like(values)
         grad_shift = values.new_empty(edges.source.numel()) if ctx.has_shift else None
-        settings = {"ADDITIVE": call.additive, "SHIFT": ctx.has_shift, "DROPOUT": call.dropout > 0}
-        settings |= call.sizes(values)
+        direct, *written = (values if x is None else x for x in (grad_weights, grad_b, grad_c, grad_shift))
+        settings = call.settings(values)
+        wanted, some = call.some("destinations")
         _by_destination[(edges.num_nodes,)](
-            edges.source, edges.pointer, values, scores, by_source, by_destination, shift, out, log_sum, grad_out,
-            values if grad_weights is None else grad_weights.contiguous(), grad_scores, grad_destination,
-            values if grad_shift is None else grad_shift, call.seed, call.dropout, call.slope,
-            WEIGHTS=grad_weights is not None, **settings,
+            edges.source, edges.pointer, wanted, values, a, b, c, out, weights, grad_out, direct.contiguous(),
+            grad_scores, *written, call.seed, call.dropout, call.factor,
+            SHIFT=ctx.has_shift, DIRECT=grad_weights is not None, SOME=some, **settings,
         )  # fmt: skip
         order, pointer = edges.by_source
+        wanted, some = call.some("sources")
         _by_source[(edges.num_nodes,)](
-            order, pointer, edges.destination, scores, by_source, by_destination, shift, log_sum, grad_out,
-            grad_scores, grad_values, grad_source, call.seed, call.dropout, call.slope, **settings,
+            order, pointer, wanted, edges.destination, values, b, c, weights, grad_out, grad_scores, grad_values,
+            values if grad_a is None else grad_a, call.seed, call.dropout, call.factor,
+            SOME=some, **settings,
         )  # fmt: skip
-        if call.additive:
-            return None, grad_values, grad_source, grad_destination, grad_shift
-        return None, grad_values, grad_scores, None, grad_shift
+        if call.form == "given":
+            grad_a = grad_scores
+        return None, grad_values, grad_a, grad_b, None if grad_c is None else grad_c.sum(0), grad_shift
 
 
 def fused_attention(
     values: Tensor,
-    first: Tensor,
-    second: Tensor | None,
     edges: SortedEdges,
+    form: str,
+    a: Tensor | None = None,
+    b: Tensor | None = None,
+    c: Tensor | None = None,
     shift: Tensor | None = None,
-    slope: float = 0.2,
+    factor: float = 0.0,
     dropout: float = 0.0,
     seed: Tensor | None = None,
+    part: Part | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Softmax over each destination's in-edges and the weighted sum of the values, in one kernel.
+    """Scores, softmax over each destination's in-edges and the weighted sum of the values, in one kernel.
 
     Args:
         values: ``(N, H, D)``.
-        first: ``(N, H)`` the source's part of additive scores, or, without ``second``, ``(E, H)`` finished scores.
-        second: ``(N, H)`` the destination's part: ``s_e = LeakyReLU(first_src + second_dst)``.
         edges: the graph's sorted edges.
+        form: of the scores: ``given`` (``a`` is ``(E, H)``), ``additive``, ``dynamic`` or ``dot``, see the module.
+        a: the source's part of the scores, ``(N, H)`` or ``(N, H, D)``; for ``dynamic`` it is ``values``.
+        b: the destination's part, ``(N, H)`` or ``(N, H, D)``.
+        c: ``(H, D)`` the direction that dynamic scores are measured along.
         shift: ``(E,)`` added to the scores of every head, in sorted order.
-        slope: of the LeakyReLU.
+        factor: the slope of the LeakyReLU, or the scale of a dot product.
         dropout: share of weights that are dropped, drawn from ``seed``.
         seed: ``(1,)`` integer of the dropout, on the device, so that a replayed recording draws anew.
+        part: the nodes that matter; at other destinations the sums are 0 and the weights arbitrary, and other sources
+            get the gradient 0.
 
     Returns:
         ``(N, H, D)`` sums and ``(E, H)`` weights before dropout, in sorted order.
     """
     if dropout and seed is None:
         raise ValueError("fused_attention needs a seed for its dropout")
-    call = _Call(edges, second is not None, dropout, edges.pointer if seed is None else seed, slope)
-    other = first if second is None else second
-    return _FusedAttention.apply(call, values.contiguous(), first.contiguous(), other.contiguous(), shift)
+    call = _Call(edges, form, dropout, edges.pointer if seed is None else seed, factor, part)
+    inputs = (None if x is None else x.contiguous() for x in (a, b, c))
+    return _FusedAttention.apply(call, values.contiguous(), *inputs, shift)
