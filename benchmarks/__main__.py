@@ -176,14 +176,15 @@ class _Transformer(nn.Module):
 
 
 def bytes_moved(name: str, edges: SortedEdges) -> int:
-    """The least that a forward and a backward pass of a layer on ``(N, 64)`` must move, each thing once.
+    """What a forward and a backward pass of a layer on ``(N, 64)`` move if no row that an edge gathers is cached.
 
-    Input, projections, output and the gradients of all of them; per edge both ends in the forward and in the backward
-    pass, and the weights of eight heads written and read.
+    Per node its input, projections and output, and the gradients of all of them; per edge a row of values going forward
+    and one going back to each end (with dot products, one of keys and queries as well), both ends of the edge, and the
+    weights of eight heads written and read.
     """
-    projections = {"gat": 1, "gatv2": 2, "gt": 4}[name]
-    rows = 2 * (1 + 2 * projections + 1)
-    return edges.num_nodes * 64 * 4 * rows + edges.source.numel() * (2 * 2 * 8 + 2 * 8 * 4)
+    projections, gathered = {"gat": (1, 3), "gatv2": (2, 4), "gt": (4, 6)}[name]
+    per_node = 2 * (1 + 2 * projections + 1) * 64 * 4
+    return edges.num_nodes * per_node + edges.source.numel() * (gathered * 64 * 4 + 2 * 2 * 8 + 2 * 8 * 4)
 
 
 def bandwidth(device: str) -> float | None:

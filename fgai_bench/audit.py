@@ -243,12 +243,12 @@ class _Scene:
         steps, shift = self.options.steps, start
         for _ in range(steps):
             shift = shift.detach().requires_grad_(True)
-            values, objective = look(self.model.propagate(self.embedded, self.data.edge_index, score_shift=shift))
+            values, objective = look(self.model.shifted(self.out, self.embedded, self.data.edge_index, shift))
             worst = worst.met(values, shift.detach(), self.destination)
             (gradient,) = torch.autograd.grad(objective, shift)
             shift = (shift.detach() + 2.5 * radius / steps * gradient.sign()).clamp(-radius, radius)
         with torch.no_grad():
-            values, _ = look(self.model.propagate(self.embedded, self.data.edge_index, score_shift=shift))
+            values, _ = look(self.model.shifted(self.out, self.embedded, self.data.edge_index, shift))
         return worst.met(values, shift, self.destination)
 
 

@@ -76,7 +76,7 @@ class Injection:
             embedded = model.embed(data.x)
             clean = model.propagate(embedded, data.edge_index)
         edge_index = grown(data.edge_index, data.x.shape[0], edges, threat.nodes)
-        reach = Reach.of(clean, edge_index, threat.nodes)
+        reach = Reach.of(clean, edge_index, threat.nodes) if model.local else None
         return cls(model, data, edge_index, embedded, reach, Reference.of(clean, read), read)
 
     def output(self, features: Tensor) -> Output:

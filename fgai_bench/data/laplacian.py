@@ -1,4 +1,4 @@
-"""Laplacian encodings: where a node lies in its graph, from a sparse eigensolver."""
+"""Laplacian encodings: where a node lies in its graph, from sparse eigensolvers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import OrderedDict
 import numpy as np
 import scipy.sparse as sp
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
@@ -16,6 +17,7 @@ from torch import Tensor
 from fgai_bench.data.cache import cached_arrays
 from fgai_bench.data.errors import DataError
 from fgai_bench.data.graph import topology_sha256, undirected_keys
+from fgai_bench.data.laplacian_block import block_eigenvectors
 
 Matrix = NDArray[np.float64]
 
@@ -36,7 +38,7 @@ _memory: OrderedDict[str, Tensor] = OrderedDict()
 
 
 def laplacian_encoding(edge_index: Tensor, num_nodes: int, k: int = 8) -> Tensor:
-    r"""The ``k`` smallest non-trivial eigenvectors of the symmetric normalised Laplacian, as float32 on the CPU.
+    r"""The ``k`` smallest non-trivial eigenvectors of the symmetric normalised Laplacian, as float32.
 
     .. math:: L = I - D^{-1/2} A D^{-1/2}, \qquad L v_j = \lambda_j v_j, \qquad 0 < \lambda_1 \le \lambda_2 \le \dots
 
@@ -46,8 +48,11 @@ def laplacian_encoding(edge_index: Tensor, num_nodes: int, k: int = 8) -> Tensor
     component of its own and has zeros; so have columns beyond the ``N - components`` eigenvectors that exist.
 
     The sign of a vector is fixed by a rule: its entry of largest magnitude is positive, and among entries that tie for
-    it (within 0.1 %) the one of the smallest index. Where eigenvalues coincide the basis is the solver's, but always
-    the same one for the same graph.
+    it (within 0.1 %) the one of the smallest index. Where eigenvalues coincide the basis is the solver's, but on the
+    CPU always the same one for the same graph.
+
+    A graph on the CPU is solved by the Lanczos method and remembered. On CUDA it is solved afresh by a block iteration:
+    to recognise it would mean to copy and sort its edges on the CPU. The two agree to some 1e-6.
 
     Args:
         edge_index: (2, E); direction, order, loops and repetitions of edges do not matter.
@@ -55,7 +60,7 @@ def laplacian_encoding(edge_index: Tensor, num_nodes: int, k: int = 8) -> Tensor
         k: columns of the encoding.
 
     Returns:
-        (N, k), columns of unit length, sorted by eigenvalue; the caller's own copy.
+        (N, k) on the device of ``edge_index``, columns of unit length, sorted by eigenvalue; the caller's own copy.
 
     >>> path = torch.tensor([[0, 1, 2], [1, 2, 3]])
     >>> laplacian_encoding(path, num_nodes=4, k=1)
@@ -66,6 +71,8 @@ def laplacian_encoding(edge_index: Tensor, num_nodes: int, k: int = 8) -> Tensor
     """
     if k < 1:
         raise DataError(f"a Laplacian encoding needs at least one column, not {k}")
+    if edge_index.is_cuda:
+        return _encoding(block_eigenvectors(edge_index, num_nodes, k), k)
     key = f"{topology_sha256(edge_index, num_nodes)}-{k}-v{VERSION}"
     if key not in _memory:
         _memory[key] = _from_disk_or_solved(edge_index, num_nodes, k, key)
@@ -75,14 +82,23 @@ def laplacian_encoding(edge_index: Tensor, num_nodes: int, k: int = 8) -> Tensor
     return _memory[key].clone()
 
 
+def _encoding(vectors: Tensor, k: int) -> Tensor:
+    """The vectors with their signs fixed, as float32, and columns of zeros up to ``k``: (N, found) -> (N, k)."""
+    return F.pad(signed(vectors).float(), (0, k - vectors.shape[1]))
+
+
 def _from_disk_or_solved(edge_index: Tensor, num_nodes: int, k: int, key: str) -> Tensor:
+    def solved() -> Tensor:
+        return _encoding(torch.from_numpy(lanczos_eigenvectors(edge_index, num_nodes, k)), k)
+
     if num_nodes < ON_DISK_FROM:
-        return torch.from_numpy(_solve(edge_index, num_nodes, k))
-    arrays = cached_arrays("laplacian", key, lambda: {"encoding": _solve(edge_index, num_nodes, k)})
+        return solved()
+    arrays = cached_arrays("laplacian", key, lambda: {"encoding": solved().numpy()})
     return torch.from_numpy(arrays["encoding"])
 
 
-def _solve(edge_index: Tensor, num_nodes: int, k: int) -> NDArray[np.float32]:
+def lanczos_eigenvectors(edge_index: Tensor, num_nodes: int, k: int) -> Matrix:
+    """The ``k`` smallest non-trivial eigenvectors, or all there are, (N, <= k): sorted, zero at isolated nodes."""
     adjacency = _adjacency(edge_index, num_nodes)
     components, component = connected_components(adjacency, directed=False)
     degree = np.diff(adjacency.indptr).astype(np.float64)
@@ -91,13 +107,11 @@ def _solve(edge_index: Tensor, num_nodes: int, k: int) -> NDArray[np.float32]:
     length = np.sqrt(np.maximum(degree, 1))  # an isolated node is its own trivial vector
     length /= np.sqrt(np.bincount(component, length**2))[component]
     trivial = sp.csr_array((length, component, np.arange(num_nodes + 1)), shape=(num_nodes, components))
-    encoding = np.zeros((num_nodes, k), np.float32)
     found = min(k, num_nodes - components)
-    if found:
-        largest = _dense if num_nodes <= DENSE_UP_TO else _sparse
-        encoding[:, :found] = signed(largest(normalised, trivial, found))
-        encoding[degree == 0] = 0  # what rounding leaves there is noise
-    return encoding
+    if not found:
+        return np.zeros((num_nodes, 0))
+    largest = _dense if num_nodes <= DENSE_UP_TO else _sparse
+    return largest(normalised, trivial, found) * (degree > 0)[:, None]  # what rounding leaves there is noise
 
 
 def _adjacency(edge_index: Tensor, num_nodes: int) -> sp.csr_array:
@@ -174,13 +188,15 @@ def _project(trivial: sp.csr_array, block: Matrix) -> Matrix:
     return block - trivial @ (trivial.T @ block)
 
 
-def signed(vectors: Matrix) -> Matrix:
+def signed(vectors: Tensor) -> Tensor:
     """The columns, each with the sign that makes its entry of largest magnitude positive, the first of near ties.
 
-    >>> signed(np.array([[0.6, -0.1], [-0.8, 0.1]]))
-    array([[-0.6,  0.1],
-           [ 0.8, -0.1]])
+    >>> signed(torch.tensor([[0.6, -0.1], [-0.8, 0.1]]))
+    tensor([[-0.6000,  0.1000],
+            [ 0.8000, -0.1000]])
     """
-    magnitude = np.abs(vectors)
-    leading = np.argmax(magnitude >= (1 - SIGN_MARGIN) * magnitude.max(axis=0), axis=0)
-    return vectors * np.where(vectors[leading, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
+    if not vectors.numel():
+        return vectors
+    magnitude = vectors.abs()
+    leading = (magnitude >= (1 - SIGN_MARGIN) * magnitude.amax(0)).int().argmax(0, keepdim=True)  # (1, k)
+    return vectors * torch.where(vectors.gather(0, leading) < 0, -1.0, 1.0).to(vectors)

@@ -109,4 +109,4 @@ class FGAIAttention:
         if self.options.literal and name == "explanation":
             assert out.attention is not None
             return Output(out.logits, replace(out.attention, weight=out.attention.weight + shift))
-        return student.propagate(h, data.edge_index, score_shift=shift)
+        return student.shifted(out, h, data.edge_index, shift)

@@ -26,7 +26,7 @@ class Output:
     Attributes:
         logits: ``(N, C)``.
         attention: of the last layer, averaged over the heads; None for a model that has none.
-        hidden: ``(N, ...)`` what each hidden layer gave, where it depends on a node's in-neighbours only.
+        hidden: ``(N, ...)`` what each hidden layer gave; empty for a model that does not say.
     """
 
     logits: Tensor
@@ -47,10 +47,8 @@ class Reach:
     changed: tuple[Tensor, ...]
 
     @classmethod
-    def of(cls, clean: Output, edge_index: Tensor, new_nodes: int) -> Reach | None:
-        """Of ``new_nodes`` at the end of a graph; None for a model whose layers do not say what they gave."""
-        if not clean.hidden:
-            return None
+    def of(cls, clean: Output, edge_index: Tensor, new_nodes: int) -> Reach:
+        """Of ``new_nodes`` at the end of a graph, for a model that is :attr:`AttentionModel.local`."""
         size = clean.logits.size(0) + new_nodes
         edges = sorted_edges(edge_index, size)
         changed = [torch.arange(size, device=edge_index.device) >= size - new_nodes]
@@ -75,8 +73,14 @@ class AttentionModel(nn.Module):
 
     Subclasses implement :meth:`embed`, in which a row of the result depends on the same row of ``x`` only, and
     :meth:`propagate`, which does everything else. ``config`` holds the constructor's arguments.
+
+    Attributes:
+        local: whether what a layer gives at a node depends on the node's in-neighbours only. :meth:`propagate` then
+            takes ``reach``, too, a :class:`Reach` of this graph: only the embedding of the new nodes has changed, and
+            only its gradient is asked for.
     """
 
+    local: ClassVar[bool] = False
     config: dict[str, Any]
     history: list[dict[str, float]]
 
@@ -89,9 +93,6 @@ class AttentionModel(nn.Module):
     ) -> Output:
         """Embedded nodes and edges to the output.
 
-        A model that gives :attr:`Output.hidden` also takes ``reach``, a :class:`Reach` of this graph: nothing but the
-        embedding of the new nodes has changed, and nothing else has a gradient that is asked for.
-
         Args:
             h: what :meth:`embed` gave, ``(N, ...)``.
             edge_index: ``(2, E)``.
@@ -100,6 +101,13 @@ class AttentionModel(nn.Module):
                 is, 0 is no edge. Edge attacks differentiate with respect to it.
         """
         raise TypeError(f"{type(self).__name__} must implement propagate(h, edge_index)")
+
+    def shifted(self, out: Output, h: Tensor, edge_index: Tensor, score_shift: Tensor) -> Output:
+        """What :meth:`propagate` gives with a shift of the last scores; ``out`` is what it gives without.
+
+        The hidden layers are those of ``out``: a model that says what they gave need not compute them again.
+        """
+        return self.propagate(h, edge_index, score_shift)
 
     def forward(self, data: Data, score_shift: Tensor | None = None) -> Output:
         """``data.x`` and ``data.edge_index`` to :class:`Output`."""
@@ -171,6 +179,7 @@ class StackedAttention(AttentionModel):
         seed: of the initial parameters.
     """
 
+    local = True
     layer_class: ClassVar[type[AttentionLayer]]
 
     def __init__(
@@ -229,6 +238,13 @@ class StackedAttention(AttentionModel):
             h, weights = layer(projected, edges, shift, reach and reach.part(depth))
             hidden.append(reach.filled(depth, h) if reach and depth < len(self.layers) - 1 else h)
         return Output(h, keyed_attention(edges, weights), tuple(hidden[:-1]))
+
+    def shifted(self, out: Output, h: Tensor, edge_index: Tensor, score_shift: Tensor) -> Output:
+        last = self.layers[-1]
+        projected = last.project(F.elu(out.hidden[-1])) if out.hidden else h  # type: ignore[operator]
+        edges = sorted_edges(edge_index, h.size(0))
+        logits, weights = last(projected, edges, score_shift)
+        return Output(logits, keyed_attention(edges, weights), out.hidden)
 
 
 class AttentionLayer(nn.Module):

@@ -14,6 +14,8 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from fgai_bench.replay import recording
 
 T = TypeVar("T")
+HUB = 128
+"""Edges from which a node is a hub."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class SortedEdges:
         order: ``(E,)`` position in ``edge_index`` of each sorted edge.
         added: number of self-loops at the end of ``edge_index``.
         num_nodes: N.
+        hubs: nodes with many edges in or out, ``(hubs,)``, counted before new nodes were added (:func:`grown`).
     """
 
     edge_index: Tensor
@@ -36,6 +39,7 @@ class SortedEdges:
     order: Tensor
     added: int
     num_nodes: int
+    hubs: Tensor
 
     @cached_property
     def inverse(self) -> Tensor:
@@ -43,6 +47,11 @@ class SortedEdges:
         inverse = torch.empty_like(self.order)
         inverse[self.order] = torch.arange(self.order.numel(), device=self.order.device)
         return inverse
+
+    @cached_property
+    def is_hub(self) -> Tensor:
+        """``(N,)`` boolean, which nodes are hubs."""
+        return torch.zeros(self.num_nodes, dtype=torch.bool, device=self.hubs.device).index_fill_(0, self.hubs, True)
 
     @cached_property
     def by_source(self) -> tuple[Tensor, Tensor]:
@@ -98,7 +107,9 @@ def sorted_edges(edge_index: Tensor, num_nodes: int) -> SortedEdges:
     _check_range(edge_index, num_nodes)
     has_loop = torch.zeros(num_nodes, dtype=torch.bool, device=edge_index.device)
     has_loop[edge_index[0, edge_index[0] == edge_index[1]]] = True
-    return _sorted(edge_index, (~has_loop).nonzero().view(-1), num_nodes)
+    degree = torch.stack([torch.bincount(end, minlength=num_nodes) for end in edge_index]).amax(0)
+    hubs = (degree >= HUB).nonzero().view(-1)
+    return _sorted(edge_index, (~has_loop).nonzero().view(-1), num_nodes, hubs)
 
 
 def grown(edge_index: Tensor, num_nodes: int, new_edges: Tensor, new_nodes: int) -> Tensor:
@@ -115,15 +126,15 @@ def grown(edge_index: Tensor, num_nodes: int, new_edges: Tensor, new_nodes: int)
             return longer
     before = sorted_edges(edge_index, num_nodes)
     lacking = [before.edge_index[0, edge_index.size(1) :], torch.arange(num_nodes, size, device=edge_index.device)]
-    sorted_edges.remember(longer, size, _sorted(longer, torch.cat(lacking), size))
+    sorted_edges.remember(longer, size, _sorted(longer, torch.cat(lacking), size, before.hubs))
     return longer
 
 
-def _sorted(edge_index: Tensor, lacking: Tensor, num_nodes: int) -> SortedEdges:
+def _sorted(edge_index: Tensor, lacking: Tensor, num_nodes: int, hubs: Tensor) -> SortedEdges:
     keyed = torch.cat([edge_index, lacking.expand(2, -1)], dim=1)  # (2, E)
     destination, order = keyed[1].sort(stable=True)
     pointer = _segments(destination, num_nodes)
-    return SortedEdges(keyed, keyed[0, order], destination, pointer, order, lacking.numel(), num_nodes)
+    return SortedEdges(keyed, keyed[0, order], destination, pointer, order, lacking.numel(), num_nodes, hubs)
 
 
 def _segments(sorted_nodes: Tensor, num_nodes: int) -> Tensor:

@@ -12,6 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from fgai_bench.models.kernels.cpu import runs_compiled
+
 InputNorm = Literal["none", "row"]
 Norm = Literal["none", "row", "layer"]
 
@@ -71,10 +73,22 @@ def feature_product(x: Tensor, weight: Tensor, dropout: float = 0.0, training: b
     Zeros stay zero under dropout, so for sparse features only the stored values are dropped. Features in CSR are
     constants: no gradient flows to them.
     """
+    if training and dropout > 0 and runs_compiled(weight):
+        return _compiled_product(x, weight, dropout)
     if x.layout != torch.sparse_csr:
         return F.dropout(x, dropout, training) @ weight
     values = F.dropout(x.values(), dropout, training)
     return _SparseProduct.apply(values, weight, _pattern(x))
+
+
+def _compiled_product(x: Tensor, weight: Tensor, dropout: float) -> Tensor:
+    """``dropout(x) @ weight`` by CPU kernels; with constant features the dropped entries cost nothing."""
+    from fgai_bench.models.kernels import cpu_product
+
+    seed = int(torch.randint(2**31 - 1, (1,)))  # from the generator that the plain path draws from
+    if x.requires_grad:
+        return cpu_product.dropout(x, dropout, seed) @ weight
+    return cpu_product.dropped_product(x, weight, dropout, seed)
 
 
 def row_sums(x: Tensor, of: Callable[[Tensor], Tensor] = lambda value: value) -> Tensor:
@@ -101,7 +115,7 @@ def append_rows(x: Tensor, rows: Tensor) -> Tensor:
     """``x`` with dense rows below it, in the layout of ``x``: ``(N, F), (R, F) -> (N + R, F)``."""
     if x.layout != torch.sparse_csr:
         return torch.cat([x, rows])
-    full = torch.ones_like(rows, dtype=torch.bool).nonzero()[:, 1]  # every column of every new row
+    full = torch.arange(x.shape[1], device=x.device).repeat(rows.shape[0])  # every column of every new row
     ends = x.crow_indices()[-1] + x.shape[1] * torch.arange(1, rows.shape[0] + 1, device=x.device)
     return torch.sparse_csr_tensor(
         torch.cat([x.crow_indices(), ends]),

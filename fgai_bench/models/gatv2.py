@@ -10,8 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fgai_bench.models.base import AttentionLayer, StackedAttention
-from fgai_bench.models.edges import SortedEdges
-from fgai_bench.models.segments import attend
+from fgai_bench.models.edges import Part, SortedEdges
+from fgai_bench.models.kernels.cpu import runs_compiled
+from fgai_bench.models.segments import attend, cuda_kernel
 
 
 class _DynamicScores(torch.autograd.Function):
@@ -37,6 +38,33 @@ class _DynamicScores(torch.autograd.Function):
         return grad_left, grad_right, grad_att, None, None
 
 
+def dynamic_scores(left: Tensor, right: Tensor, att: Tensor, edges: SortedEdges, slope: float = 0.2) -> Tensor:
+    """``s_e = a . LeakyReLU(l_src(e) + r_dst(e))``: ``(N, H, D), (N, H, D), (H, D) -> (E, H)``."""
+    if runs_compiled(left):
+        from fgai_bench.models.kernels.cpu_scores import DynamicScores
+
+        return DynamicScores.apply(left, right, att, edges, slope)
+    return _DynamicScores.apply(left, right, att, edges, slope)
+
+
+def attend_dynamically(
+    left: Tensor,
+    right: Tensor,
+    att: Tensor,
+    edges: SortedEdges,
+    shift: Tensor | None,
+    dropout: float,
+    training: bool,
+    part: Part | None = None,
+    slope: float = 0.2,
+) -> tuple[Tensor, Tensor]:
+    """:func:`attend` to ``left`` with the scores of :func:`dynamic_scores`."""
+    if fused := cuda_kernel(left):
+        return fused("dynamic", left, edges, shift, dropout, training, part, b=right, c=att, factor=slope)
+    scores = dynamic_scores(left, right, att, edges, slope)
+    return attend(scores, left.contiguous(), edges, shift, dropout, training, part)
+
+
 class GATv2Layer(AttentionLayer):
     """Dynamic attention: ``s_ij = a . LeakyReLU(W_l h_j + W_r h_i)``, ``out_i = sum_j softmax_j(s_ij) W_l h_j``.
 
@@ -50,11 +78,14 @@ class GATv2Layer(AttentionLayer):
         bound = math.sqrt(6 / (heads + out_channels))
         self.att = nn.Parameter(torch.empty(heads, out_channels).uniform_(-bound, bound))
 
-    def forward(self, projected: Tensor, edges: SortedEdges, shift: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, projected: Tensor, edges: SortedEdges, shift: Tensor | None = None, part: Part | None = None
+    ) -> tuple[Tensor, Tensor]:
         sides = projected.view(-1, 2, self.heads, self.out_channels)
         left, right = sides[:, 0], sides[:, 1]  # (N, H, D) each
-        scores = _DynamicScores.apply(left, right, self.att, edges, 0.2)  # (E, H)
-        out, weights = attend(scores, left.contiguous(), edges, shift, self.attention_dropout, self.training)
+        out, weights = attend_dynamically(
+            left, right, self.att, edges, shift, self.attention_dropout, self.training, part
+        )
         return out.flatten(1) + self.bias, weights
 
 

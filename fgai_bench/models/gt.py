@@ -12,15 +12,16 @@ from torch import Tensor, nn
 
 from fgai_bench.data.laplacian import laplacian_encoding
 from fgai_bench.models.base import AttentionModel, Output, keyed_attention, layer_shifts
-from fgai_bench.models.edges import SortedEdges, once_per_graph, sorted_edges
+from fgai_bench.models.edges import OncePerGraph, SortedEdges, sorted_edges
 from fgai_bench.models.features import FeatureProjection, InputNorm
-from fgai_bench.models.segments import attend
+from fgai_bench.models.kernels.cpu import runs_compiled
+from fgai_bench.models.segments import attend, cuda_kernel
 from fgai_bench.seeds import isolated_rng
 
 ENCODINGS = 8
 
 
-@once_per_graph
+@OncePerGraph
 def _encodings(edge_index: Tensor, num_nodes: int) -> Tensor:
     return laplacian_encoding(edge_index, num_nodes, ENCODINGS).to(edge_index.device)
 
@@ -47,6 +48,26 @@ class _DotScores(torch.autograd.Function):
         return grad_query, grad_key, None
 
 
+def dot_scores(query: Tensor, key: Tensor, edges: SortedEdges) -> Tensor:
+    """``s_e = q_dst(e) . k_src(e)``: ``(N, H, D), (N, H, D) -> (E, H)``."""
+    query, key = query.contiguous(), key.contiguous()
+    if runs_compiled(query):
+        from fgai_bench.models.kernels.cpu_scores import DotScores
+
+        return DotScores.apply(query, key, edges)
+    return _DotScores.apply(query, key, edges)
+
+
+def dot_product_attention(
+    query: Tensor, key: Tensor, value: Tensor, edges: SortedEdges, shift: Tensor | None, dropout: float, training: bool
+) -> tuple[Tensor, Tensor]:
+    """:func:`attend` with the scores ``s_e = q_dst(e) . k_src(e) / sqrt(D)``, all ``(N, H, D)``."""
+    scale = 1 / math.sqrt(query.size(-1))
+    if fused := cuda_kernel(value):
+        return fused("dot", value, edges, shift, dropout, training, None, a=key, b=query, factor=scale)
+    return attend(scale * dot_scores(query, key, edges), value.contiguous(), edges, shift, dropout, training)
+
+
 class GTLayer(nn.Module):
     """One transformer block over the edges.
 
@@ -68,8 +89,7 @@ class GTLayer(nn.Module):
 
     def forward(self, h: Tensor, edges: SortedEdges, shift: Tensor | None = None) -> tuple[Tensor, Tensor]:
         query, key, value = self.qkv(h).view(h.size(0), 3, self.heads, -1).unbind(1)  # (N, H, d) each
-        scores = _DotScores.apply(query.contiguous(), key.contiguous(), edges) / math.sqrt(query.size(-1))  # (E, H)
-        mixed, weights = attend(scores, value.contiguous(), edges, shift, self.attention_dropout, self.training)
+        mixed, weights = dot_product_attention(query, key, value, edges, shift, self.attention_dropout, self.training)
         h = self.norm_attention(h + self.out(F.dropout(mixed.flatten(1), self.dropout, self.training)))
         return self.norm_feed(h + F.dropout(self.feed(h), self.dropout, self.training)), weights
 
@@ -127,6 +147,9 @@ class GT(AttentionModel):
                 nn.Linear(hidden // 4, num_classes),
             )
 
+    def recordable(self, new_edges: bool) -> bool:
+        return not new_edges  # the solver of the encodings looks at its residuals
+
     def embed(self, x: Tensor) -> Tensor:
         return self.project(x)
 
@@ -136,6 +159,13 @@ class GT(AttentionModel):
         edges = sorted_edges(edge_index, h.size(0))
         h = h + self.encode(_encodings(edge_index, h.size(0)).to(h.dtype))
         shifts = layer_shifts(len(self.layers), edges, score_shift, edge_weight)
+        given = [h]
         for layer, shift in zip(self.layers, shifts, strict=True):
             h, weights = layer(h, edges, shift)
-        return Output(self.read_out(h), keyed_attention(edges, weights))
+            given.append(h)
+        return Output(self.read_out(h), keyed_attention(edges, weights), tuple(given[:-1]))
+
+    def shifted(self, out: Output, h: Tensor, edge_index: Tensor, score_shift: Tensor) -> Output:
+        edges = sorted_edges(edge_index, h.size(0))
+        h, weights = self.layers[-1](out.hidden[-1], edges, score_shift)
+        return Output(self.read_out(h), keyed_attention(edges, weights), out.hidden)

@@ -7,14 +7,15 @@ so the memory of a layer grows with the edges times the heads only.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fgai_bench.models.edges import SortedEdges
+from fgai_bench.models.edges import Part, SortedEdges
+from fgai_bench.models.kernels.cpu import runs_compiled
 
 FusedKernel = Callable[..., tuple[Tensor, Tensor]]
 LARGEST_FUSED = 1024
@@ -82,7 +83,13 @@ def weighted_sum(weights: Tensor, values: Tensor, edges: SortedEdges) -> Tensor:
 
 
 def attend(
-    scores: Tensor, values: Tensor, edges: SortedEdges, shift: Tensor | None, dropout: float, training: bool
+    scores: Tensor,
+    values: Tensor,
+    edges: SortedEdges,
+    shift: Tensor | None,
+    dropout: float,
+    training: bool,
+    part: Part | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Scores to weights, weights to a weighted sum of the values.
 
@@ -93,13 +100,17 @@ def attend(
         shift: ``(E,)`` added to the scores of every head, in the order of ``edges.edge_index``, or None.
         dropout: share of the weights that are dropped while training.
         training: whether dropout is on.
+        part: the nodes that matter. Elsewhere the sums and gradients may be anything finite: a kernel skips them.
 
     Returns:
         ``(N, H, D)`` the sums and ``(E, H)`` the weights before dropout, in sorted order.
     """
+    if fused := cuda_kernel(values):
+        return fused("given", values, edges, shift, dropout, training, part, a=scores)
     in_order = None if shift is None else shift[edges.order]
-    if fused := _fused_kernel(values):
-        return fused(values, scores, None, edges, in_order, dropout=dropout * training, seed=_drawn_seed(training))
+    if fused := _cpu_kernel(values):
+        seed = _drawn_seed(values, training)
+        return fused(values, scores, None, edges, in_order, dropout=dropout * training, seed=seed)
     if in_order is not None:
         scores = scores + in_order.unsqueeze(-1)
     weights = segment_softmax(scores, edges)
@@ -114,15 +125,48 @@ def attend_additively(
     shift: Tensor | None,
     dropout: float,
     training: bool,
+    part: Part | None = None,
     slope: float = 0.2,
 ) -> tuple[Tensor, Tensor]:
     """:func:`attend` with the scores ``s_e = LeakyReLU(by_source_src + by_destination_dst)``, both ``(N, H)``."""
-    if fused := _fused_kernel(values):
+    if fused := cuda_kernel(values):
+        parts = {"a": by_source, "b": by_destination, "factor": slope}
+        return fused("additive", values, edges, shift, dropout, training, part, **parts)
+    if fused := _cpu_kernel(values):
         in_order = None if shift is None else shift[edges.order]
-        seed = _drawn_seed(training)
+        seed = _drawn_seed(values, training)
         return fused(values, by_source, by_destination, edges, in_order, slope, dropout * training, seed)
     scores = by_source.index_select(0, edges.source) + by_destination.index_select(0, edges.destination)  # (E, H)
     return attend(F.leaky_relu(scores, slope), values, edges, shift, dropout, training)
+
+
+def cuda_kernel(values: Tensor) -> FusedKernel | None:
+    """The fused kernel for CUDA, ``kernel(form, values, edges, shift, dropout, training, part, ...)``.
+
+    It takes scores in all of its forms: :mod:`fgai_bench.models.kernels.fused_attention`. None where it does not apply:
+    elsewhere than on CUDA, not in single precision, or for heads too wide for one program.
+    """
+    heads, channels = values.shape[1:]
+    if not values.is_cuda or values.dtype != torch.float32 or heads * channels > LARGEST_FUSED:
+        return None
+    kernel = _imported_kernel()
+    return None if kernel is None else partial(_fused, kernel)
+
+
+def _fused(
+    kernel: FusedKernel,
+    form: str,
+    values: Tensor,
+    edges: SortedEdges,
+    shift: Tensor | None,
+    dropout: float,
+    training: bool,
+    part: Part | None,
+    **parts: Any,
+) -> tuple[Tensor, Tensor]:
+    in_order = None if shift is None else shift[edges.order]
+    seed = _drawn_seed(values, training) if dropout else None
+    return kernel(values, edges, form, shift=in_order, dropout=dropout * training, seed=seed, part=part, **parts)
 
 
 @cache
@@ -134,13 +178,15 @@ def _imported_kernel() -> FusedKernel | None:
     return fused_attention
 
 
-def _fused_kernel(values: Tensor) -> FusedKernel | None:
-    """The fused kernel where it applies: on CUDA, in single precision, for heads that fit one program."""
-    heads, channels = values.shape[1:]
-    fits = values.dtype == torch.float32 and heads * channels <= LARGEST_FUSED
-    return _imported_kernel() if values.is_cuda and fits else None
+def _cpu_kernel(values: Tensor) -> FusedKernel | None:
+    """The fused loops for a CPU, for scores that are given or additive."""
+    if not runs_compiled(values):
+        return None
+    from fgai_bench.models.kernels.cpu_attention import fused_attention
+
+    return fused_attention
 
 
-def _drawn_seed(training: bool) -> int:
-    """A seed for the kernel's dropout, from the generator that the plain path would draw from."""
-    return int(torch.randint(2**31 - 1, (1,))) if training else 0
+def _drawn_seed(values: Tensor, training: bool) -> Tensor | None:
+    """``(1,)`` a seed for the kernel's dropout, on its device, from the generator that the plain path draws from."""
+    return torch.randint(2**31 - 1, (1,), device=values.device) if training else None

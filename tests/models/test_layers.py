@@ -6,11 +6,13 @@ import pytest
 import torch
 from torch_geometric.nn import GATConv, GATv2Conv
 
+from fgai_bench.models import build_model
 from fgai_bench.models.edges import sorted_edges
 from fgai_bench.models.gat import GATLayer
 from fgai_bench.models.gatv2 import GATv2Layer
 from fgai_bench.models.gt import GTLayer
 from fgai_bench.models.segments import attend, segment_softmax, weighted_sum
+from fgai_bench.testing.fixture import tiny_graph
 
 NODES, IN, OUT, HEADS = 12, 5, 4, 3
 
@@ -129,3 +131,22 @@ def test_a_loop_of_the_graph_is_not_added_twice():
 def test_an_edge_to_nowhere_is_refused():
     with pytest.raises(ValueError, match="names node 7 in a graph of 3 nodes"):
         sorted_edges(torch.tensor([[0], [7]]), 3)
+
+
+@pytest.mark.parametrize("name", ["gat", "gatv2", "gt"])
+def test_shifting_the_last_scores_needs_no_hidden_layer_again(name):
+    data = tiny_graph()
+    model = build_model(name, data.x.shape[1], 3, heads=(2, 1) if name == "gt" else (2, 2), seed=1).eval()
+    h = model.embed(data.x)
+    out = model.propagate(h, data.edge_index)
+    shift = torch.linspace(-1, 1, out.attention.weight.numel()).requires_grad_()
+    found = []
+    for shifted in (
+        model.shifted(out, h, data.edge_index, shift),
+        model.propagate(h, data.edge_index, score_shift=shift),
+    ):
+        gradient = torch.autograd.grad(shifted.logits.square().sum(), shift, retain_graph=True)[0]
+        found.append((shifted.logits, shifted.attention.weight, gradient))
+    for quick, whole in zip(*found, strict=True):
+        torch.testing.assert_close(quick, whole)
+    assert not torch.allclose(found[0][0], out.logits)

@@ -33,17 +33,28 @@ FORMS = {"given": 0, "additive": 1, "dynamic": 2, "dot": 3}
 ADDITIVE = tl.constexpr(1)
 DYNAMIC = tl.constexpr(2)
 DOT = tl.constexpr(3)
-TILE = 2048
-"""Entries of values that a program looks at together: edges times heads times channels."""
+EVERY, OTHERS, HUBS = (tl.constexpr(x) for x in range(3))
+"""Which nodes a launch looks at. Hubs get wider programs, lest all wait for one that goes through its many edges."""
 
 
 @triton.jit
-def _segment(node, Pointer, Wanted, SOME: tl.constexpr):
-    """Where the edges of a node begin and end; one that is not wanted has none."""
+def _segment(Pointer, Hubs, Wanted, H: tl.constexpr, SOME: tl.constexpr, NODES: tl.constexpr):
+    """The program's node, where its edges begin and end, and its heads.
+
+    ``Hubs`` lists the hubs, or says of every node whether it is one. A hub has no edges and no heads where it is not
+    its turn; a node that is not wanted has heads, whose results are 0, but no edges.
+    """
+    node = tl.program_id(0).to(tl.int64)
+    if NODES == HUBS:
+        node = tl.load(Hubs + node)
     start, end = tl.load(Pointer + node), tl.load(Pointer + node + 1)
+    heads = start * 0 + H
+    if NODES == OTHERS:
+        heads = tl.where(tl.load(Hubs + node) != 0, 0, heads)
+        end = tl.where(heads > 0, end, start)
     if SOME:
         end = tl.where(tl.load(Wanted + node) != 0, end, start)
-    return start, end
+    return node, start, end, heads
 
 
 @triton.jit
@@ -82,13 +93,13 @@ def _kept(Seed, e, h, p, H: tl.constexpr):
 
 
 @triton.jit
-def _forward(Source, Pointer, Wanted, Values, A, B, C, Shift, Out, Weights, Seed, p, factor,
+def _forward(Source, Pointer, Hubs, Wanted, Values, A, B, C, Shift, Out, Weights, Seed, p, factor,
              H: tl.constexpr, D: tl.constexpr, BH: tl.constexpr, BD: tl.constexpr, BE: tl.constexpr,
-             FORM: tl.constexpr, SHIFT: tl.constexpr, DROPOUT: tl.constexpr, SOME: tl.constexpr):  # fmt: skip
-    node = tl.program_id(0).to(tl.int64)
-    start, end = _segment(node, Pointer, Wanted, SOME)
+             FORM: tl.constexpr, SHIFT: tl.constexpr, DROPOUT: tl.constexpr, SOME: tl.constexpr,
+             NODES: tl.constexpr):  # fmt: skip
+    node, start, end, mine = _segment(Pointer, Hubs, Wanted, H, SOME, NODES)
     h, d = tl.arange(0, BH), tl.arange(0, BD)
-    heads, channels = h < H, d < D
+    heads, channels = h < mine, d < D
     own = heads[:, None] & channels[None, :]
     if FORM == ADDITIVE:
         here = tl.load(B + node * H + h, mask=heads, other=0.0)
@@ -138,15 +149,14 @@ def _forward(Source, Pointer, Wanted, Values, A, B, C, Shift, Out, Weights, Seed
 
 
 @triton.jit
-def _by_destination(Source, Pointer, Wanted, Values, A, B, C, Out, Weights, GradOut, GradWeights,
+def _by_destination(Source, Pointer, Hubs, Wanted, Values, A, B, C, Out, Weights, GradOut, GradWeights,
                     GradScores, GradB, GradC, GradShift, Seed, p, factor,
                     H: tl.constexpr, D: tl.constexpr, BH: tl.constexpr, BD: tl.constexpr, BE: tl.constexpr,
                     FORM: tl.constexpr, SHIFT: tl.constexpr, DROPOUT: tl.constexpr, DIRECT: tl.constexpr,
-                    SOME: tl.constexpr):  # fmt: skip
-    node = tl.program_id(0).to(tl.int64)
-    start, end = _segment(node, Pointer, Wanted, SOME)
+                    SOME: tl.constexpr, NODES: tl.constexpr):  # fmt: skip
+    node, start, end, mine = _segment(Pointer, Hubs, Wanted, H, SOME, NODES)
     h, d = tl.arange(0, BH), tl.arange(0, BD)
-    heads, channels = h < H, d < D
+    heads, channels = h < mine, d < D
     own = heads[:, None] & channels[None, :]
     grad = _row(GradOut, node, h, d, own, H, D)
     mean = tl.sum(grad * _row(Out, node, h, d, own, H, D), 1)  # (BH,) sum_f w_f d_f
@@ -199,14 +209,13 @@ def _by_destination(Source, Pointer, Wanted, Values, A, B, C, Out, Weights, Grad
 
 
 @triton.jit
-def _by_source(Order, Pointer, Wanted, Destination, Values, B, C, Weights, GradOut, GradScores, GradValues, GradA,
+def _by_source(Order, Pointer, Hubs, Wanted, Destination, Values, B, C, Weights, GradOut, GradScores, GradValues, GradA,
                Seed, p, factor,
                H: tl.constexpr, D: tl.constexpr, BH: tl.constexpr, BD: tl.constexpr, BE: tl.constexpr,
-               FORM: tl.constexpr, DROPOUT: tl.constexpr, SOME: tl.constexpr):  # fmt: skip
-    node = tl.program_id(0).to(tl.int64)
-    start, end = _segment(node, Pointer, Wanted, SOME)
+               FORM: tl.constexpr, DROPOUT: tl.constexpr, SOME: tl.constexpr, NODES: tl.constexpr):  # fmt: skip
+    node, start, end, mine = _segment(Pointer, Hubs, Wanted, H, SOME, NODES)
     h, d = tl.arange(0, BH), tl.arange(0, BD)
-    heads, channels = h < H, d < D
+    heads, channels = h < mine, d < D
     own = heads[:, None] & channels[None, :]
     grad_value = tl.zeros((BH, BD), tl.float32)
     if FORM == ADDITIVE:
@@ -255,16 +264,23 @@ class _Call:
     factor: float
     part: Part | None
 
-    def some(self, which: str) -> tuple[Tensor, bool]:
-        """``(N,)`` which nodes a pass looks at, and whether they are not all."""
-        return (self.edges.pointer, False) if self.part is None else (getattr(self.part, which), True)
-
-    def settings(self, values: Tensor) -> dict[str, Any]:
+    def launch(self, kernel: Any, segments: Tensor, which: str, *inputs: Any, values: Tensor, **flags: bool) -> None:
+        """Run a kernel over all nodes: once, or once for hubs and once for the others if the graph has hubs."""
         heads, channels = values.shape[1:]
         tiled = [triton.next_power_of_2(size) for size in (heads, channels)]
-        block = max(4, min(64, TILE // (tiled[0] * tiled[1])))
-        sizes = {"H": heads, "D": channels, "BH": tiled[0], "BD": tiled[1], "BE": block}
-        return {**sizes, "FORM": FORMS[self.form], "DROPOUT": self.dropout > 0}
+        width = tiled[0] * tiled[1]
+        wanted, some = (segments, False) if self.part is None else (getattr(self.part, which), True)
+        hubs, is_hub = self.edges.hubs, self.edges.is_hub
+        everywhere = [(EVERY, segments, self.edges.num_nodes)]
+        for nodes, listed, count in (
+            [(HUBS, hubs, len(hubs)), (OTHERS, is_hub, len(is_hub))] if len(hubs) else everywhere
+        ):
+            tile, warps = (8192, 8) if nodes is HUBS else (1024, 1 if width <= 64 else 2)
+            kernel[(count,)](
+                *inputs[:1], segments, listed, wanted, *inputs[1:], self.seed, self.dropout, self.factor,
+                H=heads, D=channels, BH=tiled[0], BD=tiled[1], BE=max(2, min(128, tile // width)),
+                FORM=FORMS[self.form], DROPOUT=self.dropout > 0, SOME=some, NODES=nodes.value, num_warps=warps, **flags,
+            )  # fmt: skip
 
 
 class _FusedAttention(torch.autograd.Function):
@@ -274,10 +290,9 @@ class _FusedAttention(torch.autograd.Function):
         out = torch.empty_like(values)
         weights = values.new_empty(edges.source.numel(), values.shape[1])
         inputs = [values if x is None else x for x in given]  # a, b, c and the shift
-        wanted, some = call.some("destinations")
-        _forward[(edges.num_nodes,)](
-            edges.source, edges.pointer, wanted, values, *inputs, out, weights, call.seed, call.dropout, call.factor,
-            SHIFT=shift is not None, SOME=some, **call.settings(values),
+        call.launch(
+            _forward, edges.pointer, "destinations", edges.source, values, *inputs, out, weights,
+            values=values, SHIFT=shift is not None,
         )  # fmt: skip
         ctx.call, ctx.has_shift = call, shift is not None
         ctx.save_for_backward(values, *inputs[:3], out, weights)
@@ -297,19 +312,15 @@ class _FusedAttention(torch.autograd.Function):
             grad_b, grad_c = torch.empty_like(b), torch.empty_like(values)
         grad_shift = values.new_empty(edges.source.numel()) if ctx.has_shift else None
         direct, *written = (values if x is None else x for x in (grad_weights, grad_b, grad_c, grad_shift))
-        settings = call.settings(values)
-        wanted, some = call.some("destinations")
-        _by_destination[(edges.num_nodes,)](
-            edges.source, edges.pointer, wanted, values, a, b, c, out, weights, grad_out, direct.contiguous(),
-            grad_scores, *written, call.seed, call.dropout, call.factor,
-            SHIFT=ctx.has_shift, DIRECT=grad_weights is not None, SOME=some, **settings,
+        call.launch(
+            _by_destination, edges.pointer, "destinations", edges.source, values, a, b, c, out, weights, grad_out,
+            direct.contiguous(), grad_scores, *written,
+            values=values, SHIFT=ctx.has_shift, DIRECT=grad_weights is not None,
         )  # fmt: skip
         order, pointer = edges.by_source
-        wanted, some = call.some("sources")
-        _by_source[(edges.num_nodes,)](
-            order, pointer, wanted, edges.destination, values, b, c, weights, grad_out, grad_scores, grad_values,
-            values if grad_a is None else grad_a, call.seed, call.dropout, call.factor,
-            SOME=some, **settings,
+        call.launch(
+            _by_source, pointer, "sources", order, edges.destination, values, b, c, weights, grad_out, grad_scores,
+            grad_values, values if grad_a is None else grad_a, values=values,
         )  # fmt: skip
         if call.form == "given":
             grad_a = grad_scores

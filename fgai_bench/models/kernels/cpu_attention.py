@@ -1,0 +1,98 @@
+"""Fused attention on a CPU (Numba): score, softmax, dropout and weighted sum in one loop, two for the gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from fgai_bench.models.edges import SortedEdges
+from fgai_bench.models.kernels import cpu_loops
+from fgai_bench.models.kernels.cpu import over_rows
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What stays the same between the passes of one call."""
+
+    edges: SortedEdges
+    additive: bool
+    slope: float
+    dropout: float
+    seed: int
+
+
+class _FusedAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, call: _Call, values: Tensor, first: Tensor, second: Tensor, shift: Tensor) -> Any:
+        edges, p = call.edges, call.dropout
+        out, weights = torch.empty_like(values), values.new_empty(edges.source.numel(), values.shape[1])
+        kept = torch.empty_like(weights) if p else weights
+        over_rows(
+            cpu_loops.attention, edges.pointer, edges.source, edges.pointer, values, first, second, shift,
+            call.additive, call.slope, call.seed, p, out, weights, kept,
+        )  # fmt: skip
+        ctx.call = call
+        ctx.save_for_backward(values, first, second, shift, out, weights, kept)
+        ctx.set_materialize_grads(False)
+        return out, weights
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_out: Tensor | None, grad_weights: Tensor | None) -> Any:
+        values, first, second, shift, out, weights, kept = ctx.saved_tensors
+        call, edges = ctx.call, ctx.call.edges
+        grad_out = torch.zeros_like(values) if grad_out is None else grad_out.contiguous()
+        grad_weights = values.new_empty(0, 0) if grad_weights is None else grad_weights.contiguous()
+        grad_scores, grad_shift = torch.empty_like(weights), torch.empty_like(shift)
+        grad_first = torch.empty_like(first) if call.additive else first.new_empty(0, 0)
+        grad_second = torch.empty_like(grad_first)
+        over_rows(
+            cpu_loops.scores_gradient, edges.pointer, edges.source, edges.pointer, values, first, second, call.additive,
+            call.slope, out, weights, kept, grad_out, grad_weights, grad_scores, grad_second, grad_shift,
+        )  # fmt: skip
+        grad_values = torch.empty_like(values)
+        if any(ctx.needs_input_grad[1:3]):
+            over_rows(
+                cpu_loops.sum_by_source, edges.pointer, edges.source, edges.pointer, kept, grad_out, grad_values,
+                grad_scores, grad_first,
+            )  # fmt: skip
+        if call.additive:
+            return None, grad_values, grad_first, grad_second, grad_shift
+        return None, grad_values, grad_scores, None, grad_shift
+
+
+def fused_attention(
+    values: Tensor,
+    first: Tensor,
+    second: Tensor | None,
+    edges: SortedEdges,
+    shift: Tensor | None = None,
+    slope: float = 0.2,
+    dropout: float = 0.0,
+    seed: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Softmax over each destination's in-edges and the weighted sum of the values; what the plain core computes.
+
+    Args:
+        values: ``(N, H, D)``.
+        first: ``(N, H)`` the source's part of additive scores, or, without ``second``, ``(E, H)`` finished scores.
+        second: ``(N, H)`` the destination's part: ``s_e = LeakyReLU(first_src + second_dst)``.
+        edges: the graph's sorted edges.
+        shift: ``(E,)`` added to the scores of every head, in sorted order.
+        slope: of the LeakyReLU.
+        dropout: share of weights that are dropped, drawn from ``seed``.
+        seed: ``(1,)`` integer of the dropout.
+
+    Returns:
+        ``(N, H, D)`` sums and ``(E, H)`` weights before dropout, in sorted order.
+    """
+    if dropout and seed is None:
+        raise ValueError("fused_attention needs a seed for its dropout")
+    call = _Call(edges, second is not None, slope, dropout, 0 if seed is None else int(seed))
+    other = first if second is None else second
+    moved = values.new_empty(0) if shift is None else shift
+    return _FusedAttention.apply(call, *(x.contiguous() for x in (values, first, other, moved)))
