@@ -110,7 +110,7 @@ def attend(
     in_order = None if shift is None else shift[edges.order]
     if fused := _cpu_kernel(values):
         seed = _drawn_seed(values, training)
-        return fused(values, scores, None, edges, in_order, dropout=dropout * training, seed=seed)
+        return fused(values, scores, None, edges, in_order, dropout=dropout * training, seed=seed, part=part)
     if in_order is not None:
         scores = scores + in_order.unsqueeze(-1)
     weights = segment_softmax(scores, edges)
@@ -135,7 +135,7 @@ def attend_additively(
     if fused := _cpu_kernel(values):
         in_order = None if shift is None else shift[edges.order]
         seed = _drawn_seed(values, training)
-        return fused(values, by_source, by_destination, edges, in_order, slope, dropout * training, seed)
+        return fused(values, by_source, by_destination, edges, in_order, slope, dropout * training, seed, part)
     scores = by_source.index_select(0, edges.source) + by_destination.index_select(0, edges.destination)  # (E, H)
     return attend(F.leaky_relu(scores, slope), values, edges, shift, dropout, training)
 

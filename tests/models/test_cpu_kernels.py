@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from fgai_bench.models import segments
-from fgai_bench.models.edges import sorted_edges
+from fgai_bench.models.edges import Part, sorted_edges
 from fgai_bench.models.features import feature_product
 from fgai_bench.models.gat import GATLayer
 from fgai_bench.models.gatv2 import GATv2Layer, _DynamicScores
@@ -89,6 +89,28 @@ def test_fused_attention_equals_the_plain_core(edges, draw, dtype, heads, channe
     inputs = [x for x in (values, first, second, shift) if x is not None]
     ours = fused_attention(values, first, second, edges, shift)
     assert_same(ours, plain_attention(values, first, second, edges, shift), inputs, draw, terms)
+
+
+def test_a_part_of_the_graph_has_the_sums_and_gradients_of_the_whole(edges, draw):
+    def normal(*shape):
+        return torch.randn(*shape, generator=draw, dtype=torch.float64, requires_grad=True)
+
+    sources = torch.arange(NODES) < 3
+    reached = torch.zeros(NODES, dtype=torch.bool)
+    reached[edges.destination[sources[edges.source]]] = True
+    everywhere = torch.ones(NODES, dtype=torch.bool)
+    given = normal(NODES, 2, 3), normal(NODES, 2), normal(NODES, 2)
+    whole = fused_attention(*given, edges)
+    for destinations in (reached, everywhere):
+        some = fused_attention(*given, edges, part=Part(destinations, sources))
+        torch.testing.assert_close(some[0][destinations], whole[0][destinations])
+        assert not some[0][~destinations].any()
+        inside = destinations[edges.destination]
+        torch.testing.assert_close(some[1][inside], whole[1][inside])
+        totals = [x[0][destinations].square().sum() + x[1][inside].pow(3).sum() for x in (some, whole)]
+        gradients = [torch.autograd.grad(total, given, retain_graph=True) for total in totals]
+        for mine, other in zip(*gradients, strict=True):
+            torch.testing.assert_close(mine[sources], other[sources])
 
 
 @pytest.mark.parametrize(("compiled", "plain"), [(DotScores, _DotScores), (DynamicScores, _DynamicScores)])

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from fgai_bench.models.edges import SortedEdges
+from fgai_bench.models.edges import Part, SortedEdges
 from fgai_bench.models.kernels import cpu_loops
 from fgai_bench.models.kernels.cpu import over_rows
 
@@ -23,6 +23,17 @@ class _Call:
     slope: float
     dropout: float
     seed: int
+    part: Part | None
+
+    @property
+    def wanted(self) -> Tensor:
+        """``(N,)`` boolean, the destinations that matter; empty for all."""
+        return torch.empty(0, dtype=torch.bool) if self.part is None else self.part.destinations
+
+    @property
+    def asked(self) -> Tensor:
+        """``(N,)`` boolean, the nodes whose gradient is asked for; empty for all."""
+        return torch.empty(0, dtype=torch.bool) if self.part is None else self.part.sources
 
 
 class _FusedAttention(torch.autograd.Function):
@@ -32,7 +43,7 @@ class _FusedAttention(torch.autograd.Function):
         out, weights = torch.empty_like(values), values.new_empty(edges.source.numel(), values.shape[1])
         kept = torch.empty_like(weights) if p else weights
         over_rows(
-            cpu_loops.attention, edges.pointer, edges.source, edges.pointer, values, first, second, shift,
+            cpu_loops.attention, edges.pointer, edges.source, edges.pointer, call.wanted, values, first, second, shift,
             call.additive, call.slope, call.seed, p, out, weights, kept,
         )  # fmt: skip
         ctx.call = call
@@ -47,19 +58,17 @@ class _FusedAttention(torch.autograd.Function):
         call, edges = ctx.call, ctx.call.edges
         grad_out = torch.zeros_like(values) if grad_out is None else grad_out.contiguous()
         grad_weights = values.new_empty(0, 0) if grad_weights is None else grad_weights.contiguous()
-        grad_scores, grad_shift = torch.empty_like(weights), torch.empty_like(shift)
+        grad_scores, grad_shift = torch.empty_like(weights), torch.zeros_like(shift)
         grad_first = torch.empty_like(first) if call.additive else first.new_empty(0, 0)
         grad_second = torch.empty_like(grad_first)
+        places = (edges.pointer, edges.source, edges.pointer, call.wanted, call.asked)
         over_rows(
-            cpu_loops.scores_gradient, edges.pointer, edges.source, edges.pointer, values, first, second, call.additive,
-            call.slope, out, weights, kept, grad_out, grad_weights, grad_scores, grad_second, grad_shift,
+            cpu_loops.scores_gradient, *places, values, first, second, call.additive, call.slope, out, weights, kept,
+            grad_out, grad_weights, grad_scores, grad_second, grad_shift,
         )  # fmt: skip
         grad_values = torch.empty_like(values)
         if any(ctx.needs_input_grad[1:3]):
-            over_rows(
-                cpu_loops.sum_by_source, edges.pointer, edges.source, edges.pointer, kept, grad_out, grad_values,
-                grad_scores, grad_first,
-            )  # fmt: skip
+            over_rows(cpu_loops.sum_by_source, *places, kept, grad_out, grad_values, grad_scores, grad_first)
         if call.additive:
             return None, grad_values, grad_first, grad_second, grad_shift
         return None, grad_values, grad_scores, None, grad_shift
@@ -74,6 +83,7 @@ def fused_attention(
     slope: float = 0.2,
     dropout: float = 0.0,
     seed: Tensor | None = None,
+    part: Part | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Softmax over each destination's in-edges and the weighted sum of the values; what the plain core computes.
 
@@ -86,13 +96,15 @@ def fused_attention(
         slope: of the LeakyReLU.
         dropout: share of weights that are dropped, drawn from ``seed``.
         seed: ``(1,)`` integer of the dropout.
+        part: the nodes that matter; at other destinations the sums are 0 and the weights arbitrary, and edges that
+            touch no node whose gradient is asked for add nothing to any gradient.
 
     Returns:
         ``(N, H, D)`` sums and ``(E, H)`` weights before dropout, in sorted order.
     """
     if dropout and seed is None:
         raise ValueError("fused_attention needs a seed for its dropout")
-    call = _Call(edges, second is not None, slope, dropout, 0 if seed is None else int(seed))
+    call = _Call(edges, second is not None, slope, dropout, 0 if seed is None else int(seed), part)
     other = first if second is None else second
     moved = values.new_empty(0) if shift is None else shift
     return _FusedAttention.apply(call, *(x.contiguous() for x in (values, first, other, moved)))

@@ -92,10 +92,13 @@ def _exp_of(x):
 
 
 @compiled
-def attention(start, stop, source, pointer, values, first, second, shift, additive, slope, seed, p, out, weights, kept):
+def attention(
+    start, stop, source, pointer, wanted, values, first, second, shift, additive, slope, seed, p, out, weights, kept
+):  # fmt: skip
     """Softmax over the edges into each node, dropout, weighted sum.
 
-    Fills ``out`` (N, H, D), ``weights`` (E, H) and, with dropout, ``kept`` (E, H): the weights after it.
+    Fills ``out`` (N, H, D), ``weights`` (E, H) and, with dropout, ``kept`` (E, H): the weights after it. Where
+    ``wanted`` (N,) names the nodes that matter, the sums of the others are 0 and their weights are left alone.
     """
     number = values.dtype.type
     H, D = values.shape[1], values.shape[2]
@@ -107,6 +110,8 @@ def attention(start, stop, source, pointer, values, first, second, shift, additi
             largest[h], total[h] = -np.inf, 0
             for d in range(D):
                 out[i, h, d] = 0
+        if wanted.size and not wanted[i]:
+            continue
         for e in range(begin, end):
             j = source[e]
             added = shift[e] if shift.size else number(0)
@@ -144,13 +149,14 @@ def attention(start, stop, source, pointer, values, first, second, shift, additi
 
 @compiled
 def scores_gradient(
-    start, stop, source, pointer, values, first, second, additive, slope, out, weights, kept, grad_out, grad_weights,
-    grad_scores, grad_second, grad_shift,
+    start, stop, source, pointer, wanted, asked, values, first, second, additive, slope, out, weights, kept, grad_out,
+    grad_weights, grad_scores, grad_second, grad_shift,
 ):  # fmt: skip
     """``ds_e = k_e g_i . v_j + a_e (u_e - sum_f (k_f g_i . v + a_f u_f))``: fills it for every edge (E, H).
 
     Here a are the weights, k what dropout made of them, g and u the gradients of the sums and of the weights. Fills as
-    well what follows from it for the destinations' part of additive scores (N, H) and for the shift (E,).
+    well what follows from it for the destinations' part of additive scores (N, H) and for the shift (E,). It is 0 for
+    edges into nodes that are not ``wanted`` (N,) and for edges between nodes whose gradient is not ``asked`` for (N,).
     """
     number = values.dtype.type
     H, D = values.shape[1], values.shape[2]
@@ -158,6 +164,13 @@ def scores_gradient(
     mean, total = np.empty(H, values.dtype), np.empty(H, values.dtype)
     for i in range(start, stop):
         begin, end = pointer[i], pointer[i + 1]
+        if wanted.size and not wanted[i]:
+            for h in range(H):
+                for e in range(begin, end):
+                    grad_scores[e, h] = 0
+                if additive:
+                    grad_second[i, h] = 0
+            continue
         for h in range(H):
             total[h] = 0
             product = number(0)
@@ -170,6 +183,10 @@ def scores_gradient(
                     mean[h] += weights[e, h] * grad_weights[e, h]
         for e in range(begin, end):
             j = source[e]
+            if asked.size and not (asked[i] or asked[j]):
+                for h in range(H):
+                    grad_scores[e, h] = 0
+                continue
             summed = number(0)
             for h in range(H):
                 towards = number(0)
@@ -190,10 +207,11 @@ def scores_gradient(
 
 
 @compiled
-def sum_by_source(start, stop, source, pointer, weights, values, out, terms, sums):
+def sum_by_source(start, stop, source, pointer, wanted, asked, weights, values, out, terms, sums):
     """``out_j = sum_{e: src(e) = j} w_e values_dst(e)``: (E, H), (N, H, D) -> (N, H, D).
 
-    Where ``sums`` (N, H) has room, ``sums_j = sum_{e: src(e) = j} terms_e`` as well.
+    Where ``sums`` (N, H) has room, ``sums_j = sum_{e: src(e) = j} terms_e`` as well. Edges into nodes that are not
+    ``wanted`` and out of nodes that are not ``asked`` for are left out, where these (N,) say so.
     """
     N, H, D = values.shape
     for j in range(start, stop):
@@ -203,9 +221,11 @@ def sum_by_source(start, stop, source, pointer, weights, values, out, terms, sum
             if sums.size:
                 sums[j, h] = 0
     for i in range(N):
+        if wanted.size and not wanted[i]:
+            continue
         for e in range(pointer[i], pointer[i + 1]):
             j = source[e]
-            if start <= j < stop:
+            if start <= j < stop and (not asked.size or asked[j]):
                 for h in range(H):
                     weight = weights[e, h]
                     for d in range(D):

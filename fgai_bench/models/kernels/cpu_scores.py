@@ -29,9 +29,10 @@ class DotScores(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         query, key = ctx.saved_tensors
         grad_query, grad_key, none = torch.empty_like(query), torch.empty_like(key), query.new_empty(0, 0)
+        everywhere = torch.empty(0, dtype=torch.bool)
         places, grad = (ctx.edges.pointer, ctx.edges.source, ctx.edges.pointer), grad.contiguous()
         over_rows(cpu_loops.sum_by_destination, *places, grad, key, grad_query)
-        over_rows(cpu_loops.sum_by_source, *places, grad, query, grad_key, none, none)
+        over_rows(cpu_loops.sum_by_source, *places, everywhere, everywhere, grad, query, grad_key, none, none)
         return grad_query, grad_key, None
 
 
