@@ -37,6 +37,7 @@ class Board:
         score: the metric that ranks the rows, and that tells the stronger attack.
         better: which way, for the score.
         metrics: further columns; ``_clean`` at the end means without the attack.
+        alone: whether only steps count that had the machine to themselves; times of others say how busy it was.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Board:
     score: str
     better: Better
     metrics: tuple[str, ...]
+    alone: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -61,6 +63,7 @@ BOARDS = (
         "train_seconds",
         "lower",
         ("train_peak_mib", "attack_seconds", "attack_peak_mib", "evaluate_seconds", "evaluate_peak_mib"),
+        alone=True,
     ),
 )
 
@@ -98,8 +101,16 @@ def entries(board: Board, results: Results) -> list[Entry]:
     return [
         _entry(results, place, seeds)
         for place, seeds in results.select(kind="attack")
-        if board.task in ("", place.task) and not any(UNEQUAL in found.flags for found in seeds.values())
+        if board.task in ("", place.task)
+        and not any(UNEQUAL in found.flags for found in seeds.values())
+        and not (board.alone and not _alone(results, place))
     ]
+
+
+def _alone(results: Results, place: Place) -> bool:
+    """Whether the training behind a place was timed by itself: it then says over how many epochs."""
+    trained = results.at(place._replace(kind="train", attack=""))
+    return all("epochs_timed" in found.values for found in trained.values() if found.status == "ok")
 
 
 def _entry(results: Results, place: Place, seeds: Mapping[int, Measurement]) -> Entry:

@@ -134,13 +134,14 @@ GRIDS: tuple[Spec, ...] = (
     ),
     Spec(
         "cost",
-        "Time and peak memory of training.",
+        "Time and peak memory of training, each step alone on the machine.",
         (
             Column("Time", "train_seconds", "train", style="seconds"),
             Column("Memory", "train_peak_mib", "train", style="mebibytes"),
         ),
         rows=("method",),
-        suites=("cost", "node", "quick", "link"),
+        suites=("cost", "scale"),
+        custom=False,
     ),
     Spec(
         "worst_case",

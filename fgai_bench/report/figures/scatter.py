@@ -35,8 +35,9 @@ def draw_tradeoff(results: Results) -> list[Drawing]:
                 _tradeoff_point(ax, results, place, labels)
             ax.set(title=f"{title(model)} on {title(dataset)}", xlabel="g-JSD (left is stabler)", ylabel="attacked F1")
             ax.set_xscale("log")
-            # Within one decade the default labels every minor tick, on top of each other.
-            ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+            low, high = ax.get_xlim()
+            # Within one decade the default labels every minor tick, on top of each other; over many, so would threes.
+            ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0) if high < 30 * low else (1.0,), numticks=4))
             ax.xaxis.set_major_formatter(lambda value, place: f"{value:.0e}")
             ax.xaxis.set_minor_formatter(NullFormatter())
     legend(figure, labels, lines=False)
