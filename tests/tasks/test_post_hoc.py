@@ -74,12 +74,17 @@ def test_gnn_explainer_finds_the_edge_that_decides() -> None:
         parameter.requires_grad_(False)
     h, edges = model.embed(problem.data.x), problem.data.edge_index
     surface = Surface(model).eval()
-    node = 4
-    into = (edges[1] == node).nonzero().flatten()
-    target = model.propagate(h, edges).logits[node].argmax()
-    without = [model.propagate(h, _less(edges, int(edge))).logits[node].log_softmax(0)[target] for edge in into]
+    predicted = model.propagate(h, edges).logits.argmax(1)
+    without = torch.stack(
+        [
+            model.propagate(h, _less(edges, edge)).logits[end].log_softmax(0)[predicted[end]]
+            for edge, end in enumerate(edges[1].tolist())
+        ]
+    )
+    of_node = [(edges[1] == node).nonzero().flatten() for node in range(problem.data.x.shape[0])]
+    node, into = max(enumerate(of_node), key=lambda pair: without[pair[1]].max() - without[pair[1]].min())
     mask = GNNExplainerMasks(epochs=100, lr=0.1).prepared(surface, h, edges, into)(h, edges, node, 0)[into]
-    rank = torch.stack(without).argsort()  # the first costs most to lose
+    rank = without[into].argsort()  # the first costs most to lose
     assert mask[rank[0]] > mask[rank[-1]]
 
 

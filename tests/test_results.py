@@ -1,0 +1,84 @@
+"""The committed results: whole, regenerated from their records, and what the front page says of them."""
+
+from __future__ import annotations
+
+import csv
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "results"
+DEFENSES = {"Vanilla": "vanilla", "LN": "ln", "AT": "at", "FGAI": "fgai", "FGAI by Algorithm 1": "fgai-attention"}
+GRAPHS = ("amazon-photo", "amazon-cs", "coauthor-cs", "coauthor-physics")
+MODELS = ("gat", "gatv2", "gt")
+
+
+def rows(name: str, **wanted: str) -> list[dict[str, str]]:
+    with (RESULTS / name).open(newline="") as file:
+        csv.field_size_limit(sys.maxsize)
+        found = list(csv.DictReader(file))
+    return [row for row in found if all(row[key] == value for key, value in wanted.items())]
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("defense", DEFENSES.values())
+def test_every_cell_of_node_classification_has_five_seeds(graph, model, defense):
+    wanted = {"suite": "node", "dataset": graph, "model": model, "defense": defense, "attack": "injection"}
+    (row,) = rows("leaderboard_node.csv", **wanted)
+    assert (row["n"], row["status"]) == ("5", "ok")
+
+
+@pytest.mark.parametrize("graph", ["cora", "citeseer", "pubmed"])
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("defense", ["vanilla", "ln", "at", "fgai"])
+def test_every_cell_of_link_prediction_has_five_seeds(graph, model, defense):
+    wanted = {"suite": "link", "dataset": graph, "model": model, "defense": defense, "attack": "injection"}
+    (row,) = rows("leaderboard_link.csv", **wanted)
+    assert (row["n"], row["status"]) == ("5", "ok")
+
+
+def test_the_front_page_shows_what_the_leaderboard_says():
+    page = (ROOT / "README.md").read_text()
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if "→" in line]
+    shown = {line[0]: line[1:] for line in lines if line[0] in DEFENSES}
+    assert list(shown) == list(DEFENSES)
+    for name, cells in shown.items():
+        for graph, cell in zip(GRAPHS, cells, strict=True):
+            wanted = {"suite": "node", "dataset": graph, "model": "gat", "attack": "injection"}
+            (row,) = rows("leaderboard_node.csv", defense=DEFENSES[name], **wanted)
+            f1_clean, f1, g_jsd = (float(row[f"{metric}_mean"]) for metric in ("f1_clean", "f1", "g_jsd"))
+            assert cell == f"{f1_clean:.3f} → {f1:.3f}, {g_jsd:.1e}"
+
+
+def test_the_front_page_counts_ranks_as_the_leaderboard_does():
+    board = [row for row in rows("leaderboard_node.csv", suite="node", attack="injection") if row["dataset"] in GRAPHS]
+    first = {
+        (defense, rank): sum(row["defense"] == defense and float(row[rank]) == 1 for row in board)
+        for defense in ("at", "fgai")
+        for rank in ("rank", "rank_g_jsd")
+    }
+    page = " ".join((ROOT / "README.md").read_text().split())
+    assert f"stablest or ties for it in {first['fgai', 'rank_g_jsd']} of {len(board) // 5} cells" in page
+    assert f"ties for it in {first['at', 'rank']}, FGAI in {first['fgai', 'rank']}" in page
+
+
+def test_tables_and_leaderboards_come_from_the_committed_records(tmp_path):
+    command = [sys.executable, "-m", "fgai_bench.cli", "report", str(RESULTS / "records"), "--out", str(tmp_path)]
+    done = subprocess.run([*command, "--format", "latex,markdown,csv"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    made = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    tables = {path for path in made if re.match(r"tables/|leaderboard_", path.as_posix())}
+    assert len(tables) > 20
+    changed = [path for path in tables if (RESULTS / path).read_bytes() != made[path]]
+    assert not changed, f"make tables would change {sorted(map(str, changed))}"
+
+
+def test_the_results_are_small_and_hold_no_models():
+    files = [path for path in RESULTS.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 30e6
+    assert not [path for path in files if path.suffix in {".pt", ".pth", ".pkl", ".safetensors", ".sqlite"}]
