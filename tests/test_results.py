@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from fgai_bench.report.statistics import interval
+from fgai_bench.runner.store import StoreReader
+
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
 DEFENSES = {"Vanilla": "vanilla", "LN": "ln", "AT": "at", "FGAI": "fgai", "FGAI by Algorithm 1": "fgai-attention"}
@@ -65,6 +68,23 @@ def test_the_front_page_counts_ranks_as_the_leaderboard_does():
     page = " ".join((ROOT / "README.md").read_text().split())
     assert f"stablest or ties for it in {first['fgai', 'rank_g_jsd']} of {len(board) // 5} cells" in page
     assert f"ties for it in {first['at', 'rank']}, FGAI in {first['fgai', 'rank']}" in page
+
+
+def test_the_front_page_counts_slopes_as_the_records_do():
+    """F+ slopes of the attention against those of a ranking by degree, seed by seed: steeper is more negative."""
+    records = StoreReader(RESULTS / "records").records()
+    clean = records[(records["suite"] == "node") & (records["kind"] == "clean")]
+    slopes = clean.pivot_table(index=["defense", "dataset", "model", "seed"], columns="metric", values="value")
+    found = {}
+    for defense in ("fgai", "vanilla"):
+        steeper = (slopes["f_slope_pos_degree"] - slopes["f_slope_pos"]).loc[defense]
+        bounds = [interval(list(each)) for _, each in steeper.groupby(level=["dataset", "model"])]
+        assert len(bounds) == len(GRAPHS) * len(MODELS)
+        found[defense] = [sum(low > 0 for low, _ in bounds), sum(high < 0 for _, high in bounds)]
+    more, less = found["fgai"]
+    page = " ".join((ROOT / "README.md").read_text().split())
+    vanilla = " and ".join(map(str, found["vanilla"]))
+    assert f"by degree alone in {more} cells, and less in {less} (vanilla attention: {vanilla})" in page
 
 
 def test_tables_and_leaderboards_come_from_the_committed_records(tmp_path):

@@ -40,7 +40,8 @@ class Reach:
 
     Attributes:
         hidden: ``(N, ...)`` per hidden layer, its output on the graph without the new nodes.
-        changed: ``(N + new,)`` boolean, the new nodes first; then per hidden layer, where its output changes.
+        changed: ``(N + new,)`` boolean, the new nodes first; then per layer, where its output is computed: a hidden one
+            where it changes, the last one everywhere, since its attention is asked for.
     """
 
     hidden: tuple[Tensor, ...]
@@ -55,13 +56,12 @@ class Reach:
         for _ in clean.hidden:
             arriving = changed[-1][edges.source].to(clean.logits.dtype)
             changed.append(arriving.new_zeros(size).index_add_(0, edges.destination, arriving) > 0)
-        return cls(tuple(F.pad(h, (0, 0, 0, new_nodes)) for h in clean.hidden), tuple(changed))
+        everywhere = torch.ones_like(changed[0])
+        return cls(tuple(F.pad(h, (0, 0, 0, new_nodes)) for h in clean.hidden), (*changed, everywhere))
 
     def part(self, layer: int) -> Part:
-        """What matters to a layer: the last one is computed everywhere, since its attention is asked for."""
-        last = layer == len(self.hidden)
-        everywhere = torch.ones_like(self.changed[0])
-        return Part(everywhere if last else self.changed[layer + 1], self.changed[layer])
+        """What matters to a layer."""
+        return Part(self.changed[layer + 1], self.changed[layer])
 
     def filled(self, layer: int, h: Tensor) -> Tensor:
         """The output ``h`` of a hidden layer, with that of the clean graph where nothing changed."""

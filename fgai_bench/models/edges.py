@@ -15,7 +15,7 @@ from fgai_bench.replay import recording
 
 T = TypeVar("T")
 HUB = 128
-"""Edges from which a node is a hub."""
+"""A node with more edges than this, its self-loop included, is a hub."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class SortedEdges:
         order: ``(E,)`` position in ``edge_index`` of each sorted edge.
         added: number of self-loops at the end of ``edge_index``.
         num_nodes: N.
-        hubs: nodes with many edges in or out, ``(hubs,)``, counted before new nodes were added (:func:`grown`).
+        before: the edges of the graph that this one has grown from (:func:`grown`), or None.
     """
 
     edge_index: Tensor
@@ -39,7 +39,7 @@ class SortedEdges:
     order: Tensor
     added: int
     num_nodes: int
-    hubs: Tensor
+    before: SortedEdges | None = None
 
     @cached_property
     def inverse(self) -> Tensor:
@@ -47,6 +47,14 @@ class SortedEdges:
         inverse = torch.empty_like(self.order)
         inverse[self.order] = torch.arange(self.order.numel(), device=self.order.device)
         return inverse
+
+    @cached_property
+    def hubs(self) -> Tensor:
+        """``(hubs,)`` nodes with many edges in or out, counted before new nodes came: nothing new is read back."""
+        if self.before is not None:
+            return self.before.hubs
+        degree = torch.maximum(self.pointer.diff(), torch.bincount(self.source, minlength=self.num_nodes))
+        return (degree > HUB).nonzero().view(-1)
 
     @cached_property
     def is_hub(self) -> Tensor:
@@ -107,9 +115,7 @@ def sorted_edges(edge_index: Tensor, num_nodes: int) -> SortedEdges:
     _check_range(edge_index, num_nodes)
     has_loop = torch.zeros(num_nodes, dtype=torch.bool, device=edge_index.device)
     has_loop[edge_index[0, edge_index[0] == edge_index[1]]] = True
-    degree = torch.stack([torch.bincount(end, minlength=num_nodes) for end in edge_index]).amax(0)
-    hubs = (degree >= HUB).nonzero().view(-1)
-    return _sorted(edge_index, (~has_loop).nonzero().view(-1), num_nodes, hubs)
+    return _sorted(edge_index, (~has_loop).nonzero().view(-1), num_nodes)
 
 
 def grown(edge_index: Tensor, num_nodes: int, new_edges: Tensor, new_nodes: int) -> Tensor:
@@ -126,15 +132,15 @@ def grown(edge_index: Tensor, num_nodes: int, new_edges: Tensor, new_nodes: int)
             return longer
     before = sorted_edges(edge_index, num_nodes)
     lacking = [before.edge_index[0, edge_index.size(1) :], torch.arange(num_nodes, size, device=edge_index.device)]
-    sorted_edges.remember(longer, size, _sorted(longer, torch.cat(lacking), size, before.hubs))
+    sorted_edges.remember(longer, size, _sorted(longer, torch.cat(lacking), size, before))
     return longer
 
 
-def _sorted(edge_index: Tensor, lacking: Tensor, num_nodes: int, hubs: Tensor) -> SortedEdges:
+def _sorted(edge_index: Tensor, lacking: Tensor, num_nodes: int, before: SortedEdges | None = None) -> SortedEdges:
     keyed = torch.cat([edge_index, lacking.expand(2, -1)], dim=1)  # (2, E)
     destination, order = keyed[1].sort(stable=True)
     pointer = _segments(destination, num_nodes)
-    return SortedEdges(keyed, keyed[0, order], destination, pointer, order, lacking.numel(), num_nodes, hubs)
+    return SortedEdges(keyed, keyed[0, order], destination, pointer, order, lacking.numel(), num_nodes, before)
 
 
 def _segments(sorted_nodes: Tensor, num_nodes: int) -> Tensor:

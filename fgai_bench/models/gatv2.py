@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from fgai_bench.models.base import AttentionLayer, StackedAttention
 from fgai_bench.models.edges import Part, SortedEdges
 from fgai_bench.models.kernels.cpu import runs_compiled
-from fgai_bench.models.segments import attend, cuda_kernel
+from fgai_bench.models.segments import attend, fused_kernel
 
 
 class _DynamicScores(torch.autograd.Function):
@@ -59,8 +59,8 @@ def attend_dynamically(
     slope: float = 0.2,
 ) -> tuple[Tensor, Tensor]:
     """:func:`attend` to ``left`` with the scores of :func:`dynamic_scores`."""
-    if fused := cuda_kernel(left):
-        return fused("dynamic", left, edges, shift, dropout, training, part, b=right, c=att, factor=slope)
+    if fused := fused_kernel(left, "dynamic"):
+        return fused(edges, shift, dropout, training, part, b=right, c=att, factor=slope)
     scores = dynamic_scores(left, right, att, edges, slope)
     return attend(scores, left.contiguous(), edges, shift, dropout, training, part)
 

@@ -15,7 +15,7 @@ from fgai_bench.models.base import AttentionModel, Output, keyed_attention, laye
 from fgai_bench.models.edges import OncePerGraph, SortedEdges, sorted_edges
 from fgai_bench.models.features import FeatureProjection, InputNorm
 from fgai_bench.models.kernels.cpu import runs_compiled
-from fgai_bench.models.segments import attend, cuda_kernel
+from fgai_bench.models.segments import attend, fused_kernel
 from fgai_bench.seeds import isolated_rng
 
 ENCODINGS = 8
@@ -63,8 +63,8 @@ def dot_product_attention(
 ) -> tuple[Tensor, Tensor]:
     """:func:`attend` with the scores ``s_e = q_dst(e) . k_src(e) / sqrt(D)``, all ``(N, H, D)``."""
     scale = 1 / math.sqrt(query.size(-1))
-    if fused := cuda_kernel(value):
-        return fused("dot", value, edges, shift, dropout, training, None, a=key, b=query, factor=scale)
+    if fused := fused_kernel(value, "dot"):
+        return fused(edges, shift, dropout, training, None, a=key, b=query, factor=scale)
     return attend(scale * dot_scores(query, key, edges), value.contiguous(), edges, shift, dropout, training)
 
 

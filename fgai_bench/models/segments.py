@@ -105,14 +105,10 @@ def attend(
     Returns:
         ``(N, H, D)`` the sums and ``(E, H)`` the weights before dropout, in sorted order.
     """
-    if fused := cuda_kernel(values):
-        return fused("given", values, edges, shift, dropout, training, part, a=scores)
-    in_order = None if shift is None else shift[edges.order]
-    if fused := _cpu_kernel(values):
-        seed = _drawn_seed(values, training)
-        return fused(values, scores, None, edges, in_order, dropout=dropout * training, seed=seed, part=part)
-    if in_order is not None:
-        scores = scores + in_order.unsqueeze(-1)
+    if fused := fused_kernel(values, "given"):
+        return fused(edges, shift, dropout, training, part, a=scores)
+    if shift is not None:
+        scores = scores + shift[edges.order].unsqueeze(-1)
     weights = segment_softmax(scores, edges)
     return weighted_sum(F.dropout(weights, dropout, training), values, edges), weights
 
@@ -129,48 +125,46 @@ def attend_additively(
     slope: float = 0.2,
 ) -> tuple[Tensor, Tensor]:
     """:func:`attend` with the scores ``s_e = LeakyReLU(by_source_src + by_destination_dst)``, both ``(N, H)``."""
-    if fused := cuda_kernel(values):
-        parts = {"a": by_source, "b": by_destination, "factor": slope}
-        return fused("additive", values, edges, shift, dropout, training, part, **parts)
-    if fused := _cpu_kernel(values):
-        in_order = None if shift is None else shift[edges.order]
-        seed = _drawn_seed(values, training)
-        return fused(values, by_source, by_destination, edges, in_order, slope, dropout * training, seed, part)
+    if fused := fused_kernel(values, "additive"):
+        return fused(edges, shift, dropout, training, part, a=by_source, b=by_destination, factor=slope)
     scores = by_source.index_select(0, edges.source) + by_destination.index_select(0, edges.destination)  # (E, H)
     return attend(F.leaky_relu(scores, slope), values, edges, shift, dropout, training)
 
 
-def cuda_kernel(values: Tensor) -> FusedKernel | None:
-    """The fused kernel for CUDA, ``kernel(form, values, edges, shift, dropout, training, part, ...)``.
+def fused_kernel(values: Tensor, form: str) -> FusedKernel | None:
+    """The kernel that attends to these values in one go, ``kernel(edges, shift, dropout, training, part, **scores)``.
 
-    It takes scores in all of its forms: :mod:`fgai_bench.models.kernels.fused_attention`. None where it does not apply:
-    elsewhere than on CUDA, not in single precision, or for heads too wide for one program.
+    On CUDA it takes scores in all forms of :mod:`fgai_bench.models.kernels.fused_attention`, in single precision and
+    for heads that fit one program; on a CPU with Numba, scores that are given or additive. None where there is none.
     """
     heads, channels = values.shape[1:]
-    if not values.is_cuda or values.dtype != torch.float32 or heads * channels > LARGEST_FUSED:
-        return None
-    kernel = _imported_kernel()
-    return None if kernel is None else partial(_fused, kernel)
+    kernel = None
+    if runs_compiled(values):
+        kernel = _cpu_kernel(form)
+    elif values.is_cuda and values.dtype == torch.float32 and heads * channels <= LARGEST_FUSED:
+        kernel = _cuda_kernel()
+    return None if kernel is None else partial(_fused, kernel, values, form)
 
 
 def _fused(
     kernel: FusedKernel,
-    form: str,
     values: Tensor,
+    form: str,
     edges: SortedEdges,
     shift: Tensor | None,
     dropout: float,
     training: bool,
     part: Part | None,
-    **parts: Any,
+    **scores: Any,
 ) -> tuple[Tensor, Tensor]:
     in_order = None if shift is None else shift[edges.order]
-    seed = _drawn_seed(values, training) if dropout else None
-    return kernel(values, edges, form, shift=in_order, dropout=dropout * training, seed=seed, part=part, **parts)
+    # From the generator that the plain path draws from, and on the device, so that a replayed recording draws anew.
+    seed = torch.randint(2**31 - 1, (1,), device=values.device) if training and dropout else None
+    return kernel(values, edges, form, shift=in_order, dropout=dropout * training, seed=seed, part=part, **scores)
 
 
 @cache
-def _imported_kernel() -> FusedKernel | None:
+def _cuda_kernel() -> FusedKernel | None:
     try:
         from fgai_bench.models.kernels.fused_attention import fused_attention
     except ImportError:
@@ -178,15 +172,7 @@ def _imported_kernel() -> FusedKernel | None:
     return fused_attention
 
 
-def _cpu_kernel(values: Tensor) -> FusedKernel | None:
-    """The fused loops for a CPU, for scores that are given or additive."""
-    if not runs_compiled(values):
-        return None
-    from fgai_bench.models.kernels.cpu_attention import fused_attention
+def _cpu_kernel(form: str) -> FusedKernel | None:
+    from fgai_bench.models.kernels.cpu_attention import FORMS, fused_attention
 
-    return fused_attention
-
-
-def _drawn_seed(values: Tensor, training: bool) -> Tensor | None:
-    """``(1,)`` a seed for the kernel's dropout, on its device, from the generator that the plain path draws from."""
-    return torch.randint(2**31 - 1, (1,), device=values.device) if training else None
+    return fused_attention if form in FORMS else None

@@ -33,7 +33,8 @@ def paper(results: Results, tables: Sequence[str], figures: Mapping[str, str], a
 def _title(results: Results) -> str:
     suites = escape(", ".join(results.suites))
     return (
-        f"\\title{{fgai-bench: run {results.identity}}}\n\\author{{Suites: {suites}; {escape(results.version)}}}\n"
+        f"\\title{{fgai-bench: run {results.identity}}}\n"
+        f"\\author{{\\parbox{{.9\\linewidth}}{{\\centering Suites: {suites}; {escape(results.version)}}}}}\n"
         "\\date{}\n\\maketitle\n"
     )
 

@@ -48,14 +48,21 @@ def escape(text: str) -> str:
     return "".join(f"\\texttt{{{part}}}" if i % 2 else part for i, part in enumerate(plain))
 
 
+FITTED = (
+    "\\resizebox*{!}{\\ifdim\\totalheight>.75\\textheight .75\\textheight\\else\\totalheight\\fi}{%\n"
+    "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n"
+)
+"""Shrink what is wider than the text, then what is higher than a page has room for beside its caption."""
+
+
 def to_latex(table: Table) -> str:
     """A floating table that needs booktabs, multirow, graphicx and amssymb."""
     head = "c" * len(table.heads) + "|" + "c" * len(table.columns)
     body = [*_latex_headings(table), r"\midrule", *_latex_rows(table)]
     rows = "\n".join(body)
     return (
-        "\\begin{table}[htbp]\n\\centering\n\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n"
-        f"\\begin{{tabular}}{{{head}}}\n\\toprule\n{rows}\n\\bottomrule\n\\end{{tabular}}}}\n"
+        f"\\begin{{table}}[htbp]\n\\centering\n{FITTED}"
+        f"\\begin{{tabular}}{{{head}}}\n\\toprule\n{rows}\n\\bottomrule\n\\end{{tabular}}}}}}\n"
         + "".join(f"\n{{\\footnotesize {escape(note)}\\par}}\n" for note in table.notes)
         + f"\\caption{{{escape(table.caption)}}}\n\\label{{tab:{table.name}}}\n\\end{{table}}\n"
     )

@@ -75,7 +75,8 @@ def test_what_new_nodes_do_not_reach_need_not_be_computed_again(name):
     model = build_model(name, graph.x.shape[1], 7, hidden=4, heads=(2, 2)).eval()
     scene = Injection.prepare(model, graph, graph.test_index, ThreatModel(nodes=2, edges_per_node=3), 0, None)
     assert scene.reach is not None
-    new, near, far = (int(changed.sum()) for changed in scene.reach.changed)
+    new, near, far, everywhere = (int(changed.sum()) for changed in scene.reach.changed)
+    assert everywhere == graph.x.shape[0] + 2
     assert (new, near) == (2, 2 + len(set(scene.edge_index[1, scene.edge_index[0] >= graph.x.shape[0]].tolist())))
     assert near < far < graph.x.shape[0] / 10
     found = []

@@ -59,6 +59,10 @@ def plain_attention(values, first, second, edges, shift):
     return weighted_sum(weights, values, edges), weights
 
 
+def scores_of(first, second):
+    return ("given" if second is None else "additive"), first, second
+
+
 def assert_same(ours, theirs, inputs, draw, terms):
     """The same outputs, and the same gradients of a random combination of the first ``terms`` of them."""
     tolerance = PRECISION[inputs[0].dtype]
@@ -87,7 +91,7 @@ def test_fused_attention_equals_the_plain_core(edges, draw, dtype, heads, channe
     values, first = normal(NODES, heads, channels), normal(NODES if additive else count, heads)
     second, shift = normal(NODES, heads) if additive else None, normal(count) if shifted else None
     inputs = [x for x in (values, first, second, shift) if x is not None]
-    ours = fused_attention(values, first, second, edges, shift)
+    ours = fused_attention(values, edges, *scores_of(first, second), shift, 0.2)
     assert_same(ours, plain_attention(values, first, second, edges, shift), inputs, draw, terms)
 
 
@@ -100,9 +104,9 @@ def test_a_part_of_the_graph_has_the_sums_and_gradients_of_the_whole(edges, draw
     reached[edges.destination[sources[edges.source]]] = True
     everywhere = torch.ones(NODES, dtype=torch.bool)
     given = normal(NODES, 2, 3), normal(NODES, 2), normal(NODES, 2)
-    whole = fused_attention(*given, edges)
+    whole = fused_attention(given[0], edges, *scores_of(*given[1:]), factor=0.2)
     for destinations in (reached, everywhere):
-        some = fused_attention(*given, edges, part=Part(destinations, sources))
+        some = fused_attention(given[0], edges, *scores_of(*given[1:]), factor=0.2, part=Part(destinations, sources))
         torch.testing.assert_close(some[0][destinations], whole[0][destinations])
         assert not some[0][~destinations].any()
         inside = destinations[edges.destination]
@@ -127,7 +131,7 @@ def test_dropout_of_the_weights_is_unbiased_and_the_same_in_both_passes():
     edges = sorted_edges(torch.stack([ring, ring.roll(1)]), 4000)  # two edges into each node, each of weight 1/2
     values = torch.ones(4000, 2, 4, dtype=torch.float64, requires_grad=True)
     scores = torch.zeros(8000, 2, dtype=torch.float64)
-    out, weights = fused_attention(values, scores, None, edges, dropout=0.6, seed=SEED)
+    out, weights = fused_attention(values, edges, "given", scores, dropout=0.6, seed=SEED)
     assert torch.all(weights == 0.5)
     kept = out[..., 0] * 0.4 / 0.5  # how many of a node's two edges were kept
     assert set(kept.detach().round(decimals=9).unique().tolist()) == {0, 1, 2}
@@ -142,7 +146,7 @@ def test_dropout_has_the_gradients_of_the_weights_it_kept(edges, draw):
     values = torch.randn(NODES, 2, 3, generator=draw, dtype=torch.float64, requires_grad=True)
     scores = torch.randn(edges.source.numel(), 2, generator=draw, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(
-        lambda v, s: fused_attention(v, s, None, edges, dropout=0.5, seed=SEED), (values, scores)
+        lambda v, s: fused_attention(v, edges, "given", s, dropout=0.5, seed=SEED), (values, scores)
     )
 
 
@@ -151,19 +155,19 @@ def test_the_seed_decides_what_is_dropped(edges, draw):
     scores = torch.randn(edges.source.numel(), 2, generator=draw)
 
     def sums(seed):
-        return fused_attention(values, scores, None, edges, dropout=0.5, seed=torch.tensor([seed]))[0]
+        return fused_attention(values, edges, "given", scores, dropout=0.5, seed=torch.tensor([seed]))[0]
 
     assert torch.equal(sums(1), sums(1))
     assert not torch.equal(sums(1), sums(2))
     with pytest.raises(ValueError, match="needs a seed"):
-        fused_attention(values, scores, None, edges, dropout=0.5)
+        fused_attention(values, edges, "given", scores, dropout=0.5)
 
 
 def test_neither_edges_nor_heads_nor_seeds_drop_together():
     ring = torch.arange(20_000)
     edges = sorted_edges(torch.stack([ring, ring]), 20_000)
     values, scores = torch.ones(20_000, 4, 1), torch.zeros(20_000, 4)
-    masks = [fused_attention(values, scores, None, edges, dropout=0.5, seed=torch.tensor([s]))[0] for s in range(3)]
+    masks = [fused_attention(values, edges, "given", scores, dropout=0.5, seed=torch.tensor([s]))[0] for s in range(3)]
     columns = torch.cat([*masks, masks[0].roll(1, 0)], 1).squeeze(-1)  # (nodes, 4 heads of each of 3 seeds, neighbours)
     correlation = torch.corrcoef(columns.t()) - torch.eye(columns.shape[1])
     assert correlation.abs().max() < 0.03
@@ -177,7 +181,7 @@ def test_what_is_no_number_shows_in_the_sums(edges, draw, place, bad):
 
     given = [normal(NODES, 2, 3), normal(NODES, 2), normal(NODES, 2), normal(edges.source.numel())]
     given[["values", "source half", "destination half", "shift"].index(place)][3] = bad
-    ours, _ = fused_attention(given[0], given[1], given[2], edges, given[3])
+    ours, _ = fused_attention(given[0], edges, *scores_of(given[1], given[2]), given[3], 0.2)
     theirs, _ = plain_attention(given[0], given[1], given[2], edges, given[3])
     assert not ours.isfinite().all()
     assert torch.equal(ours.isfinite(), theirs.isfinite())
@@ -185,13 +189,13 @@ def test_what_is_no_number_shows_in_the_sums(edges, draw, place, bad):
 
 def test_softmax_survives_large_scores(edges):
     scores = torch.linspace(-1e4, 1e4, edges.source.numel()).unsqueeze(1)
-    _, weights = fused_attention(torch.ones(NODES, 1, 1), scores, None, edges)
+    _, weights = fused_attention(torch.ones(NODES, 1, 1), edges, "given", scores)
     torch.testing.assert_close(weights, segment_softmax(scores, edges))
 
 
 KERNELS = {
-    "additive": lambda v, edges: fused_attention(v, v[..., 0], v[..., 1], edges, None, 0.2, 0.5, SEED),
-    "given": lambda v, edges: fused_attention(v, DotScores.apply(v, v, edges), None, edges),
+    "additive": lambda v, edges: fused_attention(v, edges, "additive", v[..., 0], v[..., 1], None, 0.2, 0.5, SEED),
+    "given": lambda v, edges: fused_attention(v, edges, "given", DotScores.apply(v, v, edges)),
     "dynamic": lambda v, edges: [DynamicScores.apply(v, v, v[0], edges, 0.2)],
     "dropout": lambda v, edges: [cpu_product.dropout(v.flatten(1), 0.5, 7)],
     "product": lambda v, edges: [cpu_product.dropped_product(v.detach().flatten(1).t(), v.flatten(1), 0.5, 7)],
@@ -235,7 +239,7 @@ def test_without_numba_the_plain_core_gives_the_same(edges, draw, monkeypatch, n
     cpu.numba_is_here.cache_clear()
     monkeypatch.setitem(sys.modules, "numba", None)
     try:
-        assert segments._cpu_kernel(x.view(NODES, 4, 4)) is None
+        assert segments.fused_kernel(x.view(NODES, 4, 4), "given") is None
         plain = passes(layer, x, edges)
         layer.train()
         assert all(x.isfinite().all() for x in passes(layer, x, edges))

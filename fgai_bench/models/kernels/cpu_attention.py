@@ -74,37 +74,28 @@ class _FusedAttention(torch.autograd.Function):
         return None, grad_values, grad_scores, None, grad_shift
 
 
+FORMS = ("given", "additive")
+
+
 def fused_attention(
     values: Tensor,
-    first: Tensor,
-    second: Tensor | None,
     edges: SortedEdges,
+    form: str,
+    a: Tensor,
+    b: Tensor | None = None,
     shift: Tensor | None = None,
-    slope: float = 0.2,
+    factor: float = 0.0,
     dropout: float = 0.0,
     seed: Tensor | None = None,
     part: Part | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Softmax over each destination's in-edges and the weighted sum of the values; what the plain core computes.
+    """What :func:`fgai_bench.models.kernels.fused_attention.fused_attention` computes, for scores in two of its forms.
 
-    Args:
-        values: ``(N, H, D)``.
-        first: ``(N, H)`` the source's part of additive scores, or, without ``second``, ``(E, H)`` finished scores.
-        second: ``(N, H)`` the destination's part: ``s_e = LeakyReLU(first_src + second_dst)``.
-        edges: the graph's sorted edges.
-        shift: ``(E,)`` added to the scores of every head, in sorted order.
-        slope: of the LeakyReLU.
-        dropout: share of weights that are dropped, drawn from ``seed``.
-        seed: ``(1,)`` integer of the dropout.
-        part: the nodes that matter; at other destinations the sums are 0 and the weights arbitrary, and edges that
-            touch no node whose gradient is asked for add nothing to any gradient.
-
-    Returns:
-        ``(N, H, D)`` sums and ``(E, H)`` weights before dropout, in sorted order.
+    ``given`` (``a`` is ``(E, H)``) or ``additive`` (``a`` and ``b`` are ``(N, H)``). With ``part``, edges that touch no
+    node whose gradient is asked for add nothing to any gradient.
     """
     if dropout and seed is None:
         raise ValueError("fused_attention needs a seed for its dropout")
-    call = _Call(edges, second is not None, slope, dropout, 0 if seed is None else int(seed), part)
-    other = first if second is None else second
+    call = _Call(edges, form == "additive", factor, dropout, 0 if seed is None else int(seed), part)
     moved = values.new_empty(0) if shift is None else shift
-    return _FusedAttention.apply(call, *(x.contiguous() for x in (values, first, other, moved)))
+    return _FusedAttention.apply(call, *(x.contiguous() for x in (values, a, a if b is None else b, moved)))
