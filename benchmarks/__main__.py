@@ -168,11 +168,11 @@ class _Transformer(nn.Module):
 
     def __init__(self, edges: SortedEdges) -> None:
         super().__init__()
-        self.project, self.edges = nn.Linear(64, 4 * 64), edges
+        self.project, self.skip, self.edges = nn.Linear(64, 3 * 64), nn.Linear(64, 64), edges
 
     def forward(self, h: Tensor) -> Tensor:
-        *qkv, skip = self.project(h).view(h.size(0), 4, 8, 8).unbind(1)
-        return dot_product_attention(*qkv, self.edges, None, 0.0, training=False)[0].flatten(1) + skip.flatten(1)
+        qkv = self.project(h).view(h.size(0), 3, 8, 8)
+        return dot_product_attention(qkv, self.edges, None, 0.0, training=False)[0].flatten(1) + self.skip(h)
 
 
 def bytes_moved(name: str, edges: SortedEdges) -> int:

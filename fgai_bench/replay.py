@@ -30,7 +30,7 @@ def own_stream(device: torch.device) -> Iterator[None]:
         yield
         return
     with torch.cuda.device(device):
-        caller, stream = torch.cuda.current_stream(), _stream(torch.cuda.current_device())
+        caller, stream = torch.cuda.current_stream(), _stream(torch.cuda.current_device(), "own")
         stream.wait_stream(caller)
         try:
             with torch.cuda.stream(stream):
@@ -40,9 +40,23 @@ def own_stream(device: torch.device) -> Iterator[None]:
             stream.synchronize()
 
 
+def side_by_side(one: Callable[[], object], other: Callable[[], object], device: torch.device) -> None:
+    """Launch two pieces of work that do not depend on each other, on CUDA so that they run at the same time."""
+    if device.type != "cuda":
+        one()
+        other()
+        return
+    current, side = torch.cuda.current_stream(device), _stream(torch.cuda.current_device(), "side")
+    side.wait_stream(current)
+    with torch.cuda.stream(side):
+        one()
+    other()
+    current.wait_stream(side)
+
+
 @cache
-def _stream(index: int) -> torch.cuda.Stream:
-    """One for all: each stream that multiplies matrices costs tens of MiB of work space."""
+def _stream(index: int, name: str) -> torch.cuda.Stream:
+    """One for all that need it: each stream that multiplies matrices costs tens of MiB of work space."""
     return torch.cuda.Stream(index)
 
 

@@ -56,7 +56,10 @@ class FeaturePGD:
 
             low, high = rows - threat.epsilon, rows + threat.epsilon
             steps = threat.steps if threat.nodes and threat.epsilon else 0
-            search = Search.over(lambda start: ascend(objective, start, low, high, threat.step, steps), starts)
+            recordable = model.recordable(new_edges=False)
+            search = Search.over(
+                lambda start: ascend(objective, start, low, high, threat.step, steps, recordable), starts
+            )
         attacked = Data.from_dict(dict(data.to_dict()))
         attacked.x = data.x if not steps else replace_rows(data.x, chosen, search.best.point)
         return settle(data, attacked, threat, search)

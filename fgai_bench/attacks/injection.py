@@ -135,9 +135,10 @@ class InjectionAttack:
                 out = scene.output(features)
                 return self._objective(scene.readout(out), out, scene.reference)
 
+            recordable = model.recordable(new_edges=False)
             low, high, steps = threat.feature_low, threat.feature_high, threat.steps if threat.nodes else 0
             search = Search.over(
-                lambda start: ascend(objective, start, low, high, threat.step, steps),
+                lambda start: ascend(objective, start, low, high, threat.step, steps, recordable),
                 starting_points(data, threat, seed),
             )
         point = search.best.point

@@ -9,6 +9,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from fgai_bench.replay import Replayed, own_stream, recording
+
+WORTH_RECORDING = 3
+"""Steps from which on a recording pays: the first is taken without, and recording takes about as long as one."""
+
 
 class Ascent(NamedTuple):
     """What one ascent found, still on its device.
@@ -80,35 +85,50 @@ def ascend(
     high: Tensor | float,
     step: float,
     steps: int,
+    recordable: bool = False,
 ) -> Ascent:
     """``x <- clip(x + step * sign(grad f(x)), low, high)``, ``steps`` times; the best iterate is returned.
 
     Nothing is read back from the device on the way. After a gradient that is not finite, x stays where it is.
+    ``recordable`` says that the objective reads nothing back either: on CUDA a step is then recorded and replayed.
 
     >>> one = torch.ones(1)
     >>> found = ascend(lambda x: -(x - 0.25).square().sum(), 0 * one, -one, one, step=0.1, steps=3)
     >>> round(found.point.item(), 2), found.values.numel(), found.followed
     (0.2, 4, 3)
     """
-    x, best, best_value = start, start, start.new_full((), -torch.inf)
-    values, finite, moving = [], [], []
-    for taken in range(steps + 1):
-        x = x.detach().requires_grad_(taken < steps)
+    x, best, best_value = start.clone(), start.clone(), start.new_full((), -torch.inf)
+    going = torch.ones((), dtype=torch.bool, device=start.device)
+
+    def look(at: Tensor) -> Tensor:
         with torch.enable_grad():
-            value = objective(x)
+            value = objective(at)
         with torch.no_grad():
-            values.append(value.detach())
             higher = value > best_value
-            best, best_value = torch.where(higher, x, best), torch.where(higher, value, best_value)
-        if taken == steps:
-            break
-        gradient = gradient_of(value, x)
-        finite.append(torch.isfinite(gradient).all())
-        moving.append((gradient != 0).any())
+            torch.where(higher, at, best, out=best)
+            torch.where(higher, value, best_value, out=best_value)
+        return value
+
+    def climb() -> tuple[Tensor, Tensor, Tensor]:
+        at = x.detach().requires_grad_()
+        value = look(at)
+        gradient = gradient_of(value, at)
+        finite = torch.isfinite(gradient).all()
         with torch.no_grad():
-            sign = torch.where(torch.stack(finite).all(), gradient.sign(), 0)
-            x = torch.clamp(x + step * sign, low, high)  # type: ignore[arg-type]
-    return Ascent(best, best_value, torch.stack(values), _stacked(finite, start), _stacked(moving, start))
+            going.logical_and_(finite)
+            moved = x + step * torch.where(going, gradient.sign(), 0)
+            torch.clamp(moved, low, high, out=x)  # type: ignore[arg-type]
+        return value.detach(), finite, (gradient != 0).any()
+
+    if recordable and start.is_cuda and steps > WORTH_RECORDING and not recording():
+        with own_stream(start.device):
+            replayed = Replayed(climb, warm_up=1)
+            taken = [tuple(part.clone() for part in replayed()) for _ in range(steps)]
+    else:
+        taken = [climb() for _ in range(steps)]
+    values, finite, moving = zip(*taken, strict=True) if taken else ((), (), ())
+    last = look(x.detach()).detach()
+    return Ascent(best, best_value, torch.stack([*values, last]), _stacked(finite, start), _stacked(moving, start))
 
 
 def _stacked(seen: Sequence[Tensor], start: Tensor) -> Tensor:

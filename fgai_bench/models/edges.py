@@ -62,10 +62,18 @@ class SortedEdges:
         return torch.zeros(self.num_nodes, dtype=torch.bool, device=self.hubs.device).index_fill_(0, self.hubs, True)
 
     @cached_property
-    def by_source(self) -> tuple[Tensor, Tensor]:
-        """The sorted edges ordered by source instead: ``(E,)`` their positions, ``(N + 1,)`` where a source begins."""
+    def by_destination(self) -> tuple[Tensor, Tensor]:
+        """``(E,)`` sources and ``(N + 1,)`` pointers in 32 bits, as kernels read them."""
+        return self.source.int(), self.pointer.int()
+
+    @cached_property
+    def by_source(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The sorted edges ordered by source instead, in 32 bits.
+
+        ``(E,)`` their positions, ``(E,)`` their destinations and ``(N + 1,)`` where each source begins.
+        """
         source, order = self.source.sort(stable=True)
-        return order, _segments(source, self.num_nodes)
+        return order.int(), self.destination[order].int(), _segments(source, self.num_nodes).int()
 
 
 @dataclass(frozen=True)

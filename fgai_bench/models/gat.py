@@ -29,20 +29,10 @@ class GATLayer(AttentionLayer):
         self, projected: Tensor, edges: SortedEdges, shift: Tensor | None = None, part: Part | None = None
     ) -> tuple[Tensor, Tensor]:
         values = projected.view(-1, self.heads, self.out_channels)  # (N, H, D)
-        by_source, by_destination = (projected @ _per_head(att) for att in (self.att_src, self.att_dst))  # (N, H) each
         out, weights = attend_additively(
-            by_source, by_destination, values, edges, shift, self.attention_dropout, self.training, part
+            values, self.att_src, self.att_dst, edges, shift, self.attention_dropout, self.training, part
         )
         return out.flatten(1) + self.bias, weights
-
-
-def _per_head(att: Tensor) -> Tensor:
-    """The matrix that takes the inner product with ``att`` in every head: ``(H, D) -> (H * D, H)``.
-
-    A matrix product, since its gradient is one, too: that of a sum over nodes would be a slow batch of small ones.
-    """
-    heads = torch.eye(att.size(0), dtype=att.dtype, device=att.device)
-    return (att.unsqueeze(-1) * heads.unsqueeze(1)).flatten(0, 1)
 
 
 class GAT(StackedAttention):

@@ -48,8 +48,7 @@ def dynamic_scores(left: Tensor, right: Tensor, att: Tensor, edges: SortedEdges,
 
 
 def attend_dynamically(
-    left: Tensor,
-    right: Tensor,
+    sides: Tensor,
     att: Tensor,
     edges: SortedEdges,
     shift: Tensor | None,
@@ -58,9 +57,10 @@ def attend_dynamically(
     part: Part | None = None,
     slope: float = 0.2,
 ) -> tuple[Tensor, Tensor]:
-    """:func:`attend` to ``left`` with the scores of :func:`dynamic_scores`."""
-    if fused := fused_kernel(left, "dynamic"):
-        return fused(edges, shift, dropout, training, part, b=right, c=att, factor=slope)
+    """:func:`attend` to the left one of both sides, ``(N, 2, H, D)``, with the scores of :func:`dynamic_scores`."""
+    if fused := fused_kernel(sides, "dynamic"):
+        return fused(edges, shift, dropout, training, part, c=att, factor=slope)
+    left, right = sides.unbind(1)
     scores = dynamic_scores(left, right, att, edges, slope)
     return attend(scores, left.contiguous(), edges, shift, dropout, training, part)
 
@@ -82,10 +82,7 @@ class GATv2Layer(AttentionLayer):
         self, projected: Tensor, edges: SortedEdges, shift: Tensor | None = None, part: Part | None = None
     ) -> tuple[Tensor, Tensor]:
         sides = projected.view(-1, 2, self.heads, self.out_channels)
-        left, right = sides[:, 0], sides[:, 1]  # (N, H, D) each
-        out, weights = attend_dynamically(
-            left, right, self.att, edges, shift, self.attention_dropout, self.training, part
-        )
+        out, weights = attend_dynamically(sides, self.att, edges, shift, self.attention_dropout, self.training, part)
         return out.flatten(1) + self.bias, weights
 
 

@@ -59,12 +59,13 @@ def dot_scores(query: Tensor, key: Tensor, edges: SortedEdges) -> Tensor:
 
 
 def dot_product_attention(
-    query: Tensor, key: Tensor, value: Tensor, edges: SortedEdges, shift: Tensor | None, dropout: float, training: bool
+    qkv: Tensor, edges: SortedEdges, shift: Tensor | None, dropout: float, training: bool
 ) -> tuple[Tensor, Tensor]:
-    """:func:`attend` with the scores ``s_e = q_dst(e) . k_src(e) / sqrt(D)``, all ``(N, H, D)``."""
-    scale = 1 / math.sqrt(query.size(-1))
-    if fused := fused_kernel(value, "dot"):
-        return fused(edges, shift, dropout, training, None, a=key, b=query, factor=scale)
+    """:func:`attend` with the scores ``s_e = q_dst(e) . k_src(e) / sqrt(D)``; ``qkv``: ``(N, 3, H, D)``."""
+    scale = 1 / math.sqrt(qkv.size(-1))
+    if fused := fused_kernel(qkv, "dot"):
+        return fused(edges, shift, dropout, training, None, factor=scale)
+    query, key, value = qkv.unbind(1)
     return attend(scale * dot_scores(query, key, edges), value.contiguous(), edges, shift, dropout, training)
 
 
@@ -88,8 +89,8 @@ class GTLayer(nn.Module):
         self.feed = nn.Sequential(nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, width))
 
     def forward(self, h: Tensor, edges: SortedEdges, shift: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        query, key, value = self.qkv(h).view(h.size(0), 3, self.heads, -1).unbind(1)  # (N, H, d) each
-        mixed, weights = dot_product_attention(query, key, value, edges, shift, self.attention_dropout, self.training)
+        qkv = self.qkv(h).view(h.size(0), 3, self.heads, -1)  # (N, 3, H, d)
+        mixed, weights = dot_product_attention(qkv, edges, shift, self.attention_dropout, self.training)
         h = self.norm_attention(h + self.out(F.dropout(mixed.flatten(1), self.dropout, self.training)))
         return self.norm_feed(h + F.dropout(self.feed(h), self.dropout, self.training)), weights
 

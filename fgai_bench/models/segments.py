@@ -106,7 +106,7 @@ def attend(
         ``(N, H, D)`` the sums and ``(E, H)`` the weights before dropout, in sorted order.
     """
     if fused := fused_kernel(values, "given"):
-        return fused(edges, shift, dropout, training, part, a=scores)
+        return fused(edges, shift, dropout, training, part, scores=scores)
     if shift is not None:
         scores = scores + shift[edges.order].unsqueeze(-1)
     weights = segment_softmax(scores, edges)
@@ -114,9 +114,9 @@ def attend(
 
 
 def attend_additively(
-    by_source: Tensor,
-    by_destination: Tensor,
     values: Tensor,
+    att_src: Tensor,
+    att_dst: Tensor,
     edges: SortedEdges,
     shift: Tensor | None,
     dropout: float,
@@ -124,31 +124,43 @@ def attend_additively(
     part: Part | None = None,
     slope: float = 0.2,
 ) -> tuple[Tensor, Tensor]:
-    """:func:`attend` with the scores ``s_e = LeakyReLU(by_source_src + by_destination_dst)``, both ``(N, H)``."""
+    """:func:`attend` with the scores ``s_e = LeakyReLU(att_src . v_src(e) + att_dst . v_dst(e))``, both ``(H, D)``."""
+    if fused := fused_kernel(values, "linear"):
+        return fused(edges, shift, dropout, training, part, c=att_src, d=att_dst, factor=slope)
+    by_source, by_destination = (values.flatten(1) @ _per_head(att) for att in (att_src, att_dst))  # (N, H) each
     if fused := fused_kernel(values, "additive"):
-        return fused(edges, shift, dropout, training, part, a=by_source, b=by_destination, factor=slope)
+        return fused(edges, shift, dropout, training, part, scores=by_source, others=by_destination, factor=slope)
     scores = by_source.index_select(0, edges.source) + by_destination.index_select(0, edges.destination)  # (E, H)
     return attend(F.leaky_relu(scores, slope), values, edges, shift, dropout, training)
 
 
-def fused_kernel(values: Tensor, form: str) -> FusedKernel | None:
-    """The kernel that attends to these values in one go, ``kernel(edges, shift, dropout, training, part, **scores)``.
+def _per_head(att: Tensor) -> Tensor:
+    """The matrix that takes the inner product with ``att`` in every head: ``(H, D) -> (H * D, H)``.
 
-    On CUDA it takes scores in all forms of :mod:`fgai_bench.models.kernels.fused_attention`, in single precision and
-    for heads that fit one program; on a CPU with Numba, scores that are given or additive. None where there is none.
+    A matrix product, since its gradient is one, too: that of a sum over nodes would be a slow batch of small ones.
     """
-    heads, channels = values.shape[1:]
+    heads = torch.eye(att.size(0), dtype=att.dtype, device=att.device)
+    return (att.unsqueeze(-1) * heads.unsqueeze(1)).flatten(0, 1)
+
+
+def fused_kernel(x: Tensor, form: str) -> FusedKernel | None:
+    """The kernel that attends to ``x`` in one go, ``kernel(edges, shift, dropout, training, part, **scores)``.
+
+    On CUDA it takes ``x``, ``(N, P, H, D)`` or ``(N, H, D)``, and scores in the forms of
+    :mod:`fgai_bench.models.kernels.fused_attention`, in single precision and for heads that fit one program; on a CPU
+    with Numba, values ``(N, H, D)`` and scores that are ``given`` or ``additive``. None where there is none.
+    """
     kernel = None
-    if runs_compiled(values):
+    if runs_compiled(x):
         kernel = _cpu_kernel(form)
-    elif values.is_cuda and values.dtype == torch.float32 and heads * channels <= LARGEST_FUSED:
-        kernel = _cuda_kernel()
-    return None if kernel is None else partial(_fused, kernel, values, form)
+    elif x.is_cuda and x.dtype == torch.float32 and x.shape[-2:].numel() <= LARGEST_FUSED and x.numel() < 2**31:
+        kernel = _cuda_kernel(form)
+    return None if kernel is None else partial(_fused, kernel, x, form)
 
 
 def _fused(
     kernel: FusedKernel,
-    values: Tensor,
+    x: Tensor,
     form: str,
     edges: SortedEdges,
     shift: Tensor | None,
@@ -159,17 +171,17 @@ def _fused(
 ) -> tuple[Tensor, Tensor]:
     in_order = None if shift is None else shift[edges.order]
     # From the generator that the plain path draws from, and on the device, so that a replayed recording draws anew.
-    seed = torch.randint(2**31 - 1, (1,), device=values.device) if training and dropout else None
-    return kernel(values, edges, form, shift=in_order, dropout=dropout * training, seed=seed, part=part, **scores)
+    seed = torch.randint(2**31 - 1, (1,), device=x.device) if training and dropout else None
+    return kernel(x, edges, form, shift=in_order, dropout=dropout * training, seed=seed, part=part, **scores)
 
 
 @cache
-def _cuda_kernel() -> FusedKernel | None:
+def _cuda_kernel(form: str) -> FusedKernel | None:
     try:
-        from fgai_bench.models.kernels.fused_attention import fused_attention
+        from fgai_bench.models.kernels.fused_attention import FORMS, fused_attention
     except ImportError:
         return None
-    return fused_attention
+    return fused_attention if form in FORMS else None
 
 
 def _cpu_kernel(form: str) -> FusedKernel | None:

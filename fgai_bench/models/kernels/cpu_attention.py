@@ -81,21 +81,23 @@ def fused_attention(
     values: Tensor,
     edges: SortedEdges,
     form: str,
-    a: Tensor,
-    b: Tensor | None = None,
+    scores: Tensor,
+    others: Tensor | None = None,
     shift: Tensor | None = None,
     factor: float = 0.0,
     dropout: float = 0.0,
     seed: Tensor | None = None,
     part: Part | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """What :func:`fgai_bench.models.kernels.fused_attention.fused_attention` computes, for scores in two of its forms.
+    """What :func:`fgai_bench.models.kernels.fused_attention.fused_attention` computes, for scores of two forms.
 
-    ``given`` (``a`` is ``(E, H)``) or ``additive`` (``a`` and ``b`` are ``(N, H)``). With ``part``, edges that touch no
+    ``given``, ``(E, H)``, or ``additive``: ``LeakyReLU(scores_src + others_dst)``, both ``(N, H)``. With ``part``, edges that touch no
     node whose gradient is asked for add nothing to any gradient.
     """
     if dropout and seed is None:
         raise ValueError("fused_attention needs a seed for its dropout")
     call = _Call(edges, form == "additive", factor, dropout, 0 if seed is None else int(seed), part)
     moved = values.new_empty(0) if shift is None else shift
-    return _FusedAttention.apply(call, *(x.contiguous() for x in (values, a, a if b is None else b, moved)))
+    return _FusedAttention.apply(
+        call, *(x.contiguous() for x in (values, scores, scores if others is None else others, moved))
+    )
