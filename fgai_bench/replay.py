@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 import torch
 
 T = TypeVar("T")
-WARM_UP = 3
+WARM_UP = 1
 """Rounds before the recording: kernels compile, and what is computed once per graph is computed."""
 
 

@@ -122,7 +122,7 @@ def ascend(
 
     if recordable and start.is_cuda and steps > WORTH_RECORDING and not recording():
         with own_stream(start.device):
-            replayed = Replayed(climb, warm_up=1)
+            replayed = Replayed(climb)
             taken = [tuple(part.clone() for part in replayed()) for _ in range(steps)]
     else:
         taken = [climb() for _ in range(steps)]

@@ -145,7 +145,8 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
 
 def keyed_attention(edges: SortedEdges, weights: Tensor) -> Attention:
     """Heads averaged, in the order of ``edges.edge_index``: ``(E, H)`` sorted weights to an :class:`Attention`."""
-    return Attention(edges.edge_index, weights.mean(1).index_select(0, edges.inverse), edges.added)
+    averaged = weights.squeeze(1) if weights.size(1) == 1 else weights.mean(1)
+    return Attention(edges.edge_index, averaged.index_select(0, edges.inverse), edges.added)
 
 
 def layer_shifts(

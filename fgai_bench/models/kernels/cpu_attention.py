@@ -91,8 +91,8 @@ def fused_attention(
 ) -> tuple[Tensor, Tensor]:
     """What :func:`fgai_bench.models.kernels.fused_attention.fused_attention` computes, for scores of two forms.
 
-    ``given``, ``(E, H)``, or ``additive``: ``LeakyReLU(scores_src + others_dst)``, both ``(N, H)``. With ``part``, edges that touch no
-    node whose gradient is asked for add nothing to any gradient.
+    ``given``, ``(E, H)``, or ``additive``: ``LeakyReLU(scores_src + others_dst)``, both ``(N, H)``. With ``part``,
+    edges that touch no node whose gradient is asked for add nothing to any gradient.
     """
     if dropout and seed is None:
         raise ValueError("fused_attention needs a seed for its dropout")

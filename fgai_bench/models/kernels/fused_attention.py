@@ -1,7 +1,7 @@
 """Fused attention on CUDA (Triton): score, softmax, dropout and weighted sum in one kernel, two for the gradients.
 
 One program handles one destination (or one source, for the gradients that sums over sources need). What a node offers
-lies side by side in ``x``, ``(N, P, H, D)``; values ``v`` are one of its parts. The scores are ``given``, or of the form
+lies side by side in ``x``, ``(N, P, H, D)``; the values ``v`` are a part of it. The scores are ``given``, or one of
 
 ============ ======================================= ===========================
 ``linear``   ``s_e = LeakyReLU(c . v_j + d . v_i)``  ``x = v``
@@ -160,7 +160,7 @@ def _forward(Source, Pointer, Hubs, Wanted, X, Scores, C, C2, Shift, Out, Weight
 
 
 @triton.jit
-def _by_destination(Source, Pointer, Hubs, Wanted, X, C, C2, Out, Weights, GradOut, GradWeights,
+def _by_destination(Source, Pointer, Hubs, Wanted, Position, X, C, C2, Out, Weights, GradOut, GradWeights,
                     GradX, GradEdges, GradBoth, GradC, GradShift, Seed, p, factor,
                     H: tl.constexpr, D: tl.constexpr, BH: tl.constexpr, BD: tl.constexpr, BE: tl.constexpr,
                     ROW: tl.constexpr, FORM: tl.constexpr, SHIFT: tl.constexpr, DROPOUT: tl.constexpr,
@@ -215,7 +215,8 @@ def _by_destination(Source, Pointer, Hubs, Wanted, X, C, C2, Out, Weights, GradO
             grad_direction += tl.sum(change[:, :, None] * _leaky(pair, factor), 0)
         if FORM == DOT:
             grad_target += factor * tl.sum(change[:, :, None] * _rows(X + H * D, j, h, d, mask, D, ROW), 0)
-        place = GradEdges + e[:, None] * (2 * H) + h[None, :]
+        position = tl.load(Position + e, mask=inside, other=0)  # among the edges ordered by source, where it is read
+        place = GradEdges + position[:, None] * (2 * H) + h[None, :]
         tl.store(place, kept, mask=flat)
         tl.store(place + H, change, mask=flat)
     if FORM == LINEAR:
@@ -228,7 +229,7 @@ def _by_destination(Source, Pointer, Hubs, Wanted, X, C, C2, Out, Weights, GradO
 
 
 @triton.jit
-def _by_source(Order, Pointer, Hubs, Wanted, Target, X, C, C2, GradOut, GradEdges, GradBoth, GradX, Seed, p, factor,
+def _by_source(Target, Pointer, Hubs, Wanted, X, C, C2, GradOut, GradEdges, GradBoth, GradX, Seed, p, factor,
                H: tl.constexpr, D: tl.constexpr, BH: tl.constexpr, BD: tl.constexpr, BE: tl.constexpr,
                ROW: tl.constexpr, FORM: tl.constexpr, SOME: tl.constexpr, NODES: tl.constexpr):  # fmt: skip
     node, start, end, mine = _segment(Pointer, Hubs, Wanted, H, SOME, NODES)
@@ -246,20 +247,19 @@ def _by_source(Order, Pointer, Hubs, Wanted, Target, X, C, C2, GradOut, GradEdge
     for first in range(start, end, BE):
         k = first + tl.arange(0, BE)
         inside = k < end
-        e = tl.load(Order + k, mask=inside, other=0)
         i = tl.load(Target + k, mask=inside, other=0)
         flat = inside[:, None] & heads[None, :]
         mask = flat[:, :, None] & channels[None, None, :]
-        kept = _per_edge(GradEdges, e, h, flat, 2 * H)
+        kept = _per_edge(GradEdges, k, h, flat, 2 * H)
         grad_value += tl.sum(kept[:, :, None] * _rows(GradOut, i, h, d, mask, D, H * D), 0)
         if FORM == LINEAR:
-            total += tl.sum(_per_edge(GradEdges + H, e, h, flat, 2 * H), 0)
+            total += tl.sum(_per_edge(GradEdges + H, k, h, flat, 2 * H), 0)
         if FORM == DYNAMIC:
-            change = _per_edge(GradEdges + H, e, h, flat, 2 * H)
+            change = _per_edge(GradEdges + H, k, h, flat, 2 * H)
             bent = _bent(value[None, :, :] + _rows(X + H * D, i, h, d, mask, D, ROW), factor)
             grad_value += tl.sum(change[:, :, None] * bent, 0) * direction
         if FORM == DOT:
-            change = _per_edge(GradEdges + H, e, h, flat, 2 * H)
+            change = _per_edge(GradEdges + H, k, h, flat, 2 * H)
             grad_key += factor * tl.sum(change[:, :, None] * _rows(X, i, h, d, mask, D, ROW), 0)
     place = GradX + node * ROW + h[:, None] * D + d[None, :]
     if FORM == LINEAR:
@@ -299,12 +299,11 @@ class _Call:
                 NODES=nodes.value, num_warps=warps, **flags,
             )  # fmt: skip
 
-        tile, warps = 1024, 1 if width <= 64 else 2
-        hubs, is_hub = self.edges.hubs, self.edges.is_hub
-        if len(hubs):
+        tile, warps = 512, 1 if width <= 64 else 2
+        if len(hubs := self.edges.hubs):
             side_by_side(
                 partial(run, HUBS, hubs, len(hubs), 8192, 8),
-                partial(run, OTHERS, is_hub, len(is_hub), tile, warps),
+                partial(run, OTHERS, self.edges.is_hub, self.edges.num_nodes, tile, warps),
                 x.device,
             )
         else:
@@ -334,22 +333,22 @@ class _FusedAttention(torch.autograd.Function):
         grad_out = torch.zeros_like(out) if grad_out is None else grad_out.contiguous()
         grad_x = torch.empty_like(x)
         blank = x.new_empty if call.part is None else x.new_zeros
-        grad_edges = blank(len(weights), 2, heads)  # per edge, the weight after dropout and the gradient of the score
+        grad_edges = blank(len(weights), 2, heads)  # by source: the weight after dropout and the gradient of the score
         grad_both = x.new_empty(nodes, 2, heads) if form == "linear" else x  # of c . v_j and d . v_i
         grad_c = torch.empty_like(out) if form == "dynamic" else None
         grad_shift = x.new_empty(len(weights)) if ctx.has_shift else None
         direct, *written = (x if one is None else one for one in (grad_weights, grad_c, grad_shift))
         source, pointer = call.edges.by_destination
+        target, position, pointer_out = call.edges.by_source
         call.launch(
-            _by_destination, pointer, "destinations", source, x, c, d, out, weights, grad_out, direct.contiguous(),
-            grad_x, grad_edges, grad_both, *written,
+            _by_destination, pointer, "destinations", source, position, x, c, d, out, weights, grad_out,
+            direct.contiguous(), grad_x, grad_edges, grad_both, *written,
             x=x, SHIFT=ctx.has_shift, DROPOUT=call.dropout > 0, DIRECT=grad_weights is not None,
         )  # fmt: skip
-        order, target, pointer = call.edges.by_source
         call.launch(
-            _by_source, pointer, "sources", order, target, x, c, d, grad_out, grad_edges, grad_both, grad_x, x=x
+            _by_source, pointer_out, "sources", target, x, c, d, grad_out, grad_edges, grad_both, grad_x, x=x
         )  # fmt: skip
-        grad_scores = grad_edges[:, 1] if form == "given" else None
+        grad_scores = grad_edges[:, 1].index_select(0, position) if form == "given" else None
         grad_d = None
         if form == "linear" and any(ctx.needs_input_grad[3:5]):
             every = grad_both.flatten(1).T @ x.flatten(1)  # (2 H, H D): of every head with every head's values
