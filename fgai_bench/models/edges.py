@@ -70,7 +70,7 @@ class SortedEdges:
     def by_source(self) -> tuple[Tensor, Tensor, Tensor]:
         """The sorted edges ordered by source instead, in 32 bits.
 
-        ``(E,)`` their destinations, ``(E,)`` the place that each sorted edge has now, ``(N + 1,)`` where a source begins.
+        ``(E,)`` destinations, ``(E,)`` the place of each sorted edge among these, ``(N + 1,)`` where a source begins.
         """
         source, order = self.source.sort(stable=True)
         position = torch.empty_like(order, dtype=torch.int32)

@@ -98,12 +98,24 @@ class Inline:
 
 @dataclass
 class _Worker:
-    """A process, the connection to it, and the job that it has."""
+    """A process, the connection to it, the job that it has and the last that it was given."""
 
     process: subprocess.Popen[bytes]
     connection: Connection[Any, Any]
     job: Job | None = None
     started: float = field(default=0.0)
+    last: Job | None = None
+
+    def suits(self, job: Job) -> bool:
+        """Whether nothing that this process has done weighs on the job.
+
+        On a job whose cost is the result everything would: libraries in memory, other data. It may follow another such
+        job on the same data on a GPU, where what is counted is the memory allocated during the job.
+        """
+        if not job.alone or self.last is None:
+            return True
+        same = all(self.last.config.get(what) == job.config.get(what) for what in ("dataset", "device"))
+        return self.last.alone and same and str(job.config.get("device")).startswith("cuda")
 
     @property
     def overdue(self) -> bool:
@@ -130,8 +142,10 @@ class Processes:
         self._made = 0
 
     def submit(self, job: Job) -> None:
+        for worker in [worker for worker in self._workers if worker.job is None and not worker.suits(job)]:
+            self._retire(worker)
         worker = next((worker for worker in self._workers if worker.job is None), None) or self._start()
-        worker.job, worker.started = job, 0.0
+        worker.job, worker.last, worker.started = job, job, 0.0
         with contextlib.suppress(OSError):  # it died while idle; the next look at it says how
             worker.connection.send(("job", job))
 
@@ -182,10 +196,7 @@ class Processes:
             return []
         assert isinstance(content, Event)
         if content.result is not None:
-            alone = worker.job is not None and worker.job.alone
             worker.job, worker.started = None, 0.0
-            if alone:  # what one timed step leaves behind must not weigh on the next
-                self._retire(worker)
         return [content]
 
     def _died(self, worker: _Worker) -> list[Event]:

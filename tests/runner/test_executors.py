@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from fgai_bench.runner.runs import run
 
@@ -47,6 +48,7 @@ deed("sleeps", lambda: time.sleep(600))
 deed("declines", lambda: raised(NotApplicable("not for this graph")))
 deed("leaves", lambda: raised(SystemExit(3)))
 deed("recovers", fail_once)
+deed("signs", lambda: (Path(os.environ["DEEDS"]) / f"{os.getpid()}.pid").touch())
 '''
 
 
@@ -141,3 +143,14 @@ def test_a_timed_training_that_is_too_slow_is_extrapolated(tiny: dict[str, Any],
     assert cost["train_seconds"] == pytest.approx(0.5 * 100_000 / cost["epochs_timed"], rel=0.5)
     assert records["flags"].iloc[0] == (f"extrapolated from {int(cost['epochs_timed'])} of 100000 epochs",)
     assert records.query("kind == 'clean'")["status"].tolist() == ["timeout"]
+
+
+@pytest.mark.parametrize(("timed", "device", "processes"), [(False, "cpu", 1), (True, "cpu", 3), (True, "cuda", 1)])
+def test_timed_steps_share_a_process_only_where_its_memory_does_not_count(
+    timed: bool, device: str, processes: int, deeds: list[str], tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    suite = {**tiny, "defenses": ["signs"], "seeds": 3, "attacks": [], "exclusive": timed}
+    run(suite, tmp_path / "run", jobs=1, device=device, plugins=deeds)
+    assert len(list(tmp_path.glob("*.pid"))) == processes

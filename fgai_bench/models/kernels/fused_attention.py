@@ -299,7 +299,7 @@ class _Call:
                 NODES=nodes.value, num_warps=warps, **flags,
             )  # fmt: skip
 
-        tile, warps = 512, 1 if width <= 64 else 2
+        tile, warps = 256, 1
         if len(hubs := self.edges.hubs):
             side_by_side(
                 partial(run, HUBS, hubs, len(hubs), 8192, 8),
