@@ -188,6 +188,13 @@ def test_the_command_audits_every_pair_of_a_run(finished: Path, capsys: pytest.C
     assert "0 steps executed" in capsys.readouterr().out
 
 
+def test_the_command_audits_only_what_is_asked_for(finished: Path) -> None:
+    narrow = ["--suites", "pairs", "--datasets", "csbm-1e3", "--models", "gat", "--defenses", "ln"]
+    assert main(["audit", str(finished), *narrow, "--radius", "0.125", "--steps", "2", "--device", "cpu"]) == 0
+    curves = Run(finished).curves().query("kind == 'audit' and x == 0.125")
+    assert set(curves["label"]) == {"ln"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -195,6 +202,8 @@ def test_the_command_audits_every_pair_of_a_run(finished: Path, capsys: pytest.C
         (["--radius", "far"], "a list of numbers"),
         (["--k1", "0"], "greater than 0"),
         (["--device", "tpu"], "possible are auto, cpu and cuda"),
+        (["--models", "gt"], "has no model 'gt'; it has gat"),
+        (["--defenses", "vanilla,at"], "has no label 'at'; it has fgai, ln, vanilla"),
     ],
 )
 def test_a_wrong_request_is_one_sentence(

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from fgai_bench import replay
+from fgai_bench.attacks.injection import InjectionAttack
 from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.models import build_model
 from fgai_bench.tasks.link_prediction import LinkProblem
@@ -20,7 +21,8 @@ def test_nothing_is_recorded_on_a_cpu():
         assert replay.Replayed(lambda: 3)() == 3
 
 
-def fitted(problem, model_name: str, defense_name: str) -> dict[str, torch.Tensor]:
+def history(problem, model_name: str, defense_name: str) -> torch.Tensor:
+    """``(epochs, terms)`` the loss, term by term: one epoch before the recording, four of it."""
     model = build_model(model_name, problem.data.x.shape[1], problem.num_outputs).cuda()
     defense = DEFENSES[defense_name]()
     done = defense.fit(
@@ -30,10 +32,9 @@ def fitted(problem, model_name: str, defense_name: str) -> dict[str, torch.Tenso
         supervision=problem.supervision,
         teacher=model,
         inner=problem.inner({**getattr(defense, "inner_options", {}), **INNER}),
-        training=Training(epochs=12),
+        training=Training(epochs=5),
     )
-    assert len({tuple(row.values()) for row in done.history}) > 8  # the epochs differ: nothing was replayed in vain
-    return done.state_dict()
+    return torch.tensor([list(row.values()) for row in done.history])
 
 
 @pytest.mark.gpu
@@ -41,13 +42,21 @@ def fitted(problem, model_name: str, defense_name: str) -> dict[str, torch.Tenso
 @pytest.mark.parametrize("model", ["gat", "gatv2", "gt"])
 @pytest.mark.parametrize("defense", ["vanilla", "ln", "row-norm", "at", "fgai", "fgai-attention"])
 def test_a_recorded_training_is_the_same_training(task, model, defense, monkeypatch):
+    """For a few epochs: sums on a GPU are not repeatable to the last bit, and trainings amplify that."""
     problem = task.prepare("cora", seed=0, device="cuda")
-    recorded = fitted(problem, model, defense)
-    monkeypatch.setattr(replay.Replayed, "__init__", _never_recorded)
-    plain = fitted(problem, model, defense)
-    for name, value in plain.items():
-        torch.testing.assert_close(recorded[name], value, rtol=1e-3, atol=1e-4)
+    recorded = history(problem, model, defense)
+    assert len(recorded.unique(dim=0)) == 5  # the epochs differ: nothing was replayed in vain
+    monkeypatch.setattr(replay.Replayed, "__call__", lambda self: self._work())
+    torch.testing.assert_close(recorded, history(problem, model, defense), rtol=2e-3, atol=1e-4)
 
 
-def _never_recorded(self, work, warm_up=0):
-    self._work, self._left = work, 10**9
+@pytest.mark.gpu
+@pytest.mark.parametrize("model", ["gat", "gatv2", "gt"])
+def test_a_recorded_ascent_is_the_same_ascent(model, monkeypatch):
+    problem = NodeProblem.prepare("cora", seed=0, device="cuda")
+    attacked = build_model(model, problem.data.x.shape[1], problem.num_outputs).cuda()
+    recorded = InjectionAttack()(attacked, problem.data, problem.targets)
+    monkeypatch.setattr(replay.Replayed, "__call__", lambda self: self._work())
+    plain = InjectionAttack()(attacked, problem.data, problem.targets)
+    assert len(set(recorded.curve)) == 11
+    assert recorded.curve == pytest.approx(plain.curve, rel=1e-4)

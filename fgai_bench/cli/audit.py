@@ -24,6 +24,12 @@ ROW = ["dataset", "model", "label"]
 def audit(
     context: typer.Context,
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    suites: Annotated[
+        str | None, typer.Option(help="Only models of these suites of the run, such as definition.")
+    ] = None,
+    datasets: Annotated[str | None, typer.Option(help="Only models on these datasets.")] = None,
+    models: Annotated[str | None, typer.Option(help="Only these models.")] = None,
+    defenses: Annotated[str | None, typer.Option(help="Only these defenses, by their label.")] = None,
     radius: Annotated[
         str | None, typer.Option(help="R, one or more (0.5,1,2), in units of an attention score.")
     ] = None,
@@ -43,9 +49,11 @@ def audit(
     options: dict[str, Any] = {"k1": k1, "k2": k2, "steps": steps}
     if radius is not None:
         options["radii"] = [number(text) for text in listed(radius) or []]
+    asked = {"suite": suites, "dataset": datasets, "model": models, "label": defenses}
     done = audit_run(
         folder,
         options,
+        only={key: names for key, value in asked.items() if (names := listed(value))},
         device=device,
         jobs=jobs,
         data_root=data_root,

@@ -25,6 +25,7 @@ def audit_run(
     folder: str | os.PathLike[str],
     options: Mapping[str, Any] | None = None,
     *,
+    only: Mapping[str, Sequence[str]] | None = None,
     device: str = "auto",
     jobs: int | None = None,
     executor: str = "local",
@@ -38,28 +39,39 @@ def audit_run(
     Args:
         folder: of the run.
         options: fields of :class:`fgai_bench.audit.AuditOptions`.
+        only: which models: names by ``suite``, ``dataset``, ``model`` and ``label``; all where nothing is said.
         device, jobs, executor, data_root, plugins, retry_failed, observer: as in :func:`fgai_bench.runner.runs.run`.
     """
     checked = _checked(options or {})
     with StoreReader(folder) as store:
-        steps = audit_plan(store, checked, resolved_device(device))
+        steps = audit_plan(store, checked, resolved_device(device), only or {})
     surroundings = Surroundings(tuple(plugins), checked_data_root(data_root))
     return work_off(steps, Path(folder), surroundings, jobs, executor, retry_failed=retry_failed, observer=observer)
 
 
-def audit_plan(store: StoreReader, options: Mapping[str, Any], device: str) -> Plan:
+def audit_plan(store: StoreReader, options: Mapping[str, Any], device: str, only: Mapping[str, Sequence[str]]) -> Plan:
     """One audit for each pair of a trial and its vanilla model; the trainings are in the plan because they are done."""
     steps: dict[str, Step] = {}
     members: list[Member] = []
-    for member, trained, teacher in _pairs(store):
+    _check_names(store, only)
+    for member, trained, teacher in _pairs(store, only):
         for source in (teacher, trained):
             steps[source.hash] = source
         step = _audit_step(trained, teacher, options, device)
         steps[step.hash] = step
         members.append(Member(**{**member, "kind": "audit", "step": step.hash, "flags": ()}))
     if not members:
-        raise RequestError(f"{store.folder} holds no trained node classifier together with its vanilla model")
+        asked = "".join(f" of {key} {', '.join(names)}" for key, names in only.items())
+        raise RequestError(f"{store.folder} holds no trained node classifier{asked} together with its vanilla model")
     return Plan(steps, tuple(members))
+
+
+def _check_names(store: StoreReader, only: Mapping[str, Sequence[str]]) -> None:
+    for key, names in only.items():
+        there = sorted({str(member[key]) for member in store.members()})
+        for name in names:
+            if name not in there:
+                raise RequestError(f"{store.folder} has no {key} {name!r}; it has {', '.join(there)}")
 
 
 def _checked(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -71,13 +83,13 @@ def _checked(options: Mapping[str, Any]) -> dict[str, Any]:
         raise RequestError(f"the audit: {sentence(error, AuditOptions)}") from None
 
 
-def _pairs(store: StoreReader) -> Iterator[tuple[dict[str, Any], Step, Step]]:
+def _pairs(store: StoreReader, only: Mapping[str, Sequence[str]]) -> Iterator[tuple[dict[str, Any], Step, Step]]:
     """Place, training and vanilla training of every trial that both exist for."""
     trained = [member for member in store.members() if member["kind"] == "train" and member["task"] == "node"]
     ready = {hash for hash, status in store.statuses().items() if status == "ok"}
     vanilla = {_cell(member): member["step"] for member in trained if member["defense"] == "vanilla"}
     for member in trained:
-        if member["step"] not in ready:
+        if member["step"] not in ready or any(member[key] not in names for key, names in only.items()):
             continue
         own = _training(store, member["step"])
         teacher = own.inputs.get("teacher") or vanilla.get(_cell(member))
