@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fgai_bench.cli.run import listed
 from fgai_bench.cli.tables import print_table
 
 app = typer.Typer(help="Records: export runs, or merge the pieces of one study.", no_args_is_help=True)
@@ -28,6 +29,7 @@ def export(
     prefer_first: Annotated[
         bool, typer.Option("--prefer-first", help="Where runs contradict each other, keep the one named first.")
     ] = False,
+    datasets: Annotated[str | None, typer.Option(help="Only records on these datasets.")] = None,
 ) -> None:
     """Write all records as compressed CSV with a manifest; every command that reads a run reads them as well.
 
@@ -36,13 +38,17 @@ def export(
     """
     from fgai_bench.runner.export import export as write
 
-    manifest = write(runs, out, prefer_first)
+    manifest = write(runs, out, prefer_first, listed(datasets))
     rows = [[suite, str(sum(counts.values())), said(counts)] for suite, counts in sorted(manifest["suites"].items())]
     print_table(f"records in {out}", ["suite", "steps", "by status"], rows)
     size = sum(about["bytes"] for about in manifest["files"].values())
     typer.echo(f"{manifest['steps']} steps, {size / 1e6:.1f} MB; their hashes are in {out / 'manifest.json'}")
     if dropped := manifest["superseded"]:
         typer.echo(f"{len(dropped)} results or places gave way to another; the manifest lists them with the reason")
+    if orphans := manifest["orphans"]:
+        typer.echo(
+            f"{len(orphans)} results were measured on trainings that gave way; the manifest lists them as orphans"
+        )
 
 
 def said(counts: dict[str, int]) -> str:

@@ -39,7 +39,10 @@ PART_COLUMNS = {
 
 
 def export(
-    runs: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str], prefer_first: bool = False
+    runs: Sequence[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    prefer_first: bool = False,
+    datasets: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Write the records of ``runs``, merged, to the folder ``out`` and return its manifest.
 
@@ -47,18 +50,23 @@ def export(
         runs: run folders, or folders of exported records.
         out: a path where nothing is yet, an empty folder, or an earlier export, which is replaced once all is written.
         prefer_first: where runs contradict each other, keep the result of the one that is named first.
+        datasets: only what lies on these; else everything.
     """
     folder = _checked(Path(out))
     with ExitStack() as stack:
         stores = [stack.enter_context(StoreReader(run)) for run in runs]
         merged = merge(stores, prefer_first)
+        if datasets is not None:
+            merged = merged.of(_known(datasets, merged))
         tables = _tables(merged)
         files = {file_of(name): packed_table(columns, rows) for name, (columns, rows) in tables.items()}
         files[PACK] = packed_artifacts(_artifacts(merged, stores))
+        orphans = merged.orphans
     earlier = [read_manifest(Path(run)) for run in runs if is_export(Path(run))]
     history = {
         "pieces": len(runs) - len(earlier) + sum(manifest["pieces"] for manifest in earlier),
         "superseded": [*(each for manifest in earlier for each in manifest["superseded"]), *merged.superseded],
+        "orphans": sorted({*(hash for manifest in earlier for hash in manifest.get("orphans", ())), *orphans}),
     }
     manifest = _manifest(merged, files, {file_of(name): len(rows) for name, (_, rows) in tables.items()}, history)
     with _replaced(folder) as new:
@@ -66,6 +74,14 @@ def export(
             (new / name).write_bytes(content)
         (new / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return manifest
+
+
+def _known(datasets: Sequence[str], merged: Merged) -> Sequence[str]:
+    there = sorted({member["dataset"] for member in merged.members})
+    for name in datasets:
+        if name not in there:
+            raise RequestError(f"there are no records on the dataset {name!r}; there are some on {', '.join(there)}")
+    return datasets
 
 
 def _tables(merged: Merged) -> dict[str, tuple[Sequence[str], list[Mapping[str, Any]]]]:

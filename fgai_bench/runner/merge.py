@@ -4,7 +4,8 @@ An ``ok`` result holds over one without values, ``not-applicable`` over a failur
 Two results with values must agree: the same metrics, ledger and flags, every value to a relative 1e-5 (pieces run on
 machines that round differently). Then the earliest holds, whatever the order of the runs. Where they do not agree, or
 where a place has results of two different steps, the request is refused unless the first run is preferred. Whatever
-does not hold is listed, so that nothing is lost silently.
+does not hold is listed, so that nothing is lost silently, and so is what was measured on a training whose own result
+does not hold: another training with the same settings and seed stands in its place.
 """
 
 from __future__ import annotations
@@ -52,6 +53,24 @@ class Merged:
     steps: dict[str, Found]
     members: list[dict[str, Any]]
     superseded: list[dict[str, str]]
+
+    def of(self, datasets: Sequence[str]) -> Merged:
+        """What of this lies on some datasets."""
+        members = [member for member in self.members if member["dataset"] in datasets]
+        steps = {member["step"]: self.steps[member["step"]] for member in members if member["step"] in self.steps}
+        return Merged(dict(sorted(steps.items())), members, self.superseded)
+
+    @property
+    def orphans(self) -> list[str]:
+        """Steps that hold although they were measured on a training whose result does not."""
+        return [hash for hash, each in self.steps.items() if self._gave_way(each)]
+
+    def _gave_way(self, each: Found) -> bool:
+        kept = self.steps.get(each.step["trial"])
+        if kept is None or kept.store is each.store or each.step["hash"] == each.step["trial"]:
+            return False
+        own = each.store.statuses().get(each.step["trial"])
+        return own is not None and bool(differing(each.store.step(each.step["trial"]), kept.step))
 
 
 def rank(status: str) -> int:
