@@ -99,7 +99,7 @@ class Entry:
 def entries(board: Board, results: Results) -> list[Entry]:
     """The rows that a run has for a board, in the order of the plan; a suite of unequal budgets has none."""
     return [
-        _entry(results, place, seeds)
+        _entry(results, place, seeds, board)
         for place, seeds in results.select(kind="attack")
         if board.task in ("", place.task)
         and not any(UNEQUAL in found.flags for found in seeds.values())
@@ -113,15 +113,17 @@ def _alone(results: Results, place: Place) -> bool:
     return all("epochs_timed" in found.values for found in trained.values() if found.status == "ok")
 
 
-def _entry(results: Results, place: Place, seeds: Mapping[int, Measurement]) -> Entry:
+def _entry(results: Results, place: Place, attacked: Mapping[int, Measurement], board: Board) -> Entry:
+    """A seed counts where its attack has values, or its training where the cost is the result."""
+    clean, trained = (results.at(place._replace(kind=kind, attack="")) for kind in ("clean", "train"))
+    seeds = trained if board.alone else attacked
     ok = {seed: found for seed, found in seeds.items() if found.status == "ok"}
-    rest = [results.at(place._replace(kind=kind, attack="")) for kind in ("clean", "train")]
     return Entry(
         (place.suite, place.task, place.dataset, place.model, place.label, place.attack),
-        {seed: _values(found, *(other.get(seed) for other in rest)) for seed, found in sorted(ok.items())},
+        {seed: _values(attacked[seed], clean.get(seed), trained.get(seed)) for seed in sorted(ok)},
         tuple(Gap(seed, found.status, found.reason) for seed, found in seeds.items() if seed not in ok),
         tuple(dict.fromkeys(flag for found in seeds.values() for flag in found.flags)),
-        {seed: (found.threat, found.ledger) for seed, found in sorted(ok.items())},
+        {seed: (found.threat, found.ledger) for seed, found in sorted(attacked.items()) if found.status == "ok"},
         (results.identity,),
         tuple(dict.fromkeys(found.commit or found.package for found in ok.values())),
         tuple(dict.fromkeys(found.device for found in ok.values())),
@@ -170,7 +172,8 @@ def _stronger(one: Entry, other: Entry, board: Board) -> Entry:
     seeds, budgets = dict(one.seeds), dict(one.budgets)
     for seed, values in other.seeds.items():
         if seed not in seeds or score(values) < score(seeds[seed]):
-            seeds[seed], budgets[seed] = values, other.budgets[seed]
+            seeds[seed] = values
+            budgets |= {seed: other.budgets[seed]} if seed in other.budgets else {}
     gaps = {gap.seed: gap for gap in (*one.gaps, *other.gaps) if gap.seed not in seeds}
     return replace(
         one,

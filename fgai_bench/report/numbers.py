@@ -12,8 +12,8 @@ def written(mean: float, std: float, style: str = "fixed") -> str:
     '0.821±0.012'
     >>> written(6.67e-7, 1.9e-7, "scientific")
     '6.67±1.90E-7'
-    >>> written(95.0, math.nan, "seconds"), written(1234.5, math.nan, "mebibytes")
-    ('95.0s', '1234MiB')
+    >>> written(95.0, math.nan, "seconds"), written(0.149, math.nan, "seconds"), written(1234.5, math.nan, "mebibytes")
+    ('95.0s', '0.15s', '1234MiB')
     """
     return STYLES[style](mean, std)
 
@@ -32,7 +32,8 @@ def _scientific(mean: float, std: float) -> str:
 
 
 def _seconds(mean: float, std: float) -> str:
-    return f"{mean:.1f}" + ("" if math.isnan(std) else f"±{std:.1f}") + "s"
+    digits = 1 if abs(mean) >= 10 else 2
+    return f"{mean:.{digits}f}" + ("" if math.isnan(std) else f"±{std:.{digits}f}") + "s"
 
 
 def _mebibytes(mean: float, std: float) -> str:

@@ -14,7 +14,7 @@ from fgai_bench.report.specs import Column, RowKey, Spec
 from fgai_bench.report.words import STATUS, TERMS, ordered, terms, title
 from fgai_bench.suites import SUITES
 
-UNRELIABLE, UNEQUAL_MARK = "†", "‡"
+UNRELIABLE, UNEQUAL_MARK, EXTRAPOLATED = "†", "‡", "*"
 BOLD = " Bold: best, and all whose paired difference from it has an interval that contains zero."
 ONE_SEED = " One seed gives no interval, so nothing is bold."
 HEADS: dict[RowKey, tuple[str, ...]] = {
@@ -224,9 +224,16 @@ def show(one: Cell, standing: Standing, column: Column) -> Shown:
         text = f"{text} ({STATUS[one.status]} {len(one.gaps)}/{total})" if one.values else STATUS[one.status]
     unreliable = any(flag.startswith("unreliable") for flag in one.flags) and bool(one.values)
     text += (UNRELIABLE if unreliable else "") + (UNEQUAL_MARK if standing.unequal else "")
+    text += EXTRAPOLATED if _extrapolated(one) else ""
     return Shown(
         text, standing.bold, positive, one.mean, one.std, len(one.values), one.status, one.reason, standing.rank
     )
+
+
+def _extrapolated(one: Cell) -> str:
+    """From how many epochs the seconds of a training were extrapolated, if they were; memory needs no more epochs."""
+    timed = one.metric.endswith("seconds") and one.values
+    return next((flag for flag in one.flags if flag.startswith("extrapolated")), "") if timed else ""
 
 
 def source(results: Results, suite: str, cells: Sequence[Cell], ranked: bool = False) -> str:
@@ -271,6 +278,8 @@ def notes(cells: Iterable[Cell], standing: Iterable[Standing]) -> tuple[str, ...
         for flag in one.flags if one.values else ():
             if flag.startswith("unreliable"):
                 counted[f"{UNRELIABLE} {flag}"] = counted.get(f"{UNRELIABLE} {flag}", 0) + 1
+        if said := _extrapolated(one):
+            counted[f"{EXTRAPOLATED} {said}"] = counted.get(f"{EXTRAPOLATED} {said}", 0) + 1
     if any(one.unequal for one in standing):
         counted[f"{UNEQUAL_MARK} unequal budget: shown, never ranked"] = sum(one.unequal for one in standing)
     return tuple(f"{text} ({number} cell{'s' if number != 1 else ''})" for text, number in sorted(counted.items()))

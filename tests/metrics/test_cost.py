@@ -57,5 +57,20 @@ def test_gpu_peak_is_what_the_block_allocated() -> None:
     assert 64 <= cost.peak_mib < 200
 
 
+@pytest.mark.gpu
+def test_what_other_streams_have_used_before_does_not_count() -> None:
+    def multiply() -> None:
+        square = torch.ones(256, 256, device="cuda")
+        square @ square
+
+    with measure("cuda") as first:
+        multiply()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        multiply()
+    with measure("cuda") as second:
+        multiply()
+    assert second.peak_mib == pytest.approx(first.peak_mib, abs=2)
+
+
 def test_not_applicable_keeps_its_reason() -> None:
     assert NotApplicable("the model has no attention").reason == "the model has no attention"

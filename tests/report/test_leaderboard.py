@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ import pytest
 
 from fgai_bench.report.errors import ReportError
 from fgai_bench.report.frames import Results
-from fgai_bench.report.leaderboard import BOARDS, add, entries, read, rows, to_csv
+from fgai_bench.report.leaderboard import BOARDS, add, entries, merged, read, rows, to_csv
+from fgai_bench.report.specs import GRIDS
+from fgai_bench.report.tables import build
+from fgai_bench.runner.result import Result
 
 NODE = BOARDS[0]
 
@@ -86,3 +90,28 @@ def test_a_file_that_is_no_leaderboard_is_left_alone(small: Path, tmp_path: Path
     with pytest.raises(ReportError, match="is not a leaderboard"):
         add(small, tmp_path)
     assert (tmp_path / "leaderboard_node.csv").read_text() == "a,b\n1,2\n"
+
+
+def test_a_timed_training_has_its_cost_without_a_model_to_attack(bench: Any) -> None:
+    made = bench()
+    where = {"suite": "cost", "label": "pro-gnn"}
+    cost = {"train_seconds": 110.0, "train_peak_mib": 5000.0, "epochs_timed": 34.0, "extrapolated": 1.0}
+    made.add("train", Result(cost=cost, flags=("extrapolated from 34 of 200 epochs",)), **where)
+    made.add("attack", Result("timeout", "its model is missing"), attack_label="injection", **where)
+    other = {"suite": "cost", "label": "gnnguard"}
+    made.add("train", Result("oom", "needs 1,602 GiB"), **other)
+    made.add("attack", Result("oom", "its model is missing: needs 1,602 GiB"), attack_label="injection", **other)
+    results = Results.read(made.close())
+    board = next(board for board in BOARDS if board.alone)
+    found = {row["defense"]: row for row in rows(board, entries(board, results))}
+    slow = found["pro-gnn"]
+    assert (slow["status"], slow["n"], slow["train_seconds_mean"], slow["train_peak_mib_mean"]) == ("ok", 1, 110, 5000)
+    assert math.isnan(slow["attack_seconds_mean"])
+    assert slow["flags"] == "extrapolated from 34 of 200 epochs"
+    assert (found["gnnguard"]["status"], found["gnnguard"]["reason"]) == ("oom", "needs 1,602 GiB")
+    text = to_csv(board, entries(board, results))
+    assert to_csv(board, merged(read(text), entries(board, results), board)) == text
+    table = build(next(spec for spec in GRIDS if spec.name == "cost"), results)
+    assert table is not None
+    assert [cell.text for cell in table.rows[0].cells] == ["110.0s*", "5000MiB"]
+    assert "* extrapolated from 34 of 200 epochs (1 cell)" in table.notes

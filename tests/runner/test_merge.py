@@ -140,3 +140,50 @@ def test_exported_records_can_be_merged_again_and_keep_their_history(
     late = replace(FAILED, status="oom")
     found = held([tmp_path / "records", piece("three", late)], tmp_path / "out")
     assert found == (OK, ["failed gave way to ok", "oom gave way to ok"])
+
+
+def trial(folder: Path, loss: float, attacks: dict[str, float]) -> Path:
+    """A run folder with a training and attacks on the model that it made."""
+    store = Store(folder)
+    train = Step("c" * 64, "train", {"kind": "train"}, {}, "c" * 64)
+    store.record(train, replace(OK, metrics={"validation_score": loss}))
+    members = [{**MEMBER, "kind": "train", "step": train.hash}]
+    for label, value in attacks.items():
+        step = Step(label * 64, "attack", {"kind": "attack"}, {"model": train.hash}, train.hash)
+        store.record(step, replace(OK, metrics={"f1": value}))
+        members.append({**MEMBER, "kind": "attack", "attack_label": label, "step": step.hash})
+    store.place(members)
+    store.close()
+    return folder
+
+
+def test_what_was_measured_on_a_training_that_gave_way_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = trial(tmp_path / "1", 0.9, {"d": 0.5}), trial(tmp_path / "2", 0.8, {"d": 0.4, "e": 0.3})
+    assert export([first], tmp_path / "one")["orphans"] == []
+    assert main(["records", "export", str(first), str(second), "--out", str(tmp_path / "out"), "--prefer-first"]) == 0
+    assert "1 results were measured on trainings that gave way" in capsys.readouterr().out
+    assert export([tmp_path / "out"], tmp_path / "again")["orphans"] == ["e" * 64]
+    same = trial(tmp_path / "3", 0.9, {"e": 0.3})
+    assert export([first, same], tmp_path / "agreed")["orphans"] == []
+
+
+def test_an_export_of_some_datasets_has_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [trial(tmp_path / "1", 0.9, {"d": 0.5}), run_on_citeseer(tmp_path / "2")]
+    export(runs, tmp_path / "out", datasets=["citeseer"])
+    with StoreReader(tmp_path / "out") as store:
+        assert [member["dataset"] for member in store.members()] == ["citeseer"]
+        assert [step["hash"] for step in store.steps()] == ["f" * 64]
+    assert main(["records", "export", str(runs[0]), "--out", str(tmp_path / "no"), "--datasets", "pubmed"]) == 2
+    assert "no records on the dataset 'pubmed'; there are some on cora" in capsys.readouterr().err
+    assert not (tmp_path / "no").exists()
+
+
+def run_on_citeseer(folder: Path) -> Path:
+    store = Store(folder)
+    step = Step("f" * 64, "train", {"kind": "train"}, {}, "f" * 64)
+    store.record(step, OK)
+    store.place([{**MEMBER, "kind": "train", "dataset": "citeseer", "step": step.hash}])
+    store.close()
+    return folder
