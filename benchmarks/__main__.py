@@ -1,6 +1,6 @@
 """``python -m benchmarks [DATASET ...] [--device cuda] [--out FILE]``: a table of medians, spreads and ratios.
 
-Ours against PyG with dense features, in turn, in one process. ``--only layer`` runs the rows that begin so.
+Ours against PyG with dense features, in turn, in one process. ``--only layer,injection`` runs the rows that begin so.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import argparse
 import csv
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -142,15 +142,15 @@ class Bench:
         calls = {"g-JSD": lambda: g_jsd(*align(clean, after)), "node-JSD": lambda: node_jsd(clean, after)}
         return self.row("g-JSD | node-JSD", alternate(calls, self.device, min(self.rounds, 5)))
 
-    def rows(self, speed: float | None, only: str) -> Iterator[list[object]]:
-        """Every row whose name begins with ``only``."""
-        if "layer".startswith(only):
+    def rows(self, speed: float | None, only: Sequence[str]) -> Iterator[list[object]]:
+        """Every row whose name begins with one of ``only``."""
+        if "layer".startswith(tuple(only)):
             yield from self.layers(speed)
         for name in ("gat", "gatv2"):
-            if f"epoch {name}".startswith(only):
+            if f"epoch {name}".startswith(tuple(only)):
                 yield self.epoch(name)
         for what, measure in (("injection", self.attack), ("fgai", self.fgai), ("metrics", self.metrics)):
-            if what.startswith(only):
+            if what.startswith(tuple(only)):
                 yield measure()
 
 
@@ -223,7 +223,9 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--data-root", default=os.environ.get("FGAI_BENCH_DATA"))
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--only", default="", help="layer, epoch gat, epoch gatv2, injection, fgai or metrics")
+    parser.add_argument(
+        "--only", default="", help="layer, epoch gat, epoch gatv2, injection, fgai or metrics, several by commas"
+    )
     parser.add_argument("--out", default=None, help="also write the table to this CSV file")
     arguments = parser.parse_args()
     rows, sizes, speed = [], [], bandwidth(arguments.device)
@@ -231,7 +233,7 @@ def main() -> None:
         problem = NodeProblem.prepare(dataset, 0, arguments.data_root, arguments.device)
         sizes.append(problem.data.edge_index.size(1))
         bench = Bench(problem, dataset, arguments.device, arguments.rounds)
-        for row in bench.rows(speed, arguments.only):
+        for row in bench.rows(speed, arguments.only.split(",")):
             rows.append(row)
             print(tabulate([row], floatfmt=".3f", tablefmt="plain"), flush=True)
     print(tabulate(rows, headers=HEADER, floatfmt=".3f"))

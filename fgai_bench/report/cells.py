@@ -114,7 +114,11 @@ def _gap(seed: int, found: Measurement, metric: str) -> Gap | None:
 
 
 def worst(cells: Sequence[Cell], better: Better) -> Cell:
-    """Seed by seed the worst of several attacks; a seed counts once every one of them has a value."""
+    """Seed by seed the worst of several attacks; a seed counts once every one of them has a value.
+
+    Its budget is that of the attack that took the most gradients: rows may lack an attack, as the vanilla model lacks
+    the transfer from itself, and be attacked alike all the same.
+    """
     known = [one for one in cells if one.status != "absent"]
     if not known:
         return replace(cells[0], values={}, gaps=())
@@ -125,7 +129,13 @@ def worst(cells: Sequence[Cell], better: Better) -> Cell:
         values={seed: pick(one.values[seed] for one in known) for seed in sorted(common)},
         gaps=tuple({gap.seed: gap for one in known for gap in one.gaps}.values()),
         flags=tuple(dict.fromkeys(flag for one in known for flag in one.flags)),
-        budgets={seed: budget for one in known[-1:] for seed, budget in one.budgets.items()},
+        budgets={
+            seed: max(
+                (one.budgets[seed] for one in known if seed in one.budgets),
+                key=lambda budget: budget[1].get("gradient_calls", 0),
+            )
+            for seed in sorted(set().union(*(one.budgets for one in known)))
+        },
     )
 
 

@@ -89,3 +89,20 @@ def test_the_worst_attack_is_taken_seed_by_seed() -> None:
 def test_the_gravest_gap_names_the_status() -> None:
     cell = Cell(None, "f1", {}, (Gap(0, "missing", "later"), Gap(1, "failed", "it broke")))
     assert (cell.status, cell.reason) == ("failed", "it broke")
+
+
+def test_a_row_that_lacks_an_attack_is_still_attacked_alike() -> None:
+    """The vanilla model has no transfer from itself."""
+
+    def attacked(value: float, gradients: float) -> Cell:
+        return Cell(
+            None, "f1", {0: value, 1: value}, budgets=dict.fromkeys((0, 1), ("t", {"gradient_calls": gradients}))
+        )
+
+    strong, transfer, absent = attacked(0.5, 250), attacked(0.7, 10), Cell(None, "f1")
+    cells = {
+        name: worst([strong, last], "higher")
+        for name, last in (("vanilla", absent), ("ln", transfer), ("at", transfer))
+    }
+    assert not any(standing.unequal for standing in standings(cells, "higher").values())
+    assert cells["ln"].budgets[0][1]["gradient_calls"] == 250

@@ -117,9 +117,9 @@ def draw_definition(results: Results) -> list[Drawing]:
     suite = main_suite(results, "audit") if "definition" not in results.suites else "definition"
     frame = mean_curves(results, suite or "", "audit")
     shown = {
-        "beta_2_mean": "beta 2: overlap kept",
-        "alpha_2_mean": "alpha 2: output moved",
-        "holds_alpha0.1_beta0.75": "share of nodes that satisfy it",
+        "beta_2_mean": "beta 2",
+        "alpha_2_mean": "alpha 2 (dashed: 5 % worst nodes)",
+        "holds_alpha0.1_beta0.75": "share of nodes where it holds",
     }
     found = []
     for dataset in ordered(frame["dataset"]):
@@ -136,7 +136,10 @@ def _definition_of(frame: pd.DataFrame, dataset: str, model: str, shown: dict[st
         for label in labels:
             line = frame[(frame["label"] == label) & (frame["curve"] == curve)].sort_values("x")
             ax.plot(line["x"], line["y"], label=label, **style_of(label, labels))
-        ax.set(title=words, xlabel="radius R of the scores", ylim=(-0.03, 1.03))
+            if curve == "alpha_2_mean":
+                worst = frame[(frame["label"] == label) & (frame["curve"] == "alpha_2_q95")].sort_values("x")
+                ax.plot(worst["x"], worst["y"], linestyle="--", **style_of(label, labels))
+        ax.set(title=words, xlabel="radius R of the scores", ylim=(0, None))
     legend(figure, labels)
     caption = f"Definition 1 over R: {title(model)} on {title(dataset)}; means over nodes and seeds."
     return Drawing(f"fig7_definition_{dataset}_{model}", caption, figure)

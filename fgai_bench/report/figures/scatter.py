@@ -19,11 +19,16 @@ Point = tuple[float, Cell]
 
 
 def draw_tradeoff(results: Results) -> list[Drawing]:
-    """Attacked F1 against g-JSD: one point per defense, a panel per dataset and model."""
+    """Attacked F1 against g-JSD: one point per defense, a panel per dataset and model.
+
+    A graph of one seed has no spread to show and is left out beside graphs that have several.
+    """
     suite = main_suite(results)
-    places = list(results.select(suite=suite or "", kind="attack", task="node", attack="injection"))
-    if not places:
+    found = list(results.select(suite=suite or "", kind="attack", task="node", attack="injection"))
+    if not found:
         return []
+    several = {place.dataset for place, seeds in found if len(seeds) > 1}
+    places = [one for one in found if not several or one[0].dataset in several]
     datasets = ordered(place.dataset for place, _ in places)
     models = ordered(place.model for place, _ in places)
     labels = ordered(place.label for place, _ in places)
@@ -33,16 +38,23 @@ def draw_tradeoff(results: Results) -> list[Drawing]:
             for label in labels:
                 place = Place(str(suite), "attack", "node", dataset, model, label, "injection")
                 _tradeoff_point(ax, results, place, labels)
+            if not ax.has_data():
+                ax.set_axis_off()
+                continue
             ax.set(title=f"{title(model)} on {title(dataset)}", xlabel="g-JSD (left is stabler)", ylabel="attacked F1")
-            ax.set_xscale("log")
-            low, high = ax.get_xlim()
-            # Within one decade the default labels every minor tick, on top of each other; over many, so would threes.
-            ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0) if high < 30 * low else (1.0,), numticks=4))
-            ax.xaxis.set_major_formatter(lambda value, place: f"{value:.0e}")
-            ax.xaxis.set_minor_formatter(NullFormatter())
+            _logarithmic(ax)
     legend(figure, labels, lines=False)
     caption = f"Attacked F1 against the stability of attention, suite {suite}; bars are standard deviations over seeds."
     return [Drawing("fig5_tradeoff", caption, figure)]
+
+
+def _logarithmic(ax: Axes) -> None:
+    """An x axis with few labels: within one decade the default labels every minor tick, on top of each other."""
+    ax.set_xscale("log")
+    low, high = ax.get_xlim()
+    ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0) if high < 30 * low else (1.0,), numticks=4))
+    ax.xaxis.set_major_formatter(lambda value, place: f"{value:.0e}")
+    ax.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _tradeoff_point(ax: Axes, results: Results, place: Place, labels: Sequence[str]) -> None:
@@ -131,7 +143,8 @@ def draw_scale(results: Results) -> list[Drawing]:
                 points = sorted((sizes[place.dataset], cell(results, place, metric).mean) for place in own)
                 known = [(x, y) for x, y in points if y == y]
                 ax.plot([x for x, _ in known], [y for _, y in known], label=label, **style_of(label, labels))
-            ax.set(title=title(model), xscale="log", yscale="log")
+            ax.set(title=title(model), yscale="log")
+            _logarithmic(ax)
         row[0].set_ylabel(words)
     for ax in axes[-1]:
         ax.set_xlabel("edges")
