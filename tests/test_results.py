@@ -113,3 +113,13 @@ def test_the_results_are_small_and_hold_no_models():
     files = [path for path in RESULTS.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < 30e6
     assert not [path for path in files if path.suffix in {".pt", ".pth", ".pkl", ".safetensors", ".sqlite"}]
+
+
+def test_the_front_page_says_how_much_the_budget_explains():
+    notes = (RESULTS / "tables" / "budgets.md").read_text()
+    share = re.search(
+        r"^- F1 attacked, mean of \d+ cells: .* \((\d+)%\) of it is due to the budget", notes, re.MULTILINE
+    )
+    assert share is not None
+    page = " ".join((ROOT / "README.md").read_text().split())
+    assert f"under the published, unequal budgets, {share[1]} % is the budget's" in page

@@ -3,7 +3,8 @@
 An ``ok`` result holds over one without values, ``not-applicable`` over a failure, and the latest of several failures.
 Two results with values must agree: the same metrics, ledger and flags, every value to a relative 1e-5 (pieces run on
 machines that round differently). Then the earliest holds, whatever the order of the runs. Where they do not agree, or
-where a place has results of two different steps, the request is refused unless the first run is preferred. Whatever
+where a place has results of two different steps, the request is refused, unless the first run is preferred: then the
+first result with values holds, agreeing or not, so that what belongs to one training stays together. Whatever
 does not hold is listed, so that nothing is lost silently, and so is what was measured on a training whose own result
 does not hold: another training with the same settings and seed stands in its place.
 """
@@ -69,8 +70,8 @@ class Merged:
         kept = self.steps.get(each.step["trial"])
         if kept is None or kept.store is each.store or each.step["hash"] == each.step["trial"]:
             return False
-        own = each.store.statuses().get(each.step["trial"])
-        return own is not None and bool(differing(each.store.step(each.step["trial"]), kept.step))
+        own = each.store.step(each.step["trial"]) if each.step["trial"] in each.store.statuses() else None
+        return own is not None and _model(own) != _model(kept.step)
 
 
 def rank(status: str) -> int:
@@ -117,11 +118,10 @@ def _result(results: Sequence[Found], prefer_first: bool, words: str) -> Found:
     equals = [each for each in results if each.rank == best]
     if best >= len(GOOD):
         return max(equals, key=lambda each: each.step["started"])
+    if prefer_first:
+        return equals[0]
     for one, other in pairwise(equals):
-        difference = differing(one.step, other.step)
-        if difference and prefer_first:
-            return equals[0]
-        if difference:
+        if difference := differing(one.step, other.step):
             raise MergeError(
                 f"{one.store.folder} and {other.store.folder} have different results for {words}: {difference}; leave "
                 "one of them out, or say --prefer-first to keep those of the run that is named first"
@@ -153,6 +153,11 @@ def _close(one: float, other: float) -> bool:
     (True, False, True)
     """
     return math.isclose(one, other, rel_tol=RELATIVE, abs_tol=ABSOLUTE) or (math.isnan(one) and math.isnan(other))
+
+
+def _model(step: Mapping[str, Any]) -> str | None:
+    """What the model of a training hashes to: trainings may agree in every value and differ in their weights."""
+    return next((row["sha256"] for row in step["artifacts"] if row["role"] == "model"), None)
 
 
 def _dropped(each: Found, kept: Found) -> dict[str, str]:

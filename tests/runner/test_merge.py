@@ -142,11 +142,11 @@ def test_exported_records_can_be_merged_again_and_keep_their_history(
     assert found == (OK, ["failed gave way to ok", "oom gave way to ok"])
 
 
-def trial(folder: Path, loss: float, attacks: dict[str, float]) -> Path:
+def trial(folder: Path, model: bytes, attacks: dict[str, float]) -> Path:
     """A run folder with a training and attacks on the model that it made."""
     store = Store(folder)
     train = Step("c" * 64, "train", {"kind": "train"}, {}, "c" * 64)
-    store.record(train, replace(OK, metrics={"validation_score": loss}))
+    store.record(train, replace(OK, metrics={"validation_score": 0.9}, artifacts={"model": model}))
     members = [{**MEMBER, "kind": "train", "step": train.hash}]
     for label, value in attacks.items():
         step = Step(label * 64, "attack", {"kind": "attack"}, {"model": train.hash}, train.hash)
@@ -160,17 +160,17 @@ def trial(folder: Path, loss: float, attacks: dict[str, float]) -> Path:
 def test_what_was_measured_on_a_training_that_gave_way_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first, second = trial(tmp_path / "1", 0.9, {"d": 0.5}), trial(tmp_path / "2", 0.8, {"d": 0.4, "e": 0.3})
+    first, second = trial(tmp_path / "1", b"one", {"d": 0.5}), trial(tmp_path / "2", b"two", {"d": 0.4, "e": 0.3})
     assert export([first], tmp_path / "one")["orphans"] == []
     assert main(["records", "export", str(first), str(second), "--out", str(tmp_path / "out"), "--prefer-first"]) == 0
     assert "1 results were measured on trainings that gave way" in capsys.readouterr().out
     assert export([tmp_path / "out"], tmp_path / "again")["orphans"] == ["e" * 64]
-    same = trial(tmp_path / "3", 0.9, {"e": 0.3})
+    same = trial(tmp_path / "3", b"one", {"e": 0.3})
     assert export([first, same], tmp_path / "agreed")["orphans"] == []
 
 
 def test_an_export_of_some_datasets_has_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    runs = [trial(tmp_path / "1", 0.9, {"d": 0.5}), run_on_citeseer(tmp_path / "2")]
+    runs = [trial(tmp_path / "1", b"one", {"d": 0.5}), run_on_citeseer(tmp_path / "2")]
     export(runs, tmp_path / "out", datasets=["citeseer"])
     with StoreReader(tmp_path / "out") as store:
         assert [member["dataset"] for member in store.members()] == ["citeseer"]
