@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fgai_bench.report.errors import ReportError
+from fgai_bench.report.words import ordered
 from fgai_bench.runner.store import StoreReader
 
 if TYPE_CHECKING:
@@ -88,10 +89,10 @@ class Results:
         with StoreReader(folder) as store:
             members, records, curves = store.members(), store.records(), store.curves()
             provenance, artifacts = store.provenance(), store.reported()
-        names = list(dict.fromkeys(member["suite"] for member in members))
+        names = ordered(member["suite"] for member in members)
         if suite is not None and suite not in names:
             raise ReportError(f"the run {folder} has no suite {suite!r}; it has: {', '.join(names) or 'none'}")
-        kept = [member for member in members if suite in (None, member["suite"])]
+        kept = [member for name in names if suite in (None, name) for member in members if member["suite"] == name]
         return cls(
             Path(folder),
             _arranged(kept, records, curves),
@@ -104,7 +105,7 @@ class Results:
 
     @property
     def suites(self) -> list[str]:
-        """The suites that the run holds, in the order of the plan."""
+        """The suites that the run holds: those of the paper's tables first, others in the order of the plan."""
         return list(dict.fromkeys(place.suite for place in self.places))
 
     def at(self, place: Place) -> Mapping[int, Measurement]:
