@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import torch
 
+from fgai_bench.metrics import measure
+
 
 @dataclass(frozen=True)
 class Timed:
@@ -52,11 +54,9 @@ def peak_mib(call: Callable[[], object], device: str) -> float | None:
     if device != "cuda":
         return None
     gc.collect()
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    call()
-    torch.cuda.synchronize()
-    return torch.cuda.max_memory_allocated() / 2**20
+    with measure(device) as cost:
+        call()
+    return cost.peak_mib
 
 
 def _seconds(call: Callable[[], object], device: str, repeat: int) -> float:
