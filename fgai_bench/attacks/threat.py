@@ -76,7 +76,9 @@ def audit(clean: Data, attacked: Data, gradient_calls: int = 0) -> Ledger:
         raise BudgetExceeded("an attack must keep the original nodes and edges first, in their order")
     new = attacked.edge_index[:, edges:]
     size = attacked.x.shape[0]
-    known = torch.isin(edge_keys(new, size), edge_keys(clean.edge_index, size))
+    known = (new < nodes).all(0)  # an edge of a new node is new, and most new edges are: the others are looked up
+    if known.any():
+        known[known.clone()] = torch.isin(edge_keys(new[:, known], size), edge_keys(clean.edge_index, size))
     undirected = torch.unique(edge_keys(new[:, ~known].sort(0).values, size)).numel()
     before, after = clean.x, attacked.x
     change, changed = _feature_change(before, after)
