@@ -103,7 +103,8 @@ def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path) -> None:
 def test_ctrl_c_exits_130_and_loses_nothing(
     tiny: dict[str, Any], reference: Path, tmp_path: Path, content: Content
 ) -> None:
-    (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(tiny))
+    endless = {**tiny, "seeds": 50}  # so that it cannot be done before the signal arrives
+    (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(endless))
     folder = tmp_path / "run"
     line = command(
         "run", "--suite", str(tmp_path / "tiny.yaml"), "--out", str(folder), "--jobs", "2", "--device", "cpu"
@@ -117,11 +118,11 @@ def test_ctrl_c_exits_130_and_loses_nothing(
     assert process.returncode == 130
     assert "Traceback" not in errors
     assert holder(folder) is None
-    recorded = content(folder)["steps"]
-    assert 3 <= len(recorded) < len(content(reference)["steps"])
+    recorded, whole = content(folder)["steps"], content(reference)["steps"]
+    assert len(recorded) >= 3
     rest = run(tiny, folder, executor="inline", device="cpu")
-    assert rest.executed == len(content(reference)["steps"]) - len(recorded)
-    assert content(folder) == content(reference)
+    assert rest.executed == len(whole.keys() - recorded.keys())
+    assert {hash: step for hash, step in content(folder)["steps"].items() if hash in whole} == whole
 
 
 @pytest.mark.parametrize(
