@@ -9,8 +9,9 @@ import argparse
 import csv
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from tabulate import tabulate
@@ -69,15 +70,8 @@ class Bench:
         for name, ours in our_layers(edges).items():
             ours, theirs = ours.to(self.device), CONVOLUTIONS[name](64, 8, heads=8).to(self.device)
             h = torch.randn(nodes, 64, device=self.device, requires_grad=True)
-            grad = torch.randn(nodes, 64, device=self.device)
-
-            def ours_twice(ours=ours, h=h, grad=grad) -> None:
-                torch.autograd.grad(ours(h), [h, *ours.parameters()], grad)
-
-            def theirs_twice(theirs=theirs, h=h, grad=grad) -> None:
-                torch.autograd.grad(theirs(h, edge_index), [h, *theirs.parameters()], grad)
-
-            calls = {"ours": ours_twice, "peer": theirs_twice}
+            both_ways = partial(forward_and_backward, torch.randn(nodes, 64, device=self.device))
+            calls = {"ours": partial(both_ways, ours, h), "peer": partial(both_ways, theirs, h, edge_index)}
             repeat = 10 if self.device == "cuda" else 1
             yield self.row(f"layer {name}", alternate(calls, self.device, self.rounds, repeat=repeat))
             if speed is None:
@@ -142,16 +136,21 @@ class Bench:
         calls = {"g-JSD": lambda: g_jsd(*align(clean, after)), "node-JSD": lambda: node_jsd(clean, after)}
         return self.row("g-JSD | node-JSD", alternate(calls, self.device, min(self.rounds, 5)))
 
-    def rows(self, speed: float | None, only: Sequence[str]) -> Iterator[list[object]]:
+    def rows(self, speed: float | None, only: tuple[str, ...]) -> Iterator[list[object]]:
         """Every row whose name begins with one of ``only``."""
-        if "layer".startswith(tuple(only)):
+        if "layer".startswith(only):
             yield from self.layers(speed)
         for name in ("gat", "gatv2"):
-            if f"epoch {name}".startswith(tuple(only)):
+            if f"epoch {name}".startswith(only):
                 yield self.epoch(name)
         for what, measure in (("injection", self.attack), ("fgai", self.fgai), ("metrics", self.metrics)):
-            if what.startswith(tuple(only)):
+            if what.startswith(only):
                 yield measure()
+
+
+def forward_and_backward(grad: Tensor, layer: nn.Module, h: Tensor, *rest: Tensor) -> None:
+    """A layer on ``h``, and the gradients of ``h`` and all parameters for the gradient ``grad`` of its output."""
+    torch.autograd.grad(layer(h, *rest), [h, *layer.parameters()], grad)
 
 
 def our_layers(edges: SortedEdges) -> dict[str, nn.Module]:
@@ -233,7 +232,7 @@ def main() -> None:
         problem = NodeProblem.prepare(dataset, 0, arguments.data_root, arguments.device)
         sizes.append(problem.data.edge_index.size(1))
         bench = Bench(problem, dataset, arguments.device, arguments.rounds)
-        for row in bench.rows(speed, arguments.only.split(",")):
+        for row in bench.rows(speed, tuple(arguments.only.split(","))):
             rows.append(row)
             print(tabulate([row], floatfmt=".3f", tablefmt="plain"), flush=True)
     print(tabulate(rows, headers=HEADER, floatfmt=".3f"))

@@ -27,7 +27,7 @@ def export(
         "results/records"
     ),
     prefer_first: Annotated[
-        bool, typer.Option("--prefer-first", help="Where runs contradict each other, keep the one named first.")
+        bool, typer.Option("--prefer-first", help="Of several results, keep that of the run named first.")
     ] = False,
     datasets: Annotated[str | None, typer.Option(help="Only records on these datasets.")] = None,
 ) -> None:

@@ -44,9 +44,7 @@ class SortedEdges:
     @cached_property
     def inverse(self) -> Tensor:
         """``(E,)`` position among the sorted edges of each edge of ``edge_index``."""
-        inverse = torch.empty_like(self.order)
-        inverse[self.order] = torch.arange(self.order.numel(), device=self.order.device)
-        return inverse
+        return _inverse(self.order)
 
     @cached_property
     def hubs(self) -> Tensor:
@@ -73,9 +71,7 @@ class SortedEdges:
         ``(E,)`` destinations, ``(E,)`` the place of each sorted edge among these, ``(N + 1,)`` where a source begins.
         """
         source, order = self.source.sort(stable=True)
-        position = torch.empty_like(order, dtype=torch.int32)
-        position[order] = torch.arange(order.numel(), dtype=torch.int32, device=order.device)
-        return self.destination[order].int(), position, _segments(source, self.num_nodes).int()
+        return self.destination[order].int(), _inverse(order).int(), _segments(source, self.num_nodes).int()
 
 
 @dataclass(frozen=True)
@@ -151,6 +147,13 @@ def _sorted(edge_index: Tensor, lacking: Tensor, num_nodes: int, before: SortedE
     destination, order = keyed[1].sort(stable=True)
     pointer = _segments(destination, num_nodes)
     return SortedEdges(keyed, keyed[0, order], destination, pointer, order, lacking.numel(), num_nodes, before)
+
+
+def _inverse(order: Tensor) -> Tensor:
+    """The permutation that undoes one: ``(E,) -> (E,)``."""
+    inverse = torch.empty_like(order)
+    inverse[order] = torch.arange(order.numel(), device=order.device)
+    return inverse
 
 
 def _segments(sorted_nodes: Tensor, num_nodes: int) -> Tensor:

@@ -49,7 +49,7 @@ def export(
     Args:
         runs: run folders, or folders of exported records.
         out: a path where nothing is yet, an empty folder, or an earlier export, which is replaced once all is written.
-        prefer_first: where runs contradict each other, keep the result of the one that is named first.
+        prefer_first: of several results with values, contradicting or not, keep that of the run that is named first.
         datasets: only what lies on these; else everything.
     """
     folder = _checked(Path(out))
@@ -61,12 +61,11 @@ def export(
         tables = _tables(merged)
         files = {file_of(name): packed_table(columns, rows) for name, (columns, rows) in tables.items()}
         files[PACK] = packed_artifacts(_artifacts(merged, stores))
-        orphans = merged.orphans
     earlier = [read_manifest(Path(run)) for run in runs if is_export(Path(run))]
     history = {
         "pieces": len(runs) - len(earlier) + sum(manifest["pieces"] for manifest in earlier),
         "superseded": [*(each for manifest in earlier for each in manifest["superseded"]), *merged.superseded],
-        "orphans": sorted({*(hash for manifest in earlier for hash in manifest.get("orphans", ())), *orphans}),
+        "orphans": sorted({*(hash for manifest in earlier for hash in manifest.get("orphans", ())), *merged.orphans}),
     }
     manifest = _manifest(merged, files, {file_of(name): len(rows) for name, (_, rows) in tables.items()}, history)
     with _replaced(folder) as new:

@@ -49,29 +49,20 @@ class Merged:
         steps: hash to the result that holds.
         members: the places, in the order of the runs and their plans.
         superseded: results and places that do not hold, and why.
+        orphans: steps that hold although they were measured on a training whose result does not.
     """
 
     steps: dict[str, Found]
     members: list[dict[str, Any]]
     superseded: list[dict[str, str]]
+    orphans: list[str]
 
     def of(self, datasets: Sequence[str]) -> Merged:
         """What of this lies on some datasets."""
         members = [member for member in self.members if member["dataset"] in datasets]
         steps = {member["step"]: self.steps[member["step"]] for member in members if member["step"] in self.steps}
-        return Merged(dict(sorted(steps.items())), members, self.superseded)
-
-    @property
-    def orphans(self) -> list[str]:
-        """Steps that hold although they were measured on a training whose result does not."""
-        return [hash for hash, each in self.steps.items() if self._gave_way(each)]
-
-    def _gave_way(self, each: Found) -> bool:
-        kept = self.steps.get(each.step["trial"])
-        if kept is None or kept.store is each.store or each.step["hash"] == each.step["trial"]:
-            return False
-        own = each.store.step(each.step["trial"]) if each.step["trial"] in each.store.statuses() else None
-        return own is not None and _model(own) != _model(kept.step)
+        orphans = [hash for hash in self.orphans if hash in steps]
+        return Merged(dict(sorted(steps.items())), members, self.superseded, orphans)
 
 
 def rank(status: str) -> int:
@@ -104,7 +95,15 @@ def merge(stores: Sequence[StoreReader], prefer_first: bool = False) -> Merged:
         members.append(_member(candidates, steps, prefer_first))
         lost = {each["step"] for each in candidates} - {members[-1]["step"]}
         superseded += [{"step": step, "why": f"another step stands at {_words(members[-1])}"} for step in sorted(lost)]
-    return Merged(steps, members, superseded)
+    models = {(id(each.store), hash): _model(each.step) for hash, results in found.items() for each in results}
+    orphans = [hash for hash, each in steps.items() if _is_orphan(each, steps.get(each.step["trial"]), models)]
+    return Merged(steps, members, superseded, orphans)
+
+
+def _is_orphan(each: Found, training: Found | None, models: Mapping[tuple[int, str], str | None]) -> bool:
+    """Whether a result's own store has another model for its trial than the training that holds."""
+    own = models.get((id(each.store), each.step["trial"]))
+    return training is not None and own is not None and own != _model(training.step)
 
 
 def _words(member: Mapping[str, Any]) -> str:

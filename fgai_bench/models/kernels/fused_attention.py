@@ -36,6 +36,8 @@ FORMS = tuple(PARTS)
 LINEAR, DYNAMIC, DOT = (tl.constexpr(FORMS.index(form)) for form in ("linear", "dynamic", "dot"))
 EVERY, OTHERS, HUBS = (tl.constexpr(x) for x in range(3))
 """Which nodes a launch looks at. Hubs get wider programs, lest all wait for one that goes through its many edges."""
+USUAL, WIDE = (256, 1), (8192, 8)
+"""Values that a program holds at a time, and its warps: the fastest of a sweep over graphs and shapes."""
 
 
 @triton.jit
@@ -287,11 +289,12 @@ class _Call:
     def launch(self, kernel: Any, segments: Tensor, which: str, *inputs: Any, x: Tensor, **flags: bool) -> None:
         """Run a kernel over all nodes: once, or at the same time for hubs and for the others if the graph has hubs."""
         heads, channels = x.shape[-2:]
-        tiled = [triton.next_power_of_2(size) for size in (heads, channels)]
+        tiled = [triton.next_power_of_2(each) for each in (heads, channels)]
         width = tiled[0] * tiled[1]
         wanted, some = (segments, False) if self.part is None else (getattr(self.part, which), True)
 
-        def run(nodes: Any, listed: Tensor, count: int, tile: int, warps: int) -> None:
+        def run(nodes: Any, listed: Tensor, count: int, size: tuple[int, int]) -> None:
+            tile, warps = size
             kernel[(count,)](
                 *inputs[:1], segments, listed, wanted, *inputs[1:], self.seed, self.dropout, self.factor,
                 H=heads, D=channels, BH=tiled[0], BD=tiled[1], BE=max(2, min(128, tile // width)),
@@ -299,15 +302,14 @@ class _Call:
                 NODES=nodes.value, num_warps=warps, **flags,
             )  # fmt: skip
 
-        tile, warps = 256, 1
         if len(hubs := self.edges.hubs):
             side_by_side(
-                partial(run, HUBS, hubs, len(hubs), 8192, 8),
-                partial(run, OTHERS, self.edges.is_hub, self.edges.num_nodes, tile, warps),
+                partial(run, HUBS, hubs, len(hubs), WIDE),
+                partial(run, OTHERS, self.edges.is_hub, self.edges.num_nodes, USUAL),
                 x.device,
             )
         else:
-            run(EVERY, segments, self.edges.num_nodes, tile, warps)
+            run(EVERY, segments, self.edges.num_nodes, USUAL)
 
 
 class _FusedAttention(torch.autograd.Function):
