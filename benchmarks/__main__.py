@@ -21,6 +21,7 @@ from benchmarks.peers import CONVOLUTIONS, PeerModel, peer_injection, peer_train
 from benchmarks.timing import Timed, alternate, peak_mib
 from fgai_bench.attacks import ThreatModel
 from fgai_bench.attacks.injection import InjectionAttack, injected_edges
+from fgai_bench.cuda_graphs import Replayed, own_stream
 from fgai_bench.defenses.fgai import FGAI
 from fgai_bench.defenses.training import Training
 from fgai_bench.defenses.vanilla import Vanilla
@@ -30,7 +31,6 @@ from fgai_bench.models.edges import SortedEdges, sorted_edges
 from fgai_bench.models.gat import GATLayer
 from fgai_bench.models.gatv2 import GATv2Layer
 from fgai_bench.models.gt import dot_product_attention
-from fgai_bench.replay import Replayed, own_stream
 from fgai_bench.tasks.node_classification import NodeProblem
 
 HEADER = ["what", "dataset", "ours ms", "+-", "peer ms", "+-", "ratio", "ours MiB", "peer MiB", "floor ms", "above"]

@@ -1,29 +1,40 @@
-"""Registries: how datasets, models, defenses, attacks, metrics and suites are found by name.
+"""Registries: how datasets, models, defenses, attacks, explainers, metrics and suites are found by name.
 
-An entry is either *declared* (built-in: metadata now, the object's module imported on first use) or *registered* with
-the decorator (a user's code). Both carry the same metadata, so listing names never imports what they stand for.
+What an entry says of itself (summary, paper, version, tags, ...) stands once, as attributes of the object that is
+registered. So it is the same entry whether a decorator, an entry point of an installed package or ``--plugin`` brings
+it. Built-in entries are named by the path of their object, and their attributes are read from the source: listing names
+imports neither torch nor what the names stand for.
 """
 
 from __future__ import annotations
 
+import ast
 import difflib
 import importlib
 import importlib.metadata
-from collections.abc import Callable, Iterable, Iterator
+import importlib.util
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 T = TypeVar("T")
 Direction = Literal["higher", "lower", "none"]
+Scale = Literal["identity", "log", "logit"]
+OURS = "fgai_bench"
 
 
 class RegistryError(ValueError):
-    """A name that is taken, or that nobody registered; the message says what is possible."""
+    """A name that is taken or unknown, or an object that is not of the registry's kind; the message says what helps."""
 
 
 @dataclass(frozen=True)
 class Entry(Generic[T]):
-    """One name of a registry and everything that is known about it without loading it.
+    """One name of a registry and everything that is known about it.
 
     Attributes:
         name: what the user types.
@@ -34,7 +45,9 @@ class Entry(Generic[T]):
         tags: typed capabilities; contract checks and the runner select by them.
         direction: for metrics, which way is better.
         range: for metrics, the closed interval of possible values.
-        origin: who registered it.
+        scale: for metrics, where errors are symmetric: as it is, of its logarithm, of its logit.
+        origin: the package or module that registered it.
+        origin_version: of that package, where it has one.
     """
 
     name: str
@@ -45,25 +58,44 @@ class Entry(Generic[T]):
     tags: frozenset[str] = frozenset()
     direction: Direction = "none"
     range: tuple[float, float] | None = None
-    origin: str = "fgai_bench"
+    scale: Scale = "identity"
+    origin: str = OURS
+    origin_version: str = ""
+
+    @classmethod
+    def of(cls, name: str, target: Any, attributes: Mapping[str, Any], **where: str) -> Entry[T]:
+        """Make the entry of an object from the attributes that it declares."""
+        known: dict[str, Any] = {key: attributes[key] for key in METADATA if attributes.get(key) is not None}
+        return cls(name, target, **{**known, "tags": frozenset(known.get("tags", ())), **where})
+
+    @property
+    def ours(self) -> bool:
+        """Tell whether the entry is built in."""
+        return self.origin == OURS
 
     def load(self) -> T:
         """Import the target if it is a path, and return the object."""
-        if not isinstance(self.target, str):
-            return self.target
-        module, _, attribute = self.target.partition(":")
-        return getattr(importlib.import_module(module), attribute)
+        return object_at(self.target) if isinstance(self.target, str) else self.target
+
+
+METADATA = ("summary", "paper", "version", "tags", "direction", "range", "scale")
+"""What an object may declare about itself; the fields of :class:`Entry` of the same names."""
 
 
 @dataclass
 class Registry(Generic[T]):
     """Names of one kind of thing.
 
+    Args:
+        kind: what the things are, in singular.
+        group: of the entry points of installed packages: ``name = module:object``, or a module with many decorators.
+        admit: ``"module:function"`` of ``(obj, name)``; returns what to keep, or raises a ``TypeError`` that says why.
+
     >>> shapes = Registry("shape")
     >>> @shapes.register("square", summary="four equal sides", tags=("convex",))
     ... def square(side): return side * side
-    >>> shapes["square"](3)
-    9
+    >>> shapes["square"](3), shapes.entry("square").summary
+    (9, 'four equal sides')
     >>> shapes["sqare"]
     Traceback (most recent call last):
     ...
@@ -72,43 +104,70 @@ class Registry(Generic[T]):
 
     kind: str
     group: str = ""
-    _entries: dict[str, Entry[T]] = field(default_factory=dict, repr=False)
+    admit: str = ""
+    _entries: dict[str, Entry[T] | _Unread] = field(default_factory=dict, repr=False)
+    _aliases: dict[str, str] = field(default_factory=dict, repr=False)
+    _broken: list[str] = field(default_factory=list, repr=False)
     _entry_points_read: bool = field(default=False, repr=False)
 
     def declare(self, name: str, target: str, **metadata: Any) -> None:
-        """Add a built-in entry by the path ``"module:attribute"`` of its object, without importing it."""
-        self._add(Entry(name=name, target=target, **_tagged(metadata)))
+        """Add a built-in entry by the path ``"module:attribute"`` of its object, without importing it.
+
+        Without ``metadata`` the object's own attributes are read from its source when the entry is looked at.
+        """
+        self._add(name, Entry.of(name, target, metadata) if metadata else _Unread(target, OURS))
 
     def register(self, name: str, **metadata: Any) -> Callable[[T], T]:
-        """Return a decorator that adds the decorated object under ``name``; metadata as in :class:`Entry`."""
+        """Return a decorator that adds the decorated object under ``name``; ``metadata`` becomes attributes of it."""
 
         def add(obj: T) -> T:
-            summary = metadata.pop("summary", (getattr(obj, "__doc__", None) or "").strip().split("\n")[0])
+            unknown = sorted(metadata.keys() - {*METADATA, "inputs", "origin"})
+            if unknown:
+                raise RegistryError(
+                    f"{self.kind} {name!r} cannot declare {unknown[0]!r}; possible: {', '.join(METADATA)}"
+                )
             origin = metadata.pop("origin", getattr(obj, "__module__", "unknown"))
-            self._add(Entry(name=name, target=obj, summary=summary, origin=origin, **_tagged(metadata)))
+            for key, value in metadata.items():
+                setattr(obj, key, value)
+            self.add(name, obj, origin=origin)
             return obj
 
         return add
 
+    def add(self, name: str, obj: Any, origin: str = "unknown", origin_version: str = "") -> None:
+        """Add an object that declares its metadata itself."""
+        self._add(name, self._entry_of(name, obj, origin, origin_version))
+
+    def alias(self, old: str, name: str) -> None:
+        """Let an earlier name lead to an entry; it is not listed."""
+        self._aliases[old] = name
+
     def entry(self, name: str) -> Entry[T]:
-        """The entry of ``name`` with its metadata, or a :class:`RegistryError` that lists the three nearest names."""
+        """Return the entry of ``name``, or raise a :class:`RegistryError` that lists the three nearest names."""
         self._read_entry_points()
+        name = self._aliases.get(name, name)
         if name not in self._entries:
             near = difflib.get_close_matches(name, self._entries, n=3, cutoff=0.0) or sorted(self._entries)[:3]
-            raise RegistryError(f"unknown {self.kind} {name!r}; the nearest names are: {', '.join(near) or 'none'}")
-        return self._entries[name]
+            broken = f" ({'; '.join(self._broken)})" if self._broken else ""
+            raise RegistryError(
+                f"unknown {self.kind} {name!r}; the nearest names are: {', '.join(near) or 'none'}{broken}"
+            )
+        known = self._entries[name]
+        if isinstance(known, _Unread):
+            known = self._entries[name] = known.read(self, name)
+        return known
 
     def names(self, *tags: str) -> list[str]:
-        """All names in order of registration; with ``tags``, only those whose entry carries every one of them."""
+        """Return all names in order of registration; with ``tags``, those whose entry carries every one of them."""
         self._read_entry_points()
-        return [name for name, entry in self._entries.items() if entry.tags.issuperset(tags)]
+        return [name for name in self._entries if not tags or self.entry(name).tags.issuperset(tags)]
 
     def __getitem__(self, name: str) -> T:
         return self.entry(name).load()
 
     def __contains__(self, name: object) -> bool:
         self._read_entry_points()
-        return name in self._entries
+        return name in self._entries or name in self._aliases
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
@@ -116,13 +175,27 @@ class Registry(Generic[T]):
     def __len__(self) -> int:
         return len(self.names())
 
-    def _add(self, entry: Entry[T]) -> None:
-        first = self._entries.get(entry.name)
+    def _add(self, name: str, entry: Entry[T] | _Unread) -> None:
+        first = self._entries.get(name)
+        if first is not None and _is_same(first, entry):
+            return  # an entry point of a module whose decorator has registered the very same object
         if first is not None:
             raise RegistryError(
-                f"{self.kind} {entry.name!r} is already registered by {first.origin}; {entry.origin} needs another name"
+                f"{self.kind} {name!r} is already registered by {first.origin}; {entry.origin} needs another name"
             )
-        self._entries[entry.name] = entry
+        self._entries[name] = entry
+
+    def _entry_of(self, name: str, obj: Any, origin: str, origin_version: str = "") -> Entry[T]:
+        """Return the entry of an object, or one sentence that says why it is not of this kind."""
+        if self.admit:
+            try:
+                obj = object_at(self.admit)(obj, name)
+            except TypeError as reason:
+                article = "an" if self.kind[0] in "aeiou" else "a"
+                raise RegistryError(f"{name!r} of {origin} cannot be {article} {self.kind}: {reason}") from None
+        attributes = {key: getattr(obj, key, None) for key in METADATA}
+        attributes["summary"] = attributes["summary"] or (getattr(obj, "__doc__", None) or "").strip().split("\n")[0]
+        return Entry.of(name, obj, attributes, origin=origin, origin_version=origin_version or _version_of(origin))
 
     def _read_entry_points(self) -> None:
         """Add what installed packages offer under this registry's group; a name of ours cannot be taken over."""
@@ -131,17 +204,177 @@ class Registry(Generic[T]):
         self._entry_points_read = True
         for point in importlib.metadata.entry_points(group=self.group):
             origin = point.dist.name if point.dist is not None else point.module
-            self._add(Entry(name=point.name, target=f"{point.module}:{point.attr}", origin=origin))
+            if point.attr:
+                version = point.dist.version if point.dist is not None else ""
+                self._add(point.name, _Unread(f"{point.module}:{point.attr}", origin, version))
+            else:
+                try:
+                    importlib.import_module(point.module)
+                except Exception as error:
+                    self._broken.append(f"{origin} cannot be loaded: {_on_one_line(error)}")
 
 
-def load_plugins(modules: Iterable[str]) -> None:
-    """Import each module so that its ``@register`` decorators run (``--plugin`` of the command line)."""
-    for module in modules:
+@dataclass(frozen=True)
+class _Unread:
+    """An entry that nobody has looked at yet: where its object is, and whose it is."""
+
+    target: str
+    origin: str
+    origin_version: str = ""
+
+    def read(self, registry: Registry[Any], name: str) -> Entry[Any]:
+        if self.origin == OURS:
+            return Entry.of(name, self.target, declared_attributes(self.target))
         try:
-            importlib.import_module(module)
-        except (ImportError, SyntaxError) as error:
-            raise RegistryError(f"plugin {module!r} cannot be imported: {error}") from error
+            obj = object_at(self.target)
+        except Exception as error:
+            raise RegistryError(
+                f"{registry.kind} {name!r} of {self.origin} cannot be loaded: {_on_one_line(error)}"
+            ) from error
+        return registry._entry_of(name, obj, self.origin, self.origin_version)
 
 
-def _tagged(metadata: dict[str, Any]) -> dict[str, Any]:
-    return {**metadata, "tags": frozenset(metadata.get("tags", ()))}
+def _is_same(first: Entry[Any] | _Unread, second: Entry[Any] | _Unread) -> bool:
+    """Whether two entries of one name lead to one object, as a decorated class that an entry point names does."""
+    paths = [_path_of(entry.target) for entry in (first, second)]
+    return OURS not in (first.origin, second.origin) and paths[0] == paths[1] is not None
+
+
+def _path_of(target: Any) -> str | None:
+    if isinstance(target, str):
+        return target
+    target = getattr(target, "reader", getattr(target, "function", target))
+    return f"{target.__module__}:{target.__qualname__}" if hasattr(target, "__qualname__") else None
+
+
+def object_at(path: str) -> Any:
+    """Import the object at ``"module:attribute"``.
+
+    >>> object_at("math:tau") > 6
+    True
+    """
+    module, _, attribute = path.partition(":")
+    found = importlib.import_module(module)
+    for part in attribute.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def registry_path(kind: str) -> str:
+    """Return where the registry of a kind, in plural, is found.
+
+    >>> registry_path("models"), registry_path("datasets")
+    ('fgai_bench.models:MODELS', 'fgai_bench.data:DATASETS')
+    """
+    return f"{OURS}.{'data' if kind == 'datasets' else kind}:{kind.upper()}"
+
+
+def declared_attributes(path: str) -> dict[str, Any]:
+    """Read the metadata that the class at ``"module:Class"`` declares in its body, without importing its module.
+
+    >>> declared_attributes("fgai_bench.models.gat:GAT")["tags"]
+    ('attention', 'differentiable')
+    """
+    module, _, name = path.partition(":")
+    for node in _parsed(module).body:
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            assigned = [statement for statement in node.body if isinstance(statement, ast.Assign | ast.AnnAssign)]
+            return {
+                target.id: ast.literal_eval(statement.value)
+                for statement in assigned
+                for target in (statement.targets if isinstance(statement, ast.Assign) else [statement.target])
+                if isinstance(target, ast.Name) and target.id in METADATA and statement.value is not None
+            }
+    return {}
+
+
+@cache
+def _parsed(module: str) -> ast.Module:
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        return ast.Module([], [])
+    return ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+
+
+PLUGINS: dict[str, str] = {}
+"""The plugins that this process has loaded, with their versions."""
+
+
+def load_plugins(plugins: Iterable[str]) -> None:
+    """Import each plugin, a module or the path of a Python file, so that its ``@register`` decorators run."""
+    for plugin in plugins:
+        try:
+            module = _file_module(plugin) if _is_file(plugin) else importlib.import_module(plugin)
+        except RegistryError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise RegistryError(f"plugin {plugin!r} cannot be imported: {_on_one_line(error)}") from error
+        PLUGINS[plugin] = str(getattr(module, "__version__", "")) or _version_of(module.__name__)
+
+
+def _is_file(plugin: str) -> bool:
+    return plugin.endswith(".py") or os.sep in plugin
+
+
+def _file_module(plugin: str) -> Any:
+    """Import a Python file as the module of its name; importing it again gives the same module."""
+    path = Path(plugin).expanduser().absolute()
+    if not path.is_file():
+        raise RegistryError(f"plugin {plugin!r} is not a file; name a Python file or a module that can be imported")
+    known = sys.modules.get(path.stem)
+    if known is not None and getattr(known, "__file__", None) == str(path):
+        return known
+    elsewhere = known is not None or importlib.util.find_spec(path.stem)
+    if elsewhere and not (known is None and elsewhere.origin == str(path)):  # type: ignore[union-attr]
+        raise RegistryError(f"plugin {plugin!r} would hide the module {path.stem!r}; give the file another name")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[path.stem]
+        raise
+    return module
+
+
+def _version_of(origin: str) -> str:
+    """The version of the distribution or module that registered something, empty where it has none."""
+    top = origin.partition(".")[0]
+    if version := getattr(sys.modules.get(top), "__version__", ""):
+        return str(version)
+    try:
+        return importlib.metadata.version(top)
+    except (importlib.metadata.PackageNotFoundError, ValueError):
+        return ""
+
+
+def _on_one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return (
+        text
+        if isinstance(error, ImportError | SyntaxError) and text
+        else f"{type(error).__name__}: {text}".rstrip(": ")
+    )
+
+
+def takes(function: Callable[..., Any], positional: int, keywords: Iterable[str]) -> str:
+    """Return what a call with that many positional arguments (``self`` included) and these keywords would stumble over.
+
+    >>> takes(lambda self, model, *, seed: None, 2, ("seed",))
+    ''
+    >>> takes(lambda self, model: None, 2, ("seed",))
+    'seed'
+    """
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # a function without a signature, as of compiled code
+        return ""
+    kinds = {parameter.kind for parameter in parameters}
+    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if len(named) < positional and inspect.Parameter.VAR_POSITIONAL not in kinds:
+        return f"{positional - 1} arguments"
+    known = {parameter.name for parameter in parameters}
+    missing = [name for name in keywords if name not in known]
+    return "" if not missing or inspect.Parameter.VAR_KEYWORD in kinds else missing[0]

@@ -19,8 +19,8 @@ if os.environ.get("CI"):
 # Read by torch when it is first imported, here and in the processes that tests start: two workers share two cores.
 os.environ["OMP_NUM_THREADS"] = "1"
 
-# A user's package, which registers its entries when it is imported: only the test that plays its user may do that.
-collect_ignore = ["plugin_package"]
+# Users' packages, which register their entries when they are imported: only tests that play their user may do that.
+collect_ignore = ["installed_package", "plugin_package"]
 
 REPOSITORY = Path(__file__).parents[1]
 

@@ -9,12 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
 
 from fgai_bench import __version__
 from fgai_bench.cli import main
 from fgai_bench.cli.kinds import KINDS
-from fgai_bench.cli.plugins import PluginOption, plugins_of
+from fgai_bench.cli.plugins import plugins_of_command
 
 HEAVY = ("torch", "torch_geometric", "deeprobust", "ogb", "pandas", "scipy", "matplotlib", "sklearn")
 LIMIT_FACTOR = 2  # the limits are for an idle machine, whose processor is not shared with other tests
@@ -118,7 +117,9 @@ def test_a_wrong_request_exits_2_with_one_sentence(
     ],
 )
 def test_what_happens_decides_the_exit_code(body: str, code: int, last_line: str | None, tmp_path: Path) -> None:
-    (tmp_path / "my_plugin.py").write_text(body)
+    indented = "\n".join(f"    {line}" for line in body.splitlines())
+    source = f"import fgai_bench.cli.ls as ls\ndef broken(*anything):\n{indented}\nls._print_registry = broken\n"
+    (tmp_path / "my_plugin.py").write_text(source)
     done = command("--plugin", "my_plugin", "ls", cwd=tmp_path)
     assert done.returncode == code
     assert ("Traceback" in done.stderr) == (code == 1)
@@ -127,10 +128,12 @@ def test_what_happens_decides_the_exit_code(body: str, code: int, last_line: str
 
 PLUGIN = """
 from fgai_bench.models import MODELS
+from fgai_bench.models.gat import GAT
 
-@MODELS.register("mine", paper="https://example.org/mine")
-class Mine:
-    "My own model [with brackets]."
+@MODELS.register("mine", summary="My own model [with brackets].", paper="https://example.org/mine")
+class Mine(GAT):
+    def embed(self, x):
+        return super().embed(x).cumsum(0)
 """
 
 
@@ -153,19 +156,52 @@ def test_a_plugin_cannot_take_a_name(tmp_path: Path) -> None:
     assert done.stderr == "error: model 'gat' is already registered by fgai_bench; my_plugin needs another name\n"
 
 
-def test_plugins_before_and_after_the_command_are_collected() -> None:
-    app = typer.Typer()
-    seen: list[str] = []
+def test_plugins_before_and_after_the_command_are_collected(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--plugin", "json", "ls", "tasks", "--plugin=csv", "--plugin", "json"]) == 0
+    assert plugins_of_command() == ("json", "csv")
+    assert main(["ls", "tasks"]) == 0
+    assert plugins_of_command() == ()
 
-    @app.callback()
-    def options(plugin: PluginOption = None) -> None: ...
 
-    @app.command()
-    def run(context: typer.Context, plugin: PluginOption = None) -> None:
-        seen.extend(plugins_of(context))
+def test_a_plugin_may_be_a_file_and_joins_every_command(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "mine.py").write_text(PLUGIN)
+    plugin = ("--plugin", "elsewhere/mine.py")
+    listed = command("ls", "models", *plugin, cwd=tmp_path)
+    assert (listed.returncode, "My own model [with brackets]." in listed.stdout) == (0, True)
+    for line in (
+        ["data", "list"],
+        ["doctor"],
+        ["ls"],
+        ["report", "nowhere"],
+        ["claims", "nowhere"],
+        ["status", "nowhere"],
+    ):
+        first, last = (command(*order, cwd=tmp_path) for order in ((*plugin, *line), (*line, *plugin)))
+        assert first.returncode == last.returncode == command(*line, cwd=tmp_path).returncode
+        assert "No such option" not in first.stderr + last.stderr
 
-    app(["--plugin", "json", "run", "--plugin", "csv", "--plugin", "json"], standalone_mode=False)
-    assert seen == ["json", "csv"]
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--plugin", "./none.py", "ls"], "plugin './none.py' is not a file; name a Python file or a module that"),
+        (["ls", "--plugin"], "--plugin needs a module or a Python file, as in"),
+        (["ls", "--plugin", ""], "--plugin needs a module or a Python file, as in"),
+        (
+            ["--plugin", "./json.py", "ls"],
+            "plugin './json.py' would hide the module 'json'; give the file another name",
+        ),
+    ],
+)
+def test_a_plugin_that_cannot_be_one_is_a_wrong_request(arguments: list[str], sentence: str, tmp_path: Path) -> None:
+    (tmp_path / "json.py").write_text("")
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "fgai_bench.cli", *arguments], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {sentence}")
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_doctor_says_what_a_bug_report_needs(capsys: pytest.CaptureFixture[str]) -> None:

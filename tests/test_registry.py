@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fgai_bench.registry import Entry, Registry, RegistryError, load_plugins
+import fgai_bench
+from fgai_bench.registry import Entry, Registry, RegistryError, load_plugins, object_at, registry_path
+from fgai_bench.renamed import MOVED
 
 
 @pytest.fixture
@@ -100,9 +102,94 @@ def test_installed_package_adds_an_entry(site: Path) -> None:
     install(site, "other-shapes", "test_bench.shapes", {"oval": "other_shapes:Oval"})
     registry: Registry[object] = Registry("shape", "test_bench.shapes")
     assert registry.names() == ["oval"]
-    assert registry.entry("oval").origin == "other-shapes"
     assert "other_shapes" not in sys.modules
+    assert (registry.entry("oval").origin, registry.entry("oval").origin_version) == ("other-shapes", "1.0")
     assert registry["oval"].sides == 0  # type: ignore[attr-defined]
+
+
+def test_what_a_class_says_of_itself_arrives_by_any_way(site: Path) -> None:
+    body = "class Oval:\n    'A long circle.'\n    tags = ('round',)\n    version = '3'\n    paper = 'https://example.org'\n"
+    (site / "own_shapes.py").write_text(body)
+    install(site, "own-shapes", "test_bench.own", {"oval": "own_shapes:Oval"})
+    installed: Registry[object] = Registry("shape", "test_bench.own")
+    decorated: Registry[object] = Registry("shape")
+    decorated.register("oval")(installed["oval"])
+    for registry in (installed, decorated):
+        entry = registry.entry("oval")
+        assert (entry.summary, entry.tags, entry.version) == ("A long circle.", {"round"}, "3")
+        assert entry.paper == "https://example.org"
+
+
+def test_an_entry_point_may_name_a_module_whose_decorators_register(site: Path) -> None:
+    (site / "many_shapes.py").write_text(
+        "import test_bench_registry\n"
+        "@test_bench_registry.SHAPES.register('oval')\n"
+        "class Oval: ...\n"
+        "@test_bench_registry.SHAPES.register('disc')\n"
+        "class Disc: ...\n"
+    )
+    (site / "test_bench_registry.py").write_text(
+        "from fgai_bench.registry import Registry\nSHAPES = Registry('shape', 'test_bench.many')\n"
+    )
+    points = {"all of them": "many_shapes", "oval": "many_shapes:Oval"}  # named twice, registered once
+    install(site, "many-shapes", "test_bench.many", points)
+    import test_bench_registry
+
+    assert set(test_bench_registry.SHAPES.names()) == {"oval", "disc"}
+    assert test_bench_registry.SHAPES["oval"] is sys.modules["many_shapes"].Oval
+
+
+def test_a_package_that_cannot_be_loaded_is_named_where_it_is_missed(site: Path) -> None:
+    (site / "poor_shapes.py").write_text("import no_such_dependency\n")
+    install(site, "poor-shapes", "test_bench.poor", {"oval": "poor_shapes:Oval", "more": "poor_shapes"})
+    registry: Registry[object] = Registry("shape", "test_bench.poor")
+    assert registry.names() == ["oval"]
+    with pytest.raises(RegistryError, match="shape 'oval' of poor-shapes cannot be loaded: No module named"):
+        registry["oval"]
+    with pytest.raises(RegistryError, match=r"unknown shape 'disc'; .*poor-shapes cannot be loaded: No module named"):
+        registry["disc"]
+
+
+@pytest.mark.parametrize(
+    ("registry", "thing", "reason"),
+    [
+        ("ATTACKS", lambda model: model, "and not a class; subclass fgai_bench.attacks.Attack"),
+        ("ATTACKS", type("Silent", (), {}), "its instances cannot be called; subclass fgai_bench.attacks.Attack"),
+        ("ATTACKS", type("Short", (), {"__call__": lambda self, model: None}), "its call does not take 3 arguments"),
+        ("DEFENSES", type("Fitless", (), {}), r"it has no method fit\(model, data, split, ...\)"),
+        ("DEFENSES", 3, "it is 3 and not a class"),
+        ("MODELS", type("Plain", (), {}), "not a subclass of fgai_bench.models.AttentionModel"),
+        ("EXPLAINERS", type("Mute", (), {}), "its instances cannot be called"),
+        ("METRICS", lambda a, b: 0.0, "it does not say what it takes; declare inputs= one of output, outputs"),
+        ("METRICS", "g_jsd", "neither a function nor a subclass of fgai_bench.metrics.Metric"),
+        ("DATASETS", 7, "neither a Dataset nor a function of the data root nor a PyG Data"),
+        ("SUITES", {"datasets": ["cora"], "modles": ["gat"]}, "unknown key 'modles'; did you mean 'models'"),
+        ("SUITES", 5, "neither a Suite nor a mapping nor the path of a YAML file"),
+    ],
+)
+def test_what_is_not_of_its_kind_is_refused_at_registration(registry: str, thing: object, reason: str) -> None:
+    names = list(getattr(fgai_bench, registry))
+    with pytest.raises(RegistryError, match=f"^'odd' of .* cannot be an? .*{reason}") as caught:
+        getattr(fgai_bench, registry).register("odd")(thing)
+    assert "\n" not in str(caught.value)
+    assert list(getattr(fgai_bench, registry)) == names
+
+
+@pytest.mark.parametrize("kind", ["models", "defenses", "attacks", "explainers", "tasks"])
+def test_what_is_read_from_the_source_is_what_the_class_says(kind: str) -> None:
+    registry = object_at(registry_path(kind))
+    for name in registry:
+        entry, target = registry.entry(name), registry[name]
+        assert (entry.summary, entry.paper, entry.version) == (target.summary, target.paper, target.version), name
+        assert entry.tags == frozenset(target.tags), name
+        assert entry.summary, name
+
+
+@pytest.mark.parametrize("path", sorted(MOVED))
+def test_names_of_the_first_release_go_on_working_with_a_warning(path: str) -> None:
+    with pytest.warns(DeprecationWarning, match=f"{path.replace(':', '.')} is now {MOVED[path].replace(':', '.')}"):
+        old = object_at(path)
+    assert old is object_at(MOVED[path])
 
 
 def test_installed_package_cannot_take_a_name(site: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fgai_bench.report.statistics import interval
-from fgai_bench.runner.store import StoreReader
+from fgai_bench.store.sqlite import StoreReader
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"

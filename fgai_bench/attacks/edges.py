@@ -9,10 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
+from fgai_bench.attacks.base import Attack, Victim
 from fgai_bench.attacks.objectives import Readout, Reference, objective_named
-from fgai_bench.attacks.threat import Attacked, ThreatModel, Trace, settle
+from fgai_bench.attacks.result import Candidate, Trace
+from fgai_bench.attacks.threat import ThreatModel
 from fgai_bench.models.attention import edge_keys
-from fgai_bench.models.base import AttentionModel, undisturbed
+from fgai_bench.models.base import AttentionModel
 from fgai_bench.seeds import generator, isolated_rng
 
 
@@ -30,32 +32,25 @@ def absent(pairs: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
     return pairs[:, new & ~torch.isin(edge_keys(pairs.flip(0), num_nodes), edge_keys(edge_index, num_nodes))]
 
 
-class RandomEdges:
+class RandomEdges(Attack):
     """``threat.edges`` undirected edges, drawn uniformly from the pairs of existing nodes that have none."""
 
-    def __call__(
-        self,
-        model: AttentionModel,
-        data: Data,
-        targets: Tensor,
-        *,
-        threat: ThreatModel | None = None,
-        seed: int = 0,
-        readout: Readout | None = None,
-    ) -> Attacked:
-        threat = threat or ThreatModel(scenario="edges")
-        nodes, draw = data.x.shape[0], generator(seed, "attack-edges")
-        free = nodes * (nodes - 1) // 2 - data.edge_index.size(1) // 2
-        wanted = min(threat.edges, free)
-        pairs = torch.empty(2, 0, dtype=torch.long, device=data.edge_index.device)
+    summary = "random new edges between existing nodes"
+    paper = "https://arxiv.org/abs/1806.02371"
+    tags = ("edges", "control")
+
+    def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
+        edges, nodes, draw = victim.data.edge_index, victim.data.x.shape[0], generator(seed or 0, "attack-edges")
+        wanted = min(threat.edges, nodes * (nodes - 1) // 2 - edges.size(1) // 2)
+        pairs = torch.empty(2, 0, dtype=torch.long, device=edges.device)
         while pairs.size(1) < wanted:
             more = torch.randint(nodes, (2, 2 * wanted + 16), generator=draw).to(pairs.device)
-            pairs = absent(torch.cat([pairs, more], dim=1), data.edge_index, nodes)
+            pairs = absent(torch.cat([pairs, more], dim=1), edges, nodes)
         chosen = torch.randperm(pairs.size(1), generator=draw)[:wanted].to(pairs.device)
-        return settle(data, with_edges(data, pairs[:, chosen]), threat)
+        return Candidate(with_edges(victim.data, pairs[:, chosen]))
 
 
-class PRBCD:
+class PRBCD(Attack):
     """Projected (or greedy) randomised block coordinate descent over candidate edges, PyG's implementation.
 
     PyG's attack also removes edges; here it may only add them, since original edges are kept in every scenario.
@@ -66,31 +61,25 @@ class PRBCD:
         greedy: use ``GRBCDAttack`` instead of ``PRBCDAttack``.
     """
 
+    summary = "gradient-chosen new edges, by PyG's randomised block coordinate descent"
+    paper = "https://arxiv.org/abs/2110.14038"
+    tags = ("edges", "gradient", "prediction", "edge-weight", "convergent")
+
     def __init__(self, loss: str = "margin", block_size: int = 50_000, greedy: bool = False) -> None:
         self.loss, self.block_size, self.greedy = loss, block_size, greedy
         if loss.startswith("attention"):
             raise ValueError(f"prbcd merges candidate edges into the graph and cannot follow {loss!r} edge by edge")
         self._objective = objective_named(loss)
 
-    def __call__(
-        self,
-        model: AttentionModel,
-        data: Data,
-        targets: Tensor,
-        *,
-        threat: ThreatModel | None = None,
-        seed: int = 0,
-        readout: Readout | None = None,
-    ) -> Attacked:
-        threat = threat or ThreatModel(scenario="edges")
+    def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
+        model, data = victim.model, victim.data
         if not threat.edges or not threat.steps:
-            return settle(data, with_edges(data, data.edge_index[:, :0]), threat)
-        read: Readout = readout or (lambda out: out.logits[targets])
-        with undisturbed(model), isolated_rng(seed, "attack-prbcd"):
+            return Candidate(with_edges(data, data.edge_index[:, :0]))
+        with isolated_rng(seed or 0, "attack-prbcd"):
             with torch.no_grad():
                 embedded = model.embed(data.x)
-                reference = Reference.of(model.propagate(embedded, data.edge_index), read)
-            surface = _Surface(model, read)
+                reference = Reference.of(model.propagate(embedded, data.edge_index), victim.read)
+            surface = _Surface(model, victim.read)
             search = _additive_search(self.greedy)(
                 surface,
                 block_size=max(self.block_size, 2 * threat.edges),
@@ -104,7 +93,7 @@ class PRBCD:
             _, flipped = search.attack(embedded, data.edge_index, reference.prediction, threat.edges)
         pairs = absent(flipped.to(data.edge_index.device), data.edge_index, data.x.shape[0])
         curve = tuple(float(value) for value in search.attack_statistics["loss"])
-        return settle(data, with_edges(data, pairs), threat, Trace(len(curve), curve))
+        return Candidate(with_edges(data, pairs), Trace(len(curve), curve))
 
 
 class _Surface(nn.Module):

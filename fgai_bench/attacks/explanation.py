@@ -5,16 +5,16 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch_geometric.data import Data
 
+from fgai_bench.attacks.base import Attack, Victim
 from fgai_bench.attacks.injection import Injection, starting_points
-from fgai_bench.attacks.objectives import Readout, Reference, margins, objective_named
+from fgai_bench.attacks.objectives import Reference, margins, objective_named
 from fgai_bench.attacks.pgd import Ascent, Search, gradient_of
-from fgai_bench.attacks.threat import Attacked, ThreatModel, Trace, settle
-from fgai_bench.models.base import AttentionModel, undisturbed
+from fgai_bench.attacks.result import Candidate, Trace
+from fgai_bench.attacks.threat import ThreatModel
 
 
-class ExplanationAttack:
+class ExplanationAttack(Attack):
     """Injection that maximises the change of attention while the targets' predictions stay what they were.
 
     Each step goes up the change of attention, for every injected node along the part of its gradient that does not
@@ -32,6 +32,10 @@ class ExplanationAttack:
         doublings: how many times it is doubled, at most; no feature moves by more than one step.
     """
 
+    summary = "injected nodes that change the attention while the predictions stay"
+    paper = "https://arxiv.org/abs/1710.10547"
+    tags = ("injection", "gradient", "attention")
+
     def __init__(
         self,
         loss: str = "attention-jsd",
@@ -48,26 +52,14 @@ class ExplanationAttack:
         self.scales = [2.0**power for power in range(-halvings, doublings + 1)]
         self.change = objective_named(loss)
 
-    def __call__(
-        self,
-        model: AttentionModel,
-        data: Data,
-        targets: Tensor,
-        *,
-        threat: ThreatModel | None = None,
-        seed: int = 0,
-        readout: Readout | None = None,
-    ) -> Attacked:
-        threat = threat or ThreatModel()
-        with undisturbed(model):
-            scene = Injection.prepare(model, data, targets, threat, seed, readout)
-            ascent = _ConstrainedAscent(self, scene, threat)
-            search = Search.over(ascent.run, starting_points(data, threat, seed), gradients=2)
-            point = search.best.point
-            kept = ascent.look(point)[1]
+    def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
+        scene = Injection.prepare(victim, threat, seed)
+        ascent = _ConstrainedAscent(self, scene, threat)
+        search = Search.over(ascent.run, starting_points(victim.data, threat, seed), gradients=2)
+        point = search.best.point
+        kept = ascent.look(point)[1]
         flags = search.flags if kept >= self.keep else (*search.flags, "too few predictions kept")
-        trace = Trace(search.gradient_calls, search.curve, flags)
-        return settle(data, scene.graph(point), threat, trace, kept, injected=point)
+        return Candidate(scene.graph(point), Trace(search.gradient_calls, search.curve, flags), kept, injected=point)
 
 
 class _ConstrainedAscent:
@@ -100,14 +92,14 @@ class _ConstrainedAscent:
         """The change of attention and the share of kept predictions with these features."""
         with torch.no_grad():
             out = self.scene.output(features)
-            logits = self.scene.readout(out)
+            logits = self.scene.victim.read(out)
             return self.attack.change(logits, out, self.scene.reference).item(), _kept(logits, self.scene.reference)
 
     def _direction(self, x: Tensor) -> Tensor:
         """Up the change of attention, per injected node without the part that would break predictions."""
         x = x.detach().requires_grad_(True)
         out = self.scene.output(x)
-        logits, reference = self.scene.readout(out), self.scene.reference
+        logits, reference = self.scene.victim.read(out), self.scene.reference
         broken = F.relu(self.attack.slack - margins(logits, reference.prediction)).mean()
         harm = gradient_of(broken, x, retain=True)
         gain = gradient_of(self.attack.change(logits, out, reference), x)

@@ -6,60 +6,52 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.attacks.objectives import Readout, Reference, objective_named
+from fgai_bench.attacks.base import Attack, Victim
+from fgai_bench.attacks.objectives import Reference, objective_named
 from fgai_bench.attacks.pgd import Search, ascend
-from fgai_bench.attacks.threat import Attacked, ThreatModel, settle
-from fgai_bench.models.base import AttentionModel, undisturbed
+from fgai_bench.attacks.result import Candidate
+from fgai_bench.attacks.threat import ThreatModel
 from fgai_bench.models.features import dense_rows, replace_rows
 from fgai_bench.seeds import generator
 
 
-class FeaturePGD:
+class FeaturePGD(Attack):
     """``threat.nodes`` random targets have their features moved by at most ``threat.epsilon`` per entry.
 
     Args:
         loss: as for the injection attack.
     """
 
+    summary = "bounded change of existing features by PGD"
+    paper = "https://arxiv.org/abs/1706.06083"
+    tags = ("features", "gradient", "prediction")
+
     def __init__(self, loss: str = "nll") -> None:
         self.loss = loss
         self._objective = objective_named(loss)
 
-    def __call__(
-        self,
-        model: AttentionModel,
-        data: Data,
-        targets: Tensor,
-        *,
-        threat: ThreatModel | None = None,
-        seed: int = 0,
-        readout: Readout | None = None,
-    ) -> Attacked:
-        threat = threat or ThreatModel(scenario="features")
-        read: Readout = readout or (lambda out: out.logits[targets])
-        draw = generator(seed, "attack-features")
-        place = torch.randperm(targets.numel(), generator=draw)[: threat.nodes]
-        chosen = targets[place.to(targets.device)]  # (R,)
+    def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
+        model, data = victim.model, victim.data
+        draw = generator(seed or 0, "attack-features")
+        place = torch.randperm(victim.targets.numel(), generator=draw)[: threat.nodes]
+        chosen = victim.targets[place.to(victim.targets.device)]  # (R,)
         rows = dense_rows(data.x, chosen)  # (R, F)
         starts = [
             rows + ((2 * torch.rand(rows.shape, generator=draw) - 1) * threat.epsilon * (restart > 0)).to(rows)
             for restart in range(threat.restarts)
         ]
-        with undisturbed(model):
-            with torch.no_grad():
-                embedded = model.embed(data.x)
-                reference = Reference.of(model.propagate(embedded, data.edge_index), read)
+        with torch.no_grad():
+            embedded = model.embed(data.x)
+            reference = Reference.of(model.propagate(embedded, data.edge_index), victim.read)
 
-            def objective(features: Tensor) -> Tensor:
-                out = model.propagate(embedded.index_copy(0, chosen, model.embed(features)), data.edge_index)
-                return self._objective(read(out), out, reference)
+        def objective(features: Tensor) -> Tensor:
+            out = model.propagate(embedded.index_copy(0, chosen, model.embed(features)), data.edge_index)
+            return self._objective(victim.read(out), out, reference)
 
-            low, high = rows - threat.epsilon, rows + threat.epsilon
-            steps = threat.steps if threat.nodes and threat.epsilon else 0
-            recordable = model.recordable(new_edges=False)
-            search = Search.over(
-                lambda start: ascend(objective, start, low, high, threat.step, steps, recordable), starts
-            )
+        low, high = rows - threat.epsilon, rows + threat.epsilon
+        steps = threat.steps if threat.nodes and threat.epsilon else 0
+        recordable = model.recordable(new_edges=False)
+        search = Search.over(lambda start: ascend(objective, start, low, high, threat.step, steps, recordable), starts)
         attacked = Data.from_dict(dict(data.to_dict()))
         attacked.x = data.x if not steps else replace_rows(data.x, chosen, search.best.point)
-        return settle(data, attacked, threat, search)
+        return Candidate(attacked, search)

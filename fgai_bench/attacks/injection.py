@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.attacks.objectives import Readout, Reference, objective_named
+from fgai_bench.attacks.base import Attack, Victim
+from fgai_bench.attacks.objectives import Reference, objective_named
 from fgai_bench.attacks.pgd import Search, ascend
-from fgai_bench.attacks.threat import Attacked, ThreatModel, settle
-from fgai_bench.models.base import AttentionModel, Output, Reach, undisturbed
-from fgai_bench.models.edges import grown
+from fgai_bench.attacks.result import Candidate
+from fgai_bench.attacks.threat import ThreatModel
+from fgai_bench.models.base import AffectedNodes, Output
+from fgai_bench.models.edges import append_nodes
 from fgai_bench.models.features import append_rows
 from fgai_bench.seeds import uniform
 
@@ -33,7 +35,7 @@ def injected_edges(num_nodes: int, targets: Tensor, threat: ThreatModel, seed: i
 
 def with_injected(data: Data, features: Tensor, edges: Tensor) -> Data:
     """A new graph: the original nodes and edges first, then the injected ones; injected nodes have label -1."""
-    return _on(data, features, grown(data.edge_index, data.x.shape[0], edges, features.shape[0]))
+    return _on(data, features, append_nodes(data.edge_index, data.x.shape[0], edges, features.shape[0]))
 
 
 def _on(data: Data, features: Tensor, edge_index: Tensor) -> Data:
@@ -52,42 +54,33 @@ class Injection:
     they reach.
     """
 
-    model: AttentionModel
-    data: Data
+    victim: Victim
     edge_index: Tensor
     embedded: Tensor
-    reach: Reach | None
+    affected: AffectedNodes | None
     reference: Reference
-    readout: Readout
 
     @classmethod
-    def prepare(
-        cls,
-        model: AttentionModel,
-        data: Data,
-        targets: Tensor,
-        threat: ThreatModel,
-        seed: int | None,
-        readout: Readout | None,
-    ) -> Injection:
-        read: Readout = readout or (lambda out: out.logits.index_select(0, targets))
-        edges = injected_edges(data.x.shape[0], targets, threat, seed)
+    def prepare(cls, victim: Victim, threat: ThreatModel, seed: int | None) -> Injection:
+        """Attach the injected nodes to random targets and compute what does not depend on their features."""
+        model, data = victim.model, victim.data
+        edges = injected_edges(data.x.shape[0], victim.targets, threat, seed)
         with torch.no_grad():
             embedded = model.embed(data.x)
             clean = model.propagate(embedded, data.edge_index)
-        edge_index = grown(data.edge_index, data.x.shape[0], edges, threat.nodes)
-        reach = Reach.of(clean, edge_index, threat.nodes) if model.local else None
-        return cls(model, data, edge_index, embedded, reach, Reference.of(clean, read), read)
+        edge_index = append_nodes(data.edge_index, data.x.shape[0], edges, threat.nodes)
+        affected = AffectedNodes.of(clean, edge_index, threat.nodes) if model.local else None
+        return cls(victim, edge_index, embedded, affected, Reference.of(clean, victim.read))
 
     def output(self, features: Tensor) -> Output:
         """The model's output with these injected features: ``(nodes, F) -> Output``."""
-        embedded = torch.cat([self.embedded, self.model.embed(features)])
-        known: dict[str, Any] = {} if self.reach is None else {"reach": self.reach}
-        return self.model.propagate(embedded, self.edge_index, **known)
+        embedded = torch.cat([self.embedded, self.victim.model.embed(features)])
+        known: dict[str, Any] = {} if self.affected is None else {"affected": self.affected}
+        return self.victim.model.propagate(embedded, self.edge_index, **known)
 
     def graph(self, features: Tensor) -> Data:
         """The attacked graph with these injected features."""
-        return _on(self.data, features, self.edge_index)
+        return _on(self.victim.data, features, self.edge_index)
 
 
 def starting_points(data: Data, threat: ThreatModel, seed: int | None) -> list[Tensor]:
@@ -104,42 +97,34 @@ def starting_points(data: Data, threat: ThreatModel, seed: int | None) -> list[T
     return starts
 
 
-class InjectionAttack:
+class InjectionAttack(Attack):
     """PGD on the features of injected nodes, through the model as it predicts.
 
     Args:
         loss: ``nll``, ``margin``, ``tvd``, ``attention-topk`` or ``attention-jsd``.
     """
 
-    recordable: ClassVar[bool] = True
+    summary = "injected nodes, features by PGD through the defended model; five losses, restarts"
+    paper = "https://arxiv.org/abs/2111.04314"
+    tags = ("injection", "gradient", "prediction")
+    recordable = True
 
     def __init__(self, loss: str = "nll") -> None:
         self.loss = loss
         self._objective = objective_named(loss)
 
-    def __call__(
-        self,
-        model: AttentionModel,
-        data: Data,
-        targets: Tensor,
-        *,
-        threat: ThreatModel | None = None,
-        seed: int | None = 0,
-        readout: Readout | None = None,
-    ) -> Attacked:
-        threat = threat or ThreatModel()
-        with undisturbed(model):
-            scene = Injection.prepare(model, data, targets, threat, seed, readout)
+    def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
+        scene = Injection.prepare(victim, threat, seed)
 
-            def objective(features: Tensor) -> Tensor:
-                out = scene.output(features)
-                return self._objective(scene.readout(out), out, scene.reference)
+        def objective(features: Tensor) -> Tensor:
+            out = scene.output(features)
+            return self._objective(victim.read(out), out, scene.reference)
 
-            recordable = model.recordable(new_edges=False)
-            low, high, steps = threat.feature_low, threat.feature_high, threat.steps if threat.nodes else 0
-            search = Search.over(
-                lambda start: ascend(objective, start, low, high, threat.step, steps, recordable),
-                starting_points(data, threat, seed),
-            )
+        recordable = victim.model.recordable(new_edges=False)
+        low, high, steps = threat.feature_low, threat.feature_high, threat.steps if threat.nodes else 0
+        search = Search.over(
+            lambda start: ascend(objective, start, low, high, threat.step, steps, recordable),
+            starting_points(victim.data, threat, seed),
+        )
         point = search.best.point
-        return settle(data, scene.graph(point), threat, search, injected=point)
+        return Candidate(scene.graph(point), search, injected=point)

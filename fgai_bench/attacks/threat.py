@@ -1,117 +1,102 @@
-"""What an attack returns, and the count of what it really spent."""
+"""The threat model and the ledger: what an attacker may change, and what one did. Readable without torch."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
 
-import torch
-from torch import Tensor
-from torch_geometric.data import Data
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from fgai_bench.attacks.budget import BudgetExceeded, Ledger, ThreatModel
-from fgai_bench.attacks.pgd import Search
-from fgai_bench.models.attention import edge_keys
-from fgai_bench.models.features import dense_rows
-from fgai_bench.replay import recording
+from fgai_bench.renamed import moved
 
-__all__ = ["Attacked", "BudgetExceeded", "Ledger", "ThreatModel", "Trace", "audit", "settle"]
+Scenario = Literal["injection", "edges", "features"]
+SCENARIOS: tuple[Scenario, ...] = get_args(Scenario)
+
+
+class BudgetExceeded(ValueError):
+    """An attack returned more than its threat model allows."""
+
+
+class ThreatModel(BaseModel):
+    """What the attacker may change, and by how much. It belongs to the suite, never to a defense.
+
+    All scenarios are evasion: the model is trained on the clean graph and sees the attacked one at test time.
+
+    ============  ======================================================================================
+    scenario      what may change
+    ============  ======================================================================================
+    injection     ``nodes`` new nodes, ``edges_per_node`` edges each to target nodes, features in the range
+    edges         ``edges`` new undirected edges between existing nodes
+    features      features of ``nodes`` target nodes, each entry by at most ``epsilon``
+    ============  ======================================================================================
+
+    >>> ThreatModel().nodes, ThreatModel().steps
+    (20, 10)
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    scenario: Scenario = "injection"
+    targets: Literal["test", "all"] = "test"
+    nodes: int = Field(20, ge=0)
+    edges_per_node: int = Field(20, ge=0)
+    feature_low: float = -1.0
+    feature_high: float = 1.0
+    step: float = Field(0.1, gt=0)
+    steps: int = Field(10, ge=0)
+    restarts: int = Field(1, ge=1)
+    edges: int = Field(400, ge=0)
+    epsilon: float = Field(0.1, ge=0)
+
+    @model_validator(mode="after")
+    def _range_is_not_empty(self) -> ThreatModel:
+        if not self.feature_low <= self.feature_high:
+            raise ValueError(f"feature_low {self.feature_low} must not exceed feature_high {self.feature_high}")
+        return self
+
+    def check(self, ledger: Ledger) -> None:
+        """Raise :class:`BudgetExceeded` with the first figure of the ledger that the budget does not allow."""
+        allowed = _ALLOWED[self.scenario](self)
+        for what, spent in asdict(ledger).items():
+            if what in allowed and spent > allowed[what] + 1e-6:
+                raise BudgetExceeded(
+                    f"the attack spent {what} = {spent:g}, but its threat model allows {allowed[what]:g}"
+                )
+
+
+_ALLOWED: dict[str, Any] = {
+    "injection": lambda t: {
+        "nodes": t.nodes,
+        "edges": t.nodes * t.edges_per_node,
+        "largest_feature": max(abs(t.feature_low), abs(t.feature_high)),
+        "changed_nodes": 0,
+        "feature_change": 0.0,
+    },
+    "edges": lambda t: {"nodes": 0, "edges": t.edges, "changed_nodes": 0, "feature_change": 0.0},
+    "features": lambda t: {"nodes": 0, "edges": 0, "changed_nodes": t.nodes, "feature_change": t.epsilon},
+}
 
 
 @dataclass(frozen=True)
-class Attacked:
-    """The result of an attack.
+class Ledger:
+    """What an attack really spent, counted on the graph it returned.
 
     Attributes:
-        data: the attacked graph; original nodes come first and original edges are kept, in their order.
-        ledger: what was spent.
-        curve: the objective at the start and after each step of the best restart.
-        flags: reasons why the result is ``unreliable`` (a zero or non-finite gradient, ...); empty if none.
-        kept: share of the target predictions that stayed what they were, where the attack cares.
-        injected: ``(nodes, F)`` features of the injected nodes, where the attack changed no others; else None.
+        nodes: injected nodes.
+        edges: new undirected edges.
+        largest_feature: largest magnitude among the injected features.
+        changed_nodes: existing nodes whose features changed.
+        feature_change: largest change of an existing feature.
+        gradient_calls: gradients of the model that the search took.
     """
 
-    data: Data
-    ledger: Ledger
-    curve: tuple[float, ...] = ()
-    flags: tuple[str, ...] = ()
-    kept: float | None = None
-    injected: Tensor | None = None
-
-
-class Trace(NamedTuple):
-    """What a search says of itself: gradients taken, the objective per step, reasons for distrust."""
-
+    nodes: int = 0
+    edges: int = 0
+    largest_feature: float = 0.0
+    changed_nodes: int = 0
+    feature_change: float = 0.0
     gradient_calls: int = 0
-    curve: tuple[float, ...] = ()
-    flags: tuple[str, ...] = ()
 
 
-NO_SEARCH = Trace()
-
-
-def settle(
-    clean: Data,
-    attacked: Data,
-    threat: ThreatModel,
-    trace: Trace | Search = NO_SEARCH,
-    kept: float | None = None,
-    injected: Tensor | None = None,
-) -> Attacked:
-    """Count what was spent on the returned graph itself, hold it against the budget, and hand the result over.
-
-    While a training is being recorded there are no values to count: the epochs before the recording had theirs counted.
-    """
-    if recording():
-        return Attacked(attacked, Ledger(), injected=injected)
-    ledger = audit(clean, attacked, trace.gradient_calls)
-    threat.check(ledger)
-    return Attacked(attacked, ledger, trace.curve, trace.flags, kept, injected)
-
-
-def audit(clean: Data, attacked: Data, gradient_calls: int = 0) -> Ledger:
-    """The ledger of ``attacked`` against ``clean``; raises if original edges or nodes are not preserved."""
-    nodes, edges = clean.x.shape[0], clean.edge_index.size(1)
-    if attacked.x.shape[0] < nodes or not torch.equal(attacked.edge_index[:, :edges], clean.edge_index):
-        raise BudgetExceeded("an attack must keep the original nodes and edges first, in their order")
-    new = attacked.edge_index[:, edges:]
-    size = attacked.x.shape[0]
-    known = (new < nodes).all(0)  # an edge of a new node is new, and most new edges are: the others are looked up
-    if known.any():
-        known[known.clone()] = torch.isin(edge_keys(new[:, known], size), edge_keys(clean.edge_index, size))
-    undirected = torch.unique(edge_keys(new[:, ~known].sort(0).values, size)).numel()
-    before, after = clean.x, attacked.x
-    change, changed = _feature_change(before, after)
-    injected = dense_rows(after, torch.arange(nodes, size, device=after.device))
-    largest = float(injected.abs().max()) if injected.numel() else 0.0
-    return Ledger(size - nodes, undirected, largest, changed, change, gradient_calls)
-
-
-def _feature_change(before: Tensor, after: Tensor) -> tuple[float, int]:
-    """Largest change of an entry of the original rows, and how many rows changed."""
-    if before is after:
-        return 0.0, 0
-    if before.layout != torch.sparse_csr:
-        difference = (after[: before.shape[0]] - before).abs().amax(1)
-    else:
-        nnz = before.values().numel()
-        same = torch.equal(after.crow_indices()[: before.shape[0] + 1], before.crow_indices())
-        if same and torch.equal(after.values()[:nnz], before.values()):
-            return 0.0, 0
-        difference = _sparse_row_difference(before, after)
-    return float(difference.max()), int((difference > 0).sum())
-
-
-def _sparse_row_difference(before: Tensor, after: Tensor) -> Tensor:
-    """Largest absolute difference per original row of two CSR matrices: ``(N,)``."""
-    coo = [m.to_sparse_coo().coalesce() for m in (before, after)]
-    rows, columns = before.shape[0], before.shape[1]
-    keys, values = [], []
-    for sign, m in zip((-1, 1), coo, strict=True):
-        (row, column), value = m.indices(), m.values()
-        inside = row < rows
-        keys.append(row[inside] * columns + column[inside])
-        values.append(sign * value[inside])
-    unique, inverse = torch.unique(torch.cat(keys), return_inverse=True)
-    totals = values[0].new_zeros(unique.numel()).index_add_(0, inverse, torch.cat(values)).abs()
-    return totals.new_zeros(rows).scatter_reduce_(0, unique // columns, totals, "amax")
+def __getattr__(name: str) -> Any:
+    return moved(__name__, name)

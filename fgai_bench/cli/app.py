@@ -8,6 +8,7 @@ heavy at the top, because ``--help`` imports every command. It prints results to
 from __future__ import annotations
 
 import errno
+import sys
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -21,7 +22,7 @@ from fgai_bench.cli.claims import claims
 from fgai_bench.cli.compare import compare
 from fgai_bench.cli.doctor import doctor
 from fgai_bench.cli.ls import ls
-from fgai_bench.cli.plugins import PluginOption
+from fgai_bench.cli.plugins import PluginOption, load_named, take_plugins
 from fgai_bench.cli.report import report
 from fgai_bench.cli.run import run
 from fgai_bench.cli.status import status
@@ -77,7 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     traceback.
     """
     try:
-        code = app(args=arguments, prog_name="fgai-bench", standalone_mode=False)
+        plugins, others = take_plugins(sys.argv[1:] if arguments is None else arguments)
+        load_named(plugins)
+        code = app(args=others, prog_name="fgai-bench", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except Exception as error:

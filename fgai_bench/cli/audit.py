@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fgai_bench.cli.data import RootOption
-from fgai_bench.cli.plugins import PluginOption, plugins_of
+from fgai_bench.cli.plugins import plugins_of_command
 from fgai_bench.cli.run import conclude, listed
-from fgai_bench.cli.tables import print_table
+from fgai_bench.cli.terminal import print_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +22,6 @@ ROW = ["dataset", "model", "label"]
 
 
 def audit(
-    context: typer.Context,
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
     suites: Annotated[
         str | None, typer.Option(help="Only models of these suites of the run, such as definition.")
@@ -40,7 +39,6 @@ def audit(
     jobs: Annotated[int | None, typer.Option(help="Steps at a time; else one per processor, or one on a GPU.")] = None,
     data_root: RootOption = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run again what has failed.")] = False,
-    plugin: PluginOption = None,
 ) -> None:
     """Find beta_1, beta_2, alpha_1 and alpha_2 of every (vanilla, defended) pair of a run; they join its records."""
     from fgai_bench.runner.audits import audit_run
@@ -57,7 +55,7 @@ def audit(
         device=device,
         jobs=jobs,
         data_root=data_root,
-        plugins=plugins_of(context),
+        plugins=plugins_of_command(),
         retry_failed=retry_failed,
         observer=observer_for(sys.stdout),
     )

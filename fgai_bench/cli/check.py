@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from fgai_bench.cli.kinds import KINDS, kind_named, kinds_holding
-from fgai_bench.cli.plugins import PluginOption
-from fgai_bench.cli.tables import print_table
+from fgai_bench.cli.terminal import print_table
 from fgai_bench.registry import RegistryError
 
 FINE = ("passed", "skipped", "expected-failure")
@@ -17,7 +16,6 @@ FINE = ("passed", "skipped", "expected-failure")
 def check(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A registered name; see `fgai-bench ls`.")],
     kind: Annotated[str | None, typer.Option(help="Which kind of thing NAME is, where several share the name.")] = None,
-    plugin: PluginOption = None,
 ) -> None:
     """Run the contract checks of one entry; exits 1 when one of them fails."""
     kind = the_kind(name, kind)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fgai_bench.cli.report import RunArgument
-from fgai_bench.cli.tables import print_table
+from fgai_bench.cli.terminal import print_table
 
 
 def claims(
@@ -18,7 +18,7 @@ def claims(
     """Say of each claim of the paper whether the run supports it, with the interval and the cells that decide."""
     from fgai_bench.report.claims import judge, to_csv, to_markdown
     from fgai_bench.report.folder import Report
-    from fgai_bench.report.frames import Results
+    from fgai_bench.report.results import Results
 
     results = Results.read(run)
     verdicts = judge(results)

@@ -8,29 +8,32 @@ from typing import Annotated
 import typer
 
 from fgai_bench.cli.report import RunArgument
-from fgai_bench.cli.tables import print_table
+from fgai_bench.cli.terminal import print_table
+
+TO_HELP = "What to compare with: paper, or a folder of published numbers with a paper.yaml (see baselines/fgai)."
 
 
 def compare(
     run: RunArgument,
-    to: Annotated[str, typer.Option(help="What to compare with: paper.")] = "paper",
+    to: Annotated[str, typer.Option(metavar="NAME|PATH", help=TO_HELP)] = "paper",
     out: Annotated[Path | None, typer.Option(help="Where to write; else RUN/report.")] = None,
 ) -> None:
     """Print and write ours beside the published numbers, cell by cell, with the difference in units of the spread."""
-    if to != "paper":
-        raise typer.BadParameter(f"--to can be paper, not {to!r}")
     from fgai_bench.report.compare import HEADINGS, lines, scale_notes, to_csv, to_markdown, untested
     from fgai_bench.report.compare import compare as hold_against
     from fgai_bench.report.folder import Report
-    from fgai_bench.report.frames import Results
+    from fgai_bench.report.published import published, read_paper
+    from fgai_bench.report.results import Results
 
+    # Before the run, which takes longer to read.
+    reference, numbers = read_paper(to).reference, published(to)
     results = Results.read(run)
-    found = hold_against(results)
+    comparison = hold_against(results, numbers)
     report = Report(out if out is not None else run / "report")
-    report.add("comparison.csv", to_csv(found))
-    report.add("comparison.md", to_markdown(found, results))
-    if rows := lines(found):
-        print_table(f"{run} beside the paper", HEADINGS, rows)
-    for sentence in [*untested(found), *(f"scale of {note}" for note in scale_notes(found))]:
+    report.add("comparison.csv", to_csv(comparison))
+    report.add("comparison.md", to_markdown(comparison, results, reference))
+    if rows := lines(comparison):
+        print_table(f"{run} beside {reference}", HEADINGS, rows)
+    for sentence in [*untested(comparison), *(f"scale of {note}" for note in scale_notes(comparison))]:
         typer.echo(sentence)
     typer.echo(f"written to {report.written[0]} and {report.written[1]}")

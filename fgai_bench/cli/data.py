@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from fgai_bench.cli.plugins import PluginOption
-from fgai_bench.cli.tables import print_table
-from fgai_bench.data import DATASETS, Dataset, Statistics
+from fgai_bench.cli.terminal import print_table
+from fgai_bench.data import DATASETS, Statistics
 
 app = typer.Typer(help="List, verify and fetch datasets.")
 
@@ -22,7 +21,7 @@ RootOption = Annotated[
 
 
 @app.command("list")
-def list_datasets(root: RootOption = None, plugin: PluginOption = None) -> None:
+def list_datasets(root: RootOption = None) -> None:
     """List the datasets with their declared sizes, and whether their files are here."""
     from fgai_bench.data import data_root
 
@@ -35,7 +34,6 @@ def list_datasets(root: RootOption = None, plugin: PluginOption = None) -> None:
 def verify(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Datasets; else all of them.")] = None,
     root: RootOption = None,
-    plugin: PluginOption = None,
 ) -> None:
     """Load datasets and hold them against their declarations; exits 1 when one is wrong, or missing and needed."""
     chosen = [DATASETS.entry(name).name for name in names or []]
@@ -58,7 +56,6 @@ def verify(
 def fetch(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset; see `fgai-bench data list`.")],
     root: RootOption = None,
-    plugin: PluginOption = None,
 ) -> None:
     """Download what is missing of a dataset and say where its files lie."""
     DATASETS.entry(name)
@@ -81,10 +78,8 @@ def counts(size: Statistics | None) -> list[str]:
 
 
 def _declared(name: str, folder: Path) -> list[str]:
-    """One row: a dataset that a plugin registered as a plain function declares nothing but its name."""
+    """Return one row; a dataset that a plugin registered as a plain function declares nothing but its name."""
     dataset = DATASETS[name]
-    if not isinstance(dataset, Dataset):
-        return [name, *counts(None), ""]
     missing, total = len(dataset.missing(folder)), len(dataset.files)
     whereabouts = f"{missing} of {total} missing" if missing else "here" if total else "generated"
     return [name, *counts(dataset.statistics), "in the package" if dataset.embedded else whereabouts]

@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from fgai_bench import __version__
-from fgai_bench.cli.tables import print_table
+from fgai_bench.cli.terminal import print_table
 
 # Distributions whose import name is not their own name with underscores.
 IMPORT_NAMES = {"PyYAML": "yaml", "scikit-learn": "sklearn"}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from fgai_bench.registry import Registry
+from fgai_bench.registry import Registry, registry_path
 
 KINDS: Registry[Registry[Any]] = Registry("kind")
-for _kind in ("datasets", "models", "defenses", "attacks", "metrics", "suites"):
-    KINDS.declare(_kind, f"fgai_bench:{_kind.upper()}")
+for _kind in ("datasets", "models", "defenses", "attacks", "explainers", "metrics", "suites", "tasks"):
+    KINDS.declare(_kind, registry_path(_kind))
+CHECKED = tuple(kind for kind in KINDS if kind != "tasks")
+"""The kinds whose entries have a contract."""
 
 
 def kind_named(name: str) -> str:
@@ -26,11 +28,11 @@ def kind_named(name: str) -> str:
 
 
 def kinds_holding(name: str) -> list[str]:
-    """The kinds in which ``name`` is registered; a name that no kind holds is an error that lists the nearest."""
-    holding = [kind for kind in KINDS if name in KINDS[kind]]
+    """Return the kinds with a contract that hold ``name``; an unknown name is an error that lists the nearest."""
+    holding = [kind for kind in CHECKED if name in KINDS[kind]]
     if not holding:
         every: Registry[Any] = Registry("name")
-        for known in dict.fromkeys(known for kind in KINDS for known in KINDS[kind]):
+        for known in dict.fromkeys(known for kind in CHECKED for known in KINDS[kind]):
             every.declare(known, known)
         every.entry(name)
     return holding

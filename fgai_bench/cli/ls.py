@@ -7,14 +7,12 @@ from typing import Annotated, Any
 import typer
 
 from fgai_bench.cli.kinds import KINDS, kind_named
-from fgai_bench.cli.plugins import PluginOption
-from fgai_bench.cli.tables import print_table
-from fgai_bench.registry import Entry, Registry
+from fgai_bench.cli.terminal import print_table
+from fgai_bench.registry import Entry, Registry, RegistryError
 
 
 def ls(
     kind: Annotated[str | None, typer.Argument(metavar="KIND", help=f"One of {', '.join(KINDS)}; else all.")] = None,
-    plugin: PluginOption = None,
 ) -> None:
     """List what is registered: names, what they are, where they come from."""
     for each in KINDS if kind is None else [kind_named(kind)]:
@@ -22,13 +20,20 @@ def ls(
 
 
 def _print_registry(kind: str, registry: Registry[Any]) -> None:
-    entries = [registry.entry(name) for name in registry]
-    directed = any(entry.direction != "none" for entry in entries)
-    columns = ["name", "summary", *(["better"] if directed else []), "paper", "tags"]
-    print_table(kind, columns, [_row(entry, directed) for entry in entries])
+    entries = [_entry(registry, name) for name in registry]
+    columns = {"name": [entry.name for entry in entries], "summary": [entry.summary for entry in entries]}
+    if any(entry.direction != "none" for entry in entries):
+        columns["better"] = ["" if entry.direction == "none" else entry.direction for entry in entries]
+    columns["paper"] = [entry.paper.removeprefix("https://") for entry in entries]
+    columns["tags"] = [", ".join(sorted(entry.tags)) for entry in entries]
+    if not all(entry.ours for entry in entries):
+        columns["from"] = ["" if entry.ours else f"{entry.origin} {entry.origin_version}".strip() for entry in entries]
+    print_table(kind, list(columns), list(zip(*columns.values(), strict=True)))
 
 
-def _row(entry: Entry[Any], directed: bool) -> list[str]:
-    direction = "" if entry.direction == "none" else entry.direction
-    paper = entry.paper.removeprefix("https://")
-    return [entry.name, entry.summary, *([direction] if directed else []), paper, ", ".join(sorted(entry.tags))]
+def _entry(registry: Registry[Any], name: str) -> Entry[Any]:
+    """The entry of a name; one whose package cannot be loaded is listed with the reason instead of a summary."""
+    try:
+        return registry.entry(name)
+    except RegistryError as reason:
+        return Entry(name, None, summary=str(reason), origin="")

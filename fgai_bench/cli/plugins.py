@@ -1,45 +1,63 @@
-"""``--plugin MODULE``: a user's own package joins the registries before a command looks anything up.
+"""``--plugin MODULE|FILE``: a user's own code joins the registries before a command looks anything up.
 
-The option stands before the command or, for commands that take names, after it: both are the same option.
+The option stands anywhere on the command line, before or after the name of a command, and is taken out before the
+command reads its own options: so it is the same option for every command, and none has to declare it.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from fgai_bench.registry import load_plugins
+from fgai_bench.registry import RegistryError, load_plugins
 
-
-def _load(modules: list[str] | None) -> list[str] | None:
-    """Import the modules; the working directory is searched last, so it cannot hide an installed package."""
-    if modules:
-        if os.getcwd() not in sys.path:
-            sys.path.append(os.getcwd())
-        load_plugins(modules)
-    return modules
-
+OPTION = "--plugin"
+_named: list[str] = []
 
 PluginOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--plugin",
-        metavar="MODULE",
-        help="Import MODULE so that what it registers can be named; may be repeated.",
-        callback=_load,
-        is_eager=True,
+        OPTION,
+        metavar="MODULE|FILE",
+        help="Import a module or a Python file, so that what it registers can be named; for every command, repeatable.",
     ),
 ]
 
 
-def plugins_of(context: typer.Context) -> list[str]:
-    """Every module named by ``--plugin``, before or after the command: what a worker process must import too."""
-    named: list[str] = []
-    level: Any = context
-    while level is not None:
-        named = [*(level.params.get("plugin") or []), *named]
-        level = level.parent
-    return list(dict.fromkeys(named))
+def take_plugins(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split the command line into the plugins that it names and everything else.
+
+    >>> take_plugins(["report", "runs/quick", "--plugin", "mine", "--plugin=./more.py"])
+    (['mine', './more.py'], ['report', 'runs/quick'])
+    """
+    plugins: list[str] = []
+    others: list[str] = []
+    rest = iter(arguments)
+    for argument in rest:
+        if argument == OPTION:
+            plugins.append(next(rest, ""))
+        elif argument.startswith(f"{OPTION}="):
+            plugins.append(argument.partition("=")[2])
+        else:
+            others.append(argument)
+    if not all(plugins):
+        raise RegistryError(f"{OPTION} needs a module or a Python file, as in {OPTION} my_package or ./mine.py")
+    return plugins, others
+
+
+def load_named(plugins: Sequence[str]) -> None:
+    """Import the plugins of this command; the working directory is searched last, so it hides no installed package."""
+    if plugins and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    _named[:] = [str(Path(name).absolute()) if name.endswith(".py") else name for name in dict.fromkeys(plugins)]
+    load_plugins(plugins)
+
+
+def plugins_of_command() -> tuple[str, ...]:
+    """Return the plugins that the command line names: what a worker process must import, too."""
+    return tuple(_named)

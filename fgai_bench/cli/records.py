@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fgai_bench.cli.run import listed
-from fgai_bench.cli.tables import print_table
+from fgai_bench.cli.terminal import print_table
 
 app = typer.Typer(help="Records: export runs, or merge the pieces of one study.", no_args_is_help=True)
 
@@ -36,7 +36,7 @@ def export(
     Of a step that several runs have, an ok result holds over a failure, and two ok results must agree. Checkpoints stay
     where they are.
     """
-    from fgai_bench.runner.export import export as write
+    from fgai_bench.store.export import export as write
 
     manifest = write(runs, out, prefer_first, listed(datasets))
     rows = [[suite, str(sum(counts.values())), said(counts)] for suite, counts in sorted(manifest["suites"].items())]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fgai_bench.cli.data import RootOption
-from fgai_bench.cli.plugins import PluginOption, plugins_of
-from fgai_bench.cli.tables import print_table
+from fgai_bench.cli.plugins import plugins_of_command
+from fgai_bench.cli.terminal import print_table
 
 if TYPE_CHECKING:
     from fgai_bench.runner.plan import Plan
@@ -20,7 +20,6 @@ NAMES = "Names separated by commas; else the suite's."
 
 
 def run(
-    context: typer.Context,
     suite: Annotated[
         str, typer.Option(help="A suite's name (`fgai-bench ls suites`) or the path of a YAML file.")
     ] = "quick",
@@ -40,7 +39,6 @@ def run(
     data_root: RootOption = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run again what has failed.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and do nothing.")] = False,
-    plugin: PluginOption = None,
 ) -> None:
     """Run a suite, or go on with it: what the run folder holds is not run again. Exits 1 when a step has failed."""
     from fgai_bench.runner.progress import observer_for
@@ -65,7 +63,7 @@ def run(
         executor=executor,
         address=address,
         data_root=data_root,
-        plugins=plugins_of(context),
+        plugins=plugins_of_command(),
         retry_failed=retry_failed,
         observer=observer_for(sys.stdout),
         **overrides,
@@ -134,7 +132,7 @@ def plan_rows(plan: Plan) -> list[list[str]]:
 def conclude(done: Run) -> None:
     """Say what the run holds; list the steps without a value, and exit 1 if there are any that could be tried again."""
     from fgai_bench.cli.status import failures
-    from fgai_bench.runner.result import RETRIED
+    from fgai_bench.store.result import RETRIED
 
     counts = done.counts()
     said = ", ".join(f"{number} {status}" for status, number in counts.items())

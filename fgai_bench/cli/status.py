@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fgai_bench.cli.tables import print_table
+from fgai_bench.cli.terminal import print_table
 
 NAMED = 5  # damaged steps, before the rest is only counted
 
@@ -15,8 +15,8 @@ NAMED = 5  # damaged steps, before the rest is only counted
 def status(folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or exported records.")]) -> None:
     """Show what a run holds and what it still waits for; exits 1 when a step has failed."""
     from fgai_bench.runner.lock import holder
-    from fgai_bench.runner.result import RETRIED
-    from fgai_bench.runner.store import StoreReader
+    from fgai_bench.store.result import RETRIED
+    from fgai_bench.store.sqlite import StoreReader
 
     with StoreReader(folder) as store:
         statuses, members, damaged = store.statuses(), store.members(), store.damaged()
@@ -46,7 +46,8 @@ def suite_rows(members: list[dict[str, Any]], statuses: dict[str, str]) -> list[
 
 def failures(folder: Path) -> None:
     """A table of the planned steps that have no value, with the reason of each."""
-    from fgai_bench.runner.store import StoreError, StoreReader
+    from fgai_bench.store.errors import StoreError
+    from fgai_bench.store.sqlite import StoreReader
 
     rows: list[list[str]] = []
     with StoreReader(folder) as store:

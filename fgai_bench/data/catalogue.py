@@ -7,16 +7,10 @@ copy of the same graph is the same graph. Checksums of pickles are taken over th
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
 
-from fgai_bench.data.errors import DataError
-
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
+from fgai_bench.data.dataset import Dataset, RawFile, Statistics
+from fgai_bench.registry import OURS, Registry
 
 GRAPH_ARRAYS = tuple(f"{part}_{key}" for part in ("adj", "attr") for key in ("data", "indices", "indptr", "shape"))
 NPZ_GRAPH = (*GRAPH_ARRAYS, "labels")
@@ -24,94 +18,37 @@ NPZ_TOPOLOGY = ("indptr", "indices", "label", "year", "train_idx", "valid_idx", 
 SHCHUR = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz"
 PLANETOID = "https://github.com/kimiyoung/planetoid/raw/master/data"
 OGB_ARXIV = "http://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip"
+ARXIV_SPLIT = (90_941, 29_799, 48_603)
 
 
-@dataclass(frozen=True)
-class Statistics:
-    """Size of a graph: nodes, undirected edges without loops and duplicates, feature columns, classes."""
-
-    nodes: int
-    edges: int
-    features: int
-    classes: int
-
-
-@dataclass(frozen=True)
-class RawFile:
-    """One file a dataset is read from.
-
-    Attributes:
-        path: relative to the data root, in the layout of PyG's and OGB's own dataset classes.
-        sha256: of the bytes, or of the arrays named by ``keys``; empty when no reference copy is known.
-        keys: the arrays that are read from an ``.npz``; empty for other formats.
-        url: where the file can be had; empty if nowhere.
-    """
-
-    path: str
-    sha256: str = ""
-    keys: tuple[str, ...] = ()
-    url: str = ""
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """A dataset as registered: declared facts, and a call that reads the graph.
-
-    Attributes:
-        name: as in the registry.
-        statistics: what the graph must have; ``None`` leaves it open.
-        reader: ``"module:function"`` of ``(dataset, root, **options) -> Data``, imported on the first call.
-        files: raw files, all needed.
-        split: ``"random"`` (10/10/80 % by seed) or ``"published"`` (the reader brings the only split there is).
-        embedded: the files lie inside the package instead of the data root.
-        archive: address of one zip that holds all files.
-        stand_in: a dataset to use where this one cannot be had; its presence makes this one optional.
-        options: keyword arguments of the reader and their defaults.
-    """
-
-    name: str
-    statistics: Statistics | None
-    reader: str
-    files: tuple[RawFile, ...] = ()
-    split: Literal["random", "published"] = "random"
-    embedded: bool = False
-    archive: str = ""
-    stand_in: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-    def path(self, file: RawFile, root: Path) -> Path:
-        """Where ``file`` lies when the data root is ``root``."""
-        return (Path(__file__).parent if self.embedded else root) / file.path
-
-    def missing(self, root: Path) -> list[RawFile]:
-        """The raw files that are not there."""
-        return [file for file in self.files if not self.path(file, root).is_file()]
-
-    def __call__(self, root: Path, **options: Any) -> Data:
-        """Read the graph, fetching missing files first; ``options`` override the declared ones."""
-        unknown = sorted(options.keys() - self.options.keys())
-        if unknown:
-            possible = ", ".join(self.options) or "none"
-            raise DataError(f"{self.name} has no option {', '.join(unknown)}; its options are: {possible}")
-        if self.missing(root):
-            importlib.import_module("fgai_bench.data.download").fetch_files(self, root)
-        module, _, function = self.reader.partition(":")
-        data: Data = getattr(importlib.import_module(module), function)(self, root, **{**self.options, **options})
-        return data
-
-
-def _npz(name: str, path: str, sha256: str, statistics: Statistics) -> Dataset:
+def _npz(name: str, path: str, sha256: str, statistics: Statistics, summary: str) -> Dataset:
     file = RawFile(path, sha256, NPZ_GRAPH, f"{SHCHUR}/{Path(path).name}")
-    return Dataset(name, statistics, "fgai_bench.data.npz:read", (file,))
+    return Dataset(
+        name,
+        statistics,
+        "fgai_bench.data.npz:read",
+        (file,),
+        summary=summary,
+        paper="https://arxiv.org/abs/1811.05868",
+        tags=("node", "real"),
+    )
 
 
-def _planetoid(name: str, folder: str, sums: dict[str, str], statistics: Statistics) -> Dataset:
+def _planetoid(name: str, folder: str, sums: dict[str, str], statistics: Statistics, summary: str) -> Dataset:
     raw = [(f"ind.{name}.{part}", sha256) for part, sha256 in sums.items()]
     files = tuple(RawFile(f"{folder}/raw/{file}", sha256, url=f"{PLANETOID}/{file}") for file, sha256 in raw)
-    return Dataset(name, statistics, "fgai_bench.data.planetoid:read", files)
+    return Dataset(
+        name,
+        statistics,
+        "fgai_bench.data.planetoid:read",
+        files,
+        summary=summary,
+        paper="https://arxiv.org/abs/1603.08861",
+        tags=("node", "link", "real"),
+    )
 
 
-def _csbm(name: str, edges: int) -> Dataset:
+def _csbm(name: str, edges: int, *tags: str) -> Dataset:
     options = {
         "edges": edges,
         "degree": 10.0,
@@ -121,7 +58,16 @@ def _csbm(name: str, edges: int) -> Dataset:
         "signal": 0.2,
         "graph_seed": 0,
     }
-    return Dataset(name, Statistics(edges // 5, edges, 64, 5), "fgai_bench.data.csbm:read", options=options)
+    any_size = "contextual stochastic block model of any size: 10,000 edges, 5 classes"
+    return Dataset(
+        name,
+        Statistics(edges // 5, edges, 64, 5),
+        "fgai_bench.data.csbm:read",
+        options=options,
+        summary=f"csbm with {edges:,} edges" if tags else any_size,
+        paper="https://arxiv.org/abs/1807.09596",
+        tags=("node", "generated", *tags),
+    )
 
 
 AMAZON_PHOTO = _npz(
@@ -129,24 +75,28 @@ AMAZON_PHOTO = _npz(
     "Photo/raw/amazon_electronics_photo.npz",
     "bbb7c5830fbbc5118f9bf53daa8b1239434288102c38507809388c4689ea60ff",
     Statistics(7_650, 119_081, 745, 8),
+    "Amazon co-purchases, photo: 119,081 edges, 8 classes",
 )
 AMAZON_CS = _npz(
     "amazon-cs",
     "Computers/raw/amazon_electronics_computers.npz",
     "b7372b2e80eb8e83a8c2a8b8d5edd603717ba40e806c785de97a961eb0cfcfd0",
     Statistics(13_752, 245_861, 767, 10),
+    "Amazon co-purchases, computers: 245,861 edges, 10 classes",
 )
 COAUTHOR_CS = _npz(
     "coauthor-cs",
     "CS/raw/ms_academic_cs.npz",
     "11b8eadd0a9974c184fb46d84a0bbdbf0e4cf5388409667d8930dd8b45728c23",
     Statistics(18_333, 81_894, 6_805, 15),
+    "co-authors, computer science: 81,894 edges, 15 classes",
 )
 COAUTHOR_PHYSICS = _npz(
     "coauthor-physics",
     "Physics/raw/ms_academic_phy.npz",
     "60940241b5b50d4071a7cca4d37df59bcc7026546ba73677b14dfa8d1ec27894",
     Statistics(34_493, 247_962, 8_415, 5),
+    "co-authors, physics: 247,962 edges, 5 classes",
 )
 OGBN_ARXIV = Dataset(
     "ogbn-arxiv",
@@ -160,8 +110,12 @@ OGBN_ARXIV = Dataset(
         )
     ),
     split="published",
+    split_sizes=ARXIV_SPLIT,
     archive=OGB_ARXIV,
     stand_in="arxiv-topology",
+    summary="arXiv citations: 1,157,799 edges, 40 classes, split by year",
+    paper="https://arxiv.org/abs/2005.00687",
+    tags=("node", "real", "large"),
 )
 ARXIV_TOPOLOGY = Dataset(
     "arxiv-topology",
@@ -175,6 +129,10 @@ ARXIV_TOPOLOGY = Dataset(
         ),
     ),
     split="published",
+    split_sizes=ARXIV_SPLIT,
+    summary="graph, labels and split of ogbn-arxiv under surrogate features: for scale and cost only",
+    paper="https://arxiv.org/abs/2005.00687",
+    tags=("node", "surrogate", "large"),
 )
 CORA = Dataset(
     "cora",
@@ -182,6 +140,9 @@ CORA = Dataset(
     "fgai_bench.data.npz:read",
     (RawFile("cora.npz", "ab28c1493d300f39f4693e10fde2a2470a2fe6bde305ed9b1dbd3d8e46ec3a9c", NPZ_GRAPH),),
     embedded=True,
+    summary="citations inside the package: 5,278 edges, 7 classes",
+    paper="https://arxiv.org/abs/1603.08861",
+    tags=("node", "link", "real", "embedded"),
 )
 CITESEER = _planetoid(
     "citeseer",
@@ -197,6 +158,7 @@ CITESEER = _planetoid(
         "test.index": "2af990671580b6b2df5d158d1038f8292e30c9cd821b5453f399659b25b723d4",
     },
     Statistics(3_327, 4_552, 3_703, 6),
+    "citations: 4,552 edges, 6 classes",
 )
 PUBMED = _planetoid(
     "pubmed",
@@ -212,9 +174,24 @@ PUBMED = _planetoid(
         "test.index": "b101d421688bbaecbd82e8a18f1e282378d6830f3a37666f28ebc47f844341b5",
     },
     Statistics(19_717, 44_324, 500, 3),
+    "citations: 44,324 edges, 3 classes",
 )
-CSBM = _csbm("csbm", 10_000)
-CSBM_1E3 = _csbm("csbm-1e3", 1_000)
-CSBM_1E4 = _csbm("csbm-1e4", 10_000)
-CSBM_1E5 = _csbm("csbm-1e5", 100_000)
-CSBM_1E6 = _csbm("csbm-1e6", 1_000_000)
+
+DATASETS: Registry[Dataset] = Registry("dataset", "fgai_bench.datasets", "fgai_bench.data.dataset:admitted")
+for _dataset in (
+    AMAZON_PHOTO,
+    AMAZON_CS,
+    COAUTHOR_CS,
+    COAUTHOR_PHYSICS,
+    OGBN_ARXIV,
+    ARXIV_TOPOLOGY,
+    CORA,
+    CITESEER,
+    PUBMED,
+    _csbm("csbm", 10_000),
+    _csbm("csbm-1e3", 1_000, "scaling"),
+    _csbm("csbm-1e4", 10_000, "scaling"),
+    _csbm("csbm-1e5", 100_000, "scaling"),
+    _csbm("csbm-1e6", 1_000_000, "scaling", "large"),
+):
+    DATASETS.add(_dataset.name, _dataset, OURS)

@@ -11,23 +11,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from fgai_bench.data.catalogue import Dataset, RawFile
+from fgai_bench.data.dataset import Dataset, RawFile
 from fgai_bench.data.errors import DataError, MissingDataError
-from fgai_bench.data.roots import data_root
 
 TIMEOUT_SECONDS = 30.0
-
-
-def fetch_dataset(name: str, root: str | os.PathLike[str] | None = None) -> list[Path]:
-    """Download what is missing of dataset ``name`` and return where its raw files lie (none for generated graphs)."""
-    from fgai_bench.data import DATASETS
-
-    dataset, folder = DATASETS[name], data_root(root)
-    if not isinstance(dataset, Dataset):
-        return []
-    if dataset.missing(folder):
-        fetch_files(dataset, folder)
-    return [dataset.path(file, folder) for file in dataset.files]
 
 
 def fetch_files(dataset: Dataset, root: Path) -> None:

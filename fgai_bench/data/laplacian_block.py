@@ -157,7 +157,7 @@ def _filtered(matrix: Tensor, trivial: Trivial, block: Tensor, cut: float, degre
     """``T_degree`` of the matrix, stretched from [-1, cut] to [-1, 1], times the block: (N, m) -> (N, m).
 
     ``T_{j+1}(a) = 2 a T_j(a) - T_{j-1}(a)``. Nothing grows like the trivial vectors, which rounding brings back: they
-    are removed before they have grown by more than 1e8.
+    are removed before they have append_nodes by more than 1e8.
     """
     slope, shift = 2 / (1 + cut), (1 - cut) / (1 + cut)
     every = max(1, int(math.acosh(1e8) / _growth(1.0, cut)))

@@ -13,6 +13,8 @@ from torch_geometric.data import Data
 from fgai_bench.data.errors import DataError
 from fgai_bench.seeds import generator
 
+PARTS = ("train", "val", "test")
+
 
 @dataclass(frozen=True, eq=False)
 class Split:
@@ -23,9 +25,29 @@ class Split:
     test: Tensor
 
     @classmethod
-    def of(cls, data: Data) -> Split:
-        """The split that a loaded graph carries as ``train_index``, ``val_index`` and ``test_index``."""
-        return cls(data.train_index, data.val_index, data.test_index)
+    def of(cls, data: Data, seed: int = 0) -> Split:
+        """Return the split that a graph carries: ``train_index``, ... or ``train_mask``, ...; see :meth:`given`."""
+        split = cls.given(data, seed)
+        if split is None:
+            raise DataError("the graph carries no split; give it train_index, val_index and test_index, or masks")
+        return split
+
+    @classmethod
+    def given(cls, data: Data, seed: int = 0) -> Split | None:
+        """Return the split that a graph carries as indices or as boolean masks, or None where it carries none.
+
+        Masks of several splits are ``(N, K)``; the seed chooses one, counted round.
+
+        >>> masks = {f"{part}_mask": torch.tensor([[part == p] for p in PARTS]) for part in PARTS}
+        >>> Split.given(Data(**masks)).val
+        tensor([1])
+        """
+        if all(f"{part}_index" in data for part in PARTS):
+            return cls(*(data[f"{part}_index"] for part in PARTS))
+        if not all(f"{part}_mask" in data for part in PARTS):
+            return None
+        masks = [data[f"{part}_mask"].bool() for part in PARTS]
+        return cls(*((m if m.dim() == 1 else m[:, seed % m.size(1)]).nonzero().view(-1) for m in masks))
 
     @property
     def hash(self) -> str:
@@ -41,11 +63,19 @@ class Split:
             digest.update(np.sort(index.cpu().numpy().astype(np.int64)).tobytes())
         return digest.hexdigest()
 
-    def checked(self, name: str, num_nodes: int) -> Split:
-        """The split itself, or a :class:`DataError` if a node is in two parts, in none, or not in the graph."""
+    def checked(self, name: str, num_nodes: int, complete: bool = True) -> Split:
+        """Return the split itself, or raise if a node is in two parts, or is none of the graph's.
+
+        A ``complete`` split has every node in a part; a graph's own split may leave nodes out, but no part empty.
+        """
         index = torch.cat([self.train, self.val, self.test])
-        if index.numel() != num_nodes or not torch.equal(index.sort().values, torch.arange(num_nodes)):
+        inside = not index.numel() or (int(index.min()) >= 0 and int(index.max()) < num_nodes)
+        distinct = index.unique().numel() == index.numel()
+        if not (inside and distinct) or (complete and index.numel() != num_nodes):
             raise DataError(f"{name} must have each of its {num_nodes} nodes in exactly one part of the split")
+        empty = [part for part in PARTS if not getattr(self, part).numel()]
+        if not complete and empty:
+            raise DataError(f"{name} has a split without {empty[0]} nodes")
         return self
 
 

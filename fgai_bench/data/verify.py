@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from fgai_bench.data import DATASETS
-from fgai_bench.data.catalogue import Dataset, Statistics
-from fgai_bench.data.datasets import load_dataset
+from fgai_bench.data.catalogue import DATASETS
+from fgai_bench.data.dataset import Statistics
 from fgai_bench.data.download import missing_sentence
 from fgai_bench.data.errors import DataError
 from fgai_bench.data.graph import undirected_edge_count
+from fgai_bench.data.load import load_dataset
 from fgai_bench.data.roots import data_root
 
 
@@ -38,9 +38,8 @@ class Verification:
 def verify_dataset(name: str, root: str | os.PathLike[str] | None = None) -> Verification:
     """Load ``name`` as a trial would and hold it against its declaration; nothing is downloaded or raised."""
     dataset, folder = DATASETS[name], data_root(root)
-    declared = dataset.statistics if isinstance(dataset, Dataset) else None
-    optional = isinstance(dataset, Dataset) and bool(dataset.stand_in)
-    if isinstance(dataset, Dataset) and dataset.missing(folder):
+    declared, optional = dataset.statistics, bool(dataset.stand_in)
+    if dataset.missing(folder):
         return Verification(name, "missing", declared, optional, missing_sentence(dataset, folder))
     try:
         data = load_dataset(name, root=folder)

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, ClassVar
 
 from torch import Tensor
-from torch_geometric.data import Data
 
-from fgai_bench.data.splits import Split
-from fgai_bench.defenses.training import (
-    InnerAttack,
-    NodeSupervision,
-    Progress,
-    Supervision,
-    Training,
-    attack_of,
-    optimise,
-    perturbed_output,
-    required,
-)
-from fgai_bench.models.base import AttentionModel
+from fgai_bench.defenses.base import Defense, Fit, Objective, perturbed_output
 
 
-class AdversarialTraining:
+class AdversarialTraining(Defense):
     """``min loss(y(G)) + weight * loss(y(attacked G))``, attacked afresh each epoch.
 
     Args:
         weight: of the loss on the attacked copy.
     """
 
+    summary = "adversarial training: a tenth of the loss on a freshly attacked copy"
+    paper = "https://arxiv.org/abs/1706.06083"
+    tags = ("node", "link", "needs-inner")
     inner_options: ClassVar[dict[str, Any]] = {"loss": "nll", "targets": "train"}
 
     def __init__(self, weight: float = 0.1) -> None:
@@ -37,40 +26,15 @@ class AdversarialTraining:
             raise ValueError(f"the weight of the adversarial loss must not be negative, got {weight}")
         self.weight = weight
 
-    def fit(
-        self,
-        model: AttentionModel,
-        data: Data,
-        split: Split,
-        seed: int = 0,
-        *,
-        supervision: Supervision | None = None,
-        teacher: AttentionModel | None = None,
-        inner: InnerAttack | None = None,
-        training: Training | None = None,
-        progress: Progress | None = None,
-    ) -> AttentionModel:
-        """Return a trained copy of ``model``; ``inner(model, data, seed)`` is the attack of each epoch."""
-        student = copy.deepcopy(model)
-        attack, recordable = attack_of(
-            required(inner, "at", "inner", "an attack on the model being trained"), student, seed
-        )
-        task = supervision or NodeSupervision(data, split)
+    def objective(self, fit: Fit) -> Objective:
+        attack, recordable = fit.attack()
 
         def terms(epoch: int) -> dict[str, Tensor]:
-            attacked = attack(data, epoch)
-            h = student.embed(data.x)
+            attacked = attack(epoch)
+            h = fit.student.embed(fit.data.x)
             return {
-                "prediction": task.loss(student.propagate(h, data.edge_index)),
-                "adversarial": self.weight * task.loss(perturbed_output(student, h, attacked)),
+                "prediction": fit.task.loss(fit.student.propagate(h, fit.data.edge_index)),
+                "adversarial": self.weight * fit.task.loss(perturbed_output(fit.student, h, attacked)),
             }
 
-        return optimise(
-            student,
-            terms,
-            training or Training(),
-            seed,
-            score=lambda: task.score(student(data)),
-            progress=progress,
-            recordable=recordable,
-        )
+        return Objective(terms, recordable=recordable)

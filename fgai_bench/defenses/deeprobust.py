@@ -17,6 +17,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.data.splits import Split
+from fgai_bench.defenses.base import Fit
 from fgai_bench.defenses.gcn import (
     Aggregation,
     GCNModel,
@@ -27,7 +28,7 @@ from fgai_bench.defenses.gcn import (
     quiet,
 )
 from fgai_bench.defenses.similarity import dense
-from fgai_bench.defenses.training import Progress, Supervision, Training, finished
+from fgai_bench.defenses.training import Progress, Training, finished
 from fgai_bench.models.base import AttentionModel
 from fgai_bench.models.edges import OncePerGraph
 from fgai_bench.seeds import isolated_rng
@@ -140,6 +141,9 @@ class GNNSVDSparse(ReplacedModel):
     """
 
     name = "gnn-svd-sparse"
+    summary = "GNN-SVD through the factors of the low-rank graph: the same function, for large graphs"
+    paper = "https://doi.org/10.1145/3336191.3371789"
+    tags: ClassVar[tuple[str, ...]] = ("node", "replaces-model")
     dense: ClassVar[bool] = False
 
     def __init__(self, rank: int = 15, hidden: int = 16, dropout: float = 0.5) -> None:
@@ -155,6 +159,9 @@ class GNNSVD(GNNSVDSparse):
     """GNN-SVD with the low-rank graph as an N x N matrix; arguments as in :class:`GNNSVDSparse`."""
 
     name = "gnn-svd"
+    summary = "GNN-SVD: a GCN on the truncated SVD of the graph (DeepRobust)"
+    paper = "https://doi.org/10.1145/3336191.3371789"
+    tags = ("node", "replaces-model", "dense")
     matrices = 6
     dense = True
 
@@ -322,6 +329,9 @@ class ProGNN(ReplacedModel):
     """
 
     name = "pro-gnn"
+    summary = "Pro-GNN: a sparse, low-rank graph learned together with a GCN (DeepRobust)"
+    paper = "https://arxiv.org/abs/2005.10203"
+    tags = ("node", "replaces-model", "dense", "transductive")
     matrices = 25
     profiles = 2
 
@@ -332,28 +342,20 @@ class ProGNN(ReplacedModel):
         shared = {name: getattr(self.options, name) for name in ("symmetric", "hidden", "dropout")}
         return ProGNNModel(data.x.shape[1], num_classes, data.x.shape[0], seed=seed, **shared)
 
-    def train(
-        self,
-        student: GCNModel,
-        data: Data,
-        split: Split,
-        seed: int,
-        task: Supervision,
-        training: Training,
-        progress: Progress | None,
-    ) -> AttentionModel:
-        """DeepRobust's own losses, on training and validation labels; the best step on validation is kept."""
+    def train(self, fit: Fit, progress: Progress | None) -> AttentionModel:
+        """Take DeepRobust's own losses, on training and validation labels; keep the best step on validation."""
+        student, data, split = self.student(fit), fit.data, fit.split
         assert isinstance(student, ProGNNModel)
         adjacency = dense_adjacency(data.edge_index, data.x.shape[0])
         labels = torch.zeros_like(data.y)  # the labels of test nodes stay outside
         for index in (split.train, split.val):
             labels[index] = data.y[index]
-        with quiet(), isolated_rng(seed, "train"):
-            learner = StructureLearner(student.network, self.options.arguments(training), adjacency)
-            for epoch in range(training.epochs):
+        with quiet(), isolated_rng(fit.seed, "train"):
+            learner = StructureLearner(student.network, self.options.arguments(fit.training), adjacency)
+            for epoch in range(fit.training.epochs):
                 learner.epoch(epoch, dense(data.x), labels, split)
                 if progress is not None:
-                    progress(epoch + 1, training.epochs)
+                    progress(epoch + 1, fit.training.epochs)
         if learner.weights is not None:
             student.network.load_state_dict(learner.weights)
         student.correction.copy_(learner.graph - adjacency)

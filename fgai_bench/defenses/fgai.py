@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
-from torch_geometric.data import Data
 
-from fgai_bench.data.splits import Split
-from fgai_bench.defenses.training import (
-    InnerAttack,
-    NodeSupervision,
-    Progress,
-    Supervision,
-    Training,
-    attack_of,
-    optimise,
-    outputs_once,
-    perturbed_output,
-    required,
-)
+from fgai_bench.defenses.base import Defense, Fit, Objective, perturbed_output
+from fgai_bench.defenses.training import outputs_once
 from fgai_bench.losses import topk_surrogate, tvd
-from fgai_bench.models.base import AttentionModel, Output
+from fgai_bench.models.base import Output
 
 
 class FGAIOptions(BaseModel):
@@ -55,7 +42,7 @@ class FGAIOptions(BaseModel):
     dropout: bool = True
 
 
-class FGAI:
+class FGAI(Defense):
     """Faithful Graph Attention-based Interpretation, perturbed by injected nodes (the published setting).
 
     From the teacher's weights, minimises over the parameters of ``w~``
@@ -66,51 +53,31 @@ class FGAI:
     nodes, and ``L_k`` the top-k surrogate over the edges of the clean graph. A term with weight 0 is not computed.
     """
 
+    summary = "FGAI, the published setting: inner maximisation over injected nodes"
+    paper = "https://arxiv.org/abs/2410.06950"
+    tags = ("node", "link", "needs-teacher", "needs-inner")
     inner_options: ClassVar[dict[str, Any]] = {"loss": "tvd", "targets": "all"}
+    starts_from = "teacher"
 
     def __init__(self, **options: object) -> None:
         self.options = FGAIOptions(**options)
 
-    def fit(
-        self,
-        model: AttentionModel,
-        data: Data,
-        split: Split,
-        seed: int = 0,
-        *,
-        supervision: Supervision | None = None,
-        teacher: AttentionModel | None = None,
-        inner: InnerAttack | None = None,
-        training: Training | None = None,
-        progress: Progress | None = None,
-    ) -> AttentionModel:
-        """Return a student trained from ``teacher``'s weights; the teacher is unchanged and no label is read."""
-        teacher = required(teacher, "fgai", "teacher", "the trained vanilla model")
-        student = copy.deepcopy(teacher)
-        objective = Faithfulness(self.options, teacher, data, supervision or NodeSupervision(data, split))
-
-        attack, recordable = None, student.recordable(new_edges=False)
-        if objective.needs_perturbation:
-            given = required(inner, "fgai", "inner", "the attack of the inner maximisation")
-            attack, recordable = attack_of(given, student, seed)
+    def objective(self, fit: Fit) -> Objective:
+        faithful = Faithfulness(self.options, fit)
+        attack, recordable = None, fit.student.recordable(new_edges=False)
+        if faithful.needs_perturbation:
+            attack, recordable = fit.attack()
 
         def terms(epoch: int) -> dict[str, Tensor]:
-            student.train(self.options.dropout)
-            h = student.embed(data.x)
-            out = student.propagate(h, data.edge_index)
-            found = objective.towards_teacher(out)
+            fit.student.train(self.options.dropout)
+            h = fit.student.embed(fit.data.x)
+            out = fit.student.propagate(h, fit.data.edge_index)
+            losses = faithful.towards_teacher(out)
             if attack is not None:
-                found |= objective.under_perturbation(out, perturbed_output(student, h, attack(data, epoch)))
-            return found
+                losses |= faithful.under_perturbation(out, perturbed_output(fit.student, h, attack(epoch)))
+            return losses
 
-        return optimise(
-            student,
-            terms,
-            training or Training(),
-            seed,
-            progress=progress,
-            recordable=recordable and objective.recordable,
-        )
+        return Objective(terms, keep="last", recordable=recordable and faithful.recordable)
 
 
 class Faithfulness:
@@ -119,12 +86,12 @@ class Faithfulness:
     Each method returns the weighted terms by name; those of weight 0 are left out.
     """
 
-    def __init__(self, options: FGAIOptions, teacher: AttentionModel, data: Data, task: Supervision) -> None:
-        out = outputs_once(teacher, data)
+    def __init__(self, options: FGAIOptions, fit: Fit) -> None:
+        out = outputs_once(fit.required("teacher"), fit.data)
         if out.attention is None:
             raise ValueError("FGAI needs a model with attention, and this teacher has none")
         attention = out.attention.of_graph()
-        self.options, self.task = options, task
+        self.options, self.task = options, fit.task
         self.y, self.w = self._outputs(out), attention.weight
         self.groups = attention.edge_index[1] if options.scope == "node" else None
         self.k = options.k if options.scope == "node" else max(1, round(options.k * self.w.numel()))

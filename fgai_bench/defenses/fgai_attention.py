@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 
 import torch
@@ -10,18 +9,9 @@ from pydantic import Field
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.data.splits import Split
+from fgai_bench.defenses.base import Defense, Fit, Objective
 from fgai_bench.defenses.fgai import Faithfulness, FGAIOptions
-from fgai_bench.defenses.training import (
-    InnerAttack,
-    NodeSupervision,
-    Progress,
-    Supervision,
-    Training,
-    optimise,
-    required,
-)
-from fgai_bench.models.base import AttentionModel, Output, undisturbed
+from fgai_bench.models.base import AttentionModel, Output, frozen_eval
 
 
 class FGAIAttentionOptions(FGAIOptions):
@@ -39,58 +29,42 @@ class FGAIAttentionOptions(FGAIOptions):
     literal: bool = False
 
 
-class FGAIAttention:
+class FGAIAttention(Defense):
     """Algorithm 1 in score space: ``w~' = softmax(scores + rho)``, so the attention stays a distribution and the
     fourth term trains. Inner maximisation: sign ascent in the box ``|rho_e| <= R`` from a random start; ``delta``
     maximises the change of output, ``rho`` the top-k surrogate.
     """
 
+    summary = "FGAI by Algorithm 1: inner maximisation over the attention scores"
+    paper = "https://arxiv.org/abs/2410.06950"
+    tags = ("node", "link", "needs-teacher")
+    starts_from = "teacher"
+
     def __init__(self, **options: object) -> None:
         self.options = FGAIAttentionOptions(**options)
 
-    def fit(
-        self,
-        model: AttentionModel,
-        data: Data,
-        split: Split,
-        seed: int = 0,
-        *,
-        supervision: Supervision | None = None,
-        teacher: AttentionModel | None = None,
-        inner: InnerAttack | None = None,
-        training: Training | None = None,
-        progress: Progress | None = None,
-    ) -> AttentionModel:
-        """Return a student trained from ``teacher``'s weights; the teacher is unchanged and no label is read."""
-        teacher = required(teacher, "fgai-attention", "teacher", "the trained vanilla model")
-        student = copy.deepcopy(teacher)
-        objective = Faithfulness(self.options, teacher, data, supervision or NodeSupervision(data, split))
+    def objective(self, fit: Fit) -> Objective:
+        student, data, faithful = fit.student, fit.data, Faithfulness(self.options, fit)
 
         def terms(epoch: int) -> dict[str, Tensor]:
             student.train(self.options.dropout)
             h = student.embed(data.x)
             out = student.propagate(h, data.edge_index)
-            found = objective.towards_teacher(out)
+            losses = faithful.towards_teacher(out)
             for name in ("prediction", "explanation"):
                 if getattr(self.options, name):
-                    shift = self.worst_shift(student, data, objective, name)
+                    shift = self.worst_shift(student, data, faithful, name)
                     perturbed = self.perturbed(student, h, data, shift, out, name)
-                    found[name] = objective.under_perturbation(out, perturbed)[name]
-            return found
+                    losses[name] = faithful.under_perturbation(out, perturbed)[name]
+            return losses
 
-        return optimise(
-            student,
-            terms,
-            training or Training(),
-            seed,
-            progress=progress,
-            recordable=student.recordable(new_edges=False) and objective.recordable,
-        )
+        recordable = student.recordable(new_edges=False) and faithful.recordable
+        return Objective(terms, keep="last", recordable=recordable)
 
-    def worst_shift(self, student: AttentionModel, data: Data, objective: Faithfulness, name: str) -> Tensor:
+    def worst_shift(self, student: AttentionModel, data: Data, faithful: Faithfulness, name: str) -> Tensor:
         """The perturbation in the box that maximises the term ``name``: ``(E + added,)``, from a random start."""
         radius, steps = self.options.radius, self.options.steps
-        with undisturbed(student):
+        with frozen_eval(student):
             h = student.embed(data.x)
             out = student.propagate(h, data.edge_index)
             assert out.attention is not None
@@ -98,7 +72,7 @@ class FGAIAttention:
             for _ in range(steps):
                 shift.requires_grad_(True)
                 perturbed = self.perturbed(student, h, data, shift, out, name)
-                (gradient,) = torch.autograd.grad(objective.under_perturbation(out, perturbed)[name], shift)
+                (gradient,) = torch.autograd.grad(faithful.under_perturbation(out, perturbed)[name], shift)
                 shift = (shift.detach() + 2 * radius / steps * gradient.sign()).clamp(-radius, radius)
         return shift
 

@@ -14,17 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.data.splits import Split
+from fgai_bench.defenses.base import Defense, Fit, Objective
 from fgai_bench.defenses.memory import dense_bytes, require_memory
-from fgai_bench.defenses.training import (
-    InnerAttack,
-    NodeSupervision,
-    Progress,
-    Supervision,
-    Training,
-    optimise,
-    outputs_once,
-)
+from fgai_bench.defenses.training import outputs_once
 from fgai_bench.models.base import AttentionModel, Output
 from fgai_bench.models.edges import SortedEdges
 from fgai_bench.models.features import feature_product
@@ -117,7 +109,7 @@ class GCNModel(AttentionModel):
         return lambda: self.classified(self.project(data.x), structure)
 
 
-class ReplacedModel:
+class ReplacedModel(Defense):
     """A defense that trains a network of its own, whatever model it is handed: only the number of classes is taken.
 
     The training is that of every defense (epochs, learning rate, weight decay, best epoch on validation); its defaults
@@ -137,48 +129,17 @@ class ReplacedModel:
         """The network to train, freshly initialised."""
         raise TypeError(f"{type(self).__name__} must implement build(data, num_classes, seed)")
 
-    def fit(
-        self,
-        model: AttentionModel,
-        data: Data,
-        split: Split,
-        seed: int = 0,
-        *,
-        supervision: Supervision | None = None,
-        teacher: AttentionModel | None = None,
-        inner: InnerAttack | None = None,
-        training: Training | None = None,
-        progress: Progress | None = None,
-    ) -> AttentionModel:
-        """Return a trained network of this defense; raises :class:`OutOfMemory` before building what would not fit."""
-        device, (num_nodes, num_features) = data.edge_index.device, data.x.shape
+    def student(self, fit: Fit) -> GCNModel:
+        """Return the network to train; raises :class:`OutOfMemory` before building what would not fit."""
+        device, (num_nodes, num_features) = fit.data.edge_index.device, fit.data.x.shape
         needed = dense_bytes(num_nodes, self.matrices, num_features, self.profiles)
         require_memory(f"{self.name} on {num_nodes} nodes", needed, device)
-        student = self.build(data, _num_classes(model, data), seed).to(device)
-        return self.train(
-            student, data, split, seed, supervision or NodeSupervision(data, split), training or Training(), progress
-        )
+        return self.build(fit.data, _num_classes(fit.student, fit.data), fit.seed).to(device)
 
-    def train(
-        self,
-        student: GCNModel,
-        data: Data,
-        split: Split,
-        seed: int,
-        task: Supervision,
-        training: Training,
-        progress: Progress | None,
-    ) -> AttentionModel:
-        """Minimise the task's loss; keep the best epoch on validation."""
-        output = student.on(data)
-        return optimise(
-            student,
-            lambda epoch: {"prediction": task.loss(output())},
-            training,
-            seed,
-            score=lambda: task.score(output()),
-            progress=progress,
-        )
+    def objective(self, fit: Fit) -> Objective:
+        assert isinstance(fit.student, GCNModel)
+        output = fit.student.on(fit.data)
+        return Objective(lambda epoch: {"prediction": fit.task.loss(output())}, output=output)
 
 
 def _num_classes(model: AttentionModel, data: Data) -> int:

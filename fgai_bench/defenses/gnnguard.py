@@ -201,6 +201,9 @@ class GNNGuardSparse(ReplacedModel):
     """
 
     name = "gnnguard-sparse"
+    summary = "GNNGuard edge by edge: the same function, for large graphs"
+    paper = "https://arxiv.org/abs/2006.08149"
+    tags: ClassVar[tuple[str, ...]] = ("node", "replaces-model")
     profiles = 5
     dense: ClassVar[bool] = False
 
@@ -217,5 +220,8 @@ class GNNGuard(GNNGuardSparse):
     """GNNGuard with N x N similarities and coefficients; arguments as in :class:`GNNGuardSparse`."""
 
     name = "gnnguard"
+    summary = "GNNGuard: neighbours weighed by similarity, on DeepRobust's GCN"
+    paper = "https://arxiv.org/abs/2006.08149"
+    tags = ("node", "replaces-model", "dense")
     matrices = 15
     dense = True

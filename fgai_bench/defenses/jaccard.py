@@ -74,6 +74,9 @@ class Jaccard(ReplacedModel):
     """
 
     name = "gcn-jaccard"
+    summary = "GCN-Jaccard: edges between dissimilar nodes dropped (DeepRobust)"
+    paper = "https://arxiv.org/abs/1903.01610"
+    tags = ("node", "replaces-model")
     profiles = 5
 
     def __init__(

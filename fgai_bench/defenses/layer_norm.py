@@ -9,12 +9,20 @@ from fgai_bench.models.base import AttentionModel
 class LayerNorm(Vanilla):
     """LN: what every layer hands to the next is layer-normalised, with learned scale and shift; trained as vanilla."""
 
+    summary = "layer normalisation between the layers"
+    paper = "https://arxiv.org/abs/2111.04314"
+    tags = ("node", "link")
+
     def prepared(self, model: AttentionModel, seed: int) -> AttentionModel:
         return model.rebuilt(model.config.get("seed", seed), layer_norm=True)
 
 
 class RowNorm(Vanilla):
-    """Feature rows divided by the sum of their magnitudes, ``x / |x|_1``; trained as vanilla."""
+    """Divide feature rows by the sum of their magnitudes, ``x / |x|_1``; train as vanilla."""
+
+    summary = "feature rows divided by the sum of their magnitudes"
+    paper = "https://arxiv.org/abs/1609.02907"
+    tags = ("node", "link")
 
     def prepared(self, model: AttentionModel, seed: int) -> AttentionModel:
         return model.rebuilt(model.config.get("seed", seed), input_norm="row")

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 
+from fgai_bench.cuda_graphs import Replayed, own_stream
 from fgai_bench.data.splits import Split
 from fgai_bench.defenses.settings import Training
-from fgai_bench.models.base import AttentionModel, Output, undisturbed
-from fgai_bench.replay import Replayed, own_stream
-from fgai_bench.seeds import derive, isolated_rng
+from fgai_bench.models.base import AttentionModel, Output, frozen_eval
+from fgai_bench.seeds import isolated_rng
 
-T = TypeVar("T")
 Progress = Callable[[int, int], None]
 InnerAttack = Callable[[AttentionModel, Data, "int | None"], Any]
 
@@ -68,7 +67,8 @@ def optimise(
     from ``seed``: the caller's random state is untouched.
 
     ``recordable`` says that ``terms`` and ``score`` read nothing back from the device and do the same work in every
-    epoch: on CUDA an epoch is then recorded and replayed (:mod:`fgai_bench.replay`), and ``terms`` not called again.
+    epoch: on CUDA an epoch is then recorded and replayed (:mod:`fgai_bench.cuda_graphs`), and ``terms`` is not called
+    again.
     """
     device = next(model.parameters()).device
     cuda = device.type == "cuda"
@@ -123,7 +123,7 @@ class _Best:
             kept.copy_(torch.where(higher, self.state[name], kept))
 
     def put_back(self) -> None:
-        """Unless no score was ever a number, as in a training that diverged."""
+        """Restore the best parameters, if any score was a number; a training that diverged has none."""
         if self.score.isfinite():
             for name, value in self.state.items():
                 value.copy_(self.best[name])
@@ -137,35 +137,7 @@ def finished(model: AttentionModel, history: list[dict[str, float]]) -> Attentio
     return model
 
 
-def perturbed_output(student: AttentionModel, h: Tensor, attacked: Any) -> Output:
-    """The output on an attacked graph.
-
-    Nodes whose features did not change keep their embedding ``h``, dropout included, so that the output differs from
-    the clean one by the attack and not by the noise.
-    """
-    if attacked.injected is None:
-        return student(attacked.data)
-    return student.propagate(torch.cat([h, student.embed(attacked.injected)]), attacked.data.edge_index)
-
-
-def attack_of(inner: InnerAttack, model: AttentionModel, seed: int) -> tuple[Callable[[Data, int], Any], bool]:
-    """The inner attack as a function of graph and epoch, and whether it can be part of a recorded epoch.
-
-    Each epoch has a seed of its own; in a recording, which is made once, the attack draws from the training's stream.
-    """
-    recordable = model.recordable(new_edges=True) and getattr(inner, "recordable", False)
-    recorded = recordable and next(model.parameters()).is_cuda
-    return lambda data, epoch: inner(model, data, None if recorded else derive(seed, f"inner-{epoch}")), recorded
-
-
 def outputs_once(model: AttentionModel, data: Data) -> Output:
     """The output of a model in evaluation mode, without gradients; the model is left as it was."""
-    with undisturbed(model), torch.no_grad():
+    with frozen_eval(model), torch.no_grad():
         return model(data)
-
-
-def required(given: T | None, defense: str, what: str, meaning: str) -> T:
-    """``given``, or one sentence that says what the defense needs."""
-    if given is None:
-        raise ValueError(f"defense {defense!r} needs {what}=..., {meaning}")
-    return given

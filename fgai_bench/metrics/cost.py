@@ -1,32 +1,30 @@
-"""Cost: wall seconds and peak memory of a block."""
+"""Measure the wall time and the peak memory of a block of code."""
 
 from __future__ import annotations
 
 import math
-import os
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
+import psutil
 import torch
 
 _MIB = 2**20
-_STATM = Path("/proc/self/statm")
 
 
 @dataclass
 class Cost:
-    """What a block took; both numbers are NaN until it ends.
+    """Hold the time and the memory that a block of code took; both are NaN until the block ends.
 
     Attributes:
-        seconds: wall time, with the GPU's queue emptied at both ends.
-        peak_mib: peak memory in MiB: what torch allocated on the GPU, or the resident set of the whole process.
-        memory: which of the two.
+        memory: which memory ``peak_mib`` counts: ``gpu`` is the memory that torch allocated on the GPU, ``rss`` is the
+            resident set (the main memory) of the whole process.
+        seconds: wall time; the GPU finishes its queued work before the clock starts and before it stops.
+        peak_mib: peak memory in MiB.
     """
 
     memory: Literal["gpu", "rss"]
@@ -36,12 +34,12 @@ class Cost:
 
 @contextmanager
 def measure(device: torch.device | str = "cpu", every: float = 0.005) -> Iterator[Cost]:
-    """Measure the block; the yielded :class:`Cost` is filled in when it ends, by an exception too.
+    """Measure the block; the yielded :class:`Cost` is filled in when the block ends, also when it ends by an exception.
 
-    On a GPU the block's peak is torch's own, reset at its start, so blocks on one device do not nest; what the matrix
-    library keeps for each stream that it has ever worked on, 32 MiB on recent cards, is given back first. Elsewhere a
-    thread reads the resident set every ``every`` seconds: a spike shorter than that can be missed, and memory that the
-    process held before the block counts.
+    On a GPU the peak is the one that torch counts. The count starts anew with the block, so measured blocks on one
+    device must not lie inside each other. The workspace that the matrix library keeps for every stream it has worked
+    on, 32 MiB on recent cards, is given back first. On a CPU a thread reads the resident set of the process every
+    ``every`` seconds: a shorter spike can be missed, and memory that the process held before the block counts.
 
     >>> with measure() as cost:
     ...     total = sum(range(1000))
@@ -61,6 +59,7 @@ def measure(device: torch.device | str = "cpu", every: float = 0.005) -> Iterato
 
 @contextmanager
 def _gpu_peak(device: torch.device) -> Iterator[Cost]:
+    """Write the peak of the memory that torch allocates on a GPU during the block into the yielded cost."""
     cost = Cost("gpu")
     torch.cuda.synchronize(device)
     torch._C._cuda_clearCublasWorkspaces()
@@ -73,11 +72,13 @@ def _gpu_peak(device: torch.device) -> Iterator[Cost]:
 
 @contextmanager
 def _rss_peak(every: float) -> Iterator[Cost]:
-    cost, done, peak = Cost("rss"), threading.Event(), [_rss_mib()]
+    """Write the peak of this process's resident set during the block into the yielded cost."""
+    process = psutil.Process()  # not at import: a forked worker would go on reading its parent
+    cost, done, peak = Cost("rss"), threading.Event(), [process.memory_info().rss]
 
     def watch() -> None:
         while not done.wait(every):
-            peak.append(max(peak.pop(), _rss_mib()))
+            peak.append(max(peak.pop(), process.memory_info().rss))
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -86,14 +87,4 @@ def _rss_peak(every: float) -> Iterator[Cost]:
     finally:
         done.set()
         watcher.join()
-        cost.peak_mib = max(peak[0], _rss_mib())
-
-
-def _rss_mib() -> float:
-    """Resident set of this process; without ``/proc`` the largest of its life, which is all the system tells."""
-    if _STATM.exists():
-        return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / _MIB
-    import resource  # not on every platform
-
-    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return largest / _MIB if sys.platform == "darwin" else largest / 1024
+        cost.peak_mib = max(peak[0], process.memory_info().rss) / _MIB

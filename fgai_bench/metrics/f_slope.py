@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from fgai_bench.metrics.cell import NotApplicable
+from fgai_bench.metrics.errors import NotApplicable
 from fgai_bench.metrics.inputs import finite
 from fgai_bench.models.attention import Attention, align
 

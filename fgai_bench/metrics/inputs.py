@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fgai_bench.metrics.cell import NotApplicable
+from fgai_bench.metrics.errors import NotApplicable
 
 
 def finite(values: Tensor, what: str) -> Tensor:

@@ -1,15 +1,15 @@
-"""Prediction: how many nodes or links a model gets right, and which predictions an attack left as they were."""
+"""Measure how many nodes or links a model predicts correctly, and how many predictions an attack leaves unchanged."""
 
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fgai_bench.metrics.inputs import finite, finite_pair
 
 
 def micro_f1(predicted: Tensor, y: Tensor) -> float:
-    r"""Micro-averaged F1; with one class per node it is the share of correct predictions.
+    r"""Return the micro-averaged F1 score; with one class per node it is the share of correct predictions.
 
     .. math:: F_1 = \frac{2 TP}{2 TP + FP + FN}, \qquad FP = FN = N - TP
 
@@ -21,11 +21,14 @@ def micro_f1(predicted: Tensor, y: Tensor) -> float:
     classes, truth = finite_pair(predicted, y, "classes")
     if classes.dim() != 1:
         raise ValueError(f"micro_f1 needs one predicted class per node, got shape {tuple(predicted.shape)}")
+    # scikit-learn's f1_score gives the same value and takes some twenty times as long.
     return int((classes == truth).sum()) / classes.numel()
 
 
 def roc_auc(scores: Tensor, labels: Tensor) -> float:
-    r"""Area under the ROC curve: how often a positive scores above a negative, a tie counting half.
+    r"""Return the area under the ROC curve: the share of (positive, negative) pairs that the scores put in order.
+
+    A pair is in order when the positive has the higher score; a pair with equal scores counts half.
 
     .. math:: \frac{1}{P N} \sum_{p} \sum_{n} \mathbb{1}[s_p > s_n] + \tfrac{1}{2} \mathbb{1}[s_p = s_n]
 
@@ -44,7 +47,9 @@ def roc_auc(scores: Tensor, labels: Tensor) -> float:
 
 
 def area_under_curve(positive: Tensor, negative: Tensor) -> Tensor:
-    """The area under the ROC curve of :func:`roc_auc`, on the device, for training loops: ``(P,), (N,) -> ()``.
+    """Return the value of :func:`roc_auc` as a tensor, computed on the device of the scores, for training loops.
+
+    Shapes: ``(P,), (N,) -> ()`` scores of the positives and of the negatives.
 
     >>> area_under_curve(torch.tensor([0.9, 0.5]), torch.tensor([0.5, 0.1])).item()
     0.875
@@ -55,7 +60,7 @@ def area_under_curve(positive: Tensor, negative: Tensor) -> Tensor:
 
 
 def unchanged(y: Tensor, y_tilde: Tensor) -> Tensor:
-    """Which nodes keep their predicted class, to measure stability where the prediction did not change.
+    """Return a mask of the nodes that keep their predicted class; stability can then be measured on these alone.
 
     Shapes: ``(N, C), (N, C) -> (N,)`` boolean, from logits or probabilities; or ``(N,), (N,)`` classes.
 
@@ -68,3 +73,31 @@ def unchanged(y: Tensor, y_tilde: Tensor) -> Tensor:
         )
     before, after = finite(y, "outputs"), finite(y_tilde, "outputs")
     return before.argmax(1) == after.argmax(1) if y.dim() == 2 else before == after
+
+
+def prediction_kept(y: Tensor, y_tilde: Tensor) -> float:
+    """Return the share of the nodes that keep their predicted class.
+
+    Shapes: ``(N, C), (N, C)`` logits or probabilities before and after the attack.
+
+    >>> prediction_kept(torch.tensor([[0.9, 0.1], [0.6, 0.4]]), torch.tensor([[0.7, 0.3], [0.2, 0.8]]))
+    0.5
+    """
+    return unchanged(y, y_tilde).float().mean().item()
+
+
+def as_told(share: float) -> float:
+    """Return a share that a step has computed itself, such as the validation score of a training, as it is."""
+    if share != share:
+        raise ValueError("a share must be a number, got NaN")
+    return float(share)
+
+
+def how_many(nodes: Tensor) -> float:
+    """Return the number of nodes in a tensor of node indices, shape ``(N,)``."""
+    return float(finite(nodes, "nodes").numel())
+
+
+def parameter_count(model: nn.Module) -> float:
+    """Return the number of parameters of a model."""
+    return float(sum(parameter.numel() for parameter in model.parameters()))

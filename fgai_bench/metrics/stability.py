@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from fgai_bench.metrics.cell import NotApplicable
+from fgai_bench.metrics.errors import NotApplicable
 from fgai_bench.metrics.inputs import finite, finite_pair, non_negative
 from fgai_bench.metrics.topk import group_counts, group_topk_mask, topk_mask
 from fgai_bench.models.attention import Attention, align

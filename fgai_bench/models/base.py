@@ -12,9 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from fgai_bench.models import MODELS
 from fgai_bench.models.attention import Attention
-from fgai_bench.models.edges import Part, SortedEdges, sorted_edges
+from fgai_bench.models.edges import NodeMask, SortedEdges, sorted_edges
 from fgai_bench.models.features import FeatureProjection, InputNorm, Norm
 from fgai_bench.seeds import isolated_rng
 
@@ -35,7 +34,7 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Reach:
+class AffectedNodes:
     """How far new nodes reach into a graph: a hidden layer's output changes only where its neighbourhood did.
 
     Attributes:
@@ -48,7 +47,7 @@ class Reach:
     changed: tuple[Tensor, ...]
 
     @classmethod
-    def of(cls, clean: Output, edge_index: Tensor, new_nodes: int) -> Reach:
+    def of(cls, clean: Output, edge_index: Tensor, new_nodes: int) -> AffectedNodes:
         """Of ``new_nodes`` at the end of a graph, for a model that is :attr:`AttentionModel.local`."""
         size = clean.logits.size(0) + new_nodes
         edges = sorted_edges(edge_index, size)
@@ -59,9 +58,9 @@ class Reach:
         everywhere = torch.ones_like(changed[0])
         return cls(tuple(F.pad(h, (0, 0, 0, new_nodes)) for h in clean.hidden), (*changed, everywhere))
 
-    def part(self, layer: int) -> Part:
+    def mask(self, layer: int) -> NodeMask:
         """What matters to a layer."""
-        return Part(self.changed[layer + 1], self.changed[layer])
+        return NodeMask(self.changed[layer + 1], self.changed[layer])
 
     def filled(self, layer: int, h: Tensor) -> Tensor:
         """The output ``h`` of a hidden layer, with that of the clean graph where nothing changed."""
@@ -75,11 +74,17 @@ class AttentionModel(nn.Module):
     :meth:`propagate`, which does everything else. ``config`` holds the constructor's arguments.
 
     Attributes:
+        summary, paper, version: what ``fgai-bench ls`` shows; ``version`` changes when results change.
+        tags: ``attention``, the output has one; ``differentiable``; ``positional-encoding``.
         local: whether what a layer gives at a node depends on the node's in-neighbours only. :meth:`propagate` then
-            takes ``reach``, too, a :class:`Reach` of this graph: only the embedding of the new nodes has changed, and
-            only its gradient is asked for.
+            takes ``affected``, too, the :class:`AffectedNodes` of this graph: only the new nodes' rows have changed,
+            and only its gradient is asked for.
     """
 
+    summary: ClassVar[str] = ""
+    paper: ClassVar[str] = ""
+    version: ClassVar[str] = "1"
+    tags: ClassVar[tuple[str, ...]] = ()
     local: ClassVar[bool] = False
     config: dict[str, Any]
     history: list[dict[str, float]]
@@ -116,7 +121,7 @@ class AttentionModel(nn.Module):
     def recordable(self, new_edges: bool) -> bool:
         """Whether a forward pass reads nothing back from the device, so that CUDA can record and replay it.
 
-        ``new_edges``: also on a graph that :func:`fgai_bench.models.edges.grown` made in the same recording.
+        ``new_edges``: also on a graph that :func:`fgai_bench.models.edges.append_nodes` made in the same recording.
         """
         return False
 
@@ -127,7 +132,7 @@ class AttentionModel(nn.Module):
 
 
 @contextmanager
-def undisturbed(model: nn.Module) -> Iterator[None]:
+def frozen_eval(model: nn.Module) -> Iterator[None]:
     """Evaluate ``model`` without dropout and without gradients of its parameters, and leave it exactly as it was."""
     training = {part: part.training for part in model.modules()}
     wanted = {parameter: parameter.requires_grad for parameter in model.parameters()}
@@ -229,15 +234,15 @@ class StackedAttention(AttentionModel):
         edge_index: Tensor,
         score_shift: Tensor | None = None,
         edge_weight: Tensor | None = None,
-        reach: Reach | None = None,
+        affected: AffectedNodes | None = None,
     ) -> Output:
         edges = sorted_edges(edge_index, h.size(0))
         shifts = layer_shifts(len(self.layers), edges, score_shift, edge_weight)
         hidden: list[Tensor] = []
         for depth, (layer, shift) in enumerate(zip(self.layers, shifts, strict=True)):
             projected = h if depth == 0 else layer.project(F.elu(hidden[-1]))  # type: ignore[operator]
-            h, weights = layer(projected, edges, shift, reach and reach.part(depth))
-            hidden.append(reach.filled(depth, h) if reach and depth < len(self.layers) - 1 else h)
+            h, weights = layer(projected, edges, shift, affected and affected.mask(depth))
+            hidden.append(affected.filled(depth, h) if affected and depth < len(self.layers) - 1 else h)
         return Output(h, keyed_attention(edges, weights), tuple(hidden[:-1]))
 
     def shifted(self, out: Output, h: Tensor, edge_index: Tensor, score_shift: Tensor) -> Output:
@@ -252,7 +257,7 @@ class AttentionLayer(nn.Module):
     """One attention layer: a node-wise projection, and attention over the edges of what it gives.
 
     Subclasses say in :attr:`projections` how many projections of the features they need (side by side in
-    :meth:`project`), and implement ``forward(projected, edges, shift, part) -> (out (N, H*D), weights (E, H))``.
+    :meth:`project`), and implement ``forward(projected, edges, shift, mask) -> (out (N, H*D), weights (E, H))``.
     """
 
     projections: ClassVar[int] = 1
@@ -272,15 +277,13 @@ class AttentionLayer(nn.Module):
         self.bias = nn.Parameter(torch.zeros(heads * out_channels))
 
     def forward(
-        self, projected: Tensor, edges: SortedEdges, shift: Tensor | None = None, part: Part | None = None
+        self, projected: Tensor, edges: SortedEdges, shift: Tensor | None = None, mask: NodeMask | None = None
     ) -> tuple[Tensor, Tensor]:
-        raise TypeError(f"{type(self).__name__} must implement forward(projected, edges, shift, part)")
+        raise TypeError(f"{type(self).__name__} must implement forward(projected, edges, shift, mask)")
 
 
-def build_model(name: str, in_channels: int, num_classes: int, seed: int = 0, **config: Any) -> AttentionModel:
-    """The registered model ``name``, initialised from ``seed`` without touching the global random state."""
-    with isolated_rng(seed, "init"):
-        try:
-            return MODELS[name](in_channels, num_classes, seed=seed, **config)
-        except TypeError as error:
-            raise ValueError(f"model {name!r} cannot be built with {sorted(config)}: {error}") from error
+def admitted(obj: Any, name: str) -> Any:
+    """Return the class of a model, or raise a ``TypeError`` that says why it is none."""
+    if not (isinstance(obj, type) and issubclass(obj, AttentionModel)):
+        raise TypeError(f"it is {obj!r:.60} and not a subclass of fgai_bench.models.AttentionModel")
+    return obj

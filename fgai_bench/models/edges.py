@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from fgai_bench.replay import recording
+from fgai_bench.cuda_graphs import recording
 
 T = TypeVar("T")
 HUB = 128
@@ -29,7 +29,7 @@ class SortedEdges:
         order: ``(E,)`` position in ``edge_index`` of each sorted edge.
         added: number of self-loops at the end of ``edge_index``.
         num_nodes: N.
-        before: the edges of the graph that this one has grown from (:func:`grown`), or None.
+        before: the edges of the graph that this one has append_nodes from (:func:`append_nodes`), or None.
     """
 
     edge_index: Tensor
@@ -75,7 +75,7 @@ class SortedEdges:
 
 
 @dataclass(frozen=True)
-class Part:
+class NodeMask:
     """The nodes that matter to a layer, where an attack reaches a few only.
 
     Attributes:
@@ -124,7 +124,7 @@ def sorted_edges(edge_index: Tensor, num_nodes: int) -> SortedEdges:
     return _sorted(edge_index, (~has_loop).nonzero().view(-1), num_nodes)
 
 
-def grown(edge_index: Tensor, num_nodes: int, new_edges: Tensor, new_nodes: int) -> Tensor:
+def append_nodes(edge_index: Tensor, num_nodes: int, new_edges: Tensor, new_nodes: int) -> Tensor:
     """The edges of a graph with ``new_nodes`` more nodes: ``(2, E), (2, M) -> (2, E + M)``, the new ones behind.
 
     Which nodes lack a self-loop is known from the graph before, so that nothing is read back from the device and the

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from fgai_bench.models.kernels.cpu import runs_compiled
+from fgai_bench.models.kernels.numba_threads import runs_compiled
 
 InputNorm = Literal["none", "row"]
 Norm = Literal["none", "row", "layer"]
@@ -83,12 +83,12 @@ def feature_product(x: Tensor, weight: Tensor, dropout: float = 0.0, training: b
 
 def _compiled_product(x: Tensor, weight: Tensor, dropout: float) -> Tensor:
     """``dropout(x) @ weight`` by CPU kernels; with constant features the dropped entries cost nothing."""
-    from fgai_bench.models.kernels import cpu_product
+    from fgai_bench.models.kernels import numba_product
 
     seed = int(torch.randint(2**31 - 1, (1,)))  # from the generator that the plain path draws from
     if x.requires_grad:
-        return cpu_product.dropout(x, dropout, seed) @ weight
-    return cpu_product.dropped_product(x, weight, dropout, seed)
+        return numba_product.dropout(x, dropout, seed) @ weight
+    return numba_product.dropped_product(x, weight, dropout, seed)
 
 
 def row_sums(x: Tensor, of: Callable[[Tensor], Tensor] = lambda value: value) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from fgai_bench.models.base import AttentionLayer, StackedAttention
-from fgai_bench.models.edges import Part, SortedEdges
+from fgai_bench.models.edges import NodeMask, SortedEdges
 from fgai_bench.models.segments import attend_additively
 
 
@@ -26,16 +26,20 @@ class GATLayer(AttentionLayer):
         self.att_dst = nn.Parameter(torch.empty(heads, out_channels).uniform_(-bound, bound))
 
     def forward(
-        self, projected: Tensor, edges: SortedEdges, shift: Tensor | None = None, part: Part | None = None
+        self, projected: Tensor, edges: SortedEdges, shift: Tensor | None = None, mask: NodeMask | None = None
     ) -> tuple[Tensor, Tensor]:
         values = projected.view(-1, self.heads, self.out_channels)  # (N, H, D)
         out, weights = attend_additively(
-            values, self.att_src, self.att_dst, edges, shift, self.attention_dropout, self.training, part
+            values, self.att_src, self.att_dst, edges, shift, self.attention_dropout, self.training, mask
         )
         return out.flatten(1) + self.bias, weights
 
 
 class GAT(StackedAttention):
     """Graph Attention Network; arguments as in :class:`StackedAttention`."""
+
+    summary = "Graph Attention Network: additive scores of source and destination"
+    paper = "https://arxiv.org/abs/1710.10903"
+    tags = ("attention", "differentiable")
 
     layer_class = GATLayer

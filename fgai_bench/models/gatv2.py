@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fgai_bench.models.base import AttentionLayer, StackedAttention
-from fgai_bench.models.edges import Part, SortedEdges
-from fgai_bench.models.kernels.cpu import runs_compiled
+from fgai_bench.models.edges import NodeMask, SortedEdges
+from fgai_bench.models.kernels.numba_threads import runs_compiled
 from fgai_bench.models.segments import attend, fused_kernel
 
 
@@ -41,7 +41,7 @@ class _DynamicScores(torch.autograd.Function):
 def dynamic_scores(left: Tensor, right: Tensor, att: Tensor, edges: SortedEdges, slope: float = 0.2) -> Tensor:
     """``s_e = a . LeakyReLU(l_src(e) + r_dst(e))``: ``(N, H, D), (N, H, D), (H, D) -> (E, H)``."""
     if runs_compiled(left):
-        from fgai_bench.models.kernels.cpu_scores import DynamicScores
+        from fgai_bench.models.kernels.numba_scores import DynamicScores
 
         return DynamicScores.apply(left, right, att, edges, slope)
     return _DynamicScores.apply(left, right, att, edges, slope)
@@ -54,15 +54,15 @@ def attend_dynamically(
     shift: Tensor | None,
     dropout: float,
     training: bool,
-    part: Part | None = None,
+    mask: NodeMask | None = None,
     slope: float = 0.2,
 ) -> tuple[Tensor, Tensor]:
     """:func:`attend` to the left one of both sides, ``(N, 2, H, D)``, with the scores of :func:`dynamic_scores`."""
     if fused := fused_kernel(sides, "dynamic"):
-        return fused(edges, shift, dropout, training, part, c=att, factor=slope)
+        return fused(edges, shift, dropout, training, mask, c=att, factor=slope)
     left, right = sides.unbind(1)
     scores = dynamic_scores(left, right, att, edges, slope)
-    return attend(scores, left.contiguous(), edges, shift, dropout, training, part)
+    return attend(scores, left.contiguous(), edges, shift, dropout, training, mask)
 
 
 class GATv2Layer(AttentionLayer):
@@ -79,14 +79,18 @@ class GATv2Layer(AttentionLayer):
         self.att = nn.Parameter(torch.empty(heads, out_channels).uniform_(-bound, bound))
 
     def forward(
-        self, projected: Tensor, edges: SortedEdges, shift: Tensor | None = None, part: Part | None = None
+        self, projected: Tensor, edges: SortedEdges, shift: Tensor | None = None, mask: NodeMask | None = None
     ) -> tuple[Tensor, Tensor]:
         sides = projected.view(-1, 2, self.heads, self.out_channels)
-        out, weights = attend_dynamically(sides, self.att, edges, shift, self.attention_dropout, self.training, part)
+        out, weights = attend_dynamically(sides, self.att, edges, shift, self.attention_dropout, self.training, mask)
         return out.flatten(1) + self.bias, weights
 
 
 class GATv2(StackedAttention):
     """GATv2; arguments as in :class:`StackedAttention`."""
+
+    summary = "GATv2: dynamic attention, the non-linearity inside the score"
+    paper = "https://arxiv.org/abs/2105.14491"
+    tags = ("attention", "differentiable")
 
     layer_class = GATv2Layer

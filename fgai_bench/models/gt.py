@@ -14,7 +14,7 @@ from fgai_bench.data.laplacian import laplacian_encoding
 from fgai_bench.models.base import AttentionModel, Output, keyed_attention, layer_shifts
 from fgai_bench.models.edges import OncePerGraph, SortedEdges, sorted_edges
 from fgai_bench.models.features import FeatureProjection, InputNorm
-from fgai_bench.models.kernels.cpu import runs_compiled
+from fgai_bench.models.kernels.numba_threads import runs_compiled
 from fgai_bench.models.segments import attend, fused_kernel
 from fgai_bench.seeds import isolated_rng
 
@@ -52,7 +52,7 @@ def dot_scores(query: Tensor, key: Tensor, edges: SortedEdges) -> Tensor:
     """``s_e = q_dst(e) . k_src(e)``: ``(N, H, D), (N, H, D) -> (E, H)``."""
     query, key = query.contiguous(), key.contiguous()
     if runs_compiled(query):
-        from fgai_bench.models.kernels.cpu_scores import DotScores
+        from fgai_bench.models.kernels.numba_scores import DotScores
 
         return DotScores.apply(query, key, edges)
     return _DotScores.apply(query, key, edges)
@@ -111,6 +111,10 @@ class GT(AttentionModel):
         layer_norm: layer instead of batch normalisation in the blocks.
         seed: of the initial parameters.
     """
+
+    summary = "Graph Transformer with Laplacian positional encodings"
+    paper = "https://arxiv.org/abs/2012.09699"
+    tags = ("attention", "differentiable", "positional-encoding")
 
     def __init__(
         self,

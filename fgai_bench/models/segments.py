@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fgai_bench.models.edges import Part, SortedEdges
-from fgai_bench.models.kernels.cpu import runs_compiled
+from fgai_bench.models.edges import NodeMask, SortedEdges
+from fgai_bench.models.kernels.numba_threads import runs_compiled
 
 FusedKernel = Callable[..., tuple[Tensor, Tensor]]
 LARGEST_FUSED = 1024
@@ -89,7 +89,7 @@ def attend(
     shift: Tensor | None,
     dropout: float,
     training: bool,
-    part: Part | None = None,
+    mask: NodeMask | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Scores to weights, weights to a weighted sum of the values.
 
@@ -100,13 +100,13 @@ def attend(
         shift: ``(E,)`` added to the scores of every head, in the order of ``edges.edge_index``, or None.
         dropout: share of the weights that are dropped while training.
         training: whether dropout is on.
-        part: the nodes that matter. Elsewhere the sums and gradients may be anything finite: a kernel skips them.
+        mask: the nodes that matter. Elsewhere the sums and gradients may be anything finite: a kernel skips them.
 
     Returns:
         ``(N, H, D)`` the sums and ``(E, H)`` the weights before dropout, in sorted order.
     """
     if fused := fused_kernel(values, "given"):
-        return fused(edges, shift, dropout, training, part, scores=scores)
+        return fused(edges, shift, dropout, training, mask, scores=scores)
     if shift is not None:
         scores = scores + shift[edges.order].unsqueeze(-1)
     weights = segment_softmax(scores, edges)
@@ -121,15 +121,15 @@ def attend_additively(
     shift: Tensor | None,
     dropout: float,
     training: bool,
-    part: Part | None = None,
+    mask: NodeMask | None = None,
     slope: float = 0.2,
 ) -> tuple[Tensor, Tensor]:
     """:func:`attend` with the scores ``s_e = LeakyReLU(att_src . v_src(e) + att_dst . v_dst(e))``, both ``(H, D)``."""
     if fused := fused_kernel(values, "linear"):
-        return fused(edges, shift, dropout, training, part, c=att_src, d=att_dst, factor=slope)
+        return fused(edges, shift, dropout, training, mask, c=att_src, d=att_dst, factor=slope)
     by_source, by_destination = (values.flatten(1) @ _per_head(att) for att in (att_src, att_dst))  # (N, H) each
     if fused := fused_kernel(values, "additive"):
-        return fused(edges, shift, dropout, training, part, scores=by_source, others=by_destination, factor=slope)
+        return fused(edges, shift, dropout, training, mask, scores=by_source, others=by_destination, factor=slope)
     scores = by_source.index_select(0, edges.source) + by_destination.index_select(0, edges.destination)  # (E, H)
     return attend(F.leaky_relu(scores, slope), values, edges, shift, dropout, training)
 
@@ -144,10 +144,10 @@ def _per_head(att: Tensor) -> Tensor:
 
 
 def fused_kernel(x: Tensor, form: str) -> FusedKernel | None:
-    """The kernel that attends to ``x`` in one go, ``kernel(edges, shift, dropout, training, part, **scores)``.
+    """The kernel that attends to ``x`` in one go, ``kernel(edges, shift, dropout, training, mask, **scores)``.
 
     On CUDA it takes ``x``, ``(N, P, H, D)`` or ``(N, H, D)``, and scores in the forms of
-    :mod:`fgai_bench.models.kernels.fused_attention`, in single precision and for heads that fit one program; on a CPU
+    :mod:`fgai_bench.models.kernels.triton_attention`, in single precision and for heads that fit one program; on a CPU
     with Numba, values ``(N, H, D)`` and scores that are ``given`` or ``additive``. None where there is none.
     """
     kernel = None
@@ -166,25 +166,25 @@ def _fused(
     shift: Tensor | None,
     dropout: float,
     training: bool,
-    part: Part | None,
+    mask: NodeMask | None,
     **scores: Any,
 ) -> tuple[Tensor, Tensor]:
     in_order = None if shift is None else shift[edges.order]
     # From the generator that the plain path draws from, and on the device, so that a replayed recording draws anew.
     seed = torch.randint(2**31 - 1, (1,), device=x.device) if training and dropout else None
-    return kernel(x, edges, form, shift=in_order, dropout=dropout * training, seed=seed, part=part, **scores)
+    return kernel(x, edges, form, shift=in_order, dropout=dropout * training, seed=seed, mask=mask, **scores)
 
 
 @cache
 def _cuda_kernel(form: str) -> FusedKernel | None:
     try:
-        from fgai_bench.models.kernels.fused_attention import FORMS, fused_attention
+        from fgai_bench.models.kernels.triton_attention import FORMS, fused_attention
     except ImportError:
         return None
     return fused_attention if form in FORMS else None
 
 
 def _cpu_kernel(form: str) -> FusedKernel | None:
-    from fgai_bench.models.kernels.cpu_attention import FORMS, fused_attention
+    from fgai_bench.models.kernels.numba_attention import FORMS, fused_attention
 
     return fused_attention if form in FORMS else None

@@ -1,12 +1,5 @@
 """Reports: tables, figures, leaderboards, comparisons, verdicts and a page, read from a store and from nothing else."""
 
-from typing import TYPE_CHECKING
+import lazy_loader
 
-from fgai_bench.lazy import lazy_names
-
-if TYPE_CHECKING:
-    from fgai_bench.report.frames import Results
-    from fgai_bench.report.write import write_report
-
-__all__ = ["Results", "write_report"]
-__getattr__ = lazy_names(__name__, {"Results": "fgai_bench.report.frames", "write_report": "fgai_bench.report.write"})
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -9,12 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
-from fgai_bench.report.frames import Measurement, Place, Results
+from fgai_bench.report.results import Better, Measurement, Place, Results
 from fgai_bench.report.statistics import contains_zero, interval, mean, paired, std
 
-Better = Literal["higher", "lower", "none"]
 SEVERITY = ("failed", "oom", "timeout", "missing", "not-applicable", "absent")
 UNEQUAL = "unequal budgets"
 # What was spent must agree; how far features went inside their bounds is the search's own result.
@@ -109,7 +107,7 @@ def _gap(seed: int, found: Measurement, metric: str) -> Gap | None:
     if found.status != "ok":
         return Gap(seed, found.status, found.reason)
     if metric in found.reasons:
-        return Gap(seed, "not-applicable", found.reasons[metric])
+        return Gap(seed, *found.reasons[metric])
     return None if metric in found.values else Gap(seed, "absent", f"the suite does not measure {metric}")
 
 

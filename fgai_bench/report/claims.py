@@ -18,10 +18,10 @@ from typing import Any, Literal
 import yaml
 
 from fgai_bench.report.cells import Cell, cell, standings
-from fgai_bench.report.frames import Place, Results
+from fgai_bench.report.labels import STATUS, ordered, title
 from fgai_bench.report.published import text_of
+from fgai_bench.report.results import Place, Results
 from fgai_bench.report.statistics import holm, interval, mean, p_value, paired
-from fgai_bench.report.words import STATUS, ordered, title
 
 Kind = Literal["greater", "close", "ratio", "best", "positive", "status"]
 Outcome = Literal["holds", "fails", "open", "missing"]

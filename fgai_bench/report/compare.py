@@ -1,4 +1,4 @@
-"""Comparison: ours beside the published number, cell by cell, with the difference in units of the spread."""
+"""Comparison: hold a run against published numbers, cell by cell, with the difference in units of the spread."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fgai_bench.report.cells import Cell, cell
-from fgai_bench.report.frames import Place, Results
+from fgai_bench.report.labels import STATUS, title
 from fgai_bench.report.numbers import written
-from fgai_bench.report.published import Published, published
-from fgai_bench.report.words import STATUS, title
+from fgai_bench.report.published import Published
+from fgai_bench.report.results import Place, Results
 
 ROUNDING = 1e-9
 SCIENTIFIC = 0.01  # numbers below are written with an exponent
@@ -21,60 +21,62 @@ SCIENTIFIC = 0.01  # numbers below are written with an exponent
 
 @dataclass(frozen=True)
 class Compared:
-    """One published number beside ours.
+    """Hold one published number beside ours.
 
     Attributes:
-        found: the cell of the run; None where the run has no such cell.
+        measured: the cell of the run; None where the run has no such cell.
         suite: where it stands, or the suite to run.
     """
 
     number: Published
-    found: Cell | None
+    measured: Cell | None
     suite: str
 
     @property
     def difference(self) -> float:
-        """Ours minus published."""
-        return self.found.mean - self.number.mean if self.found is not None else math.nan
+        """Return ours minus published."""
+        return self.measured.mean - self.number.mean if self.measured is not None else math.nan
 
     @property
     def spreads(self) -> float:
-        """The difference in units of the combined spread; NaN where neither side has one."""
-        stds = [self.number.std, self.found.std if self.found is not None else math.nan]
+        """Return the difference in units of the combined spread; NaN where neither side has a spread."""
+        stds = [self.number.std, self.measured.std if self.measured is not None else math.nan]
         spread = math.sqrt(math.fsum(std * std for std in stds if std == std))
         # Equal values of all seeds leave a spread of rounding errors, which is none.
         return self.difference / spread if spread > ROUNDING * abs(self.number.mean) else math.nan
 
     @property
-    def said(self) -> str:
-        """What came of it: ``compared``, a typed gap on either side, or what to run."""
-        if self.found is None or self.found.status == "absent":
+    def result(self) -> str:
+        """Return the outcome in words: ``compared``, a typed gap on either side, or the suite to run."""
+        if self.measured is None or self.measured.status == "absent":
             return f"not tested: fgai-bench run --suite {self.suite}"
-        if not self.found.values:
-            both = self.found.status == self.number.status
-            return f"ours: {STATUS[self.found.status]}{', as published' if both else ''}"
+        if not self.measured.values:
+            both = self.measured.status == self.number.status
+            return f"ours: {STATUS[self.measured.status]}{', as published' if both else ''}"
         return "compared" if self.number.status == "ok" else f"published: {STATUS.get(self.number.status, '--')}"
 
+    @property
+    def tested(self) -> bool:
+        """Return whether the run has something for this number, if only the reason for a gap."""
+        return self.measured is not None and self.measured.status != "absent"
 
-def compare(results: Results) -> list[Compared]:
-    """Every published number that the run could have; a stand-in dataset only where it was run."""
+
+def compare(results: Results, numbers: Iterable[Published]) -> list[Compared]:
+    """Hold a run against published numbers; those of a stand-in dataset only where it was run."""
     run = set(results.names("dataset"))
-    found = [_compared(results, number) for number in published()]
-    return [one for one in found if one.number.dataset != "arxiv-topology" or one.number.dataset in run]
+    return [_compared(results, number) for number in numbers if not number.stand_in or number.dataset in run]
 
 
 def _compared(results: Results, number: Published) -> Compared:
-    attacks = ("injection",) if number.kind == "attack" else ("",)
     for suite in number.suites:
-        for attack in attacks:
-            place = Place(suite, number.kind, number.task, number.dataset, number.model, number.label, attack)
-            if results.at(place):
-                return Compared(number, cell(results, place, number.ours), suite)
+        place = Place(suite, number.kind, number.task, number.dataset, number.model, number.label, number.attack)
+        if results.at(place):
+            return Compared(number, cell(results, place, number.ours), suite)
     return Compared(number, None, number.suites[0])
 
 
 def number_text(mean: float, std: float) -> str:
-    """A number with its spread, short.
+    """Write a number with its spread, short.
 
     >>> number_text(6.67e-7, 1.9e-7), number_text(0.82, math.nan)
     ('6.67±1.90E-7', '0.820')
@@ -89,18 +91,18 @@ COLUMNS = (
 )
 
 
-def to_csv(found: Iterable[Compared]) -> str:
-    """One line per published number."""
+def to_csv(comparison: Iterable[Compared]) -> str:
+    """Write a line of CSV per published number."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for one in found:
-        number, ours = one.number, one.found
+    for pair in comparison:
+        number, ours = pair.number, pair.measured
         mine = [ours.mean, ours.std, len(ours.values), ours.status] if ours else [math.nan, math.nan, 0, "absent"]
         row = [
-            *(number.table, one.suite, number.dataset, number.model, number.label, number.metric),
+            *(number.table, pair.suite, number.dataset, number.model, number.label, number.metric),
             *(number.mean, number.std, number.status, number.ours, *mine),
-            *(one.difference, one.spreads, one.said, number.note),
+            *(pair.difference, pair.spreads, pair.result, number.note),
         ]
         writer.writerow(["" if value != value else value for value in row])
     return out.getvalue()
@@ -109,41 +111,41 @@ def to_csv(found: Iterable[Compared]) -> str:
 HEADINGS = ("table", "dataset", "model", "defense", "metric", "published", "ours", "difference", "in spreads", "result")
 
 
-def lines(found: Iterable[Compared]) -> list[list[str]]:
-    """The numbers that both sides have something for, as texts under ``HEADINGS``."""
-    return [_line(one) for one in found if not one.said.startswith("not tested")]
+def lines(comparison: Iterable[Compared]) -> list[list[str]]:
+    """Return the numbers that both sides have something for, as texts under ``HEADINGS``."""
+    return [_line(pair) for pair in comparison if pair.tested]
 
 
-def _line(one: Compared) -> list[str]:
-    number, ours = one.number, one.found
-    assert ours is not None  # what is not tested has no line
+def _line(pair: Compared) -> list[str]:
+    number, ours = pair.number, pair.measured
+    assert ours is not None  # a number that is not tested has no line
     mine = number_text(ours.mean, ours.std) if ours.values else STATUS[ours.status]
     theirs = number_text(number.mean, number.std) if number.status == "ok" else STATUS.get(number.status, "--")
-    spreads = f"{one.spreads:+.1f}" if one.spreads == one.spreads else "--"
-    difference = number_text(one.difference, math.nan)
+    spreads = f"{pair.spreads:+.1f}" if pair.spreads == pair.spreads else "--"
+    difference = number_text(pair.difference, math.nan)
     names = [number.table, title(number.dataset), title(number.model), title(number.label), number.metric]
-    return [*names, theirs, mine, difference, spreads, one.said]
+    return [*names, theirs, mine, difference, spreads, pair.result]
 
 
-def untested(found: Sequence[Compared]) -> list[str]:
-    """One sentence per table on what was not tested, with the suite to run."""
-    counted = Counter((one.number.table, one.said) for one in found if one.said.startswith("not tested"))
-    totals = Counter(one.number.table for one in found)
+def untested(comparison: Sequence[Compared]) -> list[str]:
+    """Write a sentence per table on the numbers that were not tested, with the suite to run."""
+    counted = Counter((pair.number.table, pair.result) for pair in comparison if not pair.tested)
+    totals = Counter(pair.number.table for pair in comparison)
     return [
-        f"{table}: {number} of {totals[table]} published numbers {said}" for (table, said), number in counted.items()
+        f"{table}: {count} of {totals[table]} published numbers {result}" for (table, result), count in counted.items()
     ]
 
 
-def scale_notes(found: Iterable[Compared]) -> list[str]:
-    """Where scales differ, each said once."""
-    noted = {(one.number.metric, one.number.note): None for one in found if one.number.note}
+def scale_notes(comparison: Iterable[Compared]) -> list[str]:
+    """Return the notes on differing scales, every note once."""
+    noted = {(pair.number.metric, pair.number.note): None for pair in comparison if pair.number.note}
     return [f"{metric}: {note}" for metric, note in noted]
 
 
-def to_markdown(found: Sequence[Compared], results: Results) -> str:
-    """The comparison as a page."""
-    table = [HEADINGS, ["---"] * len(HEADINGS), *lines(found)]
+def to_markdown(comparison: Sequence[Compared], results: Results, reference: str = "the paper") -> str:
+    """Write the comparison as a page; ``reference`` is what it calls the paper."""
+    table = [HEADINGS, ["---"] * len(HEADINGS), *lines(comparison)]
     body = ["| " + " | ".join(row) + " |" for row in table] if len(table) > 2 else ["Nothing to compare in this run."]
-    notes = [f"- {sentence}" for sentence in [*untested(found), *scale_notes(found)]]
-    head = f"# Run {results.identity} beside the paper\n\n{results.version}."
+    notes = [f"- {sentence}" for sentence in [*untested(comparison), *scale_notes(comparison)]]
+    head = f"# Run {results.identity} beside {reference}\n\n{results.version}."
     return "\n".join([head, "", *body, "", *notes]) + "\n"

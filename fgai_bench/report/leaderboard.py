@@ -12,18 +12,18 @@ import io
 import json
 import math
 import os
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from fgai_bench.report.cells import UNEQUAL, Better, Cell, Gap, equal_budgets, standings
 from fgai_bench.report.errors import ReportError
-from fgai_bench.report.frames import Measurement, Place, Results
+from fgai_bench.report.results import Measurement, Place, Results
 from fgai_bench.report.statistics import interval, mean, std
+from fgai_bench.store.records import LEDGER
 
 KEY = ("suite", "task", "dataset", "model", "defense", "attack")
-LEDGER = ("nodes", "edges", "largest_feature", "changed_nodes", "feature_change", "gradient_calls")
 Values = Mapping[int, Mapping[str, float]]
 
 
@@ -69,7 +69,7 @@ BOARDS = (
 
 
 @dataclass(frozen=True)
-class Entry:
+class BoardRow:
     """One row before it is ranked.
 
     Attributes:
@@ -78,6 +78,7 @@ class Entry:
         gaps: the seeds without values.
         budgets: seed to (threat, ledger).
         runs: identities of the runs that it comes from.
+        own_metrics: further columns: the metrics that its suite names beyond the built-in ones.
     """
 
     key: tuple[str, ...]
@@ -88,6 +89,7 @@ class Entry:
     runs: tuple[str, ...] = ()
     versions: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
+    own_metrics: tuple[str, ...] = ()
 
     def cell(self, metric: str) -> Cell:
         """One metric of the row as a cell that can be ranked."""
@@ -96,7 +98,7 @@ class Entry:
         return Cell(None, metric, values, (*self.gaps, *absent), self.flags, self.budgets)
 
 
-def entries(board: Board, results: Results) -> list[Entry]:
+def entries(board: Board, results: Results) -> list[BoardRow]:
     """The rows that a run has for a board, in the order of the plan; a suite of unequal budgets has none."""
     return [
         _entry(results, place, seeds, board)
@@ -113,12 +115,12 @@ def _alone(results: Results, place: Place) -> bool:
     return all("epochs_timed" in found.values for found in trained.values() if found.status == "ok")
 
 
-def _entry(results: Results, place: Place, attacked: Mapping[int, Measurement], board: Board) -> Entry:
+def _entry(results: Results, place: Place, attacked: Mapping[int, Measurement], board: Board) -> BoardRow:
     """A seed counts where its attack has values, or its training where the cost is the result."""
     clean, trained = (results.at(place._replace(kind=kind, attack="")) for kind in ("clean", "train"))
     seeds = trained if board.alone else attacked
     ok = {seed: found for seed, found in seeds.items() if found.status == "ok"}
-    return Entry(
+    return BoardRow(
         (place.suite, place.task, place.dataset, place.model, place.label, place.attack),
         {seed: _values(attacked[seed], clean.get(seed), trained.get(seed)) for seed in sorted(ok)},
         tuple(Gap(seed, found.status, found.reason) for seed, found in seeds.items() if seed not in ok),
@@ -127,6 +129,7 @@ def _entry(results: Results, place: Place, attacked: Mapping[int, Measurement], 
         (results.identity,),
         tuple(dict.fromkeys(found.commit or found.package for found in ok.values())),
         tuple(dict.fromkeys(found.device for found in ok.values())),
+        tuple(name for name in results.own_metrics if any(name in found.values for found in attacked.values())),
     )
 
 
@@ -136,7 +139,7 @@ def _values(attacked: Measurement, clean: Measurement | None, trained: Measureme
     return {**before, **(trained.values if trained else {}), **attacked.values}
 
 
-def merged(known: Iterable[Entry], added: Iterable[Entry], board: Board) -> list[Entry]:
+def merged(known: Iterable[BoardRow], added: Iterable[BoardRow], board: Board) -> list[BoardRow]:
     """Both lists as one; where they meet, the stronger attack holds. Raises when budgets differ."""
     rows = {entry.key: entry for entry in known}
     for entry in added:
@@ -146,7 +149,7 @@ def merged(known: Iterable[Entry], added: Iterable[Entry], board: Board) -> list
     return list(rows.values())
 
 
-def _refuse_unequal(entry: Entry, other: Entry) -> None:
+def _refuse_unequal(entry: BoardRow, other: BoardRow) -> None:
     """Rows of one block (all but the defense) must have one budget."""
     block = tuple(zip(entry.key, other.key, strict=True))
     rivals = all(mine == its for i, (mine, its) in enumerate(block) if KEY[i] != "defense")
@@ -162,7 +165,7 @@ def _refuse_unequal(entry: Entry, other: Entry) -> None:
         )
 
 
-def _stronger(one: Entry, other: Entry, board: Board) -> Entry:
+def _stronger(one: BoardRow, other: BoardRow, board: Board) -> BoardRow:
     """All seeds of both; at a seed that both have, the values of the attack that left the lower score."""
     sign = 1 if board.better == "higher" else -1
 
@@ -182,23 +185,29 @@ def _stronger(one: Entry, other: Entry, board: Board) -> Entry:
         gaps=tuple(gaps.values()),
         **{
             name: tuple(dict.fromkeys([*getattr(one, name), *getattr(other, name)]))
-            for name in ("flags", "runs", "versions", "devices")
+            for name in ("flags", "runs", "versions", "devices", "own_metrics")
         },
     )
 
 
-def rows(board: Board, listed: Iterable[Entry]) -> list[dict[str, Any]]:
+def rows(board: Board, listed: Iterable[BoardRow]) -> list[dict[str, Any]]:
     """The rows of the file, ranked within their suite, dataset, model and attack; g-JSD has a rank of its own."""
     found = sorted(listed, key=lambda entry: entry.key)
     ranks = {metric: _ranks(found, metric, better) for metric, better in _ranked_by(board).items()}
-    return [_row(board, entry, {metric: ranks[metric][entry.key] for metric in ranks}) for entry in found]
+    columns = columns_of(board, found)
+    return [_row(board, columns, entry, {metric: ranks[metric][entry.key] for metric in ranks}) for entry in found]
+
+
+def columns_of(board: Board, listed: Iterable[BoardRow]) -> tuple[str, ...]:
+    """Return the metrics of a file: the board's own, then those that suites of its rows name."""
+    return tuple(dict.fromkeys([*board.columns, *sorted({name for row in listed for name in row.own_metrics})]))
 
 
 def _ranked_by(board: Board) -> dict[str, Better]:
     return {board.score: board.better, **({"g_jsd": "lower"} if "g_jsd" in board.metrics else {})}
 
 
-def _ranks(found: Iterable[Entry], metric: str, better: Better) -> dict[tuple[str, ...], int | None]:
+def _ranks(found: Iterable[BoardRow], metric: str, better: Better) -> dict[tuple[str, ...], int | None]:
     blocks: dict[tuple[Any, ...], dict[Hashable, Cell]] = {}
     for entry in found:
         # Times of different machines are no rivals.
@@ -209,12 +218,12 @@ def _ranks(found: Iterable[Entry], metric: str, better: Better) -> dict[tuple[st
     return {key: ranked[key] for key in ranked}  # type: ignore[misc]
 
 
-def _row(board: Board, entry: Entry, ranks: Mapping[str, int | None]) -> dict[str, Any]:
+def _row(board: Board, columns: Sequence[str], entry: BoardRow, ranks: Mapping[str, int | None]) -> dict[str, Any]:
     row: dict[str, Any] = dict(zip(KEY, entry.key, strict=True))
     cell = entry.cell(board.score)
     row |= {"status": cell.status, "reason": cell.reason, "n": len(cell.values)}
     row |= {("rank" if name == board.score else f"rank_{name}"): rank for name, rank in ranks.items()}
-    for metric in board.columns:
+    for metric in columns:
         row |= _summary(metric, list(entry.cell(metric).values.values()))
     row["flags"] = "; ".join(entry.flags)
     for name in LEDGER:
@@ -237,21 +246,25 @@ def _summary(metric: str, values: list[float]) -> dict[str, float]:
     }
 
 
-def _kept(board: Board, entry: Entry) -> dict[str, Any]:
+def _kept(board: Board, entry: BoardRow) -> dict[str, Any]:
     """Everything that a later merge needs: values, budgets and gaps of the seeds."""
     return {
-        "values": {seed: {m: v[m] for m in board.columns if m in v} for seed, v in entry.seeds.items()},
+        "values": {
+            seed: {m: v[m] for m in (*board.columns, *entry.own_metrics) if m in v} for seed, v in entry.seeds.items()
+        },
         "budgets": {seed: [threat, dict(ledger)] for seed, (threat, ledger) in entry.budgets.items()},
         "gaps": [[gap.seed, gap.status, gap.reason] for gap in entry.gaps],
         "devices": list(entry.devices),
+        **({"own_metrics": list(entry.own_metrics)} if entry.own_metrics else {}),
     }
 
 
-def to_csv(board: Board, listed: Iterable[Entry]) -> str:
+def to_csv(board: Board, listed: Sequence[BoardRow]) -> str:
     """The file of a board."""
     found = rows(board, listed)
     out = io.StringIO()
-    empty = _row(board, Entry(("",) * len(KEY), {}), dict.fromkeys(_ranked_by(board)))
+    columns = columns_of(board, listed)
+    empty = _row(board, columns, BoardRow(("",) * len(KEY), {}), dict.fromkeys(_ranked_by(board)))
     writer = csv.DictWriter(out, list(empty), lineterminator="\n")
     writer.writeheader()
     for row in found:
@@ -259,13 +272,13 @@ def to_csv(board: Board, listed: Iterable[Entry]) -> str:
     return out.getvalue()
 
 
-def read(text: str) -> list[Entry]:
+def read(text: str) -> list[BoardRow]:
     """The rows of a file, as far as a merge needs them."""
     found = []
     for row in csv.DictReader(io.StringIO(text)):
         kept = json.loads(row["seeds"])
         found.append(
-            Entry(
+            BoardRow(
                 tuple(row[name] for name in KEY),
                 {int(seed): values for seed, values in kept["values"].items()},
                 tuple(Gap(*gap) for gap in kept["gaps"]),
@@ -274,6 +287,7 @@ def read(text: str) -> list[Entry]:
                 tuple(row["run"].split()),
                 tuple(row["commit"].split()),
                 tuple(kept["devices"]),
+                tuple(kept.get("own_metrics", ())),
             )
         )
     return found
@@ -303,7 +317,7 @@ def add(run: str | os.PathLike[str], folder: str | os.PathLike[str]) -> list[Pat
     return _write(together, target)
 
 
-def _write(boards: Mapping[Board, list[Entry]], folder: Path) -> list[Path]:
+def _write(boards: Mapping[Board, list[BoardRow]], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for board, listed in boards.items():

@@ -6,18 +6,18 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from fgai_bench.report.budgets import budget_table
 from fgai_bench.report.errors import ReportError
 from fgai_bench.report.figures import FIGURES, save
 from fgai_bench.report.folder import Report
-from fgai_bench.report.frames import Results
 from fgai_bench.report.leaderboard import write_leaderboards
-from fgai_bench.report.lists import dataset_tables, flag_table
-from fgai_bench.report.page import page
+from fgai_bench.report.page.build import page
 from fgai_bench.report.paper import paper
-from fgai_bench.report.render import to_csv, to_latex, to_markdown
-from fgai_bench.report.specs import GRIDS
-from fgai_bench.report.tables import Table, build
+from fgai_bench.report.results import Results
+from fgai_bench.report.tables.budgets import budget_table
+from fgai_bench.report.tables.build import Table, build
+from fgai_bench.report.tables.dataset_tables import dataset_tables, flag_table
+from fgai_bench.report.tables.render import to_csv, to_latex, to_markdown
+from fgai_bench.report.tables.specs import GRIDS, grids_of
 
 FORMATS = ("latex", "markdown", "csv", "pdf", "png", "html")
 RENDERERS: dict[str, tuple[str, Callable[[Table], str]]] = {
@@ -26,7 +26,7 @@ RENDERERS: dict[str, tuple[str, Callable[[Table], str]]] = {
     "csv": ("csv", to_csv),
 }
 LISTS = ("dataset_node", "dataset_link", "budgets", "reliability")
-OTHERS = ("leaderboard", "page")
+OTHERS = ("metrics", "leaderboard", "page")
 SUITE_OF = {"dataset_node": "node", "dataset_link": "link", "budgets": "published-budgets"}
 
 
@@ -81,13 +81,15 @@ def _wanted(name: str, only: Sequence[str]) -> bool:
 
 
 def _write_tables(report: Report, results: Results, formats: Sequence[str], only: Sequence[str]) -> list[Table]:
-    built: dict[str, Table | None] = {spec.name: build(spec, results) for spec in GRIDS if _wanted(spec.name, only)}
+    specs = [spec for spec in grids_of(results) if _wanted(spec.name, only)]
+    built: dict[str, Table | None] = {spec.name: build(spec, results) for spec in specs}
     lists = [*dataset_tables(results), budget_table(results), flag_table(results)]
     listed = {table.name: table for table in lists if table is not None}
     built |= {name: listed.get(name) for name in LISTS if _wanted(name, only)}
     suites = {spec.name: spec.suites[0] for spec in GRIDS} | SUITE_OF
+    known = {*suites, *LISTS}
     for name, table in built.items():
-        if table is None:
+        if table is None and name in known:
             report.absent[name] = _advice(name, suites.get(name, ""))
     found = [table for table in built.values() if table is not None]
     for table in found:

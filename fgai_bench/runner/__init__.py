@@ -1,21 +1,13 @@
-"""The runner: plans a suite, carries it out, records every result; nothing that was recorded is lost or done twice."""
+"""The runner: plans a suite, carries it out, records every result; nothing recorded is lost or done twice."""
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-from fgai_bench.lazy import lazy_names
+import lazy_loader
 
-if TYPE_CHECKING:
-    from fgai_bench.runner.plan import Plan
-    from fgai_bench.runner.runs import Run, run
-    from fgai_bench.runner.store import StoreReader
+from fgai_bench.renamed import MOVED, moved
 
-__all__ = ["Plan", "Run", "StoreReader", "run"]
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "Plan": "fgai_bench.runner.plan",
-        "Run": "fgai_bench.runner.runs",
-        "run": "fgai_bench.runner.runs",
-        "StoreReader": "fgai_bench.runner.store",
-    },
-)
+_public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    return moved(__name__, name) if f"{__name__}:{name}" in MOVED else _public(name)

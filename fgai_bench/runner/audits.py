@@ -9,13 +9,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fgai_bench.runner.canonical import plain, sha256
-from fgai_bench.runner.executors import Surroundings
+from fgai_bench.runner.executors import WorkerSettings
 from fgai_bench.runner.plan import RESULTS_VERSION, Member, Plan, Step
-from fgai_bench.runner.preflight import RequestError, checked_data_root, resolved_device
+from fgai_bench.runner.preflight import checked_data_root, resolved_device
 from fgai_bench.runner.progress import Observer
-from fgai_bench.runner.runs import Run, work_off
-from fgai_bench.runner.store import StoreReader
+from fgai_bench.runner.runs import Run, run_plan
+from fgai_bench.store.canonical import plain, sha256
+from fgai_bench.store.errors import RequestError
+from fgai_bench.store.sqlite import StoreReader
 from fgai_bench.suites.errors import sentence
 
 KEPT = ("task", "dataset", "model", "defense", "seed", "threads")
@@ -38,15 +39,15 @@ def audit_run(
 
     Args:
         folder: of the run.
-        options: fields of :class:`fgai_bench.audit.AuditOptions`.
+        options: fields of :class:`fgai_bench.definition1.AuditOptions`.
         only: which models: names by ``suite``, ``dataset``, ``model`` and ``label``; all where nothing is said.
         device, jobs, executor, data_root, plugins, retry_failed, observer: as in :func:`fgai_bench.runner.runs.run`.
     """
     checked = _checked(options or {})
     with StoreReader(folder) as store:
         steps = audit_plan(store, checked, resolved_device(device), only or {})
-    surroundings = Surroundings(tuple(plugins), checked_data_root(data_root))
-    return work_off(steps, Path(folder), surroundings, jobs, executor, retry_failed=retry_failed, observer=observer)
+    settings = WorkerSettings(tuple(plugins), checked_data_root(data_root))
+    return run_plan(steps, Path(folder), settings, jobs, executor, retry_failed=retry_failed, observer=observer)
 
 
 def audit_plan(store: StoreReader, options: Mapping[str, Any], device: str, only: Mapping[str, Sequence[str]]) -> Plan:
@@ -75,7 +76,7 @@ def _check_names(store: StoreReader, only: Mapping[str, Sequence[str]]) -> None:
 
 
 def _checked(options: Mapping[str, Any]) -> dict[str, Any]:
-    from fgai_bench.audit import AuditOptions
+    from fgai_bench.definition1 import AuditOptions
 
     try:
         return AuditOptions(**options).model_dump()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -16,16 +17,16 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.attacks import ATTACKS, ThreatModel
-from fgai_bench.audit import AuditOptions
-from fgai_bench.audit import audit as audit_pair
 from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.defenses.memory import OutOfMemory
+from fgai_bench.definition1 import AuditOptions
+from fgai_bench.definition1 import audit as audit_pair
+from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.metrics import NotApplicable, measure
 from fgai_bench.models import AttentionModel, build_model
-from fgai_bench.runner.provenance import environment
-from fgai_bench.runner.result import Result, Status
+from fgai_bench.runner.provenance import environment, plugins_used
 from fgai_bench.runner.timing import TimedEnough, extrapolated, stopwatch, training_cost, warm_up
-from fgai_bench.runner.weights import (
+from fgai_bench.store.packing import (
     pack_attacked,
     pack_audit,
     pack_history,
@@ -33,14 +34,18 @@ from fgai_bench.runner.weights import (
     unpack_attacked,
     unpack_model,
 )
-from fgai_bench.tasks import EXPLAINERS, TASKS, Measured, Problem
+from fgai_bench.store.result import Result, Status
+from fgai_bench.tasks import TASKS, Problem
 from fgai_bench.tasks.attention_sample import attention_sample
-from fgai_bench.tasks.problem import measure_stability
+from fgai_bench.tasks.measurement import Measured, Offers, measured, pair_offers, value_of
 
 Progress = Callable[[int, int], None]
+# What two models trained with different seeds are held against each other by.
+STABILITY = (
+    *("prediction_kept", "g_tvd", "g_tvd_raw", "g_tvd_unchanged"),
+    *("g_jsd", "g_jsd_published", "node_jsd", "topk_overlap", "node_topk_overlap"),
+)
 Inputs = Mapping[str, bytes]
-# A metric under the name it is measured by, where a task has a shorter word for it.
-MEASURED_AS = {"micro_f1": "f1"}
 
 
 def execute(
@@ -59,7 +64,7 @@ def execute(
         detail = "" if status == "not-applicable" else traceback.format_exc()
         result = Result(status, reason, detail)
     seconds = time.perf_counter() - clock
-    where = environment(config["device"], config["threads"])
+    where = {**environment(config["device"], config["threads"]), **plugins_used(config)}
     return replace(result, environment=where, started=started, seconds=seconds)
 
 
@@ -105,8 +110,9 @@ def train(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress:
         return extrapolated(config, cost, stopped, problem.provenance)
     with torch.no_grad():
         score = float(problem.supervision.score(problem.output(trained, problem.training_data)))
+    offers = Offers({"model": lambda: (trained,), "validation": lambda: (score,)})
     return Result(
-        metrics={"validation_score": score, "parameters": float(sum(p.numel() for p in trained.parameters()))},
+        metrics=measured(offers).metrics,
         cost=training_cost(config, cost),
         facts={**problem.provenance, "memory": cost.memory},
         artifacts={"model": pack_model(trained), "history": pack_history(trained.history)},
@@ -148,8 +154,8 @@ def clean(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress:
     model = _model("model", config, inputs, problem)
     warm_up(config, lambda: problem.clean(model, sanity=config["sanity"]))
     with measure(config["device"], every=0.02) as cost:
-        measured = problem.clean(model, sanity=config["sanity"])
-    return _measured(config, measured, problem, {"evaluate_seconds": cost.seconds, "evaluate_peak_mib": cost.peak_mib})
+        found = problem.clean(model, sanity=config["sanity"])
+    return _result(found, problem, {"evaluate_seconds": cost.seconds, "evaluate_peak_mib": cost.peak_mib})
 
 
 def attack(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
@@ -164,12 +170,10 @@ def attack(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress
     run = functools.partial(search, victim, problem.data, targets, seed=config["seed"], readout=problem.readout)
     warm_up(config, lambda: problem.attacked(model, run(threat=threat.model_copy(update={"steps": 1}))))
     with measure(config["device"], every=0.02) as attacking:
-        found = run(threat=threat)
+        attacked = run(threat=threat)
     with measure(config["device"], every=0.02) as evaluating:
-        measured = problem.attacked(model, found)
-    if found.kept is not None:
-        measured.metrics["kept_by_attack"] = found.kept
-    measured.curves["objective"] = (tuple(map(float, range(len(found.curve)))), found.curve)
+        found = problem.attacked(model, attacked)
+    found.curves["objective"] = (tuple(map(float, range(len(attacked.curve)))), attacked.curve)
     cost = {
         "attack_seconds": attacking.seconds,
         "attack_peak_mib": attacking.peak_mib,
@@ -177,12 +181,12 @@ def attack(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress
         "evaluate_peak_mib": evaluating.peak_mib,
     }
     return replace(
-        _measured(config, measured, problem, cost),
-        ledger={name: float(value) for name, value in asdict(found.ledger).items()},
-        flags=tuple(found.flags),
+        _result(found, problem, cost),
+        ledger={name: float(value) for name, value in asdict(attacked.ledger).items()},
+        flags=tuple(attacked.flags),
         artifacts={
-            "attacked": pack_attacked(problem.data, found.data),
-            **_attention_around(problem, model, found.data, targets),
+            "attacked": pack_attacked(problem.data, attacked.data),
+            **_attention_around(problem, model, attacked.data, targets),
         },
     )
 
@@ -198,21 +202,32 @@ def _attention_around(problem: Problem, model: AttentionModel, attacked: Data, t
 def agree(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
     """Hold the outputs and the attention of two models, trained with different seeds, against each other."""
     out, other = (problem.output(_model(role, config, inputs, problem), problem.data) for role in ("model", "other"))
-    measured = Measured()
-    measure_stability(measured, out.logits, other.logits, out, other)
-    return _measured(config, measured, problem, {})
+    offers = pair_offers(out, other, lambda o: o.logits)
+    return _result(measured(offers, STABILITY), problem, {})
+
+
+def measure_one(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
+    """Measure one more metric of a trained model, clean or on a recorded attacked graph."""
+    model, name = _model("model", config, inputs, problem), config["metric"]["name"]
+    if "attacked" in inputs:
+        offers = problem.attack_offers(model, unpack_attacked(problem.data, inputs["attacked"]))
+    else:
+        offers = problem.clean_offers(model)
+    offers.add(cost=lambda: (json.loads(inputs["costs"]),))
+    with measure(config["device"], every=0.02) as cost:
+        value = value_of(name, offers)
+    return Result(metrics={name: value}, cost={"measure_seconds": cost.seconds}, facts=problem.provenance)
 
 
 def explain(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
     """Ask a post-hoc explainer about the clean and about the attacked graph."""
-    from fgai_bench.tasks.post_hoc import explain_attacked
+    from fgai_bench.tasks.explained import explain_offers
 
     model, attacked = _model("model", config, inputs, problem), unpack_attacked(problem.data, inputs["attacked"])
     explainer = EXPLAINERS[config["explainer"]["name"]]()
     with measure(config["device"], every=0.02) as cost:
-        measured = explain_attacked(explainer, problem, model, attacked, config["seed"])
-    seconds = {"explain_seconds": cost.seconds, "explain_peak_mib": cost.peak_mib}
-    return replace(_measured(config, measured, problem, seconds), metrics=measured.metrics)
+        found = measured(explain_offers(explainer, problem, model, attacked, config["seed"]))
+    return _result(found, problem, {"explain_seconds": cost.seconds, "explain_peak_mib": cost.peak_mib})
 
 
 def audit(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
@@ -236,17 +251,12 @@ def _model(role: str, config: Mapping[str, Any], inputs: Inputs, problem: Proble
     return model.to(config["device"])
 
 
-def _measured(config: Mapping[str, Any], measured: Measured, problem: Problem, cost: Mapping[str, float]) -> Result:
-    """What a task measured, as far as the suite asked for it."""
-    wanted = tuple(MEASURED_AS.get(name, name) for name in config["metrics"])
-
-    def asked(name: str) -> bool:
-        return not wanted or name.startswith(wanted) or name in ("prediction_kept", "kept_by_attack")
-
+def _result(found: Measured, problem: Problem, cost: Mapping[str, float]) -> Result:
+    """What was measured, as it is recorded."""
     return Result(
-        metrics={name: float(value) for name, value in measured.metrics.items() if asked(name)},
-        not_applicable={name: reason for name, reason in measured.not_applicable.items() if asked(name)},
-        curves=measured.curves,
+        metrics={name: float(value) for name, value in found.metrics.items()},
+        not_applicable=found.not_applicable,
+        curves=found.curves,
         cost=cost,
         facts=problem.provenance,
     )
@@ -256,6 +266,7 @@ STEPS: dict[str, Callable[[Mapping[str, Any], Inputs, Problem, Progress | None],
     "train": train,
     "clean": clean,
     "attack": attack,
+    "measure": measure_one,
     "agree": agree,
     "explain": explain,
     "audit": audit,

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, Protocol
 
-from fgai_bench.runner.result import Result
+from fgai_bench.store.result import Result
 
 SERVE = "import sys, json; sys.path[:] = json.loads(sys.argv[2]); from fgai_bench.runner.worker import serve; serve()"
 # Set before torch is imported, so that idle threads of its libraries are never made.
@@ -47,7 +47,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class WorkerSettings:
     """What every worker needs to know: modules to import first, the data root, threads per step, devices."""
 
     plugins: Sequence[str] = ()
@@ -77,8 +77,8 @@ class Inline:
 
     slots = 1
 
-    def __init__(self, surroundings: Surroundings) -> None:
-        self.surroundings = surroundings
+    def __init__(self, settings: WorkerSettings) -> None:
+        self.settings = settings
         self._jobs: list[Job] = []
 
     def submit(self, job: Job) -> None:
@@ -90,7 +90,7 @@ class Inline:
         if not self._jobs:
             return []
         job = self._jobs.pop(0)
-        return [Event(job.hash, result=execute(job.config, job.inputs, self.surroundings.data_root))]
+        return [Event(job.hash, result=execute(job.config, job.inputs, self.settings.data_root))]
 
     def close(self) -> None:
         self._jobs.clear()
@@ -135,9 +135,9 @@ class Processes:
     Workers live in sessions of their own, so that Ctrl-C reaches this process only, and end when it ends.
     """
 
-    def __init__(self, slots: int, surroundings: Surroundings) -> None:
+    def __init__(self, slots: int, settings: WorkerSettings) -> None:
         self.slots = slots
-        self.surroundings = surroundings
+        self.settings = settings
         self._workers: list[_Worker] = []
         self._made = 0
 
@@ -167,8 +167,8 @@ class Processes:
 
     def _start(self) -> _Worker:
         here, there = Pipe()
-        devices = self.surroundings.devices
-        variables = {name: str(self.surroundings.threads) for name in THREAD_VARIABLES}
+        devices = self.settings.devices
+        variables = {name: str(self.settings.threads) for name in THREAD_VARIABLES}
         if devices:
             variables["CUDA_VISIBLE_DEVICES"] = devices[self._made % len(devices)]
         process = subprocess.Popen(
@@ -179,7 +179,7 @@ class Processes:
             start_new_session=True,
         )
         there.close()
-        here.send(("surroundings", self.surroundings))
+        here.send(("settings", self.settings))
         worker = _Worker(process, here)
         self._workers.append(worker)
         self._made += 1

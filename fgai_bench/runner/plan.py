@@ -2,13 +2,15 @@
 
 A step is known by the hash of everything that changes its result: the names, versions and options of all entries
 involved, the threat model, the seed, the dataset's declared checksums, and the hashes of the steps that it builds on.
-Labels, time limits and the order of things are not part of it, so two suites that want the same thing share it.
+Labels, time limits and the order of things are not part of it, so two suites that want the same thing share it. Nor are
+metrics: trainings, attacks and clean evaluations measure the built-in ones, and each other metric that a suite names is
+a step of its own (``measure``), so that adding one to a finished run computes nothing else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from typing import Any, Literal
@@ -16,21 +18,23 @@ from typing import Any, Literal
 from pydantic import BaseModel, ValidationError
 
 from fgai_bench.attacks import ATTACKS, ThreatModel
+from fgai_bench.attacks.threat import SCENARIOS
 from fgai_bench.data import DATASETS
 from fgai_bench.defenses import DEFENSES, Training
+from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.metrics import METRICS
+from fgai_bench.metrics.base import Where, offered_in
 from fgai_bench.models import MODELS
 from fgai_bench.registry import Registry
-from fgai_bench.runner.canonical import plain, sha256
+from fgai_bench.store.canonical import plain, sha256
 from fgai_bench.suites.errors import SuiteError, sentence
 from fgai_bench.suites.schema import AttackLine, DefenseLine, Suite
-from fgai_bench.tasks import EXPLAINERS, TASKS
+from fgai_bench.tasks import TASKS
 
-# Changes when the runner itself, and no entry of a registry, changes what is measured.
-RESULTS_VERSION = "1"
-SCENARIOS = ("injection", "edges", "features")
+# Changes when the runner itself, or a metric that is measured in every step, changes what is measured.
+RESULTS_VERSION = "2"
 TEACHER = DefenseLine(name="vanilla")
-Kind = Literal["train", "clean", "attack", "explain", "agree", "audit"]
+Kind = Literal["train", "clean", "attack", "measure", "explain", "agree", "audit"]
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,13 @@ class Step:
 
 @dataclass(frozen=True)
 class Member:
-    """Where a step stands in a suite: the labels under which its records appear."""
+    """Where a step stands in a suite: the labels under which its records appear.
+
+    Attributes:
+        kind: of the place: ``measure`` steps stand where the step stands that they measure more of.
+        metric: what a ``measure`` step measures; empty for every other step.
+        metrics: the names that the suite limits its records to; empty for all.
+    """
 
     suite: str
     kind: Kind
@@ -73,6 +83,13 @@ class Member:
     explainer: str
     seed: int
     flags: tuple[str, ...] = ()
+    metric: str = ""
+    metrics: tuple[str, ...] = ()
+
+    def plain(self) -> dict[str, Any]:
+        """Return the member as plain data, without what it leaves empty."""
+        content = asdict(self)
+        return {key: value for key, value in content.items() if value or key not in ("metric", "metrics")}
 
 
 @dataclass(frozen=True)
@@ -87,13 +104,9 @@ class Plan:
         """The trainings that the suites ask for, in order; a teacher that only serves others is not among them."""
         return [member for member in self.members if self.steps[member.step].kind == "train"]
 
-    def dependents(self, hash: str) -> list[Step]:
-        """The steps that need the artifacts of this one."""
-        return [step for step in self.steps.values() if hash in step.inputs.values()]
-
 
 @dataclass(frozen=True)
-class Cell:
+class Trial:
     """One trial of a suite, before its options are known."""
 
     suite: Suite
@@ -103,13 +116,13 @@ class Cell:
     line: DefenseLine
     seed: int
 
-    def of(self, line: DefenseLine) -> Cell:
-        """The same cell with another defense."""
+    def with_defense(self, line: DefenseLine) -> Trial:
+        """Return the same trial with another defense."""
         return replace(self, line=line)
 
     @cached_property
     def settings(self) -> dict[str, dict[str, Any]]:
-        """What the suite sets for this cell; later settings win."""
+        """What the suite sets for this trial; later settings win."""
         found: dict[str, dict[str, Any]] = {key: {} for key in ("model", "training", "defense", "inner", "threat")}
         for setting in self.suite.settings:
             if setting.when.matches(self.task, self.dataset, self.model, self.line):
@@ -117,19 +130,21 @@ class Cell:
                     values.update(getattr(setting, key))
         return found
 
-    def member(self, step: Step, attack: str = "", title: str = "", explainer: str = "") -> Member:
-        """Where a step of this cell stands."""
+    def member(self, step: Step, attack: str = "", title: str = "", explainer: str = "", metric: str = "") -> Member:
+        """Return where a step of this trial stands."""
         flags = ("unequal budgets",) if self.suite.unequal_budgets else ()
         where = (self.task, self.dataset, self.model, self.line.name, self.line.title, attack, title, explainer)
-        return Member(self.suite.name, step.kind, step.hash, *where, self.seed, flags)
+        kind = step.kind if not metric else "attack" if attack else "clean"
+        wanted = tuple(METRICS.entry(name).name for name in self.suite.metrics)
+        return Member(self.suite.name, kind, step.hash, *where, self.seed, flags, metric, wanted)
 
 
 def plan(suites: Iterable[Suite], device: str = "cpu") -> Plan:
     """Every step that the suites ask for, each once, and its places."""
     draft = _Draft(device)
     for suite in suites:
-        for cell in _cells(suite):
-            draft.add(cell)
+        for trial in _trials(suite):
+            draft.add(trial)
         if suite.agreement:
             draft.add_agreements(suite)
     if not draft.members:
@@ -139,12 +154,12 @@ def plan(suites: Iterable[Suite], device: str = "cpu") -> Plan:
     return Plan(draft.steps, tuple(dict.fromkeys(draft.members)))
 
 
-def _cells(suite: Suite) -> Iterator[Cell]:
+def _trials(suite: Suite) -> Iterator[Trial]:
     for task, dataset, model, seed, line in product(
         suite.tasks, suite.datasets, suite.models, suite.seeds, suite.defenses
     ):
         if _applies(DATASETS.entry(dataset).tags, task) and (not line.models or model in line.models):
-            yield Cell(suite, task, dataset, model, line, seed)
+            yield Trial(suite, task, dataset, model, line, seed)
 
 
 def _applies(tags: frozenset[str], task: str) -> bool:
@@ -160,21 +175,39 @@ class _Draft:
         self.steps: dict[str, Step] = {}
         self.members: list[Member] = []
 
-    def add(self, cell: Cell) -> None:
-        """Train one trial, then measure it: clean, under every attack, and with every explainer."""
-        suite = cell.suite
-        trained = self._train(cell)
-        config = {**self._measured(suite, trained), "sanity": suite.sanity}
+    def add(self, trial: Trial) -> None:
+        """Train one trial, then measure it: clean, under every attack, with every explainer and further metric."""
+        suite = trial.suite
+        trained = self._train(trial)
+        config = {**_measured(trained), "sanity": suite.sanity}
         clean = self._step("clean", config, {"model": trained.hash}, suite, trained.hash)
-        self.members += [cell.member(trained), cell.member(clean)]
+        self.members += [trial.member(trained), trial.member(clean)]
+        self._measure(trial, trained, None)
         for attack in suite.attacks:
-            step = self._attack(cell, attack, trained)
+            step = self._attack(trial, attack, trained)
             if step is None:
                 continue
-            self.members.append(cell.member(step, attack.name, attack.title))
+            self.members.append(trial.member(step, attack.name, attack.title))
+            self._measure(trial, trained, step, attack)
             for explainer in suite.explainers if _is_plain(attack) else ():
                 explained = self._explain(suite, trained, step, explainer)
-                self.members.append(cell.member(explained, attack.name, attack.title, explainer))
+                self.members.append(trial.member(explained, attack.name, attack.title, explainer))
+
+    def _measure(self, trial: Trial, trained: Step, attacked: Step | None, line: AttackLine | None = None) -> None:
+        """Add a step for each metric that the suite names and that is not built in, where its input is offered."""
+        where: Where = "clean" if attacked is None else "attack"
+        for entry in map(METRICS.entry, trial.suite.metrics):
+            if entry.ours or not offered_in(entry.tags, where):
+                continue
+            config = {
+                **_measured(trained),
+                "metric": {"name": entry.name, "version": entry.version, "direction": entry.direction},
+                "attacked": attacked.hash if attacked else None,
+            }
+            inputs = {"model": trained.hash, **({"attacked": attacked.hash} if attacked else {})}
+            step = self._step("measure", config, inputs, trial.suite, trained.hash)
+            names = (line.name, line.title) if line else ("", "")
+            self.members.append(trial.member(step, *names, metric=entry.name))
 
     def add_agreements(self, suite: Suite) -> None:
         """Hold the attention of each trial against that of the first seed."""
@@ -183,58 +216,51 @@ class _Draft:
         for member in own:
             other = first[member.task, member.dataset, member.model, member.label]
             if member.step != other:
-                config = {**self._measured(suite, self.steps[member.step]), "other": other}
+                config = {**_measured(self.steps[member.step]), "other": other}
                 inputs = {"model": member.step, "other": other}
                 step = self._step("agree", config, inputs, suite, member.step)
                 self.members.append(replace(member, kind=step.kind, step=step.hash))
 
-    def _train(self, cell: Cell) -> Step:
-        suite, line, settings = cell.suite, cell.line, cell.settings
+    def _train(self, trial: Trial) -> Step:
+        suite, line, settings = trial.suite, trial.line, trial.settings
         tags = DEFENSES.entry(line.name).tags
-        teacher = self._train(cell.of(TEACHER)) if "needs-teacher" in tags else None
+        teacher = self._train(trial.with_defense(TEACHER)) if "needs-teacher" in tags else None
         config = {
-            "task": _versioned(TASKS, cell.task),
-            "dataset": {**_versioned(DATASETS, cell.dataset), "source": _source(cell.dataset)},
-            "model": {**_versioned(MODELS, cell.model), "options": {**suite.model, **settings["model"]}},
+            "task": _versioned(TASKS, trial.task),
+            "dataset": {**_versioned(DATASETS, trial.dataset), "source": _source(trial.dataset)},
+            "model": {**_versioned(MODELS, trial.model), "options": {**suite.model, **settings["model"]}},
             "defense": {**_versioned(DEFENSES, line.name), "options": {**settings["defense"], **line.options}},
             "training": _merged(Training, suite.training.model_dump(), settings["training"]),
-            "inner": _inner(cell) if "needs-inner" in tags else None,
+            "inner": _inner(trial) if "needs-inner" in tags else None,
             "teacher": teacher.hash if teacher else None,
-            "seed": cell.seed,
+            "seed": trial.seed,
         }
         return self._step("train", config, {"teacher": teacher.hash} if teacher else {}, suite)
 
-    def _attack(self, cell: Cell, attack: AttackLine, trained: Step) -> Step | None:
+    def _attack(self, trial: Trial, attack: AttackLine, trained: Step) -> Step | None:
         """Attack a trained model; None where the attack would be handed over to the very model it was crafted on."""
         inputs = {"model": trained.hash}
         if attack.transfer:
-            inputs["teacher"] = self._train(cell.of(TEACHER)).hash
+            inputs["teacher"] = self._train(trial.with_defense(TEACHER)).hash
             if inputs["teacher"] == trained.hash:
                 return None
         config = {
-            **self._measured(cell.suite, trained),
+            **_measured(trained),
             "attack": {**_versioned(ATTACKS, attack.name), "options": attack.options},
             "attack_tags": sorted(ATTACKS.entry(attack.name).tags),
-            "threat": _threat(cell, attack),
+            "threat": _threat(trial, attack),
             "crafted_on": inputs.get("teacher"),
         }
-        return self._step("attack", config, inputs, cell.suite, trained.hash)
+        return self._step("attack", config, inputs, trial.suite, trained.hash)
 
     def _explain(self, suite: Suite, trained: Step, attacked: Step, explainer: str) -> Step:
         config = {
-            **self._measured(suite, trained),
+            **_measured(trained),
             "explainer": _versioned(EXPLAINERS, explainer),
             "attacked": attacked.hash,
         }
         inputs = {"model": trained.hash, "attacked": attacked.hash}
         return self._step("explain", config, inputs, suite, trained.hash)
-
-    @staticmethod
-    def _measured(suite: Suite, trained: Step) -> dict[str, Any]:
-        """What every measurement depends on: the trained model, its problem, and the versions of the metrics."""
-        shared = {key: trained.config[key] for key in ("task", "dataset", "model", "defense", "seed")}
-        names = suite.metrics or METRICS.names()
-        return {**shared, "trained": trained.hash, "metrics": {name: METRICS.entry(name).version for name in names}}
 
     def _step(
         self, kind: Kind, config: dict[str, Any], inputs: dict[str, str], suite: Suite, trial: str | None = None
@@ -246,6 +272,12 @@ class _Draft:
         hash = sha256(content)
         step = Step(hash, kind, content, inputs, trial or hash, suite.time_limit, suite.exclusive)
         return self.steps.setdefault(hash, step)
+
+
+def _measured(trained: Step) -> dict[str, Any]:
+    """What every measurement depends on: the trained model and its problem."""
+    shared = {key: trained.config[key] for key in ("task", "dataset", "model", "defense", "seed")}
+    return {**shared, "trained": trained.hash}
 
 
 def _is_plain(attack: AttackLine) -> bool:
@@ -260,13 +292,13 @@ def _versioned(registry: Registry[Any], name: str) -> dict[str, Any]:
 def _source(dataset: str) -> Any:
     """What a dataset declares about where it comes from: checksums of its files, options of its generator."""
     declared = DATASETS[dataset]
-    files = [[file.path, file.sha256] for file in getattr(declared, "files", ())]
-    return {"files": files, "options": dict(getattr(declared, "options", {}))}
+    files = [[file.path, file.sha256] for file in declared.files]
+    return {"files": files, "options": dict(declared.options)}
 
 
-def _inner(cell: Cell) -> dict[str, Any]:
-    inner = cell.line.inner or cell.suite.inner
-    threat = _merged(ThreatModel, cell.suite.inner.threat, inner.threat, cell.settings["inner"])
+def _inner(trial: Trial) -> dict[str, Any]:
+    inner = trial.line.inner or trial.suite.inner
+    threat = _merged(ThreatModel, trial.suite.inner.threat, inner.threat, trial.settings["inner"])
     return {
         "attack": inner.attack,
         "version": ATTACKS.entry(inner.attack).version,
@@ -275,11 +307,11 @@ def _inner(cell: Cell) -> dict[str, Any]:
     }
 
 
-def _threat(cell: Cell, attack: AttackLine) -> dict[str, Any]:
+def _threat(trial: Trial, attack: AttackLine) -> dict[str, Any]:
     """The suite's budget, this cell's, this attack's; the scenario is the attack's own unless its line says another."""
     own = [scenario for scenario in SCENARIOS if scenario in ATTACKS.entry(attack.name).tags]
     scenario = {"scenario": own[0]} if own else {}
-    return _merged(ThreatModel, cell.suite.threat.model_dump(), scenario, cell.settings["threat"], attack.threat)
+    return _merged(ThreatModel, trial.suite.threat.model_dump(), scenario, trial.settings["threat"], attack.threat)
 
 
 def _merged(model: type[BaseModel], *layers: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,16 +10,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fgai_bench.runner.canonical import canonical
 from fgai_bench.runner.plan import Step
+from fgai_bench.store.canonical import canonical
+from fgai_bench.store.errors import RequestError
 from fgai_bench.suites.errors import SuiteError, finite, sentence
 
 # Where a system shows that it may have an accelerator; without them torch need not be asked.
 DEVICE_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/dev/kfd")
-
-
-class RequestError(ValueError):
-    """A request that cannot be met as it stands; the message says what would be right."""
 
 
 def resolved_device(name: str) -> str:
@@ -30,7 +27,7 @@ def resolved_device(name: str) -> str:
     >>> resolved_device("gpu")
     Traceback (most recent call last):
     ...
-    fgai_bench.runner.preflight.RequestError: unknown device 'gpu'; possible are auto, cpu and cuda
+    fgai_bench.store.errors.RequestError: unknown device 'gpu'; possible are auto, cpu and cuda
     """
     if name not in ("auto", "cpu", "cuda"):
         raise RequestError(f"unknown device {name!r}; possible are auto, cpu and cuda")
@@ -55,7 +52,7 @@ def visible_devices() -> list[str]:
 
 def checked_folder(folder: Path) -> Path:
     """A folder that a run may be written to: a run, an empty folder, or a path where one can be made."""
-    from fgai_bench.runner.store import FILE
+    from fgai_bench.store.sqlite import FILE
 
     for parent in (folder, *folder.absolute().parents):
         if parent.exists():
@@ -140,8 +137,7 @@ def check_data(steps: Iterable[Step], root: str | None) -> None:
     from fgai_bench.data import DATASETS, data_root
 
     for name in dict.fromkeys(step.config["dataset"]["name"] for step in steps):
-        dataset = DATASETS[name]
-        if getattr(dataset, "missing", lambda folder: [])(data_root(root)):
+        if DATASETS[name].missing(data_root(root)):
             from fgai_bench.data import fetch_dataset
 
             fetch_dataset(name, root=root)

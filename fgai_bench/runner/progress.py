@@ -1,44 +1,52 @@
-"""Progress for the person who waits: a live display on a terminal, plain lines elsewhere."""
+"""Show how far a run has come: a live display on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterable
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from fgai_bench.runner.estimate import Estimate, spoken
 from fgai_bench.runner.plan import Plan, Step
-from fgai_bench.runner.result import Result
+from fgai_bench.store.result import Result
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
 
 
 class Observer:
-    """Hears what happens during a run; this one keeps it to itself."""
+    """Receive the events of a run; this class ignores them, and its subclasses show them."""
 
     def begin(self, plan: Plan, done: Iterable[str], slots: int) -> None:
-        """A run starts; ``done`` is what the store holds already."""
+        """Receive the plan when a run starts.
+
+        Args:
+            plan: all steps of the run.
+            done: hashes of the steps that the store holds already.
+            slots: how many steps run at a time.
+        """
 
     def started(self, step: Step) -> None:
-        """A step was handed to a worker."""
+        """Receive a step that was handed to a worker."""
 
     def advanced(self, hash: str, epoch: int, epochs: int) -> None:
-        """A training went on."""
+        """Receive the number of epochs that the training with this hash has completed, and how many it will take."""
 
     def finished(self, step: Step, result: Result) -> None:
-        """A result was written."""
+        """Receive a step whose result was written to the store."""
 
     def said(self, sentence: str) -> None:
-        """Something that the person should know."""
+        """Receive a sentence for the person who started the run."""
 
     def tick(self) -> None:
-        """Time has passed."""
+        """Update what depends on the clock; called about twice per second."""
 
     def end(self) -> None:
-        """The run is over, one way or the other."""
+        """Close the display; called when the run is complete, interrupted or broken."""
 
 
 class PlainLines(Observer):
-    """One line per finished step."""
+    """Print one line per finished step."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = stream or sys.stdout
@@ -59,91 +67,100 @@ class PlainLines(Observer):
         self.count += 1
         if result.status == "ok":
             self.estimate.learn(step.config, result.seconds)
-        self._print(f"[{self.count}/{self.total}] {title(step)}: {outcome(result)} ({spoken(self.time_left())} left)")
+        self._show(step, result)
 
     def said(self, sentence: str) -> None:
         self._print(f"note: {sentence}")
 
     def time_left(self) -> float | None:
-        """Seconds until the end, if the steps to come are like those that were."""
+        """Return the estimated seconds until the run is complete; None while no similar step has finished."""
         times = [self.estimate.seconds(step.config) for step in self.left.values()]
         known = [seconds for seconds in times if seconds is not None]
         return sum(known) / len(known) * len(times) / self.slots if known else None if times else 0.0
+
+    def _show(self, step: Step, result: Result) -> None:
+        """Print the result of a step that was just counted."""
+        self._print(f"[{self.count}/{self.total}] {title(step)}: {outcome(result)} ({spoken(self.time_left())} left)")
 
     def _print(self, line: str) -> None:
         print(line, file=self.stream, flush=True)
 
 
 class Live(PlainLines):
-    """A display that stays in place: the bar of all steps, the running ones with their epoch, the last result."""
+    """Show a bar for all steps and one for every running step; print only notes and steps without a value."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         super().__init__(stream)
         from rich.console import Console
-        from rich.live import Live as Display
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.table import Column
 
-        self.console = Console(file=self.stream)
-        self.display = Display(console=self.console, refresh_per_second=4, transient=True)
-        self.running: dict[str, tuple[Step, str, float]] = {}
-        self.last = ""
+        self.display = Progress(
+            TextColumn("{task.description}", markup=False, table_column=Column(ratio=3)),
+            BarColumn(bar_width=None, table_column=Column(ratio=1)),
+            TextColumn("{task.fields[state]}", markup=False),
+            TimeElapsedColumn(),
+            console=Console(file=self.stream),
+            refresh_per_second=4,
+            transient=True,
+            expand=True,
+        )
+        self.overall = self.display.add_task("all steps", state="")
+        self.running: dict[str, TaskID] = {}
 
     def begin(self, plan: Plan, done: Iterable[str], slots: int) -> None:
         super().begin(plan, done, slots)
+        self.display.reset(self.overall, total=self.total)
+        self.tick()
         self.display.start()
 
     def started(self, step: Step) -> None:
-        self.running[step.hash] = (step, "", time.monotonic())
+        self._remove(step)  # a step that ran out of memory beside others starts a second time
+        self.running[step.hash] = self.display.add_task(title(step), total=None, state="")
 
     def advanced(self, hash: str, epoch: int, epochs: int) -> None:
         if hash in self.running:
-            step, _, since = self.running[hash]
-            self.running[hash] = (step, f"epoch {epoch}/{epochs}", since)
-
-    def finished(self, step: Step, result: Result) -> None:
-        self.running.pop(step.hash, None)
-        self.last = f"{title(step)}: {outcome(result)}"
-        self.left.pop(step.hash, None)
-        self.count += 1
-        if result.status == "ok":
-            self.estimate.learn(step.config, result.seconds)
-        else:
-            self.console.print(self.last, markup=False, highlight=False)
-        self.tick()
+            state = f"epoch {epoch}/{epochs}"
+            self.display.update(self.running[hash], completed=epoch, total=epochs, state=state)
 
     def tick(self) -> None:
-        from rich.console import Group
-        from rich.progress_bar import ProgressBar
-        from rich.text import Text
-
-        head = f"{self.count}/{self.total} steps, {spoken(self.time_left())} left"
-        lines: list[Any] = [Text(head, style="bold"), ProgressBar(total=max(self.total, 1), completed=self.count)]
-        for step, epoch, since in self.running.values():
-            lines.append(Text(f"  {title(step)}  {epoch}  {spoken(time.monotonic() - since)}"))
-        self.display.update(Group(*lines, Text(self.last, style="dim")))
+        state = f"{self.count}/{self.total}, {spoken(self.time_left())} left"
+        self.display.update(self.overall, completed=self.count, state=state)
 
     def end(self) -> None:
         self.display.stop()
 
+    def _show(self, step: Step, result: Result) -> None:
+        self._remove(step)
+        if result.status != "ok":
+            self._print(f"{title(step)}: {outcome(result)}")
+        self.tick()
+
+    def _remove(self, step: Step) -> None:
+        """Remove the bar of a step, if it has one."""
+        if step.hash in self.running:
+            self.display.remove_task(self.running.pop(step.hash))
+
     def _print(self, line: str) -> None:
-        self.console.print(line, markup=False, highlight=False)
+        self.display.console.print(line, markup=False, highlight=False)
 
 
 def title(step: Step) -> str:
-    """A step in a few words."""
+    """Return a few words that name a step: its kind, the names of its parts, and its seed."""
     config = step.config
     names = [config[key]["name"] for key in ("task", "dataset", "model", "defense")]
-    what = [config[key]["name"] for key in ("attack", "explainer") if key in config]
-    return " ".join([step.kind, *names, f"seed {config['seed']}", *what])
+    methods = [config[key]["name"] for key in ("attack", "explainer", "metric") if key in config]
+    return " ".join([step.kind, *names, f"seed {config['seed']}", *methods])
 
 
 def outcome(result: Result) -> str:
-    """A result in a few words: the score, else the cost, else why there is none."""
+    """Return a few words about a result: its scores and seconds, or its status and the reason for it."""
     if result.status != "ok":
         return f"{result.status}: {result.reason}"
-    shown = [f"{name} {result.metrics[name]:.4f}" for name in ("f1", "roc_auc", "g_jsd") if name in result.metrics]
-    return ", ".join([*shown, f"{result.seconds:.1f} s"])
+    scores = [f"{name} {result.metrics[name]:.4f}" for name in ("f1", "roc_auc", "g_jsd") if name in result.metrics]
+    return ", ".join([*scores, f"{result.seconds:.1f} s"])
 
 
 def observer_for(stream: TextIO) -> Observer:
-    """The display that suits where the output goes."""
+    """Return the live display if the stream is a terminal, else the observer that prints plain lines."""
     return Live(stream) if stream.isatty() else PlainLines(stream)

@@ -8,10 +8,19 @@ import os
 import platform
 import socket
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from fgai_bench import __version__
+from fgai_bench.attacks import ATTACKS
+from fgai_bench.data import DATASETS
+from fgai_bench.defenses import DEFENSES
+from fgai_bench.explainers import EXPLAINERS
+from fgai_bench.metrics import METRICS
+from fgai_bench.models import MODELS
+from fgai_bench.registry import Registry
+from fgai_bench.tasks import TASKS
 
 PACKAGES = ("torch", "torch-geometric", "numpy", "scipy", "scikit-learn", "deeprobust")
 
@@ -23,6 +32,26 @@ def environment(device: str = "cpu", threads: int = 1) -> dict[str, Any]:
     True
     """
     return {**_program(), "device": _device_name(device), "threads": threads, "host": socket.gethostname()}
+
+
+def plugins_used(config: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Return the packages and modules, with their versions, whose entries a step uses; nothing for built-in ones.
+
+    >>> plugins_used({"model": {"name": "gat"}, "defense": {"name": "fgai"}})
+    {}
+    """
+    registries: dict[str, Registry[Any]] = {
+        "task": TASKS,
+        "dataset": DATASETS,
+        "model": MODELS,
+        "defense": DEFENSES,
+        "attack": ATTACKS,
+        "explainer": EXPLAINERS,
+        "metric": METRICS,
+    }
+    entries = [registry.entry(config[key]["name"]) for key, registry in registries.items() if config.get(key)]
+    versions = {entry.origin: entry.origin_version for entry in entries if not entry.ours}
+    return {"plugins": versions} if versions else {}
 
 
 @functools.cache

@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fgai_bench.runner.executors import Event, Job, Surroundings
-from fgai_bench.runner.result import Result
+from fgai_bench.runner.executors import Event, Job, WorkerSettings
+from fgai_bench.store.result import Result
 
 RETRIES = 5  # when the node or worker of a step is lost
 PATIENCE = 10.0  # seconds for a cluster to answer at its address
@@ -25,28 +25,28 @@ class RayExecutor:
     Args:
         address: of a running cluster; None starts one on this machine.
         slots: processors of the cluster that is started.
-        surroundings: for the workers.
+        settings: for the workers.
         gpu: whether a step needs a GPU; ``slots`` of them then share the machine's GPUs.
     """
 
-    def __init__(self, address: str | None, slots: int, surroundings: Surroundings, gpu: bool = False) -> None:
+    def __init__(self, address: str | None, slots: int, settings: WorkerSettings, gpu: bool = False) -> None:
         self._ray = _imported()
-        self.surroundings = surroundings
+        self.settings = settings
         self._refs: dict[Any, tuple[Job, float]] = {}
         self._started_here = not self._ray.is_initialized()
         if self._started_here:
             self._connect(address, slots)
-        needs = {"num_cpus": surroundings.threads, "num_gpus": 1 if gpu else 0, "max_retries": RETRIES}
+        needs = {"num_cpus": settings.threads, "num_gpus": 1 if gpu else 0, "max_retries": RETRIES}
         self._remote = self._ray.remote(**needs)(run_remotely)
         self._key = "GPU" if gpu else "CPU"
-        self._each = 1 if gpu else surroundings.threads
+        self._each = 1 if gpu else settings.threads
 
     def _connect(self, address: str | None, slots: int) -> None:
         quiet = {"log_to_driver": False, "logging_level": "error"}
         _check_reachable(address)
         try:
             if address is None:
-                self._ray.init(num_cpus=slots * self.surroundings.threads, include_dashboard=False, **quiet)
+                self._ray.init(num_cpus=slots * self.settings.threads, include_dashboard=False, **quiet)
             else:
                 self._ray.init(address=address, **quiet)
         except (ConnectionError, RuntimeError, ValueError) as error:
@@ -60,7 +60,7 @@ class RayExecutor:
 
     def submit(self, job: Job) -> None:
         inputs = {role: self._ray.put(content) for role, content in job.inputs.items()}
-        ref = self._remote.remote(dict(job.config), list(inputs), self.surroundings, *inputs.values())
+        ref = self._remote.remote(dict(job.config), list(inputs), self.settings, *inputs.values())
         self._refs[ref] = (job, time.monotonic())
 
     def events(self, timeout: float) -> list[Event]:
@@ -94,15 +94,13 @@ class RayExecutor:
             self._ray.shutdown()
 
 
-def run_remotely(
-    config: Mapping[str, Any], roles: Sequence[str], surroundings: Surroundings, *contents: bytes
-) -> Result:
+def run_remotely(config: Mapping[str, Any], roles: Sequence[str], settings: WorkerSettings, *contents: bytes) -> Result:
     """The body of a Ray task: the same step as everywhere else."""
     from fgai_bench.registry import load_plugins
     from fgai_bench.runner.execute import execute
 
-    load_plugins(surroundings.plugins)
-    return execute(config, dict(zip(roles, contents, strict=True)), surroundings.data_root)
+    load_plugins(settings.plugins)
+    return execute(config, dict(zip(roles, contents, strict=True)), settings.data_root)
 
 
 def _check_reachable(address: str | None) -> None:

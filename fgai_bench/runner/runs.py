@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fgai_bench.runner.estimate import Estimate
-from fgai_bench.runner.executors import Executor, Inline, Processes, Surroundings
-from fgai_bench.runner.lock import RunLock, holder
+from fgai_bench.runner.executors import Executor, Inline, Processes, WorkerSettings
+from fgai_bench.runner.lock import RunLock
 from fgai_bench.runner.plan import Plan, Step, plan
 from fgai_bench.runner.preflight import (
-    RequestError,
     check_data,
     check_options,
     checked_data_root,
@@ -23,8 +22,9 @@ from fgai_bench.runner.preflight import (
     visible_devices,
 )
 from fgai_bench.runner.progress import Observer
-from fgai_bench.runner.result import RETRIED
-from fgai_bench.runner.store import FILE, Store, StoreReader
+from fgai_bench.store.errors import RequestError
+from fgai_bench.store.result import RETRIED
+from fgai_bench.store.sqlite import FILE, Store, StoreReader
 from fgai_bench.suites import Suite, load_suite, resolve
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Run:
             pass
 
     def records(self) -> pd.DataFrame:
-        """One row per step, metric and place in a suite; columns in :mod:`fgai_bench.runner.records`."""
+        """One row per step, metric and place in a suite; columns in :mod:`fgai_bench.store.records`."""
         with StoreReader(self.folder) as store:
             return store.records()
 
@@ -66,11 +66,6 @@ class Run:
         """How many planned steps have each status; ``waiting`` for those that are not recorded yet."""
         with StoreReader(self.folder) as store:
             return counts(store)
-
-    @property
-    def held_by(self) -> str | None:
-        """Who writes to the run now, in words."""
-        return holder(self.folder)
 
 
 def counts(store: StoreReader) -> dict[str, int]:
@@ -134,14 +129,14 @@ def run(
     root = checked_data_root(data_root)
     steps = planned(loaded, device, **overrides)
     folder = checked_folder(Path(out) if out is not None else Path("runs") / loaded.name)
-    surroundings = Surroundings(tuple(plugins), root)
-    return work_off(steps, folder, surroundings, jobs, executor, address, retry_failed, observer)
+    settings = WorkerSettings(tuple(plugins), root)
+    return run_plan(steps, folder, settings, jobs, executor, address, retry_failed, observer)
 
 
-def work_off(
+def run_plan(
     steps: Plan,
     folder: Path,
-    surroundings: Surroundings,
+    settings: WorkerSettings,
     jobs: int | None = None,
     executor: str = "local",
     address: str | None = None,
@@ -154,13 +149,13 @@ def work_off(
     todo = [step for hash, step in steps.steps.items() if hash not in _finished(folder, retry_failed)]
     if todo:
         check_options(todo)
-        check_data(todo, surroundings.data_root)
-    with closing(_executor(executor, address, jobs, surroundings, todo)) as made:
+        check_data(todo, settings.data_root)
+    with closing(_executor(executor, address, jobs, settings, todo)) as made:
         folder.mkdir(parents=True, exist_ok=True)
         with RunLock(folder), closing(Store(folder)) as store:
             for sentence in store.repair():
                 observer.said(f"{sentence}; done")
-            store.place(asdict(member) for member in steps.members)
+            store.place(member.plain() for member in steps.members)
             if retry_failed:
                 statuses = store.statuses()
                 store.forget([hash for hash in steps.steps if statuses.get(hash) in RETRIED])
@@ -202,19 +197,19 @@ def _carry_out(steps: Plan, store: Store, observer: Observer, made: Executor) ->
 
 
 def _executor(
-    kind: str, address: str | None, jobs: int | None, surroundings: Surroundings, todo: Sequence[Step]
+    kind: str, address: str | None, jobs: int | None, settings: WorkerSettings, todo: Sequence[Step]
 ) -> Executor:
     """The executor for these steps. A cluster is spoken to at once, so that a wrong address is a wrong request."""
     device = todo[0].config["device"] if todo else "cpu"
     threads = max((step.config["threads"] for step in todo), default=1)
-    surroundings = replace(surroundings, threads=threads)
+    settings = replace(settings, threads=threads)
     slots = jobs or (max(1, (os.cpu_count() or 1) // threads) if device == "cpu" else 1)
     if kind == "inline" or not todo:
-        return Inline(surroundings)
+        return Inline(settings)
     if kind == "ray":
         from fgai_bench.runner.ray_executor import RayExecutor
 
-        return RayExecutor(address, slots, surroundings, gpu=device == "cuda")
+        return RayExecutor(address, slots, settings, gpu=device == "cuda")
     if device == "cuda":
-        surroundings = replace(surroundings, devices=visible_devices())
-    return Processes(min(slots, len(todo)), surroundings)
+        settings = replace(settings, devices=visible_devices())
+    return Processes(min(slots, len(todo)), settings)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
-from fgai_bench.runner.artifacts import DamagedArtifact
 from fgai_bench.runner.executors import Executor, Job
 from fgai_bench.runner.plan import Plan, Step
 from fgai_bench.runner.progress import Observer
-from fgai_bench.runner.result import Result, blocked
-from fgai_bench.runner.store import Store
+from fgai_bench.store.artifacts import DamagedArtifact
+from fgai_bench.store.result import Result, blocked
+from fgai_bench.store.sqlite import Store
 
 PATIENCE = 0.5  # seconds between two looks at the clock
 # The artifact that a step takes from one of its inputs, by the role that the input plays for it.
@@ -59,10 +60,16 @@ class Schedule:
             except DamagedArtifact as error:
                 self._without(step, role, source, error)
                 return
+        if step.kind == "measure":
+            inputs["costs"] = json.dumps(self._costs(step)).encode()
         del self.waiting[step.hash]
         self.running[step.hash] = step
         self.observer.started(step)
         self.executor.submit(Job(step.hash, step.config, inputs, step.time_limit, self._is_alone(step)))
+
+    def _costs(self, step: Step) -> dict[str, float]:
+        """Seconds and memory of the steps that a step builds on, for metrics of cost."""
+        return {name: value for hash in step.inputs.values() for name, value in self.store.result(hash).cost.items()}
 
     def _without(self, step: Step, role: str, source: str, error: DamagedArtifact) -> None:
         """An input is not there: the step that made none passes its reason on; one whose file was lost is redone."""

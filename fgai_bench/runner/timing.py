@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fgai_bench.metrics import Cost
-from fgai_bench.runner.result import Result
+from fgai_bench.store.result import Result
 
 Progress = Callable[[int, int], None]
 SHARE_TIMED = 0.5  # of the time limit, warm-up included; the rest is for the start, the data and one last epoch

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from fgai_bench.registry import load_plugins
-from fgai_bench.runner.executors import Event, Job, Surroundings
+from fgai_bench.runner.executors import Event, Job, WorkerSettings
 
 EVERY = 0.2  # seconds between two reports of progress
 
@@ -21,12 +21,12 @@ def serve() -> None:
     connection: Connection[Any, Any] = Connection(int(sys.argv[1]))
     inbox: queue.Queue[tuple[str, Any]] = queue.Queue()
     threading.Thread(target=_listen, args=(connection, inbox), daemon=True).start()
-    _, surroundings = inbox.get()
-    load_plugins(surroundings.plugins)
+    _, settings = inbox.get()
+    load_plugins(settings.plugins)
     while True:
         _, job = inbox.get()
         connection.send(("started", job.hash))
-        connection.send(("event", _run(job, surroundings, connection)))
+        connection.send(("event", _run(job, settings, connection)))
 
 
 def _listen(connection: Connection[Any, Any], inbox: queue.Queue[tuple[str, Any]]) -> None:
@@ -38,7 +38,7 @@ def _listen(connection: Connection[Any, Any], inbox: queue.Queue[tuple[str, Any]
             os._exit(0)
 
 
-def _run(job: Job, surroundings: Surroundings, connection: Connection[Any, Any]) -> Event:
+def _run(job: Job, settings: WorkerSettings, connection: Connection[Any, Any]) -> Event:
     from fgai_bench.runner.execute import execute
 
     last = time.monotonic()
@@ -49,4 +49,4 @@ def _run(job: Job, surroundings: Surroundings, connection: Connection[Any, Any])
             last = time.monotonic()
             connection.send(("event", Event(job.hash, epoch, epochs)))
 
-    return Event(job.hash, result=execute(job.config, job.inputs, surroundings.data_root, progress))
+    return Event(job.hash, result=execute(job.config, job.inputs, settings.data_root, progress))

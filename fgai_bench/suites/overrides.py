@@ -12,12 +12,14 @@ from pydantic import ValidationError
 from fgai_bench.attacks import ATTACKS
 from fgai_bench.data import DATASETS
 from fgai_bench.defenses import DEFENSES
+from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.metrics import METRICS
 from fgai_bench.models import MODELS
 from fgai_bench.suites.errors import SuiteError, finite, sentence
-from fgai_bench.suites.load import grids, load_suite, parse
+from fgai_bench.suites.load import grids, load_suite
+from fgai_bench.suites.read import parse
 from fgai_bench.suites.schema import AttackLine, DefenseLine, Setting, Suite, When
-from fgai_bench.tasks import EXPLAINERS, TASKS
+from fgai_bench.tasks import TASKS
 
 # How a person may begin a key of --set, and the part of a setting that it changes.
 SECTIONS = {"threat": "threat", "attack": "threat", "training": "training", "model": "model", "inner": "inner"}

@@ -41,7 +41,7 @@ def partial(model: type[BaseModel], value: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(sentence(error, model)) from None
 
 
-class Inner(Strict):
+class InnerLine(Strict):
     """The attack inside adversarial training: its own budget, never that of the evaluation.
 
     Attributes:
@@ -66,7 +66,7 @@ class DefenseLine(Strict):
     name: str
     label: str = ""
     options: dict[str, Any] = Field(default_factory=dict)
-    inner: Inner | None = None
+    inner: InnerLine | None = None
     models: tuple[str, ...] = ()
 
     @property
@@ -156,7 +156,9 @@ class Suite(Strict):
         include: names or paths of suites that this one is made of; then it has no grid of its own.
         seeds: a number of seeds, counted from 0, or a list of them.
         threat: the name of a threat model, or its fields.
-        metrics: names to keep; empty for all.
+        version: changes when the suite means something else; shown with its records.
+        metrics: names of ``METRICS``; the suite's records are limited to them, and those of plugins are measured, too.
+            Empty for all built-in metrics.
         explainers: post-hoc explainers to put beside the attention.
         agreement: compare the attention of models trained with different seeds.
         sanity: also rank edges at random, by degree, uniformly and by an untrained model, for the F-slopes.
@@ -168,6 +170,7 @@ class Suite(Strict):
 
     name: str
     summary: str = ""
+    version: str = "1"
     include: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ("node",)
     datasets: tuple[str, ...] = ()
@@ -176,7 +179,7 @@ class Suite(Strict):
     attacks: tuple[AttackLine, ...] = ()
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     threat: ThreatModel = ThreatModel()
-    inner: Inner = Inner(threat=INNER_THREAT)
+    inner: InnerLine = InnerLine(threat=INNER_THREAT)
     training: Training = Training()
     model: dict[str, Any] = Field(default_factory=dict)
     settings: tuple[Setting, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fgai_bench.suites.load import load_file
+from fgai_bench.suites.read import load_file
 from fgai_bench.suites.schema import Suite
 
 

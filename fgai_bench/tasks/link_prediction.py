@@ -9,14 +9,13 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.attacks import Attacked
 from fgai_bench.attacks.objectives import Readout
 from fgai_bench.data import load_dataset
 from fgai_bench.data.link_splits import LinkSplit, random_link_split
-from fgai_bench.metrics import roc_auc
 from fgai_bench.metrics.prediction import area_under_curve
 from fgai_bench.models.base import AttentionModel, Output
-from fgai_bench.tasks.problem import Measured, Problem, measure_attention, measure_noise_floor, measure_stability
+from fgai_bench.tasks.measurement import Offers, clean_offers, pair_offers
+from fgai_bench.tasks.problem import Problem
 
 EMBEDDING = 64
 
@@ -57,6 +56,7 @@ class LinkSupervision:
 class LinkProblem(Problem):
     """Link prediction on one dataset and seed. Messages pass over the training links only."""
 
+    summary = "link prediction: ROC-AUC, stability of link probabilities and attention"
     task = "link"
 
     def __init__(self, data: Data, split: LinkSplit, seed: int = 0, provenance: dict[str, Any] | None = None) -> None:
@@ -98,21 +98,16 @@ class LinkProblem(Problem):
         nodes = torch.arange(self.data.x.shape[0], device=self.targets.device)
         return (nodes if which == "all" else torch.unique(self.split.train_pos)), self.supervision.outputs
 
-    def clean(self, model: AttentionModel, sanity: bool = False) -> Measured:
+    def clean_offers(self, model: AttentionModel, nulls: bool = False) -> Offers:
         # No curve over deleted edges is drawn for links, so there is none for other rankings either.
         out, again = self.output(model, self.data), self.output(model, self.data)
-        found = Measured()
-        found.add("roc_auc", lambda: self._roc_auc(out))
-        measure_attention(found, out)
-        measure_noise_floor(found, self.readout(out), self.readout(again), out, again)
-        return found
+        offers = clean_offers(out, again, self.readout)
+        return offers.add(scores=lambda: self._scores(out), model=lambda: (model,))
 
-    def attacked(self, model: AttentionModel, attacked: Attacked) -> Measured:
-        clean, perturbed = self.output(model, self.data), self.output(model, attacked.data)
-        found = Measured()
-        found.add("roc_auc", lambda: self._roc_auc(perturbed))
-        measure_stability(found, self.readout(clean), self.readout(perturbed), clean, perturbed)
-        return found
+    def attack_offers(self, model: AttentionModel, attacked: Data) -> Offers:
+        clean, perturbed = self.output(model, self.data), self.output(model, attacked)
+        offers = pair_offers(clean, perturbed, self.readout)
+        return offers.add(scores=lambda: self._scores(perturbed), model=lambda: (model,))
 
-    def _roc_auc(self, out: Output) -> float:
-        return roc_auc(link_scores(out.logits, self.test), self.test_labels)
+    def _scores(self, out: Output) -> tuple[Tensor, Tensor]:
+        return link_scores(out.logits, self.test), self.test_labels

@@ -9,36 +9,21 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.attacks import Attacked
 from fgai_bench.attacks.objectives import Readout
 from fgai_bench.data import Split, load_dataset
 from fgai_bench.defenses.training import NodeSupervision
-from fgai_bench.metrics import (
-    degree_ranking,
-    f_acc_curve,
-    f_slope,
-    micro_f1,
-    random_ranking,
-    unchanged,
-    uniform_ranking,
-)
+from fgai_bench.metrics import degree_ranking, f_acc_curve, random_ranking, uniform_ranking
 from fgai_bench.metrics.f_slope import RATES
 from fgai_bench.models import Attention
-from fgai_bench.models.base import AttentionModel, Output, undisturbed
-from fgai_bench.tasks.problem import (
-    Measured,
-    Problem,
-    attention_of,
-    measure_attention,
-    measure_noise_floor,
-    measure_stability,
-    measure_stability_of_unchanged,
-)
+from fgai_bench.models.base import AttentionModel, Output, frozen_eval
+from fgai_bench.tasks.measurement import Offers, attention_of, clean_offers, into_unchanged, pair_offers
+from fgai_bench.tasks.problem import Problem
 
 
 class NodeProblem(Problem):
     """Node classification on one dataset and seed."""
 
+    summary = "node classification: micro F1, stability of outputs and attention, F-slope"
     task = "node"
 
     def __init__(self, data: Data, split: Split, seed: int = 0, provenance: dict[str, Any] | None = None) -> None:
@@ -74,79 +59,75 @@ class NodeProblem(Problem):
         nodes = torch.arange(self.data.x.shape[0], device=self.targets.device)
         return (nodes if which == "all" else self.split.train), None
 
-    def clean(self, model: AttentionModel, sanity: bool = False) -> Measured:
-        out = self.output(model, self.data)
-        found = Measured()
-        found.add("f1", lambda: self._f1(out))
-        measure_attention(found, out)
-        again = self.output(model, self.data)
-        measure_noise_floor(found, out.logits, again.logits, out, again)
-        self._measure_f_slope(found, model, self.data, out, attention_of, "")
-        if sanity:
-            self._measure_sanity(found, model, out)
-        return found
+    def clean_offers(self, model: AttentionModel, nulls: bool = False) -> Offers:
+        out, again = self.output(model, self.data), self.output(model, self.data)
+        offers = clean_offers(out, again, lambda o: o.logits)
+        offers.add(labels=lambda: self._labels(out), model=lambda: (model,))
+        self._offer_curves(offers, model, self.data, out, lambda: attention_of(out))
+        for null, ranking in self._nulls(model).items() if nulls else ():
+            self._offer_curves(offers, model, self.data, out, ranking, null)
+        return offers
 
-    def attacked(self, model: AttentionModel, attacked: Attacked) -> Measured:
+    def attack_offers(self, model: AttentionModel, attacked: Data) -> Offers:
         nodes = self.data.x.shape[0]
-        clean, perturbed = self.output(model, self.data), self.output(model, attacked.data)
-        found = Measured()
-        found.add("f1", lambda: self._f1(perturbed))
-        measure_stability(found, clean.logits, perturbed.logits[:nodes], clean, perturbed)
-        same = unchanged(clean.logits, perturbed.logits[:nodes])
-        measure_stability_of_unchanged(found, same, clean, perturbed)
-        self._measure_f_slope(found, model, attacked.data, clean, lambda _: attention_of(perturbed), "")
-        return found
+        clean, perturbed = self.output(model, self.data), self.output(model, attacked)
+        offers = pair_offers(clean, perturbed, lambda o: o.logits[:nodes])
+        offers.add(
+            labels=lambda: self._labels(perturbed),
+            weights_unchanged=lambda: into_unchanged(clean, perturbed, nodes),
+            model=lambda: (model,),
+        )
+        self._offer_curves(offers, model, attacked, clean, lambda: attention_of(perturbed))
+        return offers
 
-    def _f1(self, out: Output) -> float:
-        return micro_f1(out.logits[self.split.test].argmax(1), self.data.y[self.split.test])
+    def _labels(self, out: Output) -> tuple[Tensor, Tensor]:
+        return out.logits[self.split.test].argmax(1), self.data.y[self.split.test]
 
-    def _measure_f_slope(
+    def _offer_curves(
         self,
-        found: Measured,
+        offers: Offers,
         model: AttentionModel,
         graph: Data,
         clean: Output,
-        ranking: Callable[[Output], Attention],
-        label: str,
+        ranking: Callable[[], Attention],
+        null: str = "",
     ) -> None:
-        """F+ and F- on ``graph``; the nodes that count are the test nodes that were right on the clean graph."""
-        with undisturbed(model), torch.no_grad():
-            embedded = model.embed(graph.x)
-            for sign, highest in (("pos", True), ("neg", False)):
+        """Offer F+ and F- on ``graph``; the nodes that count are the test nodes that were right on the clean graph."""
+        for sign, end in (("pos", "highest"), ("neg", "lowest")):
 
-                def slope(sign: str = sign, highest: bool = highest) -> float:
-                    curve = self._f_acc(model, embedded, graph, ranking(clean), clean, highest)
-                    found.curves[f"f_acc_{sign}{label}"] = (RATES, curve)
-                    return f_slope(RATES, curve)
+            def curve(sign: str = sign, highest: bool = end == "highest") -> tuple[Any, ...]:
+                accuracies = self._f_acc(model, graph, ranking(), clean, highest)
+                offers.curves[f"f_acc_{sign}{'_' if null else ''}{null}"] = (RATES, accuracies)
+                return RATES, accuracies
 
-                found.add(f"f_slope_{sign}{label}", slope)
+            offers.add(**{f"curve-{end}{'-' if null else ''}{null}": curve})
 
     def _f_acc(
-        self, model: AttentionModel, embedded: Tensor, graph: Data, ranking: Attention, clean: Output, highest: bool
+        self, model: AttentionModel, graph: Data, ranking: Attention, clean: Output, highest: bool
     ) -> tuple[float, ...]:
-        test = self.split.test
+        test, nodes = self.split.test, self.data.x.shape[0]
         right = test[clean.logits[test].argmax(1) == self.data.y[test]]
-        nodes = self.data.x.shape[0]
-        return f_acc_curve(
-            lambda edges: model.propagate(embedded, edges).logits[:nodes].argmax(1),
-            graph,
-            ranking,
-            self.data.y,
-            right,
-            highest=highest,
-            right_before=True,
-        )
+        with frozen_eval(model), torch.no_grad():
+            embedded = model.embed(graph.x)
+            return f_acc_curve(
+                lambda edges: model.propagate(embedded, edges).logits[:nodes].argmax(1),
+                graph,
+                ranking,
+                self.data.y,
+                right,
+                highest=highest,
+                right_before=True,
+            )
 
-    def _measure_sanity(self, found: Measured, model: AttentionModel, clean: Output) -> None:
-        """The same curves for rankings that know nothing of the model, and for the attention of an untrained one."""
-        rankings = {
-            "_random": lambda out: random_ranking(self.data.edge_index, self.seed),
-            "_uniform": lambda out: uniform_ranking(self.data.edge_index),
-            "_degree": lambda out: degree_ranking(self.data.edge_index),
-            "_untrained": lambda out: attention_of(self.output(model.rebuilt(self.seed + 1), self.data)),
+    def _nulls(self, model: AttentionModel) -> dict[str, Callable[[], Attention]]:
+        """Rankings of the edges that know nothing of the model, and the attention of an untrained one."""
+        edges = self.data.edge_index
+        return {
+            "random": lambda: random_ranking(edges, self.seed),
+            "uniform": lambda: uniform_ranking(edges),
+            "degree": lambda: degree_ranking(edges),
+            "untrained": lambda: attention_of(self.output(model.rebuilt(self.seed + 1), self.data)),
         }
-        for label, ranking in rankings.items():
-            self._measure_f_slope(found, model, self.data, clean, ranking, label)
 
 
 def without_test_labels(data: Data, split: Split) -> Data:

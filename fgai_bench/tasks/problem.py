@@ -1,60 +1,26 @@
-"""A problem: one task on one dataset and seed, and the measurements that all tasks share."""
+"""A problem: one task on one dataset and seed: what defenses learn from, what attacks aim at, what is measured."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.attacks import ATTACKS, Attacked, ThreatModel
+from fgai_bench.attacks import ATTACKS, Attack, Attacked, ThreatModel
 from fgai_bench.attacks.objectives import Readout
 from fgai_bench.defenses.training import InnerAttack, Supervision
-from fgai_bench.metrics import (
-    NotApplicable,
-    attention_entropy,
-    attention_entropy_normalised,
-    edges_into,
-    g_jsd,
-    g_jsd_published,
-    g_tvd,
-    g_tvd_raw,
-    node_jsd,
-    node_topk_overlap,
-    topk_overlap,
-    unchanged,
-)
-from fgai_bench.models import Attention, align
-from fgai_bench.models.base import AttentionModel, Output, undisturbed
-
-Curve = tuple[tuple[float, ...], tuple[float, ...]]
-
-
-@dataclass
-class Measured:
-    """Values by metric, the metrics that do not apply with the reason, and curves as (x, y)."""
-
-    metrics: dict[str, float] = field(default_factory=dict)
-    not_applicable: dict[str, str] = field(default_factory=dict)
-    curves: dict[str, Curve] = field(default_factory=dict)
-
-    def add(self, name: str, value: Callable[[], float]) -> None:
-        """Compute one metric; where it does not apply, note why."""
-        try:
-            self.metrics[name] = value()
-        except NotApplicable as reason:
-            self.not_applicable[name] = str(reason)
+from fgai_bench.models.base import AttentionModel, Output, frozen_eval
+from fgai_bench.tasks.measurement import Measured, Offers, measured
 
 
 @dataclass(frozen=True)
-class Inner:
+class BoundAttack:
     """An attack with its targets and budget, as a defense calls it: ``inner(model, data, seed)``."""
 
-    attack: Callable[..., Attacked]
+    attack: Attack
     targets: Tensor
     threat: ThreatModel
     readout: Readout | None
@@ -82,6 +48,10 @@ class Problem:
         provenance: dataset, checksum, split hash and counts, for the records.
     """
 
+    summary: ClassVar[str] = ""
+    paper: ClassVar[str] = ""
+    version: ClassVar[str] = "1"
+    tags: ClassVar[tuple[str, ...]] = ()
     task: ClassVar[str]
     data: Data
     training_data: Data
@@ -92,8 +62,13 @@ class Problem:
     num_outputs: int
     provenance: dict[str, Any]
 
+    @classmethod
+    def prepare(cls, dataset: str, seed: int, root: Any = None, device: str = "cpu") -> Problem:
+        """Load the dataset with the split of this seed onto ``device``."""
+        raise TypeError(f"{cls.__name__} must implement prepare(dataset, seed, root, device)")
+
     def inner(self, options: dict[str, Any]) -> InnerAttack:
-        """The attack of a defense's inner maximisation, on this problem's training side.
+        """Return the attack of a defense's inner maximisation, on this problem's training side.
 
         Options: ``attack`` (default ``injection``), ``loss``, ``targets`` (``all`` nodes or the ``train`` part) and the
         fields of a threat model. It is a training setting: it says nothing about the budget of the evaluation.
@@ -101,80 +76,41 @@ class Problem:
         settings = {"step": 0.05, **options}
         name, loss = settings.pop("attack", "injection"), settings.pop("loss", None)
         climbs = loss is not None and "gradient" in ATTACKS.entry(name).tags  # a control has nothing to maximise
-        made = ATTACKS[name](loss=loss) if climbs else ATTACKS[name]()
+        attack = ATTACKS[name](loss=loss) if climbs else ATTACKS[name]()  # type: ignore[call-arg]
         targets, readout = self.training_targets(settings.pop("targets", "all"))
-        return Inner(made, targets, ThreatModel(**settings), readout)
+        return BoundAttack(attack, targets, ThreatModel(**settings), readout)
 
     def training_targets(self, which: str) -> tuple[Tensor, Readout | None]:
-        """Nodes to attach to and what to break, using training labels or none at all."""
+        """Return the nodes to attach to and what to break, using training labels or none at all."""
         raise TypeError(f"{type(self).__name__} must implement training_targets(which)")
 
+    def clean_offers(self, model: AttentionModel, nulls: bool = False) -> Offers:
+        """Offer what can be measured without an attack; with ``nulls``, also of rankings that know nothing."""
+        raise TypeError(f"{type(self).__name__} must implement clean_offers(model)")
+
+    def attack_offers(self, model: AttentionModel, attacked: Data) -> Offers:
+        """Offer what can be measured on an attacked graph."""
+        raise TypeError(f"{type(self).__name__} must implement attack_offers(model, attacked)")
+
     def clean(self, model: AttentionModel, sanity: bool = False) -> Measured:
-        """What is measured without an attack; with ``sanity``, also what rankings that know nothing would give."""
-        raise TypeError(f"{type(self).__name__} must implement clean(model)")
+        """Measure a model without an attack; with ``sanity``, also what rankings that know nothing would give."""
+        return measured(self.clean_offers(model, sanity))
 
     def attacked(self, model: AttentionModel, attacked: Attacked) -> Measured:
-        """What is measured under an attack."""
-        raise TypeError(f"{type(self).__name__} must implement attacked(model, attacked)")
+        """Measure a model under an attack."""
+        offers = self.attack_offers(model, attacked.data)
+        if attacked.kept is not None:
+            offers.add(kept=lambda: (attacked.kept,))
+        return measured(offers)
 
     def output(self, model: AttentionModel, data: Data) -> Output:
-        """The model's output in evaluation mode, the model left as it was."""
-        with undisturbed(model), torch.no_grad():
+        """Return the model's output in evaluation mode; the model is left as it was."""
+        with frozen_eval(model), torch.no_grad():
             return model(data)
 
 
-def attention_of(out: Output) -> Attention:
-    """The attention of an output, or :class:`NotApplicable` for a model that has none."""
-    if out.attention is None:
-        raise NotApplicable("the model has no attention")
-    return out.attention
-
-
-def measure_attention(found: Measured, clean: Output) -> None:
-    """What attention looks like without an attack: a uniform attention is stable and explains nothing."""
-    found.add("attention_entropy", lambda: attention_entropy(attention_of(clean)))
-    found.add("attention_entropy_normalised", lambda: attention_entropy_normalised(attention_of(clean)))
-
-
-def measure_noise_floor(found: Measured, logits: Tensor, again: Tensor, clean: Output, repeated: Output) -> None:
-    """The stability metrics between two evaluations of the same graph."""
-    found.add("g_tvd_floor", lambda: g_tvd(logits.softmax(1), again.softmax(1)))
-    found.add("g_jsd_floor", lambda: g_jsd(*align(attention_of(clean), attention_of(repeated))))
-
-
-def measure_stability(found: Measured, logits: Tensor, perturbed: Tensor, clean: Output, attacked: Output) -> None:
-    """The stability metrics between two outputs; ``logits`` and ``perturbed`` are ``(M, C)`` of the same things."""
-    y, y_tilde = logits.softmax(1), perturbed.softmax(1)
-    same = unchanged(logits, perturbed)  # (M,)
-    found.add("prediction_kept", lambda: same.float().mean().item())
-    found.add("g_tvd", lambda: g_tvd(y, y_tilde))
-    found.add("g_tvd_raw", lambda: g_tvd_raw(logits, perturbed))
-    found.add("g_tvd_unchanged", lambda: g_tvd(*_nonempty(y[same], y_tilde[same])))
-    pair = partial(_attentions, clean, attacked)
-    found.add("g_jsd", lambda: g_jsd(*align(*pair(), common=True)))
-    found.add("g_jsd_published", lambda: g_jsd_published(*(a.weight for a in pair())))
-    found.add("node_jsd", lambda: node_jsd(*pair()))
-    found.add("topk_overlap", lambda: _half_overlap(*align(*pair())))
-    found.add("node_topk_overlap", lambda: node_topk_overlap(*pair(), 0.5))
-
-
-def measure_stability_of_unchanged(found: Measured, same: Tensor, clean: Output, attacked: Output) -> None:
-    """g-JSD over the in-edges of the nodes whose prediction did not change: ``same`` is ``(N,)``."""
-    found.add(
-        "g_jsd_unchanged",
-        lambda: g_jsd(*align(edges_into(attention_of(clean), same), attention_of(attacked), common=True)),
-    )
-
-
-def _attentions(clean: Output, attacked: Output) -> tuple[Attention, Attention]:
-    return attention_of(clean), attention_of(attacked)
-
-
-def _half_overlap(w: Tensor, w_tilde: Tensor) -> float:
-    return topk_overlap(w, w_tilde, max(w.numel() // 2, 1))
-
-
-def _nonempty(y: Tensor, y_tilde: Tensor) -> tuple[Tensor, Tensor]:
-    if not y.shape[0]:
-        raise NotApplicable("every prediction changed")
-    return y, y_tilde
+def admitted(obj: Any, name: str) -> Any:
+    """Return the class of a task, or raise a ``TypeError`` that says why it is none."""
+    if not (isinstance(obj, type) and issubclass(obj, Problem)):
+        raise TypeError(f"it is {obj!r:.60} and not a subclass of fgai_bench.tasks.Problem")
+    return obj

@@ -5,12 +5,11 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-import fgai_bench
-from fgai_bench.registry import Entry, Registry
+from fgai_bench.registry import Entry, Registry, object_at, registry_path
 from fgai_bench.testing.checks import Check, CheckResult
 
 CONTRACTS: Registry[Any] = Registry("kind with a contract")
-for _kind in ("models", "datasets", "attacks", "defenses", "metrics", "suites"):
+for _kind in ("models", "datasets", "attacks", "defenses", "explainers", "metrics", "suites"):
     CONTRACTS.declare(_kind, f"fgai_bench.testing.{_kind}:CHECKS")
 
 
@@ -21,8 +20,7 @@ def run_checks(kind: str, name: str) -> list[CheckResult]:
     ['passed', 'skipped']
     """
     CONTRACTS.entry(kind)
-    registry: Registry[Any] = getattr(fgai_bench, kind.upper())
-    return check_entry(kind, registry.entry(name))
+    return check_entry(kind, object_at(registry_path(kind)).entry(name))
 
 
 def check_entry(kind: str, entry: Entry[Any]) -> list[CheckResult]:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch_geometric.data import Data
 
-from fgai_bench.data import Dataset, MissingDataError, Statistics, data_root, load_dataset
+from fgai_bench.data import Dataset, MissingDataError, Split, Statistics, data_root, load_dataset
 from fgai_bench.data.download import missing_sentence
 from fgai_bench.registry import Entry
 from fgai_bench.testing.checks import CheckList, CheckSkipped, require
@@ -52,15 +52,18 @@ class DatasetSubject:
 
 def subject(entry: Entry[Any]) -> DatasetSubject:
     """The registered dataset ``entry`` under the data root of the environment."""
-    dataset = entry.load()
-    tags = entry.tags | {f"{getattr(dataset, 'split', 'random')}-split"}
+    dataset: Dataset = entry.load()
 
     def load(seed: int) -> Data:
-        if isinstance(dataset, Dataset) and dataset.missing(data_root()):
+        if dataset.missing(data_root()):
             raise MissingDataError(missing_sentence(dataset, data_root()))
         return load_dataset(entry.name, seed=seed)
 
-    return DatasetSubject(load, getattr(dataset, "statistics", None), tags=frozenset(tags))
+    brings_its_split = dataset.split == "published" or (
+        callable(dataset.reader) and Split.given(dataset(data_root())) is not None
+    )
+    tags = entry.tags | {"published-split" if brings_its_split else "random-split"}
+    return DatasetSubject(load, dataset.statistics, tags=frozenset(tags))
 
 
 CHECKS: CheckList[DatasetSubject] = CheckList()
@@ -78,11 +81,12 @@ def check_statistics(subject: DatasetSubject) -> None:
 
 @CHECKS.add()
 def check_splits_cover_every_node_once(subject: DatasetSubject) -> None:
-    """Training, validation and test part are disjoint, and together they are all nodes."""
+    """Training, validation and test part are disjoint; together they are all nodes, unless the graph brings them."""
     index = torch.cat([subject.data[part] for part in PARTS])
     nodes = subject.data.x.shape[0]
     require(index.unique().numel() == index.numel(), "a node is in two parts, or twice in one")
-    require(torch.equal(index.sort().values, torch.arange(nodes)), f"{index.numel()} of {nodes} nodes are in a part")
+    whole = "published-split" in subject.tags or torch.equal(index.sort().values, torch.arange(nodes))
+    require(whole, f"{index.numel()} of {nodes} nodes are in a part")
     require(all(subject.data[part].numel() for part in PARTS), "a part is empty")
 
 

@@ -8,10 +8,13 @@ from typing import Any
 
 import torch
 
+from fgai_bench.metrics.base import INPUTS, inputs_of
 from fgai_bench.metrics.f_slope import RATES
 from fgai_bench.models.attention import Attention
+from fgai_bench.models.base import Output
 from fgai_bench.registry import Entry
 from fgai_bench.testing.checks import CheckFailed, CheckList, CheckSkipped, require
+from fgai_bench.testing.fixture import tiny_model
 
 EDGES = torch.tensor([[0, 1, 2, 3, 0, 1, 2, 3], [1, 2, 3, 0, 2, 3, 0, 1]])
 LABELS = torch.tensor([1, 0, 1, 0, 0, 1])
@@ -20,7 +23,7 @@ SEEDS = range(5)
 
 @dataclass(frozen=True)
 class MetricSubject:
-    """A metric to look at; its arguments are drawn by its ``inputs:`` tag."""
+    """A metric to look at; its arguments are drawn by its inputs."""
 
     entry: Entry[Any]
     expected_failures: Mapping[str, str] = field(default_factory=dict)
@@ -32,21 +35,21 @@ class MetricSubject:
 
     @property
     def inputs(self) -> str:
-        """What it takes; without a tag that says so nothing can be drawn."""
-        named = [tag.partition(":")[2] for tag in self.tags if tag.startswith("inputs:")]
-        if len(named) != 1 or named[0] not in _DRAWS:
-            raise CheckSkipped("no argument can be drawn without one tag inputs:" + "|".join(_DRAWS))
-        return named[0]
+        """Return what its arguments look like: the part of its inputs before a hyphen."""
+        named = inputs_of(self.tags)
+        if named not in INPUTS and named not in DRAWS:
+            raise CheckSkipped("no argument can be drawn without inputs, one of " + ", ".join(INPUTS))
+        return named.partition("-")[0]
 
     def argument(self, seed: int) -> Any:
-        """One argument."""
-        return _DRAWS[self.inputs](torch.Generator().manual_seed(seed))
+        """Return one argument, drawn by seed."""
+        return DRAWS[self.inputs](torch.Generator().manual_seed(seed))
 
     def value(self, a: Any, b: Any) -> Any:
-        """The metric of one or two arguments, as it takes them."""
+        """Return the metric of one or two arguments, as it takes them."""
         metric = self.entry.load()
-        if self.inputs == "attention":
-            return metric(a)
+        if self.inputs in ALONE:
+            return metric(a, 0.5) if "needs-share" in self.tags else metric(a)
         if self.inputs == "curve":
             return metric(RATES, a)
         if self.inputs == "scores":
@@ -68,16 +71,30 @@ def _attention(draw: torch.Generator) -> Attention:
     return Attention(EDGES, weight)
 
 
-_DRAWS: dict[str, Any] = {
+def _output(draw: torch.Generator) -> Output:
+    return Output(3 * torch.randn(4, 3, generator=draw), _attention(draw))
+
+
+DRAWS: dict[str, Any] = {
     "probabilities": lambda draw: torch.randn(5, 3, generator=draw).softmax(1),
     "logits": lambda draw: 3 * torch.randn(5, 3, generator=draw),
     "weights": lambda draw: torch.rand(9, generator=draw),
     "attentions": _attention,
     "attention": _attention,
+    "output": _output,
+    "outputs": _output,
     "curve": lambda draw: torch.rand(len(RATES), generator=draw).tolist(),
     "labels": lambda draw: torch.randint(3, (7,), generator=draw),
     "scores": lambda draw: torch.rand(len(LABELS), generator=draw),
+    "kept": lambda draw: float(torch.rand(1, generator=draw)),
+    "validation": lambda draw: float(torch.rand(1, generator=draw)),
+    "explanations": lambda draw: [(_attention(draw), _attention(draw)) for _ in range(2)],
+    "nodes": lambda draw: torch.randperm(9, generator=draw)[:4],
+    "model": lambda draw: tiny_model(),
+    "cost": lambda draw: {"train_seconds": float(torch.rand(1, generator=draw)), "train_peak_mib": 100.0},
 }
+ALONE = ("attention", "output", "kept", "validation", "explanations", "nodes", "model", "cost")
+"""Inputs that are one argument."""
 
 CHECKS: CheckList[MetricSubject] = CheckList()
 
@@ -143,18 +160,40 @@ def check_inputs_unchanged(subject: MetricSubject) -> None:
     a, b = subject.argument(0), subject.argument(1)
     subject.value(a, b)
     for used, fresh in ((a, subject.argument(0)), (b, subject.argument(1))):
-        require(torch.equal(_tensor(used), _tensor(fresh)), "an argument has changed")
+        pairs = zip(_tensors(used), _tensors(fresh), strict=True)
+        require(all(torch.equal(*pair) for pair in pairs), "an argument has changed")
 
 
-def _tensor(argument: Any) -> torch.Tensor:
-    return argument.weight if isinstance(argument, Attention) else torch.as_tensor(argument)
+def _tensors(argument: Any) -> list[torch.Tensor]:
+    """The numbers of an argument, whatever it is made of."""
+    if isinstance(argument, torch.Tensor):
+        return [argument]
+    if isinstance(argument, Attention):
+        return [argument.weight]
+    if isinstance(argument, Output):
+        return [argument.logits, *_tensors(argument.attention)]
+    if isinstance(argument, torch.nn.Module):
+        return list(argument.state_dict().values())
+    parts = argument.values() if isinstance(argument, dict) else argument if isinstance(argument, list | tuple) else ()
+    return [tensor for part in parts for tensor in _tensors(part)] or [torch.as_tensor(0.0)]
 
 
 def _with_nan(argument: Any) -> Any:
+    """The argument with one of its numbers replaced by NaN; one that is whole numbers only is skipped."""
     if isinstance(argument, Attention):
         return Attention(argument.edge_index, _with_nan(argument.weight))
+    if isinstance(argument, Output):
+        return Output(_with_nan(argument.logits), argument.attention)
+    if isinstance(argument, torch.nn.Module):
+        raise CheckSkipped("a NaN has no place in what it takes")
+    if isinstance(argument, float):
+        return float("nan")
+    if isinstance(argument, dict):
+        return {key: float("nan") for key in argument}
     if isinstance(argument, list):
-        return [float("nan"), *argument[1:]]
+        return [_with_nan(argument[0]), *argument[1:]]
+    if isinstance(argument, tuple):
+        return (_with_nan(argument[0]), *argument[1:])
     broken = argument.clone().float()
     broken.view(-1)[0] = float("nan")
     return broken

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.models import Attention, AttentionModel, Output, align
-from fgai_bench.models.base import undisturbed
+from fgai_bench.models.base import frozen_eval
 from fgai_bench.registry import Entry
 from fgai_bench.seeds import isolated_rng
 from fgai_bench.testing.checks import CheckList, CheckSkipped, require
@@ -157,7 +157,7 @@ def check_gradients_reach_features(subject: ModelSubject) -> None:
     """Logits have a finite gradient with respect to the features, and it is not zero."""
     data = tiny_graph()
     data.x.requires_grad_(True)
-    with undisturbed(subject.model):
+    with frozen_eval(subject.model):
         _require_gradient(subject.model(data).logits.square().sum(), data.x, "features to the logits")
 
 

@@ -69,7 +69,7 @@ def check_budgets_are_equal(subject: SuiteSubject) -> None:
     found = subject.planned
     budgets: dict[tuple[str, ...], Any] = {}
     for member in found.members:
-        if member.kind == "attack" and not member.flags:
+        if found.steps[member.step].kind == "attack" and not member.flags:
             where = (member.suite, member.task, member.dataset, member.attack_label)
             threat = found.steps[member.step].config["threat"]
             require(budgets.setdefault(where, threat) == threat, f"{member.label} meets another budget on {where}")

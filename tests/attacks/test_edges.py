@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 
 from fgai_bench.attacks import ATTACKS, ThreatModel
 from fgai_bench.attacks.edges import _additive_search, absent
-from fgai_bench.models.base import build_model
+from fgai_bench.models import build_model
 from fgai_bench.testing.attacks import recount, require_within
 from fgai_bench.testing.fixture import tiny_graph, trained_model
 
@@ -40,7 +40,9 @@ def test_random_edges_spend_the_whole_budget():
 
 def test_random_edges_stop_at_the_complete_graph():
     path = Data(x=torch.eye(3), edge_index=PATH)
-    found = ATTACKS["random-edges"]()(None, path, torch.arange(3), threat=ThreatModel(scenario="edges", edges=9))
+    found = ATTACKS["random-edges"]()(
+        torch.nn.Identity(), path, torch.arange(3), threat=ThreatModel(scenario="edges", edges=9)
+    )
     assert found.data.edge_index[:, 4:].tolist() == [[0, 2], [2, 0]]
 
 

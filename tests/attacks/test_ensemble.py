@@ -41,8 +41,8 @@ def test_a_task_can_judge_by_its_own_measure():
     def judge(out: Output) -> float:
         return out.logits[node, 0].item()
 
-    ensemble = ATTACKS["ensemble"](losses=["nll", "tvd"])
-    worst = ensemble(MODEL, DATA, DATA.test_index, threat=threat, judge=judge)
+    ensemble = ATTACKS["ensemble"](losses=["nll", "tvd"], judge=judge)
+    worst = ensemble(MODEL, DATA, DATA.test_index, threat=threat)
     with torch.no_grad():
         values = [
             judge(MODEL(m(MODEL, DATA, DATA.test_index, threat=threat).data)) for m in ensemble.members(MODEL(DATA))

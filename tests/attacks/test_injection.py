@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
-from fgai_bench.attacks import ATTACKS, ThreatModel
+from fgai_bench.attacks import ATTACKS, ThreatModel, Victim
 from fgai_bench.attacks.injection import Injection, injected_edges, starting_points
 from fgai_bench.attacks.objectives import OBJECTIVES
 from fgai_bench.data import load_dataset
@@ -73,16 +73,17 @@ def test_injected_nodes_have_no_label():
 def test_what_new_nodes_do_not_reach_need_not_be_computed_again(name):
     graph = load_dataset("cora")
     model = build_model(name, graph.x.shape[1], 7, hidden=4, heads=(2, 2)).eval()
-    scene = Injection.prepare(model, graph, graph.test_index, ThreatModel(nodes=2, edges_per_node=3), 0, None)
-    assert scene.reach is not None
-    new, near, far, everywhere = (int(changed.sum()) for changed in scene.reach.changed)
+    victim = Victim(model, graph, graph.test_index)
+    scene = Injection.prepare(victim, ThreatModel(nodes=2, edges_per_node=3), 0)
+    assert scene.affected is not None
+    new, near, far, everywhere = (int(changed.sum()) for changed in scene.affected.changed)
     assert everywhere == graph.x.shape[0] + 2
     assert (new, near) == (2, 2 + len(set(scene.edge_index[1, scene.edge_index[0] >= graph.x.shape[0]].tolist())))
     assert near < far < graph.x.shape[0] / 10
     found = []
-    for reach in (scene.reach, None):
+    for affected in (scene.affected, None):
         features = torch.full((2, graph.x.shape[1]), 0.5, requires_grad=True)
-        out = replace(scene, reach=reach).output(features)
+        out = replace(scene, affected=affected).output(features)
         loss = out.logits.square().sum() + 1e3 * out.attention.weight.square().sum()
         found.append((out.logits, out.attention.weight, torch.autograd.grad(loss, features)[0]))
     for some, whole in zip(*found, strict=True):

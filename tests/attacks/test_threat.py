@@ -1,64 +1,74 @@
-"""The audit counts what was spent on the attacked graph itself, dense and sparse."""
+"""The threat model: what it accepts, what it refuses, and which figure of a ledger is too much."""
 
 from __future__ import annotations
 
 import pytest
-import torch
-from torch_geometric.data import Data
+from pydantic import ValidationError
 
-from fgai_bench.attacks import BudgetExceeded, ThreatModel
-from fgai_bench.attacks.threat import Trace, audit, settle
-
-X = torch.tensor([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
-EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])  # 0 - 1 - 2
+from fgai_bench.attacks import BudgetExceeded, Ledger, ThreatModel
 
 
-def clean(sparse: bool = False) -> Data:
-    return Data(x=X.to_sparse_csr() if sparse else X, edge_index=EDGES)
-
-
-def attacked(x: torch.Tensor, *pairs: tuple[int, int], sparse: bool = False) -> Data:
-    new = torch.tensor(pairs, dtype=torch.long).view(-1, 2).t()
-    return Data(x=x.to_sparse_csr() if sparse else x, edge_index=torch.cat([EDGES, new], dim=1))
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_an_injected_node(sparse):
-    x = torch.cat([X, torch.tensor([[-3.0, 0.5]])])
-    ledger = audit(clean(sparse), attacked(x, (3, 0), (0, 3), (3, 2), (2, 3), sparse=sparse), gradient_calls=7)
-    assert (ledger.nodes, ledger.edges, ledger.largest_feature, ledger.gradient_calls) == (1, 2, 3.0, 7)
-    assert (ledger.changed_nodes, ledger.feature_change) == (0, 0.0)
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_changed_features(sparse):
-    x = X.clone()
-    x[0, 0], x[2, 1] = 1.25, -0.5  # a stored value, and a zero that becomes stored
-    ledger = audit(clean(sparse), attacked(x, sparse=sparse))
-    assert (ledger.changed_nodes, ledger.feature_change, ledger.nodes, ledger.edges) == (2, 0.5, 0, 0)
-
-
-def test_an_edge_in_one_direction_counts_and_an_old_one_does_not():
-    assert audit(clean(), attacked(X, (0, 2))).edges == 1
-    assert audit(clean(), attacked(X, (0, 2), (2, 0))).edges == 1
-    assert audit(clean(), attacked(X, (0, 1))).edges == 0
+def test_the_defaults_are_the_papers():
+    threat = ThreatModel()
+    assert (threat.nodes, threat.edges_per_node, threat.step, threat.steps) == (20, 20, 0.1, 10)
+    assert (threat.feature_low, threat.feature_high, threat.restarts) == (-1.0, 1.0, 1)
 
 
 @pytest.mark.parametrize(
-    "broken",
+    ("changes", "key"),
     [
-        Data(x=X, edge_index=EDGES.flip(1)),
-        Data(x=X, edge_index=EDGES[:, 1:]),
-        Data(x=X[1:], edge_index=EDGES),
+        ({"nodes": -1}, "nodes"),
+        ({"edges_per_node": -1}, "edges_per_node"),
+        ({"step": 0}, "step"),
+        ({"steps": -1}, "steps"),
+        ({"restarts": 0}, "restarts"),
+        ({"edges": -5}, "edges"),
+        ({"epsilon": -0.1}, "epsilon"),
+        ({"scenario": "poison"}, "scenario"),
+        ({"targets": "train"}, "targets"),
+        ({"budget": 3}, "budget"),
     ],
 )
-def test_originals_must_come_first(broken):
-    with pytest.raises(BudgetExceeded, match="must keep the original nodes and edges first, in their order"):
-        audit(clean(), broken)
+def test_what_makes_no_sense_is_refused(changes, key):
+    with pytest.raises(ValidationError, match=key):
+        ThreatModel(**changes)
 
 
-def test_settling_holds_the_count_against_the_budget():
-    with pytest.raises(BudgetExceeded, match="edges = 1, but its threat model allows 0"):
-        settle(clean(), attacked(X, (0, 2), (2, 0)), ThreatModel(scenario="edges", edges=0))
-    found = settle(clean(), attacked(X, (0, 2), (2, 0)), ThreatModel(scenario="edges", edges=1), Trace(curve=(0.5,)))
-    assert (found.ledger.edges, found.curve, found.flags, found.kept) == (1, (0.5,), (), None)
+def test_an_empty_range_is_refused():
+    with pytest.raises(ValidationError, match=r"feature_low 2\.0 must not exceed feature_high 1\.0"):
+        ThreatModel(feature_low=2.0)
+
+
+def test_it_cannot_be_changed():
+    with pytest.raises(ValidationError, match="frozen"):
+        ThreatModel().nodes = 3
+
+
+@pytest.mark.parametrize(
+    ("scenario", "spent", "sentence"),
+    [
+        ("injection", {"nodes": 3}, "nodes = 3, but its threat model allows 2"),
+        ("injection", {"nodes": 2, "edges": 11}, "edges = 11, but its threat model allows 10"),
+        ("injection", {"largest_feature": 1.5}, "largest_feature = 1.5, but its threat model allows 1"),
+        ("injection", {"changed_nodes": 1}, "changed_nodes = 1, but its threat model allows 0"),
+        ("edges", {"edges": 5}, "edges = 5, but its threat model allows 4"),
+        ("edges", {"nodes": 1}, "nodes = 1, but its threat model allows 0"),
+        ("features", {"feature_change": 0.3}, "feature_change = 0.3, but its threat model allows 0.2"),
+        ("features", {"changed_nodes": 3}, "changed_nodes = 3, but its threat model allows 2"),
+        ("features", {"edges": 1}, "edges = 1, but its threat model allows 0"),
+    ],
+)
+def test_an_overrun_is_an_error_that_names_the_figure(scenario, spent, sentence):
+    threat = ThreatModel(scenario=scenario, nodes=2, edges_per_node=5, edges=4, epsilon=0.2)
+    with pytest.raises(BudgetExceeded, match=sentence):
+        threat.check(Ledger(**spent))
+
+
+@pytest.mark.parametrize("scenario", ["injection", "edges", "features"])
+def test_what_is_within_the_budget_passes(scenario):
+    allowed = {
+        "injection": Ledger(nodes=2, edges=10, largest_feature=1.0, gradient_calls=1000),
+        "edges": Ledger(edges=4),
+        "features": Ledger(changed_nodes=2, feature_change=0.2),
+    }
+    ThreatModel(scenario=scenario, nodes=2, edges_per_node=5, edges=4, epsilon=0.2).check(allowed[scenario])

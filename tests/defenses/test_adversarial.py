@@ -46,7 +46,9 @@ def test_the_copy_is_attacked_afresh_each_epoch_and_its_loss_is_weighed():
 
 
 def test_it_needs_an_inner_attack_and_a_weight_that_makes_sense():
-    with pytest.raises(ValueError, match=r"^defense 'at' needs inner=\.\.\., an attack on the model being trained$"):
+    with pytest.raises(
+        ValueError, match=r"^AdversarialTraining needs inner=\.\.\., an attack on the model being trained$"
+    ):
         fit("at")
     with pytest.raises(ValueError, match="must not be negative, got -1"):
         DEFENSES["at"](weight=-1)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from fgai_bench.defenses import DEFENSES, NodeSupervision, Training
+from fgai_bench.defenses import DEFENSES, Fit, NodeSupervision, Training
 from fgai_bench.defenses.fgai import Faithfulness, FGAIOptions
 from fgai_bench.losses import topk_surrogate, tvd
 from fgai_bench.models import Output
@@ -20,6 +20,12 @@ TERMS = ("closeness", "similarity", "prediction", "explanation")
 INNER = PROBLEM.inner({"nodes": 2, "edges_per_node": 4, "steps": 1})
 TASK = NodeSupervision(PROBLEM.training_data, PROBLEM.split)
 FAST = {"fgai": {}, "fgai-attention": {"steps": 1}}
+
+
+def given(data=None) -> Fit:
+    """What an objective is made from: a student, a graph and the teacher."""
+    data = tiny_graph() if data is None else data
+    return Fit(tiny_model(), data, PROBLEM.split, TASK, Training(), 0, teacher=trained_model())
 
 
 def fit(name="fgai", epochs=1, **options):
@@ -100,7 +106,7 @@ def outputs(seed=0):
 def test_terms_by_formula():
     clean, perturbed = outputs()
     other = Output(perturbed.logits + 1, perturbed.attention)
-    objective = Faithfulness(FGAIOptions(similarity=2.0, explanation=3.0, k=0.25), trained_model(), tiny_graph(), TASK)
+    objective = Faithfulness(FGAIOptions(similarity=2.0, explanation=3.0, k=0.25), given())
     near, far = objective.towards_teacher(other), objective.under_perturbation(other, perturbed)
     w, w_tilde = clean.attention.weight[:140], perturbed.attention.weight[:140]
     assert near["closeness"].item() == pytest.approx(tvd(other.logits, clean.logits).item(), rel=1e-5)
@@ -121,14 +127,14 @@ def test_terms_by_formula():
 def test_anchor_and_output(options, expected):
     clean, perturbed = outputs()
     own = Output(clean.logits * 0.5, clean.attention)
-    found = Faithfulness(FGAIOptions(**options), trained_model(), tiny_graph(), TASK).under_perturbation(own, perturbed)
+    found = Faithfulness(FGAIOptions(**options), given()).under_perturbation(own, perturbed)
     assert found["prediction"].item() == pytest.approx(expected(clean.logits, own.logits, perturbed.logits).item())
 
 
 def test_node_scope_is_the_mean_over_neighbourhoods():
     """Against a loop over nodes: L_k of each node's in-edges, k half of them rounded down but at least one."""
     clean, perturbed = outputs()
-    objective = Faithfulness(FGAIOptions(scope="node"), trained_model(), tiny_graph(), TASK)
+    objective = Faithfulness(FGAIOptions(scope="node"), given())
     graph = clean.attention.of_graph()
     w, w_tilde = graph.weight, perturbed.attention.weight[:140]
     each = []
@@ -142,7 +148,7 @@ def explanation_gradient(literal: bool) -> torch.Tensor:
     """The gradient of the fourth term with respect to the student's parameters, in one vector."""
     defense = DEFENSES["fgai-attention"](literal=literal, steps=2)
     student, data = trained_model(), tiny_graph()
-    objective = Faithfulness(defense.options, trained_model(), data, TASK)
+    objective = Faithfulness(defense.options, given(data))
     shift = defense.worst_shift(student, data, objective, "explanation")
     h = student.embed(data.x)
     out = student.propagate(h, data.edge_index)
@@ -162,7 +168,7 @@ def test_the_literal_fourth_term_has_no_gradient_and_the_score_space_one_has():
 def test_the_inner_ascent_stays_in_the_box_and_raises_its_term(name):
     defense = DEFENSES["fgai-attention"](radius=0.5, steps=5)
     student, data = trained_model(), tiny_graph()
-    objective = Faithfulness(defense.options, trained_model(), data, TASK)
+    objective = Faithfulness(defense.options, given(data))
 
     def term(shift):
         out = student(data)
@@ -187,9 +193,9 @@ def test_a_shift_leaves_a_distribution():
 
 def test_what_is_missing_is_asked_for_in_one_sentence():
     for name in ("fgai", "fgai-attention"):
-        with pytest.raises(ValueError, match=rf"^defense '{name}' needs teacher=\.\.\., the trained vanilla model$"):
+        with pytest.raises(ValueError, match=r"^\w+ needs teacher=\.\.\., the trained vanilla model$"):
             fit(name, teacher=None)
-    with pytest.raises(ValueError, match=r"^defense 'fgai' needs inner=\.\.\., the attack of the inner maximisation$"):
+    with pytest.raises(ValueError, match=r"^FGAI needs inner=\.\.\., an attack on the model being trained$"):
         fit(inner=None)
     assert fit(inner=None, prediction=0.0, explanation=0.0).history  # nothing to perturb, nothing needed
 

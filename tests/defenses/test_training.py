@@ -9,7 +9,7 @@ import torch
 from pydantic import ValidationError
 
 from fgai_bench.defenses import DEFENSES, NodeSupervision, Training
-from fgai_bench.defenses.training import optimise, outputs_once, required
+from fgai_bench.defenses.training import optimise, outputs_once
 from fgai_bench.models import Output
 from fgai_bench.testing.fixture import CLASSES, tiny_graph, tiny_model, tiny_problem, trained_model
 from fgai_bench.testing.traces import disturbed, no_trace_on
@@ -99,9 +99,3 @@ def test_an_output_without_a_trace():
         out = outputs_once(model, tiny_graph())
     assert not out.logits.requires_grad
     assert torch.equal(out.logits, outputs_once(trained_model(), tiny_graph()).logits)
-
-
-def test_what_is_required_is_asked_for_in_one_sentence():
-    assert required(3, "at", "inner", "an attack") == 3
-    with pytest.raises(ValueError, match=r"^defense 'at' needs inner=\.\.\., an attack$"):
-        required(None, "at", "inner", "an attack")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import f1_score, roc_auc_score
 
 from fgai_bench.metrics import NotApplicable, micro_f1, roc_auc, unchanged
+from fgai_bench.metrics.prediction import area_under_curve
 
 
 def test_micro_f1_by_hand() -> None:
@@ -18,7 +19,7 @@ def test_micro_f1_by_hand() -> None:
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30))
 def test_micro_f1_agrees_with_scikit_learn(pairs: list[tuple[int, int]]) -> None:
     predicted, y = (torch.tensor(side) for side in zip(*pairs, strict=True))
-    assert micro_f1(predicted, y) == pytest.approx(f1_score(y, predicted, average="micro"))
+    assert micro_f1(predicted, y) == pytest.approx(f1_score(y, predicted, average="micro"), abs=1e-12)
 
 
 def test_micro_f1_of_nothing_is_not_applicable() -> None:
@@ -38,10 +39,30 @@ def test_roc_auc_by_hand() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=2, max_size=40))
-def test_roc_auc_agrees_with_scikit_learn(pairs: list[tuple[int, bool]]) -> None:
+def test_roc_auc_is_the_share_of_pairs_in_order(pairs: list[tuple[int, bool]]) -> None:
+    positives = [score for score, label in pairs if label]
+    negatives = [score for score, label in pairs if not label]
+    assume(positives and negatives)
+    in_order = sum((p > n) + (p == n) / 2 for p in positives for n in negatives)
     scores, labels = (torch.tensor(side) for side in zip(*pairs, strict=True))
-    assume(0 < int(labels.sum()) < len(labels))
-    assert roc_auc(scores.float(), labels) == pytest.approx(roc_auc_score(labels, scores))
+    expected = in_order / (len(positives) * len(negatives))
+    assert roc_auc(scores.float(), labels) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("levels", [2, 10, 10**6])
+def test_area_under_curve_on_the_device_agrees_with_scikit_learn(levels: int) -> None:
+    random = torch.Generator().manual_seed(levels)
+    scores = torch.randint(levels, (500,), generator=random) / levels  # few levels: most pairs are ties
+    labels = torch.rand(500, generator=random) < 0.3
+    expected = roc_auc_score(labels, scores)
+    assert area_under_curve(scores[labels], scores[~labels]).item() == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.gpu
+def test_scores_on_a_gpu_have_the_values_of_the_cpu() -> None:
+    scores, labels = torch.tensor([0.9, 0.5, 0.5, 0.1]), torch.tensor([1, 1, 0, 0])
+    assert roc_auc(scores.cuda(), labels.cuda()) == roc_auc(scores, labels)
+    assert micro_f1(labels.cuda(), labels.flip(0).cuda()) == micro_f1(labels, labels.flip(0))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-PROGRAM = Path(__file__).with_name("check_fused_attention.py")
+PROGRAM = Path(__file__).with_name("check_triton_attention.py")
 
 
 def errors(device, **environment):

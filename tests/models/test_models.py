@@ -9,7 +9,7 @@ from torch_geometric.nn import GATConv
 
 from fgai_bench.data import laplacian_encoding
 from fgai_bench.models import MODELS, build_model
-from fgai_bench.models.base import undisturbed
+from fgai_bench.models.base import frozen_eval
 from fgai_bench.testing.fixture import CLASSES, FEATURES, NODES, tiny_graph, tiny_model
 from fgai_bench.testing.traces import disturbed, no_trace_on
 
@@ -171,7 +171,7 @@ def test_undisturbed_leaves_a_model_as_it_was_even_after_an_error(name):
     model = disturbed(tiny_model(name))
 
     def look_and_stop():
-        with undisturbed(model):
+        with frozen_eval(model):
             assert not any(part.training for part in model.modules())
             assert not any(parameter.requires_grad for parameter in model.parameters())
             raise RuntimeError("stop")

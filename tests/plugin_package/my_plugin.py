@@ -3,8 +3,8 @@
 import torch
 
 import fgai_bench as fb
+from fgai_bench.attacks import Attack, Candidate
 from fgai_bench.attacks.injection import injected_edges, with_injected
-from fgai_bench.attacks.threat import settle
 from fgai_bench.defenses.vanilla import Vanilla
 from fgai_bench.models.features import dense_rows
 
@@ -16,9 +16,9 @@ class Narrow(Vanilla):
 
 
 @fb.ATTACKS.register("copycat", summary="injected nodes that look like random targets", tags=("injection",))
-class Copycat:
-    def __call__(self, model, data, targets, *, threat, seed=0, readout=None):
-        drawn = torch.randint(len(targets), (threat.nodes,), generator=torch.Generator().manual_seed(seed))
-        features = dense_rows(data.x, targets[drawn]).clamp(threat.feature_low, threat.feature_high)
-        edges = injected_edges(data.x.shape[0], targets, threat, seed)
-        return settle(data, with_injected(data, features, edges), threat)
+class Copycat(Attack):
+    def search(self, victim, threat, seed):
+        drawn = torch.randint(len(victim.targets), (threat.nodes,), generator=torch.Generator().manual_seed(seed))
+        features = dense_rows(victim.data.x, victim.targets[drawn]).clamp(threat.feature_low, threat.feature_high)
+        edges = injected_edges(victim.data.x.shape[0], victim.targets, threat, seed)
+        return Candidate(with_injected(victim.data, features, edges))

@@ -11,7 +11,7 @@ import pytest
 
 from fgai_bench.defenses import DEFENSES
 from fgai_bench.report.claims import Claim, Side, Verdict, judge, load_claims, to_csv, to_markdown
-from fgai_bench.report.frames import Results
+from fgai_bench.report.results import Results
 from fgai_bench.suites import SUITES
 
 HERE = {"datasets": ("amazon-photo",), "models": ("gat",)}

@@ -7,70 +7,118 @@ from pathlib import Path
 
 import pytest
 
+from fgai_bench.cli import main
 from fgai_bench.report.compare import Compared, compare, lines, scale_notes, to_csv, to_markdown, untested
-from fgai_bench.report.frames import Results
 from fgai_bench.report.published import published
+from fgai_bench.report.results import Results
 
-TABLES = {"table1": 120, "table2": 120, "f_slope": 192, "link": 48, "ablation": 21 * 4, "cost": 21 * 2}
+NUMBERS_OF_THE_PAPER = 120 + 120 + 192 + 48 + 21 * 4 + 21 * 2  # its six tables
+SECOND_PAPER = """\
+title: A second paper
+link: https://example.org/second
+tables:
+  - name: scores
+    file: scores.csv
+    task: node
+    suites: [node]
+    rows:
+      dataset: {constant: amazon-photo}
+      model: {constant: gat}
+      defense: {column: method, names: {None: vanilla, Other: other}}
+    metrics:
+      - {name: accuracy, mean: percent, ours: f1, kind: clean, direction: higher, scale: 0.01}
+"""
 
 
-def found_in(folder: Path) -> dict[tuple[str, str, str, str], Compared]:
+@pytest.fixture
+def second_paper(tmp_path: Path) -> Path:
+    """Write another paper: a table of two rows, one of them on a defense that our run does not have."""
+    folder = tmp_path / "second"
+    folder.mkdir()
+    (folder / "paper.yaml").write_text(SECOND_PAPER)
+    (folder / "scores.csv").write_text("method,percent\nNone,90\nOther,95\n")
+    return folder
+
+
+def on_amazon_photo(folder: Path) -> dict[tuple[str, str, str, str], Compared]:
+    """Return the comparison on one dataset by (table, model, defense, metric)."""
     return {
-        (one.number.table, one.number.model, one.number.label, one.number.metric): one
-        for one in compare(Results.read(folder))
-        if one.number.dataset == "amazon-photo"
+        (pair.number.table, pair.number.model, pair.number.label, pair.number.metric): pair
+        for pair in compare(Results.read(folder), published())
+        if pair.number.dataset == "amazon-photo"
     }
 
 
-def test_every_published_number_is_there() -> None:
-    real = [one for one in published() if one.dataset != "arxiv-topology"]
-    assert {name: sum(one.table == name for one in real) for name in TABLES} == TABLES
-
-
-def test_signs_of_the_f_slopes_are_those_of_the_paper() -> None:
-    slopes = {(o.model, o.label, o.dataset, o.metric): o.mean for o in published() if o.table == "f_slope"}
-    assert slopes["gat", "vanilla", "amazon-photo", "f_slope_neg_attacked"] == 1.0594  # underlined
-    assert slopes["gat", "vanilla", "amazon-photo", "f_slope_pos"] == -1.2821
-
-
 def test_the_difference_is_in_units_of_the_combined_spread(small: Path) -> None:
-    one = found_in(small)["table2", "gat", "vanilla", "f1_attacked"]
-    assert one.difference == pytest.approx(0.40 - 0.2363)
-    assert one.spreads == pytest.approx((0.40 - 0.2363) / math.hypot(0.02, 0.01))
-    assert one.said == "compared"
+    pair = on_amazon_photo(small)["table2", "gat", "vanilla", "f1_attacked"]
+    assert pair.difference == pytest.approx(0.40 - 0.2363)
+    assert pair.spreads == pytest.approx((0.40 - 0.2363) / math.hypot(0.02, 0.01))
+    assert pair.result == "compared"
 
 
 def test_published_scales_have_their_own_neighbour(small: Path) -> None:
-    found = found_in(small)
-    assert found["table1", "gat", "vanilla", "g_jsd"].number.ours == "g_jsd_published"
-    assert found["table1", "gat", "vanilla", "g_tvd"].difference == pytest.approx(7.0 - 7.41)
-    assert any("raw outputs" in note for note in scale_notes(found.values()))
+    pairs = on_amazon_photo(small)
+    assert pairs["table1", "gat", "vanilla", "g_jsd"].number.ours == "g_jsd_published"
+    assert pairs["table1", "gat", "vanilla", "g_tvd"].difference == pytest.approx(7.0 - 7.41)
+    assert any("raw outputs" in note for note in scale_notes(pairs.values()))
 
 
 def test_what_was_not_run_names_the_suite(small: Path) -> None:
-    found = compare(Results.read(small))
-    said = untested(found)
-    assert "link: 48 of 48 published numbers not tested: fgai-bench run --suite link" in said
-    assert len([line for line in lines(found) if line[0] == "table2"]) == 4 * 2
-    assert "fgai-bench run --suite cost" in to_markdown(found, Results.read(small))
+    comparison = compare(Results.read(small), published())
+    assert "link: 48 of 48 published numbers not tested: fgai-bench run --suite link" in untested(comparison)
+    assert len([line for line in lines(comparison) if line[0] == "table2"]) == 4 * 2
+    assert "fgai-bench run --suite cost" in to_markdown(comparison, Results.read(small))
 
 
-def test_an_oom_on_both_sides_is_said(wide: Path) -> None:
-    found = [
-        one
-        for one in compare(Results.read(wide))
-        if (one.number.dataset, one.number.label, one.number.metric) == ("arxiv-topology", "pro-gnn", "seconds")
+def test_a_stand_in_is_compared_only_where_it_was_run(small: Path, wide: Path) -> None:
+    datasets = [{pair.number.dataset for pair in compare(Results.read(run), published())} for run in (small, wide)]
+    assert ["arxiv-topology" in names for names in datasets] == [False, True]
+    assert all("ogbn-arxiv" in names for names in datasets)
+
+
+def test_an_oom_on_both_sides_is_told(wide: Path) -> None:
+    pairs = [
+        pair
+        for pair in compare(Results.read(wide), published())
+        if (pair.number.dataset, pair.number.label, pair.number.metric) == ("arxiv-topology", "pro-gnn", "seconds")
     ]
-    assert [one.said for one in found] == ["ours: OOM, as published"]
-    assert "surrogate" in found[0].number.note
+    assert [pair.result for pair in pairs] == ["ours: OOM, as published"]
+    assert "surrogate" in pairs[0].number.note
 
 
 def test_equal_seeds_leave_no_spread_to_measure_by(small: Path) -> None:
-    one = found_in(small)["f_slope", "gat", "ln", "f_slope_pos"]  # ours is -0.4 for every seed, the paper gives no std
-    assert math.isnan(one.spreads)
-    assert one.difference == pytest.approx(-0.4 + 0.6613)
+    pair = on_amazon_photo(small)["f_slope", "gat", "ln", "f_slope_pos"]  # ours is -0.4 for every seed
+    assert math.isnan(pair.spreads)  # and the paper gives no std
+    assert pair.difference == pytest.approx(-0.4 + 0.6613)
 
 
 def test_csv_has_a_line_per_number(small: Path) -> None:
-    found = compare(Results.read(small))
-    assert len(to_csv(found).splitlines()) == 1 + sum(TABLES.values())
+    comparison = compare(Results.read(small), published())
+    assert len(to_csv(comparison).splitlines()) == 1 + NUMBERS_OF_THE_PAPER
+
+
+def test_the_command_compares_with_a_folder_of_ones_own(
+    small: Path, second_paper: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = second_paper / "out"
+    assert main(["compare", str(small), "--to", str(second_paper), "--out", str(out)]) == 0
+    assert "scores: 1 of 2 published numbers not tested: fgai-bench run --suite node" in capsys.readouterr().out
+    page = (out / "comparison.md").read_text()
+    assert 'beside "A second paper"' in page
+    cells = "GAT | Vanilla | accuracy | 0.900 | 0.920±0.001 | 0.020 | +20.0 | compared"  # (0.92 - 90 %) / 0.001
+    assert f"| scores | Amazon-Photo | {cells} |" in page
+    assert len((out / "comparison.csv").read_text().splitlines()) == 1 + 2
+
+
+def test_paper_is_another_name_of_the_shipped_folder(small: Path, tmp_path: Path) -> None:
+    for name in ("paper", "fgai"):
+        assert main(["compare", str(small), "--to", name, "--out", str(tmp_path / name)]) == 0
+    pages = [(tmp_path / name / "comparison.md").read_bytes() for name in ("paper", "fgai")]
+    assert pages[0] == pages[1]
+
+
+def test_an_unknown_name_is_a_wrong_request(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", str(small), "--to", "nature"]) == 2
+    message = capsys.readouterr().err
+    assert "'nature'" in message
+    assert "paper, fgai, or the path of a folder that holds a paper.yaml" in message

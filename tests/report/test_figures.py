@@ -11,7 +11,7 @@ from matplotlib.collections import LineCollection
 
 from fgai_bench.report.figures import FIGURES, Drawing, save
 from fgai_bench.report.figures.attention import Sample, layout
-from fgai_bench.report.frames import Results
+from fgai_bench.report.results import Results
 
 NAMED = {figure.name: figure for figure in FIGURES}
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from fgai_bench.report.errors import ReportError
-from fgai_bench.report.frames import Results
 from fgai_bench.report.leaderboard import BOARDS, add, entries, merged, read, rows, to_csv
-from fgai_bench.report.specs import GRIDS
-from fgai_bench.report.tables import build
-from fgai_bench.runner.result import Result
+from fgai_bench.report.results import Results
+from fgai_bench.report.tables.build import build
+from fgai_bench.report.tables.specs import GRIDS
+from fgai_bench.store.result import Result
 
 NODE = BOARDS[0]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from fgai_bench.report.frames import Results
-from fgai_bench.report.page import content, page
+from fgai_bench.report.page.build import content, page
+from fgai_bench.report.results import Results
 
 FLAGS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"),

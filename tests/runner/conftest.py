@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fgai_bench.runner.runs import run
-from fgai_bench.runner.store import StoreReader
+from fgai_bench.store.sqlite import StoreReader
 
 TINY: dict[str, Any] = {
     "name": "tiny",

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from fgai_bench.runner.runs import run
-from fgai_bench.runner.store import StoreReader
+from fgai_bench.store.sqlite import StoreReader
 
 KILLS = 20
 Content = Callable[[Path], dict[str, Any]]
@@ -69,7 +69,7 @@ def carry_out(nursery: subprocess.Popen[str], kill_after: float | None) -> int:
 
 
 def assert_whole(folder: Path, reference: Path, content: Content) -> None:
-    """The store of an undisturbed run, record by record; no duplicate, no file that no record names."""
+    """The store of an frozen_eval run, record by record; no duplicate, no file that no record names."""
     assert content(folder) == content(reference)
     with StoreReader(folder) as store:
         assert store.damaged() == {}

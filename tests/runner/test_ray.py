@@ -10,8 +10,8 @@ import pytest
 
 from fgai_bench.runner.plan import Step
 from fgai_bench.runner.progress import Observer
-from fgai_bench.runner.result import Result
 from fgai_bench.runner.runs import run
+from fgai_bench.store.result import Result
 
 MIB = 2**20
 

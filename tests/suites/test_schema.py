@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fgai_bench.suites import SuiteError, load_suite
-from fgai_bench.suites.load import parse
+from fgai_bench.suites.read import parse
 
 GRID: dict[str, Any] = {"name": "mine", "datasets": ["cora"], "models": ["gat"], "defenses": ["vanilla"]}
 
@@ -94,7 +94,7 @@ def test_a_file_that_is_no_suite_is_refused(text: str, sentence: str, tmp_path: 
 
 
 def test_a_file_that_is_not_there_is_refused_with_the_names_that_are(tmp_path: Path) -> None:
-    with pytest.raises(SuiteError, match=r"there is no suite file .*mine\.yaml; names of suites are: quick, node"):
+    with pytest.raises(SuiteError, match=r"there is no suite file .*mine\.yaml; names of suites are: ablation, cost"):
         load_suite(str(tmp_path / "mine.yaml"))
 
 

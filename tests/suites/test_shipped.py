@@ -29,7 +29,7 @@ STAND_IN = {"ogbn-arxiv": "arxiv-topology"}
 
 
 def published(table: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(files("fgai_bench").joinpath("baselines", f"{table}.csv").read_text().splitlines()))
+    return list(csv.DictReader(files("fgai_bench.baselines").joinpath("fgai", f"{table}.csv").read_text().splitlines()))
 
 
 def paper_cells() -> set[tuple[str, ...]]:

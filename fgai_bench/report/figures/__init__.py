@@ -11,7 +11,7 @@ from fgai_bench.report.figures.attention import draw_attention, draw_neighbours
 from fgai_bench.report.figures.curves import draw_definition, draw_f_acc, draw_losses
 from fgai_bench.report.figures.scatter import draw_budget, draw_scale, draw_tradeoff
 from fgai_bench.report.figures.style import LOOK, Drawing, save
-from fgai_bench.report.frames import Results
+from fgai_bench.report.results import Results
 
 __all__ = ["FIGURES", "Drawing", "Figure", "save"]
 

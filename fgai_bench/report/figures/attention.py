@@ -22,8 +22,8 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 
 from fgai_bench.report.figures.curves import main_suite
 from fgai_bench.report.figures.style import Drawing, panels
-from fgai_bench.report.frames import Results
-from fgai_bench.report.words import ordered, title
+from fgai_bench.report.labels import ordered, title
+from fgai_bench.report.results import Results
 
 ROLE = "attention"
 SHOWN = ("vanilla", "fgai")

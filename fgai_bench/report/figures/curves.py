@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from fgai_bench.report.figures.style import PALETTE, Drawing, legend, panels, style_of
-from fgai_bench.report.frames import Results
-from fgai_bench.report.words import ordered, title
+from fgai_bench.report.labels import ordered, title
+from fgai_bench.report.results import Results
 
 KEYS = ["suite", "kind", "dataset", "model", "label", "attack_label", "curve", "x"]
 MAIN = ("node", "quick", "definition", "stress")

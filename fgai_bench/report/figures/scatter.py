@@ -12,8 +12,8 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from fgai_bench.report.cells import Cell, cell
 from fgai_bench.report.figures.curves import main_suite
 from fgai_bench.report.figures.style import Drawing, legend, panels, style_of
-from fgai_bench.report.frames import Place, Results
-from fgai_bench.report.words import ordered, title
+from fgai_bench.report.labels import ordered, title
+from fgai_bench.report.results import Place, Results
 
 Point = tuple[float, Cell]
 

@@ -12,11 +12,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from fgai_bench.report.words import title
+from fgai_bench.report.labels import title
 
 # Okabe and Ito's palette; black for the vanilla model.
 PALETTE = ("#000000", "#56B4E9", "#E69F00", "#D55E00", "#CC79A7", "#009E73", "#0072B2", "#999999")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+OTHER_MARKERS = ("h", "<", ">", "p", "8", "d", "H")  # of what is not known here, so that it never looks like ours
 KNOWN = ("vanilla", "ln", "at", "fgai", "fgai-attention", "pro-gnn", "gnn-svd", "gnnguard")
 WIDTH = 7.0  # inches: the width of a page's text; half of it stays readable
 LOOK: Any = {
@@ -53,16 +54,18 @@ class Drawing:
 
 
 def style_of(label: str, labels: Sequence[str] = ()) -> dict[str, Any]:
-    """Colour and, for readers who see no colours, marker of a defense; unknown ones take the palette in turn."""
-    position = _position(label, labels)
-    return {"color": PALETTE[position], "marker": MARKERS[position]}
+    """Return the colour and, for readers who see no colours, the marker of a defense.
 
+    Those that are not ours take the palette in turn, never the vanilla model's black, with markers of their own.
 
-def _position(label: str, labels: Sequence[str]) -> int:
+    >>> style_of("vanilla")["color"], style_of("mine", ["vanilla", "mine"])["color"]
+    ('#000000', '#56B4E9')
+    """
     if label in KNOWN:
-        return KNOWN.index(label)
+        return {"color": PALETTE[KNOWN.index(label)], "marker": MARKERS[KNOWN.index(label)]}
     others = [name for name in labels if name not in KNOWN]
-    return (others.index(label) if label in others else 0) % len(PALETTE)
+    turn = others.index(label) if label in others else 0
+    return {"color": PALETTE[1 + turn % (len(PALETTE) - 1)], "marker": OTHER_MARKERS[turn % len(OTHER_MARKERS)]}
 
 
 def panels(rows: int, columns: int, height: float = 1.9, **options: Any) -> tuple[Figure, list[list[Axes]]]:

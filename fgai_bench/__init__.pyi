@@ -1,0 +1,12 @@
+from .attacks import ATTACKS as ATTACKS
+from .data import DATASETS as DATASETS
+from .data import load_dataset as load_dataset
+from .defenses import DEFENSES as DEFENSES
+from .explainers import EXPLAINERS as EXPLAINERS
+from .metrics import METRICS as METRICS
+from .models import MODELS as MODELS
+from .runner import Run as Run
+from .runner import run as run
+from .suites import SUITES as SUITES
+
+__version__: str

@@ -1,0 +1,114 @@
+"""What every attack is: a class whose call searches inside one threat model and returns an attacked graph.
+
+An attack of your own subclasses :class:`Attack` and writes :meth:`Attack.search`. Freezing the model, choosing the
+threat model's scenario, and counting what was really spent against the budget are the base's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from fgai_bench.attacks.objectives import Readout
+from fgai_bench.attacks.result import Attacked, Candidate, finish_attack
+from fgai_bench.attacks.threat import SCENARIOS, Scenario, ThreatModel
+from fgai_bench.models.base import AttentionModel, Output, frozen_eval
+from fgai_bench.registry import takes
+
+
+@dataclass(frozen=True)
+class Victim:
+    """What is attacked.
+
+    Attributes:
+        model: in evaluation mode, its parameters without gradients.
+        data: the clean graph.
+        targets: ``(T,)`` nodes that may be attached to, or changed.
+        readout: what of an output the attack tries to change; None for the targets' own logits.
+    """
+
+    model: AttentionModel
+    data: Data
+    targets: Tensor
+    readout: Readout | None = None
+
+    def read(self, out: Output) -> Tensor:
+        """Return the logits that the attack tries to change: ``(M, C)``."""
+        return out.logits.index_select(0, self.targets) if self.readout is None else self.readout(out)
+
+    def output(self, data: Data | None = None) -> Output:
+        """Return the model's output on a graph, the clean one if none is given, without gradients."""
+        with torch.no_grad():
+            return self.model(self.data if data is None else data)
+
+
+class Attack:
+    """A search inside one threat model.
+
+    Attributes:
+        summary, paper, version: what ``fgai-bench ls`` shows; ``version`` changes when results change.
+        tags: one of ``injection``, ``edges`` and ``features``, what it changes; ``gradient`` or ``control``;
+            ``prediction`` or ``attention``, what it is aimed at; ``edge-weight``, it needs edge weights;
+            ``convergent``, different seeds may end at the same result.
+        recordable: the search reads nothing back from the device, so that a training can record it; it then also
+            works without a seed, drawing from torch's own generator.
+    """
+
+    summary: ClassVar[str] = ""
+    paper: ClassVar[str] = ""
+    version: ClassVar[str] = "1"
+    tags: ClassVar[tuple[str, ...]] = ()
+    recordable: ClassVar[bool] = False
+
+    def __call__(
+        self,
+        model: AttentionModel,
+        data: Data,
+        targets: Tensor,
+        *,
+        threat: ThreatModel | None = None,
+        seed: int | None = 0,
+        readout: Readout | None = None,
+    ) -> Attacked:
+        """Search, count what was spent on the graph that came out, and hold it against the budget.
+
+        Args:
+            model: the victim; it is left exactly as it was.
+            data: the clean graph; it is not changed.
+            targets: ``(T,)`` nodes that may be attached to, or changed.
+            threat: the budget; the paper's, if none is given.
+            seed: of every draw; None draws from torch's own generator.
+            readout: what of an output the attack tries to change; the targets' logits, if none is given.
+        """
+        threat = threat or ThreatModel(scenario=self.scenario())
+        with frozen_eval(model):
+            candidate = self.search(Victim(model, data, targets, readout), threat, seed)
+        return finish_attack(data, candidate, threat)
+
+    def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
+        """Return the strongest attacked graph that was found."""
+        raise TypeError(f"{type(self).__name__} must implement search(victim, threat, seed)")
+
+    @classmethod
+    def scenario(cls) -> Scenario:
+        """Return what the attack changes, by its tags; injection where none says so."""
+        return next((scenario for scenario in SCENARIOS if scenario in cls.tags), "injection")
+
+
+def admitted(obj: Any, name: str) -> Any:
+    """Return the class of an attack, or raise a ``TypeError`` that says why it is none."""
+    if not isinstance(obj, type):
+        raise TypeError(f"it is {obj!r:.60} and not a class; subclass fgai_bench.attacks.Attack")
+    if issubclass(obj, Attack):
+        if obj.search is Attack.search and obj.__call__ is Attack.__call__:
+            raise TypeError("it implements neither search(victim, threat, seed) nor __call__")
+        return obj
+    if "__call__" not in {name for kind in obj.__mro__ for name in vars(kind)}:
+        raise TypeError("its instances cannot be called; subclass fgai_bench.attacks.Attack")
+    if missing := takes(obj.__call__, 4, ("threat", "seed", "readout")):
+        raise TypeError(f"its call does not take {missing}; the signature is that of fgai_bench.attacks.Attack")
+    return obj

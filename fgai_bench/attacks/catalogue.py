@@ -1,0 +1,22 @@
+"""The attacks by name; what each is, its class says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fgai_bench.registry import Registry
+
+if TYPE_CHECKING:
+    from fgai_bench.attacks.base import Attack
+
+ATTACKS: Registry[type[Attack]] = Registry("attack", "fgai_bench.attacks", "fgai_bench.attacks.base:admitted")
+for _name, _class in (
+    ("injection", "injection:InjectionAttack"),
+    ("explanation", "explanation:ExplanationAttack"),
+    ("random-injection", "random_control:RandomInjection"),
+    ("random-edges", "edges:RandomEdges"),
+    ("prbcd", "edges:PRBCD"),
+    ("feature-pgd", "features:FeaturePGD"),
+    ("ensemble", "ensemble:Ensemble"),
+):
+    ATTACKS.declare(_name, f"fgai_bench.attacks.{_class}")

@@ -1,0 +1,123 @@
+"""What a dataset is: declared facts, readable without torch, and a call that reads the graph."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from fgai_bench.data.errors import DataError
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Size of a graph: nodes, undirected edges without loops and duplicates, feature columns, classes."""
+
+    nodes: int
+    edges: int
+    features: int
+    classes: int
+
+
+@dataclass(frozen=True)
+class RawFile:
+    """One file a dataset is read from.
+
+    Attributes:
+        path: relative to the data root, in the layout of PyG's and OGB's own dataset classes.
+        sha256: of the bytes, or of the arrays named by ``keys``; empty when no reference copy is known.
+        keys: the arrays that are read from an ``.npz``; empty for other formats.
+        url: where the file can be had; empty if nowhere.
+    """
+
+    path: str
+    sha256: str = ""
+    keys: tuple[str, ...] = ()
+    url: str = ""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A dataset as registered: declared facts, and a call that reads the graph.
+
+    Attributes:
+        name: as in the registry.
+        statistics: what the graph must have; ``None`` leaves it open.
+        reader: a function ``(root, **options) -> Data``, or, for built-in datasets, ``"module:function"`` of
+            ``(dataset, root, **options) -> Data``, imported on the first call.
+        files: raw files, all needed.
+        split: ``"random"`` (10/10/80 % by seed) or ``"published"`` (the reader brings the only split there is).
+        split_sizes: training, validation and test nodes of a published split.
+        embedded: the files lie inside the package instead of the data root.
+        archive: address of one zip that holds all files.
+        stand_in: a dataset to use where this one cannot be had; its presence makes this one optional.
+        options: keyword arguments of the reader and their defaults.
+        summary, paper, version: what ``fgai-bench ls`` shows; ``version`` changes when the graph changes.
+        tags: the tasks it is for, ``node`` and ``link`` (both where none is named), and what it is.
+    """
+
+    name: str
+    statistics: Statistics | None
+    reader: str | Callable[..., Data]
+    files: tuple[RawFile, ...] = ()
+    split: Literal["random", "published"] = "random"
+    split_sizes: tuple[int, int, int] | None = None
+    embedded: bool = False
+    archive: str = ""
+    stand_in: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    summary: str = ""
+    paper: str = ""
+    version: str = "1"
+    tags: tuple[str, ...] = ()
+
+    def path(self, file: RawFile, root: Path) -> Path:
+        """Return where ``file`` lies when the data root is ``root``."""
+        return (Path(__file__).parent if self.embedded else root) / file.path
+
+    def missing(self, root: Path) -> list[RawFile]:
+        """Return the raw files that are not there."""
+        return [file for file in self.files if not self.path(file, root).is_file()]
+
+    def __call__(self, root: Path, **options: Any) -> Data:
+        """Read the graph from files that are there; ``options`` override the declared ones."""
+        unknown = sorted(options.keys() - self.options.keys())
+        if unknown:
+            possible = ", ".join(self.options) or "none"
+            raise DataError(f"{self.name} has no option {', '.join(unknown)}; its options are: {possible}")
+        chosen = {**self.options, **options}
+        if callable(self.reader):
+            return self.reader(root, **chosen)
+        module, _, function = self.reader.partition(":")
+        data: Data = getattr(importlib.import_module(module), function)(self, root, **chosen)
+        return data
+
+
+FACTS = ("statistics", "files", "split", "split_sizes", "summary", "paper", "version", "tags")
+
+
+def admitted(obj: Any, name: str) -> Dataset:
+    """Return a dataset made of a :class:`Dataset`, a function ``(root, **options) -> Data``, or a PyG ``Data`` itself.
+
+    What else is known of the graph (``summary``, ``statistics``, ``split``, ...) may stand as attributes of the
+    function; options are its keyword arguments with their defaults.
+    """
+    if isinstance(obj, Dataset):
+        return obj
+    if hasattr(obj, "edge_index") and hasattr(obj, "clone"):
+        return Dataset(name, None, lambda root: obj.clone(), summary=f"a graph of {obj.num_nodes} nodes")
+    if not callable(obj) or isinstance(obj, type):
+        raise TypeError(f"it is {obj!r:.60}, neither a Dataset nor a function of the data root nor a PyG Data")
+    parameters = list(inspect.signature(obj).parameters.values())
+    if not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
+        raise TypeError("its function must take the data root as the first argument")
+    options = {p.name: p.default for p in parameters[1:] if p.default is not p.empty}
+    facts = {key: getattr(obj, key) for key in FACTS if hasattr(obj, key)}
+    first_line = (obj.__doc__ or "").strip().split("\n")[0]
+    return Dataset(name, reader=obj, options=options, **{"statistics": None, "summary": first_line, **facts})

@@ -1,0 +1,199 @@
+"""What every defense is: a class whose ``fit`` returns a trained copy of a model; the shared part is written here once.
+
+A defense of your own subclasses :class:`Defense` and says in :meth:`Defense.objective` what is minimised. Copying the
+model, asking for teacher and inner attack, seeding, the training loop and the choice of the epoch are the base's.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from fgai_bench.data.splits import Split
+from fgai_bench.defenses.training import InnerAttack, NodeSupervision, Progress, Supervision, Training, optimise
+from fgai_bench.models.base import AttentionModel, Output
+from fgai_bench.registry import takes
+from fgai_bench.seeds import derive
+
+Terms = Callable[[int], Mapping[str, Tensor]]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What a training minimises.
+
+    Attributes:
+        terms: epoch to the weighted terms of the loss by name; their sum is minimised.
+        keep: the parameters of the ``best`` epoch on validation, or those of the ``last`` one.
+        recordable: the terms read nothing back from the device and do the same work in every epoch.
+        output: the student's output for the validation score; ``student(data)`` where none is given.
+    """
+
+    terms: Terms
+    keep: Literal["best", "last"] = "best"
+    recordable: bool = False
+    output: Callable[[], Output] | None = None
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One training, as an objective sees it.
+
+    Attributes:
+        student: the model that is trained.
+        data: the graph; labels of test nodes are hidden.
+        split: training, validation and test parts.
+        task: the task's loss, validation score and outputs; use it instead of labels, and links work too.
+        training: epochs, learning rate, weight decay.
+        seed: of everything that this training draws.
+        teacher: the trained vanilla model, for a defense with the tag ``needs-teacher``.
+        inner: an attack ``inner(model, data, seed)``, for a defense with the tag ``needs-inner``.
+        defense: the name of its class, for messages.
+    """
+
+    student: AttentionModel
+    data: Data
+    split: Split
+    task: Supervision
+    training: Training
+    seed: int
+    teacher: AttentionModel | None = None
+    inner: InnerAttack | None = None
+    defense: str = "this defense"
+
+    def required(self, what: Literal["teacher", "inner"]) -> Any:
+        """Return the teacher or the inner attack, or raise one sentence that says what the defense needs."""
+        given = getattr(self, what)
+        if given is None:
+            meaning = "the trained vanilla model" if what == "teacher" else "an attack on the model being trained"
+            raise ValueError(f"{self.defense} needs {what}=..., {meaning}")
+        return given
+
+    def attack(self) -> tuple[Callable[[int], Any], bool]:
+        """Return the inner attack on the student as a function of the epoch, and whether an epoch can record it.
+
+        Each epoch has a seed of its own; in a recording, which is made once, the attack draws from the training's
+        stream of random numbers.
+        """
+        inner = self.required("inner")
+        recordable = self.student.recordable(new_edges=True) and getattr(inner, "recordable", False)
+        recorded = recordable and next(self.student.parameters()).is_cuda
+        return lambda epoch: inner(
+            self.student, self.data, None if recorded else derive(self.seed, f"inner-{epoch}")
+        ), recorded
+
+
+class Defense:
+    """How a model is trained, or replaced, so that it withstands an attack.
+
+    Subclasses implement :meth:`objective`; one that trains in a way of its own overrides :meth:`train`.
+
+    Attributes:
+        summary, paper, version: what ``fgai-bench ls`` shows; ``version`` changes when results change.
+        tags: ``node`` and ``link``, the tasks it is for (both where none is named); ``needs-teacher`` and
+            ``needs-inner``, what it must be handed; ``replaces-model``, ``dense``, ``transductive``.
+        inner_options: the loss and the targets that it asks of its inner attack, unless the suite says another.
+        starts_from: whether the student starts as a copy of the given ``model`` or of the ``teacher``.
+    """
+
+    summary: ClassVar[str] = ""
+    paper: ClassVar[str] = ""
+    version: ClassVar[str] = "1"
+    tags: ClassVar[tuple[str, ...]] = ()
+    inner_options: ClassVar[Mapping[str, Any]] = {}
+    starts_from: ClassVar[Literal["model", "teacher"]] = "model"
+
+    def fit(
+        self,
+        model: AttentionModel,
+        data: Data,
+        split: Split | None = None,
+        seed: int = 0,
+        *,
+        supervision: Supervision | None = None,
+        teacher: AttentionModel | None = None,
+        inner: InnerAttack | None = None,
+        training: Training | None = None,
+        progress: Progress | None = None,
+    ) -> AttentionModel:
+        """Return a trained model; what was handed in stays as it is, and test labels are never read.
+
+        Args:
+            model: the model to defend.
+            data: the graph.
+            split: the nodes to learn from; that which the graph carries, if none is given.
+            seed: of dropout, initial weights and inner attack.
+            supervision: the task; node classification on ``split``, if none is given.
+            teacher: the trained vanilla model, where the defense needs one.
+            inner: the attack of an inner maximisation, ``inner(model, data, seed)``, where the defense needs one.
+            training: settings of the optimiser.
+            progress: hears ``(epoch, epochs)`` after every epoch.
+        """
+        split = Split.of(data) if split is None else split
+        task = supervision or NodeSupervision(data, split)
+        fit = Fit(model, data, split, task, training or Training(), seed, teacher, inner, type(self).__name__)
+        return self.train(fit, progress)
+
+    def train(self, fit: Fit, progress: Progress | None) -> AttentionModel:
+        """Minimise the objective over the parameters of the student; ``fit.student`` is the model as it was given."""
+        fit = replace(fit, student=self.student(fit))
+        objective = self.objective(fit)
+        made = objective if isinstance(objective, Objective) else Objective(objective)
+        output = made.output or (lambda: fit.student(fit.data))
+        return optimise(
+            fit.student,
+            made.terms,
+            fit.training,
+            fit.seed,
+            score=(lambda: fit.task.score(output())) if made.keep == "best" else None,
+            progress=progress,
+            recordable=made.recordable,
+        )
+
+    def student(self, fit: Fit) -> AttentionModel:
+        """Return the model to train, made from the given one or from the teacher."""
+        start = fit.student
+        if self.starts_from == "teacher":
+            start = fit.required("teacher")
+        return self.prepared(start, fit.seed)
+
+    def prepared(self, model: AttentionModel, seed: int) -> AttentionModel:
+        """Return the model that is trained: here, a copy of the one that was handed in."""
+        return copy.deepcopy(model)
+
+    def objective(self, fit: Fit) -> Objective | Terms:
+        """Return what is minimised; the terms alone mean the best epoch on validation and no recording."""
+        raise TypeError(f"{type(self).__name__} must implement objective(fit), or fit itself")
+
+
+def perturbed_output(student: AttentionModel, h: Tensor, attacked: Any) -> Output:
+    """Return the output on an attacked graph.
+
+    Nodes whose features did not change keep their embedding ``h``, dropout included, so that the output differs from
+    the clean one by the attack and not by the noise.
+    """
+    if attacked.injected is None:
+        return student(attacked.data)
+    return student.propagate(torch.cat([h, student.embed(attacked.injected)]), attacked.data.edge_index)
+
+
+def admitted(obj: Any, name: str) -> Any:
+    """Return the class of a defense, or raise a ``TypeError`` that says why it is none."""
+    if not isinstance(obj, type):
+        raise TypeError(f"it is {obj!r:.60} and not a class; subclass fgai_bench.defenses.Defense")
+    if not callable(getattr(obj, "fit", None)):
+        raise TypeError("it has no method fit(model, data, split, ...); subclass fgai_bench.defenses.Defense")
+    if issubclass(obj, Defense) and obj.fit is Defense.fit and obj.train is Defense.train:
+        if obj.objective is Defense.objective:
+            raise TypeError("it implements neither objective(fit) nor train(fit, progress) nor fit")
+        return obj
+    fit: Any = obj.fit  # type: ignore[attr-defined]
+    if missing := takes(fit, 5, ("supervision", "teacher", "inner", "training", "progress")):
+        raise TypeError(f"its fit does not take {missing}; the signature is that of fgai_bench.defenses.Defense.fit")
+    return obj

@@ -1,0 +1,27 @@
+"""The defenses by name; what each is, its class says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fgai_bench.registry import Registry
+
+if TYPE_CHECKING:
+    from fgai_bench.defenses.base import Defense
+
+DEFENSES: Registry[type[Defense]] = Registry("defense", "fgai_bench.defenses", "fgai_bench.defenses.base:admitted")
+for _name, _class in (
+    ("vanilla", "vanilla:Vanilla"),
+    ("ln", "layer_norm:LayerNorm"),
+    ("row-norm", "layer_norm:RowNorm"),
+    ("at", "adversarial:AdversarialTraining"),
+    ("fgai", "fgai:FGAI"),
+    ("fgai-attention", "fgai_attention:FGAIAttention"),
+    ("pro-gnn", "deeprobust:ProGNN"),
+    ("gnn-svd", "deeprobust:GNNSVD"),
+    ("gnn-svd-sparse", "deeprobust:GNNSVDSparse"),
+    ("gnnguard", "gnnguard:GNNGuard"),
+    ("gnnguard-sparse", "gnnguard:GNNGuardSparse"),
+    ("gcn-jaccard", "jaccard:Jaccard"),
+):
+    DEFENSES.declare(_name, f"fgai_bench.defenses.{_class}")

@@ -1,0 +1,2 @@
+from .base import Explainer as Explainer
+from .catalogue import EXPLAINERS as EXPLAINERS

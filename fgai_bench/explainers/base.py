@@ -1,0 +1,60 @@
+"""What every explainer is: a class whose call gives a score to each edge for the prediction of each asked node.
+
+An explainer of your own subclasses :class:`Explainer` and writes :meth:`Explainer.explain`; one that learns something
+on a graph before it can answer also writes :meth:`Explainer.fitted`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from torch import Tensor
+from torch_geometric.data import Data
+
+from fgai_bench.models.base import AttentionModel
+from fgai_bench.registry import takes
+
+Answer = Callable[[Data, Tensor], Tensor]
+
+
+class Explainer:
+    """From a model, a graph and some nodes to a score per edge for each node's prediction.
+
+    Attributes:
+        summary, paper, version: what ``fgai-bench ls`` shows; ``version`` changes when results change.
+        tags: ``post-hoc``, it asks the model and not its attention; ``random``, two answers differ by the seed.
+    """
+
+    summary: ClassVar[str] = ""
+    paper: ClassVar[str] = ""
+    version: ClassVar[str] = "1"
+    tags: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, model: AttentionModel, data: Data, nodes: Tensor, *, seed: int = 0) -> Tensor:
+        """Return ``(len(nodes), E)``: a score per edge for each node's prediction, 0 where an edge cannot matter."""
+        return self.fitted(model, data, nodes, seed=seed)(data, nodes)
+
+    def fitted(self, model: AttentionModel, data: Data, nodes: Tensor, *, seed: int = 0) -> Answer:
+        """Learn on a graph what answers need, and return ``answer(graph, nodes)``; here there is nothing to learn."""
+        return lambda graph, asked: self.explain(model, graph, asked, seed)
+
+    def explain(self, model: AttentionModel, data: Data, nodes: Tensor, seed: int) -> Tensor:
+        """Return the scores ``(len(nodes), E)``, in the order of ``data.edge_index``."""
+        raise TypeError(f"{type(self).__name__} must implement explain(model, data, nodes, seed)")
+
+
+def admitted(obj: Any, name: str) -> Any:
+    """Return the class of an explainer, or raise a ``TypeError`` that says why it is none."""
+    if not isinstance(obj, type):
+        raise TypeError(f"it is {obj!r:.60} and not a class; subclass fgai_bench.explainers.Explainer")
+    if issubclass(obj, Explainer):
+        own = (obj.explain, obj.fitted, obj.__call__)
+        if own == (Explainer.explain, Explainer.fitted, Explainer.__call__):
+            raise TypeError("it implements neither explain(model, data, nodes, seed) nor fitted nor __call__")
+        return obj
+    if "__call__" not in {attribute for kind in obj.__mro__ for attribute in vars(kind)}:
+        raise TypeError("its instances cannot be called; subclass fgai_bench.explainers.Explainer")
+    if missing := takes(obj.__call__, 4, ("seed",)):
+        raise TypeError(f"its call does not take {missing}; the signature is that of fgai_bench.explainers.Explainer")
+    return obj

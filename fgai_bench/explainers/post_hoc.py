@@ -1,0 +1,117 @@
+"""Post-hoc explainers of PyG, GNNExplainer and PGExplainer: one weight in [0, 1] per edge that a prediction can see."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+from torch_geometric.explain import Explainer as PyGExplainer
+from torch_geometric.explain import GNNExplainer, PGExplainer
+from torch_geometric.nn import MessagePassing
+
+from fgai_bench.explainers.base import Answer, Explainer
+from fgai_bench.models.base import AttentionModel, frozen_eval
+from fgai_bench.seeds import isolated_rng
+
+MODEL = {"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"}
+
+
+class _Layer(MessagePassing):
+    """Where PyG leaves an edge mask, counts a hop, and reads an embedding; it hands on what it gets."""
+
+    def forward(self, h: Tensor) -> Tensor:
+        return h
+
+
+class Surface(nn.Module):
+    """A model as PyG's explainers see it: embedded nodes and edges to logits, with masks on its edges.
+
+    An edge with the mask p is there by the share p, in every layer: ``softmax(scores + log p)``.
+    """
+
+    def __init__(self, model: AttentionModel) -> None:
+        super().__init__()
+        self.model = model
+        depth = len(getattr(model, "layers", ())) or 2
+        self.hops = nn.ModuleList(_Layer() for _ in range(depth))
+
+    def forward(self, h: Tensor, edge_index: Tensor) -> Tensor:
+        last: Any = self.hops[-1]
+        mask = last._edge_mask
+        if mask is not None and last._apply_sigmoid:
+            mask = mask.sigmoid()
+        return last(self.model.propagate(h, edge_index, edge_weight=mask).logits)
+
+
+class GNNExplainerMasks(Explainer):
+    """GNNExplainer (Ying et al. 2019): for each node its own mask, found by gradient descent.
+
+    Args:
+        epochs, lr: of the search.
+    """
+
+    summary = "GNNExplainer: for each node an edge mask of its own, by gradient descent"
+    paper = "https://arxiv.org/abs/1903.03894"
+    tags = ("post-hoc", "random")
+
+    def __init__(self, epochs: int = 50, lr: float = 0.05) -> None:
+        self.epochs, self.lr = epochs, lr
+
+    def explain(self, model: AttentionModel, data: Data, nodes: Tensor, seed: int) -> Tensor:
+        with frozen_eval(model):
+            surface, h = Surface(model).eval(), model.embed(data.x).detach()
+            return torch.stack([self._mask(surface, h, data.edge_index, node, seed) for node in nodes.tolist()])
+
+    def _mask(self, surface: Surface, h: Tensor, edge_index: Tensor, node: int, seed: int) -> Tensor:
+        algorithm = GNNExplainer(epochs=self.epochs, lr=self.lr)
+        explainer = PyGExplainer(surface, algorithm, "model", MODEL, edge_mask_type="object")
+        with isolated_rng(seed, "explain"):
+            return explainer(h, edge_index, index=node).edge_mask.detach()
+
+
+class PGExplainerMasks(Explainer):
+    """PGExplainer (Luo et al. 2020): a small network that tells masks from embeddings, trained on the clean graph.
+
+    Args:
+        epochs, lr: of its training, which goes through the asked nodes in every epoch.
+    """
+
+    summary = "PGExplainer: edge masks by a network trained on the clean graph"
+    paper = "https://arxiv.org/abs/2011.04573"
+    tags = ("post-hoc", "random")
+
+    def __init__(self, epochs: int = 10, lr: float = 0.003) -> None:
+        self.epochs, self.lr = epochs, lr
+
+    def fitted(self, model: AttentionModel, data: Data, nodes: Tensor, *, seed: int = 0) -> Answer:
+        with frozen_eval(model), isolated_rng(seed, "explain"):
+            surface, h = Surface(model).eval(), model.embed(data.x).detach()
+            explainer = self._trained(surface, h, data.edge_index, nodes)
+
+        def answer(graph: Data, asked: Tensor) -> Tensor:
+            with frozen_eval(model), isolated_rng(seed, "explain"):
+                embedded = model.embed(graph.x).detach()
+                target = surface(embedded, graph.edge_index).argmax(1)
+                found = [
+                    explainer(embedded, graph.edge_index, target=target, index=node).edge_mask.detach()
+                    for node in asked.tolist()
+                ]
+            return torch.stack(found)
+
+        return answer
+
+    def _trained(self, surface: Surface, h: Tensor, edge_index: Tensor, nodes: Tensor) -> PyGExplainer:
+        algorithm = PGExplainer(epochs=self.epochs, lr=self.lr)
+        algorithm.mlp.to(h.device)
+        explainer = PyGExplainer(surface, algorithm, "phenomenon", MODEL, edge_mask_type="object")
+        with torch.no_grad():
+            target = surface(h, edge_index).argmax(1)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Converting a tensor with requires_grad=True to a scalar")
+            for epoch in range(self.epochs):
+                for node in nodes.tolist():
+                    algorithm.train(epoch, surface, h, edge_index, target=target, index=node)
+        return explainer

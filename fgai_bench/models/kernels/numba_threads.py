@@ -1,0 +1,55 @@
+"""When the CPU kernels apply, and how threads share their loops; Numba itself is imported only when they do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+WORTH_A_THREAD = 2**14
+
+
+@cache
+def numba_is_here() -> bool:
+    """Whether Numba can be imported: it is a dependency, but everything works without it, more slowly."""
+    try:
+        import numba  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def runs_compiled(values: Tensor) -> bool:
+    """Whether a CPU kernel takes these values: single or double precision on a CPU, with Numba installed."""
+    return values.device.type == "cpu" and values.dtype in (torch.float32, torch.float64) and numba_is_here()
+
+
+def over_rows(loop: Callable[..., None], pointer: Tensor, *arguments: Tensor | float) -> None:
+    """Run ``loop(start, stop, *arguments)`` on ranges of rows that hold about equally many entries, one per thread.
+
+    As many threads as torch uses, fewer for little work. They live for one call, so a fork or a second caller finds
+    nothing to trip over.
+
+    Args:
+        loop: fills the rows from start to stop; one of ``numba_loops``.
+        pointer: ``(N + 1,)`` where the entries of each row begin.
+        arguments: of the loop; tensors are handed over as arrays that share their memory.
+    """
+    arrays = [x.detach().numpy() if isinstance(x, Tensor) else x for x in arguments]
+    begins = pointer.numpy()
+    rows, entries = len(begins) - 1, int(begins[-1])
+    threads = max(1, min(torch.get_num_threads(), entries // WORTH_A_THREAD))
+    inner = np.searchsorted(begins, [entries * part // threads for part in range(1, threads)])
+    bounds = [0, *inner.tolist(), rows]
+    if threads == 1:
+        return loop(0, rows, *arrays)
+    with ThreadPoolExecutor(threads - 1) as pool:
+        others = [pool.submit(loop, *bounds[part : part + 2], *arrays) for part in range(1, threads)]
+        loop(*bounds[:2], *arrays)
+        for other in others:
+            other.result()
+    return None

@@ -1,0 +1,161 @@
+"""The page: one HTML file that needs no network, to sort, filter and look behind every cell of a run."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Hashable
+from importlib import resources
+from typing import Any
+
+from fgai_bench.report.cells import Cell, Standing, standings
+from fgai_bench.report.claims import judge
+from fgai_bench.report.figures.attention import layout, samples
+from fgai_bench.report.labels import STATUS, ordered, title
+from fgai_bench.report.leaderboard import BOARDS, Board, BoardRow, entries
+from fgai_bench.report.numbers import written
+from fgai_bench.report.results import Place, Results
+
+# Key, heading, which way is better, how it is written. ``score`` is F1 of nodes and ROC-AUC of links.
+COLUMNS: tuple[tuple[str, str, Any, str], ...] = (
+    ("score", "attacked score", "higher", "fixed"),
+    ("score_clean", "clean score", "higher", "fixed"),
+    ("g_jsd", "g-JSD", "lower", "scientific"),
+    ("g_tvd", "g-TVD", "lower", "fixed"),
+    ("topk_overlap", "top-k overlap", "higher", "fixed"),
+    ("prediction_kept", "predictions kept", "higher", "fixed"),
+    ("f_slope_pos", "F+ slope", "lower", "fixed"),
+    ("f_slope_neg", "F- slope", "none", "fixed"),
+    ("train_seconds", "training (s)", "none", "fixed"),
+)
+NAMES = ("suite", "task", "dataset", "model", "defense", "attack")
+
+
+def page(results: Results) -> str:
+    """The whole file: template, style, script and data in one; the same results give the same bytes."""
+    parts = {name: _asset(f"page.{name}") for name in ("html", "css", "js")}
+    # "</" would end the script that carries the data.
+    data = json.dumps(content(results), sort_keys=True, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
+    filled = parts["html"].replace("/*CSS*/", parts["css"]).replace("/*JS*/", parts["js"])
+    return filled.replace("/*DATA*/", data)
+
+
+def _asset(name: str) -> str:
+    return resources.files("fgai_bench.report.page").joinpath(name).read_text(encoding="utf-8")
+
+
+def content(results: Results) -> dict[str, Any]:
+    """Everything that the page shows, as plain data."""
+    return {
+        "run": {"id": results.identity, "suites": results.suites, "version": results.version},
+        "columns": [{"key": key, "title": words, "better": better} for key, words, better, _ in columns_of(results)],
+        "order": {name: ordered(results.names(name)) for name in ("dataset", "model")},
+        "titles": {name: title(name) for name in _all_names(results)},
+        "rows": [row for board in BOARDS[:2] for row in _rows(board, results)],
+        "curves": _curves(results),
+        "graphs": _graphs(results),
+        "claims": [
+            {"id": one.claim.id, "text": one.claim.text, "verdict": one.said, "advice": one.advice}
+            | {"cells": [str(decision) for decision in one.deciding]}
+            for one in judge(results)
+        ],
+    }
+
+
+def columns_of(results: Results) -> tuple[tuple[str, str, Any, str], ...]:
+    """Return the columns of the table: ours, then the metrics that suites of the run name."""
+    own = tuple((name, name, better, "fixed") for name, better in results.own_metrics.items())
+    return (*COLUMNS, *own)
+
+
+def _all_names(results: Results) -> list[str]:
+    found = {name for place in results.places for name in (place.dataset, place.model, place.label)}
+    return sorted(found)
+
+
+def _rows(board: Board, results: Results) -> list[dict[str, Any]]:
+    listed = entries(board, results)
+    standing = {key: _standings(board, listed, key, better) for key, _, better, _ in columns_of(results)}
+    return [_row(board, results, entry, standing) for entry in listed]
+
+
+def _metric(board: Board, key: str) -> str:
+    return key.replace("score", board.score)
+
+
+def _standings(board: Board, listed: list[BoardRow], key: str, better: Any) -> dict[Hashable, Standing]:
+    blocks: dict[Hashable, dict[Hashable, Cell]] = {}
+    for entry in listed:
+        blocks.setdefault((*entry.key[:4], entry.key[5]), {})[entry.key] = entry.cell(_metric(board, key))
+    return {name: one for cells in blocks.values() for name, one in standings(cells, better).items()}
+
+
+def _row(
+    board: Board, results: Results, entry: BoardRow, standing: dict[str, dict[Hashable, Standing]]
+) -> dict[str, Any]:
+    names = dict(zip(NAMES, entry.key, strict=True))
+    place = Place(names["suite"], "attack", *(names[n] for n in ("task", "dataset", "model", "defense", "attack")))
+    measured = results.at(place)
+    return {
+        **names,
+        "flags": list(entry.flags),
+        "cells": {
+            key: _shown(entry.cell(_metric(board, key)), standing[key][entry.key], style)
+            for key, _, _, style in columns_of(results)
+        },
+        "ledger": {str(seed): dict(found.ledger) for seed, found in measured.items() if found.ledger},
+        "threat": next((json.loads(found.threat) for found in measured.values() if found.threat), {}),
+        "steps": {str(seed): found.step for seed, found in measured.items()},
+        "where": {
+            "device": "; ".join(entry.devices) or "--",
+            "commit": ", ".join(entry.versions) or "--",
+            "run": results.identity,
+        },
+    }
+
+
+def _shown(one: Cell, standing: Standing, style: str) -> dict[str, Any]:
+    text = written(one.mean, one.std, style) if one.values else STATUS[one.status]
+    if one.values and one.gaps:
+        text += f" ({STATUS[one.status]} {len(one.gaps)}/{len(one.values) + len(one.gaps)})"
+    number = one.mean if math.isfinite(one.mean) else None
+    return {
+        "text": text,
+        "mean": number,
+        "bold": standing.bold,
+        "rank": standing.rank,
+        "unequal": standing.unequal,
+        "status": one.status,
+        "reason": one.reason,
+        "seeds": {str(seed): value for seed, value in sorted(one.values.items()) if math.isfinite(value)},
+        "gaps": {str(gap.seed): f"{STATUS[gap.status]}: {gap.reason}" for gap in one.gaps},
+    }
+
+
+def _curves(results: Results) -> list[dict[str, Any]]:
+    """F-acc curves, clean and under the published attack, averaged over seeds."""
+    frame = results.curves
+    wanted = frame["curve"].isin(["f_acc_pos", "f_acc_neg"]) & frame["attack_label"].isin(["", "injection"])
+    keys = ["suite", "dataset", "model", "label", "attack_label", "curve"]
+    found = []
+    for names, group in frame[wanted].groupby(keys, sort=False):
+        points = group.groupby("x")["y"].mean()
+        line = [[float(x), round(float(y), 6)] for x, y in points.items()]
+        found.append({**dict(zip(keys, names, strict=True)), "points": line})
+    return found
+
+
+def _graphs(results: Results) -> list[dict[str, Any]]:
+    """The sampled neighbourhoods with positions, one per dataset, model and defense."""
+    found = []
+    for (dataset, model), of in samples(results).items():
+        for label, sample in of.items():
+            place = layout(sample)
+            edges = [
+                [int(a), int(b), float(f"{w:.4g}"), float(f"{v:.4g}")]
+                for (a, b), w, v in zip(sample.edge_index.T, sample.clean, sample.attacked, strict=True)
+            ]
+            nodes = [[n, round(x, 4), round(y, 4), int(n >= sample.nodes)] for n, (x, y) in sorted(place.items())]
+            about = {"dataset": dataset, "model": model, "label": label, "centre": sample.centre}
+            found.append({**about, "nodes": nodes, "edges": edges})
+    return found

@@ -1,0 +1,218 @@
+"""Frames: the content of a store, arranged by place (suite, task, dataset, model, defense, attack) and seed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from fgai_bench.report.errors import ReportError
+from fgai_bench.report.labels import ordered
+from fgai_bench.store.sqlite import StoreReader
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Better = Literal["higher", "lower", "none"]
+MISSING = "not run yet; the same `fgai-bench run` goes on with it"
+
+
+class Place(NamedTuple):
+    """Where measurements stand, whatever their seed."""
+
+    suite: str
+    kind: str
+    task: str
+    dataset: str
+    model: str
+    label: str
+    attack: str = ""
+    explainer: str = ""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One step at one place and seed: its values, or why there are none.
+
+    Attributes:
+        status: ``ok``, ``oom``, ``timeout``, ``failed``, ``not-applicable``, or ``missing`` for a planned step that
+            has not been run.
+        values: metric to value, costs included.
+        reasons: metric to the status and the reason of one that has no value here.
+        ledger: what the attack spent.
+        threat: the budget it was given, as canonical JSON.
+    """
+
+    status: str
+    reason: str = ""
+    values: Mapping[str, float] = field(default_factory=dict)
+    reasons: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    flags: tuple[str, ...] = ()
+    ledger: Mapping[str, float] = field(default_factory=dict)
+    threat: str = ""
+    step: str = ""
+    trial: str = ""
+    device: str = ""
+    commit: str | None = None
+    package: str = ""
+
+
+@dataclass(frozen=True)
+class Results:
+    """All measurements of a run, read once.
+
+    Attributes:
+        folder: of the run.
+        places: place to seed to measurement, in the order of the plan.
+        defenses: label to the registered name of its defense.
+        attacks: label to the registered name of its attack.
+        curves: one row per point, as the store gives it.
+        provenance: one row per step, as the store gives it.
+        artifacts: step and role to the content of what figures are drawn from, as far as it is there.
+    """
+
+    folder: Path
+    places: Mapping[Place, Mapping[int, Measurement]]
+    defenses: Mapping[str, str]
+    attacks: Mapping[str, str]
+    curves: pd.DataFrame
+    provenance: pd.DataFrame
+    artifacts: Mapping[tuple[str, str], bytes]
+
+    @classmethod
+    def read(cls, folder: str | os.PathLike[str], suite: str | None = None) -> Results:
+        """Everything that a run folder or an export holds, or what stands in one of its suites."""
+        with StoreReader(folder) as store:
+            members, records, curves = store.members(), store.records(), store.curves()
+            provenance, artifacts = store.provenance(), store.reported()
+        names = ordered(member["suite"] for member in members)
+        if suite is not None and suite not in names:
+            raise ReportError(f"the run {folder} has no suite {suite!r}; it has: {', '.join(names) or 'none'}")
+        kept = [member for name in names if suite in (None, name) for member in members if member["suite"] == name]
+        return cls(
+            Path(folder),
+            _arranged(kept, records, curves),
+            {member["label"]: member["defense"] for member in kept},
+            {member["attack_label"]: member["attack"] for member in kept if member["attack"]},
+            curves[curves["suite"].isin([member["suite"] for member in kept])],
+            provenance,
+            artifacts,
+        )
+
+    @property
+    def suites(self) -> list[str]:
+        """The suites that the run holds: those of the paper's tables first, others in the order of the plan."""
+        return list(dict.fromkeys(place.suite for place in self.places))
+
+    def at(self, place: Place) -> Mapping[int, Measurement]:
+        """Seed to measurement; empty where nothing was planned."""
+        return self.places.get(place, {})
+
+    def select(self, **wanted: str) -> Iterator[tuple[Place, Mapping[int, Measurement]]]:
+        """The places with these names, in the order of the plan."""
+        for place, seeds in self.places.items():
+            if all(getattr(place, key) == value for key, value in wanted.items()):
+                yield place, seeds
+
+    def names(self, key: str, **wanted: str) -> list[str]:
+        """The distinct values of one part of a place."""
+        return list(dict.fromkeys(getattr(place, key) for place, _ in self.select(**wanted)))
+
+    @cached_property
+    def identity(self) -> str:
+        """A short hash over every recorded value: the same content has the same one."""
+        content = [
+            [list(place), seed, m.step, m.status, sorted(m.values.items())]
+            for place, seeds in self.places.items()
+            for seed, m in seeds.items()
+        ]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
+
+    @cached_property
+    def version(self) -> str:
+        """The commits and package versions that gave the results, in words."""
+        frame = self.provenance
+        found = [
+            f"commit {commit[:7]}{' with changes' if dirty is True else ''}"
+            if isinstance(commit, str)
+            else f"fgai-bench {package}"
+            for commit, dirty, package in sorted(
+                {tuple(row) for row in frame[["commit", "dirty", "package"]].itertuples(index=False)}, key=str
+            )
+        ]
+        return ", ".join(dict.fromkeys(found)) or "no commit"
+
+    @cached_property
+    def own_metrics(self) -> dict[str, Better]:
+        """Return the metrics that suites of this run name beyond the built-in ones, with the way that is better."""
+        frame = self.provenance
+        texts = frame[frame["kind"] == "measure"]["config"] if len(frame) else ()
+        declared = {json.loads(text)["metric"]["name"]: json.loads(text)["metric"]["direction"] for text in texts}
+        return dict(sorted(declared.items()))
+
+    def artifact(self, step: str, role: str) -> dict[str, Any] | None:
+        """The arrays of an artifact of a step, by name; None where the step has none, or left it behind."""
+        from safetensors.numpy import load
+
+        content = self.artifacts.get((step, role))
+        return None if content is None else load(content)
+
+
+def _arranged(
+    members: Iterable[Mapping[str, Any]], records: pd.DataFrame, curves: pd.DataFrame
+) -> dict[Place, dict[int, Measurement]]:
+    """Measurements by place and seed; a planned step without a record is there as ``missing``."""
+    places: dict[Place, dict[int, Measurement]] = {}
+    for member in members:
+        if member.get("metric"):
+            continue  # it stands where the step stands that it measures more of
+        missing = Measurement("missing", MISSING, step=member["step"], flags=tuple(member["flags"]))
+        places.setdefault(_place(member), {})[member["seed"]] = missing
+    found: dict[tuple[Place, int], list[dict[str, Any]]] = {}
+    for row in records.to_dict("records"):
+        place = _place(row)
+        if place in places:
+            found.setdefault((place, row["seed"]), []).append(row)
+    for (place, seed), rows in found.items():
+        places[place][seed] = _measurement(rows)
+    for row in curves[curves["kind"] == "audit"].to_dict("records"):
+        if (place := _place(row)) in places:
+            _with_point(places[place], row)
+    return places
+
+
+def _with_point(seeds: dict[int, Measurement], row: Mapping[str, Any]) -> None:
+    """Add a point of an audit's curve as a value of its own: ``beta_2_mean@0.5`` for the radius 0.5."""
+    found = seeds[row["seed"]]
+    seeds[row["seed"]] = replace(found, values={**found.values, f"{row['curve']}@{row['x']:g}": row["y"]})
+
+
+def _place(row: Mapping[str, Any]) -> Place:
+    names = ("suite", "kind", "task", "dataset", "model", "label", "attack_label", "explainer")
+    return Place(*(row[name] for name in names))
+
+
+def _measurement(rows: list[dict[str, Any]]) -> Measurement:
+    first = rows[0]
+    own = [row for row in rows if row["metric"]]
+    whole = "ok" if any(row["status"] == "ok" for row in own) else first["status"]
+    ledger = {key.removeprefix("ledger_"): value for key, value in first.items() if key.startswith("ledger_")}
+    return Measurement(
+        whole,
+        "" if whole == "ok" else first["reason"],
+        {row["metric"]: row["value"] for row in own if row["status"] == "ok"},
+        {row["metric"]: (row["status"], row["reason"]) for row in own if row["status"] != "ok"},
+        tuple(first["flags"]),
+        {name: value for name, value in ledger.items() if value == value},  # a NaN is not equal to itself
+        first["threat"],
+        first["step"],
+        first["trial"],
+        first["device"] or "",
+        first["commit"] if isinstance(first["commit"], str) else None,
+        first["package"] or "",
+    )

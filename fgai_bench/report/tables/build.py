@@ -1,0 +1,292 @@
+"""Tables: from a specification and the results of a run to rows of shown cells. Rendering is another matter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import astuple, dataclass, replace
+
+from fgai_bench.defenses import DEFENSES
+from fgai_bench.report.cells import Cell, Standing, cell, standings, worst
+from fgai_bench.report.labels import STATUS, TERMS, ordered, terms, title
+from fgai_bench.report.numbers import written
+from fgai_bench.report.results import Place, Results
+from fgai_bench.report.tables.specs import Column, RowKey, Spec
+from fgai_bench.store.records import LEDGER
+from fgai_bench.suites import SUITES
+
+UNRELIABLE, UNEQUAL_MARK, EXTRAPOLATED = "†", "‡", "*"
+BOLD = " Bold: best, and all whose paired difference from it has an interval that contains zero."
+ONE_SEED = " One seed gives no interval, so nothing is bold."
+HEADS: dict[RowKey, tuple[str, ...]] = {
+    "dataset": ("Dataset",),
+    "model": ("Model",),
+    "label": ("Method",),
+    "method": ("Method",),
+    "terms": tuple(term.capitalize() for term in TERMS),
+}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A cell as a table shows it, with what is behind it.
+
+    Attributes:
+        text: plain text; renderers translate its signs.
+        bold: best, or not to be told from it.
+        underline: a magnitude whose value was positive.
+    """
+
+    text: str
+    bold: bool = False
+    underline: bool = False
+    mean: float = math.nan
+    std: float = math.nan
+    n: int = 0
+    status: str = "ok"
+    reason: str = ""
+    rank: int | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """Texts that say which row it is, and its cells."""
+
+    heads: tuple[str, ...]
+    cells: tuple[Shown, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a renderer needs.
+
+    Attributes:
+        heads: titles of the leading columns; equal texts below each other are drawn once.
+        columns: each a path of headings from the outermost to its own.
+        merged: how many leading columns are merged downwards.
+    """
+
+    name: str
+    caption: str
+    heads: tuple[str, ...]
+    columns: tuple[tuple[str, ...], ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+    merged: int = 1
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row before it is filled; the dataset is empty where datasets are spread."""
+
+    dataset: str
+    model: str
+    label: str
+
+
+def suite_for(spec: Spec, results: Results) -> str | None:
+    """The suite that a table is made from: the first that it names, else one of the user's own with its task."""
+    wanted = {"task": spec.task, **({"kind": spec.needs} if spec.needs else {})}
+    held = results.names("suite", **wanted)
+    named = [suite for suite in spec.suites if suite in held]
+    if not spec.suites:  # a table of what suites ask for themselves: the first that measured any of it
+        metrics = {column.metric for column in spec.columns}
+        return next((suite for suite in held if _has(results, suite, spec.task, metrics)), None)
+    own = [suite for suite in held if not _is_shipped(suite)] if spec.custom else []
+    return next(iter([*named, *own]), None)
+
+
+def _has(results: Results, suite: str, task: str, metrics: set[str]) -> bool:
+    places = results.select(suite=suite, task=task)
+    return any(metrics & measured.values.keys() for _, seeds in places for measured in seeds.values())
+
+
+def _is_shipped(suite: str) -> bool:
+    return suite in SUITES and SUITES.entry(suite).ours
+
+
+def build(spec: Spec, results: Results) -> Table | None:
+    """The table, or None where the run has nothing for it."""
+    suite = suite_for(spec, results)
+    if suite is None:
+        return None
+    return _Grid(spec, results, suite).table()
+
+
+class _Grid:
+    """A table while it is filled."""
+
+    def __init__(self, spec: Spec, results: Results, suite: str) -> None:
+        self.spec, self.results, self.suite = spec, results, suite
+        self.datasets = ordered(results.names("dataset", suite=suite, task=spec.task))
+        self.attack = self._first_attack()
+        self.lines = self._lines()
+        self.columns = [
+            (dataset, column)
+            for group in dict.fromkeys(column.group for column in spec.columns)
+            for dataset in (self.datasets if spec.spread else [""])
+            for column in spec.columns
+            if column.group == group
+        ]
+
+    def table(self) -> Table | None:
+        cells = {
+            (line, i): self._cell(line, dataset, column)
+            for line in self.lines
+            for i, (dataset, column) in enumerate(self.columns)
+        }
+        shown = [
+            i
+            for i in range(len(self.columns))
+            if not self.spec.optional or any(cells[line, i].status != "absent" for line in self.lines)
+        ]
+        if not any(one.status != "absent" for one in cells.values()):
+            return None
+        standing = self._standings(cells, shown)
+        rows = [self._row(line, cells, standing, shown) for line in self.lines]
+        used = [cells[line, i] for line in self.lines for i in shown]
+        return Table(
+            self.spec.name,
+            f"{self.spec.title} {self._source(used)}",
+            tuple(text for key in self.spec.rows for text in HEADS[key]),
+            tuple(self._path(*self.columns[i]) for i in shown),
+            tuple(rows),
+            notes(used, standing.values()),
+            max(1, len([key for key in self.spec.rows if key in ("dataset", "model")])),
+        )
+
+    def _first_attack(self) -> str:
+        labels = self.results.names("attack", suite=self.suite, kind="attack", task=self.spec.task)
+        return "injection" if "injection" in labels else next(iter(labels), "")
+
+    def _lines(self) -> list[Line]:
+        found = {
+            Line("" if self.spec.spread else place.dataset, place.model, place.label): None
+            for place, _ in self.results.select(suite=self.suite, task=self.spec.task)
+        }
+        orders = [ordered(getattr(line, key) for line in found) for key in ("dataset", "model", "label")]
+        return sorted(
+            found, key=lambda one: [order.index(name) for order, name in zip(orders, astuple(one), strict=True)]
+        )
+
+    def _cell(self, line: Line, dataset: str, column: Column) -> Cell:
+        where = (self.suite, column.kind, self.spec.task, dataset or line.dataset, line.model, line.label)
+        attacks = column.attacks or (self.attack if column.kind in ("attack", "explain") else "",)
+        found = [cell(self.results, Place(*where, attack, column.explainer), column.metric) for attack in attacks]
+        return found[0] if len(found) == 1 else worst(found, column.better)
+
+    def _standings(self, cells: dict[tuple[Line, int], Cell], shown: Sequence[int]) -> dict[Hashable, Standing]:
+        """Compare each column within one dataset and model, as magnitudes where the table writes magnitudes."""
+        found: dict[Hashable, Standing] = {}
+        for i in shown:
+            column = self.columns[i][1]
+            for block in dict.fromkeys((line.dataset, line.model) for line in self.lines):
+                rivals: dict[Hashable, Cell] = {
+                    (line, i): _compared(cells[line, i], column)
+                    for line in self.lines
+                    if (line.dataset, line.model) == block
+                }
+                found |= standings(rivals, column.better)
+        return found
+
+    def _row(
+        self,
+        line: Line,
+        cells: dict[tuple[Line, int], Cell],
+        standing: dict[Hashable, Standing],
+        indices: Sequence[int],
+    ) -> Row:
+        heads = tuple(text for key in self.spec.rows for text in self._head(line, key))
+        return Row(heads, tuple(show(cells[line, i], standing[line, i], self.columns[i][1]) for i in indices))
+
+    def _head(self, line: Line, key: RowKey) -> tuple[str, ...]:
+        if key == "terms":
+            on = terms(line.label)
+            return (line.label, "", "") if on is None else tuple("✓" if each else "" for each in on)
+        if key == "method":
+            return (self._method(line),)
+        return (title(getattr(line, key)),)
+
+    def _method(self, line: Line) -> str:
+        """``GAT+FGAI``; a defense that brings its own model goes by its own name."""
+        name = self.results.defenses.get(line.label, line.label)
+        if name in DEFENSES and "replaces-model" in DEFENSES.entry(name).tags:
+            return title(line.label)
+        return title(line.model) if line.label == "vanilla" else f"{title(line.model)}+{title(line.label)}"
+
+    def _path(self, dataset: str, column: Column) -> tuple[str, ...]:
+        return tuple(part for part in (column.group, title(dataset) if dataset else "", column.title) if part)
+
+    def _source(self, cells: Iterable[Cell]) -> str:
+        ranked = any(column.better != "none" for _, column in self.columns)
+        return source(self.results, self.suite, [one for one in cells if one.values or one.gaps], ranked)
+
+
+def _compared(one: Cell, column: Column) -> Cell:
+    if not column.flat:
+        return one
+    return replace(one, values={seed: abs(value) for seed, value in one.values.items()})
+
+
+def show(one: Cell, standing: Standing, column: Column) -> Shown:
+    """A cell as text: mean and spread; what is missing by its type; marks for distrust and unequal budgets."""
+    positive = column.magnitude and one.mean > 0
+    text = written(abs(one.mean) if column.magnitude else one.mean, one.std, column.style) if one.values else ""
+    if one.status != "ok":
+        total = len(one.values) + len(one.gaps)
+        text = f"{text} ({STATUS[one.status]} {len(one.gaps)}/{total})" if one.values else STATUS[one.status]
+    unreliable = any(flag.startswith("unreliable") for flag in one.flags) and bool(one.values)
+    text += (UNRELIABLE if unreliable else "") + (UNEQUAL_MARK if standing.unequal else "")
+    text += EXTRAPOLATED if _extrapolated(one) else ""
+    return Shown(
+        text, standing.bold, positive, one.mean, one.std, len(one.values), one.status, one.reason, standing.rank
+    )
+
+
+def _extrapolated(one: Cell) -> str:
+    """From how many epochs the seconds of a training were extrapolated, if they were; memory needs no more epochs."""
+    timed = one.metric.endswith("seconds") and one.values
+    return next((flag for flag in one.flags if flag.startswith("extrapolated")), "") if timed else ""
+
+
+def source(results: Results, suite: str, cells: Sequence[Cell], ranked: bool = False) -> str:
+    """Where the cells come from: suite, seeds, what the attacks spent, commit."""
+    seeds = sorted({seed for one in cells for seed in (*one.values, *(gap.seed for gap in one.gaps))})
+    number = f"{len(seeds)} seed{'s' if len(seeds) != 1 else ''} ({', '.join(map(str, seeds))})"
+    rule = BOLD if len(seeds) > 1 else ONE_SEED
+    return f"Suite {suite}, {number}{spent(cells)}; {results.version}.{rule if ranked else ''}"
+
+
+def spent(cells: Iterable[Cell]) -> str:
+    """The realised budget of all attacks together, as ranges.
+
+    >>> ledgers = [{"nodes": 20.0, "edges": 400.0}, {"nodes": 20.0, "edges": 398.0}]
+    >>> spent([Cell(None, "f1", budgets={seed: ("", ledger) for seed, ledger in enumerate(ledgers)})])
+    '; spent: 20 nodes, 398-400 edges'
+    """
+    words = {name: name.replace("_", " ") for name in LEDGER if name != "feature_change"}
+    ledgers = [ledger for one in cells for _, ledger in one.budgets.values() if ledger]
+    parts = []
+    for key, word in words.items():
+        values = [ledger[key] for ledger in ledgers if key in ledger]
+        if values and max(values) > 0:
+            low, high = f"{min(values):.4g}", f"{max(values):.4g}"
+            parts.append(f"{low} {word}" if low == high else f"{low}-{high} {word}")
+    return f"; spent: {', '.join(parts)}" if parts else ""
+
+
+def notes(cells: Iterable[Cell], standing: Iterable[Standing]) -> tuple[str, ...]:
+    """One line per kind of gap and per reason for distrust, with the number of cells."""
+    counted: dict[str, int] = {}
+    for one in cells:
+        for status, reason in dict.fromkeys((gap.status, gap.reason) for gap in one.gaps):
+            text = f"{STATUS[status]}: {reason}"
+            counted[text] = counted.get(text, 0) + 1
+        for flag in one.flags if one.values else ():
+            if flag.startswith("unreliable"):
+                counted[f"{UNRELIABLE} {flag}"] = counted.get(f"{UNRELIABLE} {flag}", 0) + 1
+        if said := _extrapolated(one):
+            counted[f"{EXTRAPOLATED} {said}"] = counted.get(f"{EXTRAPOLATED} {said}", 0) + 1
+    if any(one.unequal for one in standing):
+        counted[f"{UNEQUAL_MARK} unequal budget: shown, never ranked"] = sum(one.unequal for one in standing)
+    return tuple(f"{text} ({number} cell{'s' if number != 1 else ''})" for text, number in sorted(counted.items()))

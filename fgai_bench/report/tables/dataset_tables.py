@@ -1,0 +1,103 @@
+"""Tables that are lists: statistics of the datasets, reasons for distrust."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fgai_bench.data import DATASETS
+from fgai_bench.report.cells import UNEQUAL
+from fgai_bench.report.labels import ordered, title
+from fgai_bench.report.results import Place, Results
+from fgai_bench.report.tables.build import Row, Shown, Table
+
+NODE_FACTS = {
+    "#Nodes": "nodes",
+    "#Edges": "edges",
+    "#Node Features": "features",
+    "#Classes": "classes",
+    "#Training Nodes": "train_nodes",
+    "#Validation Nodes": "val_nodes",
+    "#Test Nodes": "test_nodes",
+}
+LINK_FACTS = {
+    "#Nodes": "nodes",
+    "#Edges": "edges",
+    "#Node Features": "features",
+    "#Training Links": "train_links",
+    "#Validation Links": "val_links",
+    "#Test Links": "test_links",
+}
+
+
+def dataset_tables(results: Results) -> list[Table]:
+    """The statistics of the datasets of each task, as the runs saw them."""
+    found = []
+    for task, facts, words in (("node", NODE_FACTS, "node classification"), ("link", LINK_FACTS, "link prediction")):
+        names = ordered(results.names("dataset", task=task))
+        known = {name: _facts(results, task, name) for name in names}
+        if names:
+            rows = [
+                Row((word,), tuple(_counted(known[name].get(key)) for name in names)) for word, key in facts.items()
+            ]
+            caption = f"Statistics of the datasets used for {words}, as loaded. {results.version}."
+            columns = tuple((title(name),) for name in names)
+            found.append(Table(f"dataset_{task}", caption, ("Statistic",), columns, tuple(rows), merged=0))
+    return found
+
+
+def _facts(results: Results, task: str, dataset: str) -> dict[str, Any]:
+    """What the steps recorded about a dataset; what they did not record follows from its declaration."""
+    steps = {
+        found.step: None
+        for _, seeds in results.select(task=task, dataset=dataset)
+        for found in seeds.values()
+        if found.status == "ok"
+    }
+    rows = results.provenance
+    recorded: dict[str, Any] = {}
+    for row in rows[rows["hash"].isin(list(steps))].to_dict("records") if len(rows) else ():
+        known = {str(key).removeprefix("data_"): value for key, value in row.items() if str(key).startswith("data_")}
+        recorded |= {key: value for key, value in known.items() if value == value and key not in recorded}
+    return {**_declared(dataset, task), **recorded}
+
+
+def _declared(dataset: str, task: str) -> dict[str, Any]:
+    size = DATASETS[dataset].statistics if dataset in DATASETS else None
+    if size is None:
+        return {}
+    facts = {"nodes": size.nodes, "features": size.features}
+    if task == "link":
+        return facts
+    tenth = size.nodes // 10
+    split = DATASETS[dataset].split_sizes or (tenth, tenth, size.nodes - 2 * tenth)
+    parts = dict(zip(("train_nodes", "val_nodes", "test_nodes"), split, strict=True))
+    return {**facts, "edges": size.edges, "classes": size.classes, **parts}
+
+
+def _counted(value: Any) -> Shown:
+    if value is None:
+        return Shown("--", status="absent", reason="not recorded")
+    return Shown(f"{int(value):,}", mean=float(value), n=1)
+
+
+def flag_table(results: Results) -> Table | None:
+    """Every reason for distrust, with the place and the seeds that it concerns."""
+    found: dict[tuple[Place, str], list[int]] = {}
+    for place, seeds in results.places.items():
+        for seed, measured in seeds.items():
+            for flag in measured.flags:
+                if flag != UNEQUAL:  # a property of the suite, not a finding
+                    found.setdefault((place, flag), []).append(seed)
+    if not found:
+        return None
+    keys = ("suite", "dataset", "model", "label", "attack")
+    rows = tuple(
+        Row(
+            tuple(title(getattr(place, key)) or "none" for key in keys),
+            (Shown(flag), Shown(", ".join(map(str, sorted(seeds))))),
+        )
+        for (place, flag), seeds in found.items()
+    )
+    caption = f"Reliability: reasons for distrust, found by the attacks or by comparing them. {results.version}."
+    heads = ("Suite", "Dataset", "Model", "Method", "Attack")
+    return Table("reliability", caption, heads, (("Reason",), ("Seeds",)), rows, merged=0)

@@ -1,0 +1,167 @@
+"""Rendering a table: LaTeX (booktabs, multirow), Markdown, CSV. The same table gives the same bytes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+from collections.abc import Sequence
+
+from fgai_bench.report.tables.build import Shown, Table
+
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"$<$",
+    ">": r"$>$",
+    "|": r"$|$",
+    "`": r"\textasciigrave{}",
+    "±": r"$\pm$",
+    "↓": r"$\downarrow$",
+    "↑": r"$\uparrow$",
+    "✓": r"$\checkmark$",
+    "†": r"$^\dagger$",
+    "‡": r"$^\ddagger$",
+    "≤": r"$\le$",
+}
+
+
+def escape(text: str) -> str:
+    """Plain text as LaTeX; a sign that the fonts lack becomes a question mark.
+
+    What stands between backticks is set in typewriter, where two hyphens stay two.
+
+    >>> escape("F1↑ 5%"), escape("`run --suite link`")
+    ('F1$\\\\uparrow$ 5\\\\%', '\\\\texttt{run --suite link}')
+    """
+    plain = ["".join(LATEX.get(sign, sign if sign.isascii() else "?") for sign in part) for part in text.split("`")]
+    if len(plain) % 2 == 0:
+        return r"\textasciigrave{}".join(plain)
+    return "".join(f"\\texttt{{{part}}}" if i % 2 else part for i, part in enumerate(plain))
+
+
+FITTED = (
+    "\\resizebox*{!}{\\ifdim\\totalheight>.75\\textheight .75\\textheight\\else\\totalheight\\fi}{%\n"
+    "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n"
+)
+"""Shrink what is wider than the text, then what is higher than a page has room for beside its caption."""
+
+
+def to_latex(table: Table) -> str:
+    """A floating table that needs booktabs, multirow, graphicx and amssymb."""
+    head = "c" * len(table.heads) + "|" + "c" * len(table.columns)
+    body = [*_latex_headings(table), r"\midrule", *_latex_rows(table)]
+    rows = "\n".join(body)
+    return (
+        f"\\begin{{table}}[htbp]\n\\centering\n{FITTED}"
+        f"\\begin{{tabular}}{{{head}}}\n\\toprule\n{rows}\n\\bottomrule\n\\end{{tabular}}}}}}\n"
+        + "".join(f"\n{{\\footnotesize {escape(note)}\\par}}\n" for note in table.notes)
+        + f"\\caption{{{escape(table.caption)}}}\n\\label{{tab:{table.name}}}\n\\end{{table}}\n"
+    )
+
+
+def _latex_headings(table: Table) -> list[str]:
+    """One line per level of headings; equal neighbours share one, with a rule below it."""
+    depth = max(len(path) for path in table.columns)
+    first = len(table.heads) + 1
+    lines = []
+    for level in range(depth):
+        cells, rules, at = [], [], first
+        for (text, _), group in itertools.groupby(_level(table.columns, level, depth)):
+            width = len(list(group))
+            bold = f"\\textbf{{{escape(text)}}}"
+            cells.append(bold if width == 1 and level == depth - 1 else f"\\multicolumn{{{width}}}{{c}}{{{bold}}}")
+            rules.append(f"\\cmidrule(lr){{{at}-{at + width - 1}}}")
+            at += width
+        heads = [f"\\textbf{{{escape(text)}}}" if level == depth - 1 else "" for text in table.heads]
+        lines.append(" & ".join([*heads, *cells]) + r" \\")
+        lines += ["".join(rules)] if level < depth - 1 else []
+    return lines
+
+
+def _level(columns: Sequence[tuple[str, ...]], level: int, depth: int) -> list[tuple[str, object]]:
+    """The headings of one level; what tells equal texts of different parents apart stands beside them."""
+    padded = [("",) * (depth - len(path)) + path for path in columns]
+    own = level == depth - 1
+    return [(path[level], i if own else path[: level + 1]) for i, path in enumerate(padded)]
+
+
+def _latex_rows(table: Table) -> list[str]:
+    lines = []
+    for i, row in enumerate(table.rows):
+        heads = [_latex_head(table, i, depth) for depth in range(len(table.heads))]
+        if i and row.heads[0] != table.rows[i - 1].heads[0] and table.merged:
+            lines.append(r"\midrule")
+        lines.append(" & ".join([*heads, *(_latex_cell(shown) for shown in row.cells)]) + r" \\")
+    return lines
+
+
+def _latex_head(table: Table, i: int, depth: int) -> str:
+    """The text of a leading column; equal texts in the merged ones are drawn once, over their rows."""
+    text = escape(table.rows[i].heads[depth])
+    if depth >= table.merged or len(table.heads) == 1:
+        return text
+    path = table.rows[i].heads[: depth + 1]
+    same = [row.heads[: depth + 1] == path for row in table.rows]
+    run = len(list(itertools.takewhile(bool, same[i:])))
+    if i and same[i - 1]:
+        return ""
+    return f"\\multirow{{{run}}}{{*}}{{\\textbf{{{text}}}}}"
+
+
+def _latex_cell(shown: Shown) -> str:
+    text = escape(shown.text)
+    if shown.underline:
+        text = f"\\underline{{{text}}}"
+    return f"\\textbf{{{text}}}" if shown.bold else text
+
+
+def to_markdown(table: Table) -> str:
+    """A pipe table under its caption, with the notes below."""
+    columns = [" ".join(path) for path in table.columns]
+    head = [*table.heads, *columns]
+    lines = [
+        table.caption,
+        "",
+        _pipes(head),
+        _pipes(["---"] * len(head)),
+        *(_pipes([*row.heads, *(_markdown_cell(shown) for shown in row.cells)]) for row in table.rows),
+    ]
+    lines += ["", *(f"- {note}" for note in table.notes)] if table.notes else []
+    return "\n".join(lines) + "\n"
+
+
+def _pipes(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+
+
+def _markdown_cell(shown: Shown) -> str:
+    text = f"<u>{shown.text}</u>" if shown.underline else shown.text
+    return f"**{text}**" if shown.bold else text
+
+
+CSV_COLUMNS = ("column", "mean", "std", "n", "rank", "bold", "status", "reason", "text")
+
+
+def to_csv(table: Table) -> str:
+    """One line per cell, with full precision, its status and its reason."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*(head.lower() for head in table.heads), *CSV_COLUMNS])
+    for row in table.rows:
+        for path, shown in zip(table.columns, row.cells, strict=True):
+            numbers = [repr(value) if value == value else "" for value in (shown.mean, shown.std)]
+            rank = "" if shown.rank is None else shown.rank
+            bold = int(shown.bold)
+            writer.writerow(
+                [*row.heads, " / ".join(path), *numbers, shown.n, rank, bold, shown.status, shown.reason, shown.text]
+            )
+    return out.getvalue()

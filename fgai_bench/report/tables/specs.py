@@ -1,0 +1,289 @@
+"""Table specifications: what stands in each table, as data; names come from the run, in the paper's order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from fgai_bench.report.labels import ordered, title
+from fgai_bench.report.results import Better, Results
+
+Style = Literal["fixed", "scientific", "seconds", "mebibytes"]
+RowKey = Literal["dataset", "model", "label", "method", "terms"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    Attributes:
+        title: its heading, with an arrow where a direction is better.
+        metric: the name under which it is recorded.
+        kind: of the steps that measure it.
+        attacks: labels of attacks; of several the worst is taken seed by seed; empty for the suite's first attack.
+        better: which way; rows are compared within one dataset and model.
+        style: how numbers are written.
+        magnitude: write absolute values, with the positive ones underlined.
+        flat: compare absolute values, because the nearest to zero is the best.
+        explainer: whose explanation; empty for attention.
+        group: a heading above the datasets.
+    """
+
+    title: str
+    metric: str
+    kind: str = "clean"
+    attacks: tuple[str, ...] = ()
+    better: Better = "none"
+    style: Style = "fixed"
+    magnitude: bool = False
+    flat: bool = False
+    explainer: str = ""
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One table.
+
+    Attributes:
+        name: of its files.
+        title: the first sentence of its caption.
+        columns: repeated for every dataset where datasets are spread.
+        rows: what a row is.
+        spread: whether datasets stand side by side instead of below each other.
+        suites: where the cells come from: the first of them that the run has.
+        custom: whether a suite of the user's own may serve.
+        task: of the cells.
+        optional: leave out columns that nothing in the run fills.
+        needs: a kind of steps without which there is no table.
+    """
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[RowKey, ...] = ("model", "label")
+    spread: bool = True
+    suites: tuple[str, ...] = ("node", "quick", "definition", "stress")
+    custom: bool = True
+    task: str = "node"
+    optional: bool = False
+    needs: str = ""
+
+
+G_JSD = Column("g-JSD↓", "g_jsd", "attack", better="lower", style="scientific")
+G_TVD = Column("g-TVD↓", "g_tvd", "attack", better="lower")
+F1 = Column("F1↑", "f1", better="higher")
+F1_ATTACKED = Column("F1 attacked↑", "f1", "attack", better="higher")
+PER_ROW: tuple[RowKey, ...] = ("dataset", "model", "label")
+PREDICTION_ATTACKS = ("injection", "random-injection", "strong", "ensemble", "transfer")
+
+
+def _f_slopes(kind: str, group: str) -> tuple[Column, ...]:
+    return (
+        Column("F-↓", "f_slope_neg", kind, better="lower", magnitude=True, flat=True, group=group),
+        # Steeper downwards is better: the arrow is that of the magnitude, the comparison that of the signed slope.
+        Column("F+↑", "f_slope_pos", kind, better="lower", magnitude=True, group=group),
+    )
+
+
+def _under(attack: str, title: str) -> Column:
+    return Column(title, "f1", "attack", (attack,), better="higher")
+
+
+def _explained(explainer: str, title: str, whose: str = "explainer") -> tuple[Column, ...]:
+    """How stable an explanation is; an explainer that draws random numbers has a noise floor beside it."""
+    overlap, jsd = f"{whose}_topk_overlap", f"{whose}_jsd"
+    found = (
+        Column(f"{title} overlap↑", overlap, "explain", better="higher", explainer=explainer),
+        Column(f"{title} JSD↓", jsd, "explain", better="lower", style="scientific", explainer=explainer),
+    )
+    floor = Column("floor", f"{overlap}_floor", "explain", explainer=explainer)
+    return (found[0], floor, found[1]) if whose == "explainer" else found
+
+
+def _explainer_columns(explainers: Sequence[str]) -> tuple[Column, ...]:
+    """The attention of the explained nodes, as the first explainer's steps measured it, then every explainer."""
+    attention = _explained(explainers[0], "attention", "attention")
+    return (*attention, *(column for name in explainers for column in _explained(name, title(name))))
+
+
+def _audited(title: str, metric: str) -> Column:
+    return Column(title, metric, "audit", better="higher" if "beta " in title or "holds" in title else "lower")
+
+
+GRIDS: tuple[Spec, ...] = (
+    Spec("table1", "Stability of attention (g-JSD) and of prediction (g-TVD) under injection.", (G_JSD, G_TVD)),
+    Spec("table2", "Micro-averaged F1 before and after injection.", (F1, F1_ATTACKED)),
+    Spec(
+        "f_slope",
+        "F-slopes: magnitudes; values that were positive are underlined.",
+        (*_f_slopes("clean", "Before attack"), *_f_slopes("attack", "After attack")),
+    ),
+    Spec(
+        "link",
+        "Link prediction: stability, and ROC-AUC before and after injection.",
+        (
+            G_JSD,
+            G_TVD,
+            Column("ROC-AUC↑", "roc_auc", better="higher"),
+            Column("attacked↑", "roc_auc", "attack", better="higher"),
+        ),
+        suites=("link", "quick"),
+        task="link",
+    ),
+    Spec(
+        "ablation",
+        "Ablation: FGAI's regularisers switched off, and its other choices varied.",
+        (G_JSD, G_TVD, F1, F1_ATTACKED),
+        rows=("model", "terms"),
+        suites=("ablation",),
+        custom=False,
+    ),
+    Spec(
+        "cost",
+        "Time and peak memory of training, each step alone on the machine.",
+        (
+            Column("Time", "train_seconds", "train", style="seconds"),
+            Column("Memory", "train_peak_mib", "train", style="mebibytes"),
+        ),
+        rows=("method",),
+        suites=("cost", "scale"),
+        custom=False,
+    ),
+    Spec(
+        "worst_case",
+        "Worst case: attacked F1 by attack, the worst of them seed by seed, and the attack on the explanation.",
+        (
+            _under("injection", "injection↑"),
+            _under("random-injection", "random↑"),
+            _under("transfer", "transfer↑"),
+            _under("strong", "strong↑"),
+            _under("ensemble", "ensemble↑"),
+            Column("worst↑", "f1", "attack", PREDICTION_ATTACKS, better="higher"),
+            Column("kept by expl. attack", "prediction_kept", "attack", ("explanation",)),
+            Column("overlap, expl. attack↑", "topk_overlap", "attack", ("explanation",), better="higher"),
+            Column("g-JSD, expl. attack↓", "g_jsd", "attack", ("explanation",), better="lower", style="scientific"),
+        ),
+        rows=PER_ROW,
+        spread=False,
+        suites=("stress", "node", "quick"),
+        optional=True,
+    ),
+    Spec(
+        "explainers",
+        "Post-hoc explainers beside attention: how much of an explanation survives the same attack.",
+        _explainer_columns(("gnn-explainer", "pg-explainer")),
+        rows=PER_ROW,
+        spread=False,
+        suites=("stress", "quick"),
+        optional=True,
+        needs="explain",
+    ),
+    Spec(
+        "definition",
+        "Definition 1, audited: beta 1 and alpha 1 against the vanilla model, beta 2 and alpha 2 under the worst "
+        "perturbation of the scores found within R, means over nodes; and the share of nodes on which all four "
+        "conditions hold for alpha = 0.1 and beta = 0.75. The vanilla model is held against itself.",
+        (
+            _audited("beta 1↑", "beta_1_mean"),
+            _audited("alpha 1↓", "alpha_1_mean"),
+            _audited("beta 2 (R=0.5)↑", "beta_2_mean@0.5"),
+            _audited("alpha 2 (R=0.5)↓", "alpha_2_mean@0.5"),
+            _audited("beta 2 (R=2)↑", "beta_2_mean@2"),
+            _audited("alpha 2 (R=2)↓", "alpha_2_mean@2"),
+            _audited("holds (R=0.1)↑", "holds_alpha0.1_beta0.75@0.1"),
+            _audited("holds (R=0.5)↑", "holds_alpha0.1_beta0.75@0.5"),
+        ),
+        rows=PER_ROW,
+        spread=False,
+        suites=("definition", "stress", "node", "quick"),
+        optional=True,
+        needs="audit",
+    ),
+    Spec(
+        "sanity",
+        "Sanity: F+ slopes of the attention beside rankings that know nothing of the model, entropy and noise floor.",
+        (
+            Column("F+ attention", "f_slope_pos"),
+            Column("random", "f_slope_pos_random"),
+            Column("uniform", "f_slope_pos_uniform"),
+            Column("degree", "f_slope_pos_degree"),
+            Column("untrained", "f_slope_pos_untrained"),
+            Column("F- attention", "f_slope_neg"),
+            Column("random", "f_slope_neg_random"),
+            Column("entropy", "attention_entropy_normalised"),
+            Column("g-JSD floor", "g_jsd_floor", style="scientific"),
+            Column("g-TVD floor", "g_tvd_floor", style="scientific"),
+        ),
+        rows=PER_ROW,
+        spread=False,
+        suites=("node", "stress", "quick"),
+        optional=True,
+    ),
+    Spec(
+        "agreement",
+        "Agreement of the attention with that of a model trained with another seed, on the clean graph.",
+        (
+            Column("overlap", "topk_overlap", "agree"),
+            Column("node overlap", "node_topk_overlap", "agree"),
+            Column("g-JSD", "g_jsd", "agree", style="scientific"),
+        ),
+        rows=PER_ROW,
+        spread=False,
+        suites=("stress",),
+        optional=True,
+        needs="agree",
+    ),
+    Spec(
+        "stability",
+        "Stability in other measures: on published scales, per node, and where the prediction did not change.",
+        (
+            Column("g-JSD published↓", "g_jsd_published", "attack", better="lower", style="scientific"),
+            Column("g-TVD raw↓", "g_tvd_raw", "attack", better="lower"),
+            Column("node JSD↓", "node_jsd", "attack", better="lower", style="scientific"),
+            Column("overlap↑", "topk_overlap", "attack", better="higher"),
+            Column("node overlap↑", "node_topk_overlap", "attack", better="higher"),
+            Column("g-JSD unchanged↓", "g_jsd_unchanged", "attack", better="lower", style="scientific"),
+            Column("g-TVD unchanged↓", "g_tvd_unchanged", "attack", better="lower"),
+            Column("kept↑", "prediction_kept", "attack", better="higher"),
+        ),
+        rows=PER_ROW,
+        spread=False,
+        optional=True,
+    ),
+)
+
+
+def grids_of(results: Results) -> list[Spec]:
+    """Return the tables that a run may fill: ours, with its own explainers and the metrics that its suites name."""
+    explainers = ordered(name for name in results.names("explainer") if name)
+    columns = _explainer_columns(explainers) if explainers else ()
+    ours = [replace(spec, columns=columns) if spec.name == "explainers" and columns else spec for spec in GRIDS]
+    return [*ours, *own_metric_specs(results.own_metrics, results.names("task"))]
+
+
+ARROWS = {"higher": "↑", "lower": "↓", "none": ""}
+
+
+def own_metric_specs(metrics: Mapping[str, Better], tasks: Iterable[str]) -> list[Spec]:
+    """Return a table for each task with the metrics that suites of a run name beyond the built-in ones."""
+    columns = [
+        Column(f"{name}{' clean' if kind == 'clean' else ''}{ARROWS[better]}", name, kind, better=better)
+        for name, better in metrics.items()
+        for kind in ("clean", "attack")
+    ]
+    return [
+        Spec(
+            "metrics" if task == "node" else f"metrics_{task}",
+            "Metrics that the suite names beyond the built-in ones, without and under its first attack.",
+            tuple(columns),
+            rows=PER_ROW,
+            spread=False,
+            suites=(),
+            task=task,
+            optional=True,
+        )
+        for task in tasks
+        if metrics
+    ]

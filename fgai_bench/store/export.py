@@ -1,0 +1,170 @@
+"""Export: write the records of a run, or of several pieces of one study, into a folder that can be committed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from fgai_bench import __version__
+from fgai_bench.store.artifacts import MissingArtifact
+from fgai_bench.store.canonical import canonical, sha256
+from fgai_bench.store.errors import RequestError
+from fgai_bench.store.exported import (
+    FORMAT,
+    MANIFEST,
+    PACK,
+    TABLES,
+    file_of,
+    packed_artifacts,
+    packed_table,
+    read_manifest,
+)
+from fgai_bench.store.merge import WAITING, Merged, merge
+from fgai_bench.store.schema import MIGRATIONS, PARTS
+from fgai_bench.store.sqlite import COLUMNS, MEMBER_COLUMNS, REPORTED, StoreReader, is_export, member_row
+
+PART_COLUMNS = {
+    "metrics": ("step", "name", "family", "value", "reason"),
+    "curves": ("step", "name", "x", "y"),
+    "ledgers": ("step", "name", "value"),
+    "flags": ("step", "position", "reason"),
+    "artifacts": ("step", "role", "sha256", "bytes"),
+}
+
+
+def export(
+    runs: Sequence[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    prefer_first: bool = False,
+    datasets: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Write the records of ``runs``, merged, to the folder ``out`` and return its manifest.
+
+    Args:
+        runs: run folders, or folders of exported records.
+        out: a path where nothing is yet, an empty folder, or an earlier export, which is replaced once all is written.
+        prefer_first: of several results with values, contradicting or not, keep that of the run that is named first.
+        datasets: only what lies on these; else everything.
+    """
+    folder = _checked(Path(out))
+    with ExitStack() as stack:
+        stores = [stack.enter_context(StoreReader(run)) for run in runs]
+        merged = merge(stores, prefer_first)
+        if datasets is not None:
+            merged = merged.of(_known(datasets, merged))
+        tables = _tables(merged)
+        files = {file_of(name): packed_table(columns, rows) for name, (columns, rows) in tables.items()}
+        files[PACK] = packed_artifacts(_artifacts(merged, stores))
+    earlier = [read_manifest(Path(run)) for run in runs if is_export(Path(run))]
+    history = {
+        "pieces": len(runs) - len(earlier) + sum(manifest["pieces"] for manifest in earlier),
+        "superseded": [*(each for manifest in earlier for each in manifest["superseded"]), *merged.superseded],
+        "orphans": sorted({*(hash for manifest in earlier for hash in manifest.get("orphans", ())), *merged.orphans}),
+    }
+    manifest = _manifest(merged, files, {file_of(name): len(rows) for name, (_, rows) in tables.items()}, history)
+    with _replaced(folder) as new:
+        for name, content in files.items():
+            (new / name).write_bytes(content)
+        (new / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    return manifest
+
+
+def _known(datasets: Sequence[str], merged: Merged) -> Sequence[str]:
+    there = sorted({member["dataset"] for member in merged.members})
+    for name in datasets:
+        if name not in there:
+            raise RequestError(f"there are no records on the dataset {name!r}; there are some on {', '.join(there)}")
+    return datasets
+
+
+def _tables(merged: Merged) -> dict[str, tuple[Sequence[str], list[Mapping[str, Any]]]]:
+    """Table to its columns and rows."""
+    rows: dict[str, list[Mapping[str, Any]]] = {name: [] for name in TABLES}
+    environments = {}
+    for hash, found in merged.steps.items():
+        # A traceback names folders of the machine, and no report reads it.
+        content = {**found.store.content(hash), "detail": ""}
+        rows["steps"].append({**{key: content[key] for key in COLUMNS}, "checksum": sha256(content)})
+        for part in PARTS:
+            rows[part] += [{"step": hash, **row} for row in content[part]]
+        environments[content["environment"]] = found.store.environments[content["environment"]]
+    rows["environments"] = [{"hash": hash, "content": canonical(each)} for hash, each in sorted(environments.items())]
+    rows["members"] = [member_row(member, position) for position, member in enumerate(merged.members)]
+    columns = {
+        "steps": (*COLUMNS, "checksum"), **PART_COLUMNS, "environments": ("hash", "content"), "members": MEMBER_COLUMNS,
+    }  # fmt: skip
+    return {name: (columns[name], rows[name]) for name in TABLES}
+
+
+def _artifacts(merged: Merged, stores: Sequence[StoreReader]) -> dict[str, bytes]:
+    """The artifacts that figures are drawn from, each out of the first store that has it."""
+    found: dict[str, bytes] = {}
+    for each in merged.steps.values():
+        for row in each.step["artifacts"]:
+            for store in (each.store, *stores) if row["role"] in REPORTED else ():
+                if row["sha256"] not in found:
+                    with suppress(MissingArtifact):
+                        found[row["sha256"]] = store.artifacts.read(row["sha256"])
+    return found
+
+
+def _manifest(
+    merged: Merged, files: Mapping[str, bytes], rows: Mapping[str, int], history: Mapping[str, Any]
+) -> dict[str, Any]:
+    suites: dict[str, dict[str, int]] = {}
+    steps = {(member["suite"], member["step"]): None for member in merged.members}
+    for suite, hash in steps:
+        status = merged.steps[hash].step["status"] if hash in merged.steps else WAITING
+        counts = suites.setdefault(suite, {})
+        counts[status] = counts.get(status, 0) + 1
+    manifest = {
+        "format": FORMAT,
+        "package": __version__,
+        "schema": len(MIGRATIONS),
+        **history,
+        "steps": len(merged.steps),
+        "suites": suites,
+        "files": {
+            name: {"sha256": sha256(content), "bytes": len(content)} | ({"rows": rows[name]} if name in rows else {})
+            for name, content in files.items()
+        },
+    }
+    return {**manifest, "sha256": sha256(manifest)}
+
+
+def _checked(folder: Path) -> Path:
+    """A folder that may be written: none yet, an empty one, or an export with nothing else beside it."""
+    if folder.exists() and not folder.is_dir():
+        raise RequestError(f"{folder} is a file; name a folder with --out")
+    known = {*map(file_of, TABLES), PACK, MANIFEST} if is_export(folder) else set()
+    others = sorted(path.name for path in folder.iterdir() if path.name not in known) if folder.is_dir() else []
+    if others:
+        raise RequestError(
+            f"{folder} holds {others[0]}, which is no part of an export; choose another folder with --out"
+        )
+    return folder
+
+
+@contextmanager
+def _replaced(folder: Path) -> Iterator[Path]:
+    """A new folder to fill, which takes the place of ``folder`` when all is written; else nothing has changed."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
+        new, old = Path(temporary) / "new", Path(temporary) / "old"
+        new.mkdir()
+        yield new
+        if folder.exists():
+            folder.rename(old)
+        try:
+            new.rename(folder)
+        except BaseException:
+            if old.exists():
+                old.rename(folder)
+            raise
+        shutil.rmtree(old, ignore_errors=True)

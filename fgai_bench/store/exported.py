@@ -1,0 +1,157 @@
+"""Exported records: what reports need of a run, in a few small files that can be committed and are checked when read.
+
+============================  =====================================================================================
+``TABLE.csv.gz``              a table of the store, see :mod:`fgai_bench.store.schema`; numbers in full precision
+``artifacts.zip``             the small artifacts that figures are drawn from; checkpoints stay with their run
+``manifest.json``             sha256, size and rows of every file, counts by suite and status, versions, own sha256
+============================  =====================================================================================
+
+A reader gets the same tables back, in memory. Equal records have equal bytes, and nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import math
+import sqlite3
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fgai_bench.store.artifacts import Artifacts, MissingArtifact
+from fgai_bench.store.canonical import sha256
+from fgai_bench.store.schema import MIGRATIONS, PARTS, migrate
+
+MANIFEST = "manifest.json"
+PACK = "artifacts.zip"
+FORMAT = 1
+TABLES = ("steps", *PARTS, "environments", "members")
+NUMBERS = {"value", "started", "seconds", "position", "bytes"}
+EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date that a zip can hold: the same bytes on every day
+
+
+class DamagedExport(ValueError):
+    """Exported records that are not what was written; the message names the file."""
+
+
+class Packed(Artifacts):
+    """The artifacts of an export, in one file; those that are not in it stayed with their run on purpose."""
+
+    def __init__(self, folder: Path, content: bytes) -> None:
+        super().__init__(folder)
+        with zipfile.ZipFile(io.BytesIO(content)) as pack:
+            self._content = {name: pack.read(name) for name in pack.namelist()}
+
+    def due(self, name: str) -> bool:
+        """Whether it is part of the export."""
+        return name in self._content
+
+    def read(self, name: str) -> bytes:
+        """The content with this hash, or :class:`MissingArtifact`."""
+        if name not in self._content:
+            raise MissingArtifact(f"{self.folder / PACK} has no {name[:12]}: checkpoints stay with their run")
+        return self._content[name]
+
+
+def open_export(folder: Path) -> tuple[sqlite3.Connection, Packed]:
+    """The tables of an export as a database in memory, and its artifacts; every file is verified first."""
+    manifest = read_manifest(folder)
+    files = {name: _verified(folder / name, about) for name, about in manifest["files"].items()}
+    missing = [name for name in (*map(file_of, TABLES), PACK) if name not in files]
+    if missing:
+        raise DamagedExport(f"{folder / MANIFEST} does not list {missing[0]}; export the records again")
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    migrate(connection, MIGRATIONS[: manifest["schema"]])
+    for table in TABLES:
+        _fill(connection, table, gzip.decompress(files[file_of(table)]).decode())
+    migrate(connection)
+    connection.execute("PRAGMA query_only = ON")
+    return connection, Packed(folder, files[PACK])
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of an export, as it was written."""
+    path = folder / MANIFEST
+    try:
+        manifest = json.loads(path.read_bytes())
+        whole = manifest.pop("sha256") == sha256(manifest)
+    except (ValueError, KeyError, AttributeError):
+        whole = False
+    if not whole:
+        raise DamagedExport(f"{path} is not as it was exported; restore it or export the records again")
+    if manifest["format"] > FORMAT or manifest["schema"] > len(MIGRATIONS):
+        raise DamagedExport(
+            f"{path} was written by the newer fgai-bench {manifest['package']}; upgrade fgai-bench to read it"
+        )
+    return manifest
+
+
+def _verified(path: Path, about: Mapping[str, Any]) -> bytes:
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise DamagedExport(f"{path} is missing; restore it or export the records again") from None
+    if sha256(content) != about["sha256"]:
+        raise DamagedExport(
+            f"{path} has changed since it was exported: {MANIFEST} has another sha256 for it; restore it or export the "
+            "records again"
+        )
+    return content
+
+
+def _fill(connection: sqlite3.Connection, table: str, text: str) -> None:
+    """Insert the rows of a file; its columns must be those of the table."""
+    columns = [column[0] for column in connection.execute(f"SELECT * FROM {table} LIMIT 0").description]
+    rows = csv.reader(io.StringIO(text, newline=""))
+    if next(rows, None) != columns:
+        raise DamagedExport(f"{file_of(table)} must have the columns {', '.join(columns)}; export the records again")
+    numeric = [name in NUMBERS for name in columns]
+    parsed = ([_number(v) if is_number else v for v, is_number in zip(row, numeric, strict=True)] for row in rows)
+    connection.execute("BEGIN")
+    connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))})", parsed)
+    connection.execute("COMMIT")
+
+
+def _number(text: str) -> float | str | None:
+    """A number as the store keeps it: none where it is empty, and by its name where it is not finite.
+
+    >>> _number("0.1"), _number("nan"), _number("")
+    (0.1, 'nan', None)
+    """
+    if not text:
+        return None
+    value = float(text)
+    return value if math.isfinite(value) else text
+
+
+def file_of(table: str) -> str:
+    """The name of a table's file.
+
+    >>> file_of("steps")
+    'steps.csv.gz'
+    """
+    return f"{table}.csv.gz"
+
+
+def packed_table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> bytes:
+    """Rows as compressed CSV without a date: the same rows have the same bytes."""
+    out = io.StringIO(newline="")
+    writer = csv.DictWriter(out, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return gzip.compress(out.getvalue().encode(), compresslevel=9, mtime=0)
+
+
+def packed_artifacts(contents: Mapping[str, bytes]) -> bytes:
+    """Artifacts by their hash as one zip; the same artifacts have the same bytes."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as pack:
+        for name, content in sorted(contents.items()):
+            info = zipfile.ZipInfo(name, EPOCH)
+            info.compress_type, info.create_system = zipfile.ZIP_DEFLATED, 3
+            pack.writestr(info, content, compresslevel=9)
+    return out.getvalue()

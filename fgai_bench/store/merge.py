@@ -1,0 +1,184 @@
+"""Merge the stores of one study's pieces: which result of a step holds, and which step holds a place.
+
+An ``ok`` result holds over one without values, ``not-applicable`` over a failure, and the latest of several failures.
+Two results with values must agree: the same metrics, ledger and flags, every value to a relative 1e-5 (pieces run on
+machines that round differently). Then the earliest holds, whatever the order of the runs. Where they do not agree, or
+where a place has results of two different steps, the request is refused, unless the first run is preferred: then the
+first result with values holds, agreeing or not, so that what belongs to one training stays together. Whatever
+does not hold is listed, so that nothing is lost silently, and so is what was measured on a training whose own result
+does not hold: another training with the same settings and seed stands in its place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from fgai_bench.store.sqlite import StoreReader, place_of
+
+RELATIVE, ABSOLUTE = 1e-5, 1e-9
+GOOD = ("ok", "not-applicable")
+WAITING = "waiting"
+
+
+class MergeError(ValueError):
+    """Runs that contradict each other; the message says where, and what can be done."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """One recorded result of a step, and the store that it is from."""
+
+    store: StoreReader
+    step: Mapping[str, Any]
+
+    @property
+    def rank(self) -> int:
+        """Smaller holds over larger."""
+        return rank(self.step["status"])
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What holds.
+
+    Attributes:
+        steps: hash to the result that holds.
+        members: the places, in the order of the runs and their plans.
+        superseded: results and places that do not hold, and why.
+        orphans: steps that hold although they were measured on a training whose result does not.
+    """
+
+    steps: dict[str, Found]
+    members: list[dict[str, Any]]
+    superseded: list[dict[str, str]]
+    orphans: list[str]
+
+    def of(self, datasets: Sequence[str]) -> Merged:
+        """What of this lies on some datasets."""
+        members = [member for member in self.members if member["dataset"] in datasets]
+        steps = {member["step"]: self.steps[member["step"]] for member in members if member["step"] in self.steps}
+        orphans = [hash for hash in self.orphans if hash in steps]
+        return Merged(dict(sorted(steps.items())), members, self.superseded, orphans)
+
+
+def rank(status: str) -> int:
+    """How good a status is: values first, then ``not-applicable``, failures, and steps that were not run.
+
+    >>> [rank(status) for status in ("ok", "not-applicable", "oom", WAITING)]
+    [0, 1, 2, 3]
+    """
+    return 3 if status == WAITING else GOOD.index(status) if status in GOOD else 2
+
+
+def merge(stores: Sequence[StoreReader], prefer_first: bool = False) -> Merged:
+    """The steps and places of all stores; ``prefer_first`` decides contradictions for the run that is named first."""
+    found: dict[str, list[Found]] = {}
+    for store in stores:
+        for step in store.steps():
+            found.setdefault(step["hash"], []).append(Found(store, step))
+    places: dict[str, list[dict[str, Any]]] = {}
+    for store in stores:
+        for member in store.members():
+            places.setdefault(place_of(member), []).append(member)
+    words = {member["step"]: _words(member) for members in places.values() for member in members}
+    superseded: list[dict[str, str]] = []
+    steps = {}
+    for hash, results in sorted(found.items()):
+        steps[hash] = _result(results, prefer_first, words.get(hash, hash[:12]))
+        superseded += [_dropped(each, steps[hash]) for each in results if each is not steps[hash]]
+    members = []
+    for candidates in places.values():
+        members.append(_member(candidates, steps, prefer_first))
+        lost = {each["step"] for each in candidates} - {members[-1]["step"]}
+        superseded += [{"step": step, "why": f"another step stands at {_words(members[-1])}"} for step in sorted(lost)]
+    models = {(id(each.store), hash): _model(each.step) for hash, results in found.items() for each in results}
+    orphans = [hash for hash, each in steps.items() if _is_orphan(each, steps.get(each.step["trial"]), models)]
+    return Merged(steps, members, superseded, orphans)
+
+
+def _is_orphan(each: Found, training: Found | None, models: Mapping[tuple[int, str], str | None]) -> bool:
+    """Whether a result's own store has another model for its trial than the training that holds."""
+    own = models.get((id(each.store), each.step["trial"]))
+    return training is not None and own is not None and own != _model(training.step)
+
+
+def _words(member: Mapping[str, Any]) -> str:
+    keys = ("suite", "kind", "dataset", "model", "label", "attack_label", "explainer")
+    return " ".join([*(member[key] for key in keys if member[key]), f"seed {member['seed']}"])
+
+
+def _result(results: Sequence[Found], prefer_first: bool, words: str) -> Found:
+    """The result that holds for one step."""
+    best = min(each.rank for each in results)
+    equals = [each for each in results if each.rank == best]
+    if best >= len(GOOD):
+        return max(equals, key=lambda each: each.step["started"])
+    if prefer_first:
+        return equals[0]
+    for one, other in pairwise(equals):
+        if difference := differing(one.step, other.step):
+            raise MergeError(
+                f"{one.store.folder} and {other.store.folder} have different results for {words}: {difference}; leave "
+                "one of them out, or say --prefer-first to keep those of the run that is named first"
+            )
+    return min(equals, key=lambda each: each.step["started"])
+
+
+def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """What two results of a step do not agree on, in words; empty where they agree. Costs may differ."""
+    mine, its = _measured(one), _measured(other)
+    for name in sorted(mine.keys() | its.keys()):
+        a, b = mine.get(name), its.get(name)
+        if not (_close(a, b) if isinstance(a, float) and isinstance(b, float) else a == b):
+            return f"{name} is {a} and {b}"
+    return ""
+
+
+def _measured(step: Mapping[str, Any]) -> dict[str, float | str]:
+    rows: Iterable[Mapping[str, Any]] = [row for row in step["metrics"] if row["family"] == "measure"]
+    values = {row["name"]: row["reason"] if row["value"] is None else float(row["value"]) for row in rows}
+    spent = {f"ledger {row['name']}": float(row["value"]) for row in step["ledgers"]}
+    return {"status": step["status"], **values, **spent, "flags": "; ".join(row["reason"] for row in step["flags"])}
+
+
+def _close(one: float, other: float) -> bool:
+    """Equal but for rounding; a NaN is equal to a NaN.
+
+    >>> _close(0.1, 0.1000001), _close(0.1, 0.101), _close(math.nan, math.nan)
+    (True, False, True)
+    """
+    return math.isclose(one, other, rel_tol=RELATIVE, abs_tol=ABSOLUTE) or (math.isnan(one) and math.isnan(other))
+
+
+def _model(step: Mapping[str, Any]) -> str | None:
+    """What the model of a training hashes to: trainings may agree in every value and differ in their weights."""
+    return next((row["sha256"] for row in step["artifacts"] if row["role"] == "model"), None)
+
+
+def _dropped(each: Found, kept: Found) -> dict[str, str]:
+    status = each.step["status"]
+    if each.rank > kept.rank:
+        why = f"{status} gave way to {kept.step['status']}"
+    elif each.rank < len(GOOD):
+        why = "the first run was preferred" if differing(each.step, kept.step) else "the same values"
+    else:
+        why = f"{status} gave way to a later {kept.step['status']}"
+    return {"step": each.step["hash"], "why": why}
+
+
+def _member(candidates: Sequence[dict[str, Any]], steps: Mapping[str, Found], prefer_first: bool) -> dict[str, Any]:
+    """The member that holds a place: that of the better result, of the latest plan among failures."""
+    ranks = [steps[each["step"]].rank if each["step"] in steps else rank(WAITING) for each in candidates]
+    equals = [each for each, its in zip(candidates, ranks, strict=True) if its == min(ranks)]
+    if min(ranks) >= len(GOOD):
+        return equals[-1]
+    if len({each["step"] for each in equals}) > 1 and not prefer_first:
+        raise MergeError(
+            f"two different steps have results for {_words(equals[0])}, as when it ran on two kinds of device or with "
+            "two versions; leave one of the runs out, or say --prefer-first to keep that of the run that is named first"
+        )
+    return equals[0]

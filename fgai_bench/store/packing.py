@@ -1,0 +1,112 @@
+"""Models and attacked graphs as safetensors: from modules to bytes and back, without pickle."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import torch as tensors
+from safetensors.numpy import load, save
+from torch_geometric.data import Data
+
+from fgai_bench.attacks.result import row_differences
+from fgai_bench.definition1 import Audit
+from fgai_bench.models import AttentionModel, build_model
+from fgai_bench.models.features import append_rows, dense_rows, replace_rows
+from fgai_bench.store.canonical import canonical
+
+# One entry only: the order of several is not fixed, and equal content must have equal bytes.
+META = "fgai_bench"
+
+
+def pack_model(model: AttentionModel) -> bytes:
+    """The parameters and buffers of a model, with its class and the arguments it was made with."""
+    known = {key: value for key, value in model.config.items() if _is_plain(value)}
+    about = canonical({"class": _path_of(type(model)), "config": known})
+    state = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
+    return tensors.save(state, metadata={META: about})
+
+
+def unpack_model(content: bytes, config: Mapping[str, Any], in_channels: int, num_outputs: int) -> AttentionModel:
+    """The model of a trial's configuration with the packed parameters, on the CPU, in evaluation mode.
+
+    A defense may have changed the model's arguments, or put another class in its place; both are in the file.
+    """
+    about = _metadata(content)
+    built = build_model(config["name"], in_channels, num_outputs, **config["options"])
+    if about["class"] == _path_of(type(built)):
+        model = built.rebuilt(**about["config"])
+    else:
+        model = _class_at(about["class"])(**about["config"])
+    model.load_state_dict(tensors.load(content))
+    return model.eval()
+
+
+def pack_attacked(clean: Data, attacked: Data) -> bytes:
+    """What an attack changed: new edges, injected features, and changed rows of existing features."""
+    nodes, edges = clean.x.shape[0], clean.edge_index.size(1)
+    new = torch.arange(nodes, attacked.x.shape[0], device=attacked.edge_index.device)
+    parts = {"edges": attacked.edge_index[:, edges:], "features": dense_rows(attacked.x, new)}
+    rows = row_differences(clean.x, attacked.x).nonzero().squeeze(1)
+    if rows.numel():
+        parts |= {"changed": rows, "changed_features": dense_rows(attacked.x, rows)}
+    return tensors.save({name: part.detach().cpu().contiguous() for name, part in parts.items()})
+
+
+def pack_audit(audit: Audit) -> bytes:
+    """What an audit found at every node."""
+    parts = {field.name: getattr(audit, field.name) for field in fields(audit) if field.name != "radii"}
+    parts["radii"] = torch.tensor(audit.radii, dtype=torch.float64)
+    return tensors.save({name: part.detach().cpu().contiguous() for name, part in parts.items()})
+
+
+def unpack_attacked(clean: Data, content: bytes) -> Data:
+    """The attacked graph, on the device of the clean one; its labels are not part of the file."""
+    parts = {name: part.to(clean.edge_index.device) for name, part in tensors.load(content).items()}
+    x = clean.x
+    if "changed" in parts and parts["changed"].numel():
+        x = replace_rows(x, parts["changed"], parts["changed_features"])
+    if parts["features"].numel():
+        x = append_rows(x, parts["features"])
+    return Data(x=x, edge_index=torch.cat([clean.edge_index, parts["edges"]], dim=1))
+
+
+def pack_history(history: Sequence[Mapping[str, float]]) -> bytes:
+    """The value of every term of the loss per epoch: one array of float64 for each."""
+    names = sorted({name for row in history for name in row})
+    return save({name: np.array([row.get(name, np.nan) for row in history], np.float64) for name in names})
+
+
+def unpack_history(content: bytes) -> dict[str, list[float]]:
+    """Term to its value per epoch."""
+    return {name: values.tolist() for name, values in sorted(load(content).items())}
+
+
+def _metadata(content: bytes) -> dict[str, Any]:
+    size = int.from_bytes(content[:8], "little")
+    about: dict[str, Any] = json.loads(json.loads(content[8 : 8 + size])["__metadata__"][META])
+    return about
+
+
+def _path_of(kind: type) -> str:
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _class_at(path: str) -> type[AttentionModel]:
+    """The class that a file names; nothing but a model may be made from a file."""
+    module, _, name = path.partition(":")
+    kind = getattr(importlib.import_module(module), name)
+    if not (isinstance(kind, type) and issubclass(kind, AttentionModel)):
+        raise TypeError(f"{path} is not a model")
+    return kind
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str | int | float | bool | None) or (
+        isinstance(value, list | tuple) and all(_is_plain(inner) for inner in value)
+    )

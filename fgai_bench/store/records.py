@@ -1,0 +1,143 @@
+"""Records: the content of a store as tidy tables.
+
+``records`` has one row per step, metric and place in a suite. Columns:
+
+=====================  =============================================================================================
+suite, kind            where the step stands; ``train``, ``clean``, ``attack``, ``explain``, ``agree``, ``audit``
+task, dataset, model   the cell
+defense, label         the registered name; the row's label (an ablation has many labels of one defense)
+attack, attack_label   likewise; empty where nothing attacks. ``explainer``: the post-hoc explainer, if any
+seed                   of the trial
+metric, family, value  ``family`` is ``measure`` (the same on every run) or ``cost`` (seconds, memory); empty metric and
+                       missing value where the step has no values at all
+status, reason         ``ok``, ``oom``, ``timeout``, ``failed``, ``not-applicable``; a sentence when not ``ok``
+flags                  tuple of reasons for distrust; not empty means ``unreliable``
+ledger_*               what the attack spent; missing where nothing attacks
+threat                 the budget as canonical JSON
+trial, step            hashes: of the training step, of this step
+seconds, started       of the whole step; ``device``, ``threads``, ``package``, ``commit``: where it ran
+=====================  =============================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fgai_bench.attacks.threat import Ledger
+from fgai_bench.store.canonical import canonical
+from fgai_bench.store.flags import derived_flags
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PLACE_COLUMNS = (
+    "suite", "kind", "task", "dataset", "model", "defense", "label", "attack", "attack_label", "explainer", "seed",
+)  # fmt: skip
+LEDGER = tuple(field.name for field in fields(Ledger))
+RECORDS = (
+    *PLACE_COLUMNS, "metric", "family", "value", "status", "reason", "flags", *(f"ledger_{name}" for name in LEDGER),
+    "threat", "trial", "step", "seconds", "started", "device", "threads", "package", "commit",
+)  # fmt: skip
+
+
+class Recorded(Protocol):
+    """A store, as far as these tables read it."""
+
+    def steps(self) -> Iterator[dict[str, Any]]: ...
+    def members(self) -> list[dict[str, Any]]: ...
+    @property
+    def environments(self) -> Mapping[str, dict[str, Any]]: ...
+
+
+def records(store: Recorded) -> pd.DataFrame:
+    """Return the tidy table of all places whose step has been recorded."""
+    import pandas as pd
+
+    steps = {step["hash"]: step for step in store.steps()}
+    flags = derived_flags(steps.values())
+    environments = store.environments
+    rows = [
+        {**_place(member), **row}
+        for member in store.members()
+        if (step := steps.get(member["step"])) is not None
+        for row in _rows(step, (*member["flags"], *flags.get(step["hash"], ())), environments[step["environment"]])
+        if _is_shown(row, member.get("metrics", ()))
+    ]
+    return pd.DataFrame(rows, columns=list(RECORDS))
+
+
+def curves(store: Recorded) -> pd.DataFrame:
+    """One row per point: the place, ``curve``, ``point``, ``x`` and ``y``."""
+    import json
+
+    import pandas as pd
+
+    steps = {step["hash"]: step for step in store.steps()}
+    rows = [
+        {
+            **_place(member),
+            "trial": step["trial"],
+            "step": step["hash"],
+            "curve": curve["name"],
+            "point": i,
+            "x": x,
+            "y": y,
+        }
+        for member in store.members()
+        if (step := steps.get(member["step"])) is not None
+        for curve in step["curves"]
+        for i, (x, y) in enumerate(zip(json.loads(curve["x"]), json.loads(curve["y"]), strict=True))
+    ]
+    return pd.DataFrame(rows, columns=[*PLACE_COLUMNS, "trial", "step", "curve", "point", "x", "y"])
+
+
+def provenance(store: Recorded) -> pd.DataFrame:
+    """One row per recorded step: hashes, configuration, data, environment, times, artifacts."""
+    import pandas as pd
+
+    rows = [
+        {
+            **{key: step[key] for key in ("hash", "kind", "trial", "status", "reason", "detail", "started", "seconds")},
+            "config": canonical(step["config"]),
+            **{f"data_{key}": value for key, value in step["facts"].items()},
+            **store.environments[step["environment"]],
+            "artifacts": {row["role"]: row["sha256"] for row in step["artifacts"]},
+        }
+        for step in store.steps()
+    ]
+    return pd.DataFrame(rows)
+
+
+def _is_shown(row: Mapping[str, Any], wanted: Sequence[str]) -> bool:
+    """Whether a suite shows a row: it may limit its records to some metrics, but costs and statuses always count."""
+    return not wanted or row["family"] != "measure" or row["metric"] in ("", *wanted)
+
+
+def _place(member: dict[str, Any]) -> dict[str, Any]:
+    return {key: member[key] for key in PLACE_COLUMNS}
+
+
+def _rows(step: dict[str, Any], flags: tuple[str, ...], environment: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The rows of one step; a step without metrics has one row, so that its status is never lost."""
+    shared = {
+        "flags": (*(row["reason"] for row in step["flags"]), *flags),
+        **{f"ledger_{row['name']}": float(row["value"]) for row in step["ledgers"]},
+        "threat": canonical(step["config"]["threat"]) if "threat" in step["config"] else "",
+        **{key: step[key] for key in ("trial", "seconds", "started")},
+        "step": step["hash"],
+        **{key: environment.get(key) for key in ("device", "threads", "package", "commit")},
+    }
+    own = step["config"].get("metric", {}).get("name", "")
+    empty = {"name": own, "family": "measure", "value": None, "reason": step["reason"]}
+    for row in step["metrics"] or [empty]:
+        missing = row["value"] is None and step["status"] == "ok" and row["name"]
+        yield {
+            **shared,
+            "metric": row["name"],
+            "family": row["family"],
+            "value": float("nan") if row["value"] is None else float(row["value"]),
+            "status": "not-applicable" if missing else step["status"],
+            "reason": row["reason"] or step["reason"],
+        }

@@ -1,0 +1,24 @@
+"""The suites by name: every YAML file beside this one, and what plugins register."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fgai_bench.registry import Registry
+
+if TYPE_CHECKING:
+    from fgai_bench.suites.schema import Suite
+
+SUITES: Registry[Suite] = Registry("suite", "fgai_bench.suites", "fgai_bench.suites.read:admitted")
+
+
+def _summary(path: Path) -> str:
+    """The line ``summary:`` of a suite, read without a parser of YAML, which would delay every listing."""
+    line = re.search(r"^summary: *(.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return line[1].strip("\"'") if line else path.stem
+
+
+for _path in sorted(Path(__file__).parent.glob("*.yaml")):
+    SUITES.declare(_path.stem, f"fgai_bench.suites.shipped:{_path.stem}", summary=_summary(_path))

@@ -1,0 +1,98 @@
+"""Reading suites: from YAML, or from plain data, to a validated suite."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from fgai_bench.suites.errors import SuiteError, finite, sentence
+from fgai_bench.suites.schema import Suite
+
+SUFFIXES = (".yaml", ".yml")
+
+
+class _Loader(yaml.SafeLoader):
+    """Plain YAML, where ``1e5`` is a number and a key that stands twice is an error."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} stands twice", problem_mark=key.start_mark)
+            seen.add(key.value if isinstance(key.value, str) else repr(key.value))
+        return super().construct_mapping(node, deep)
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
+)
+
+
+def parse(text: str) -> Any:
+    """Plain data from YAML.
+
+    >>> parse("{k: 0.5, similarity: 1e5, heads: [4, 2]}")
+    {'k': 0.5, 'similarity': 100000.0, 'heads': [4, 2]}
+    """
+    return yaml.load(text, Loader=_Loader)
+
+
+def is_path(which: str | os.PathLike[str]) -> bool:
+    """Whether a suite is asked for by its path; everything else is a name."""
+    return isinstance(which, os.PathLike) or which.endswith(SUFFIXES) or os.sep in which
+
+
+def load_file(path: Path) -> Suite:
+    """The suite in a YAML file; its name is the file's unless it says another."""
+    try:
+        content = parse(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SuiteError(f"there is no suite file {path}; `fgai-bench ls suites` lists the names of suites") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SuiteError(f"the suite file {path} cannot be read: {error}") from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise SuiteError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict):
+        raise SuiteError(f"{path} must be a mapping with keys such as datasets, models and defenses")
+    return validated({"name": path.stem, **_beside(path, content)}, str(path))
+
+
+def _beside(path: Path, content: dict[str, Any]) -> dict[str, Any]:
+    """Included paths are relative to the file that names them."""
+    include = content.get("include")
+    if not isinstance(include, list):
+        return content
+    return {**content, "include": [str(path.parent / i) if isinstance(i, str) and is_path(i) else i for i in include]}
+
+
+def validated(content: dict[str, Any], where: str) -> Suite:
+    """Return the suite that plain data describes, or raise one sentence that names the key that is wrong."""
+    try:
+        finite(content)
+        return Suite(**content)
+    except ValidationError as error:
+        raise SuiteError(f"{where}: {sentence(error, Suite)}") from None
+    except RecursionError:
+        raise SuiteError(f"{where}: a value contains itself; write it out without anchors") from None
+    except (SuiteError, TypeError) as error:
+        raise SuiteError(f"{where}: {error}") from None
+
+
+def admitted(obj: Any, name: str) -> Suite:
+    """Return a suite made of a :class:`Suite`, of the plain data of one, or of the path of a YAML file."""
+    if isinstance(obj, Suite):
+        return obj if obj.name == name else obj.model_copy(update={"name": name})
+    try:
+        if isinstance(obj, Mapping):
+            return validated({**obj, "name": name}, f"suite {name!r}")
+        if isinstance(obj, str | os.PathLike) and is_path(obj):
+            return admitted(load_file(Path(obj)), name)
+    except SuiteError as error:
+        raise TypeError(str(error)) from None
+    raise TypeError(f"it is {obj!r:.60}, neither a Suite nor a mapping nor the path of a YAML file")

@@ -1,0 +1,2 @@
+from .catalogue import TASKS as TASKS
+from .problem import Problem as Problem

@@ -1,0 +1,14 @@
+"""The tasks by name; what each asks of a model, its class says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fgai_bench.registry import Registry
+
+if TYPE_CHECKING:
+    from fgai_bench.tasks.problem import Problem
+
+TASKS: Registry[type[Problem]] = Registry("task", "fgai_bench.tasks", "fgai_bench.tasks.problem:admitted")
+TASKS.declare("node", "fgai_bench.tasks.node_classification:NodeProblem")
+TASKS.declare("link", "fgai_bench.tasks.link_prediction:LinkProblem")

@@ -1,0 +1,138 @@
+"""Measuring: a step offers inputs by name, and every metric whose input is offered gives one value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from fgai_bench.metrics import METRICS, NotApplicable, edges_into, unchanged
+from fgai_bench.metrics.base import INPUTS, inputs_of
+from fgai_bench.models import Attention, align
+from fgai_bench.models.base import Output
+
+Curve = tuple[tuple[float, ...], tuple[float, ...]]
+Arguments = tuple[Any, ...]
+SHARE = 0.5  # of a node's edges, for metrics that look at the top of them
+
+
+@dataclass
+class Measured:
+    """Values by metric, the metrics that do not apply with the reason, and curves as (x, y)."""
+
+    metrics: dict[str, float] = field(default_factory=dict)
+    not_applicable: dict[str, str] = field(default_factory=dict)
+    curves: dict[str, Curve] = field(default_factory=dict)
+
+
+class Offers:
+    """What a step offers to metrics: inputs by name, each computed when first asked for.
+
+    >>> offers = Offers({"labels": lambda: (3, 4)})
+    >>> "labels" in offers, offers["labels"]
+    (True, (3, 4))
+    """
+
+    def __init__(self, inputs: Mapping[str, Callable[[], Arguments]] | None = None) -> None:
+        self._inputs: dict[str, Callable[[], Arguments]] = dict(inputs or {})
+        self._known: dict[str, Arguments] = {}
+        self.curves: dict[str, Curve] = {}
+
+    def add(self, **inputs: Callable[[], Arguments]) -> Offers:
+        """Offer more inputs; an underscore in a name stands for a hyphen."""
+        self._inputs |= {name.replace("_", "-"): arguments for name, arguments in inputs.items()}
+        return self
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._inputs
+
+    def __iter__(self) -> Any:
+        return iter(self._inputs)
+
+    def __getitem__(self, name: str) -> Arguments:
+        if name not in self._known:
+            self._known[name] = self._inputs[name]()
+        return self._known[name]
+
+
+def standard_metrics() -> list[str]:
+    """Return the metrics that every step measures if it can: the built-in ones."""
+    return [name for name in METRICS if METRICS.entry(name).ours]
+
+
+def measured(offers: Offers, names: Iterable[str] | None = None) -> Measured:
+    """Compute the metrics whose inputs are offered, the built-in ones if none are named; say why one does not apply."""
+    found = Measured(curves=offers.curves)
+    for name in standard_metrics() if names is None else names:
+        if inputs_of(METRICS.entry(name).tags) in offers:
+            try:
+                found.metrics[name] = value_of(name, offers)
+            except NotApplicable as reason:
+                found.not_applicable[name] = str(reason)
+    return found
+
+
+def value_of(name: str, offers: Offers) -> float:
+    """Return one metric of what is offered, or raise :class:`NotApplicable`."""
+    entry = METRICS.entry(name)
+    inputs = inputs_of(entry.tags)
+    if inputs not in offers:
+        raise NotApplicable(f"this task offers no {inputs}: {INPUTS[inputs][0]}")
+    arguments = offers[inputs]
+    if "needs-k" in entry.tags:
+        arguments = (*arguments, max(arguments[0].numel() // 2, 1))
+    elif "needs-share" in entry.tags:
+        arguments = (*arguments, SHARE)
+    return float(METRICS[entry.name](*arguments))
+
+
+def attention_of(out: Output) -> Attention:
+    """Return the attention of an output, or raise :class:`NotApplicable` for a model that has none."""
+    if out.attention is None:
+        raise NotApplicable("the model has no attention")
+    return out.attention
+
+
+def clean_offers(out: Output, again: Output, logits: Callable[[Output], Tensor]) -> Offers:
+    """Offer an output on the clean graph, and a second evaluation of it; ``logits`` reads the (M, C) that count."""
+    return Offers().add(
+        output=lambda: (out,),
+        attention=lambda: (attention_of(out),),
+        probabilities_repeated=lambda: (logits(out).softmax(1), logits(again).softmax(1)),
+        weights_repeated=lambda: align(attention_of(out), attention_of(again)),
+    )
+
+
+def pair_offers(clean: Output, other: Output, logits: Callable[[Output], Tensor]) -> Offers:
+    """Offer two outputs on the same nodes; ``logits`` reads the (M, C) of the same things from both."""
+    y, y_tilde = logits(clean), logits(other)
+    same = unchanged(y, y_tilde)  # (M,)
+
+    def attentions() -> tuple[Attention, Attention]:
+        return attention_of(clean), attention_of(other)
+
+    def rows_unchanged() -> Arguments:
+        if not bool(same.any()):
+            raise NotApplicable("every prediction changed")
+        return y.softmax(1)[same], y_tilde.softmax(1)[same]
+
+    return Offers().add(
+        output=lambda: (other,),
+        outputs=lambda: (clean, other),
+        logits=lambda: (y, y_tilde),
+        probabilities=lambda: (y.softmax(1), y_tilde.softmax(1)),
+        probabilities_unchanged=rows_unchanged,
+        attention=lambda: (attention_of(other),),
+        attentions=attentions,
+        weights=lambda: align(*attentions(), common=True),
+        weights_or_zero=lambda: align(*attentions()),
+        weights_by_position=lambda: tuple(attention.weight for attention in attentions()),
+    )
+
+
+def into_unchanged(clean: Output, other: Output, nodes: int) -> Arguments:
+    """Return the weights of two attentions into the nodes whose prediction did not change."""
+    same = unchanged(clean.logits, other.logits[:nodes])
+    return align(edges_into(attention_of(clean), same), attention_of(other), common=True)

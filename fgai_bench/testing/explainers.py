@@ -1,0 +1,105 @@
+"""Checks of explainers: one score per edge and node, nothing where an edge cannot matter, and no side effects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.utils import k_hop_subgraph
+
+from fgai_bench.registry import Entry
+from fgai_bench.testing.checks import CheckList, require
+from fgai_bench.testing.fixture import tiny_graph, trained_model
+from fgai_bench.testing.traces import disturbed, no_trace_on, no_trace_on_rng
+
+NODES = (0, 7, 20)
+LAYERS = 2
+"""Of the model that is explained: an edge further away from a node cannot matter to it."""
+
+
+@dataclass(frozen=True)
+class ExplainerSubject:
+    """An explainer to look at, asked about three nodes of the tiny graph and a trained GAT."""
+
+    entry: Entry[Any]
+    expected_failures: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """Return the tags of the entry."""
+        return self.entry.tags
+
+    def scores(self, seed: int = 0, **changes: Any) -> Tensor:
+        """Return the scores of all edges for the three nodes."""
+        asked = {"model": trained_model(), "data": tiny_graph(), "nodes": torch.tensor(NODES), **changes}
+        return self.entry.load()()(asked["model"], asked["data"], asked["nodes"], seed=seed)
+
+    @cached_property
+    def known(self) -> Tensor:
+        """Return the scores with seed 0, for the checks that only look at them."""
+        return self.scores()
+
+
+def subject(entry: Entry[Any]) -> ExplainerSubject:
+    """Return the registered explainer ``entry`` as a subject."""
+    return ExplainerSubject(entry, getattr(entry.load(), "expected_failures", {}))
+
+
+CHECKS: CheckList[ExplainerSubject] = CheckList()
+
+
+@CHECKS.add()
+def check_one_score_per_edge_and_node(subject: ExplainerSubject) -> None:
+    """There is a finite score for every edge of the graph and every node that was asked about."""
+    wanted = (len(NODES), tiny_graph().edge_index.size(1))
+    require(isinstance(subject.known, Tensor), f"it returns {type(subject.known).__name__}")
+    require(tuple(subject.known.shape) == wanted, f"scores have the shape {tuple(subject.known.shape)}, not {wanted}")
+    require(bool(subject.known.isfinite().all()), "a score is not finite")
+    require(not subject.known.requires_grad, "the scores carry a gradient history")
+
+
+@CHECKS.add()
+def check_edges_out_of_sight_score_zero(subject: ExplainerSubject) -> None:
+    """An edge that a node's prediction cannot see has the score 0 for it, and some edge that it sees has not."""
+    data = tiny_graph()
+    for row, node in zip(subject.known, NODES, strict=True):
+        seen = k_hop_subgraph(node, LAYERS, data.edge_index, num_nodes=data.num_nodes, flow="source_to_target")[3]
+        require(not bool(row[~seen].any()), f"an edge that node {node} cannot see has a score")
+        require(bool(row[seen].any()), f"no edge that node {node} sees has a score")
+
+
+@CHECKS.add()
+def check_same_seed_same_scores(subject: ExplainerSubject) -> None:
+    """One seed gives one answer."""
+    require(torch.equal(subject.known, subject.scores()), "two answers with one seed differ")
+
+
+@CHECKS.add(needs=("random",))
+def check_other_seed_other_scores(subject: ExplainerSubject) -> None:
+    """An explainer that says it draws random numbers gives another answer with another seed."""
+    require(not torch.equal(subject.known, subject.scores(seed=1)), "two seeds give one answer")
+
+
+@CHECKS.add()
+def check_model_and_graph_untouched(subject: ExplainerSubject) -> None:
+    """The model keeps its weights, gradients, ``requires_grad`` and modes; the graph stays as it is."""
+    model, data = disturbed(trained_model()), tiny_graph()
+    with no_trace_on(model, data):
+        subject.scores(model=model, data=data)
+
+
+@CHECKS.add()
+def check_mode_does_not_matter(subject: ExplainerSubject) -> None:
+    """A model in training mode is explained as it predicts."""
+    require(torch.equal(subject.scores(model=trained_model().train()), subject.known), "the mode changes the answer")
+
+
+@CHECKS.add()
+def check_global_rng_untouched(subject: ExplainerSubject) -> None:
+    """The global random state stays as it was."""
+    with no_trace_on_rng():
+        subject.scores()

@@ -1,0 +1,96 @@
+"""The study under the published budgets: a table of its own, and no place in any ranking."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fgai_bench.cli import main
+from fgai_bench.report.claims import judge
+from fgai_bench.report.leaderboard import BOARDS, entries
+from fgai_bench.report.results import Results
+from fgai_bench.report.tables.budgets import budget_table
+from fgai_bench.report.tables.build import suite_for
+from fgai_bench.report.tables.specs import GRIDS
+from fgai_bench.report.write import write_report
+
+UNEQUAL = {"suite": "published-budgets", "flags": ("unequal budgets",), "attack_label": "injection"}
+RICH = {"nodes": 20.0, "edges": 800.0, "largest_feature": 1.0, "gradient_calls": 10.0}
+
+
+@pytest.fixture
+def unequal(bench: Callable[[], Any], results_of: Any) -> Path:
+    """Published budgets alone: vanilla with twice the edges of FGAI, and 0.3 less F1 than under the equal budget."""
+    made = bench()
+    _add_unequal(made, results_of)
+    return Path(made.close())
+
+
+@pytest.fixture
+def both(bench: Callable[[], Any], fill_bench: Callable[..., None], results_of: Any) -> Path:
+    """The same beside the equal budget."""
+    made = bench()
+    fill_bench(made)
+    _add_unequal(made, results_of)
+    return Path(made.close())
+
+
+def _add_unequal(made: Any, results_of: Any) -> None:
+    for seed in range(3):
+        harmed = results_of["attack"]("vanilla", seed, harm=0.3, ledger=RICH)
+        made.add("attack", harmed, label="vanilla", seed=seed, threat={"edges_per_node": 40}, **UNEQUAL)
+        made.add(
+            "attack", results_of["attack"]("fgai", seed), label="fgai", seed=seed, threat={"step": 0.05}, **UNEQUAL
+        )
+
+
+def test_the_table_splits_the_gap(both: Path) -> None:
+    table = budget_table(Results.read(both))
+    assert table is not None
+    assert "unequal published budgets" in table.caption
+    row = next(row for row in table.rows if row.heads == ("Amazon-Photo", "GAT", "F1 attacked↑"))
+    # Vanilla 0.40 and FGAI 0.85 under one budget; vanilla 0.10 under its own: 0.45 of 0.75 is no budget's doing.
+    found = dict(zip(table.columns, row.cells, strict=True))
+    means = {name: found["Unequal published budgets", name].mean for name in ("Vanilla", "FGAI", "gap")}
+    assert means == pytest.approx({"Vanilla": 0.10, "FGAI": 0.85, "gap": 0.75})
+    assert found["Equal budget", "gap"].mean == pytest.approx(0.45)
+    assert found["Of the gap", "due to the budget"].text == "0.300 [0.300, 0.300]"
+    assert "so 0.300 (40%) of it is due to the budget" in table.notes[0]
+    assert not any(cell.bold or cell.rank for row in table.rows for cell in row.cells)
+
+
+def test_without_the_equal_budget_the_table_says_so(unequal: Path) -> None:
+    table = budget_table(Results.read(unequal))
+    assert table is not None
+    assert table.rows[0].cells[0].text == "--"
+    assert table.rows[0].cells[-1].text == "--"
+
+
+def test_no_published_budgets_no_table(small: Path) -> None:
+    assert budget_table(Results.read(small)) is None
+
+
+def test_leaderboards_have_no_row_of_it_and_refuse_it_alone(
+    both: Path, unequal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert {entry.key[0] for board in BOARDS for entry in entries(board, Results.read(both))} == {"node"}
+    assert main(["leaderboard", "add", str(unequal), "--to", str(tmp_path / "results")]) == 2
+    assert "holds only published-budgets, where each defense has a budget of its own" in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
+    assert main(["leaderboard", "add", str(both), "--to", str(tmp_path / "results")]) == 0
+    with (tmp_path / "results" / "leaderboard_node.csv").open() as stream:
+        assert {row["suite"] for row in csv.DictReader(stream)} == {"node"}
+
+
+def test_no_other_table_figure_or_claim_is_made_from_it(both: Path, small: Path, unequal: Path, tmp_path: Path) -> None:
+    alone = Results.read(unequal)
+    assert {suite_for(spec, alone) for spec in GRIDS} == {None}
+    assert {verdict.said for verdict in judge(alone)} == {"not tested"}
+    done = write_report(unequal, tmp_path, ["markdown", "png"])
+    assert {path.stem for path in done.written} == {"dataset_node", "budgets", "index"}
+    with_it, without = Results.read(both), Results.read(small)
+    assert [str(one.decisions) for one in judge(with_it)] == [str(one.decisions) for one in judge(without)]

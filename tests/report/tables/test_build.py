@@ -1,0 +1,128 @@
+"""Tables against golden files: exact LaTeX, Markdown and CSV of a fixed store, and every kind of gap in sight."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fgai_bench.report.errors import ReportError
+from fgai_bench.report.results import Results
+from fgai_bench.report.tables.build import Table, build
+from fgai_bench.report.tables.render import escape, to_csv, to_latex, to_markdown
+from fgai_bench.report.tables.specs import GRIDS
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+SPECS = {spec.name: spec for spec in GRIDS}
+
+
+def table(name: str, results: Results) -> Table:
+    found = build(SPECS[name], results)
+    assert found is not None
+    return found
+
+
+def agrees(name: str, content: str) -> bool:
+    """Whether a golden file has this content; FGAI_BENCH_WRITE_GOLDEN=1 writes it, to be read before it is kept."""
+    path = GOLDEN / name
+    if os.environ.get("FGAI_BENCH_WRITE_GOLDEN") == "1":
+        path.write_text(content, encoding="utf-8")
+    return path.read_text(encoding="utf-8") == content
+
+
+@pytest.mark.parametrize("name", ["table1", "table2", "f_slope", "worst_case"])
+def test_golden_files(small: Path, name: str) -> None:
+    found = table(name, Results.read(small))
+    assert agrees(f"{name}.tex", to_latex(found))
+    assert agrees(f"{name}.md", to_markdown(found))
+    assert agrees(f"{name}.csv", to_csv(found))
+
+
+def test_numbers_can_be_checked_by_hand(small: Path) -> None:
+    rows = {row.heads[1]: row.cells for row in table("table2", Results.read(small)).rows}
+    # Vanilla under attack: 0.41, 0.40, 0.39; LN: 0.89, 0.90, 0.91; AT: 0.85, 0.89, 0.93, once below LN and once above.
+    assert rows["Vanilla"][1].text == "0.400±0.010"
+    assert rows["AT"][1].text == "0.890±0.040"
+    assert [rows[name][1].bold for name in ("Vanilla", "LN", "AT", "FGAI")] == [False, True, True, False]
+
+
+def test_rows_and_columns_follow_the_paper(wide: Path) -> None:
+    found = table("cost", Results.read(wide))
+    assert [row.heads[0] for row in found.rows] == ["GAT", "GAT+LN", "GAT+AT", "GAT+FGAI", "Pro-GNN"]
+    assert found.columns[0] == ("Amazon-Photo", "Time")
+    assert [row.heads[1] for row in table("table1", Results.read(wide)).rows] == ["Vanilla", "LN", "AT", "FGAI"]
+
+
+def test_every_gap_is_seen_and_not_ranked(broken: Path) -> None:
+    found = table("table2", Results.read(broken))
+    at = found.columns.index(("Amazon-CS", "F1 attacked↑"))
+    cells = {row.heads[1]: row.cells[at] for row in found.rows}
+    texts = {name: cell.text for name, cell in cells.items()}
+    assert texts["LN"] == "0.890 (failed 1/2)"
+    assert (texts["AT"], texts["FGAI"], texts["Pro-GNN"]) == ("OOM", "timeout", "n/a")
+    assert texts["rich"] == "0.895±0.007‡"
+    ranked = {name for name, cell in cells.items() if cell.rank is not None or cell.bold}
+    assert ranked == {"Vanilla", "sound"}
+    said = " ".join(found.notes)
+    for reason in ("needs 214 GiB", "ValueError: it broke", "no attention", "not run yet", "60 s", "unequal budget"):
+        assert reason in said
+    for render in (to_latex, to_markdown, to_csv):
+        assert "OOM" in render(found)
+        assert "timeout" in render(found)
+
+
+def test_a_gap_keeps_its_reason_in_csv(broken: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(to_csv(table("table2", Results.read(broken))))))
+    (row,) = [r for r in rows if r["method"] == "AT" and r["column"] == "Amazon-CS / F1 attacked↑"]
+    assert (row["status"], row["reason"], row["mean"], row["rank"]) == ("oom", "needs 214 GiB", "", "")
+
+
+def test_a_caption_names_suite_seeds_budget_and_commit(small: Path) -> None:
+    caption = table("table1", Results.read(small)).caption
+    for part in ("Suite node", "3 seeds (0, 1, 2)", "20 nodes, 400 edges", "10 gradient calls", "commit abcdef0"):
+        assert part in caption
+
+
+def test_positive_slopes_are_underlined_and_not_the_steepest(small: Path) -> None:
+    rows = {row.heads[1]: row.cells for row in table("f_slope", Results.read(small)).rows}
+    after = rows["Vanilla"][3]  # F+ after the attack: +0.3
+    assert (after.text, after.underline, after.bold) == ("0.300±0.000", True, False)
+    assert rows["FGAI"][3].bold
+
+
+def test_nothing_is_made_of_nothing(small: Path) -> None:
+    results = Results.read(small)
+    for name in ("link", "ablation", "explainers", "definition"):
+        assert build(SPECS[name], results) is None
+
+
+def test_a_suite_of_the_users_own_fills_the_tables(bench: Any, fill_bench: Any) -> None:
+    made = bench()
+    fill_bench(made, seeds=range(2), suite="mine")
+    assert "Suite mine" in table("table1", Results.read(made.close())).caption
+
+
+def test_an_unknown_suite_is_refused(small: Path) -> None:
+    with pytest.raises(ReportError, match="has no suite 'nodes'; it has: node"):
+        Results.read(small, suite="nodes")
+
+
+def test_distrust_is_marked(bench: Any, fill_bench: Any, results_of: Any) -> None:
+    made = bench()
+    fill_bench(made, seeds=range(2))
+    for seed in range(2):
+        made.add("attack", results_of["attack"]("ln", seed, harm=0.3), label="vanilla", dataset="amazon-cs",
+                 attack_label="injection", flags=("unreliable: random control is stronger",), seed=seed)  # fmt: skip
+    found = table("table2", Results.read(made.close()))
+    assert found.rows[0].cells[3].text.endswith("†")
+    assert any("random control is stronger" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("sign", list("\\&%$#_{}~^<>|`±↓↑✓†‡≤é"))
+def test_every_sign_is_safe_in_latex(sign: str) -> None:
+    assert escape(sign) != sign
+    assert escape(sign).isascii()

@@ -1,0 +1,211 @@
+"""The store: what is written is what is read, and damage is noticed wherever it strikes."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fgai_bench.runner.plan import Step
+from fgai_bench.runner.runs import run
+from fgai_bench.store import schema
+from fgai_bench.store.artifacts import Artifacts, DamagedArtifact
+from fgai_bench.store.result import Result
+from fgai_bench.store.sqlite import FILE, Store, StoreError, StoreReader
+
+STEP = Step("a" * 64, "attack", {"kind": "attack", "threat": {"nodes": 5}}, {}, "b" * 64)
+RESULT = Result(
+    metrics={"f1": 1 / 3, "g_jsd": 1e-300, "slope": float("nan"), "bound": float("-inf")},
+    cost={"attack_seconds": 0.25},
+    not_applicable={"node_jsd": "the model has no attention"},
+    curves={"objective": ((0.0, 1.0), (0.1, 0.2))},
+    ledger={"nodes": 5.0},
+    flags=("zero gradient",),
+    facts={"checksum": "c"},
+    artifacts={"attacked": b"bytes"},
+    environment={"package": "0"},
+    started=1.5,
+    seconds=2.5,
+)
+Content = Callable[[Path], dict[str, Any]]
+
+
+@pytest.fixture
+def copy(reference: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(reference, tmp_path / "run"))
+
+
+def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.record(STEP, RESULT)
+    found = StoreReader(tmp_path).result(STEP.hash)
+    assert str(found.metrics.pop("slope")) == "nan"  # type: ignore[attr-defined]
+    assert found.metrics == {"f1": 1 / 3, "g_jsd": 1e-300, "bound": float("-inf")}
+    assert (found.cost, found.not_applicable) == (RESULT.cost, RESULT.not_applicable)
+    assert (found.ledger, found.flags, found.facts) == (RESULT.ledger, RESULT.flags, RESULT.facts)
+    assert found.curves == {"objective": ([0.0, 1.0], [0.1, 0.2])}
+    assert store.artifact(STEP.hash, "attacked") == b"bytes"
+
+
+def test_recording_twice_keeps_the_second(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.record(STEP, RESULT)
+    store.record(STEP, Result("failed", "no", environment={"package": "0"}))
+    assert store.statuses() == {STEP.hash: "failed"}
+    assert store.step(STEP.hash)["metrics"] == []
+
+
+def test_a_transaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+
+    def fail() -> None:
+        with store.transaction():
+            store._insert("environments", {"hash": "h", "content": "{}"})
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert store.environments == {}
+
+
+def test_an_artifact_has_the_name_of_its_content_and_is_checked_against_it(tmp_path: Path) -> None:
+    artifacts = Artifacts(tmp_path)
+    name = artifacts.write(b"content")
+    assert name == "ed7002b439e9ac845f22357d822bac1444730fbdb6016d3ec9432297b9ec9f73"
+    artifacts.path(name).write_bytes(b"c0ntent")
+    with pytest.raises(DamagedArtifact, match="is damaged"):
+        artifacts.read(name)
+    artifacts.path(name).unlink()
+    with pytest.raises(DamagedArtifact, match="is missing"):
+        artifacts.read(name)
+
+
+def test_files_that_no_record_names_are_removed(tmp_path: Path) -> None:
+    artifacts = Artifacts(tmp_path)
+    kept, orphan = artifacts.write(b"kept"), artifacts.write(b"orphan")
+    half = tmp_path / ".x.part"
+    half.touch()
+    assert set(artifacts.remove_all_but([kept])) == {artifacts.path(orphan), half}
+    assert list(tmp_path.iterdir()) == [artifacts.path(kept)]
+
+
+def test_a_newer_store_is_refused_in_one_sentence(copy: Path) -> None:
+    with sqlite3.connect(copy / FILE) as connection:
+        connection.execute(f"PRAGMA user_version = {len(schema.MIGRATIONS) + 1}")
+    connection.close()
+    for opened in (StoreReader, Store):
+        with pytest.raises(StoreError, match=r"has schema version 2, made by a newer fgai-bench.*upgrade"):
+            opened(copy)
+
+
+def test_an_older_store_is_migrated_and_keeps_its_records(copy: Path, content: Content) -> None:
+    before = content(copy)
+    connection = sqlite3.connect(copy / FILE, isolation_level=None)
+    schema.migrate(connection, (*schema.MIGRATIONS, "CREATE TABLE notes (line TEXT);"))
+    assert schema.version(connection) == len(schema.MIGRATIONS) + 1
+    assert connection.execute("SELECT count(*) FROM notes").fetchone() == (0,)
+    connection.execute(f"PRAGMA user_version = {len(schema.MIGRATIONS)}")
+    connection.close()
+    assert content(copy) == before
+
+
+@pytest.mark.parametrize(
+    "written", [b"", b"SQLite format 3\0", b"not a database at all, but long enough for a header" * 9]
+)
+def test_a_file_that_is_no_store_is_refused_by_the_reader(written: bytes, tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(written)
+    with pytest.raises(StoreError), StoreReader(tmp_path) as store:
+        store.records()
+
+
+def test_somebody_elses_database_is_refused(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / FILE) as connection:
+        connection.execute("CREATE TABLE mine (x)")
+    connection.close()
+    with pytest.raises(StoreError, match="is not a store of fgai-bench"):
+        Store(tmp_path)
+
+
+def test_a_folder_without_a_store_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"is not a run: it has no store\.sqlite"):
+        StoreReader(tmp_path)
+
+
+def read_everything(folder: Path, content: Content) -> dict[str, Any] | None:
+    """The content of a store and its artifacts as a reader sees them; None when anything is refused."""
+    try:
+        found = content(folder)
+        with StoreReader(folder) as store:
+            return None if store.damaged() else found
+    except StoreError:
+        return None
+
+
+def test_no_flipped_bit_of_the_store_goes_unnoticed(copy: Path, content: Content) -> None:
+    """Every flip is refused, or strikes a byte that holds nothing."""
+    path, before = copy / FILE, content(copy)
+    whole = path.read_bytes()
+    rng, refused = random.Random(0), 0
+    for _ in range(150):
+        place = rng.randrange(len(whole))
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << rng.randrange(8)
+        path.write_bytes(flipped)
+        found = read_everything(copy, content)
+        assert found is None or found == before, f"the flip at byte {place} changed what is read"
+        refused += found is None
+    assert refused > 50
+
+
+def test_no_truncated_store_goes_unnoticed(copy: Path, content: Content) -> None:
+    path = copy / FILE
+    whole = path.read_bytes()
+    for share in (0.0, 0.001, 0.3, 0.5, 0.9, 0.999):
+        path.write_bytes(whole[: int(share * len(whole))])
+        assert read_everything(copy, content) is None
+
+
+def test_a_changed_number_is_named_and_the_next_run_redoes_its_step(
+    copy: Path, tiny: dict[str, Any], content: Content, reference: Path
+) -> None:
+    with sqlite3.connect(copy / FILE) as connection:
+        (step,) = connection.execute("SELECT step FROM metrics WHERE name = 'f1' ORDER BY step LIMIT 1").fetchone()
+        connection.execute("UPDATE metrics SET value = 0.99 WHERE name = 'f1' AND step = ?", (step,))
+    connection.close()
+    with pytest.raises(StoreError, match=f"the records of step {step[:12]} have changed"), StoreReader(copy) as store:
+        store.records()
+    assert run(tiny, copy, executor="inline", device="cpu").executed == 1
+    assert content(copy) == content(reference)
+
+
+@pytest.mark.parametrize("damage", ["flip", "truncate", "delete"])
+def test_a_damaged_artifact_is_named_and_the_next_run_redoes_its_step(
+    damage: str, copy: Path, tiny: dict[str, Any], content: Content, reference: Path
+) -> None:
+    path = sorted((copy / "artifacts").iterdir())[0]
+    whole = path.read_bytes()
+    if damage == "delete":
+        path.unlink()
+    else:
+        path.write_bytes(whole[:-1] if damage == "truncate" else bytes([whole[0] ^ 1]) + whole[1:])
+    with StoreReader(copy) as store:
+        assert [path.name in sentence for sentence in store.damaged().values()] == [True]
+    assert run(tiny, copy, executor="inline", device="cpu").executed == 1
+    assert content(copy) == content(reference)
+    assert path.read_bytes() == whole
+
+
+def test_the_next_run_removes_what_a_killed_one_left_behind(
+    reference: Path, tmp_path: Path, tiny: dict[str, Any]
+) -> None:
+    folder = Path(shutil.copytree(reference, tmp_path / "run"))
+    kept = set((folder / "artifacts").iterdir())
+    Artifacts(folder / "artifacts").write(b"finished, but never recorded")
+    (folder / "artifacts" / ".half.part").write_bytes(b"half")
+    assert run(tiny, folder, device="cpu").executed == 0
+    assert set((folder / "artifacts").iterdir()) == kept
