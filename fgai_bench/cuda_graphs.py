@@ -1,4 +1,4 @@
-"""CUDA graphs: work that is the same in every round is recorded once and replayed, so that launches cost nothing.
+"""Record work as a CUDA graph and replay it, so that repeated launches of small kernels cost nothing.
 
 An epoch on a small graph is hundreds of kernels of a few microseconds each, and launching one takes longer than running
 it. Work that can be recorded reads nothing back from the device, and neither its shapes nor its steps depend on values.
@@ -19,7 +19,7 @@ WARM_UP = 1
 
 
 def recording() -> bool:
-    """Whether the present work is being recorded: it is not running, and nothing can be read from the device."""
+    """Tell whether work is being recorded now: it does not run, and nothing can be read from the device."""
     return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
 
 
@@ -40,28 +40,28 @@ def own_stream(device: torch.device) -> Iterator[None]:
             stream.synchronize()
 
 
-def side_by_side(one: Callable[[], object], other: Callable[[], object], device: torch.device) -> None:
-    """Launch two pieces of work that do not depend on each other, on CUDA so that they run at the same time."""
+def side_by_side(first: Callable[[], object], second: Callable[[], object], device: torch.device) -> None:
+    """Launch two independent pieces of work, on CUDA so that they run at the same time."""
     if device.type != "cuda":
-        one()
-        other()
+        first()
+        second()
         return
     current, side = torch.cuda.current_stream(device), _stream(torch.cuda.current_device(), "side")
     side.wait_stream(current)
     with torch.cuda.stream(side):
-        one()
-    other()
+        first()
+    second()
     current.wait_stream(side)
 
 
 @cache
 def _stream(index: int, name: str) -> torch.cuda.Stream:
-    """One for all that need it: each stream that multiplies matrices costs tens of MiB of work space."""
+    """Return the stream of this name, always the same: each one that multiplies matrices costs tens of MiB."""
     return torch.cuda.Stream(index)
 
 
 class Replayed(Generic[T]):
-    """``work`` as it is for the first rounds, then recorded, then replayed; inside :func:`own_stream`.
+    """Run ``work`` as it is for the first rounds, then record it, then replay it; use inside :func:`own_stream`.
 
     From the recording on, every call returns the same tensors with new values: clone what must outlive the next call.
     Random draws go on from round to round, as they would without a recording.

@@ -1,4 +1,4 @@
-r"""Definition 1, audited: on which share of the nodes is a defended attention a faithful one, and for which constants?
+r"""Audit Definition 1: on which share of the nodes is a defended attention faithful, and for which constants?
 
 For a node i of the graph, with ``w`` and ``y`` the vanilla attention and output distribution, ``w~`` and ``y~`` the
 defended ones:
@@ -16,7 +16,7 @@ An added self-loop has a score, too, but is no edge that a top-k could choose.
 
 The score of an edge acts on its destination only, so the edges of different nodes are separate coordinates, and one
 search that climbs the sum over the nodes climbs for each node by itself; each node keeps the worst that it has met.
-What is found is a bound from one side: a stronger search may find a larger alpha_2 or a smaller beta_2. For a last
+The results are one-sided bounds: a stronger search may find a larger alpha_2 or a smaller beta_2. For a last
 layer of one head beta_2 is exact, since lowering the scores of the top-k and raising all others is the worst there is.
 """
 
@@ -40,12 +40,12 @@ ALPHAS, BETAS = (0.05, 0.1, 0.2, 0.5), (0.5, 0.75, 0.9, 1.0)
 
 
 class AuditOptions(BaseModel):
-    """The constants of Definition 1 that an audit is for, and how hard it searches.
+    """The constants of Definition 1 that an audit uses, and the effort of its search.
 
     Attributes:
         radii: R, in units of a score before the softmax, ascending.
         k1, k2: share of each node's in-edges in the two top-k, rounded down, at least one edge.
-        steps: of each ascent.
+        steps: number of steps of each ascent.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -65,7 +65,7 @@ class AuditOptions(BaseModel):
 
 @dataclass(frozen=True)
 class Audit:
-    """What was found, for the D nodes that have an in-edge.
+    """The result of an audit, for the D nodes that have an in-edge.
 
     Attributes:
         radii: the R that were tried.
@@ -82,7 +82,7 @@ class Audit:
     alpha_2: Tensor
 
     def holds(self, alpha: float, beta: float) -> tuple[float, ...]:
-        """The share of the nodes on which all four conditions hold, for each radius.
+        """Return the share of the nodes on which all four conditions hold, for each radius.
 
         ``beta_1 >= beta``, ``beta_2 >= beta``, ``alpha_1 <= alpha`` and ``alpha_2 <= alpha``: one alpha and one beta
         that serve both conditions, which is stricter than the smaller alpha and the larger beta of the two.
@@ -92,7 +92,7 @@ class Audit:
         return tuple(held.double().mean(1).tolist())
 
     def metrics(self) -> dict[str, float]:
-        """Mean and quantiles over the nodes of what does not depend on R."""
+        """Return mean and quantiles over the nodes of beta_1 and alpha_1, which do not depend on R."""
         return {
             f"{name}_{statistic}": value
             for name in ("beta_1", "alpha_1")
@@ -100,17 +100,17 @@ class Audit:
         }
 
     def curves(self) -> dict[str, tuple[tuple[float, ...], tuple[float, ...]]]:
-        """Over R: mean and quantiles of beta_2 and alpha_2, and the share of nodes on which the Definition holds."""
-        found: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {}
+        """Return over R mean and quantiles of beta_2 and alpha_2, and the share of nodes where the Definition holds."""
+        curves: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {}
         for name in ("beta_2", "alpha_2"):
             rows = [summary(row) for row in getattr(self, name)]
-            found |= {f"{name}_{key}": (self.radii, tuple(row[key] for row in rows)) for key in rows[0]}
+            curves |= {f"{name}_{key}": (self.radii, tuple(row[key] for row in rows)) for key in rows[0]}
         shares = {f"holds_alpha{a:g}_beta{b:g}": self.holds(a, b) for a in ALPHAS for b in BETAS}
-        return found | {name: (self.radii, share) for name, share in shares.items()}
+        return curves | {name: (self.radii, share) for name, share in shares.items()}
 
 
 def summary(values: Tensor) -> dict[str, float]:
-    """Mean and quantiles: ``(D,)`` to ``mean``, ``q0`` (the smallest), ..., ``q100``.
+    """Return mean and quantiles: ``(D,)`` to ``mean``, ``q0`` (the smallest), ..., ``q100``.
 
     >>> summary(torch.tensor([0.0, 1.0]))["mean"], summary(torch.tensor([0.0, 1.0]))["q100"]
     (0.5, 1.0)
@@ -123,7 +123,7 @@ def summary(values: Tensor) -> dict[str, float]:
 
 
 def audit(vanilla: AttentionModel, defended: AttentionModel, data: Data, options: AuditOptions | None = None) -> Audit:
-    """Audit one pair on one graph; nothing is drawn at random. One model handed in twice is audited against itself."""
+    """Audit one pair of models on one graph, without randomness; a model given twice is audited against itself."""
     options = options or AuditOptions()
     with frozen_eval(vanilla), frozen_eval(defended):
         scene = _Scene.of(defended, data, options)
@@ -137,7 +137,7 @@ def audit(vanilla: AttentionModel, defended: AttentionModel, data: Data, options
 
 
 def distances(y: Tensor, y_tilde: Tensor) -> Tensor:
-    """Total variation distance per node, in [0, 1]: ``(N, C), (N, C) -> (N,)``.
+    """Return the total variation distance per node, in [0, 1]: ``(N, C), (N, C) -> (N,)``.
 
     >>> distances(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.25, 0.75]]))
     tensor([0.7500])
@@ -152,15 +152,15 @@ class _Worst:
     value: Tensor
     shift: Tensor
 
-    def met(self, value: Tensor, shift: Tensor, destination: Tensor) -> _Worst:
-        """After a further look."""
+    def updated(self, value: Tensor, shift: Tensor, destination: Tensor) -> _Worst:
+        """Return the worst of this and of another value of each node, with the shift that gave it."""
         worse = value > self.value
         return _Worst(torch.where(worse, value, self.value), torch.where(worse[destination], shift, self.shift))
 
 
 @dataclass(frozen=True)
 class _Scene:
-    """A model on a graph, embedded once, whose last scores are shifted again and again."""
+    """A model on a graph, embedded once, whose last scores are shifted many times."""
 
     model: AttentionModel
     data: Data
@@ -184,23 +184,27 @@ class _Scene:
         return cls(model, data, options, embedded, out, out.logits.softmax(1), weights, groups, destination)
 
     def over_radii(self) -> tuple[Tensor, Tensor]:
-        """beta_2 and alpha_2 for every radius: ``(R, N), (R, N)``. What a smaller radius found counts for a larger.
+        """Return beta_2 and alpha_2 for every radius: ``(R, N), (R, N)``; larger radii keep results of smaller ones.
 
         An output distribution can be moved to either side of its predicted class, and an ascent of the distance alone
         stays on the side it starts from; so both sides are climbed first, and the distance from the better one.
         """
         nothing = _Worst(torch.zeros_like(self.y[:, 0]), torch.zeros_like(self.destination, dtype=self.y.dtype))
         forgotten = moved = nothing
-        found: list[tuple[Tensor, Tensor]] = []
+        results: list[tuple[Tensor, Tensor]] = []
         for radius in self.options.radii:
-            forgotten = self._climb(self._corner(radius), radius, forgotten, self._forgets)
-            for look, start in ((self._leaves, nothing), (self._stays, nothing), (self._moves, None)):
+            forgotten = self._climb(self._corner(radius), radius, forgotten, self._forget_topk)
+            for look, start in (
+                (self._weaken_prediction, nothing),
+                (self._strengthen_prediction, nothing),
+                (self._move_output, None),
+            ):
                 moved = self._climb((start or moved).shift, radius, moved, look)
-            found.append((1 - forgotten.value, moved.value))
-        return torch.stack([beta for beta, _ in found]), torch.stack([alpha for _, alpha in found])
+            results.append((1 - forgotten.value, moved.value))
+        return torch.stack([beta for beta, _ in results]), torch.stack([alpha for _, alpha in results])
 
     def overlap(self, w: Tensor, w_tilde: Tensor, share: float) -> Tensor:
-        """V_k of each node: ``(E,), (E,) -> (N,)``; 1 for a node without an in-edge."""
+        """Return V_k of each node: ``(E,), (E,) -> (N,)``; 1 for a node without an in-edge."""
         both = group_topk_mask(w, self.groups, share) & group_topk_mask(w_tilde, self.groups, share)
         nodes = self.y.size(0)
         kept = torch.zeros(nodes, dtype=torch.long, device=w.device).index_add_(0, self.groups, both.long())
@@ -208,52 +212,52 @@ class _Scene:
         return torch.where(counts > 0, kept / counts.clamp(min=1), 1.0)
 
     def _corner(self, radius: float) -> Tensor:
-        """The top-k lowered, all others raised, by the whole radius: ``(E + added,)``."""
+        """Return the shift that lowers the top-k and raises all others by the whole radius: ``(E + added,)``."""
         top = group_topk_mask(self.weights, self.groups, self.options.k2)
         shift = torch.full_like(self.destination, radius, dtype=self.y.dtype)
         shift[: top.numel()][top] = -radius
         return shift
 
-    def _forgets(self, out: Output) -> tuple[Tensor, Tensor]:
-        """The share of the top-k that each node loses ``(N,)``, and the surrogate whose gradient leads there."""
+    def _forget_topk(self, out: Output) -> tuple[Tensor, Tensor]:
+        """Return the share of the top-k that each node loses ``(N,)``, and the surrogate to ascend."""
         weights = _graph_weights(out)
         lost = 1 - self.overlap(self.weights, weights.detach(), self.options.k2)
         return lost, topk_surrogate(self.weights, weights, self.options.k2, self.groups)
 
-    def _leaves(self, out: Output) -> tuple[Tensor, Tensor]:
-        """How far each output moves ``(N,)``, and the objective of moving it away from its prediction."""
+    def _weaken_prediction(self, out: Output) -> tuple[Tensor, Tensor]:
+        """Return how far each output moves ``(N,)``, and the objective of moving it away from its prediction."""
         return distances(self.y, out.logits.softmax(1)).detach(), -self._likelihood(out)
 
-    def _stays(self, out: Output) -> tuple[Tensor, Tensor]:
-        """How far each output moves ``(N,)``, and the objective of making it surer of its prediction."""
+    def _strengthen_prediction(self, out: Output) -> tuple[Tensor, Tensor]:
+        """Return how far each output moves ``(N,)``, and the objective of making its prediction more confident."""
         return distances(self.y, out.logits.softmax(1)).detach(), self._likelihood(out)
 
     def _likelihood(self, out: Output) -> Tensor:
         return out.logits.log_softmax(1).gather(1, self.y.argmax(1, keepdim=True)).sum()
 
-    def _moves(self, out: Output) -> tuple[Tensor, Tensor]:
-        """How far the output of each node moves ``(N,)``, and the sum of it."""
+    def _move_output(self, out: Output) -> tuple[Tensor, Tensor]:
+        """Return how far the output of each node moves ``(N,)``, and the sum over the nodes."""
         moved = distances(self.y, out.logits.softmax(1))
         return moved.detach(), moved.sum()
 
     def _climb(
         self, start: Tensor, radius: float, worst: _Worst, look: Callable[[Output], tuple[Tensor, Tensor]]
     ) -> _Worst:
-        """Sign ascent in the box ``|shift| <= radius``; every look counts, for each node by itself."""
+        """Return the worst values met by a sign ascent in the box ``|shift| <= radius``, for each node separately."""
         steps, shift = self.options.steps, start
         for _ in range(steps):
             shift = shift.detach().requires_grad_(True)
             values, objective = look(self.model.shifted(self.out, self.embedded, self.data.edge_index, shift))
-            worst = worst.met(values, shift.detach(), self.destination)
+            worst = worst.updated(values, shift.detach(), self.destination)
             (gradient,) = torch.autograd.grad(objective, shift)
             shift = (shift.detach() + 2.5 * radius / steps * gradient.sign()).clamp(-radius, radius)
         with torch.no_grad():
             values, _ = look(self.model.shifted(self.out, self.embedded, self.data.edge_index, shift))
-        return worst.met(values, shift, self.destination)
+        return worst.updated(values, shift, self.destination)
 
 
 def _graph_weights(out: Output) -> Tensor:
-    """The attention on the graph's own edges, in their order: ``(E,)``."""
+    """Return the attention on the graph's own edges, in their order: ``(E,)``."""
     if out.attention is None:
         raise NotApplicable("the model has no attention that Definition 1 could be about")
     weights = out.attention.of_graph().weight

@@ -1,4 +1,4 @@
-"""Losses: the differentiable terms of FGAI's objective, as pure functions of tensors."""
+"""Compute the differentiable terms of FGAI's objective, as pure functions of tensors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fgai_bench.metrics.topk import group_counts, group_topk_mask, topk_mask
 
 
 def tvd(y: Tensor, y_tilde: Tensor) -> Tensor:
-    r"""Total variation distance, summed over nodes.
+    r"""Return the total variation distance, summed over nodes.
 
     .. math:: D(y, \tilde y) = \frac{1}{2} \sum_{i=1}^{N} \lVert y_i - \tilde y_i \rVert_1
 
@@ -28,7 +28,7 @@ def tvd(y: Tensor, y_tilde: Tensor) -> Tensor:
 
 
 def topk_surrogate(w: Tensor, w_tilde: Tensor, k: float, groups: Tensor | None = None) -> Tensor:
-    r"""Surrogate of the top-k overlap: how far two attentions lie apart on the top-k entries of either.
+    r"""Return a surrogate of the top-k overlap: how far two attentions lie apart on the top-k entries of either.
 
     .. math:: L_k(a, b) = \frac{1}{2k} \left( \sum_{e \in T_k(a)} |a_e - b_e| + \sum_{e \in T_k(b)} |a_e - b_e| \right)
 
@@ -69,7 +69,7 @@ def _node_surrogate(w: Tensor, w_tilde: Tensor, share: float, groups: Tensor) ->
 
 
 def jsd(w: Tensor, w_tilde: Tensor) -> Tensor:
-    r"""Jensen-Shannon divergence of two attentions, averaged over the edges: the differentiable g-JSD.
+    r"""Return the Jensen-Shannon divergence of two attentions, averaged over the edges: the differentiable g-JSD.
 
     .. math:: \frac{1}{2|E|} \sum_e \left( w_e \ln \frac{w_e}{m_e} + \tilde w_e \ln \frac{\tilde w_e}{m_e} \right),
         \quad m = \frac{w + \tilde w}{2}

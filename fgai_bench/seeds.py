@@ -1,4 +1,4 @@
-"""Seeds: every random draw of a trial comes from a generator derived from the trial's seed and the draw's purpose."""
+"""Derive the random generators of a trial, each from the trial's seed and the purpose of the draws."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 
 def derive(seed: int, purpose: str) -> int:
-    """A seed for one purpose of one trial, so that split, initialisation, training and attack never share a stream.
+    """Return a seed for one purpose of one trial, so that split, initialisation, training and attack share no stream.
 
     >>> derive(0, "split") == derive(0, "split"), derive(0, "split") == derive(0, "attack")
     (True, False)
@@ -19,12 +19,12 @@ def derive(seed: int, purpose: str) -> int:
 
 
 def generator(seed: int, purpose: str) -> torch.Generator:
-    """A CPU generator for ``purpose``; draws are made on the CPU so that they are the same on every device."""
+    """Return a CPU generator for ``purpose``; draws on the CPU are the same on every device."""
     return torch.Generator().manual_seed(derive(seed, purpose))
 
 
 def uniform(shape: Sequence[int], seed: int | None, purpose: str, device: torch.device) -> torch.Tensor:
-    """Numbers in [0, 1) for ``purpose``: of a seed, the same on every device; without one, from torch's generator.
+    """Draw numbers in [0, 1) for ``purpose``: with a seed the same on every device; without, from torch's generator.
 
     An attack that is part of a training has no seed of its own: like dropout, it draws on the device from the stream
     of the training (:func:`isolated_rng`).
@@ -39,7 +39,7 @@ def uniform(shape: Sequence[int], seed: int | None, purpose: str, device: torch.
 
 @contextmanager
 def isolated_rng(seed: int, purpose: str) -> Iterator[None]:
-    """Run a block whose draws (dropout, third-party initialisers) use torch's default generators, without a trace.
+    """Run a block whose draws (dropout, third-party initialisers) use torch's default generators, then restore them.
 
     The default generators are seeded for the block and put back afterwards: the caller's random state is untouched.
     """

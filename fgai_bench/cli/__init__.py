@@ -1,4 +1,4 @@
-"""The command line ``fgai-bench``: one module per command, and no torch before a command needs it."""
+"""Define the command line ``fgai-bench``: one module per command; torch is imported only by commands that need it."""
 
 from fgai_bench.cli.app import main
 

@@ -1,4 +1,4 @@
-"""``python -m fgai_bench.cli`` is ``fgai-bench``."""
+"""Run ``fgai-bench`` when called as ``python -m fgai_bench.cli``."""
 
 import sys
 

@@ -1,8 +1,9 @@
-"""The application: its commands, its global options, and the exit codes that every command shares.
+"""Assemble the application ``fgai-bench``: its commands, its global options, and the exit codes of every command.
 
-A command is a function in a module of its own; it joins the application with one line below. Its module imports nothing
-heavy at the top, because ``--help`` imports every command. It prints results to the standard output, raises
-``typer.Exit(1)`` when something failed, and raises a ``ValueError`` subclass of this package when the request is wrong.
+To add a command, write a function in a module of its own and register it with one line below. The module imports
+nothing heavy at the top, because ``--help`` imports every command. The function prints results to the standard output,
+raises ``typer.Exit(1)`` when something failed, and raises a ``ValueError`` subclass of this package when the request is
+wrong.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from fgai_bench.cli.status import status
 
 FAILED, WRONG_REQUEST, INTERRUPTED = 1, 2, 130
 
-# The parser's own errors; the class has this one name whether typer bundles its parser or depends on click.
+# The class of the parser's errors, found without its module: typer bundles its parser or depends on click.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
-# What a full, read-only or forbidden disk answers: for the person to put right, not a defect of the program.
+# Errors of a full, read-only or forbidden disk: the user can put these right, so they are no defect of the program.
 DISK_ERRORS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
 
 app = typer.Typer(
@@ -49,7 +50,7 @@ def options(
     plugin: PluginOption = None,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
 ) -> None:
-    """Global options; without a command, the help."""
+    """Take the global options; print the help when no command is given."""
     if version:
         typer.echo(f"fgai-bench {__version__}")
         raise typer.Exit
@@ -93,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def request_sentence(error: Exception) -> str | None:
-    """What to tell the person about a wrong request, on one line; None when the error is a defect of the program.
+    """Return the one-line message about a wrong request; None when the error is a defect of the program.
 
     >>> from fgai_bench.registry import RegistryError
     >>> request_sentence(RegistryError("unknown model 'gta'"))
@@ -112,7 +113,7 @@ def request_sentence(error: Exception) -> str | None:
 
 
 def _usage_sentence(error: Exception) -> str:
-    """The parser's message, and, where it offers no suggestion of its own, the help that lists what is possible."""
+    """Return the parser's message; if it suggests nothing, add the ``--help`` command that lists the choices."""
     message = " ".join(error.format_message().split()).rstrip(".")  # type: ignore[attr-defined]
     context = getattr(error, "ctx", None)
     if context is None or message.endswith("?"):

@@ -1,4 +1,4 @@
-"""``fgai-bench audit``: hold the models of a run against Definition 1 of the paper."""
+"""Define ``fgai-bench audit``, which checks the models of a run against Definition 1 of the paper."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ def audit(
     ] = None,
     k1: Annotated[float, typer.Option(help="Share of a node's edges in the top-k of similarity.")] = 0.5,
     k2: Annotated[float, typer.Option(help="Share of a node's edges in the top-k of stability.")] = 0.5,
-    steps: Annotated[int, typer.Option(help="Of each ascent.")] = 20,
+    steps: Annotated[int, typer.Option(help="Number of steps of each ascent.")] = 20,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     jobs: Annotated[int | None, typer.Option(help="Steps at a time; else one per processor, or one on a GPU.")] = None,
     data_root: RootOption = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run again what has failed.")] = False,
 ) -> None:
-    """Find beta_1, beta_2, alpha_1 and alpha_2 of every (vanilla, defended) pair of a run; they join its records."""
+    """Compute beta_1, beta_2, alpha_1 and alpha_2 of every (vanilla, defended) pair; add them to the run's records."""
     from fgai_bench.runner.audits import audit_run
     from fgai_bench.runner.progress import observer_for
 
     options: dict[str, Any] = {"k1": k1, "k2": k2, "steps": steps}
     if radius is not None:
         options["radii"] = [number(text) for text in listed(radius) or []]
-    asked = {"suite": suites, "dataset": datasets, "model": models, "label": defenses}
+    selected = {"suite": suites, "dataset": datasets, "model": models, "label": defenses}
     done = audit_run(
         folder,
         options,
-        only={key: names for key, value in asked.items() if (names := listed(value))},
+        only={key: names for key, value in selected.items() if (names := listed(value))},
         device=device,
         jobs=jobs,
         data_root=data_root,
@@ -64,7 +64,7 @@ def audit(
 
 
 def number(text: str) -> float:
-    """``"0.5"`` as a number, or a sentence."""
+    """Return ``"0.5"`` as a number; raise if the text is not a number."""
     try:
         return float(text)
     except ValueError:
@@ -92,7 +92,7 @@ def show(done: Run) -> None:
 
 
 def _rows(frame: pd.DataFrame, columns: list[str], more: list[str] | None = None) -> list[list[str]]:
-    """One row per model of the run, values averaged over its seeds."""
+    """Return one row per model of the run, with values averaged over its seeds."""
     frame = frame[frame["metric"].isin(columns)]
     table = frame.pivot_table(index=[*ROW, *(more or [])], columns="metric", values="value", sort=False)
     rows = table.reset_index().to_dict("records")

@@ -1,4 +1,4 @@
-"""``fgai-bench check``: does an entry, ours or a user's, keep the contract of its kind?"""
+"""Define ``fgai-bench check``, which tests whether a registered entry keeps the contract of its kind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def check(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A registered name; see `fgai-bench ls`.")],
     kind: Annotated[str | None, typer.Option(help="Which kind of thing NAME is, where several share the name.")] = None,
 ) -> None:
-    """Run the contract checks of one entry; exits 1 when one of them fails."""
+    """Run the contract checks of one registered entry; exit 1 when one of them fails."""
     kind = the_kind(name, kind)
     KINDS[kind].entry(name)
     from fgai_bench.testing import run_checks
@@ -29,7 +29,7 @@ def check(
 
 
 def the_kind(name: str, kind: str | None) -> str:
-    """The kind asked for, else the only kind that holds ``name``.
+    """Return the kind that ``kind`` names; if None, the only kind in which ``name`` is registered.
 
     >>> the_kind("gat", None), the_kind("gat", "model")
     ('models', 'models')

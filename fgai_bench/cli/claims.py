@@ -1,4 +1,4 @@
-"""``fgai-bench claims``: a verdict on each of the paper's claims."""
+"""Define ``fgai-bench claims``, which gives a verdict on each of the paper's claims."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def claims(
     run: RunArgument,
     out: Annotated[Path | None, typer.Option(help="Where to write; else RUN/report.")] = None,
 ) -> None:
-    """Say of each claim of the paper whether the run supports it, with the interval and the cells that decide."""
+    """Tell for each claim of the paper whether the run supports it, with the interval and the deciding cells."""
     from fgai_bench.report.claims import judge, to_csv, to_markdown
     from fgai_bench.report.folder import Report
     from fgai_bench.report.results import Results
@@ -26,10 +26,10 @@ def claims(
     report.add("claims.csv", to_csv(verdicts))
     report.add("claims.md", to_markdown(verdicts, results))
     rows = []
-    for one in verdicts:
-        bounds = f"[{one.bounds[0]:+.3g}, {one.bounds[1]:+.3g}]" if one.bounds else "--"
-        cells = f"{one.count('holds')} of {len(one.decisions)}"
-        why = "; ".join(map(str, one.deciding[:2])) or one.advice
-        rows.append([one.claim.id, one.said, cells, bounds, why])
+    for verdict in verdicts:
+        bounds = f"[{verdict.bounds[0]:+.3g}, {verdict.bounds[1]:+.3g}]" if verdict.bounds else "--"
+        cells = f"{verdict.count('holds')} of {len(verdict.decisions)}"
+        why = "; ".join(map(str, verdict.deciding[:2])) or verdict.advice
+        rows.append([verdict.claim.id, verdict.said, cells, bounds, why])
     print_table(f"claims, {run}", ["claim", "verdict", "holds in", "bounds", "cells that decide, or what to run"], rows)
     typer.echo(f"written to {report.written[0]} and {report.written[1]}")

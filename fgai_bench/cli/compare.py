@@ -1,4 +1,4 @@
-"""``fgai-bench compare``: ours beside the published numbers."""
+"""Define ``fgai-bench compare``, which puts the numbers of a run beside the published ones."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def compare(
     to: Annotated[str, typer.Option(metavar="NAME|PATH", help=TO_HELP)] = "paper",
     out: Annotated[Path | None, typer.Option(help="Where to write; else RUN/report.")] = None,
 ) -> None:
-    """Print and write ours beside the published numbers, cell by cell, with the difference in units of the spread."""
+    """Print and write the run's numbers beside the published ones, with the difference in units of the spread."""
     from fgai_bench.report.compare import HEADINGS, lines, scale_notes, to_csv, to_markdown, untested
-    from fgai_bench.report.compare import compare as hold_against
+    from fgai_bench.report.compare import compare as compare_numbers
     from fgai_bench.report.folder import Report
     from fgai_bench.report.published import published, read_paper
     from fgai_bench.report.results import Results
 
-    # Before the run, which takes longer to read.
+    # The published numbers come first: a wrong name fails before the run is read, which takes longer.
     reference, numbers = read_paper(to).reference, published(to)
     results = Results.read(run)
-    comparison = hold_against(results, numbers)
+    comparison = compare_numbers(results, numbers)
     report = Report(out if out is not None else run / "report")
     report.add("comparison.csv", to_csv(comparison))
     report.add("comparison.md", to_markdown(comparison, results, reference))

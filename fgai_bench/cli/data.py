@@ -1,4 +1,4 @@
-"""``fgai-bench data``: which datasets there are, whether their files are whole, and how to get them."""
+"""Define ``fgai-bench data``, which lists the datasets, verifies their files and downloads them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RootOption = Annotated[
 
 @app.command("list")
 def list_datasets(root: RootOption = None) -> None:
-    """List the datasets with their declared sizes, and whether their files are here."""
+    """List the datasets with their declared sizes and whether their files are present."""
     from fgai_bench.data import data_root
 
     folder = data_root(root)
@@ -35,20 +35,21 @@ def verify(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Datasets; else all of them.")] = None,
     root: RootOption = None,
 ) -> None:
-    """Load datasets and hold them against their declarations; exits 1 when one is wrong, or missing and needed."""
+    """Load datasets and compare them with their declarations; exit 1 when one is wrong, or missing and required."""
     chosen = [DATASETS.entry(name).name for name in names or []]
     from fgai_bench.data import verification_failed, verify_dataset, verify_datasets
 
-    found = [verify_dataset(name, root) for name in chosen] if chosen else verify_datasets(root)
+    verifications = [verify_dataset(name, root) for name in chosen] if chosen else verify_datasets(root)
     columns = ["name", "status", "nodes", "edges", "features", "classes"]
     rows = [
-        [f.name, f"{f.status}{' (optional)' * (f.status != 'ok' and f.optional)}", *counts(f.counts)] for f in found
+        [v.name, f"{v.status}{' (optional)' * (v.status != 'ok' and v.optional)}", *counts(v.counts)]
+        for v in verifications
     ]
     print_table("datasets", columns, rows)
-    for each in found:
-        if each.message:
-            typer.echo(each.message)
-    if verification_failed(found):
+    for verification in verifications:
+        if verification.message:
+            typer.echo(verification.message)
+    if verification_failed(verifications):
         raise typer.Exit(1)
 
 
@@ -57,7 +58,7 @@ def fetch(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset; see `fgai-bench data list`.")],
     root: RootOption = None,
 ) -> None:
-    """Download what is missing of a dataset and say where its files lie."""
+    """Download the missing files of a dataset and print the paths of all its files."""
     DATASETS.entry(name)
     from fgai_bench.data import fetch_dataset
 
@@ -69,7 +70,7 @@ def fetch(
 
 
 def counts(size: Statistics | None) -> list[str]:
-    """Nodes, undirected edges, features and classes as cells of a table.
+    """Return the numbers of nodes, undirected edges, features and classes as cells of a table.
 
     >>> counts(Statistics(nodes=2708, edges=5278, features=1433, classes=7))
     ['2,708', '5,278', '1,433', '7']
@@ -78,7 +79,7 @@ def counts(size: Statistics | None) -> list[str]:
 
 
 def _declared(name: str, folder: Path) -> list[str]:
-    """Return one row; a dataset that a plugin registered as a plain function declares nothing but its name."""
+    """Return the row of a dataset; one that a plugin registered as a plain function declares only its name."""
     dataset = DATASETS[name]
     missing, total = len(dataset.missing(folder)), len(dataset.files)
     whereabouts = f"{missing} of {total} missing" if missing else "here" if total else "generated"

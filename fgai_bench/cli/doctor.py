@@ -1,4 +1,4 @@
-"""``fgai-bench doctor``: what one would ask in a bug report."""
+"""Define ``fgai-bench doctor``, which prints what a bug report should contain: versions, devices and folders."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def doctor(
         bool, typer.Option("--imports", help="Import every dependency, to see which one fails or is slow.")
     ] = False,
 ) -> None:
-    """Print versions, devices, threads and folders; exits 1 when a dependency is missing or broken."""
+    """Print versions, devices, threads and folders; exit 1 when a dependency is missing or broken."""
     machine = machine_facts()
     packages = [
         (name, package_version(name) or "missing", import_verdict(name) if imports else "")
@@ -41,7 +41,7 @@ def doctor(
 
 
 def required_packages() -> list[str]:
-    """The core dependencies as our own distribution declares them; extras are left out."""
+    """Return the core dependencies that the distribution ``fgai-bench`` declares, without its extras."""
     try:
         requirements = importlib.metadata.requires("fgai-bench") or []
     except importlib.metadata.PackageNotFoundError:
@@ -50,7 +50,7 @@ def required_packages() -> list[str]:
 
 
 def package_version(name: str) -> str | None:
-    """The installed version, read from metadata without importing the package; None when it is not installed.
+    """Return the installed version, read from metadata without an import; None when the package is not installed.
 
     >>> package_version("no-such-distribution") is None
     True
@@ -62,7 +62,7 @@ def package_version(name: str) -> str | None:
 
 
 def import_verdict(name: str) -> str:
-    """Import a distribution's package and say how long it took, or how it fails.
+    """Import a distribution's package and return how long that took, or how it failed.
 
     >>> import_verdict("no-such-distribution")
     "fails: ModuleNotFoundError: No module named 'no_such_distribution'"
@@ -70,13 +70,13 @@ def import_verdict(name: str) -> str:
     began = time.perf_counter()
     try:
         importlib.import_module(IMPORT_NAMES.get(name, name.replace("-", "_")))
-    except Exception as error:  # a broken installation fails in any way it likes; the report is to say how
+    except Exception as error:  # a broken installation can raise anything, and the report must show it
         return f"fails: {type(error).__name__}: {error}"
     return f"{time.perf_counter() - began:.1f} s"
 
 
 def program_facts() -> list[tuple[str, str]]:
-    """Which program this is and which folders it uses."""
+    """Return names and values that describe this program and the folders it uses."""
     from fgai_bench.data import cache_root, data_root
 
     return [
@@ -89,7 +89,7 @@ def program_facts() -> list[tuple[str, str]]:
 
 
 def machine_facts() -> list[tuple[str, str]]:
-    """The machine as torch sees it; a torch that cannot be imported is itself a finding."""
+    """Return names and values that describe the machine as torch sees it, or why torch cannot be imported."""
     facts = [("platform", platform.platform()), ("processors", str(os.cpu_count()))]
     try:
         import torch
@@ -105,7 +105,7 @@ def machine_facts() -> list[tuple[str, str]]:
 
 
 def source_commit() -> str | None:
-    """The git commit of the checkout that this package runs from, ``+`` appended when files differ from it."""
+    """Return the git commit that this package runs from, with ``+`` appended when files differ from it."""
     root = Path(__file__).parents[2]
     if not (root / ".git").exists():
         return None

@@ -1,4 +1,4 @@
-"""The kinds of things that have names: each kind leads to the registry of its names."""
+"""List the kinds of registered things (datasets, models, ...) and find the registry of a kind."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ KINDS: Registry[Registry[Any]] = Registry("kind")
 for _kind in ("datasets", "models", "defenses", "attacks", "explainers", "metrics", "suites", "tasks"):
     KINDS.declare(_kind, registry_path(_kind))
 CHECKED = tuple(kind for kind in KINDS if kind != "tasks")
-"""The kinds whose entries have a contract."""
+"""The kinds whose entries have a contract that ``fgai-bench check`` can test."""
 
 
 def kind_named(name: str) -> str:
-    """The kind that ``name`` means, in singular or plural.
+    """Return the kind that ``name`` means, in singular or plural.
 
     >>> kind_named("model"), kind_named("models")
     ('models', 'models')
@@ -28,7 +28,7 @@ def kind_named(name: str) -> str:
 
 
 def kinds_holding(name: str) -> list[str]:
-    """Return the kinds with a contract that hold ``name``; an unknown name is an error that lists the nearest."""
+    """Return the kinds with a contract in which ``name`` is registered; raise if there is none, with similar names."""
     holding = [kind for kind in CHECKED if name in KINDS[kind]]
     if not holding:
         every: Registry[Any] = Registry("name")

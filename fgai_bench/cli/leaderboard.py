@@ -1,4 +1,4 @@
-"""``fgai-bench leaderboard``: merge runs into leaderboards."""
+"""Define ``fgai-bench leaderboard``, which merges runs into leaderboards."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ app = typer.Typer(help="Leaderboards: merge runs into them.", no_args_is_help=Tr
 
 @app.callback()
 def options() -> None:
-    """Keep ``add`` a command of its own."""
+    """Make typer keep ``add`` as a subcommand although it is the only one."""
 
 
 @app.command()
@@ -22,7 +22,7 @@ def add(
     run: RunArgument,
     to: Annotated[Path, typer.Option(help="The folder of the leaderboards.")] = Path("results"),
 ) -> None:
-    """Merge a run: seed by seed the stronger attack holds; unequal budgets are refused and nothing is written."""
+    """Merge a run: for each seed the stronger attack counts; refuse unequal budgets, without writing anything."""
     from fgai_bench.report.leaderboard import add as merge
 
     for path in merge(run, to):

@@ -1,4 +1,4 @@
-"""``fgai-bench ls``: the names that the other commands understand."""
+"""Define ``fgai-bench ls``, which lists the registered names that the other commands accept."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from fgai_bench.registry import Entry, Registry, RegistryError
 def ls(
     kind: Annotated[str | None, typer.Argument(metavar="KIND", help=f"One of {', '.join(KINDS)}; else all.")] = None,
 ) -> None:
-    """List what is registered: names, what they are, where they come from."""
-    for each in KINDS if kind is None else [kind_named(kind)]:
-        _print_registry(each, KINDS[each])
+    """List the registered names, each with a summary and its origin."""
+    for chosen in KINDS if kind is None else [kind_named(kind)]:
+        _print_registry(chosen, KINDS[chosen])
 
 
 def _print_registry(kind: str, registry: Registry[Any]) -> None:
@@ -32,7 +32,7 @@ def _print_registry(kind: str, registry: Registry[Any]) -> None:
 
 
 def _entry(registry: Registry[Any], name: str) -> Entry[Any]:
-    """The entry of a name; one whose package cannot be loaded is listed with the reason instead of a summary."""
+    """Return the entry of a name; if its package cannot be loaded, an entry whose summary is the reason."""
     try:
         return registry.entry(name)
     except RegistryError as reason:

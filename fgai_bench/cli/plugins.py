@@ -1,7 +1,7 @@
-"""``--plugin MODULE|FILE``: a user's own code joins the registries before a command looks anything up.
+"""Handle ``--plugin MODULE|FILE``, which imports a user's own code before a command looks up registered names.
 
-The option stands anywhere on the command line, before or after the name of a command, and is taken out before the
-command reads its own options: so it is the same option for every command, and none has to declare it.
+The option may stand anywhere on the command line, before or after the name of a command, and is removed before the
+command reads its own options: so every command has the option and none has to declare it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def take_plugins(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def load_named(plugins: Sequence[str]) -> None:
-    """Import the plugins of this command; the working directory is searched last, so it hides no installed package."""
+    """Import the plugins; the working directory is searched last, so that it hides no installed package."""
     if plugins and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     _named[:] = [str(Path(name).absolute()) if name.endswith(".py") else name for name in dict.fromkeys(plugins)]
@@ -59,5 +59,5 @@ def load_named(plugins: Sequence[str]) -> None:
 
 
 def plugins_of_command() -> tuple[str, ...]:
-    """Return the plugins that the command line names: what a worker process must import, too."""
+    """Return the plugins that the command line names, which worker processes must import as well."""
     return tuple(_named)

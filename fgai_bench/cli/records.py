@@ -1,4 +1,4 @@
-"""``fgai-bench records``: the records of runs as small files that can be committed."""
+"""Define ``fgai-bench records``, which exports the records of runs as small files that can be committed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ app = typer.Typer(help="Records: export runs, or merge the pieces of one study."
 
 @app.callback()
 def options() -> None:
-    """Keep ``export`` a command of its own."""
+    """Make typer keep ``export`` as a subcommand although it is the only one."""
 
 
 @app.command()
@@ -31,10 +31,10 @@ def export(
     ] = False,
     datasets: Annotated[str | None, typer.Option(help="Only records on these datasets.")] = None,
 ) -> None:
-    """Write all records as compressed CSV with a manifest; every command that reads a run reads them as well.
+    """Write all records as compressed CSV with a manifest; every command that reads a run also reads such a folder.
 
-    Of a step that several runs have, an ok result holds over a failure, and two ok results must agree. Checkpoints stay
-    where they are.
+    If several runs contain the same step, an ok result takes precedence over a failure, and two ok results must agree.
+    Checkpoints are not exported.
     """
     from fgai_bench.store.export import export as write
 
@@ -52,7 +52,7 @@ def export(
 
 
 def said(counts: dict[str, int]) -> str:
-    """Counts by status in words.
+    """Return counts by status in words.
 
     >>> said({"ok": 3, "oom": 1})
     '3 ok, 1 oom'

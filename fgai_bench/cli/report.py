@@ -1,4 +1,4 @@
-"""``fgai-bench report``: the tables, figures, leaderboards and the page of a run."""
+"""Define ``fgai-bench report``, which writes the tables, figures, leaderboards and the HTML page of a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from fgai_bench.cli.run import listed
 
-# What a reader wants to see first: scores before and after the attack.
+# Printed on the terminal, too, since readers want to see scores before and after the attack first.
 AT_A_GLANCE = ("table2.md", "link.md")
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or exported records.")]
@@ -24,7 +24,7 @@ def report(
     out: Annotated[Path | None, typer.Option(help="Where to write; else RUN/report.")] = None,
     suite: Annotated[str | None, typer.Option(help="Only what stands in this suite.")] = None,
 ) -> None:
-    """Write every table and figure that the run has something for; the same run gives the same bytes."""
+    """Write every table and figure for which the run has records; the same run always gives the same bytes."""
     from fgai_bench.report.write import write_report
 
     done = write_report(run, out, listed(formats) or (), listed(only) or (), suite)

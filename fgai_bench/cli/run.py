@@ -1,4 +1,4 @@
-"""``fgai-bench run``: carry out a suite, or say what that would mean."""
+"""Define ``fgai-bench run``, which runs a suite or, with ``--dry-run``, prints its plan."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     jobs: Annotated[int | None, typer.Option(help="Steps at a time; else one per processor, or one on a GPU.")] = None,
     executor: Annotated[str, typer.Option(help="local (worker processes), inline or ray.")] = "local",
-    address: Annotated[str | None, typer.Option(help="Of a Ray cluster; else one is started here.")] = None,
+    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster; else one is started here.")] = None,
     out: Annotated[Path | None, typer.Option(help="The run folder; else runs/SUITE.")] = None,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, as in attack.steps=50.")
@@ -40,7 +40,7 @@ def run(
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run again what has failed.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and do nothing.")] = False,
 ) -> None:
-    """Run a suite, or go on with it: what the run folder holds is not run again. Exits 1 when a step has failed."""
+    """Run a suite or resume it: steps recorded in the run folder are not run again. Exit 1 when a step has failed."""
     from fgai_bench.runner.progress import observer_for
     from fgai_bench.runner.runs import run as carry_out
 
@@ -72,7 +72,7 @@ def run(
 
 
 def listed(text: str | None) -> list[str] | None:
-    """``"gat, gt"`` as a list; None when nothing was said.
+    """Split a comma-separated option such as ``"gat, gt"`` into a list; return None when the option was not given.
 
     >>> listed("gat, gt"), listed(None)
     (['gat', 'gt'], None)
@@ -81,7 +81,7 @@ def listed(text: str | None) -> list[str] | None:
 
 
 def seeds_of(text: str | None) -> int | list[int] | None:
-    """``"5"`` is a number of seeds, ``"0,3"`` are seeds.
+    """Parse ``--seeds``: ``"5"`` is a number of seeds, ``"0,3"`` are the seeds themselves.
 
     >>> seeds_of("5"), seeds_of("0,3")
     (5, [0, 3])
@@ -95,7 +95,7 @@ def seeds_of(text: str | None) -> int | list[int] | None:
 
 
 def show_plan(suite: str, out: Path | None, device: str, overrides: dict[str, Any]) -> None:
-    """Print every trial of the plan, the number of steps, and what is known about their time."""
+    """Print every trial of the plan, the number of steps, and the estimated time of those that have to run."""
     from fgai_bench.runner.preflight import check_options
     from fgai_bench.runner.runs import known_times, planned
     from fgai_bench.suites import load_suite
@@ -117,7 +117,7 @@ PLAN_COLUMNS = ["suite", "task", "dataset", "model", "defense", "label", "seeds"
 
 
 def plan_rows(plan: Plan) -> list[list[str]]:
-    """One row per trial but for its seed."""
+    """Return one table row for each set of trials that differ only in their seed."""
     rows: dict[tuple[str, ...], tuple[list[str], list[str]]] = {}
     for member in plan.members:
         key = (member.suite, member.task, member.dataset, member.model, member.defense, member.label)
@@ -130,13 +130,13 @@ def plan_rows(plan: Plan) -> list[list[str]]:
 
 
 def conclude(done: Run) -> None:
-    """Say what the run holds; list the steps without a value, and exit 1 if there are any that could be tried again."""
+    """Print the number of steps by status; if some could be tried again, list the steps without a value and exit 1."""
     from fgai_bench.cli.status import failures
     from fgai_bench.store.result import RETRIED
 
     counts = done.counts()
-    said = ", ".join(f"{number} {status}" for status, number in counts.items())
-    typer.echo(f"{done.executed} steps executed; {done.folder}: {said}")
+    by_status = ", ".join(f"{number} {status}" for status, number in counts.items())
+    typer.echo(f"{done.executed} steps executed; {done.folder}: {by_status}")
     if any(status in RETRIED for status in counts):
         failures(done.folder)
         raise typer.Exit(1)

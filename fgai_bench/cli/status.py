@@ -1,4 +1,4 @@
-"""``fgai-bench status``: how far a run is, who writes to it, what went wrong."""
+"""Define ``fgai-bench status``, which shows how far a run is, who writes to it and which steps failed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import typer
 
 from fgai_bench.cli.terminal import print_table
 
-NAMED = 5  # damaged steps, before the rest is only counted
+NAMED = 5  # damaged steps that are printed; a folder without its checkpoints has thousands
 
 
 def status(folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or exported records.")]) -> None:
-    """Show what a run holds and what it still waits for; exits 1 when a step has failed."""
+    """Show how many steps of a run are done and how many are waiting; exit 1 when a step has failed."""
     from fgai_bench.runner.lock import holder
     from fgai_bench.store.result import RETRIED
     from fgai_bench.store.sqlite import StoreReader
@@ -29,23 +29,23 @@ def status(folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run fol
     if len(damaged) > NAMED:
         typer.echo(f"damaged: {len(damaged) - NAMED} more steps, as where checkpoints were not brought along")
     failures(folder)
-    if damaged or any(found in RETRIED for found in statuses.values()):
+    if damaged or any(status in RETRIED for status in statuses.values()):
         raise typer.Exit(1)
 
 
 def suite_rows(members: list[dict[str, Any]], statuses: dict[str, str]) -> list[list[str]]:
-    """Per suite: all steps, those recorded, those waiting, those that ended without a value."""
+    """Return per suite the numbers of all steps, of those recorded, of those waiting and of those without a value."""
     rows = []
     for suite in dict.fromkeys(member["suite"] for member in members):
         steps = list(dict.fromkeys(member["step"] for member in members if member["suite"] == suite))
-        found = [statuses[step] for step in steps if step in statuses]
-        without = len([status for status in found if status != "ok"])
-        rows.append([suite, *map(str, (len(steps), len(found), len(steps) - len(found), without))])
+        recorded = [statuses[step] for step in steps if step in statuses]
+        without = len([status for status in recorded if status != "ok"])
+        rows.append([suite, *map(str, (len(steps), len(recorded), len(steps) - len(recorded), without))])
     return rows
 
 
 def failures(folder: Path) -> None:
-    """A table of the planned steps that have no value, with the reason of each."""
+    """Print a table of the recorded steps that have no value, with the reason for each."""
     from fgai_bench.store.errors import StoreError
     from fgai_bench.store.sqlite import StoreReader
 

@@ -1,4 +1,4 @@
-"""Tables on the terminal: as wide as the terminal, or unwrapped when the output goes to a file or a pipe."""
+"""Print tables: as wide as the terminal, or unwrapped when the output goes to a file or a pipe."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ UNWRAPPED = 240
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print ``rows`` under ``columns``, which may all be empty; cells are plain text, never markup."""
+    """Print ``rows`` under the headings ``columns``, which may all be empty; cells are plain text, never markup."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table

@@ -1,4 +1,4 @@
-"""Data: graphs with declared statistics, verified files, seeded splits and Laplacian encodings."""
+"""Load datasets: graphs with declared statistics, verified files, seeded splits and Laplacian encodings."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""The cache: derived arrays on disk, that are either whole and ours or not read at all."""
+"""Cache derived arrays on disk; a file that is damaged or of other origin is rebuilt."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Arrays = dict[str, NDArray[np.generic]]
 
 
 def cached_arrays(kind: str, key: str, build: Callable[[], Arrays]) -> Arrays:
-    """The arrays of ``build()``, from the cache if it holds them.
+    """Return the arrays of ``build()``, from the cache if it holds them.
 
-    ``key`` is the checksum of what they are derived from: it is part of the file's name and of its content, so that a
+    ``key`` is the checksum of the source of the arrays: it is part of the file's name and of its content, so that a
     file of other origin is rebuilt, as is a truncated or damaged one (every member of the archive carries a CRC).
     The file appears under its name only when complete. When ``build`` raises, the cache stays as it was; when the
     cache cannot be written, the arrays are returned all the same.

@@ -1,4 +1,4 @@
-"""The catalogue: what is declared about every built-in dataset, readable without torch.
+"""Declare every built-in dataset, readable without torch.
 
 A dataset is a name, the statistics its graph must have, the raw files it is read from with their checksums, and the
 function that reads them. Checksums of ``.npz`` files are taken over the arrays, not over the archive: a re-compressed

@@ -1,4 +1,4 @@
-"""Checksums: of files, of arrays and of loaded graphs."""
+"""Compute and compare checksums of files, of arrays and of loaded graphs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fgai_bench.data.errors import DataError
 
 
 def file_sha256(path: Path) -> str:
-    """SHA-256 of a file's bytes, as ``sha256sum`` prints it."""
+    """Return the SHA-256 of a file's bytes, as ``sha256sum`` prints it."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def arrays_sha256(arrays: Mapping[str, NDArray[np.generic]]) -> str:
-    """SHA-256 of named arrays: their names, shapes and values, whatever the width of their numbers.
+    """Return the SHA-256 of named arrays: of their names, shapes and values, whatever the width of their numbers.
 
     >>> narrow, wide = np.array([1, 2], np.int8), np.array([1, 2], np.int64)
     >>> arrays_sha256({"a": narrow}) == arrays_sha256({"a": wide})
@@ -39,7 +39,7 @@ def arrays_sha256(arrays: Mapping[str, NDArray[np.generic]]) -> str:
 
 
 def graph_sha256(data: Data) -> str:
-    """SHA-256 of a loaded graph: features, edges and labels. The same graph from any copy has the same one."""
+    """Return the SHA-256 of a loaded graph (features, edges, labels), which is the same for every copy of the graph."""
     x = data.x
     parts = {"values": x}
     if x.is_sparse_csr:
@@ -51,10 +51,10 @@ def graph_sha256(data: Data) -> str:
     return digest.hexdigest()
 
 
-def require_checksum(name: str, file: RawFile, path: Path, found: str) -> None:
-    """Raise if ``found`` is not the checksum that the catalogue declares for ``file``; an undeclared one passes."""
-    if file.sha256 and found != file.sha256:
+def require_checksum(name: str, file: RawFile, path: Path, actual: str) -> None:
+    """Raise if the catalogue declares a checksum for ``file`` and ``actual`` is another one."""
+    if file.sha256 and actual != file.sha256:
         raise DataError(
-            f"{name}: {path} has checksum {found[:12]}... where {file.sha256[:12]}... is declared; "
+            f"{name}: {path} has checksum {actual[:12]}... where {file.sha256[:12]}... is declared; "
             "replace it with the original file"
         )

@@ -1,4 +1,4 @@
-"""csbm: a contextual stochastic block model of any size, for scaling studies (Deshpande et al. 2018)."""
+"""Generate csbm, a contextual stochastic block model of any size, for scaling studies (Deshpande et al. 2018)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Integers = NDArray[np.int64]
 
 
 def read(dataset: Dataset, root: Path, **options: Any) -> Data:
-    """The graph of the dataset's options; nothing is read from ``root``."""
+    """Return the graph that the dataset's options describe; nothing is read from ``root``."""
     return generate_csbm(**options)
 
 
@@ -64,7 +64,7 @@ def generate_csbm(
 
 
 def _distinct(random: np.random.Generator, labels: Integers, count: int, same: bool) -> Integers:
-    """``count`` distinct pairs ``u < v`` as keys ``u * N + v``, of one class if ``same``, else of two."""
+    """Draw ``count`` distinct pairs ``u < v`` as keys ``u * N + v``, of one class if ``same``, else of two."""
     nodes, sizes = len(labels), np.bincount(labels)
     within = int((sizes * (sizes - 1) // 2).sum())
     possible = within if same else nodes * (nodes - 1) // 2 - within
@@ -79,7 +79,7 @@ def _distinct(random: np.random.Generator, labels: Integers, count: int, same: b
 
 
 def _pairs(random: np.random.Generator, labels: Integers, count: int, same: bool) -> Integers:
-    """About ``count`` uniform pairs, repetitions possible: the second end is of the first one's class or of another."""
+    """Draw about ``count`` uniform pairs with repetitions; both ends have one class if ``same``, else two."""
     nodes, sizes = len(labels), np.bincount(labels)
     order, starts = np.argsort(labels, kind="stable"), np.cumsum(sizes) - sizes
     u = random.integers(nodes, size=count)

@@ -1,4 +1,4 @@
-"""What a dataset is: declared facts, readable without torch, and a call that reads the graph."""
+"""Define what a dataset is: declared facts, readable without torch, and a call that reads the graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Size of a graph: nodes, undirected edges without loops and duplicates, feature columns, classes."""
+    """The size of a graph: nodes, undirected edges without loops and duplicates, feature columns, classes."""
 
     nodes: int
     edges: int
@@ -27,13 +27,13 @@ class Statistics:
 
 @dataclass(frozen=True)
 class RawFile:
-    """One file a dataset is read from.
+    """One file that a dataset is read from.
 
     Attributes:
         path: relative to the data root, in the layout of PyG's and OGB's own dataset classes.
-        sha256: of the bytes, or of the arrays named by ``keys``; empty when no reference copy is known.
+        sha256: checksum of the bytes, or of the arrays named by ``keys``; empty when no reference copy is known.
         keys: the arrays that are read from an ``.npz``; empty for other formats.
-        url: where the file can be had; empty if nowhere.
+        url: where the file can be downloaded; empty if nowhere.
     """
 
     path: str
@@ -56,10 +56,10 @@ class Dataset:
         split_sizes: training, validation and test nodes of a published split.
         embedded: the files lie inside the package instead of the data root.
         archive: address of one zip that holds all files.
-        stand_in: a dataset to use where this one cannot be had; its presence makes this one optional.
+        stand_in: a dataset to use if this one is unavailable; naming one makes this dataset optional.
         options: keyword arguments of the reader and their defaults.
         summary, paper, version: what ``fgai-bench ls`` shows; ``version`` changes when the graph changes.
-        tags: the tasks it is for, ``node`` and ``link`` (both where none is named), and what it is.
+        tags: the tasks it is for, ``node`` and ``link`` (both if neither is named), and further properties.
     """
 
     name: str
@@ -82,11 +82,11 @@ class Dataset:
         return (Path(__file__).parent if self.embedded else root) / file.path
 
     def missing(self, root: Path) -> list[RawFile]:
-        """Return the raw files that are not there."""
+        """Return the raw files that do not exist under ``root``."""
         return [file for file in self.files if not self.path(file, root).is_file()]
 
     def __call__(self, root: Path, **options: Any) -> Data:
-        """Read the graph from files that are there; ``options`` override the declared ones."""
+        """Read the graph from its files, which must exist; ``options`` override the declared ones."""
         unknown = sorted(options.keys() - self.options.keys())
         if unknown:
             possible = ", ".join(self.options) or "none"
@@ -105,8 +105,8 @@ FACTS = ("statistics", "files", "split", "split_sizes", "summary", "paper", "ver
 def admitted(obj: Any, name: str) -> Dataset:
     """Return a dataset made of a :class:`Dataset`, a function ``(root, **options) -> Data``, or a PyG ``Data`` itself.
 
-    What else is known of the graph (``summary``, ``statistics``, ``split``, ...) may stand as attributes of the
-    function; options are its keyword arguments with their defaults.
+    Further facts about the graph (``summary``, ``statistics``, ``split``, ...) may be attributes of the function;
+    options are its keyword arguments with their defaults.
     """
     if isinstance(obj, Dataset):
         return obj

@@ -1,4 +1,4 @@
-"""Downloads: the missing raw files of a dataset, whole and verified, through PyG's and OGB's own downloaders."""
+"""Download and verify the missing raw files of a dataset, through PyG's and OGB's own downloaders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TIMEOUT_SECONDS = 30.0
 
 
 def fetch_files(dataset: Dataset, root: Path) -> None:
-    """Download the missing files of ``dataset``, or say in one sentence which they are and where to put them.
+    """Download the missing files of ``dataset``; raise with their names and their folder if that is impossible.
 
     Everything is fetched into a temporary folder beside its destination and moved once its checksum is right, so that
     an interrupted download leaves nothing behind. ``$FGAI_BENCH_OFFLINE`` forbids downloads.
@@ -39,7 +39,7 @@ def fetch_files(dataset: Dataset, root: Path) -> None:
 
 
 def missing_sentence(dataset: Dataset, root: Path, reason: str = "") -> str:
-    """One sentence: which files are missing, where they belong, and what would do instead."""
+    """Return one sentence: which files are missing, where they belong, and which dataset could replace this one."""
     names = ", ".join(file.path for file in dataset.missing(root))
     why = f" ({reason})" if reason else ""
     instead = f", or use {dataset.stand_in}" if dataset.stand_in else ""
@@ -53,9 +53,9 @@ def _fetch(dataset: Dataset, root: Path, folder: str) -> dict[RawFile, Path]:
 
 
 def _fetch_archive(dataset: Dataset, root: Path, folder: str) -> dict[RawFile, Path]:
-    """OGB's zip holds one folder (``arxiv/``) with what belongs under the dataset's own (``ogbn_arxiv/``).
+    """Download OGB's zip, whose one folder (``arxiv/``) has the content of the dataset's own (``ogbn_arxiv/``).
 
-    Its dataset class would ask on standard input before a big download or an update; its downloader does not ask.
+    OGB's dataset class would ask on standard input before a big download or an update; its downloader does not ask.
     """
     with quiet_ogb():
         from ogb.utils.url import download_url, extract_zip
@@ -90,7 +90,7 @@ def _connection_timeout() -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet_ogb() -> Iterator[None]:
-    """Import and call OGB without its chatter, and without the thread in which it asks the network for its version."""
+    """Import and call OGB without its output, and without the thread in which it asks the network for its version."""
     silence, hidden = io.StringIO(), "outdated" not in sys.modules
     if hidden:
         sys.modules["outdated"] = None  # type: ignore[assignment]  # makes OGB's optional import of it fail

@@ -1,11 +1,11 @@
-"""What can be wrong with data, said to the person who has to put it right."""
+"""Define the errors that are raised when data is missing or wrong."""
 
 from __future__ import annotations
 
 
 class DataError(ValueError):
-    """Data that cannot be used; the message is one sentence with the dataset, what is wrong and what to do."""
+    """Raised when data cannot be used; the message is one sentence with the dataset, the problem and what to do."""
 
 
 class MissingDataError(DataError):
-    """Data that is not there; the message names the dataset, its files and the folder that should hold them."""
+    """Raised when data is missing; the message names the dataset, its files and the folder that should hold them."""

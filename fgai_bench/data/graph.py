@@ -1,4 +1,4 @@
-"""Graphs as they leave the loader: checked, undirected, without loops and duplicates, sparse where sparse pays."""
+"""Bring graphs into the form that the loader returns: checked, undirected, without loops and duplicates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPARSE_BELOW = 0.1
 
 
 def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
-    """A float32 CSR matrix, without torch's notice that CSR is in beta.
+    """Return a float32 CSR matrix, without torch's notice that CSR is in beta.
 
     >>> csr_tensor(torch.tensor([0, 1, 1]), torch.tensor([2]), torch.tensor([5.0]), (2, 3)).to_dense()
     tensor([[0., 0., 5.],
@@ -32,7 +32,7 @@ def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor, shape: tuple[int
 
 
 def checked(name: str, data: Data) -> Data:
-    """``data`` if it is a usable graph, else a :class:`DataError` that says what is wrong with it."""
+    """Return ``data`` if it is a usable graph; raise a :class:`DataError` that says what is wrong otherwise."""
     if data.x is None or data.edge_index is None or data.y is None:
         raise DataError(f"{name} must have x, edge_index and y")
     nodes = data.x.size(0)
@@ -54,7 +54,7 @@ def check_edges(name: str, edges: NDArray[Any], nodes: int) -> None:
 
 
 def canonical(data: Data) -> Data:
-    """The same graph in the form every part of the benchmark relies on.
+    """Return the same graph in the form that every part of the benchmark relies on.
 
     Edges in both directions, sorted by (source, destination), without loops and duplicates; features float32, as CSR if
     fewer than 10 % are non-zero and dense otherwise; labels int64.
@@ -67,7 +67,7 @@ def canonical(data: Data) -> Data:
 
 
 def undirected_keys(edge_index: Tensor, num_nodes: int) -> NDArray[np.int64]:
-    """One sorted number ``min * num_nodes + max`` for each undirected edge that is not a loop.
+    """Return one sorted number ``min * num_nodes + max`` for each undirected edge that is not a loop.
 
     >>> undirected_keys(torch.tensor([[0, 1, 2, 2], [1, 0, 2, 0]]), num_nodes=3)
     array([1, 2])
@@ -78,7 +78,7 @@ def undirected_keys(edge_index: Tensor, num_nodes: int) -> NDArray[np.int64]:
 
 
 def sorted_unique(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """What ``np.unique`` returns, many times sooner than its hashing does on millions of keys.
+    """Return the same as ``np.unique``, many times faster than its hashing on millions of keys.
 
     >>> sorted_unique(np.array([3, 1, 3, 2, 1]))
     array([1, 2, 3])
@@ -88,7 +88,7 @@ def sorted_unique(keys: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def undirected_edge_count(edge_index: Tensor) -> int:
-    """How many undirected edges there are, loops and duplicates not counted.
+    """Return the number of undirected edges, without loops and duplicates.
 
     >>> undirected_edge_count(torch.tensor([[0, 1, 2, 2], [1, 0, 2, 0]]))
     2
@@ -97,7 +97,7 @@ def undirected_edge_count(edge_index: Tensor) -> int:
 
 
 def topology_sha256(edge_index: Tensor, num_nodes: int) -> str:
-    """SHA-256 of the undirected graph, whatever the order, direction and repetition of its edges."""
+    """Return the SHA-256 of the undirected graph, whatever the order, direction and repetition of its edges."""
     keys = undirected_keys(edge_index, num_nodes)
     return hashlib.sha256(np.int64(num_nodes).tobytes() + keys.tobytes()).hexdigest()
 

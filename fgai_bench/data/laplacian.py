@@ -1,4 +1,4 @@
-"""Laplacian encodings: where a node lies in its graph, from sparse eigensolvers."""
+"""Compute Laplacian encodings, which describe the position of a node in its graph, with sparse eigensolvers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _memory: OrderedDict[str, Tensor] = OrderedDict()
 
 
 def laplacian_encoding(edge_index: Tensor, num_nodes: int, k: int = 8) -> Tensor:
-    r"""The ``k`` smallest non-trivial eigenvectors of the symmetric normalised Laplacian, as float32.
+    r"""Return the ``k`` smallest non-trivial eigenvectors of the symmetric normalised Laplacian, as float32.
 
     .. math:: L = I - D^{-1/2} A D^{-1/2}, \qquad L v_j = \lambda_j v_j, \qquad 0 < \lambda_1 \le \lambda_2 \le \dots
 
@@ -83,7 +83,7 @@ def laplacian_encoding(edge_index: Tensor, num_nodes: int, k: int = 8) -> Tensor
 
 
 def _encoding(vectors: Tensor, k: int) -> Tensor:
-    """The vectors with their signs fixed, as float32, and columns of zeros up to ``k``: (N, found) -> (N, k)."""
+    """Return the vectors with fixed signs, as float32, filled up with columns of zeros: (N, <= k) -> (N, k)."""
     return F.pad(signed(vectors).float(), (0, k - vectors.shape[1]))
 
 
@@ -98,7 +98,7 @@ def _from_disk_or_solved(edge_index: Tensor, num_nodes: int, k: int, key: str) -
 
 
 def lanczos_eigenvectors(edge_index: Tensor, num_nodes: int, k: int) -> Matrix:
-    """The ``k`` smallest non-trivial eigenvectors, or all there are, (N, <= k): sorted, zero at isolated nodes."""
+    """Return the ``k`` smallest non-trivial eigenvectors, or all that exist, (N, <= k): sorted, 0 at isolated nodes."""
     adjacency = _adjacency(edge_index, num_nodes)
     components, component = connected_components(adjacency, directed=False)
     degree = np.diff(adjacency.indptr).astype(np.float64)
@@ -107,11 +107,11 @@ def lanczos_eigenvectors(edge_index: Tensor, num_nodes: int, k: int) -> Matrix:
     length = np.sqrt(np.maximum(degree, 1))  # an isolated node is its own trivial vector
     length /= np.sqrt(np.bincount(component, length**2))[component]
     trivial = sp.csr_array((length, component, np.arange(num_nodes + 1)), shape=(num_nodes, components))
-    found = min(k, num_nodes - components)
-    if not found:
+    count = min(k, num_nodes - components)
+    if not count:
         return np.zeros((num_nodes, 0))
     largest = _dense if num_nodes <= DENSE_UP_TO else _sparse
-    return largest(normalised, trivial, found) * (degree > 0)[:, None]  # what rounding leaves there is noise
+    return largest(normalised, trivial, count) * (degree > 0)[:, None]  # rounding leaves noise at isolated nodes
 
 
 def _adjacency(edge_index: Tensor, num_nodes: int) -> sp.csr_array:
@@ -121,13 +121,13 @@ def _adjacency(edge_index: Tensor, num_nodes: int) -> sp.csr_array:
 
 
 def _dense(normalised: sp.csr_array, trivial: sp.csr_array, k: int) -> Matrix:
-    # the spectrum of I - L lies in [-1, 1]; this takes the trivial vectors below it
+    # the spectrum of I - L lies in [-1, 1]; the subtraction moves the trivial vectors below it
     vectors: Matrix = np.linalg.eigh((normalised - 3 * trivial @ trivial.T).toarray())[1]
     return vectors[:, ::-1][:, :k]
 
 
 def _sparse(normalised: sp.csr_array, trivial: sp.csr_array, k: int) -> Matrix:
-    r"""The top ``k`` eigenvectors of ``I - L`` beside the trivial ones, by the Lanczos method on a polynomial of it.
+    r"""Return the top ``k`` non-trivial eigenvectors of ``I - L``, by the Lanczos method on a polynomial of it.
 
     The polynomial is the Chebyshev polynomial that stays in [-1, 1] on :math:`[-1, c]` and grows above, where :math:`c`
     is a lower bound of the k-th eigenvalue: it keeps their order, and spreads them, so that the costly part of Lanczos
@@ -156,7 +156,7 @@ def _sparse(normalised: sp.csr_array, trivial: sp.csr_array, k: int) -> Matrix:
 
 
 def _lower_bound(normalised: sp.csr_array, trivial: sp.csr_array, block: Matrix) -> float:
-    """A number that the k-th eigenvalue is not below: the smallest Ritz value of k vectors, after some filtering."""
+    """Return a lower bound of the k-th eigenvalue: the smallest Ritz value of k vectors, after some filtering."""
     bound = 0.0
     for _ in range(BOUND_ROUNDS):
         filtered = _chebyshev(_stretched(normalised, -1, max(bound, 0.0)), _project(trivial, block), DEGREE)
@@ -166,13 +166,13 @@ def _lower_bound(normalised: sp.csr_array, trivial: sp.csr_array, block: Matrix)
 
 
 def _stretched(matrix: sp.csr_array, low: float, high: float) -> sp.csr_array:
-    """Twice the matrix whose spectrum in [low, high] is moved to [-1, 1]: one step of the Chebyshev recurrence."""
+    """Return twice the matrix with [low, high] of its spectrum moved to [-1, 1]: a step of the Chebyshev recurrence."""
     identity = sp.eye_array(matrix.shape[0], format="csr")
     return ((4 / (high - low)) * matrix - (2 * (high + low) / (high - low)) * identity).tocsr()
 
 
 def _chebyshev(doubled: sp.csr_array, block: Matrix, degree: int) -> Matrix:
-    """``T_degree(doubled / 2) @ block`` by ``T_{j+1}(a) = 2 a T_j(a) - T_{j-1}(a)``.
+    """Return ``T_degree(doubled / 2) @ block`` by ``T_{j+1}(a) = 2 a T_j(a) - T_{j-1}(a)``.
 
     >>> _chebyshev(sp.csr_array([[4.0]]), np.array([1.0]), degree=3)  # 4 * 2**3 - 3 * 2
     array([26.])
@@ -184,12 +184,12 @@ def _chebyshev(doubled: sp.csr_array, block: Matrix, degree: int) -> Matrix:
 
 
 def _project(trivial: sp.csr_array, block: Matrix) -> Matrix:
-    """The part of each column that is orthogonal to every trivial vector."""
+    """Return the part of each column that is orthogonal to every trivial vector."""
     return block - trivial @ (trivial.T @ block)
 
 
 def signed(vectors: Tensor) -> Tensor:
-    """The columns, each with the sign that makes its entry of largest magnitude positive, the first of near ties.
+    """Return the columns with signs that make the entry of largest magnitude positive, the first of near ties.
 
     >>> signed(torch.tensor([[0.6, -0.1], [-0.8, 0.1]]))
     tensor([[-0.6000,  0.1000],

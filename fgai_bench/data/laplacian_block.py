@@ -1,4 +1,4 @@
-"""The Laplacian's eigenvectors by block iteration in torch: few and large steps, made for an accelerator."""
+"""Compute the Laplacian's eigenvectors by block iteration in torch: few and large steps, made for an accelerator."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_ROUNDS = 100
 
 
 def block_eigenvectors(edge_index: Tensor, num_nodes: int, k: int) -> Tensor:
-    r"""The ``k`` smallest non-trivial eigenvectors of the normalised Laplacian, on the device of ``edge_index``.
+    r"""Return the ``k`` smallest non-trivial eigenvectors of the normalised Laplacian, on the device of ``edge_index``.
 
     Chebyshev-filtered subspace iteration on :math:`M = I - L`, whose wanted eigenvalues are the largest. A round
     multiplies a block of ``m = k + GUARDS`` vectors by a polynomial in :math:`M` that is at most 1 on
@@ -41,7 +41,7 @@ def block_eigenvectors(edge_index: Tensor, num_nodes: int, k: int) -> Tensor:
     Args:
         edge_index: (2, E); direction, order, loops and repetitions of edges do not matter.
         num_nodes: N.
-        k: how many.
+        k: number of eigenvectors.
 
     Returns:
         (N, min(k, N - components)), float64, columns of unit length, sorted by eigenvalue; zero at isolated nodes.
@@ -73,7 +73,7 @@ class Trivial:
 
     @classmethod
     def of(cls, rows: Tensor, columns: Tensor, degree: Tensor) -> Trivial:
-        """Of a graph whose edges are given in both directions."""
+        """Return the trivial vectors of a graph whose edges are given in both directions."""
         component = connected_components(rows, columns, degree.numel())
         square = degree.clamp(min=1).double()
         total = torch.zeros_like(square).index_add_(0, component, square)
@@ -81,13 +81,13 @@ class Trivial:
         return cls(component, (square / total[component]).sqrt()[:, None], count)
 
     def removed(self, block: Tensor) -> Tensor:
-        """The part of each column that is orthogonal to every trivial vector: (N, m) -> (N, m)."""
+        """Return the part of each column that is orthogonal to every trivial vector: (N, m) -> (N, m)."""
         share = torch.zeros_like(block).index_add_(0, self.component, self.entry * block)
         return block - self.entry * share[self.component]
 
 
 def connected_components(rows: Tensor, columns: Tensor, num_nodes: int) -> Tensor:
-    """The smallest node of each node's component, (N,), for edges given in both directions.
+    """Return the smallest node of each node's component, (N,), for edges given in both directions.
 
     Every node points at a smaller one of its component, at first itself. In a round it and the node that it points at
     turn to the smallest that a neighbour's pointer points at (FastSV, https://arxiv.org/abs/1910.05971); chains of
@@ -107,14 +107,14 @@ def connected_components(rows: Tensor, columns: Tensor, num_nodes: int) -> Tenso
 
 
 def _both_directions(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
-    """Rows and columns of the adjacency matrix, sorted by row, without loops and repetitions."""
+    """Return rows and columns of the adjacency matrix, sorted by row, without loops and repetitions."""
     source, target = edge_index[:, edge_index[0] != edge_index[1]]
     keys = torch.cat([source * num_nodes + target, target * num_nodes + source]).unique()
     return keys // max(num_nodes, 1), keys % max(num_nodes, 1)
 
 
 def _normalised(rows: Tensor, columns: Tensor, degree: Tensor) -> Tensor:
-    """``D^{-1/2} A D^{-1/2}``, (N, N) in CSR of float64; the spectrum lies in [-1, 1]."""
+    """Return ``D^{-1/2} A D^{-1/2}``, (N, N) in CSR of float64; the spectrum lies in [-1, 1]."""
     scale = degree.clamp(min=1).double().rsqrt()
     pointer = torch.cat([degree.new_zeros(1), degree.cumsum(0)]).int()
     with warnings.catch_warnings():
@@ -136,7 +136,7 @@ def _iterate(matrix: Tensor, trivial: Trivial, block: Tensor, k: int) -> Tensor:
 
 
 def _growth(value: float, cut: float) -> float:
-    """``a`` such that ``T_d``, stretched to be in [-1, 1] on ``[-1, cut]``, is ``cosh(a d)`` at ``value``.
+    """Return ``a`` such that ``T_d``, stretched to be in [-1, 1] on ``[-1, cut]``, is ``cosh(a d)`` at ``value``.
 
     >>> _growth(1.0, cut=0.0) == math.acosh(3)
     True
@@ -145,19 +145,19 @@ def _growth(value: float, cut: float) -> float:
 
 
 def _degree(values: list[float], residuals: list[float], cut: float) -> int:
-    """The degree that lets all vectors converge, or the largest at which none of them takes over the block."""
+    """Return the degree that lets all vectors converge, or the largest at which none of them dominates the block."""
     pairs = list(zip(values, residuals, strict=True))
     enough = max(math.acosh(max(2 * residual / RESIDUAL, 1)) / _growth(value, cut) for value, residual in pairs)
-    # an eigenvalue lies within a residual of its approximation, and may grow faster
+    # the true eigenvalue may exceed its approximation by the residual, and then its vector grows faster
     safe = min(math.acosh(HEADROOM / max(r, RESIDUAL)) / _growth(min(value + r, 1), cut) for value, r in pairs)
     return max(2, math.ceil(min(enough, safe, MAX_DEGREE)))
 
 
 def _filtered(matrix: Tensor, trivial: Trivial, block: Tensor, cut: float, degree: int) -> Tensor:
-    """``T_degree`` of the matrix, stretched from [-1, cut] to [-1, 1], times the block: (N, m) -> (N, m).
+    """Return ``T_degree`` of the matrix, stretched from [-1, cut] to [-1, 1], times the block: (N, m) -> (N, m).
 
-    ``T_{j+1}(a) = 2 a T_j(a) - T_{j-1}(a)``. Nothing grows like the trivial vectors, which rounding brings back: they
-    are removed before they have append_nodes by more than 1e8.
+    ``T_{j+1}(a) = 2 a T_j(a) - T_{j-1}(a)``. The trivial vectors, which rounding brings back, grow fastest of all: they
+    are removed before they have grown by more than 1e8.
     """
     slope, shift = 2 / (1 + cut), (1 - cut) / (1 + cut)
     every = max(1, int(math.acosh(1e8) / _growth(1.0, cut)))
@@ -170,10 +170,10 @@ def _filtered(matrix: Tensor, trivial: Trivial, block: Tensor, cut: float, degre
 
 
 def _orthonormal(block: Tensor, trivial: Trivial) -> Tensor:
-    """An orthonormal basis of the span of the columns without the trivial vectors: (N, m) -> (N, m).
+    """Return an orthonormal basis of the span of the columns without the trivial vectors: (N, m) -> (N, m).
 
-    Through the eigenvectors of the Gram matrix; twice, since once leaves the error of its square condition. Matrices
-    of m x m are too small for an accelerator and left to the CPU.
+    Uses the eigenvectors of the Gram matrix, twice, since one pass leaves the error of its squared condition number.
+    Matrices of m x m are too small for an accelerator and left to the CPU.
     """
     for _ in range(2):
         block = trivial.removed(block)
@@ -184,7 +184,7 @@ def _orthonormal(block: Tensor, trivial: Trivial) -> Tensor:
 
 
 def _ritz(matrix: Tensor, basis: Tensor) -> tuple[list[float], Tensor, list[float]]:
-    """Approximate eigenvalues (largest first), their vectors (N, m) and residuals, from an orthonormal basis."""
+    """Return approximate eigenvalues (largest first), their vectors (N, m) and residuals, from an orthonormal basis."""
     image = matrix @ basis
     values, rotation = torch.linalg.eigh((basis.T @ image).cpu())
     values, rotation = values.flip(0), rotation.flip(1).to(basis)

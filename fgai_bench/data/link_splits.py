@@ -1,4 +1,4 @@
-"""Link splits: which links are trained on, validated on and tested on, each with as many fixed non-links."""
+"""Split links into training, validation and test links, each part with as many fixed non-links."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fgai_bench.seeds import generator
 
 @dataclass(frozen=True, eq=False)
 class LinkSplit:
-    """Undirected pairs ``(2, P)``, source < destination: links (``pos``) and non-links (``neg``) of each part."""
+    """Links (``pos``) and non-links (``neg``) of each part, as undirected pairs ``(2, P)``, source < destination."""
 
     train_pos: Tensor
     train_neg: Tensor
@@ -24,23 +24,23 @@ class LinkSplit:
     test_neg: Tensor
 
     def pairs(self, part: str) -> tuple[Tensor, Tensor]:
-        """Pairs and labels of a part, links first: ``(2, P), (P,)``."""
+        """Return pairs and labels of a part, links first: ``(2, P), (P,)``."""
         positive, negative = getattr(self, f"{part}_pos"), getattr(self, f"{part}_neg")
         labels = torch.cat([torch.ones(positive.size(1)), torch.zeros(negative.size(1))])
         return torch.cat([positive, negative], dim=1), labels.to(positive.device)
 
     def to(self, device: str) -> LinkSplit:
-        """The same split on another device."""
+        """Return the same split on another device."""
         return LinkSplit(*(getattr(self, f.name).to(device) for f in fields(self)))
 
     @property
     def message_edges(self) -> Tensor:
-        """``(2, 2 * links)`` the training links in both directions: the only edges that messages pass over."""
+        """Return ``(2, 2 * links)`` the training links in both directions: the only edges that messages pass over."""
         return torch.cat([self.train_pos, self.train_pos.flip(0)], dim=1)
 
     @property
     def hash(self) -> str:
-        """SHA-256 of all six sets of pairs; recorded with every trial."""
+        """Return the SHA-256 of all six sets of pairs; recorded with every trial."""
         digest = hashlib.sha256()
         for f in fields(self):
             pairs = getattr(self, f.name).cpu().numpy().astype(np.int64)
@@ -50,7 +50,7 @@ class LinkSplit:
 
 
 def random_link_split(edge_index: Tensor, num_nodes: int, seed: int, val: float = 0.05, test: float = 0.1) -> LinkSplit:
-    """A uniform split of the undirected links by seed, with non-links that no two parts share.
+    """Return a uniform split of the undirected links by seed, with non-links that no two parts share.
 
     ``floor(val * links)`` and ``floor(test * links)`` links are held out, all others are for training.
 
@@ -75,12 +75,12 @@ def random_link_split(edge_index: Tensor, num_nodes: int, seed: int, val: float 
 
 
 def _non_links(links: Tensor, num_nodes: int, wanted: int, draw: torch.Generator) -> Tensor:
-    """Distinct pairs without a link, source < destination, in random order: ``(2, wanted)``."""
+    """Draw distinct pairs without a link, source < destination, in random order: ``(2, wanted)``."""
     taken = links[0] * num_nodes + links[1]
-    found = taken[:0]
-    while found.numel() < wanted:
+    drawn = taken[:0]
+    while drawn.numel() < wanted:
         pairs = torch.randint(num_nodes, (2, 2 * wanted + 16), generator=draw).sort(0).values
         keys = (pairs[0] * num_nodes + pairs[1])[pairs[0] != pairs[1]]
-        found = torch.unique(torch.cat([found, keys[~torch.isin(keys, taken)]]))
-    found = found[torch.randperm(found.numel(), generator=draw)[:wanted]]
-    return torch.stack([found // num_nodes, found % num_nodes])
+        drawn = torch.unique(torch.cat([drawn, keys[~torch.isin(keys, taken)]]))
+    drawn = drawn[torch.randperm(drawn.numel(), generator=draw)[:wanted]]
+    return torch.stack([drawn // num_nodes, drawn % num_nodes])

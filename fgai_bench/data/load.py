@@ -1,4 +1,4 @@
-"""Loading: from a name and a seed to a graph with its split."""
+"""Load a graph with its split, given the name of a dataset and a seed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def load_dataset(name: str, seed: int = 0, root: str | os.PathLike[str] | None =
         seed: of the 10/10/80 % split; a graph that brings its own split (indices or boolean masks) has that one, and of
             several masks the one of this seed, counted round.
         root: folder of raw files; else ``$FGAI_BENCH_DATA``, else the user's data folder.
-        options: of the dataset, for those that have any: ``load_dataset("csbm", edges=300_000)``.
+        options: options of the dataset, for those that have any: ``load_dataset("csbm", edges=300_000)``.
 
     Returns:
         ``Data`` with ``x`` (N, F) float32, CSR below 10 % density and dense above; ``edge_index`` (2, E) int64, both
@@ -50,7 +50,7 @@ def load_dataset(name: str, seed: int = 0, root: str | os.PathLike[str] | None =
 
 
 def fetch_dataset(name: str, root: str | os.PathLike[str] | None = None) -> list[Path]:
-    """Download what is missing of dataset ``name`` and return where its raw files lie (none for generated graphs)."""
+    """Download the missing files of dataset ``name`` and return the paths of all its files (none if generated)."""
     dataset, folder = DATASETS[name], data_root(root)
     if dataset.missing(folder):
         fetch_files(dataset, folder)

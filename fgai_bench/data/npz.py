@@ -1,4 +1,4 @@
-"""Graphs from ``.npz`` files as Shchur et al. (2018) lay them out: CSR parts ``adj_*``, ``attr_*``, and ``labels``."""
+"""Read graphs from ``.npz`` files in the layout of Shchur et al. (2018): CSR ``adj_*``, ``attr_*``, and ``labels``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fgai_bench.data.graph import check_edges, csr_tensor
 
 
 def read(dataset: Dataset, root: Path) -> Data:
-    """The graph of a dataset's only file.
+    """Read the graph from a dataset's only file.
 
     Edges and labels come from PyG's own reader. Features do not: it would make them dense (1.1 GB for coauthor-physics,
     of which 0.4 % are non-zero), so they go from CSR to CSR under its rule that every positive entry becomes one.
@@ -42,7 +42,7 @@ def read(dataset: Dataset, root: Path) -> Data:
 
 
 def read_arrays(name: str, file: RawFile, path: Path) -> dict[str, NDArray[np.generic]]:
-    """The declared arrays of an ``.npz``, verified; nothing in it is ever unpickled."""
+    """Return the declared arrays of an ``.npz``, verified; nothing in it is ever unpickled."""
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in file.keys}
@@ -60,7 +60,7 @@ def read_arrays(name: str, file: RawFile, path: Path) -> dict[str, NDArray[np.ge
 
 
 def _features(name: str, arrays: dict[str, NDArray[np.generic]]) -> Tensor:
-    """CSR features (N, F), columns sorted in each row, positive entries set to one."""
+    """Return CSR features (N, F), columns sorted in each row, positive entries set to one."""
     parts = (arrays["attr_data"].astype(np.float32), arrays["attr_indices"], arrays["attr_indptr"])
     try:
         matrix = sp.csr_matrix(parts, shape=tuple(int(size) for size in arrays["attr_shape"]))

@@ -1,4 +1,4 @@
-"""ogbn-arxiv from OGB's raw files, read by OGB and cached, because its compressed tables take long to parse."""
+"""Read ogbn-arxiv from OGB's raw files, with a cache, because its compressed tables take long to parse."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fgai_bench.data.errors import DataError
 
 
 def read(dataset: Dataset, root: Path) -> Data:
-    """The graph with OGB's split by year.
+    """Return the graph with OGB's split by year.
 
     OGB's dataset class is not used: it asks questions on standard input, writes beside the raw files and reads back a
     pickle. Its reader of raw files does none of that.
@@ -31,7 +31,7 @@ def read(dataset: Dataset, root: Path) -> Data:
 
 
 def _parse(name: str, paths: dict[str, Path]) -> Arrays:
-    """Tables to arrays; OGB raises whatever pandas and gzip raise on a damaged table."""
+    """Parse tables into arrays; OGB raises whatever pandas and gzip raise on a damaged table."""
     try:
         with quiet_ogb():
             from ogb.io.read_graph_raw import read_csv_graph_raw

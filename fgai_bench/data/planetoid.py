@@ -1,4 +1,4 @@
-"""CiteSeer and PubMed from the Planetoid files of Yang et al. (2016), read by PyG.
+"""Read CiteSeer and PubMed from the Planetoid files of Yang et al. (2016), through PyG.
 
 The files are pickles, and a pickle can run code when it is read: they are opened only if every one of them is, byte for
 byte, the published file.
@@ -18,7 +18,7 @@ from fgai_bench.data.errors import DataError
 
 
 def read(dataset: Dataset, root: Path) -> Data:
-    """The graph as PyG reads it, without the public split: nodes are split by seed like those of every other graph."""
+    """Return the graph as PyG reads it, without the public split: nodes are split by seed like in other graphs."""
     paths = [dataset.path(file, root) for file in dataset.files]
     for file, path in zip(dataset.files, paths, strict=True):
         if not file.sha256:

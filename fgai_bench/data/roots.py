@@ -1,4 +1,4 @@
-"""Where data lies: raw files under the data root, what we derive from them under the cache root."""
+"""Find the folders of data: the data root for raw files, the cache root for derived files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ APP = "fgai-bench"
 
 
 def data_root(root: str | os.PathLike[str] | None = None) -> Path:
-    """The folder of raw files: ``root`` if given, else ``$FGAI_BENCH_DATA``, else the user's data folder.
+    """Return the folder of raw files: ``root`` if given, else ``$FGAI_BENCH_DATA``, else the user's data folder.
 
     >>> data_root("graphs").name
     'graphs'
@@ -20,5 +20,5 @@ def data_root(root: str | os.PathLike[str] | None = None) -> Path:
 
 
 def cache_root() -> Path:
-    """The folder of derived files: ``$FGAI_BENCH_CACHE``, else the user's cache folder. Deleting it loses only time."""
+    """Return the folder of derived files: ``$FGAI_BENCH_CACHE``, else the user's cache folder; it can be deleted."""
     return Path(os.environ.get("FGAI_BENCH_CACHE") or platformdirs.user_cache_dir(APP)).expanduser().absolute()

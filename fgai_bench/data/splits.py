@@ -1,4 +1,4 @@
-"""Splits: which nodes are trained on, validated on and tested on."""
+"""Split nodes into training, validation and test nodes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Split:
 
     @property
     def hash(self) -> str:
-        """SHA-256 of the three sets, whatever the order of their indices; recorded with every trial.
+        """Return the SHA-256 of the three sets, whatever the order of their indices; recorded with every trial.
 
         >>> a, b = torch.tensor([0, 1]), torch.tensor([2])
         >>> Split(a, b, b).hash == Split(a.flip(0), b, b).hash, Split(a, b, b).hash == Split(b, a, b).hash
@@ -64,7 +64,7 @@ class Split:
         return digest.hexdigest()
 
     def checked(self, name: str, num_nodes: int, complete: bool = True) -> Split:
-        """Return the split itself, or raise if a node is in two parts, or is none of the graph's.
+        """Return the split itself; raise if a node is in two parts or is not in the graph.
 
         A ``complete`` split has every node in a part; a graph's own split may leave nodes out, but no part empty.
         """
@@ -80,9 +80,9 @@ class Split:
 
 
 def random_split(num_nodes: int, seed: int, train: float = 0.1, val: float = 0.1) -> Split:
-    """A uniform split by seed: ``floor(train * N)`` and ``floor(val * N)`` nodes, and all others for the test.
+    """Return a uniform split by seed: ``floor(train * N)`` and ``floor(val * N)`` nodes, and all others for the test.
 
-    Plain random and not stratified, as in the paper.
+    The split is plain random and not stratified, as in the paper.
 
     >>> split = random_split(7650, seed=0)
     >>> len(split.train), len(split.val), len(split.test)

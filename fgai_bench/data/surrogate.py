@@ -1,6 +1,6 @@
-"""arxiv-topology: the real graph of ogbn-arxiv with drawn features, because the real ones cannot always be had.
+"""Read arxiv-topology: the real graph of ogbn-arxiv with random features, for when the real ones are unavailable.
 
-It is for scale and cost. Accuracies on it say nothing about arXiv papers, and its name says so in every table.
+Use it to measure scale and cost. Accuracies on it say nothing about arXiv papers, so tables never call it ogbn-arxiv.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SIGNAL = 0.18
 
 
 def read(dataset: Dataset, root: Path) -> Data:
-    """Citations (row cites column), labels, years and OGB's split from the file; features from their labels."""
+    """Read citations (row cites column), labels, years and OGB's split from the file; draw features by label."""
     file = dataset.files[0]
     arrays = read_arrays(dataset.name, file, dataset.path(file, root))
     labels = arrays["label"].astype(np.int64)
@@ -47,7 +47,7 @@ def read(dataset: Dataset, root: Path) -> Data:
 
 
 def surrogate_features(labels: NDArray[np.int64], width: int = 128, signal: float = SIGNAL) -> NDArray[np.float32]:
-    """Features (N, ``width``) drawn per class: ``x_i = signal * m[y_i] + e_i`` with ``m`` and ``e`` standard normal.
+    """Draw features (N, ``width``) by class: ``x_i = signal * m[y_i] + e_i`` with ``m`` and ``e`` standard normal.
 
     The seed is part of the dataset, not of the trial: there is one arxiv-topology. A row depends on its node's label
     and on noise, never on the split, so features leak nothing that a real feature vector would not.

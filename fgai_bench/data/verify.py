@@ -1,4 +1,4 @@
-"""Verification: is every dataset there, unchanged, and of the declared size?"""
+"""Verify that datasets are present, unchanged, and of the declared size."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from fgai_bench.data.roots import data_root
 
 @dataclass(frozen=True)
 class Verification:
-    """What was found of one dataset.
+    """The result of verifying one dataset.
 
     Attributes:
-        name: of the dataset.
-        status: ``"ok"``; ``"missing"``, a file is not there; ``"wrong"``, it is there and not what is declared.
-        counts: of the graph as loaded; if it could not be loaded, the declared ones.
+        name: name of the dataset.
+        status: ``"ok"``; ``"missing"``, a file does not exist; ``"wrong"``, the data is not what is declared.
+        counts: size of the graph as loaded; if it could not be loaded, the declared size.
         optional: another dataset stands in for it, so that its absence is no failure.
         message: the sentence for the person who has to put it right; empty if ok.
     """
@@ -36,7 +36,7 @@ class Verification:
 
 
 def verify_dataset(name: str, root: str | os.PathLike[str] | None = None) -> Verification:
-    """Load ``name`` as a trial would and hold it against its declaration; nothing is downloaded or raised."""
+    """Load ``name`` as a trial would and compare it with its declaration; nothing is downloaded or raised."""
     dataset, folder = DATASETS[name], data_root(root)
     declared, optional = dataset.statistics, bool(dataset.stand_in)
     if dataset.missing(folder):
@@ -45,19 +45,19 @@ def verify_dataset(name: str, root: str | os.PathLike[str] | None = None) -> Ver
         data = load_dataset(name, root=folder)
     except DataError as error:
         return Verification(name, "wrong", declared, optional, str(error))
-    found = Statistics(data.x.size(0), undirected_edge_count(data.edge_index), data.x.size(1), data.num_classes)
-    if declared not in (None, found):
-        return Verification(name, "wrong", found, optional, f"{name} is declared with {declared} but has {found}")
-    return Verification(name, "ok", found, optional)
+    counted = Statistics(data.x.size(0), undirected_edge_count(data.edge_index), data.x.size(1), data.num_classes)
+    if declared not in (None, counted):
+        return Verification(name, "wrong", counted, optional, f"{name} is declared with {declared} but has {counted}")
+    return Verification(name, "ok", counted, optional)
 
 
 def verify_datasets(root: str | os.PathLike[str] | None = None) -> list[Verification]:
-    """Every registered dataset, the larger sizes of generated ones left out."""
+    """Verify every registered dataset except the larger sizes of generated ones."""
     return [verify_dataset(name, root) for name in DATASETS if "scaling" not in DATASETS.entry(name).tags]
 
 
 def verification_failed(verifications: Iterable[Verification]) -> bool:
-    """Whether the command should exit with 1: something is wrong, or missing with nothing to stand in for it.
+    """Tell whether a dataset is wrong, or missing without another one to stand in for it.
 
     ogbn-arxiv alone is optional: its raw files are not in every collection, and arxiv-topology stands in for it.
 
@@ -66,4 +66,4 @@ def verification_failed(verifications: Iterable[Verification]) -> bool:
     >>> verification_failed([Verification("a", "missing", None)])
     True
     """
-    return any(found.status == "wrong" or (found.status == "missing" and not found.optional) for found in verifications)
+    return any(v.status == "wrong" or (v.status == "missing" and not v.optional) for v in verifications)

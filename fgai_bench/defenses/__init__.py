@@ -1,4 +1,4 @@
-"""Defenses: how a model is trained, or replaced, so that it withstands an attack."""
+"""Train or replace models so that they withstand attacks: the defenses and their base class."""
 
 import lazy_loader
 

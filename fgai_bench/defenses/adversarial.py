@@ -1,4 +1,4 @@
-"""AT: adversarial training on an injection-attacked copy of the graph."""
+"""Define the defense AT: adversarial training on an injection-attacked copy of the graph."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from fgai_bench.defenses.base import Defense, Fit, Objective, perturbed_output
 
 
 class AdversarialTraining(Defense):
-    """``min loss(y(G)) + weight * loss(y(attacked G))``, attacked afresh each epoch.
+    """Minimise ``loss(y(G)) + weight * loss(y(attacked G))``, attacked afresh each epoch.
 
     Args:
-        weight: of the loss on the attacked copy.
+        weight: weight of the loss on the attacked copy.
     """
 
     summary = "adversarial training: a tenth of the loss on a freshly attacked copy"

@@ -1,7 +1,7 @@
-"""What every defense is: a class whose ``fit`` returns a trained copy of a model; the shared part is written here once.
+"""Define what every defense is: a class whose ``fit`` returns a trained copy of a model.
 
-A defense of your own subclasses :class:`Defense` and says in :meth:`Defense.objective` what is minimised. Copying the
-model, asking for teacher and inner attack, seeding, the training loop and the choice of the epoch are the base's.
+To write a defense, subclass :class:`Defense` and return from :meth:`Defense.objective` what is minimised. The base
+class copies the model, requires teacher and inner attack, seeds, runs the training loop and chooses the epoch.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Terms = Callable[[int], Mapping[str, Tensor]]
 
 @dataclass(frozen=True)
 class Objective:
-    """What a training minimises.
+    """The objective that a training minimises.
 
     Attributes:
         terms: epoch to the weighted terms of the loss by name; their sum is minimised.
         keep: the parameters of the ``best`` epoch on validation, or those of the ``last`` one.
-        recordable: the terms read nothing back from the device and do the same work in every epoch.
-        output: the student's output for the validation score; ``student(data)`` where none is given.
+        recordable: whether the terms read nothing back from the device and do the same work in every epoch.
+        output: the student's output for the validation score; ``student(data)`` if not given.
     """
 
     terms: Terms
@@ -51,10 +51,10 @@ class Fit:
         split: training, validation and test parts.
         task: the task's loss, validation score and outputs; use it instead of labels, and links work too.
         training: epochs, learning rate, weight decay.
-        seed: of everything that this training draws.
+        seed: seed of everything that this training draws.
         teacher: the trained vanilla model, for a defense with the tag ``needs-teacher``.
         inner: an attack ``inner(model, data, seed)``, for a defense with the tag ``needs-inner``.
-        defense: the name of its class, for messages.
+        defense: the name of the defense's class, for messages.
     """
 
     student: AttentionModel
@@ -67,12 +67,12 @@ class Fit:
     inner: InnerAttack | None = None
     defense: str = "this defense"
 
-    def required(self, what: Literal["teacher", "inner"]) -> Any:
-        """Return the teacher or the inner attack, or raise one sentence that says what the defense needs."""
-        given = getattr(self, what)
+    def required(self, name: Literal["teacher", "inner"]) -> Any:
+        """Return the teacher or the inner attack; raise if it was not given, with what the defense needs."""
+        given = getattr(self, name)
         if given is None:
-            meaning = "the trained vanilla model" if what == "teacher" else "an attack on the model being trained"
-            raise ValueError(f"{self.defense} needs {what}=..., {meaning}")
+            meaning = "the trained vanilla model" if name == "teacher" else "an attack on the model being trained"
+            raise ValueError(f"{self.defense} needs {name}=..., {meaning}")
         return given
 
     def attack(self) -> tuple[Callable[[int], Any], bool]:
@@ -90,15 +90,15 @@ class Fit:
 
 
 class Defense:
-    """How a model is trained, or replaced, so that it withstands an attack.
+    """The base class of defenses, which train or replace a model so that it withstands attacks.
 
     Subclasses implement :meth:`objective`; one that trains in a way of its own overrides :meth:`train`.
 
     Attributes:
         summary, paper, version: what ``fgai-bench ls`` shows; ``version`` changes when results change.
-        tags: ``node`` and ``link``, the tasks it is for (both where none is named); ``needs-teacher`` and
-            ``needs-inner``, what it must be handed; ``replaces-model``, ``dense``, ``transductive``.
-        inner_options: the loss and the targets that it asks of its inner attack, unless the suite says another.
+        tags: ``node`` and ``link``, the tasks it is for (both if neither is named); ``needs-teacher`` and
+            ``needs-inner``, the inputs it requires; ``replaces-model``, ``dense``, ``transductive``.
+        inner_options: the loss and the targets of its inner attack, unless the suite sets others.
         starts_from: whether the student starts as a copy of the given ``model`` or of the ``teacher``.
     """
 
@@ -122,18 +122,18 @@ class Defense:
         training: Training | None = None,
         progress: Progress | None = None,
     ) -> AttentionModel:
-        """Return a trained model; what was handed in stays as it is, and test labels are never read.
+        """Return a trained model; the arguments stay unchanged, and test labels are never read.
 
         Args:
             model: the model to defend.
             data: the graph.
-            split: the nodes to learn from; that which the graph carries, if none is given.
-            seed: of dropout, initial weights and inner attack.
-            supervision: the task; node classification on ``split``, if none is given.
-            teacher: the trained vanilla model, where the defense needs one.
-            inner: the attack of an inner maximisation, ``inner(model, data, seed)``, where the defense needs one.
+            split: the nodes to learn from; the split that the graph carries if not given.
+            seed: seed of dropout, initial weights and inner attack.
+            supervision: the task; node classification on ``split`` if not given.
+            teacher: the trained vanilla model, if the defense needs one.
+            inner: the attack of an inner maximisation, ``inner(model, data, seed)``, if the defense needs one.
             training: settings of the optimiser.
-            progress: hears ``(epoch, epochs)`` after every epoch.
+            progress: is called with ``(epoch, epochs)`` after every epoch.
         """
         split = Split.of(data) if split is None else split
         task = supervision or NodeSupervision(data, split)
@@ -141,7 +141,7 @@ class Defense:
         return self.train(fit, progress)
 
     def train(self, fit: Fit, progress: Progress | None) -> AttentionModel:
-        """Minimise the objective over the parameters of the student; ``fit.student`` is the model as it was given."""
+        """Minimise the objective over the parameters of the student; ``fit.student`` is still the given model."""
         fit = replace(fit, student=self.student(fit))
         objective = self.objective(fit)
         made = objective if isinstance(objective, Objective) else Objective(objective)
@@ -164,11 +164,11 @@ class Defense:
         return self.prepared(start, fit.seed)
 
     def prepared(self, model: AttentionModel, seed: int) -> AttentionModel:
-        """Return the model that is trained: here, a copy of the one that was handed in."""
+        """Return the model to train: by default a copy of the given one."""
         return copy.deepcopy(model)
 
     def objective(self, fit: Fit) -> Objective | Terms:
-        """Return what is minimised; the terms alone mean the best epoch on validation and no recording."""
+        """Return the objective to minimise; the terms alone mean the best epoch on validation and no recording."""
         raise TypeError(f"{type(self).__name__} must implement objective(fit), or fit itself")
 
 
@@ -184,7 +184,7 @@ def perturbed_output(student: AttentionModel, h: Tensor, attacked: Any) -> Outpu
 
 
 def admitted(obj: Any, name: str) -> Any:
-    """Return the class of a defense, or raise a ``TypeError`` that says why it is none."""
+    """Return ``obj`` if it is the class of a defense; raise a ``TypeError`` that says why it is none otherwise."""
     if not isinstance(obj, type):
         raise TypeError(f"it is {obj!r:.60} and not a class; subclass fgai_bench.defenses.Defense")
     if not callable(getattr(obj, "fit", None)):

@@ -1,4 +1,4 @@
-"""The defenses by name; what each is, its class says."""
+"""Register the defenses by name; their classes describe them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeepRobust's defenses of the structure: GNN-SVD (a low-rank graph) and Pro-GNN (a learned graph)."""
+"""Define DeepRobust's defenses of the structure: GNN-SVD (a low-rank graph) and Pro-GNN (a learned graph)."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ with quiet():
 
 @dataclass(frozen=True)
 class LowRank:
-    """``A_k = left core right``: ``(N, k), (k, k), (k, N)``."""
+    """A low-rank graph ``A_k = left core right``: ``(N, k), (k, k), (k, N)``."""
 
     left: Tensor
     core: Tensor
     right: Tensor
 
     def dense(self) -> Tensor:
-        """``A_k`` itself: ``(N, N)``."""
+        """Return ``A_k`` itself: ``(N, N)``."""
         return self.left @ self.core @ self.right
 
     def product(self, h: Tensor) -> Tensor:
-        """``A_k h`` through the factors: ``(N, D) -> (N, D)``."""
+        """Return ``A_k h`` through the factors: ``(N, D) -> (N, D)``."""
         return self.left @ (self.core @ (self.right @ h))
 
 
 def truncated_svd(edge_index: Tensor, num_nodes: int, rank: int, edge_weight: Tensor | None = None) -> LowRank:
-    """The ``rank`` largest singular values of the adjacency (destinations in the rows) and their vectors.
+    """Return the ``rank`` largest singular values of the adjacency (destinations in the rows) and their vectors.
 
     >>> low = truncated_svd(torch.tensor([[0, 1], [1, 0]]), 2, rank=2)
     >>> low.dense().round(decimals=4).abs().tolist()
@@ -72,14 +72,14 @@ def truncated_svd(edge_index: Tensor, num_nodes: int, rank: int, edge_weight: Te
 
 
 def _singular(adjacency: scipy.sparse.csr_array, rank: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Left vectors, diagonal matrix of the values, right vectors: ``(N, k), (k, k), (k, N)``."""
+    """Return left vectors, diagonal matrix of the values, right vectors: ``(N, k), (k, k), (k, N)``."""
     size = adjacency.shape[0]
     if size <= 4 * rank:  # the iterations need room above the rank
         left, values, right = np.linalg.svd(adjacency.toarray())
         return left[:, :rank], np.diag(values[:rank]), right[:rank]
     if not adjacency.count_nonzero():
         return np.zeros((size, rank)), np.zeros((rank, rank)), np.zeros((rank, size))
-    start = np.random.default_rng(0).standard_normal(size)  # fixed, so that one graph has one answer
+    start = np.random.default_rng(0).standard_normal(size)  # fixed, so that equal graphs give equal results
     left, values, right = scipy.sparse.linalg.svds(adjacency, k=rank, v0=start)
     return left, np.diag(values), right
 
@@ -90,23 +90,23 @@ def _known_low_rank(rank: int) -> Any:
 
 
 def low_rank(edge_index: Tensor, num_nodes: int, rank: int, edge_weight: Tensor | None = None) -> LowRank:
-    """The low-rank graph, found once per graph; with weights, differentiable in them.
+    """Return the low-rank graph, computed once per graph; with weights, differentiable in them.
 
     With weights the core is ``left^T A_w right^T``: its value is that of the singular values, and its gradient the
     exact gradient with the singular vectors held fixed.
     """
     if edge_weight is None:
         return _known_low_rank(rank)(edge_index, num_nodes)
-    found = truncated_svd(edge_index, num_nodes, rank, edge_weight)
-    messages = edge_weight.unsqueeze(1) * found.right.t()[edge_index[0]]  # (E, k)
-    spread = torch.zeros_like(found.left).index_add(0, edge_index[1], messages)  # (N, k)
-    return LowRank(found.left, found.left.t() @ spread, found.right)
+    factors = truncated_svd(edge_index, num_nodes, rank, edge_weight)
+    messages = edge_weight.unsqueeze(1) * factors.right.t()[edge_index[0]]  # (E, k)
+    spread = torch.zeros_like(factors.left).index_add(0, edge_index[1], messages)  # (N, k)
+    return LowRank(factors.left, factors.left.t() @ spread, factors.right)
 
 
 class GNNSVDModel(GCNModel):
     """DeepRobust's GCNSVD: a GCN on ``D^(-1/2) (A_k + I) D^(-1/2)``, where ``A_k`` is the truncated SVD of the graph.
 
-    Every graph that it is given gets its own decomposition. Row sums of a low-rank graph may be negative: such a node
+    Every input graph gets its own decomposition. Row sums of a low-rank graph may be negative: such a node
     gets degree 0 (GCNSVD gets NaN there).
 
     Args:
@@ -198,7 +198,7 @@ class ProGNNOptions(BaseModel):
     dropout: float = Field(0.5, ge=0, lt=1)
 
     def arguments(self, training: Training) -> SimpleNamespace:
-        """The same under the names that DeepRobust's ProGNN reads."""
+        """Return the options under the names that DeepRobust's ProGNN reads."""
         return SimpleNamespace(
             alpha=self.sparsity,
             beta=self.low_rank,
@@ -220,12 +220,12 @@ class ProGNNOptions(BaseModel):
 class ProGNNModel(GCNModel):
     """A GCN on the graph that Pro-GNN learned, ``S``, for graphs that contain the training graph's nodes first.
 
-    Pro-GNN learns S for the nodes it was trained on. What a test graph A' changes against the training graph A is taken
+    Pro-GNN learns S for the nodes it was trained on. The changes of a test graph A' to the training graph A are taken
     as given: the model sees ``S + (A' - A)``, clipped to [0, 1] and normalised as S was. On the training graph that is
     S, and the edges of injected nodes count as they are.
 
     Args:
-        num_nodes: of the training graph.
+        num_nodes: number of nodes of the training graph.
         symmetric: use ``(S + S^T) / 2``.
         arguments: as in :class:`GCNModel`.
     """
@@ -250,7 +250,7 @@ class ProGNNModel(GCNModel):
         return lambda h: adjacency @ h
 
     def rebuilt(self, seed: int = 0, **changes: Any) -> AttentionModel:
-        """As for every model; the learned graph is kept, since it belongs to the nodes and not to the weights."""
+        """Return a freshly initialised model; the learned graph is kept, since it belongs to the nodes."""
         fresh = super().rebuilt(seed, **changes)
         assert isinstance(fresh, ProGNNModel)
         fresh.correction.copy_(self.correction)
@@ -266,7 +266,7 @@ class _Structure(EstimateAdj):
 
 
 def shrink_singular_values(matrix: Tensor, alpha: float) -> Tensor:
-    """Proximal operator of the nuclear norm, ``U max(s - alpha, 0) V^T``: ``(N, N) -> (N, N)``.
+    """Apply the proximal operator of the nuclear norm, ``U max(s - alpha, 0) V^T``: ``(N, N) -> (N, N)``.
 
     With the eigenvectors V of ``M^T M`` it is ``M V diag(max(1 - alpha / s, 0)) V^T``, several times cheaper than the
     singular value decomposition. Squaring halves the digits, hence the double precision.
@@ -277,7 +277,7 @@ def shrink_singular_values(matrix: Tensor, alpha: float) -> Tensor:
     wide = matrix.double()
     squares, vectors = torch.linalg.eigh(wide.t() @ wide)
     values = squares.clamp(min=0).sqrt()
-    prox_operators.nuclear_norm = values.sum().to(matrix.dtype)  # where ProGNN looks for it
+    prox_operators.nuclear_norm = values.sum().to(matrix.dtype)  # ProGNN reads it there
     kept = (1 - alpha / values.clamp(min=1e-30)).clamp(min=0)  # (N,)
     vectors = vectors.to(matrix.dtype)
     return (matrix @ (vectors * kept.to(matrix.dtype))) @ vectors.t()
@@ -303,22 +303,22 @@ class StructureLearner(DeepRobustProGNN):
         self.optimizer_nuclear = PGD(learned, [shrink_singular_values], [arguments.beta], lr=rate)
 
     def epoch(self, number: int, features: Tensor, labels: Tensor, split: Split) -> None:
-        """The epoch's steps on the structure, then those on the network."""
+        """Take the steps of one epoch on the structure, then those on the network."""
         steps = [self.train_adj] * self.args.outer_steps + [self.train_gcn] * self.args.inner_steps
-        said: list[Tensor] = []
+        outputs: list[Tensor] = []
 
-        def listen(network: torch.nn.Module, given: Any, out: Tensor) -> None:
+        def keep_output(network: torch.nn.Module, given: Any, out: Tensor) -> None:
             if network.training:
-                said.append(out.detach())
+                outputs.append(out.detach())
 
-        watch = self.model.register_forward_hook(listen)
+        watch = self.model.register_forward_hook(keep_output)
         for step in steps:
             best = self.best_graph
             step(number, features, self.adjacency, labels, split.train, split.val)
             if self.best_graph is not best:  # this step reached the best validation so far
                 self.graph = self.estimator.estimated_adj.detach().clone()
         watch.remove()
-        self.history.append({"prediction": float(F.nll_loss(said[-1][split.train], labels[split.train]))})
+        self.history.append({"prediction": float(F.nll_loss(outputs[-1][split.train], labels[split.train]))})
 
 
 class ProGNN(ReplacedModel):
@@ -343,11 +343,11 @@ class ProGNN(ReplacedModel):
         return ProGNNModel(data.x.shape[1], num_classes, data.x.shape[0], seed=seed, **shared)
 
     def train(self, fit: Fit, progress: Progress | None) -> AttentionModel:
-        """Take DeepRobust's own losses, on training and validation labels; keep the best step on validation."""
+        """Train with DeepRobust's own losses on training and validation labels; keep the best step on validation."""
         student, data, split = self.student(fit), fit.data, fit.split
         assert isinstance(student, ProGNNModel)
         adjacency = dense_adjacency(data.edge_index, data.x.shape[0])
-        labels = torch.zeros_like(data.y)  # the labels of test nodes stay outside
+        labels = torch.zeros_like(data.y)  # DeepRobust must not see the labels of test nodes
         for index in (split.train, split.val):
             labels[index] = data.y[index]
         with quiet(), isolated_rng(fit.seed, "train"):

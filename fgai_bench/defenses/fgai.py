@@ -1,4 +1,4 @@
-"""FGAI: attention that stays close to the teacher's and stable under perturbation."""
+"""Define the defense FGAI: attention that stays close to the teacher's and stable under perturbation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class FGAIOptions(BaseModel):
         k: share of the edges in the top-k of both surrogates.
         scope: one top-k over the ``graph``, or one per destination ``node``.
         output: D on the ``raw`` outputs or on ``probability`` rows.
-        anchor: the perturbed output is held against the ``teacher``'s output or against the model's ``self``.
+        anchor: whether the perturbed output is compared with the ``teacher``'s or with the model's own (``self``).
         dropout: whether the student trains with dropout.
     """
 
@@ -98,23 +98,23 @@ class Faithfulness:
 
     @property
     def needs_perturbation(self) -> bool:
-        """Whether a term looks at a perturbed output."""
+        """Tell whether a term needs a perturbed output."""
         return bool(self.options.prediction or self.options.explanation)
 
     @property
     def recordable(self) -> bool:
-        """Whether the terms read nothing back from the device: the top-k of each node counts its groups."""
+        """Tell whether the terms read nothing back from the device; the top-k per node does, to count its groups."""
         return self.options.scope == "graph"
 
     def towards_teacher(self, out: Output) -> dict[str, Tensor]:
-        """``closeness * D(y~, y)`` and ``similarity * L_k(w, w~)``."""
+        """Return ``closeness * D(y~, y)`` and ``similarity * L_k(w, w~)``."""
         return self._weighted(
             closeness=lambda: tvd(self._outputs(out), self.y),
             similarity=lambda: self.surrogate(self.w, self._weights(out)),
         )
 
     def under_perturbation(self, out: Output, perturbed: Output) -> dict[str, Tensor]:
-        """``prediction * D(anchor, y~')`` and ``explanation * L_k(w~, w~')``."""
+        """Return ``prediction * D(anchor, y~')`` and ``explanation * L_k(w~, w~')``."""
         anchor = self.y if self.options.anchor == "teacher" else self._outputs(out)
         return self._weighted(
             prediction=lambda: tvd(anchor, self._outputs(perturbed)),
@@ -122,7 +122,7 @@ class Faithfulness:
         )
 
     def surrogate(self, w: Tensor, w_tilde: Tensor) -> Tensor:
-        """``L_k`` in the scope of the options."""
+        """Return ``L_k`` in the scope of the options."""
         return topk_surrogate(w, w_tilde, self.k, self.groups)
 
     def _weighted(self, **terms: Callable[[], Tensor]) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""FGAI by Algorithm 1: the perturbation lives in the attention itself."""
+"""Define FGAI by Algorithm 1, which perturbs the attention itself."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class FGAIAttention(Defense):
         return Objective(terms, keep="last", recordable=recordable)
 
     def worst_shift(self, student: AttentionModel, data: Data, faithful: Faithfulness, name: str) -> Tensor:
-        """The perturbation in the box that maximises the term ``name``: ``(E + added,)``, from a random start."""
+        """Return the shift in the box that maximises the term ``name``, from a random start: ``(E + added,)``."""
         radius, steps = self.options.radius, self.options.steps
         with frozen_eval(student):
             h = student.embed(data.x)
@@ -79,7 +79,7 @@ class FGAIAttention(Defense):
     def perturbed(
         self, student: AttentionModel, h: Tensor, data: Data, shift: Tensor, out: Output, name: str
     ) -> Output:
-        """The output under a shift of the scores; in the literal form of the fourth term, of the weights."""
+        """Return the output under a shift of the scores; in the literal form of the fourth term, of the weights."""
         if self.options.literal and name == "explanation":
             assert out.attention is not None
             return Output(out.logits, replace(out.attention, weight=out.attention.weight + shift))

@@ -1,4 +1,4 @@
-"""DeepRobust's GCN as a model of ours, for the defenses that replace the model by one of their own."""
+"""Wrap DeepRobust's GCN as a model of this package, for the defenses that replace the model by their own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Aggregation = Callable[[Tensor], Tensor]  # (N, D) -> (N, D), linear
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Run DeepRobust without its prints and warnings, and without a trace in Python's random state."""
+    """Run DeepRobust without its prints and warnings, and leave Python's random state unchanged."""
     state = random.getstate()
     with redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -38,15 +38,15 @@ def quiet() -> Iterator[None]:
             random.setstate(state)
 
 
-with quiet():  # it announces optional packages that nothing here needs
+with quiet():  # DeepRobust prints notices about optional packages that nothing here needs
     from deeprobust.graph.defense import GCN
 
 
 class GCNModel(AttentionModel):
     """Two graph convolutions with DeepRobust's GCN as the network: ``logits = S relu(S x W_1 + b_1) W_2 + b_2``.
 
-    Subclasses say in :meth:`structure` what S is for a graph, and in :meth:`profile` what of the features it depends
-    on. The structure is found anew for every graph that the model is given, so an attack meets the preprocessing too.
+    Subclasses compute S of a graph in :meth:`structure`, and in :meth:`profile` the part of the features it depends
+    on. The structure is computed anew for every input graph, so an attack has to pass the preprocessing, too.
 
     Args:
         in_channels: features per node.
@@ -54,7 +54,7 @@ class GCNModel(AttentionModel):
         hidden: width of the hidden layer.
         dropout: on the hidden layer, while training.
         seed: of the initial parameters.
-        options: of the subclass, kept in ``config``.
+        options: options of the subclass, kept in ``config``.
     """
 
     network_class: ClassVar[type] = GCN
@@ -69,15 +69,15 @@ class GCNModel(AttentionModel):
             self.network = self.network_class(in_channels, hidden, num_classes, dropout=dropout, device="cpu")
 
     def profile(self, x: Tensor) -> Tensor:
-        """What the structure needs to know of each node, row by row: ``(N, F) -> (N, P)``; here nothing."""
+        """Return the features that the structure depends on, row by row: ``(N, F) -> (N, P)``; by default none."""
         return torch.zeros(x.shape[0], 0, device=x.device)
 
     def structure(self, profile: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Any:
-        """What the graph becomes for :meth:`classified`: here an :data:`Aggregation`."""
+        """Return the structure that :meth:`classified` uses: by default an :data:`Aggregation`."""
         raise TypeError(f"{type(self).__name__} must implement structure(profile, edge_index, edge_weight)")
 
     def classified(self, support: Tensor, structure: Any, score_shift: Tensor | None = None) -> Output:
-        """Projected features and structure to the output: ``(N, hidden) -> Output``."""
+        """Map projected features and structure to the output: ``(N, hidden) -> Output``."""
         if score_shift is not None:
             raise ValueError(f"{type(self).__name__} has no attention whose scores could be shifted")
         first, second = self.network.gc1, self.network.gc2
@@ -85,11 +85,11 @@ class GCNModel(AttentionModel):
         return Output(structure(h @ second.weight) + second.bias, None)
 
     def project(self, x: Tensor) -> Tensor:
-        """``x W_1``: ``(N, F) -> (N, hidden)``; x dense or sparse CSR."""
+        """Return ``x W_1``: ``(N, F) -> (N, hidden)``; x dense or sparse CSR."""
         return feature_product(x, self.network.gc1.weight)
 
     def dropped(self, h: Tensor) -> Tensor:
-        """Dropout of the hidden layer, while training."""
+        """Apply dropout to the hidden layer, while training."""
         return F.dropout(h, self.network.dropout, self.training)
 
     def embed(self, x: Tensor) -> Tensor:
@@ -103,14 +103,14 @@ class GCNModel(AttentionModel):
         return self.classified(h[:, :width], structure, score_shift)
 
     def on(self, data: Data) -> Callable[[], Output]:
-        """The output on one graph, again and again while the parameters change; its structure is found once."""
+        """Return a function for the output on one graph while parameters change; the structure is computed once."""
         with torch.no_grad():
             structure = self.structure(self.profile(data.x), data.edge_index, None)
         return lambda: self.classified(self.project(data.x), structure)
 
 
 class ReplacedModel(Defense):
-    """A defense that trains a network of its own, whatever model it is handed: only the number of classes is taken.
+    """A defense that trains a network of its own; of the given model only the number of classes is used.
 
     The training is that of every defense (epochs, learning rate, weight decay, best epoch on validation); its defaults
     are also those of DeepRobust's networks.
@@ -126,11 +126,11 @@ class ReplacedModel(Defense):
     profiles: ClassVar[float] = 0
 
     def build(self, data: Data, num_classes: int, seed: int) -> GCNModel:
-        """The network to train, freshly initialised."""
+        """Return the network to train, freshly initialised."""
         raise TypeError(f"{type(self).__name__} must implement build(data, num_classes, seed)")
 
     def student(self, fit: Fit) -> GCNModel:
-        """Return the network to train; raises :class:`OutOfMemory` before building what would not fit."""
+        """Return the network to train; raise :class:`OutOfMemory` before building anything that would not fit."""
         device, (num_nodes, num_features) = fit.data.edge_index.device, fit.data.x.shape
         needed = dense_bytes(num_nodes, self.matrices, num_features, self.profiles)
         require_memory(f"{self.name} on {num_nodes} nodes", needed, device)
@@ -143,13 +143,13 @@ class ReplacedModel(Defense):
 
 
 def _num_classes(model: AttentionModel, data: Data) -> int:
-    """As many as the given model tells apart: the labels are not consulted, since some belong to test nodes."""
+    """Return the number of classes of the given model; labels are not read, since some belong to test nodes."""
     known = getattr(model, "config", {}).get("num_classes")
     return int(known or outputs_once(model, data).logits.shape[1])
 
 
 def inverse_root(degree: Tensor) -> Tensor:
-    """``d^(-1/2)``, and 0 where the degree is not positive: ``(N,) -> (N,)``.
+    """Return ``d^(-1/2)``, and 0 where the degree is not positive: ``(N,) -> (N,)``.
 
     >>> inverse_root(torch.tensor([4.0, 0.0, -1.0])).tolist()
     [0.5, 0.0, 0.0]
@@ -159,7 +159,7 @@ def inverse_root(degree: Tensor) -> Tensor:
 
 
 def normalised(adjacency: Tensor) -> Tensor:
-    """``D^(-1/2) (A + I) D^(-1/2)`` with the row sums of ``A + I`` in D: ``(N, N) -> (N, N)``, dense.
+    """Return ``D^(-1/2) (A + I) D^(-1/2)`` with the row sums of ``A + I`` in D: ``(N, N) -> (N, N)``, dense.
 
     >>> normalised(torch.tensor([[0.0, 3.0], [3.0, 0.0]]))
     tensor([[0.2500, 0.7500],
@@ -171,7 +171,7 @@ def normalised(adjacency: Tensor) -> Tensor:
 
 
 def dense_adjacency(edge_index: Tensor, num_nodes: int, edge_weight: Tensor | None = None) -> Tensor:
-    """``A[destination, source] = edge weight``, 1 without weights: ``(2, E) -> (N, N)``.
+    """Return ``A[destination, source] = edge weight``, 1 without weights: ``(2, E) -> (N, N)``.
 
     >>> dense_adjacency(torch.tensor([[0], [1]]), 2).tolist()
     [[0.0, 0.0], [1.0, 0.0]]
@@ -182,14 +182,14 @@ def dense_adjacency(edge_index: Tensor, num_nodes: int, edge_weight: Tensor | No
 
 
 def edge_presence(edges: SortedEdges, edge_weight: Tensor | None) -> Tensor:
-    """How much of each sorted edge is there, added loops fully: ``(E,)``."""
+    """Return the weight of each sorted edge, 1 for added loops: ``(E,)``."""
     if edge_weight is None:
         return torch.ones(edges.source.numel(), device=edges.source.device)
     return F.pad(edge_weight, (0, edges.added), value=1.0)[edges.order]
 
 
 def edge_wise(edges: SortedEdges, weight: Tensor) -> Aggregation:
-    """The aggregation by ``D^(-1/2) A D^(-1/2)`` with ``A`` given edge by edge, loops included: ``(E,)`` sorted."""
+    """Return the aggregation by ``D^(-1/2) A D^(-1/2)`` with ``A`` given per sorted edge, loops included: ``(E,)``."""
     scale = inverse_root(segment_sum(weight.unsqueeze(1), edges).squeeze(1))  # (N,)
     coefficients = scale[edges.destination] * weight * scale[edges.source]
     return lambda h: weighted_sum(coefficients.unsqueeze(1), h.unsqueeze(1), edges).squeeze(1)

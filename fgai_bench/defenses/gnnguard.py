@@ -1,4 +1,4 @@
-"""GNNGuard (Zhang and Zitnik 2020, https://arxiv.org/abs/2006.08149) on DeepRobust's GCN."""
+"""Define the defense GNNGuard (Zhang and Zitnik 2020, https://arxiv.org/abs/2006.08149) on DeepRobust's GCN."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from fgai_bench.models.segments import segment_sum, weighted_sum
 
 
 class Neighbourhoods(Protocol):
-    """Where the coefficients live: one per edge, or one per pair of nodes. ``Tensor`` below is of that shape."""
+    """A layout of the coefficients: one per edge, or one per pair of nodes. ``Tensor`` below is of that shape."""
 
     def coefficients(self, unit: Tensor, threshold: float, through: bool = False) -> Tensor:
-        """Defense coefficients of unit rows ``(N, F)``; non-negative, and summing to one per destination.
+        """Return the defense coefficients of unit rows ``(N, F)``; non-negative, and summing to one per destination.
 
         With ``through`` the gradient passes the pruning, see :func:`pruned`.
         """
 
     def shifted(self, coefficients: Tensor, score_shift: Tensor) -> Tensor:
-        """``w e^d / sum(w e^d)`` per destination, for a shift d in the order of the attention."""
+        """Return ``w e^d / sum(w e^d)`` per destination, for a shift d in the order of the attention."""
 
     def aggregated(self, coefficients: Tensor, values: Tensor) -> Tensor:
-        """``out_i = sum_j w_ij v_j``: ``(N, D) -> (N, D)``."""
+        """Return ``out_i = sum_j w_ij v_j``: ``(N, D) -> (N, D)``."""
 
     def attention(self, coefficients: Tensor) -> Attention:
-        """The coefficients keyed by their edges."""
+        """Return the coefficients as an attention, keyed by their edges."""
 
 
 def pruned(similarity: Tensor, kept: Tensor, present: Tensor, through: bool) -> Tensor:
-    """``present * similarity`` where kept and 0 elsewhere, all of one shape.
+    """Return ``present * similarity`` where kept and 0 elsewhere, all of one shape.
 
-    Pruned entries have no gradient, so an attacker who starts below the threshold is not shown the way up. With
+    Pruned entries have no gradient, so an attacker who starts below the threshold gets no direction to rise. With
     ``through`` the similarity has the gradient of an entry that is kept (Athalye et al. 2018); the value is the same.
     Neither gradient is the stronger one on every model.
 
@@ -122,8 +122,8 @@ class Pairwise:
 
 
 def _share(weight: Tensor, total: Tensor, count: Tensor) -> Tensor:
-    """``weight / total * count``, and 0 for a destination that has lost all its neighbours."""
-    # There the weight is 0, so the other two may be anything that leaves it a gradient.
+    """Return ``weight / total * count``, and 0 for a destination that has lost all its neighbours."""
+    # For such a destination the weight is 0, so total and count may be anything that keeps its gradient finite.
     return weight / torch.where(total > 0, total, 1.0) * torch.where(count > 0, count, 1.0)
 
 
@@ -174,20 +174,20 @@ class GNNGuardModel(GCNModel):
         return graph, self.coefficients(graph, profile)
 
     def coefficients(self, graph: Neighbourhoods, unit: Tensor) -> Tensor:
-        """The graph's coefficients under this model's pruning."""
+        """Return the graph's coefficients under this model's pruning."""
         return graph.coefficients(unit, self.config["threshold"], self.config["through"] and not self.training)
 
     def classified(
         self, support: Tensor, structure: tuple[Neighbourhoods, Tensor], score_shift: Tensor | None = None
     ) -> Output:
         graph, first = structure
-        one, two = self.network.gc1, self.network.gc2
-        h = F.relu(graph.aggregated(first, support) + one.bias)  # (N, hidden)
+        convolution_1, convolution_2 = self.network.gc1, self.network.gc2
+        h = F.relu(graph.aggregated(first, support) + convolution_1.bias)  # (N, hidden)
         similar = self.coefficients(graph, F.normalize(h))
         last = torch.lerp(similar, first, self.memory.sigmoid())
         if score_shift is not None:
             last = graph.shifted(last, score_shift)
-        logits = graph.aggregated(last, self.dropped(h) @ two.weight) + two.bias
+        logits = graph.aggregated(last, self.dropped(h) @ convolution_2.weight) + convolution_2.bias
         return Output(logits, graph.attention(last))
 
 

@@ -1,4 +1,4 @@
-"""GCN-Jaccard (Wu et al. 2019, https://arxiv.org/abs/1903.01610): edges between dissimilar nodes are dropped."""
+"""Define GCN-Jaccard (Wu et al. 2019, https://arxiv.org/abs/1903.01610): edges between dissimilar nodes are dropped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Similarity = Literal["jaccard", "cosine"]
 
 
 class GCNJaccardModel(GCNModel):
-    """DeepRobust's GCNJaccard; the edges of every graph that it is given are dropped by that graph's features.
+    """DeepRobust's GCNJaccard; the edges of every input graph are dropped by the features of that graph.
 
     An edge stays if ``J_ij = |x_i and x_j| / |x_i or x_j|`` over the non-zero features reaches the threshold (or the
     cosine similarity, for features that are not binary). Which edges stay is a constant of the gradient, which flows
@@ -55,7 +55,7 @@ class GCNJaccardModel(GCNModel):
         return edge_wise(edges, stays * edge_presence(edges, edge_weight))
 
     def similarities(self, profile: Tensor, edges: SortedEdges) -> Tensor:
-        """Similarity of the ends of each sorted edge: ``(N, P) -> (E,)``; two nodes without features share nothing."""
+        """Return the similarity of the ends of each sorted edge: ``(N, P) -> (E,)``; 0 for nodes without features."""
         shared = edge_dots(profile, edges).double()
         if self.config["similarity"] == "cosine":
             return shared

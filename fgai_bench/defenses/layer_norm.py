@@ -1,4 +1,4 @@
-"""Normalisation as a defense: between the layers (LN), or of the feature rows only."""
+"""Define normalisation as a defense: between the layers (LN), or of the feature rows only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fgai_bench.models.base import AttentionModel
 
 
 class LayerNorm(Vanilla):
-    """LN: what every layer hands to the next is layer-normalised, with learned scale and shift; trained as vanilla."""
+    """Normalise the input of every layer after the first, with learned scale and shift (LN); train as vanilla."""
 
     summary = "layer normalisation between the layers"
     paper = "https://arxiv.org/abs/2111.04314"

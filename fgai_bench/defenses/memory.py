@@ -12,7 +12,7 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 class OutOfMemory(Exception):
-    """Say that a method needs more memory than the device has; the runner records such a step as ``oom``.
+    """Raised when a method needs more memory than the device has; the runner records such a step as ``oom``.
 
     Attributes:
         method: name of the method and size of its problem, as in ``pro-gnn on 169343 nodes``.
@@ -28,7 +28,7 @@ class OutOfMemory(Exception):
         self.method, self.needed, self.available = method, needed, available
 
     def __reduce__(self) -> tuple[type[OutOfMemory], tuple[str, int, int]]:
-        # An exception is pickled with its sentence alone; workers send it with its figures.
+        # Without this, pickling would keep only the message, and workers must send the figures, too.
         return type(self), (self.method, self.needed, self.available)
 
 

@@ -1,4 +1,4 @@
-"""Settings of the optimiser, readable without torch."""
+"""Define the settings of the optimiser, readable without torch."""
 
 from __future__ import annotations
 

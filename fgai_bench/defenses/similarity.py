@@ -1,4 +1,4 @@
-"""Similarity of the two ends of every edge, without ever holding all pairs of rows at once."""
+"""Compute the similarity of the two ends of every edge, without holding all pairs of rows at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fgai_bench.models.edges import SortedEdges
 
-_ENTRIES = 2**25  # gathered at a time: 128 MiB per side in single precision
+_ENTRIES = 2**25  # limit of gathered entries: 128 MiB per side in single precision
 
 
 class _EdgeDots(torch.autograd.Function):
@@ -42,9 +42,9 @@ def _parts(edges: SortedEdges, width: int) -> Iterator[tuple[slice, Tensor, Tens
 
 
 def edge_dots(rows: Tensor, edges: SortedEdges) -> Tensor:
-    """``rows_src(e) . rows_dst(e)`` for each edge, in the order of the sorted edges: ``(N, F) -> (E,)``.
+    """Return ``rows_src(e) . rows_dst(e)`` for each edge, in the order of the sorted edges: ``(N, F) -> (E,)``.
 
-    Of unit rows this is the cosine similarity, of 0/1 rows the number of shared features.
+    For unit rows this is the cosine similarity, for 0/1 rows the number of shared features.
 
     >>> from fgai_bench.models.edges import sorted_edges
     >>> edges = sorted_edges(torch.tensor([[1], [0]]), 2)  # with the added loops: 1->0, 0->0, 1->1
@@ -55,5 +55,5 @@ def edge_dots(rows: Tensor, edges: SortedEdges) -> Tensor:
 
 
 def dense(x: Tensor) -> Tensor:
-    """The features as a dense matrix, from either layout: ``(N, F) -> (N, F)``."""
+    """Return the features as a dense matrix, from either layout: ``(N, F) -> (N, F)``."""
     return x.to_dense() if x.layout == torch.sparse_csr else x

@@ -1,4 +1,4 @@
-"""How a defense trains: the optimisation loop, its settings, and what a task supervises."""
+"""Train a model: the optimisation loop that defenses share, and the supervision that a task gives."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ InnerAttack = Callable[[AttentionModel, Data, "int | None"], Any]
 
 
 class Supervision(Protocol):
-    """What a task tells a defense: never anything about test labels."""
+    """The outputs, loss and score that a task gives to a defense; test labels never enter."""
 
     def outputs(self, out: Output) -> Tensor:
-        """``(M, C)`` the logits whose stability matters; an attacked graph's output gives the same M rows."""
+        """Return ``(M, C)`` the logits whose stability matters; an attacked graph's output gives the same M rows."""
 
     def loss(self, out: Output) -> Tensor:
-        """The training loss, on training labels."""
+        """Return the training loss, on training labels."""
 
     def score(self, out: Output) -> Tensor:
-        """``()`` the validation score, higher is better; it stays on the device."""
+        """Return ``()`` the validation score, higher is better; it stays on the device."""
 
 
 class NodeSupervision:
@@ -63,7 +63,7 @@ def optimise(
     """Minimise the sum of ``terms(epoch)`` over the parameters of ``model``, in place, and return it.
 
     The value of each term is kept per epoch in ``model.history``. With ``score``, the parameters of the best epoch are
-    put back at the end; without it, those of the last epoch stay. Dropout draws from a generator of its own, derived
+    restored at the end; without it, those of the last epoch stay. Dropout draws from a generator of its own, derived
     from ``seed``: the caller's random state is untouched.
 
     ``recordable`` says that ``terms`` and ``score`` read nothing back from the device and do the same work in every
@@ -84,15 +84,15 @@ def optimise(
         model.train()
         values = terms(done)
         names[:] = values
-        each = torch.stack(list(values.values()))
+        losses = torch.stack(list(values.values()))
         optimiser.zero_grad(set_to_none=True)
-        each.sum().backward()
+        losses.sum().backward()
         optimiser.step()
         if score is not None:
             model.eval()
             with torch.no_grad():
                 best.offer(score())
-        return each.detach()
+        return losses.detach()
 
     with isolated_rng(seed, "train"), own_stream(device):
         step = Replayed(epoch) if recordable and cuda else epoch
@@ -103,12 +103,12 @@ def optimise(
                     torch.cuda.current_stream(device).synchronize()
                 progress(done + 1, training.epochs)
     if score is not None:
-        best.put_back()
+        best.restore()
     return finished(model, [dict(zip(names, row.tolist(), strict=True)) for row in history])
 
 
 class _Best:
-    """The parameters of the epoch with the highest score, the first of equals, kept without a look at the score."""
+    """The parameters of the first epoch with the highest score, kept without reading scores back from the device."""
 
     def __init__(self, model: AttentionModel, device: torch.device) -> None:
         self.state = model.state_dict()
@@ -122,15 +122,15 @@ class _Best:
         for name, kept in self.best.items():
             kept.copy_(torch.where(higher, self.state[name], kept))
 
-    def put_back(self) -> None:
-        """Restore the best parameters, if any score was a number; a training that diverged has none."""
+    def restore(self) -> None:
+        """Restore the best parameters, unless every score was NaN because the training diverged."""
         if self.score.isfinite():
             for name, value in self.state.items():
                 value.copy_(self.best[name])
 
 
 def finished(model: AttentionModel, history: list[dict[str, float]]) -> AttentionModel:
-    """The trained model in evaluation mode, without stale gradients, with its losses per epoch in ``history``."""
+    """Return the trained model in evaluation mode, without stale gradients, with losses per epoch in ``history``."""
     model.zero_grad(set_to_none=True)
     model.eval()
     model.history = history
@@ -138,6 +138,6 @@ def finished(model: AttentionModel, history: list[dict[str, float]]) -> Attentio
 
 
 def outputs_once(model: AttentionModel, data: Data) -> Output:
-    """The output of a model in evaluation mode, without gradients; the model is left as it was."""
+    """Return the output of a model in evaluation mode, without gradients; the model is left unchanged."""
     with frozen_eval(model), torch.no_grad():
         return model(data)

@@ -1,4 +1,4 @@
-"""No defense: the task's loss, the best epoch on validation."""
+"""Train without a defense: the task's loss, the best epoch on validation."""
 
 from __future__ import annotations
 

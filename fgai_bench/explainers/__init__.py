@@ -1,4 +1,4 @@
-"""Explainers: from a model, a graph and some nodes to a score per edge for each node's prediction."""
+"""Explain predictions: explainers give each edge a score for the prediction of each node."""
 
 import lazy_loader
 

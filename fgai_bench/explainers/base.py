@@ -1,7 +1,7 @@
-"""What every explainer is: a class whose call gives a score to each edge for the prediction of each asked node.
+"""Define what every explainer is: a class whose call gives a score to each edge for the prediction of each node.
 
-An explainer of your own subclasses :class:`Explainer` and writes :meth:`Explainer.explain`; one that learns something
-on a graph before it can answer also writes :meth:`Explainer.fitted`.
+To write an explainer, subclass :class:`Explainer` and implement :meth:`Explainer.explain`; one that is trained on a
+graph before it can explain also implements :meth:`Explainer.fitted`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Answer = Callable[[Data, Tensor], Tensor]
 
 
 class Explainer:
-    """From a model, a graph and some nodes to a score per edge for each node's prediction.
+    """The base class of explainers, which return a score per edge for the prediction of each of some nodes.
 
     Attributes:
         summary, paper, version: what ``fgai-bench ls`` shows; ``version`` changes when results change.
-        tags: ``post-hoc``, it asks the model and not its attention; ``random``, two answers differ by the seed.
+        tags: ``post-hoc``, it uses the model and not its attention; ``random``, its scores depend on the seed.
     """
 
     summary: ClassVar[str] = ""
@@ -36,8 +36,8 @@ class Explainer:
         return self.fitted(model, data, nodes, seed=seed)(data, nodes)
 
     def fitted(self, model: AttentionModel, data: Data, nodes: Tensor, *, seed: int = 0) -> Answer:
-        """Learn on a graph what answers need, and return ``answer(graph, nodes)``; here there is nothing to learn."""
-        return lambda graph, asked: self.explain(model, graph, asked, seed)
+        """Train on a graph and return ``answer(graph, nodes)``, which gives scores; by default nothing is trained."""
+        return lambda graph, explained: self.explain(model, graph, explained, seed)
 
     def explain(self, model: AttentionModel, data: Data, nodes: Tensor, seed: int) -> Tensor:
         """Return the scores ``(len(nodes), E)``, in the order of ``data.edge_index``."""
@@ -45,7 +45,7 @@ class Explainer:
 
 
 def admitted(obj: Any, name: str) -> Any:
-    """Return the class of an explainer, or raise a ``TypeError`` that says why it is none."""
+    """Return ``obj`` if it is the class of an explainer; raise a ``TypeError`` that says why it is none otherwise."""
     if not isinstance(obj, type):
         raise TypeError(f"it is {obj!r:.60} and not a class; subclass fgai_bench.explainers.Explainer")
     if issubclass(obj, Explainer):

@@ -1,4 +1,4 @@
-"""The explainers by name; what each is, its class says."""
+"""Register the explainers by name; their classes describe them."""
 
 from __future__ import annotations
 

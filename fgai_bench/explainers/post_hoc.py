@@ -1,4 +1,4 @@
-"""Post-hoc explainers of PyG, GNNExplainer and PGExplainer: one weight in [0, 1] per edge that a prediction can see."""
+"""Wrap the post-hoc explainers of PyG, GNNExplainer and PGExplainer: one weight in [0, 1] per edge in reach."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MODEL = {"mode": "multiclass_classification", "task_level": "node", "return_type
 
 
 class _Layer(MessagePassing):
-    """Where PyG leaves an edge mask, counts a hop, and reads an embedding; it hands on what it gets."""
+    """An identity layer on which PyG sets an edge mask, and by which it counts hops and reads embeddings."""
 
     def forward(self, h: Tensor) -> Tensor:
         return h
@@ -29,7 +29,7 @@ class _Layer(MessagePassing):
 class Surface(nn.Module):
     """A model as PyG's explainers see it: embedded nodes and edges to logits, with masks on its edges.
 
-    An edge with the mask p is there by the share p, in every layer: ``softmax(scores + log p)``.
+    An edge with the mask p has the edge weight p in every layer: ``softmax(scores + log p)``.
     """
 
     def __init__(self, model: AttentionModel) -> None:
@@ -47,10 +47,10 @@ class Surface(nn.Module):
 
 
 class GNNExplainerMasks(Explainer):
-    """GNNExplainer (Ying et al. 2019): for each node its own mask, found by gradient descent.
+    """GNNExplainer (Ying et al. 2019): gradient descent finds an edge mask for each node.
 
     Args:
-        epochs, lr: of the search.
+        epochs, lr: epochs and learning rate of the search.
     """
 
     summary = "GNNExplainer: for each node an edge mask of its own, by gradient descent"
@@ -73,10 +73,10 @@ class GNNExplainerMasks(Explainer):
 
 
 class PGExplainerMasks(Explainer):
-    """PGExplainer (Luo et al. 2020): a small network that tells masks from embeddings, trained on the clean graph.
+    """PGExplainer (Luo et al. 2020): a small network predicts masks from embeddings, trained on the clean graph.
 
     Args:
-        epochs, lr: of its training, which goes through the asked nodes in every epoch.
+        epochs, lr: epochs and learning rate of its training, which visits the explained nodes in every epoch.
     """
 
     summary = "PGExplainer: edge masks by a network trained on the clean graph"
@@ -91,15 +91,15 @@ class PGExplainerMasks(Explainer):
             surface, h = Surface(model).eval(), model.embed(data.x).detach()
             explainer = self._trained(surface, h, data.edge_index, nodes)
 
-        def answer(graph: Data, asked: Tensor) -> Tensor:
+        def answer(graph: Data, explained: Tensor) -> Tensor:
             with frozen_eval(model), isolated_rng(seed, "explain"):
                 embedded = model.embed(graph.x).detach()
                 target = surface(embedded, graph.edge_index).argmax(1)
-                found = [
+                masks = [
                     explainer(embedded, graph.edge_index, target=target, index=node).edge_mask.detach()
-                    for node in asked.tolist()
+                    for node in explained.tolist()
                 ]
-            return torch.stack(found)
+            return torch.stack(masks)
 
         return answer
 

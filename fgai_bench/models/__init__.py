@@ -1,4 +1,4 @@
-"""Models: graph networks that return logits and one attention weight per edge."""
+"""Build models: graph networks that return logits and one attention weight per edge."""
 
 import lazy_loader
 

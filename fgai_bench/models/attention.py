@@ -1,4 +1,4 @@
-"""Attention: one weight per edge, keyed by its edge, and the alignment of two attentions by key."""
+"""Store attention as one weight per edge, and align two attentions by (source, destination)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Attention:
-    """One weight per edge.
+    """The attention of a model on a graph: one weight per edge.
 
     Attributes:
         edge_index: ``(2, E)`` source and destination of each edge.
@@ -37,24 +37,24 @@ class Attention:
             raise ValueError(f"attention over {self.weight.numel()} edges cannot have {self.added} added self-loops")
 
     def of_graph(self) -> Attention:
-        """Only the edges of the graph: the self-loops that the model added are left out."""
+        """Return the attention on the edges of the graph, without the self-loops that the model added."""
         if not self.added:
             return self
         kept = self.weight.numel() - self.added
         return Attention(self.edge_index[:, :kept], self.weight[:kept])
 
     def detach(self) -> Attention:
-        """The same attention without its autograd history."""
+        """Return the same attention without its autograd history."""
         return Attention(self.edge_index, self.weight.detach(), self.added)
 
 
 def edge_keys(edge_index: Tensor, num_nodes: int) -> Tensor:
-    """One integer per edge, ``source * num_nodes + destination``: ``(2, E) -> (E,)``."""
+    """Return one integer per edge, ``source * num_nodes + destination``: ``(2, E) -> (E,)``."""
     return edge_index[0] * num_nodes + edge_index[1]
 
 
 def align(att: Attention, att_tilde: Attention, common: bool = False) -> tuple[Tensor, Tensor]:
-    """Weights of two attentions over the clean graph's edges (those of ``att``), matched by (source, destination).
+    """Return the weights of two attentions over the edges of ``att`` (clean), matched by (source, destination).
 
     Edges that ``att_tilde`` lacks get 0, or are left out with ``common=True``; edges that only ``att_tilde`` has are
     left out. Parallel edges are one edge whose weight is their sum. Differentiable in both weights.
@@ -74,16 +74,16 @@ def align(att: Attention, att_tilde: Attention, common: bool = False) -> tuple[T
         return w, w_tilde
     sorted_keys, order = keys_tilde.sort()
     if not sorted_keys.numel():
-        found, matched = torch.zeros_like(keys, dtype=torch.bool), w.new_zeros(w.shape)
+        present, matched = torch.zeros_like(keys, dtype=torch.bool), w.new_zeros(w.shape)
     else:
         place = torch.searchsorted(sorted_keys, keys).clamp(max=sorted_keys.numel() - 1)
-        found = sorted_keys[place] == keys
-        matched = torch.where(found, w_tilde[order[place]], w_tilde.new_zeros(()))
-    return (w[found], matched[found]) if common else (w, matched)
+        present = sorted_keys[place] == keys
+        matched = torch.where(present, w_tilde[order[place]], w_tilde.new_zeros(()))
+    return (w[present], matched[present]) if common else (w, matched)
 
 
 def _coalesced(keys: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Distinct keys in the order of their first appearance, with the weights of equal keys added up."""
+    """Return distinct keys in the order of their first appearance, with the weights of equal keys added up."""
     unique, inverse = torch.unique(keys, return_inverse=True)
     if unique.numel() == keys.numel():
         return keys, weight

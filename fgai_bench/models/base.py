@@ -1,4 +1,4 @@
-"""What every model is: node-wise embedding, then propagation over the edges; logits and keyed attention come out."""
+"""Define what every model is: a node-wise embedding, then propagation over the edges to logits and attention."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from fgai_bench.seeds import isolated_rng
 
 @dataclass(frozen=True)
 class Output:
-    """What a model says of a graph.
+    """The output of a model on a graph.
 
     Attributes:
         logits: ``(N, C)``.
         attention: of the last layer, averaged over the heads; None for a model that has none.
-        hidden: ``(N, ...)`` what each hidden layer gave; empty for a model that does not say.
+        hidden: ``(N, ...)`` the output of each hidden layer; empty for a model that does not return it.
     """
 
     logits: Tensor
@@ -35,12 +35,12 @@ class Output:
 
 @dataclass(frozen=True)
 class AffectedNodes:
-    """How far new nodes reach into a graph: a hidden layer's output changes only where its neighbourhood did.
+    """The nodes that new nodes affect: a hidden layer's output changes only where its neighbourhood did.
 
     Attributes:
         hidden: ``(N, ...)`` per hidden layer, its output on the graph without the new nodes.
         changed: ``(N + new,)`` boolean, the new nodes first; then per layer, where its output is computed: a hidden one
-            where it changes, the last one everywhere, since its attention is asked for.
+            where it changes, the last one everywhere, since its attention is needed.
     """
 
     hidden: tuple[Tensor, ...]
@@ -48,7 +48,7 @@ class AffectedNodes:
 
     @classmethod
     def of(cls, clean: Output, edge_index: Tensor, new_nodes: int) -> AffectedNodes:
-        """Of ``new_nodes`` at the end of a graph, for a model that is :attr:`AttentionModel.local`."""
+        """Find the nodes that ``new_nodes`` at the end of a graph affect, for an :attr:`AttentionModel.local` model."""
         size = clean.logits.size(0) + new_nodes
         edges = sorted_edges(edge_index, size)
         changed = [torch.arange(size, device=edge_index.device) >= size - new_nodes]
@@ -59,16 +59,16 @@ class AffectedNodes:
         return cls(tuple(F.pad(h, (0, 0, 0, new_nodes)) for h in clean.hidden), (*changed, everywhere))
 
     def mask(self, layer: int) -> NodeMask:
-        """What matters to a layer."""
+        """Return the nodes whose output a layer must compute."""
         return NodeMask(self.changed[layer + 1], self.changed[layer])
 
     def filled(self, layer: int, h: Tensor) -> Tensor:
-        """The output ``h`` of a hidden layer, with that of the clean graph where nothing changed."""
+        """Return the output ``h`` of a hidden layer, replaced by that of the clean graph where nothing changed."""
         return torch.where(self.changed[layer + 1].unsqueeze(1), h, self.hidden[layer])
 
 
 class AttentionModel(nn.Module):
-    """A model in two parts, so that an attack on a few nodes need not project all the others again.
+    """The base class of models, in two parts, so that an attack on a few nodes need not project all the others again.
 
     Subclasses implement :meth:`embed`, in which a row of the result depends on the same row of ``x`` only, and
     :meth:`propagate`, which does everything else. ``config`` holds the constructor's arguments.
@@ -76,9 +76,9 @@ class AttentionModel(nn.Module):
     Attributes:
         summary, paper, version: what ``fgai-bench ls`` shows; ``version`` changes when results change.
         tags: ``attention``, the output has one; ``differentiable``; ``positional-encoding``.
-        local: whether what a layer gives at a node depends on the node's in-neighbours only. :meth:`propagate` then
+        local: whether a layer's output at a node depends on the node's in-neighbours only. :meth:`propagate` then
             takes ``affected``, too, the :class:`AffectedNodes` of this graph: only the new nodes' rows have changed,
-            and only its gradient is asked for.
+            and only its gradient is needed.
     """
 
     summary: ClassVar[str] = ""
@@ -90,43 +90,43 @@ class AttentionModel(nn.Module):
     history: list[dict[str, float]]
 
     def embed(self, x: Tensor) -> Tensor:
-        """Features to the first hidden representation, row by row: ``(N, F) -> (N, ...)``; x dense or sparse CSR."""
+        """Map features to the first hidden layer, row by row: ``(N, F) -> (N, ...)``; x dense or sparse CSR."""
         raise TypeError(f"{type(self).__name__} must implement embed(x)")
 
     def propagate(
         self, h: Tensor, edge_index: Tensor, score_shift: Tensor | None = None, edge_weight: Tensor | None = None
     ) -> Output:
-        """Embedded nodes and edges to the output.
+        """Map embedded nodes and edges to the output.
 
         Args:
-            h: what :meth:`embed` gave, ``(N, ...)``.
+            h: the result of :meth:`embed`, ``(N, ...)``.
             edge_index: ``(2, E)``.
             score_shift: ``(E + added,)`` added to the scores of the last layer, in the order of the output's attention.
-            edge_weight: ``(E,)`` in [0, 1], how much of each edge is there, in every layer: 1 is the edge as it
+            edge_weight: ``(E,)`` in [0, 1], the share of each edge that is present, in every layer: 1 is the edge as it
                 is, 0 is no edge. Edge attacks differentiate with respect to it.
         """
         raise TypeError(f"{type(self).__name__} must implement propagate(h, edge_index)")
 
     def shifted(self, out: Output, h: Tensor, edge_index: Tensor, score_shift: Tensor) -> Output:
-        """What :meth:`propagate` gives with a shift of the last scores; ``out`` is what it gives without.
+        """Return the result of :meth:`propagate` with a shift of the last scores; ``out`` is the result without it.
 
-        The hidden layers are those of ``out``: a model that says what they gave need not compute them again.
+        The hidden layers are those of ``out``: a model that returns their outputs need not compute them again.
         """
         return self.propagate(h, edge_index, score_shift)
 
     def forward(self, data: Data, score_shift: Tensor | None = None) -> Output:
-        """``data.x`` and ``data.edge_index`` to :class:`Output`."""
+        """Map ``data.x`` and ``data.edge_index`` to :class:`Output`."""
         return self.propagate(self.embed(data.x), data.edge_index, score_shift)
 
     def recordable(self, new_edges: bool) -> bool:
-        """Whether a forward pass reads nothing back from the device, so that CUDA can record and replay it.
+        """Tell whether a forward pass reads nothing back from the device, so that CUDA can record and replay it.
 
         ``new_edges``: also on a graph that :func:`fgai_bench.models.edges.append_nodes` made in the same recording.
         """
         return False
 
     def rebuilt(self, seed: int = 0, **changes: Any) -> AttentionModel:
-        """A freshly initialised model of the same class with a changed configuration, on the same device."""
+        """Return a freshly initialised model of the same class with a changed configuration, on the same device."""
         device = next(self.parameters()).device
         return type(self)(**{**self.config, **changes, "seed": seed}).to(device)
 
@@ -149,7 +149,7 @@ def frozen_eval(model: nn.Module) -> Iterator[None]:
 
 
 def keyed_attention(edges: SortedEdges, weights: Tensor) -> Attention:
-    """Heads averaged, in the order of ``edges.edge_index``: ``(E, H)`` sorted weights to an :class:`Attention`."""
+    """Average the heads of sorted weights ``(E, H)``; return the attention in the order of ``edges.edge_index``."""
     averaged = weights.squeeze(1) if weights.size(1) == 1 else weights.mean(1)
     return Attention(edges.edge_index, averaged.index_select(0, edges.inverse), edges.added)
 
@@ -157,9 +157,9 @@ def keyed_attention(edges: SortedEdges, weights: Tensor) -> Attention:
 def layer_shifts(
     layers: int, edges: SortedEdges, score_shift: Tensor | None, edge_weight: Tensor | None
 ) -> list[Tensor | None]:
-    """What to add to the scores of each layer, in the order of ``edges.edge_index``: ``(E + added,)`` or None.
+    """Return the shift of the scores of each layer, in the order of ``edges.edge_index``: ``(E + added,)`` or None.
 
-    An edge that is there by the share p has ``log p`` added to its scores, since ``softmax(s + log p)`` weighs it by p.
+    An edge of weight p has ``log p`` added to its scores, since ``softmax(s + log p)`` multiplies its weight by p.
     """
     presence = None
     if edge_weight is not None:
@@ -254,9 +254,9 @@ class StackedAttention(AttentionModel):
 
 
 class AttentionLayer(nn.Module):
-    """One attention layer: a node-wise projection, and attention over the edges of what it gives.
+    """One attention layer: a node-wise projection, then attention to the projected nodes over the edges.
 
-    Subclasses say in :attr:`projections` how many projections of the features they need (side by side in
+    Subclasses declare in :attr:`projections` how many projections of the features they need (side by side in
     :meth:`project`), and implement ``forward(projected, edges, shift, mask) -> (out (N, H*D), weights (E, H))``.
     """
 
@@ -283,7 +283,7 @@ class AttentionLayer(nn.Module):
 
 
 def admitted(obj: Any, name: str) -> Any:
-    """Return the class of a model, or raise a ``TypeError`` that says why it is none."""
+    """Return ``obj`` if it is the class of a model; raise a ``TypeError`` that says why it is none otherwise."""
     if not (isinstance(obj, type) and issubclass(obj, AttentionModel)):
         raise TypeError(f"it is {obj!r:.60} and not a subclass of fgai_bench.models.AttentionModel")
     return obj

@@ -1,4 +1,4 @@
-"""From a registered name to a model."""
+"""Build a model from its registered name."""
 
 from __future__ import annotations
 

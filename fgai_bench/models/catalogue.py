@@ -1,4 +1,4 @@
-"""The models by name; what each is, its class says."""
+"""Register the models by name; their classes describe them."""
 
 from __future__ import annotations
 

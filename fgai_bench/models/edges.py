@@ -1,4 +1,4 @@
-"""Edges sorted by destination: built once per graph, so that softmax and aggregation work on contiguous segments."""
+"""Sort edges by destination, once per graph, so that softmax and aggregation work on contiguous segments."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SortedEdges:
         order: ``(E,)`` position in ``edge_index`` of each sorted edge.
         added: number of self-loops at the end of ``edge_index``.
         num_nodes: N.
-        before: the edges of the graph that this one has append_nodes from (:func:`append_nodes`), or None.
+        before: the edges of the graph that :func:`append_nodes` extended to this one, or None.
     """
 
     edge_index: Tensor
@@ -43,12 +43,12 @@ class SortedEdges:
 
     @cached_property
     def inverse(self) -> Tensor:
-        """``(E,)`` position among the sorted edges of each edge of ``edge_index``."""
+        """Return ``(E,)`` the position among the sorted edges of each edge of ``edge_index``."""
         return _inverse(self.order)
 
     @cached_property
     def hubs(self) -> Tensor:
-        """``(hubs,)`` nodes with many edges in or out, counted before new nodes came: nothing new is read back."""
+        """Return ``(hubs,)`` nodes with many edges in or out; appended nodes do not count, so nothing is read back."""
         if self.before is not None:
             return self.before.hubs
         degree = torch.maximum(self.pointer.diff(), torch.bincount(self.source, minlength=self.num_nodes))
@@ -56,17 +56,17 @@ class SortedEdges:
 
     @cached_property
     def is_hub(self) -> Tensor:
-        """``(N,)`` boolean, which nodes are hubs."""
+        """Return ``(N,)`` boolean, which nodes are hubs."""
         return torch.zeros(self.num_nodes, dtype=torch.bool, device=self.hubs.device).index_fill_(0, self.hubs, True)
 
     @cached_property
     def by_destination(self) -> tuple[Tensor, Tensor]:
-        """``(E,)`` sources and ``(N + 1,)`` pointers in 32 bits, as kernels read them."""
+        """Return ``(E,)`` sources and ``(N + 1,)`` pointers in 32 bits, as kernels read them."""
         return self.source.int(), self.pointer.int()
 
     @cached_property
     def by_source(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The sorted edges ordered by source instead, in 32 bits.
+        """Return the sorted edges ordered by source instead, in 32 bits.
 
         ``(E,)`` destinations, ``(E,)`` the place of each sorted edge among these, ``(N + 1,)`` where a source begins.
         """
@@ -76,11 +76,11 @@ class SortedEdges:
 
 @dataclass(frozen=True)
 class NodeMask:
-    """The nodes that matter to a layer, where an attack reaches a few only.
+    """The nodes that a layer must compute when an attack affects only a few.
 
     Attributes:
-        destinations: ``(N,)`` boolean, whose output is asked for.
-        sources: ``(N,)`` boolean, whose gradient is asked for; every edge out of them ends in ``destinations``.
+        destinations: ``(N,)`` boolean, the nodes whose output is needed.
+        sources: ``(N,)`` boolean, the nodes whose gradient is needed; every edge out of them ends in ``destinations``.
     """
 
     destinations: Tensor
@@ -88,7 +88,7 @@ class NodeMask:
 
 
 class OncePerGraph(Generic[T]):
-    """Remember what ``build(edge_index, num_nodes)`` gave, for as long as that very tensor lives unchanged.
+    """Cache the result of ``build(edge_index, num_nodes)`` as long as that very tensor lives unchanged.
 
     The key is the tensor object with its version counter: an edge index changed in place is built anew, and a graph
     that nobody holds any more costs no memory.
@@ -105,7 +105,7 @@ class OncePerGraph(Generic[T]):
         return known[1]
 
     def remember(self, edge_index: Tensor, num_nodes: int, value: T) -> T:
-        """Take ``value`` for what this graph would give."""
+        """Store ``value`` as the result for this graph and return it."""
         self._memory[edge_index] = ((edge_index._version, num_nodes), value)
         return value
 
@@ -125,7 +125,7 @@ def sorted_edges(edge_index: Tensor, num_nodes: int) -> SortedEdges:
 
 
 def append_nodes(edge_index: Tensor, num_nodes: int, new_edges: Tensor, new_nodes: int) -> Tensor:
-    """The edges of a graph with ``new_nodes`` more nodes: ``(2, E), (2, M) -> (2, E + M)``, the new ones behind.
+    """Return the edges of a graph with ``new_nodes`` more nodes: ``(2, E), (2, M) -> (2, E + M)``, new ones last.
 
     Which nodes lack a self-loop is known from the graph before, so that nothing is read back from the device and the
     result can be part of a recording. New edges that are loops themselves are left to :func:`sorted_edges`.
@@ -150,14 +150,14 @@ def _sorted(edge_index: Tensor, lacking: Tensor, num_nodes: int, before: SortedE
 
 
 def _inverse(order: Tensor) -> Tensor:
-    """The permutation that undoes one: ``(E,) -> (E,)``."""
+    """Return the inverse of a permutation: ``(E,) -> (E,)``."""
     inverse = torch.empty_like(order)
     inverse[order] = torch.arange(order.numel(), device=order.device)
     return inverse
 
 
 def _segments(sorted_nodes: Tensor, num_nodes: int) -> Tensor:
-    """Where each node's segment begins in a sorted list of nodes: ``(E,) -> (N + 1,)``."""
+    """Return where each node's segment begins in a sorted list of nodes: ``(E,) -> (N + 1,)``."""
     return torch.searchsorted(sorted_nodes, torch.arange(num_nodes + 1, device=sorted_nodes.device))
 
 

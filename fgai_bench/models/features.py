@@ -1,4 +1,4 @@
-"""Projection of node features: ``x W`` for dense or sparse CSR features, with dropout and normalisation."""
+"""Project node features: ``x W`` for dense or sparse CSR features, with dropout and normalisation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Norm = Literal["none", "row", "layer"]
 
 @dataclass(frozen=True)
 class _Pattern:
-    """Where the non-zeros of a CSR matrix are, and where each of them stands in the transpose."""
+    """The positions of the non-zeros of a CSR matrix, and of each of them in the transpose."""
 
     crow: Tensor
     col: Tensor
@@ -68,7 +68,7 @@ class _SparseProduct(torch.autograd.Function):
 
 
 def feature_product(x: Tensor, weight: Tensor, dropout: float = 0.0, training: bool = False) -> Tensor:
-    """``dropout(x) @ weight``: ``(N, F), (F, C) -> (N, C)``; x dense or sparse CSR.
+    """Return ``dropout(x) @ weight``: ``(N, F), (F, C) -> (N, C)``; x dense or sparse CSR.
 
     Zeros stay zero under dropout, so for sparse features only the stored values are dropped. Features in CSR are
     constants: no gradient flows to them.
@@ -82,7 +82,7 @@ def feature_product(x: Tensor, weight: Tensor, dropout: float = 0.0, training: b
 
 
 def _compiled_product(x: Tensor, weight: Tensor, dropout: float) -> Tensor:
-    """``dropout(x) @ weight`` by CPU kernels; with constant features the dropped entries cost nothing."""
+    """Return ``dropout(x) @ weight`` by CPU kernels; with constant features the dropped entries cost nothing."""
     from fgai_bench.models.kernels import numba_product
 
     seed = int(torch.randint(2**31 - 1, (1,)))  # from the generator that the plain path draws from
@@ -92,14 +92,14 @@ def _compiled_product(x: Tensor, weight: Tensor, dropout: float) -> Tensor:
 
 
 def row_sums(x: Tensor, of: Callable[[Tensor], Tensor] = lambda value: value) -> Tensor:
-    """``sum_f of(x_f)`` per row, for a function with ``of(0) = 0``: ``(N, F) -> (N, 1)``; x dense or sparse CSR."""
+    """Return ``sum_f of(x_f)`` per row, for ``of`` with ``of(0) = 0``: ``(N, F) -> (N, 1)``; x dense or sparse CSR."""
     if x.layout != torch.sparse_csr:
         return of(x).sum(1, keepdim=True)
     return torch.segment_reduce(of(x.values()), "sum", offsets=x.crow_indices(), unsafe=True).unsqueeze(1)
 
 
 def dense_rows(x: Tensor, rows: Tensor) -> Tensor:
-    """The given rows of ``x`` as a dense matrix: ``(N, F), (R,) -> (R, F)``; x dense or sparse CSR."""
+    """Return the given rows of ``x`` as a dense matrix: ``(N, F), (R,) -> (R, F)``; x dense or sparse CSR."""
     if x.layout != torch.sparse_csr:
         return x[rows]
     begin, counts = x.crow_indices()[rows], x.crow_indices().diff()[rows]  # (R,)
@@ -112,7 +112,7 @@ def dense_rows(x: Tensor, rows: Tensor) -> Tensor:
 
 
 def append_rows(x: Tensor, rows: Tensor) -> Tensor:
-    """``x`` with dense rows below it, in the layout of ``x``: ``(N, F), (R, F) -> (N + R, F)``."""
+    """Append dense rows to ``x``, in the layout of ``x``: ``(N, F), (R, F) -> (N + R, F)``."""
     if x.layout != torch.sparse_csr:
         return torch.cat([x, rows])
     full = torch.arange(x.shape[1], device=x.device).repeat(rows.shape[0])  # every column of every new row
@@ -127,7 +127,7 @@ def append_rows(x: Tensor, rows: Tensor) -> Tensor:
 
 
 def replace_rows(x: Tensor, place: Tensor, rows: Tensor) -> Tensor:
-    """A copy of ``x`` whose rows ``place`` are ``rows``, in the layout of ``x``: ``(N, F), (R,), (R, F) -> (N, F)``."""
+    """Copy ``x`` with its rows ``place`` set to ``rows``, in the same layout: ``(N, F), (R,), (R, F) -> (N, F)``."""
     if x.layout != torch.sparse_csr:
         return x.index_copy(0, place, rows)
     order = torch.arange(x.shape[0], device=x.device)
@@ -143,7 +143,7 @@ def replace_rows(x: Tensor, place: Tensor, rows: Tensor) -> Tensor:
 
 
 class FeatureProjection(nn.Module):
-    """``norm(x) W``, node-wise, without ever building the normalised features.
+    """Compute ``norm(x) W``, node-wise, without ever building the normalised features.
 
     ``norm`` is the identity, ``x / sum(|x|)`` (``row``), or layer normalisation with learned scale and shift
     (``layer``): ``((x - mean) / std * gamma + beta) W = (x (gamma W) - mean (gamma^T W)) / std + beta^T W``,

@@ -1,4 +1,4 @@
-"""Bring your own PyG model: a module built from GATConv, GATv2Conv or TransformerConv runs through the whole suite."""
+"""Wrap your own PyG model, built from GATConv, GATv2Conv or TransformerConv, to run it through the whole suite."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ATTENTION_CONVS = (GATConv, GATv2Conv, TransformerConv)
 
 
 class FromPyG(AttentionModel):
-    """Wraps ``module(x, edge_index) -> (N, C)``; the last attention layer that ran gives the attention.
+    """A wrapper of ``module(x, edge_index) -> (N, C)``; the last attention layer that ran gives the attention.
 
     A shift of the scores is applied to the weights themselves, which is the same thing:
     ``softmax(s + d) = w e^d / sum(w e^d)`` with ``w = softmax(s)``.
@@ -105,7 +105,7 @@ class FromPyG(AttentionModel):
         return messages * ratio.unsqueeze(-1)
 
     def _ratio(self, used: Tensor, weights: Tensor) -> Tensor:
-        """What the shift multiplies each weight with: ``e^d * sum(w) / sum(w e^d)`` per destination, ``(E, H)``."""
+        """Return the shift's factor on each weight: ``e^d * sum(w) / sum(w e^d)`` per destination, ``(E, H)``."""
         assert self._shift is not None
         assert self._edge_index is not None
         _, _, place = _places(used, self._edge_index)
@@ -131,8 +131,8 @@ def _ask_for_attention(conv: nn.Module, args: Any, kwargs: dict[str, Any]) -> tu
 
 
 def _places(used: Tensor, edge_index: Tensor) -> tuple[Tensor, int, Tensor]:
-    """The graph's edges in their order, then the loops that the layer added; how many those are; and where in ``used``
-    each of them stands: ``(2, E), int, (E,)``. Parallel edges are matched in their order."""
+    """Return the graph's edges in their order, then the loops that the layer added; the number of these loops; and the
+    position of each edge in ``used``: ``(2, E), int, (E,)``. Parallel edges are matched in their order."""
     size = int(used.max()) + 1
     loops = used[:, used[0] == used[1]]
     added = loops[:, ~torch.isin(loops[0], edge_index[0, edge_index[0] == edge_index[1]])]

@@ -1,4 +1,4 @@
-"""GAT (Velickovic et al. 2018, https://arxiv.org/abs/1710.10903)."""
+"""Define the model GAT (Velickovic et al. 2018, https://arxiv.org/abs/1710.10903)."""
 
 from __future__ import annotations
 

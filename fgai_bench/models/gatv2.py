@@ -1,4 +1,4 @@
-"""GATv2 (Brody et al. 2022, https://arxiv.org/abs/2105.14491)."""
+"""Define the model GATv2 (Brody et al. 2022, https://arxiv.org/abs/2105.14491)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fgai_bench.models.segments import attend, fused_kernel
 
 
 class _DynamicScores(torch.autograd.Function):
-    """``s_e = a . LeakyReLU(l_src(e) + r_dst(e))``; the sums over edges are formed again in the backward pass."""
+    """Compute ``s_e = a . LeakyReLU(l_src(e) + r_dst(e))``; the backward pass forms the sums over edges again."""
 
     @staticmethod
     def forward(ctx: Any, left: Tensor, right: Tensor, att: Tensor, edges: SortedEdges, slope: float) -> Tensor:
@@ -39,7 +39,7 @@ class _DynamicScores(torch.autograd.Function):
 
 
 def dynamic_scores(left: Tensor, right: Tensor, att: Tensor, edges: SortedEdges, slope: float = 0.2) -> Tensor:
-    """``s_e = a . LeakyReLU(l_src(e) + r_dst(e))``: ``(N, H, D), (N, H, D), (H, D) -> (E, H)``."""
+    """Return ``s_e = a . LeakyReLU(l_src(e) + r_dst(e))``: ``(N, H, D), (N, H, D), (H, D) -> (E, H)``."""
     if runs_compiled(left):
         from fgai_bench.models.kernels.numba_scores import DynamicScores
 
@@ -57,7 +57,7 @@ def attend_dynamically(
     mask: NodeMask | None = None,
     slope: float = 0.2,
 ) -> tuple[Tensor, Tensor]:
-    """:func:`attend` to the left one of both sides, ``(N, 2, H, D)``, with the scores of :func:`dynamic_scores`."""
+    """Call :func:`attend` on the left side of ``sides``, ``(N, 2, H, D)``, with scores as in :func:`dynamic_scores`."""
     if fused := fused_kernel(sides, "dynamic"):
         return fused(edges, shift, dropout, training, mask, c=att, factor=slope)
     left, right = sides.unbind(1)

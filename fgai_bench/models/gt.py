@@ -1,4 +1,4 @@
-"""Graph Transformer with Laplacian encodings (Dwivedi and Bresson 2021, https://arxiv.org/abs/2012.09699)."""
+"""Define a Graph Transformer with Laplacian encodings (Dwivedi and Bresson 2021, https://arxiv.org/abs/2012.09699)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _encodings(edge_index: Tensor, num_nodes: int) -> Tensor:
 
 
 class _DotScores(torch.autograd.Function):
-    """``s_e = q_dst(e) . k_src(e)``; the gathered rows are formed again in the backward pass."""
+    """Compute ``s_e = q_dst(e) . k_src(e)``; the backward pass gathers the rows again."""
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, edges: SortedEdges) -> Tensor:
@@ -49,7 +49,7 @@ class _DotScores(torch.autograd.Function):
 
 
 def dot_scores(query: Tensor, key: Tensor, edges: SortedEdges) -> Tensor:
-    """``s_e = q_dst(e) . k_src(e)``: ``(N, H, D), (N, H, D) -> (E, H)``."""
+    """Return ``s_e = q_dst(e) . k_src(e)``: ``(N, H, D), (N, H, D) -> (E, H)``."""
     query, key = query.contiguous(), key.contiguous()
     if runs_compiled(query):
         from fgai_bench.models.kernels.numba_scores import DotScores
@@ -61,7 +61,7 @@ def dot_scores(query: Tensor, key: Tensor, edges: SortedEdges) -> Tensor:
 def dot_product_attention(
     qkv: Tensor, edges: SortedEdges, shift: Tensor | None, dropout: float, training: bool
 ) -> tuple[Tensor, Tensor]:
-    """:func:`attend` with the scores ``s_e = q_dst(e) . k_src(e) / sqrt(D)``; ``qkv``: ``(N, 3, H, D)``."""
+    """Call :func:`attend` with the scores ``s_e = q_dst(e) . k_src(e) / sqrt(D)``; ``qkv``: ``(N, 3, H, D)``."""
     scale = 1 / math.sqrt(qkv.size(-1))
     if fused := fused_kernel(qkv, "dot"):
         return fused(edges, shift, dropout, training, None, factor=scale)
@@ -153,7 +153,7 @@ class GT(AttentionModel):
             )
 
     def recordable(self, new_edges: bool) -> bool:
-        return not new_edges  # the solver of the encodings looks at its residuals
+        return not new_edges  # the solver of the encodings reads its residuals back from the device
 
     def embed(self, x: Tensor) -> Tensor:
         return self.project(x)

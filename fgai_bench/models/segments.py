@@ -1,4 +1,4 @@
-"""The attention core that all layers share: softmax over each destination's in-edges, and the weighted sum of values.
+"""Compute the attention core of all layers: softmax over each destination's in-edges, and the weighted sum of values.
 
 Both operations recompute their gathers in the backward pass instead of keeping ``(E, heads, channels)`` tensors alive,
 so the memory of a layer grows with the edges times the heads only.
@@ -22,7 +22,7 @@ LARGEST_FUSED = 1024
 
 
 def segment_sum(values: Tensor, edges: SortedEdges) -> Tensor:
-    """Sum per destination: ``(E, H) -> (N, H)``."""
+    """Return the sum per destination: ``(E, H) -> (N, H)``."""
     return torch.segment_reduce(values, "sum", offsets=edges.pointer, axis=0, unsafe=True)
 
 
@@ -65,7 +65,7 @@ class _WeightedSum(torch.autograd.Function):
 
 
 def segment_softmax(scores: Tensor, edges: SortedEdges) -> Tensor:
-    """Softmax of the scores over each destination's in-edges: ``(E, H) -> (E, H)``, edges sorted by destination.
+    """Return the softmax of scores over each destination's in-edges: ``(E, H) -> (E, H)``, sorted by destination.
 
     ``w_e = exp(s_e) / sum_{f: dst(f) = dst(e)} exp(s_f)``
 
@@ -78,7 +78,7 @@ def segment_softmax(scores: Tensor, edges: SortedEdges) -> Tensor:
 
 
 def weighted_sum(weights: Tensor, values: Tensor, edges: SortedEdges) -> Tensor:
-    """``out_i = sum_{e: dst(e) = i} w_e * v_src(e)``: ``(E, H), (N, H, D) -> (N, H, D)``."""
+    """Return ``out_i = sum_{e: dst(e) = i} w_e * v_src(e)``: ``(E, H), (N, H, D) -> (N, H, D)``."""
     return _WeightedSum.apply(weights, values, edges)
 
 
@@ -91,7 +91,7 @@ def attend(
     training: bool,
     mask: NodeMask | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Scores to weights, weights to a weighted sum of the values.
+    """Turn scores into attention weights and return the weighted sum of the values.
 
     Args:
         scores: ``(E, H)`` in the order of the sorted edges.
@@ -100,7 +100,7 @@ def attend(
         shift: ``(E,)`` added to the scores of every head, in the order of ``edges.edge_index``, or None.
         dropout: share of the weights that are dropped while training.
         training: whether dropout is on.
-        mask: the nodes that matter. Elsewhere the sums and gradients may be anything finite: a kernel skips them.
+        mask: the nodes to be computed. Elsewhere the sums and gradients may be anything finite: a kernel skips them.
 
     Returns:
         ``(N, H, D)`` the sums and ``(E, H)`` the weights before dropout, in sorted order.
@@ -124,7 +124,7 @@ def attend_additively(
     mask: NodeMask | None = None,
     slope: float = 0.2,
 ) -> tuple[Tensor, Tensor]:
-    """:func:`attend` with the scores ``s_e = LeakyReLU(att_src . v_src(e) + att_dst . v_dst(e))``, both ``(H, D)``."""
+    """Call :func:`attend` with ``s_e = LeakyReLU(att_src . v_src(e) + att_dst . v_dst(e))``, both ``(H, D)``."""
     if fused := fused_kernel(values, "linear"):
         return fused(edges, shift, dropout, training, mask, c=att_src, d=att_dst, factor=slope)
     by_source, by_destination = (values.flatten(1) @ _per_head(att) for att in (att_src, att_dst))  # (N, H) each
@@ -135,16 +135,16 @@ def attend_additively(
 
 
 def _per_head(att: Tensor) -> Tensor:
-    """The matrix that takes the inner product with ``att`` in every head: ``(H, D) -> (H * D, H)``.
+    """Return the matrix that takes the inner product with ``att`` in every head: ``(H, D) -> (H * D, H)``.
 
-    A matrix product, since its gradient is one, too: that of a sum over nodes would be a slow batch of small ones.
+    A matrix product is used since its gradient is one, too; that of a sum would be a slow batch of small products.
     """
     heads = torch.eye(att.size(0), dtype=att.dtype, device=att.device)
     return (att.unsqueeze(-1) * heads.unsqueeze(1)).flatten(0, 1)
 
 
 def fused_kernel(x: Tensor, form: str) -> FusedKernel | None:
-    """The kernel that attends to ``x`` in one go, ``kernel(edges, shift, dropout, training, mask, **scores)``.
+    """Return the fused kernel for ``x``, called as ``kernel(edges, shift, dropout, training, mask, **scores)``.
 
     On CUDA it takes ``x``, ``(N, P, H, D)`` or ``(N, H, D)``, and scores in the forms of
     :mod:`fgai_bench.models.kernels.triton_attention`, in single precision and for heads that fit one program; on a CPU

@@ -1,4 +1,4 @@
-"""The runner: plans a suite, carries it out, records every result; nothing recorded is lost or done twice."""
+"""Plan a suite, run its steps and record every result; a step that is recorded is never run twice."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Audits of a run: for each trial and its vanilla model one more step, recorded beside the others."""
+"""Audit a finished run against Definition 1: one more step per trial and its vanilla model, added to the records."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ def audit_run(
     retry_failed: bool = False,
     observer: Observer | None = None,
 ) -> Run:
-    """Hold every trained model of a run, and its vanilla model against itself, to Definition 1.
+    """Check every trained model of a run, and each vanilla model against itself, against Definition 1.
 
     Args:
-        folder: of the run.
+        folder: the run folder.
         options: fields of :class:`fgai_bench.definition1.AuditOptions`.
-        only: which models: names by ``suite``, ``dataset``, ``model`` and ``label``; all where nothing is said.
+        only: which models to audit: names by ``suite``, ``dataset``, ``model`` and ``label``; a missing key means all.
         device, jobs, executor, data_root, plugins, retry_failed, observer: as in :func:`fgai_bench.runner.runs.run`.
     """
-    checked = _checked(options or {})
+    validated = _validated_options(options or {})
     with StoreReader(folder) as store:
-        steps = audit_plan(store, checked, resolved_device(device), only or {})
+        steps = audit_plan(store, validated, resolved_device(device), only or {})
     settings = WorkerSettings(tuple(plugins), checked_data_root(data_root))
     return run_plan(steps, Path(folder), settings, jobs, executor, retry_failed=retry_failed, observer=observer)
 
 
 def audit_plan(store: StoreReader, options: Mapping[str, Any], device: str, only: Mapping[str, Sequence[str]]) -> Plan:
-    """One audit for each pair of a trial and its vanilla model; the trainings are in the plan because they are done."""
+    """Return one audit step per trial and its vanilla model, after the two recorded trainings that it builds on."""
     steps: dict[str, Step] = {}
     members: list[Member] = []
     _check_names(store, only)
@@ -62,8 +62,8 @@ def audit_plan(store: StoreReader, options: Mapping[str, Any], device: str, only
         steps[step.hash] = step
         members.append(Member(**{**member, "kind": "audit", "step": step.hash, "flags": ()}))
     if not members:
-        asked = "".join(f" of {key} {', '.join(names)}" for key, names in only.items())
-        raise RequestError(f"{store.folder} holds no trained node classifier{asked} together with its vanilla model")
+        chosen = "".join(f" of {key} {', '.join(names)}" for key, names in only.items())
+        raise RequestError(f"{store.folder} holds no trained node classifier{chosen} together with its vanilla model")
     return Plan(steps, tuple(members))
 
 
@@ -75,7 +75,7 @@ def _check_names(store: StoreReader, only: Mapping[str, Sequence[str]]) -> None:
                 raise RequestError(f"{store.folder} has no {key} {name!r}; it has {', '.join(there)}")
 
 
-def _checked(options: Mapping[str, Any]) -> dict[str, Any]:
+def _validated_options(options: Mapping[str, Any]) -> dict[str, Any]:
     from fgai_bench.definition1 import AuditOptions
 
     try:
@@ -85,7 +85,7 @@ def _checked(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _pairs(store: StoreReader, only: Mapping[str, Sequence[str]]) -> Iterator[tuple[dict[str, Any], Step, Step]]:
-    """Place, training and vanilla training of every trial that both exist for."""
+    """Yield member, training and vanilla training of every trial for which both trainings are recorded."""
     trained = [member for member in store.members() if member["kind"] == "train" and member["task"] == "node"]
     ready = {hash for hash, status in store.statuses().items() if status == "ok"}
     vanilla = {_cell(member): member["step"] for member in trained if member["defense"] == "vanilla"}

@@ -1,4 +1,4 @@
-"""Estimates of time: what similar steps took is what the next ones will take."""
+"""Estimate how long steps will take from the times of similar steps that have finished."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ Key = tuple[str, ...]
 
 
 class Estimate:
-    """Mean seconds of the steps seen so far, by how alike they are to the one that is asked about."""
+    """Mean seconds of finished steps, grouped by how closely they resemble the step to be estimated."""
 
     def __init__(self) -> None:
         self._seen: dict[Key, list[float]] = defaultdict(list)
 
     def learn(self, config: Mapping[str, Any], seconds: float) -> None:
-        """Take note of a step that ran."""
-        for key in _likeness(config):
+        """Add the time of a finished step."""
+        for key in _similarity_keys(config):
             self._seen[key].append(seconds)
 
     def seconds(self, config: Mapping[str, Any]) -> float | None:
-        """What a step will take; None while nothing of its kind was seen."""
-        return next((mean(self._seen[key]) for key in _likeness(config) if key in self._seen), None)
+        """Return the estimated seconds of a step; None while no similar step has finished."""
+        return next((mean(self._seen[key]) for key in _similarity_keys(config) if key in self._seen), None)
 
     def total(self, configs: Iterable[Mapping[str, Any]]) -> str:
-        """What all of them will take, in words; those of which nothing is known are counted."""
+        """Return in words the estimated time of all steps together, and the number of steps without an estimate."""
         times = [self.seconds(config) for config in configs]
         known = [seconds for seconds in times if seconds is not None]
         if not times or not known:
@@ -35,8 +35,8 @@ class Estimate:
         return spoken(sum(known)) + (f", and {unknown} steps of which nothing is known" if unknown else "")
 
 
-def _likeness(config: Mapping[str, Any]) -> list[Key]:
-    """Descriptions of a step, from the closest to the widest."""
+def _similarity_keys(config: Mapping[str, Any]) -> list[Key]:
+    """Return descriptions of a step, from the most specific to the most general."""
     method = (config.get("attack") or config["defense"])["name"]
     task, dataset, model = (config[key]["name"] for key in ("task", "dataset", "model"))
     kind = config["kind"]
@@ -44,7 +44,7 @@ def _likeness(config: Mapping[str, Any]) -> list[Key]:
 
 
 def spoken(seconds: float | None) -> str:
-    """A duration as one says it.
+    """Return a duration in words.
 
     >>> spoken(41.7), spoken(60 * 65), spoken(None)
     ('42 s', '1 h 05 min', 'unknown')

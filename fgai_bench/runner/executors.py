@@ -1,7 +1,7 @@
-"""Executors: where steps run. Inline, in worker processes, or on a Ray cluster; the results are the same.
+"""Choose where steps run: inline, in worker processes, or on a Ray cluster; the results are the same.
 
-An executor takes jobs and gives events. It never touches the store: what a job needs travels with it, and what it made
-comes back with its result.
+An executor accepts jobs and returns events. It never touches the store: a job carries its input artifacts, and its
+result carries the artifacts it made.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 @dataclass(frozen=True)
 class Job:
-    """A step on its way to where it runs."""
+    """A step together with its input artifacts, as an executor receives it."""
 
     hash: str
     config: Mapping[str, Any]
@@ -38,7 +38,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Event:
-    """What is known about a job: its progress, or its result."""
+    """News about a job: its progress, or its result."""
 
     hash: str
     epoch: int = 0
@@ -48,7 +48,7 @@ class Event:
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """What every worker needs to know: modules to import first, the data root, threads per step, devices."""
+    """Settings of every worker: modules to import first, the data root, threads per step, devices."""
 
     plugins: Sequence[str] = ()
     data_root: str | None = None
@@ -57,23 +57,23 @@ class WorkerSettings:
 
 
 class Executor(Protocol):
-    """Runs up to ``slots`` jobs at a time."""
+    """Run up to ``slots`` jobs at a time."""
 
     @property
     def slots(self) -> int: ...
 
     def submit(self, job: Job) -> None:
-        """Take a job; it starts at once or soon."""
+        """Accept a job and start it at once or soon."""
 
     def events(self, timeout: float) -> list[Event]:
-        """What happened, waiting at most ``timeout`` seconds for something to happen."""
+        """Return the new events, after waiting at most ``timeout`` seconds for one."""
 
     def close(self) -> None:
-        """Stop everything that still runs."""
+        """Stop all jobs that still run."""
 
 
 class Inline:
-    """Steps run one after the other in this process: for debugging, since nothing protects the run from a crash."""
+    """Run steps one after the other in this process: for debugging, since a crash of a step ends the run."""
 
     slots = 1
 
@@ -98,7 +98,7 @@ class Inline:
 
 @dataclass
 class _Worker:
-    """A process, the connection to it, the job that it has and the last that it was given."""
+    """A worker process, the connection to it, its current job and the last job that it was given."""
 
     process: subprocess.Popen[bytes]
     connection: Connection[Any, Any]
@@ -107,19 +107,19 @@ class _Worker:
     last: Job | None = None
 
     def suits(self, job: Job) -> bool:
-        """Whether nothing that this process has done weighs on the job.
+        """Tell whether earlier jobs of this process leave the measured cost of the job unaffected.
 
-        On a job whose cost is the result everything would: libraries in memory, other data. It may follow another such
-        job on the same data on a GPU, where what is counted is the memory allocated during the job.
+        A job whose cost is the result needs a fresh process: loaded libraries and other data would count as its memory.
+        It may follow another such job on the same data on a GPU, where only memory allocated during the job counts.
         """
         if not job.alone or self.last is None:
             return True
-        same = all(self.last.config.get(what) == job.config.get(what) for what in ("dataset", "device"))
+        same = all(self.last.config.get(key) == job.config.get(key) for key in ("dataset", "device"))
         return self.last.alone and same and str(job.config.get("device")).startswith("cuda")
 
     @property
     def overdue(self) -> bool:
-        """Whether the job has run longer than it may; the start of the process does not count."""
+        """Tell whether the job has run longer than its time limit, not counting the start of the process."""
         limit = self.job.time_limit if self.job is not None else None
         return bool(self.started and limit is not None and time.monotonic() - self.started > limit)
 
@@ -130,9 +130,9 @@ class _Worker:
 
 
 class Processes:
-    """Steps run in worker processes, each with its own interpreter; a worker that dies takes only its own step along.
+    """Run steps in worker processes, each with its own interpreter; a worker that dies fails only its own step.
 
-    Workers live in sessions of their own, so that Ctrl-C reaches this process only, and end when it ends.
+    Workers live in sessions of their own, so that Ctrl-C reaches only this process, and they end when it ends.
     """
 
     def __init__(self, slots: int, settings: WorkerSettings) -> None:
@@ -146,20 +146,20 @@ class Processes:
             self._retire(worker)
         worker = next((worker for worker in self._workers if worker.job is None), None) or self._start()
         worker.job, worker.last, worker.started = job, job, 0.0
-        with contextlib.suppress(OSError):  # it died while idle; the next look at it says how
+        with contextlib.suppress(OSError):  # a worker that died while idle is reported by the next call of events()
             worker.connection.send(("job", job))
 
     def events(self, timeout: float) -> list[Event]:
-        found: list[Event] = []
+        events: list[Event] = []
         for connection in wait([worker.connection for worker in self._workers], timeout):
             worker = next(worker for worker in self._workers if worker.connection is connection)
-            found += self._heard(worker)
+            events += self._receive(worker)
         for worker in [worker for worker in self._workers if worker.overdue]:
             assert worker.job is not None
             reason = f"stopped after its time limit of {worker.job.time_limit:g} s"
-            found.append(Event(worker.job.hash, result=Result("timeout", reason)))
+            events.append(Event(worker.job.hash, result=Result("timeout", reason)))
             self._retire(worker)
-        return found
+        return events
 
     def close(self) -> None:
         for worker in list(self._workers):
@@ -185,12 +185,12 @@ class Processes:
         self._made += 1
         return worker
 
-    def _heard(self, worker: _Worker) -> list[Event]:
-        """The next message of a worker, or the result of its death."""
+    def _receive(self, worker: _Worker) -> list[Event]:
+        """Return the event that a worker has sent, or the failure of its job if the worker has died."""
         try:
             word, content = worker.connection.recv()
         except (EOFError, OSError):
-            return self._died(worker)
+            return self._report_death(worker)
         if word == "started":
             worker.started = time.monotonic()
             return []
@@ -199,7 +199,7 @@ class Processes:
             worker.job, worker.started = None, 0.0
         return [content]
 
-    def _died(self, worker: _Worker) -> list[Event]:
+    def _report_death(self, worker: _Worker) -> list[Event]:
         job = worker.job
         self._retire(worker)
         if job is None:
@@ -215,7 +215,7 @@ class Processes:
 
 
 def death(code: int | None) -> str:
-    """How a worker ended, in words.
+    """Return in words how a worker process ended.
 
     >>> death(-9)
     'its worker was killed by SIGKILL, as the system does when memory runs out'

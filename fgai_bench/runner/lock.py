@@ -1,6 +1,6 @@
-"""The lock of a run folder: one process writes, and a second one is told who that is.
+"""Lock a run folder, so that only one process writes to it and a second one learns which process that is.
 
-The operating system holds the lock and lets go of it when the holder dies, however it dies; the file only says who.
+The operating system holds the lock and releases it when its holder dies for any reason; the file only names the holder.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FILE = "run.lock"
 
 
 class RunLocked(ValueError):
-    """Somebody else writes to the run; the message says who."""
+    """Raised when another process writes to the run; the message names it."""
 
 
 class RunLock:
@@ -38,7 +38,7 @@ class RunLock:
             if error.errno not in (errno.EAGAIN, errno.EACCES):
                 raise
             raise RunLocked(
-                f"{self.path.parent} is being written by {_said(_content(self.path))}; wait for it or stop it"
+                f"{self.path.parent} is being written by {_describe(_content(self.path))}; wait for it or stop it"
             ) from None
         stream.truncate(0)
         stream.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}))
@@ -55,7 +55,7 @@ class RunLock:
 
 
 def holder(folder: Path) -> str | None:
-    """Who writes to the run in ``folder`` now, in words; None when nobody does."""
+    """Return in words which process writes to the run in ``folder`` now; None when none does."""
     path = folder / FILE
     try:
         with path.open() as stream:
@@ -63,7 +63,7 @@ def holder(folder: Path) -> str | None:
     except FileNotFoundError:
         return None
     except OSError:
-        return _said(_content(path))
+        return _describe(_content(path))
     return None
 
 
@@ -75,7 +75,7 @@ def _content(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _said(content: dict[str, Any]) -> str:
+def _describe(content: dict[str, Any]) -> str:
     if not content:
         return "another process"
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(content.get("since", 0)))

@@ -1,4 +1,4 @@
-"""Before a run: is everything that was asked for possible? Nothing is written before this has been answered."""
+"""Check before a run that devices, folders, options and data are usable; nothing is written until all checks pass."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from fgai_bench.store.canonical import canonical
 from fgai_bench.store.errors import RequestError
 from fgai_bench.suites.errors import SuiteError, finite, sentence
 
-# Where a system shows that it may have an accelerator; without them torch need not be asked.
+# Without these files there is no accelerator, so the slow import of torch can be skipped.
 DEVICE_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/dev/kfd")
 
 
 def resolved_device(name: str) -> str:
-    """``auto`` becomes what the machine has; a device that it does not have is an error.
+    """Replace ``auto`` by the device that the machine has; raise if it does not have the device.
 
     >>> resolved_device("cpu")
     'cpu'
@@ -43,7 +43,7 @@ def resolved_device(name: str) -> str:
 
 
 def visible_devices() -> list[str]:
-    """The CUDA devices of this process as names that a worker's environment can be given."""
+    """Return the CUDA devices of this process as values for ``CUDA_VISIBLE_DEVICES`` of a worker."""
     import torch
 
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -51,7 +51,7 @@ def visible_devices() -> list[str]:
 
 
 def checked_folder(folder: Path) -> Path:
-    """A folder that a run may be written to: a run, an empty folder, or a path where one can be made."""
+    """Return ``folder`` if it is a run, is empty or can be created; raise if no run may be written to it."""
     from fgai_bench.store.sqlite import FILE
 
     for parent in (folder, *folder.absolute().parents):
@@ -67,12 +67,12 @@ def checked_folder(folder: Path) -> Path:
 
 
 def _foreign(path: Path) -> bool:
-    """Whether a file is none of those that a run killed at its very start leaves behind."""
+    """Tell whether a file is not one of those that a run killed at its very start leaves behind."""
     return path.name not in ("run.lock", "artifacts", "store.sqlite-journal")
 
 
 def checked_data_root(root: str | os.PathLike[str] | None) -> str | None:
-    """The data root as an absolute path; one that was named must be there."""
+    """Return the data root as an absolute path; raise if it is given and not a folder."""
     if root is None:
         return None
     path = Path(root).expanduser().absolute()
@@ -82,7 +82,7 @@ def checked_data_root(root: str | os.PathLike[str] | None) -> str | None:
 
 
 def check_options(steps: Iterable[Step]) -> None:
-    """Make every defense, attack and model of the steps once, so that a wrong option is found before the first step."""
+    """Create every defense, attack and model of the steps once; raise if an option is wrong."""
     from fgai_bench.attacks import ATTACKS
     from fgai_bench.defenses import DEFENSES
     from fgai_bench.models import build_model
@@ -99,26 +99,26 @@ def check_options(steps: Iterable[Step]) -> None:
         except ValidationError as error:
             raise SuiteError(f"{kind} {name!r}: {sentence(error, _options_model(error))}") from None
         except (TypeError, ValueError, RuntimeError) as error:
-            said = " ".join(str(error).split())
-            raise SuiteError(f"{kind} {name!r} cannot be made with the options {canonical(options)}: {said}") from None
+            cause = " ".join(str(error).split())
+            raise SuiteError(f"{kind} {name!r} cannot be made with the options {canonical(options)}: {cause}") from None
 
 
 def _choices(steps: Iterable[Step]) -> list[tuple[str, str, dict[str, Any]]]:
-    """The distinct (kind, name, options) of the steps."""
-    found: dict[str, tuple[str, str, dict[str, Any]]] = {}
+    """Return the distinct (kind, name, options) of the steps."""
+    choices: dict[str, tuple[str, str, dict[str, Any]]] = {}
     for step in steps:
         for kind in ("model", "defense", "attack"):
             if chosen := step.config.get(kind):
-                found[canonical([kind, chosen])] = (kind, chosen["name"], chosen["options"])
+                choices[canonical([kind, chosen])] = (kind, chosen["name"], chosen["options"])
         if inner := step.config.get("inner"):
-            found[canonical(["inner", inner])] = ("inner", inner["attack"], inner["options"])
-    for _, _, options in found.values():
+            choices[canonical(["inner", inner])] = ("inner", inner["attack"], inner["options"])
+    for _, _, options in choices.values():
         finite(options)
-    return list(found.values())
+    return list(choices.values())
 
 
 def _options_model(error: ValidationError) -> Any:
-    """The class whose options were wrong, for the list of its keys."""
+    """Return the class whose options were wrong, so that the message can list its keys."""
     from pydantic import BaseModel
 
     known = {kind.__name__: kind for kind in _subclasses(BaseModel)}
@@ -133,7 +133,7 @@ def _subclasses(kind: type[Any]) -> Iterable[type[Any]]:
 
 
 def check_data(steps: Iterable[Step], root: str | None) -> None:
-    """Fetch what is missing of the steps' datasets; where that is impossible, the error names the files."""
+    """Download the missing files of the steps' datasets; raise with their names if that is impossible."""
     from fgai_bench.data import DATASETS, data_root
 
     for name in dict.fromkeys(step.config["dataset"]["name"] for step in steps):

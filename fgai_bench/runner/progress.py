@@ -27,7 +27,7 @@ class Observer:
         """
 
     def started(self, step: Step) -> None:
-        """Receive a step that was handed to a worker."""
+        """Receive a step that was given to a worker."""
 
     def advanced(self, hash: str, epoch: int, epochs: int) -> None:
         """Receive the number of epochs that the training with this hash has completed, and how many it will take."""

@@ -1,4 +1,4 @@
-"""Provenance: which program, which versions, which machine gave a result."""
+"""Describe which program, which versions and which machine produced a result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PACKAGES = ("torch", "torch-geometric", "numpy", "scipy", "scikit-learn", "deepr
 
 
 def environment(device: str = "cpu", threads: int = 1) -> dict[str, Any]:
-    """What is the same for all steps of one process: program, versions, machine.
+    """Return what is the same for all steps of one process: program, versions, machine.
 
     >>> environment()["package"] == __version__
     True
@@ -74,7 +74,7 @@ def _version(name: str) -> str:
 
 
 def _checkout(root: Path) -> dict[str, Any]:
-    """Commit and whether files differ from it, when the package runs from a git checkout."""
+    """Return the git commit that the package runs from and whether files differ from it; None outside a checkout."""
     if not (root / ".git").exists():
         return {"commit": None, "dirty": None}
     commit = _git(root, "rev-parse", "--verify", "HEAD")
@@ -99,7 +99,7 @@ def _device_name(device: str) -> str:
 
 
 def _processor() -> str:
-    """The processor's name as the system gives it, else its architecture."""
+    """Return the processor's name as the system gives it, else its architecture."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

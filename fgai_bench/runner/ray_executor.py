@@ -1,4 +1,4 @@
-"""Steps on a Ray cluster: inputs and results travel through Ray, so nodes need no disk in common."""
+"""Run steps on a Ray cluster; inputs and results travel through Ray, so nodes need no disk in common."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ STARTING = 60.0  # seconds of grace for a worker to start, which Ray does not te
 
 
 class ExecutorError(ValueError):
-    """An executor that cannot be had; the message says what is missing."""
+    """Raised when an executor cannot be started; the message says what is missing."""
 
 
 class RayExecutor:
-    """Runs steps as Ray tasks, as many at a time as the cluster has room for.
+    """Run steps as Ray tasks, as many at a time as the cluster has room for.
 
     Args:
-        address: of a running cluster; None starts one on this machine.
-        slots: processors of the cluster that is started.
-        settings: for the workers.
+        address: address of a running cluster; None starts one on this machine.
+        slots: number of steps at a time on a cluster that is started here.
+        settings: settings of the workers.
         gpu: whether a step needs a GPU; ``slots`` of them then share the machine's GPUs.
     """
 
     def __init__(self, address: str | None, slots: int, settings: WorkerSettings, gpu: bool = False) -> None:
-        self._ray = _imported()
+        self._ray = _import_ray()
         self.settings = settings
         self._refs: dict[Any, tuple[Job, float]] = {}
         self._started_here = not self._ray.is_initialized()
@@ -39,7 +39,7 @@ class RayExecutor:
         needs = {"num_cpus": settings.threads, "num_gpus": 1 if gpu else 0, "max_retries": RETRIES}
         self._remote = self._ray.remote(**needs)(run_remotely)
         self._key = "GPU" if gpu else "CPU"
-        self._each = 1 if gpu else settings.threads
+        self._units_per_step = 1 if gpu else settings.threads
 
     def _connect(self, address: str | None, slots: int) -> None:
         quiet = {"log_to_driver": False, "logging_level": "error"}
@@ -50,13 +50,13 @@ class RayExecutor:
             else:
                 self._ray.init(address=address, **quiet)
         except (ConnectionError, RuntimeError, ValueError) as error:
-            said = " ".join(str(error).split())
-            raise ExecutorError(f"no Ray cluster at {address or 'this machine'}: {said[:200]}") from None
+            message = " ".join(str(error).split())
+            raise ExecutorError(f"no Ray cluster at {address or 'this machine'}: {message[:200]}") from None
 
     @property
     def slots(self) -> int:
-        """Steps that fit on the cluster as it is now; nodes may come and go."""
-        return max(1, int(self._ray.cluster_resources().get(self._key, 0) // self._each))
+        """Return how many steps fit on the cluster now; nodes may come and go."""
+        return max(1, int(self._ray.cluster_resources().get(self._key, 0) // self._units_per_step))
 
     def submit(self, job: Job) -> None:
         inputs = {role: self._ray.put(content) for role, content in job.inputs.items()}
@@ -67,17 +67,17 @@ class RayExecutor:
         if not self._refs:
             return []
         ready, _ = self._ray.wait(list(self._refs), num_returns=1, timeout=timeout)
-        found = [Event(self._refs.pop(ref)[0].hash, result=self._result(ref)) for ref in ready]
+        events = [Event(self._refs.pop(ref)[0].hash, result=self._result(ref)) for ref in ready]
         for ref, (job, since) in list(self._refs.items()):
             if job.time_limit is not None and time.monotonic() - since > job.time_limit + STARTING:
                 self._ray.cancel(ref, force=True)
                 del self._refs[ref]
                 reason = f"stopped after its time limit of {job.time_limit:g} s"
-                found.append(Event(job.hash, result=Result("timeout", reason)))
-        return found
+                events.append(Event(job.hash, result=Result("timeout", reason)))
+        return events
 
     def _result(self, ref: Any) -> Result:
-        """What a task gave; a node or worker that stays lost after all retries is a failure with a reason."""
+        """Return the result of a task; a node or worker that is lost after all retries gives a failure."""
         lost = self._ray.exceptions
         try:
             return self._ray.get(ref)
@@ -95,7 +95,7 @@ class RayExecutor:
 
 
 def run_remotely(config: Mapping[str, Any], roles: Sequence[str], settings: WorkerSettings, *contents: bytes) -> Result:
-    """The body of a Ray task: the same step as everywhere else."""
+    """Run one step inside a Ray task, in the same way as every other executor."""
     from fgai_bench.registry import load_plugins
     from fgai_bench.runner.execute import execute
 
@@ -104,7 +104,7 @@ def run_remotely(config: Mapping[str, Any], roles: Sequence[str], settings: Work
 
 
 def _check_reachable(address: str | None) -> None:
-    """Knock at ``host:port`` first: Ray itself waits for minutes, deaf to Ctrl-C, where nobody answers."""
+    """Raise if nothing answers at ``host:port``; Ray itself would wait for minutes and ignore Ctrl-C."""
     if address in (None, "auto") or "://" in str(address):
         return
     host, _, port = str(address).rpartition(":")
@@ -116,7 +116,7 @@ def _check_reachable(address: str | None) -> None:
         raise ExecutorError(f"no Ray cluster at {address}: {error}") from None
 
 
-def _imported() -> Any:
+def _import_ray() -> Any:
     try:
         import ray
     except ImportError:

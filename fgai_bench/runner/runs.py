@@ -1,4 +1,4 @@
-"""A run: a suite, carried out into a folder, or taken up again where it was left."""
+"""Run a suite into a folder, resume an interrupted run, and read the records of a run."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ EXECUTORS = ("local", "inline", "ray")
 
 
 class Run:
-    """The records of a run folder, to be read at any time, also while the run is going on.
+    """The records of a run folder; they can be read at any time, also while the run is going on.
 
     Attributes:
-        folder: where it lies.
+        folder: the run folder.
         executed: how many steps the call that returned this object carried out.
     """
 
@@ -48,35 +48,37 @@ class Run:
             pass
 
     def records(self) -> pd.DataFrame:
-        """One row per step, metric and place in a suite; columns in :mod:`fgai_bench.store.records`."""
+        """Return one row per step, metric and place in a suite; :mod:`fgai_bench.store.records` lists the columns."""
         with StoreReader(self.folder) as store:
             return store.records()
 
     def curves(self) -> pd.DataFrame:
-        """One row per point of every curve."""
+        """Return one row per point of every curve."""
         with StoreReader(self.folder) as store:
             return store.curves()
 
     def provenance(self) -> pd.DataFrame:
-        """One row per recorded step: configuration, data, environment, times, artifacts."""
+        """Return one row per recorded step: configuration, data, environment, times, artifacts."""
         with StoreReader(self.folder) as store:
             return store.provenance()
 
     def counts(self) -> dict[str, int]:
-        """How many planned steps have each status; ``waiting`` for those that are not recorded yet."""
+        """Return how many planned steps have each status; ``waiting`` counts those not recorded yet."""
         with StoreReader(self.folder) as store:
             return counts(store)
 
 
 def counts(store: StoreReader) -> dict[str, int]:
-    """Status to the number of planned steps that have it."""
+    """Return how many planned steps have each status; ``waiting`` counts those not recorded yet."""
     statuses = store.statuses()
-    found = [statuses.get(hash, "waiting") for hash in dict.fromkeys(member["step"] for member in store.members())]
-    return {status: found.count(status) for status in dict.fromkeys(found)}
+    step_statuses = [
+        statuses.get(hash, "waiting") for hash in dict.fromkeys(member["step"] for member in store.members())
+    ]
+    return {status: step_statuses.count(status) for status in dict.fromkeys(step_statuses)}
 
 
 def known_times(folder: Path) -> tuple[set[str], Estimate]:
-    """The steps that a folder holds, and what can be learned from them about the time of others."""
+    """Return the hashes of the steps that a folder holds, and the time estimates learned from them."""
     estimate = Estimate()
     if not (folder / FILE).is_file():
         return set(), estimate
@@ -90,7 +92,7 @@ def known_times(folder: Path) -> tuple[set[str], Estimate]:
 def planned(
     suite: str | os.PathLike[str] | Suite | Mapping[str, Any] = "quick", device: str = "auto", **overrides: Any
 ) -> Plan:
-    """The plan of a suite on a device; overrides as in :func:`run`."""
+    """Return the plan of a suite on a device; overrides as in :func:`run`."""
     return plan(resolve(suite, **overrides), resolved_device(device))
 
 
@@ -108,7 +110,7 @@ def run(
     observer: Observer | None = None,
     **overrides: Any,
 ) -> Run:
-    """Carry out what the run folder does not hold yet, and return the run.
+    """Run the steps of a suite that the run folder does not hold yet, and return the run.
 
     Args:
         suite: a name of ``SUITES``, the path of a YAML file, or its content.
@@ -116,11 +118,11 @@ def run(
         device: ``auto``, ``cpu`` or ``cuda``.
         jobs: steps at a time; every processor on a CPU, one on a GPU if not given. Results do not depend on it.
         executor: ``local`` worker processes, ``inline`` in this process, or ``ray``.
-        address: of a Ray cluster; None starts one here.
+        address: address of a Ray cluster; None starts one on this machine.
         data_root: folder of raw datasets.
         plugins: modules that workers import first.
         retry_failed: run again what failed, timed out or ran out of memory.
-        observer: hears what happens.
+        observer: receives the events of the run.
         overrides: ``datasets``, ``models``, ``defenses``, ``attacks``, ``seeds``, ``assignments`` of
             :func:`fgai_bench.suites.resolve`.
     """
@@ -143,7 +145,7 @@ def run_plan(
     retry_failed: bool = False,
     observer: Observer | None = None,
 ) -> Run:
-    """Carry out the steps of a plan that the folder does not hold yet; arguments as in :func:`run`."""
+    """Run the steps of a plan that the folder does not hold yet; arguments as in :func:`run`."""
     observer = observer or Observer()
     _check_request(jobs, executor, address)
     todo = [step for hash, step in steps.steps.items() if hash not in _finished(folder, retry_failed)]
@@ -173,7 +175,7 @@ def _check_request(jobs: int | None, executor: str, address: str | None) -> None
 
 
 def _finished(folder: Path, retry_failed: bool) -> set[str]:
-    """The steps that a folder holds and that are not to be run again."""
+    """Return the hashes of the steps that a folder holds and that are not to be run again."""
     if not (folder / FILE).exists() or not (folder / FILE).stat().st_size:
         return set()
     with StoreReader(folder) as store:
@@ -182,7 +184,7 @@ def _finished(folder: Path, retry_failed: bool) -> set[str]:
 
 
 def _carry_out(steps: Plan, store: Store, observer: Observer, made: Executor) -> int:
-    """Run what is waiting; returns how many steps that was."""
+    """Run the waiting steps and return their number."""
     from fgai_bench.runner.schedule import Schedule
 
     schedule = Schedule(steps, store, made, observer)
@@ -199,7 +201,7 @@ def _carry_out(steps: Plan, store: Store, observer: Observer, made: Executor) ->
 def _executor(
     kind: str, address: str | None, jobs: int | None, settings: WorkerSettings, todo: Sequence[Step]
 ) -> Executor:
-    """The executor for these steps. A cluster is spoken to at once, so that a wrong address is a wrong request."""
+    """Return the executor for these steps; a Ray cluster is contacted at once, so that a wrong address fails early."""
     device = todo[0].config["device"] if todo else "cpu"
     threads = max((step.config["threads"] for step in todo), default=1)
     settings = replace(settings, threads=threads)

@@ -1,4 +1,4 @@
-"""The schedule: which step may start, and what becomes of each result. One process decides and writes."""
+"""Decide which step may start next and record each result; a single process decides and writes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from fgai_bench.store.artifacts import DamagedArtifact
 from fgai_bench.store.result import Result, blocked
 from fgai_bench.store.sqlite import Store
 
-PATIENCE = 0.5  # seconds between two looks at the clock
-# The artifact that a step takes from one of its inputs, by the role that the input plays for it.
+PATIENCE = 0.5  # seconds to wait for events before the observer's clock is updated
+# The name of the artifact that a step reads from each of its inputs, by the role of the input.
 TAKEN = {"teacher": "model", "model": "model", "other": "model", "attacked": "attacked"}
 
 
 class Schedule:
-    """Works off the steps of a plan that the store does not hold."""
+    """Run the steps of a plan that the store does not hold."""
 
     def __init__(self, plan: Plan, store: Store, executor: Executor, observer: Observer) -> None:
         self.plan, self.store, self.executor, self.observer = plan, store, executor, observer
@@ -28,7 +28,7 @@ class Schedule:
         self.alone: set[str] = set()
 
     def work(self) -> None:
-        """Until nothing waits and nothing runs. Every result is written before the next decision is made."""
+        """Run until no step waits or runs; every result is written before the next step is chosen."""
         while self.waiting or self.running:
             while (step := self._next()) is not None:
                 self._start(step)
@@ -40,7 +40,7 @@ class Schedule:
             self.observer.tick()
 
     def _next(self) -> Step | None:
-        """The next step that may start now. Steps that must be alone come when nothing else can run."""
+        """Return the next step that may start now; steps that must run alone come when nothing else can run."""
         if any(self._is_alone(step) for step in self.running.values()):
             return None
         ready = [step for step in self.waiting.values() if self.done.issuperset(step.inputs.values())]
@@ -58,7 +58,7 @@ class Schedule:
             try:
                 inputs[role] = self.store.artifact(source, TAKEN[role])
             except DamagedArtifact as error:
-                self._without(step, role, source, error)
+                self._handle_missing_input(step, role, source, error)
                 return
         if step.kind == "measure":
             inputs["costs"] = json.dumps(self._costs(step)).encode()
@@ -68,11 +68,11 @@ class Schedule:
         self.executor.submit(Job(step.hash, step.config, inputs, step.time_limit, self._is_alone(step)))
 
     def _costs(self, step: Step) -> dict[str, float]:
-        """Seconds and memory of the steps that a step builds on, for metrics of cost."""
+        """Return seconds and memory of the steps that a step builds on, for metrics of cost."""
         return {name: value for hash in step.inputs.values() for name, value in self.store.result(hash).cost.items()}
 
-    def _without(self, step: Step, role: str, source: str, error: DamagedArtifact) -> None:
-        """An input is not there: the step that made none passes its reason on; one whose file was lost is redone."""
+    def _handle_missing_input(self, step: Step, role: str, source: str, error: DamagedArtifact) -> None:
+        """Run the input's step again if its file was lost; if it never made one, record this step as blocked."""
         cause = self.store.step(source)
         if any(row["role"] == TAKEN[role] for row in cause["artifacts"]):
             self.observer.said(f"{error}; its step is run again")
@@ -100,7 +100,7 @@ class Schedule:
 
     @staticmethod
     def _environment(step: Step) -> dict[str, object]:
-        """Where a step died that could not say it itself."""
+        """Return the environment of a step that died before it could report its own."""
         from fgai_bench.runner.provenance import environment
 
         return environment("cpu" if step.config["device"] == "cpu" else step.config["device"], step.config["threads"])

@@ -1,7 +1,7 @@
-"""What is different where the cost is the result: a warm-up before the clock starts, and a limit on what is waited for.
+"""Time steps whose cost is the result: warm up before the clock starts, and stop trainings that take too long.
 
 A training that would take longer than its share of the time limit is stopped, and its cost is extrapolated from the
-epochs that were timed; the record says so and says how many they were.
+epochs that were timed; the record says so and gives their number.
 """
 
 from __future__ import annotations
@@ -15,46 +15,46 @@ from fgai_bench.metrics import Cost
 from fgai_bench.store.result import Result
 
 Progress = Callable[[int, int], None]
-SHARE_TIMED = 0.5  # of the time limit, warm-up included; the rest is for the start, the data and one last epoch
+SHARE_TIMED = 0.5  # share of the time limit, warm-up included; the rest is for start, data and one last epoch
 
 
 class TimedEnough(Exception):
-    """A training was stopped because its cost is known: after ``epochs`` epochs, of which the first took ``first``."""
+    """Raised to stop a training whose cost is known after ``epochs`` epochs, of which the first took ``first``."""
 
     def __init__(self, epochs: int, seconds: float, first: float) -> None:
         super().__init__(epochs, seconds, first)
         self.epochs, self.seconds, self.first = epochs, seconds, first
 
     def total(self, epochs: int) -> float:
-        """Seconds that all the epochs would have taken; what comes before the second epoch is counted once.
+        """Return the seconds that ``epochs`` epochs would take; the time before the second epoch is counted once.
 
         >>> TimedEnough(epochs=3, seconds=9.0, first=5.0).total(10)  # 5 + 9 * 2
         23.0
         """
-        each = (self.seconds - self.first) / (self.epochs - 1) if self.epochs > 1 else self.seconds
-        return self.seconds + (epochs - self.epochs) * each
+        seconds_per_epoch = (self.seconds - self.first) / (self.epochs - 1) if self.epochs > 1 else self.seconds
+        return self.seconds + (epochs - self.epochs) * seconds_per_epoch
 
 
 def warm_up(config: Mapping[str, Any], once: Callable[[], object]) -> float:
-    """Do it once before it is measured, where the cost is the result: libraries load, kernels compile, caches fill.
+    """Call ``once`` before the measurement if cost is the result, so that libraries, kernels and caches are ready.
 
-    Returns the seconds that it took.
+    Returns the seconds that the call took.
     """
     if "exclusive" not in config:
         return 0.0
     began = time.perf_counter()
     once()
     took = time.perf_counter() - began
-    gc.collect()  # what this and earlier steps of the process left behind
+    gc.collect()  # memory left by this and earlier steps would count as the measured step's
     return took
 
 
 def stopwatch(config: Mapping[str, Any], progress: Progress | None, warming: float = 0.0) -> Progress | None:
-    """Report progress and, where the cost is the result, stop a training that takes more than its share.
+    """Report progress and, if cost is the result, stop a training that takes more than its share of the time limit.
 
     Args:
-        config: of the step.
-        progress: hears every epoch.
+        config: configuration of the step.
+        progress: is called after every epoch.
         warming: seconds of the share that the warm-up took.
     """
     if "exclusive" not in config or config["exclusive"]["time_limit"] is None:
@@ -75,19 +75,19 @@ def stopwatch(config: Mapping[str, Any], progress: Progress | None, warming: flo
 
 
 def training_cost(config: Mapping[str, Any], cost: Cost, stopped: TimedEnough | None = None) -> dict[str, float]:
-    """Seconds and memory of a training; where they are the result, also over how many epochs they were taken."""
+    """Return seconds and memory of a training; if cost is the result, also the number of timed epochs."""
     epochs = config["training"]["epochs"]
-    found = {"train_seconds": cost.seconds, "train_peak_mib": cost.peak_mib}
+    costs = {"train_seconds": cost.seconds, "train_peak_mib": cost.peak_mib}
     if stopped is not None:
-        found["train_seconds"] = stopped.total(epochs)
+        costs["train_seconds"] = stopped.total(epochs)
     if "exclusive" in config:
-        found["epochs_timed"] = float(stopped.epochs if stopped else epochs)
-        found["extrapolated"] = float(stopped is not None)
-    return found
+        costs["epochs_timed"] = float(stopped.epochs if stopped else epochs)
+        costs["extrapolated"] = float(stopped is not None)
+    return costs
 
 
 def extrapolated(config: Mapping[str, Any], cost: Cost, stopped: TimedEnough, facts: Mapping[str, Any]) -> Result:
-    """The result of a training that was stopped: its cost, and no model."""
+    """Return the result of a training that was stopped: its extrapolated cost, and no model."""
     return Result(
         cost=training_cost(config, cost, stopped),
         flags=(f"extrapolated from {stopped.epochs} of {config['training']['epochs']} epochs",),

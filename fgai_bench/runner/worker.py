@@ -1,4 +1,4 @@
-"""A worker process: takes jobs from a connection, runs them, sends back what happened."""
+"""Serve as a worker process: receive jobs through a connection, run them, send back progress and results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EVERY = 0.2  # seconds between two reports of progress
 
 
 def serve() -> None:
-    """Run jobs until the connection ends; its file descriptor is the first argument of the process."""
+    """Run jobs until the connection closes; its file descriptor is the first argument of the process."""
     connection: Connection[Any, Any] = Connection(int(sys.argv[1]))
     inbox: queue.Queue[tuple[str, Any]] = queue.Queue()
     threading.Thread(target=_listen, args=(connection, inbox), daemon=True).start()
@@ -30,7 +30,7 @@ def serve() -> None:
 
 
 def _listen(connection: Connection[Any, Any], inbox: queue.Queue[tuple[str, Any]]) -> None:
-    """Hand messages on; when the other side is gone, however it went, there is nothing left to work for."""
+    """Put received messages into the inbox; end the process when the other side has closed the connection."""
     while True:
         try:
             inbox.put(connection.recv())

@@ -1,4 +1,4 @@
-"""Contract checks: what every registered entry, ours or a user's, must satisfy; ``fgai-bench check`` runs them."""
+"""Check the contract that every registered entry, built in or a user's, must keep; ``fgai-bench check`` runs this."""
 
 import lazy_loader
 

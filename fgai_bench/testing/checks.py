@@ -1,4 +1,4 @@
-"""A check: one property that an entry must have, chosen by the entry's tags, with a result that says what happened."""
+"""Define a check: one property that an entry must have, the tags that select it, and the result of running it."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ Status = Literal["passed", "failed", "skipped", "expected-failure"]
 
 
 class Subject(Protocol):
-    """What a check looks at: an entry, prepared for the checks of its kind."""
+    """The subject of a check: an entry, prepared for the checks of its kind."""
 
     @property
     def tags(self) -> frozenset[str]:
-        """Capabilities by which checks are chosen."""
+        """Return the capabilities that decide which checks apply."""
 
     @property
     def expected_failures(self) -> Mapping[str, str]:
-        """Check to the written reason why this entry is not expected to pass it."""
+        """Return the checks that this entry is not expected to pass, each with the written reason."""
 
 
 S = TypeVar("S", bound=Subject)
 
 
 class CheckFailed(AssertionError):
-    """The property does not hold; the message says what was seen."""
+    """Raised when the property does not hold; the message says what was observed."""
 
 
 class CheckSkipped(Exception):
-    """The property cannot be looked at here; the message says why."""
+    """Raised when the property cannot be checked here; the message says why."""
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What became of one check.
+    """The result of one check.
 
     Attributes:
-        name: of the check.
+        name: name of the check.
         status: ``passed``, ``failed``, ``skipped``, or ``expected-failure``: it failed, and the entry says why.
-        message: what was seen, or the reason; empty if passed.
+        message: what was observed, or the reason; empty if passed.
     """
 
     name: str
@@ -49,13 +49,13 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class Check(Generic[S]):
-    """A named property.
+    """A named property that an entry must have.
 
     Attributes:
         name: ``check_...``.
         look: raises :class:`CheckFailed` if the property does not hold; its docstring states the property.
-        needs: tags that an entry must have for the property to be asked of it.
-        unless: tags that exempt an entry.
+        needs: tags that an entry must have for the check to apply.
+        unless: tags that exempt an entry from the check.
     """
 
     name: str
@@ -65,23 +65,23 @@ class Check(Generic[S]):
 
     @property
     def states(self) -> str:
-        """The property in one sentence."""
+        """Return the property in one sentence."""
         return (self.look.__doc__ or "").strip()
 
     def run(self, subject: S) -> CheckResult:
-        """Look at the subject; whatever it raises is a failure of the subject, never of the caller."""
+        """Run the check; an exception that the subject raises becomes a failed result and never reaches the caller."""
         try:
             reason = subject.expected_failures.get(self.name)
-            found = self._looked(subject)
+            result = self._run_unless_skipped(subject)
         except Exception as error:
-            return CheckResult(self.name, "failed", _said(error))
-        if reason is None or found.status == "skipped":
-            return found
-        if found.status == "failed":
+            return CheckResult(self.name, "failed", _error_message(error))
+        if reason is None or result.status == "skipped":
+            return result
+        if result.status == "failed":
             return CheckResult(self.name, "expected-failure", reason)
         return CheckResult(self.name, "failed", f"expected to fail ({reason}), but it passes")
 
-    def _looked(self, subject: S) -> CheckResult:
+    def _run_unless_skipped(self, subject: S) -> CheckResult:
         missing, exempt = self.needs - subject.tags, self.unless & subject.tags
         if missing or exempt:
             rule = f"only with the tag {_listed(missing)}" if missing else f"not with the tag {_listed(exempt)}"
@@ -91,12 +91,12 @@ class Check(Generic[S]):
         except CheckSkipped as reason:
             return CheckResult(self.name, "skipped", str(reason))
         except Exception as error:
-            return CheckResult(self.name, "failed", _said(error))
+            return CheckResult(self.name, "failed", _error_message(error))
         return CheckResult(self.name, "passed")
 
 
 class CheckList(Generic[S]):
-    """The checks of one kind, in the order in which they are written.
+    """The checks of one kind, in the order of their definition.
 
     >>> checks = CheckList()
     >>> @checks.add(needs=("sweet",))
@@ -111,7 +111,7 @@ class CheckList(Generic[S]):
         self._checks = {check.name: check for check in checks}
 
     def add(self, needs: Iterable[str] = (), unless: Iterable[str] = ()) -> Callable[[Any], Any]:
-        """A decorator that adds a function ``check_...(subject)`` under its own name."""
+        """Return a decorator that adds a function ``check_...(subject)`` under its own name."""
 
         def added(look: Callable[[S], None]) -> Callable[[S], None]:
             check = Check(look.__name__, look, frozenset(needs), frozenset(unless))
@@ -121,7 +121,7 @@ class CheckList(Generic[S]):
         return added
 
     def extend(self, checks: Iterable[Check[S]]) -> None:
-        """Append checks that are made elsewhere."""
+        """Append checks that are defined elsewhere."""
         self._checks |= {check.name: check for check in checks}
 
     def __iter__(self) -> Iterator[Check[S]]:
@@ -135,7 +135,7 @@ class CheckList(Generic[S]):
 
 
 def require(condition: bool, seen: str) -> None:
-    """Raise :class:`CheckFailed` with what was seen, unless the condition holds.
+    """Raise :class:`CheckFailed` with the message ``seen`` if the condition does not hold.
 
     >>> require(1 + 1 == 2, "arithmetic is broken")
     """
@@ -143,9 +143,9 @@ def require(condition: bool, seen: str) -> None:
         raise CheckFailed(seen)
 
 
-def _said(error: Exception) -> str:
-    said = " ".join(str(error).split())
-    return said if isinstance(error, CheckFailed) else f"{type(error).__name__}: {said}"
+def _error_message(error: Exception) -> str:
+    message = " ".join(str(error).split())
+    return message if isinstance(error, CheckFailed) else f"{type(error).__name__}: {message}"
 
 
 def _listed(tags: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""The contract of every kind: which checks it has, and what they look at."""
+"""Find and run the contract checks of a kind of entry (models, attacks, ...)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ for _kind in ("models", "datasets", "attacks", "defenses", "explainers", "metric
 
 
 def run_checks(kind: str, name: str) -> list[CheckResult]:
-    """The result of every check of ``kind`` on the registered entry ``name``.
+    """Return the result of every check of ``kind`` on the registered entry ``name``.
 
     >>> sorted({result.status for result in run_checks("metrics", "g_jsd")})
     ['passed', 'skipped']
@@ -24,17 +24,17 @@ def run_checks(kind: str, name: str) -> list[CheckResult]:
 
 
 def check_entry(kind: str, entry: Entry[Any]) -> list[CheckResult]:
-    """The same for an entry that need not be registered."""
+    """Return the result of every check of ``kind`` on an entry that need not be registered."""
     subject = subject_of(kind, entry)
     return [check.run(subject) for check in checks_of(kind)]
 
 
 def checks_of(kind: str) -> list[Check[Any]]:
-    """The checks of ``kind``, one of ``CONTRACTS``."""
+    """Return the checks of ``kind``, one of ``CONTRACTS``."""
     return list(CONTRACTS[kind])
 
 
 def subject_of(kind: str, entry: Entry[Any]) -> Any:
-    """What the checks of ``kind`` look at; checks of one entry share it, so that it is trained or loaded once."""
+    """Return the subject that all checks of ``kind`` share for an entry, so that it is trained or loaded once."""
     CONTRACTS.entry(kind)
     return importlib.import_module(f"fgai_bench.testing.{kind}").subject(entry)

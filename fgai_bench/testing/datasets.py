@@ -1,4 +1,4 @@
-"""Checks of datasets: declared statistics, clean edges, finite features, and splits that cover every node once."""
+"""Check datasets: declared statistics, clean edges, finite features, and splits that cover every node once."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ PARTS = ("train_index", "val_index", "test_index")
 
 @dataclass(frozen=True)
 class DatasetSubject:
-    """A dataset to look at; where its files are missing, every check is skipped and nothing is downloaded.
+    """A dataset to be checked; if its files are missing, every check is skipped and nothing is downloaded.
 
     Attributes:
-        load: the graph with the split of a seed.
+        load: returns the graph with the split of a seed.
         declared: the statistics that it must have, if it declares any.
         tags, expected_failures: as for every subject.
     """
@@ -36,7 +36,7 @@ class DatasetSubject:
 
     @cached_property
     def data(self) -> Data:
-        """The graph with the split of seed 0."""
+        """Return the graph with the split of seed 0."""
         try:
             return self.load(0)
         except MissingDataError as reason:
@@ -44,14 +44,14 @@ class DatasetSubject:
 
     @cached_property
     def again(self) -> tuple[Data, bool]:
-        """The same once more, and whether loading it left the global random state as it was."""
-        assert self.data is not None  # where files are missing, this is a skip
+        """Load the graph a second time; return it and whether loading left the global random state unchanged."""
+        assert self.data is not None  # skips the check if files are missing
         before = rng_state()
         return self.load(0), rng_state() == before
 
 
 def subject(entry: Entry[Any]) -> DatasetSubject:
-    """The registered dataset ``entry`` under the data root of the environment."""
+    """Return the registered dataset ``entry`` as a subject, with files under the data root of the environment."""
     dataset: Dataset = entry.load()
 
     def load(seed: int) -> Data:
@@ -73,15 +73,15 @@ CHECKS: CheckList[DatasetSubject] = CheckList()
 def check_statistics(subject: DatasetSubject) -> None:
     """The graph has as many nodes, undirected edges, features and classes as are declared."""
     data = subject.data
-    found = Statistics(data.x.shape[0], data.edge_index.size(1) // 2, data.x.shape[1], int(data.y.max()) + 1)
+    counted = Statistics(data.x.shape[0], data.edge_index.size(1) // 2, data.x.shape[1], int(data.y.max()) + 1)
     if subject.declared is None:
-        raise CheckSkipped(f"nothing is declared; found are {found}")
-    require(found == subject.declared, f"declared are {subject.declared}, found are {found}")
+        raise CheckSkipped(f"nothing is declared; found are {counted}")
+    require(counted == subject.declared, f"declared are {subject.declared}, found are {counted}")
 
 
 @CHECKS.add()
 def check_splits_cover_every_node_once(subject: DatasetSubject) -> None:
-    """Training, validation and test part are disjoint; together they are all nodes, unless the graph brings them."""
+    """Training, validation and test part are disjoint and, unless the split is published, cover all nodes."""
     index = torch.cat([subject.data[part] for part in PARTS])
     nodes = subject.data.x.shape[0]
     require(index.unique().numel() == index.numel(), "a node is in two parts, or twice in one")
@@ -92,7 +92,7 @@ def check_splits_cover_every_node_once(subject: DatasetSubject) -> None:
 
 @CHECKS.add()
 def check_same_seed_same_split(subject: DatasetSubject) -> None:
-    """One seed gives one graph and one split."""
+    """The same seed gives the same graph and the same split."""
     data, again = subject.data, subject.again[0]
     for key in ("x", "edge_index", "y", *PARTS):
         require(same(data[key], again[key]), f"data.{key} differs between two loads")
@@ -100,7 +100,7 @@ def check_same_seed_same_split(subject: DatasetSubject) -> None:
 
 @CHECKS.add(needs=("random-split",))
 def check_other_seed_other_split(subject: DatasetSubject) -> None:
-    """Another seed gives another split of the same graph."""
+    """Different seeds give different splits of the same graph."""
     data, other = subject.data, subject.load(1)
     for key in ("x", "edge_index", "y"):
         require(same(data[key], other[key]), f"data.{key} depends on the seed of the split")
@@ -126,7 +126,7 @@ def check_labels(subject: DatasetSubject) -> None:
 
 @CHECKS.add()
 def check_edges(subject: DatasetSubject) -> None:
-    """Edges name nodes of the graph, stand in both directions, and are neither loops nor duplicates."""
+    """Edges connect nodes of the graph, are present in both directions, and are neither loops nor duplicates."""
     edges, nodes = subject.data.edge_index, subject.data.x.shape[0]
     require(int(edges.min()) >= 0 and int(edges.max()) < nodes, f"an edge names node {int(edges.max())} of {nodes}")
     require(bool((edges[0] != edges[1]).all()), "there is a self-loop")
@@ -137,5 +137,5 @@ def check_edges(subject: DatasetSubject) -> None:
 
 @CHECKS.add()
 def check_global_rng_untouched(subject: DatasetSubject) -> None:
-    """Loading leaves the global random state as it was."""
+    """Loading leaves the global random state unchanged."""
     require(subject.again[1], "the global random state has moved")

@@ -1,4 +1,4 @@
-"""Checks of defenses: what they may read, what they must leave alone, and that the result is a proper model."""
+"""Check defenses: they read no test labels, change none of their inputs, and return a model that keeps its contract."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ INNER = {"nodes": 3, "edges_per_node": 5, "steps": 2}
 
 @dataclass(frozen=True)
 class DefenseSubject:
-    """A defense to look at. It gets a teacher or an inner attack only if its tags say that it needs one."""
+    """A defense to be checked; it gets a teacher or an inner attack only if its tags say that it needs one."""
 
     entry: Entry[Any]
     expected_failures: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def tags(self) -> frozenset[str]:
-        """Those of the entry."""
+        """Return the tags of the entry."""
         return self.entry.tags
 
     def fit(self, **changes: Any) -> AttentionModel:
-        """A few epochs on the tiny graph, some arguments changed; the test labels are hidden as in every task."""
+        """Train for a few epochs on the tiny graph with hidden test labels; ``changes`` replace arguments."""
         problem = tiny_problem()
         arguments: dict[str, Any] = {
             "model": tiny_model(),
@@ -52,28 +52,28 @@ class DefenseSubject:
         return self.entry.load()().fit(**{**arguments, **changes})
 
     def inner(self, problem: NodeProblem) -> InnerAttack:
-        """The inner attack that the defense asks for in its ``inner_options``, with a small budget."""
+        """Return the inner attack that the defense's ``inner_options`` describe, with a small budget."""
         return problem.inner({**getattr(self.entry.load(), "inner_options", {}), **INNER})
 
     @cached_property
     def fitted(self) -> AttentionModel:
-        """The result of one fit, for the checks that only look at it."""
+        """Return the result of one fit, shared by the checks that only read it."""
         return self.fit()
 
     @cached_property
     def result(self) -> ModelSubject:
-        """The fitted model as a subject of the model checks."""
+        """Return the fitted model as a subject of the model checks."""
         declared = (self.tags & {"transductive"}) | {"fitted", "differentiable"}
         return ModelSubject(self.fitted.rebuilt, frozenset(declared), fitted=self.fitted)
 
 
 def subject(entry: Entry[Any]) -> DefenseSubject:
-    """The registered defense ``entry`` for a GAT on the tiny graph."""
+    """Return the registered defense ``entry`` as a subject of the checks."""
     return DefenseSubject(entry, getattr(entry.load(), "expected_failures", {}))
 
 
 def fitted_name(name: str) -> str:
-    """The name of a model check where it looks at a fitted model.
+    """Return the name of a model check when it is applied to a fitted model.
 
     >>> fitted_name("check_logits")
     'check_fitted_logits'
@@ -113,7 +113,7 @@ def check_teacher_unchanged(subject: DefenseSubject) -> None:
 
 @CHECKS.add()
 def check_given_model_unchanged(subject: DefenseSubject) -> None:
-    """The model that is handed in stays as it is; what is returned is another one."""
+    """The given model stays unchanged, and another model is returned."""
     model = disturbed(tiny_model())
     with no_trace_on(model):
         fitted = subject.fit(model=model)
@@ -122,7 +122,7 @@ def check_given_model_unchanged(subject: DefenseSubject) -> None:
 
 @CHECKS.add()
 def check_data_unchanged(subject: DefenseSubject) -> None:
-    """The graph that is handed in stays as it is."""
+    """The given graph stays unchanged."""
     data = tiny_graph()
     with no_trace_on(data):
         subject.fit(data=data)
@@ -130,7 +130,7 @@ def check_data_unchanged(subject: DefenseSubject) -> None:
 
 @CHECKS.add()
 def check_same_seed_same_result(subject: DefenseSubject) -> None:
-    """One seed gives one model."""
+    """The same seed gives the same model."""
     require_same_model(subject.fit(), subject.fitted, "two runs differ")
 
 
@@ -181,42 +181,42 @@ def check_progress_is_told(subject: DefenseSubject) -> None:
 
 @CHECKS.add(needs=("needs-teacher",))
 def check_missing_teacher_is_an_error(subject: DefenseSubject) -> None:
-    """Without a teacher there is one sentence that asks for it."""
-    _require_sentence(subject, "teacher")
+    """Without a teacher, a ``ValueError`` of one line names the missing teacher."""
+    _require_error_without(subject, "teacher")
 
 
 @CHECKS.add(needs=("needs-inner",))
 def check_missing_inner_is_an_error(subject: DefenseSubject) -> None:
-    """Without an inner attack there is one sentence that asks for it."""
-    _require_sentence(subject, "inner")
+    """Without an inner attack, a ``ValueError`` of one line names the missing inner attack."""
+    _require_error_without(subject, "inner")
 
 
 @CHECKS.add(needs=("link",))
 def check_supervision_is_used(subject: DefenseSubject) -> None:
-    """A defense for several tasks learns from the supervision that it is handed."""
+    """A defense for several tasks learns from the supervision that it is given."""
     problem = tiny_problem()
-    listening = _Listening(problem.training_data, problem.split)
-    subject.fit(supervision=listening)
-    require(listening.heard > 0, "the supervision was never asked")
+    supervision = _CountingSupervision(problem.training_data, problem.split)
+    subject.fit(supervision=supervision)
+    require(supervision.calls > 0, "the supervision was never asked")
 
 
-class _Listening(NodeSupervision):
-    """Supervision that counts how often it is asked."""
+class _CountingSupervision(NodeSupervision):
+    """A supervision that counts its calls."""
 
-    heard = 0
+    calls = 0
 
     def outputs(self, out: Output) -> Tensor:
-        self.heard += 1
+        self.calls += 1
         return super().outputs(out)
 
     def loss(self, out: Output) -> Tensor:
-        self.heard += 1
+        self.calls += 1
         return super().loss(out)
 
 
-def require_same_model(one: AttentionModel, two: AttentionModel, seen: str) -> None:
-    """Fail unless both models have the same tensors, to the last bit."""
-    states = one.state_dict(), two.state_dict()
+def require_same_model(first: AttentionModel, second: AttentionModel, seen: str) -> None:
+    """Raise if the tensors of the two models are not the same, to the last bit."""
+    states = first.state_dict(), second.state_dict()
     require(states[0].keys() == states[1].keys(), seen)
     require(all(same(states[0][key], states[1][key]) for key in states[0]), seen)
 
@@ -226,21 +226,21 @@ def _predicted(model: AttentionModel) -> Tensor:
         return model(tiny_graph()).logits
 
 
-def _require_sentence(subject: DefenseSubject, what: str) -> None:
+def _require_error_without(subject: DefenseSubject, argument: str) -> None:
     try:
-        subject.fit(**{what: None})
+        subject.fit(**{argument: None})
     except ValueError as error:
-        require(what in str(error) and "\n" not in str(error), f"the sentence is {str(error)!r}")
+        require(argument in str(error) and "\n" not in str(error), f"the sentence is {str(error)!r}")
         return
-    raise CheckFailed(f"it trains without {what}, which its tags say it needs")
+    raise CheckFailed(f"it trains without {argument}, which its tags say it needs")
 
 
 def _fitted_check(check: Check[ModelSubject]) -> Check[DefenseSubject]:
     def look(subject: DefenseSubject) -> None:
-        found = check.run(subject.result)
-        if found.status == "skipped":
-            raise CheckSkipped(found.message)
-        require(found.status == "passed", found.message)
+        result = check.run(subject.result)
+        if result.status == "skipped":
+            raise CheckSkipped(result.message)
+        require(result.status == "passed", result.message)
 
     look.__doc__ = f"Of the fitted model: {check.states}"
     return Check(fitted_name(check.name), look)

@@ -1,4 +1,4 @@
-"""Checks of explainers: one score per edge and node, nothing where an edge cannot matter, and no side effects."""
+"""Check explainers: one score per edge and node, 0 for edges that cannot matter, and no side effects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LAYERS = 2
 
 @dataclass(frozen=True)
 class ExplainerSubject:
-    """An explainer to look at, asked about three nodes of the tiny graph and a trained GAT."""
+    """An explainer to be checked on three nodes of the tiny graph and a trained GAT."""
 
     entry: Entry[Any]
     expected_failures: Mapping[str, str] = field(default_factory=dict)
@@ -35,12 +35,12 @@ class ExplainerSubject:
 
     def scores(self, seed: int = 0, **changes: Any) -> Tensor:
         """Return the scores of all edges for the three nodes."""
-        asked = {"model": trained_model(), "data": tiny_graph(), "nodes": torch.tensor(NODES), **changes}
-        return self.entry.load()()(asked["model"], asked["data"], asked["nodes"], seed=seed)
+        arguments = {"model": trained_model(), "data": tiny_graph(), "nodes": torch.tensor(NODES), **changes}
+        return self.entry.load()()(arguments["model"], arguments["data"], arguments["nodes"], seed=seed)
 
     @cached_property
     def known(self) -> Tensor:
-        """Return the scores with seed 0, for the checks that only look at them."""
+        """Return the scores with seed 0, shared by the checks that only read them."""
         return self.scores()
 
 
@@ -54,7 +54,7 @@ CHECKS: CheckList[ExplainerSubject] = CheckList()
 
 @CHECKS.add()
 def check_one_score_per_edge_and_node(subject: ExplainerSubject) -> None:
-    """There is a finite score for every edge of the graph and every node that was asked about."""
+    """There is a finite score for every edge of the graph and every explained node."""
     wanted = (len(NODES), tiny_graph().edge_index.size(1))
     require(isinstance(subject.known, Tensor), f"it returns {type(subject.known).__name__}")
     require(tuple(subject.known.shape) == wanted, f"scores have the shape {tuple(subject.known.shape)}, not {wanted}")
@@ -64,7 +64,7 @@ def check_one_score_per_edge_and_node(subject: ExplainerSubject) -> None:
 
 @CHECKS.add()
 def check_edges_out_of_sight_score_zero(subject: ExplainerSubject) -> None:
-    """An edge that a node's prediction cannot see has the score 0 for it, and some edge that it sees has not."""
+    """For each node, edges outside of its receptive field have the score 0, and some edge inside has another score."""
     data = tiny_graph()
     for row, node in zip(subject.known, NODES, strict=True):
         seen = k_hop_subgraph(node, LAYERS, data.edge_index, num_nodes=data.num_nodes, flow="source_to_target")[3]
@@ -74,13 +74,13 @@ def check_edges_out_of_sight_score_zero(subject: ExplainerSubject) -> None:
 
 @CHECKS.add()
 def check_same_seed_same_scores(subject: ExplainerSubject) -> None:
-    """One seed gives one answer."""
+    """The same seed gives the same scores."""
     require(torch.equal(subject.known, subject.scores()), "two answers with one seed differ")
 
 
 @CHECKS.add(needs=("random",))
 def check_other_seed_other_scores(subject: ExplainerSubject) -> None:
-    """An explainer that says it draws random numbers gives another answer with another seed."""
+    """An explainer with the tag ``random`` gives different scores with different seeds."""
     require(not torch.equal(subject.known, subject.scores(seed=1)), "two seeds give one answer")
 
 
@@ -94,7 +94,7 @@ def check_model_and_graph_untouched(subject: ExplainerSubject) -> None:
 
 @CHECKS.add()
 def check_mode_does_not_matter(subject: ExplainerSubject) -> None:
-    """A model in training mode is explained as it predicts."""
+    """A model in training mode gets the same scores as in evaluation mode."""
     require(torch.equal(subject.scores(model=trained_model().train()), subject.known), "the mode changes the answer")
 
 

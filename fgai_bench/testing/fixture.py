@@ -1,4 +1,4 @@
-"""The fixture: a tiny graph on which every property can be seen, and what is trained on it once."""
+"""Provide the tiny graph on which the contract checks run, and the models trained on it once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EPOCHS = 2
 
 
 def tiny_graph(isolated: bool = False, sparse: bool = False) -> Data:
-    """36 nodes in 3 classes, connected, with distinct Laplacian eigenvalues; the features tell the classes apart.
+    """Return a connected graph: 36 nodes in 3 classes, distinct Laplacian eigenvalues, features that separate classes.
 
     Args:
         isolated: append a node without edges.
@@ -45,7 +45,7 @@ def tiny_graph(isolated: bool = False, sparse: bool = False) -> Data:
 
 
 def _csr(x: Tensor) -> Tensor:
-    """As CSR, without torch's notice that CSR is in beta: ``(N, F) -> (N, F)``."""
+    """Return ``x`` as CSR, without torch's notice that CSR is in beta: ``(N, F) -> (N, F)``."""
     counts = (x != 0).sum(1)
     indptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
     rows, columns = x.nonzero(as_tuple=True)
@@ -53,7 +53,7 @@ def _csr(x: Tensor) -> Tensor:
 
 
 def _edges(y: Tensor, draw: torch.Generator) -> Tensor:
-    """A path through all nodes, so that the graph is connected, and random pairs, mostly within classes."""
+    """Return a path through all nodes, so that the graph is connected, and random pairs, mostly within classes."""
     nodes = y.numel()
     low, high = torch.triu_indices(nodes, nodes, 1)
     chance = torch.where(y[low] == y[high], 0.16, 0.02)
@@ -65,18 +65,18 @@ def _edges(y: Tensor, draw: torch.Generator) -> Tensor:
 
 @cache
 def tiny_problem() -> NodeProblem:
-    """Node classification on the tiny graph."""
+    """Return node classification on the tiny graph."""
     data = tiny_graph()
     return NodeProblem(data, Split.of(data))
 
 
 def tiny_model(name: str = "gat", seed: int = 0) -> AttentionModel:
-    """A registered model for the tiny graph, freshly initialised."""
+    """Return a registered model for the tiny graph, freshly initialised."""
     return build_model(name, FEATURES, CLASSES, seed=seed)
 
 
 def trained_model() -> AttentionModel:
-    """A vanilla GAT that has learned the tiny graph: the victim of attacks and the teacher of defenses; a copy."""
+    """Return a copy of a vanilla GAT trained on the tiny graph: the victim of attacks and the teacher of defenses."""
     model = tiny_model()
     model.load_state_dict(_trained_state())
     return model.eval()

@@ -1,4 +1,4 @@
-"""Checks of models: shapes, attention, symmetries, gradients, storage, and no side effects."""
+"""Check models: shapes, attention, symmetries, gradients, storage, and no side effects."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ TOLERANCE = 1e-4
 
 @dataclass(frozen=True)
 class ModelSubject:
-    """A model to look at: freshly built from a registry, or fitted by a defense.
+    """A model to be checked: freshly built from a registry, or fitted by a defense.
 
     Attributes:
-        build: the model with the initial weights of a seed.
+        build: returns the model with the initial weights of a seed.
         declared: tags of the entry.
         expected_failures: check to reason.
-        fitted: the model whose outputs are looked at; else the one with seed 0.
+        fitted: the model whose outputs are checked; if None, the one built with seed 0.
     """
 
     build: Callable[[int], AttentionModel]
@@ -41,21 +41,21 @@ class ModelSubject:
 
     @cached_property
     def model(self) -> AttentionModel:
-        """The model, in evaluation mode."""
+        """Return the model in evaluation mode."""
         return (self.build(0) if self.fitted is None else self.fitted).eval()
 
     @cached_property
     def tags(self) -> frozenset[str]:
-        """What is declared; and what can be seen, where that is more."""
+        """Return the declared tags, and further ones that the model's output shows."""
         return self.declared | ({"attention"} if self.output(tiny_graph()).attention is not None else set())
 
     def output(self, data: Data, **options: Any) -> Output:
-        """The model's output without gradients."""
+        """Return the model's output without gradients."""
         with torch.no_grad():
             return self.model(data, **options)
 
     def attention(self, data: Data, **options: Any) -> Attention:
-        """The attention of that output."""
+        """Return the attention of the model's output."""
         attention = self.output(data, **options).attention
         require(attention is not None, "the output has no attention")
         assert attention is not None
@@ -63,7 +63,7 @@ class ModelSubject:
 
 
 def subject(entry: Entry[Any]) -> ModelSubject:
-    """The registered model ``entry`` for the tiny graph."""
+    """Return the registered model ``entry`` as a subject, built for the tiny graph."""
 
     def build(seed: int) -> AttentionModel:
         with isolated_rng(seed, "init"):
@@ -86,7 +86,7 @@ def check_logits(subject: ModelSubject) -> None:
 
 @CHECKS.add(unless=("fitted",))
 def check_attention_is_declared(subject: ModelSubject) -> None:
-    """The tag ``attention`` is there exactly if the output has an attention."""
+    """The model has the tag ``attention`` if and only if its output has an attention."""
     has = subject.output(tiny_graph()).attention is not None
     require(has == ("attention" in subject.declared), f"the output has {'an' if has else 'no'} attention")
 
@@ -109,7 +109,7 @@ def check_attention_sums_to_one(subject: ModelSubject) -> None:
 
 @CHECKS.add(needs=("attention",))
 def check_attention_is_keyed_by_edge(subject: ModelSubject) -> None:
-    """Every edge of the graph has its weight, in the graph's order; what else there is are added self-loops."""
+    """Every edge of the graph has a weight, in the graph's order; any further weights belong to added self-loops."""
     data = tiny_graph()
     attention = subject.attention(data)
     own = attention.edge_index[:, : data.edge_index.size(1)]
@@ -121,7 +121,7 @@ def check_attention_is_keyed_by_edge(subject: ModelSubject) -> None:
 
 @CHECKS.add(unless=("transductive",))
 def check_relabelled_nodes(subject: ModelSubject) -> None:
-    """With its nodes in another order, a graph has the same output in that order."""
+    """Reordering the nodes of a graph reorders the output in the same way."""
     data = tiny_graph()
     order = torch.randperm(data.x.size(0), generator=torch.Generator().manual_seed(1))
     place = order.argsort()
@@ -134,7 +134,7 @@ def check_relabelled_nodes(subject: ModelSubject) -> None:
 
 @CHECKS.add()
 def check_shuffled_edges(subject: ModelSubject) -> None:
-    """With its edges in another order, a graph has the same output."""
+    """Reordering the edges of a graph does not change the output."""
     data = tiny_graph()
     order = torch.randperm(data.edge_index.size(1), generator=torch.Generator().manual_seed(1))
     out, other = subject.output(data), subject.output(Data(x=data.x, edge_index=data.edge_index[:, order]))
@@ -171,8 +171,8 @@ def check_gradients_reach_attention(subject: ModelSubject) -> None:
     total = attention.weight.square().sum()
     _require_gradient(total, data.x, "features to the attention")
     parameters = [parameter for parameter in subject.model.parameters() if parameter.requires_grad]
-    found = torch.autograd.grad(total, parameters, allow_unused=True)
-    reached = [gradient for gradient in found if gradient is not None]
+    gradients = torch.autograd.grad(total, parameters, allow_unused=True)
+    reached = [gradient for gradient in gradients if gradient is not None]
     require(any(bool(gradient.any()) for gradient in reached), "no gradient of the attention reaches a parameter")
     require(all(bool(gradient.isfinite().all()) for gradient in reached), "a parameter's gradient is not finite")
 
@@ -203,27 +203,27 @@ def check_state_dict_round_trip(subject: ModelSubject) -> None:
     again = subject.model.rebuilt(seed=1)
     again.load_state_dict(safetensors.torch.load(safetensors.torch.save(state)))
     with torch.no_grad():
-        found = again.eval()(tiny_graph())
-    require(_same_output(found, subject.output(tiny_graph())), "the output is another one")
+        output = again.eval()(tiny_graph())
+    require(_same_output(output, subject.output(tiny_graph())), "the output is another one")
 
 
 @CHECKS.add()
 def check_same_seed_same_weights(subject: ModelSubject) -> None:
     """Two models built with one seed have the same weights."""
-    one, two = (_weights(subject.build(3)) for _ in range(2))
-    require(torch.equal(one, two), "weights differ")
+    first, second = (_weights(subject.build(3)) for _ in range(2))
+    require(torch.equal(first, second), "weights differ")
 
 
 @CHECKS.add()
 def check_other_seed_other_weights(subject: ModelSubject) -> None:
     """Two models built with different seeds have different weights."""
-    one, two = (_weights(subject.build(seed)) for seed in (3, 4))
-    require(not torch.equal(one, two), "weights are the same")
+    first, second = (_weights(subject.build(seed)) for seed in (3, 4))
+    require(not torch.equal(first, second), "weights are the same")
 
 
 @CHECKS.add()
 def check_global_rng_untouched(subject: ModelSubject) -> None:
-    """Building a model, and evaluating it, leaves the global random state as it was."""
+    """Building and evaluating a model leaves the global random state unchanged."""
     with no_trace_on_rng():
         subject.build(0)
         subject.output(tiny_graph())
@@ -249,7 +249,7 @@ def check_forward_changes_nothing(subject: ModelSubject) -> None:
 
 @CHECKS.add(needs=("attention",))
 def check_score_shift(subject: ModelSubject) -> None:
-    """Scores shifted by zero change nothing; a score that is raised raises its weight, and lowers its neighbours'."""
+    """A shift of the scores by zero changes nothing; raising a score raises its weight and lowers its neighbours'."""
     data = tiny_graph()
     attention = subject.attention(data)
     shift = torch.zeros_like(attention.weight)
@@ -266,7 +266,7 @@ def check_score_shift(subject: ModelSubject) -> None:
 
 @CHECKS.add(needs=("attention",))
 def check_score_shift_moves_logits(subject: ModelSubject) -> None:
-    """Logits follow a shift of the scores: attention is what the model aggregates with."""
+    """A shift of the scores changes the logits, since the model aggregates with its attention."""
     data = tiny_graph()
     attention = subject.attention(data)
     shift = torch.randn(attention.weight.shape, generator=torch.Generator().manual_seed(1))
@@ -276,7 +276,7 @@ def check_score_shift_moves_logits(subject: ModelSubject) -> None:
 
 @CHECKS.add()
 def check_edge_weight(subject: ModelSubject) -> None:
-    """An edge of weight one is an edge; a model without edge weights says so in a ``ValueError``."""
+    """Edge weights of one change nothing; a model without edge weights raises a ``ValueError``."""
     data = tiny_graph()
     ones = torch.ones(data.edge_index.size(1))
     try:

@@ -1,4 +1,4 @@
-"""Checks of suites: every name is known, and the suite expands to steps that can be made."""
+"""Check suites: every name is registered, and the suite expands to steps that can be run."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from fgai_bench.testing.checks import CheckList, require
 
 @dataclass(frozen=True)
 class SuiteSubject:
-    """A suite to look at."""
+    """A suite to be checked."""
 
     suite: Suite
     tags: frozenset[str] = frozenset()
     expected_failures: Mapping[str, str] = field(default_factory=dict)
 
     def plan(self) -> Plan:
-        """The steps that it expands to."""
+        """Return the steps that the suite expands to."""
         return plan(resolve(self.suite))
 
     @cached_property
     def planned(self) -> Plan:
-        """One such plan, for the checks that only look at it."""
+        """Return one such plan, shared by the checks that only read it."""
         return self.plan()
 
 
 def subject(entry: Entry[Any]) -> SuiteSubject:
-    """The registered suite ``entry``: a suite, or the plain data of one."""
+    """Return the registered suite ``entry``, a suite or its plain data, as a subject of the checks."""
     return SuiteSubject(load_suite(entry.load()), entry.tags)
 
 
@@ -48,34 +48,34 @@ def check_names_are_registered(subject: SuiteSubject) -> None:
 
 @CHECKS.add()
 def check_expands_to_trials(subject: SuiteSubject) -> None:
-    """The suite expands to at least one trial, and each step stands after those that it builds on."""
-    found = subject.planned
-    require(bool(found.trials), "there is nothing to train")
+    """The suite expands to at least one trial, and each step comes after those that it builds on."""
+    plan = subject.planned
+    require(bool(plan.trials), "there is nothing to train")
     seen: set[str] = set()
-    for step in found.steps.values():
+    for step in plan.steps.values():
         require(seen.issuperset(step.inputs.values()), f"a step of the kind {step.kind} stands before what it needs")
         seen.add(step.hash)
 
 
 @CHECKS.add()
 def check_same_suite_same_plan(subject: SuiteSubject) -> None:
-    """Planning twice gives the same steps: nothing in their hashes is drawn or timed."""
+    """Planning twice gives the same steps: their hashes contain neither random numbers nor times."""
     require(list(subject.planned.steps) == list(subject.plan().steps), "two plans differ")
 
 
 @CHECKS.add()
 def check_budgets_are_equal(subject: SuiteSubject) -> None:
-    """All defenses of a trial meet the same threat models, unless the suite says that budgets are unequal."""
-    found = subject.planned
+    """All defenses of a trial face the same threat models, unless the suite declares unequal budgets."""
+    plan = subject.planned
     budgets: dict[tuple[str, ...], Any] = {}
-    for member in found.members:
-        if found.steps[member.step].kind == "attack" and not member.flags:
+    for member in plan.members:
+        if plan.steps[member.step].kind == "attack" and not member.flags:
             where = (member.suite, member.task, member.dataset, member.attack_label)
-            threat = found.steps[member.step].config["threat"]
+            threat = plan.steps[member.step].config["threat"]
             require(budgets.setdefault(where, threat) == threat, f"{member.label} meets another budget on {where}")
 
 
 @CHECKS.add()
 def check_options_are_possible(subject: SuiteSubject) -> None:
-    """Every model, defense and attack can be made with the options that the suite sets."""
+    """Every model, defense and attack can be created with the options that the suite sets."""
     check_options(subject.planned.steps.values())

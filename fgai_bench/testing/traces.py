@@ -1,4 +1,4 @@
-"""Traces: what something leaves behind on the things it was given, and in the global random state."""
+"""Detect side effects: changes to given models and graphs, and to the global random state."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ M = TypeVar("M", bound=nn.Module)
 
 @contextmanager
 def no_trace_on(*things: nn.Module | Data) -> Iterator[None]:
-    """Fail if a graph or a model is not the same after the block as before.
+    """Raise if a graph or a model is not the same after the block as before.
 
-    Of a graph: its attributes and their values. Of a model: parameters, buffers, gradients, ``requires_grad``, and the
-    mode of each of its parts.
+    Compares of a graph its attributes and their values, of a model its parameters, buffers, gradients,
+    ``requires_grad``, and the mode of each of its parts.
     """
     before = [_state(thing) for thing in things]
     yield
     for thing, state in zip(things, before, strict=True):
         after = _state(thing)
-        for what in state.keys() | after.keys():
-            require(what in after, f"{what} is gone")
-            require(what in state, f"{what} is new")
-            require(same(state[what], after[what]), f"{what} is not what it was")
+        for aspect in state.keys() | after.keys():
+            require(aspect in after, f"{aspect} is gone")
+            require(aspect in state, f"{aspect} is new")
+            require(same(state[aspect], after[aspect]), f"{aspect} is not what it was")
 
 
 @contextmanager
 def no_trace_on_rng() -> Iterator[None]:
-    """Fail if the global random state of torch, NumPy or Python is not the same after the block as before."""
+    """Raise if the global random state of torch, NumPy or Python is not the same after the block as before."""
     before = rng_state()
     yield
     for library, state in rng_state().items():
@@ -44,7 +44,7 @@ def no_trace_on_rng() -> Iterator[None]:
 
 
 def rng_state() -> dict[str, Any]:
-    """The global random states, in a form that ``==`` compares."""
+    """Return the global random states, in a form that ``==`` compares."""
     name, keys, *place = np.random.get_state()
     return {
         "torch": torch.get_rng_state().numpy().tobytes(),
@@ -54,7 +54,7 @@ def rng_state() -> dict[str, Any]:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two values are equal, to the last bit if they are tensors of either layout."""
+    """Tell whether two values are equal, to the last bit if they are tensors of either layout."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         if a.layout != b.layout or a.shape != b.shape or a.dtype != b.dtype:
             return False
@@ -65,7 +65,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def disturbed(model: M) -> M:
-    """The model in a state that is easily lost: mixed modes, a frozen parameter, gradients everywhere."""
+    """Put the model into a state that side effects would destroy: mixed modes, a frozen parameter, gradients."""
     model.train()
     parts = list(model.modules())
     parts[-1].training = False

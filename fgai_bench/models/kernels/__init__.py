@@ -1,1 +1,1 @@
-"""Fast paths: kernels that compute what the plain attention core computes; ``segments`` chooses them."""
+"""Provide fast kernels that compute the same as the plain attention core; ``segments`` chooses among them."""

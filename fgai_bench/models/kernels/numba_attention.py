@@ -1,4 +1,4 @@
-"""Fused attention on a CPU (Numba): score, softmax, dropout and weighted sum in one loop, two for the gradients."""
+"""Compute fused attention on a CPU (Numba): score, softmax, dropout and sum in one loop, two for the gradients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fgai_bench.models.kernels.numba_threads import over_rows
 
 @dataclass(frozen=True)
 class _Call:
-    """What stays the same between the passes of one call."""
+    """The arguments that the forward and the backward pass of one call share."""
 
     edges: SortedEdges
     additive: bool
@@ -27,12 +27,12 @@ class _Call:
 
     @property
     def wanted(self) -> Tensor:
-        """``(N,)`` boolean, the destinations that matter; empty for all."""
+        """Return ``(N,)`` boolean, the destinations to be computed; empty for all."""
         return torch.empty(0, dtype=torch.bool) if self.mask is None else self.mask.destinations
 
     @property
     def asked(self) -> Tensor:
-        """``(N,)`` boolean, the nodes whose gradient is asked for; empty for all."""
+        """Return ``(N,)`` boolean, the nodes whose gradient is needed; empty for all."""
         return torch.empty(0, dtype=torch.bool) if self.mask is None else self.mask.sources
 
 
@@ -89,10 +89,10 @@ def fused_attention(
     seed: Tensor | None = None,
     mask: NodeMask | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """What :func:`fgai_bench.models.kernels.triton_attention.fused_attention` computes, for scores of two forms.
+    """Compute the same as :func:`fgai_bench.models.kernels.triton_attention.fused_attention`, for two forms of scores.
 
     ``given``, ``(E, H)``, or ``additive``: ``LeakyReLU(scores_src + others_dst)``, both ``(N, H)``. With ``mask``,
-    edges that touch no node whose gradient is asked for add nothing to any gradient.
+    edges that touch no node whose gradient is needed add nothing to any gradient.
     """
     if dropout and seed is None:
         raise ValueError("fused_attention needs a seed for its dropout")

@@ -1,8 +1,8 @@
-"""The inner loops of the CPU kernels (Numba): each fills the rows ``start`` to ``stop`` of its results.
+"""Define the inner loops of the CPU kernels (Numba): each fills the rows ``start`` to ``stop`` of its results.
 
-Threads take ranges of rows, and a row is summed in the order of the edges whoever does it, so results do not depend on
-the number of threads. What is summed by source runs over all edges and leaves out those of other ranges: no second
-order of the edges is needed, and the rows of a range stay in the cache.
+Threads take ranges of rows, and every thread sums a row in the order of the edges, so results do not depend on the
+number of threads. A sum by source runs over all edges and skips those of other ranges: no second order of the edges is
+needed, and the rows of a range stay in the cache.
 
 A random choice is written as a multiplication by 0 or 1, because a processor cannot foresee such a branch.
 
@@ -25,7 +25,7 @@ SAFE_MATH = {"reassoc", "contract", "nsz"}
 
 
 def compiled(function: Callable[..., None]) -> Any:
-    """``function`` as machine code that runs beside other threads, kept on disk where a folder for it is writable."""
+    """Compile ``function`` to code that runs beside other threads, kept on disk if a folder for it is writable."""
     options: dict[str, Any] = {"nogil": True, "fastmath": SAFE_MATH, "error_model": "numpy"}
     try:
         return njit(cache=True, **options)(function)
@@ -35,7 +35,7 @@ def compiled(function: Callable[..., None]) -> Any:
 
 @njit(inline="always")
 def _key(seed, row):
-    """64 random bits for a row of draws: SplitMix64 of the seed and the row."""
+    """Return 64 random bits for a row of draws: SplitMix64 of the seed and the row."""
     z = np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(row) * np.uint64(0xD1342543DE82EF95)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -45,7 +45,7 @@ def _key(seed, row):
 
 @njit(inline="always")
 def _draw(low, high, place):
-    """32 random bits for a place of a row whose key is ``low, high``; the same whenever they are asked for."""
+    """Return 32 random bits for a place of a row whose key is ``low, high``; the same on every call."""
     x = np.uint32(low + np.uint32(place) * np.uint32(0x9E3779B9))
     x = np.uint32((x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB352D))
     x = np.uint32((x ^ (x >> np.uint32(15)) ^ high) * np.uint32(0x846CA68B))
@@ -54,13 +54,13 @@ def _draw(low, high, place):
 
 @njit(inline="always")
 def _limit(p):
-    """Draws below this are dropped."""
+    """Return the limit below which draws are dropped."""
     return np.uint32(min(p * 2.0**32, 2.0**32 - 1))
 
 
 @njit(inline="always")
 def _factor(p):
-    """What kept entries are multiplied by."""
+    """Return the factor of kept entries."""
     return 1 / (1 - p) if p < 1 else 0.0
 
 
@@ -70,7 +70,7 @@ def _exp(x: float) -> float:
 
 @njit(fastmath={"contract"})
 def _exp_single(x):
-    """``exp(x)`` for ``x <= 0`` to single precision, in steps that vectorise: ``2^n exp(r)``, ``|r| <= log(2) / 2``."""
+    """Return ``exp(x)``, ``x <= 0``, to single precision, vectorisable as ``2^n exp(r)``, ``|r| <= log(2) / 2``."""
     magic = np.float32(12582912.0)  # 1.5 * 2^23: adding it rounds to an integer, which then stands in the last bits
     rounded = x * np.float32(1.44269504) + magic
     n = rounded - magic
@@ -95,10 +95,10 @@ def _exp_of(x):
 def attention(
     start, stop, source, pointer, wanted, values, first, second, shift, additive, slope, seed, p, out, weights, kept
 ):  # fmt: skip
-    """Softmax over the edges into each node, dropout, weighted sum.
+    """Compute the softmax over the edges into each node, dropout and the weighted sum.
 
     Fills ``out`` (N, H, D), ``weights`` (E, H) and, with dropout, ``kept`` (E, H): the weights after it. Where
-    ``wanted`` (N,) names the nodes that matter, the sums of the others are 0 and their weights are left alone.
+    ``wanted`` (N,) selects nodes, the sums of the others are 0 and their weights are not written.
     """
     number = values.dtype.type
     H, D = values.shape[1], values.shape[2]
@@ -152,7 +152,7 @@ def scores_gradient(
     start, stop, source, pointer, wanted, asked, values, first, second, additive, slope, out, weights, kept, grad_out,
     grad_weights, grad_scores, grad_second, grad_shift,
 ):  # fmt: skip
-    """``ds_e = k_e g_i . v_j + a_e (u_e - sum_f (k_f g_i . v + a_f u_f))``: fills it for every edge (E, H).
+    """Fill ``ds_e = k_e g_i . v_j + a_e (u_e - sum_f (k_f g_i . v + a_f u_f))`` for every edge (E, H).
 
     Here a are the weights, k what dropout made of them, g and u the gradients of the sums and of the weights. Fills as
     well what follows from it for the destinations' part of additive scores (N, H) and for the shift (E,). It is 0 for
@@ -208,10 +208,10 @@ def scores_gradient(
 
 @compiled
 def sum_by_source(start, stop, source, pointer, wanted, asked, weights, values, out, terms, sums):
-    """``out_j = sum_{e: src(e) = j} w_e values_dst(e)``: (E, H), (N, H, D) -> (N, H, D).
+    """Fill ``out_j = sum_{e: src(e) = j} w_e values_dst(e)``: (E, H), (N, H, D) -> (N, H, D).
 
     Where ``sums`` (N, H) has room, ``sums_j = sum_{e: src(e) = j} terms_e`` as well. Edges into nodes that are not
-    ``wanted`` and out of nodes that are not ``asked`` for are left out, where these (N,) say so.
+    ``wanted`` (N,) and out of nodes that are not ``asked`` for (N,) are left out; an empty mask excludes none.
     """
     N, H, D = values.shape
     for j in range(start, stop):
@@ -237,7 +237,7 @@ def sum_by_source(start, stop, source, pointer, wanted, asked, weights, values, 
 
 @compiled
 def sum_by_destination(start, stop, source, pointer, weights, values, out):
-    """``out_i = sum_{e: dst(e) = i} w_e values_src(e)``: (E, H), (N, H, D) -> (N, H, D)."""
+    """Fill ``out_i = sum_{e: dst(e) = i} w_e values_src(e)``: (E, H), (N, H, D) -> (N, H, D)."""
     H, D = values.shape[1], values.shape[2]
     for i in range(start, stop):
         for h in range(H):
@@ -253,7 +253,7 @@ def sum_by_destination(start, stop, source, pointer, weights, values, out):
 
 @compiled
 def dot_scores(start, stop, source, pointer, query, key, scores):
-    """``s_e = query_dst(e) . key_src(e)``: (N, H, D) twice -> (E, H)."""
+    """Fill ``s_e = query_dst(e) . key_src(e)``: (N, H, D) twice -> (E, H)."""
     H, D = query.shape[1], query.shape[2]
     for i in range(start, stop):
         for e in range(pointer[i], pointer[i + 1]):
@@ -267,7 +267,7 @@ def dot_scores(start, stop, source, pointer, query, key, scores):
 
 @compiled
 def dynamic_scores(start, stop, source, pointer, left, right, att, slope, scores):
-    """``s_e = att . LeakyReLU(left_src(e) + right_dst(e))``: (N, H, D) twice, (H, D) -> (E, H)."""
+    """Fill ``s_e = att . LeakyReLU(left_src(e) + right_dst(e))``: (N, H, D) twice, (H, D) -> (E, H)."""
     number = left.dtype.type
     H, D = left.shape[1], left.shape[2]
     slope = number(slope)
@@ -284,7 +284,7 @@ def dynamic_scores(start, stop, source, pointer, left, right, att, slope, scores
 
 @compiled
 def dynamic_gradient_by_source(start, stop, source, pointer, left, right, att, slope, grad, grad_left):
-    """Fills the gradient of ``left``: ``att sum_{e: src(e) = j} grad_e LeakyReLU'(left_j + right_dst(e))``."""
+    """Fill the gradient of ``left``: ``att sum_{e: src(e) = j} grad_e LeakyReLU'(left_j + right_dst(e))``."""
     number = left.dtype.type
     N, H, D = left.shape
     slope = number(slope)
@@ -304,7 +304,7 @@ def dynamic_gradient_by_source(start, stop, source, pointer, left, right, att, s
 
 @compiled
 def dynamic_gradient_by_destination(start, stop, source, pointer, left, right, att, slope, grad, grad_right, grad_att):
-    """Fills the gradient of ``right`` and each destination's part of the gradient of ``att``, (N, H, D) both."""
+    """Fill the gradient of ``right`` and each destination's part of the gradient of ``att``, (N, H, D) both."""
     number = left.dtype.type
     H, D = left.shape[1], left.shape[2]
     slope = number(slope)
@@ -329,7 +329,7 @@ def dynamic_gradient_by_destination(start, stop, source, pointer, left, right, a
 
 @compiled
 def dropout(start, stop, x, seed, p, out):
-    """``out = x`` with a share p of the entries times zero and the others divided by 1 - p, (N, C)."""
+    """Fill ``out`` with ``x``, a share p of the entries times zero and the others divided by 1 - p, (N, C)."""
     number = x.dtype.type
     limit, factor = _limit(p), number(_factor(p))
     for n in range(start, stop):
@@ -340,13 +340,13 @@ def dropout(start, stop, x, seed, p, out):
 
 @njit(inline="always")
 def _stays(value, low, high, place, limit):
-    """Whether dropout leaves something of an entry: it is drawn and not zero, or it is no finite number."""
+    """Tell whether an entry is not 0 after dropout: it is kept and not zero, or it is not finite."""
     return ((value != 0) & (_draw(low, high, place) >= limit)) | (value - value != 0)
 
 
 @compiled
 def count_kept(start, stop, pointer, values, seed, p, counts):
-    """How many entries of each row stay under dropout, (N,); row n is ``values[pointer[n] : pointer[n + 1]]``."""
+    """Count the entries of each row that dropout keeps, (N,); row n is ``values[pointer[n] : pointer[n + 1]]``."""
     limit = _limit(p)
     for n in range(start, stop):
         low, high = _key(seed, n)
@@ -358,7 +358,7 @@ def count_kept(start, stop, pointer, values, seed, p, counts):
 
 @compiled
 def gather_kept(start, stop, pointer, column, values, seed, p, first, columns, kept):
-    """Fills columns and values of the entries that :func:`count_kept` counts; those of row n begin at ``first[n]``.
+    """Fill columns and values of the entries that :func:`count_kept` counts; those of row n begin at ``first[n]``.
 
     Without ``column``, the k-th entry of a row stands in column k.
     """
@@ -378,7 +378,7 @@ def gather_kept(start, stop, pointer, column, values, seed, p, first, columns, k
 
 @compiled
 def sparse_product(start, stop, first, columns, kept, weight, out):
-    """``out_n = sum_k kept_k weight_columns(k)`` over the entries of row n: (F, C) -> (N, C)."""
+    """Fill ``out_n = sum_k kept_k weight_columns(k)`` over the entries of row n: (F, C) -> (N, C)."""
     C = weight.shape[1]
     for n in range(start, stop):
         for c in range(C):
@@ -391,7 +391,7 @@ def sparse_product(start, stop, first, columns, kept, weight, out):
 
 @compiled
 def sparse_product_gradient(start, stop, first, columns, kept, grad, grad_weight):
-    """``grad_weight_f = sum_n kept_nf grad_n`` for the rows ``start`` to ``stop`` of it: (N, C) -> (F, C)."""
+    """Fill the rows ``start`` to ``stop`` of ``grad_weight_f = sum_n kept_nf grad_n``: (N, C) -> (F, C)."""
     N, C = grad.shape
     for f in range(start, stop):
         for c in range(C):

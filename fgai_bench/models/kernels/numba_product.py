@@ -1,4 +1,4 @@
-"""Dropout and projection of features on a CPU (Numba): what dropout takes away is never multiplied."""
+"""Apply dropout and project features on a CPU (Numba); dropped entries are never multiplied."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fgai_bench.models.kernels.numba_threads import over_rows
 
 
 def _rows_of(count: int, length: int) -> Tensor:
-    """Where the rows of a dense matrix begin: ``(count + 1,)``."""
+    """Return where the rows of a dense matrix begin: ``(count + 1,)``."""
     return torch.arange(count + 1) * length
 
 
@@ -31,7 +31,7 @@ class _Dropout(torch.autograd.Function):
 
 
 def dropout(x: Tensor, p: float, seed: int) -> Tensor:
-    """``x`` with a share p of its entries at zero and the others divided by 1 - p: ``(N, C) -> (N, C)``."""
+    """Return ``x`` with a share p of its entries at zero and the others divided by 1 - p: ``(N, C) -> (N, C)``."""
     return _Dropout.apply(x, p, seed)
 
 
@@ -55,7 +55,7 @@ class _SparseProduct(torch.autograd.Function):
 
 
 def dropped_product(x: Tensor, weight: Tensor, p: float, seed: int) -> Tensor:
-    """``dropout(x) @ weight`` for features that are constants, dense or sparse CSR: ``(N, F), (F, C) -> (N, C)``.
+    """Return ``dropout(x) @ weight`` for constant features, dense or sparse CSR: ``(N, F), (F, C) -> (N, C)``.
 
     Only the entries that are neither zero nor dropped are gathered and multiplied.
     """

@@ -1,4 +1,4 @@
-"""Scores of edges on a CPU (Numba): dot products and dynamic attention without a tensor per edge and channel."""
+"""Score edges on a CPU (Numba): dot products and dynamic attention without a tensor per edge and channel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fgai_bench.models.kernels.numba_threads import over_rows
 
 
 class DotScores(torch.autograd.Function):
-    """``s_e = q_dst(e) . k_src(e)``: ``(N, H, D), (N, H, D) -> (E, H)``, both contiguous."""
+    """Compute ``s_e = q_dst(e) . k_src(e)``: ``(N, H, D), (N, H, D) -> (E, H)``, both contiguous."""
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, edges: SortedEdges) -> Tensor:
@@ -37,7 +37,7 @@ class DotScores(torch.autograd.Function):
 
 
 class DynamicScores(torch.autograd.Function):
-    """``s_e = a . LeakyReLU(l_src(e) + r_dst(e))``: ``(N, H, D), (N, H, D), (H, D) -> (E, H)``."""
+    """Compute ``s_e = a . LeakyReLU(l_src(e) + r_dst(e))``: ``(N, H, D), (N, H, D), (H, D) -> (E, H)``."""
 
     @staticmethod
     def forward(ctx: Any, left: Tensor, right: Tensor, att: Tensor, edges: SortedEdges, slope: float) -> Tensor:

@@ -1,4 +1,4 @@
-"""When the CPU kernels apply, and how threads share their loops; Numba itself is imported only when they do."""
+"""Decide when the CPU kernels apply, and share their loops among threads; Numba is imported only if they apply."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORTH_A_THREAD = 2**14
 
 @cache
 def numba_is_here() -> bool:
-    """Whether Numba can be imported: it is a dependency, but everything works without it, more slowly."""
+    """Tell whether Numba can be imported: it is a dependency, but everything works without it, more slowly."""
     try:
         import numba  # noqa: F401
     except ImportError:
@@ -24,20 +24,20 @@ def numba_is_here() -> bool:
 
 
 def runs_compiled(values: Tensor) -> bool:
-    """Whether a CPU kernel takes these values: single or double precision on a CPU, with Numba installed."""
+    """Tell whether a CPU kernel takes these values: single or double precision on a CPU, with Numba installed."""
     return values.device.type == "cpu" and values.dtype in (torch.float32, torch.float64) and numba_is_here()
 
 
 def over_rows(loop: Callable[..., None], pointer: Tensor, *arguments: Tensor | float) -> None:
     """Run ``loop(start, stop, *arguments)`` on ranges of rows that hold about equally many entries, one per thread.
 
-    As many threads as torch uses, fewer for little work. They live for one call, so a fork or a second caller finds
-    nothing to trip over.
+    Uses as many threads as torch does, fewer for little work. They live for one call, so that no thread or lock remains
+    that could block a fork or a second caller.
 
     Args:
         loop: fills the rows from start to stop; one of ``numba_loops``.
         pointer: ``(N + 1,)`` where the entries of each row begin.
-        arguments: of the loop; tensors are handed over as arrays that share their memory.
+        arguments: further arguments of the loop; tensors become arrays that share their memory.
     """
     arrays = [x.detach().numpy() if isinstance(x, Tensor) else x for x in arguments]
     begins = pointer.numpy()

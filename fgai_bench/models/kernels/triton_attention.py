@@ -1,7 +1,7 @@
-"""Fused attention on CUDA (Triton): score, softmax, dropout and weighted sum in one kernel, two for the gradients.
+"""Compute fused attention on CUDA (Triton): score, softmax, dropout and sum in one kernel, two for the gradients.
 
-One program handles one destination (or one source, for the gradients that sums over sources need). What a node offers
-lies side by side in ``x``, ``(N, P, H, D)``; the values ``v`` are a part of it. The scores are ``given``, or one of
+One program handles one destination (or one source, for the gradients that sums over sources need). A node's tensors
+lie side by side in ``x``, ``(N, P, H, D)``; the values ``v`` are a part of it. The scores are ``given``, or one of
 
 ============ ======================================= ===========================
 ``linear``   ``s_e = LeakyReLU(c . v_j + d . v_i)``  ``x = v``
@@ -42,7 +42,7 @@ USUAL, WIDE = (256, 1), (8192, 8)
 
 @triton.jit
 def _segment(Pointer, Hubs, Wanted, H: tl.constexpr, SOME: tl.constexpr, NODES: tl.constexpr):
-    """The program's node, where its edges begin and end, and its heads.
+    """Return the program's node, where its edges begin and end, and its number of heads.
 
     ``Hubs`` lists the hubs, or says of every node whether it is one. A hub has no edges and no heads where it is not
     its turn; a node that is not wanted has heads, whose results are 0, but no edges.
@@ -62,19 +62,19 @@ def _segment(Pointer, Hubs, Wanted, H: tl.constexpr, SOME: tl.constexpr, NODES: 
 
 @triton.jit
 def _row(X, node, h, d, mask, D: tl.constexpr, ROW: tl.constexpr):
-    """``(BH, BD)`` what one node has in ``X``, whose rows are ``ROW`` apart."""
+    """Load ``(BH, BD)`` the row of one node in ``X``, whose rows are ``ROW`` apart."""
     return tl.load(X + node * ROW + h[:, None] * D + d[None, :], mask=mask, other=0.0)
 
 
 @triton.jit
 def _rows(X, nodes, h, d, mask, D: tl.constexpr, ROW: tl.constexpr):
-    """``(BE, BH, BD)`` what the nodes ``(BE,)`` have in ``X``, whose rows are ``ROW`` apart."""
+    """Load ``(BE, BH, BD)`` the rows of the nodes ``(BE,)`` in ``X``, whose rows are ``ROW`` apart."""
     return tl.load(X + nodes[:, None, None] * ROW + h[None, :, None] * D + d[None, None, :], mask=mask, other=0.0)
 
 
 @triton.jit
 def _per_edge(X, e, h, mask, ROW: tl.constexpr):
-    """``(BE, BH)`` what the edges ``(BE,)`` have in ``X``, whose rows are ``ROW`` apart."""
+    """Load ``(BE, BH)`` the rows of the edges ``(BE,)`` in ``X``, whose rows are ``ROW`` apart."""
     return tl.load(X + e[:, None] * ROW + h[None, :], mask=mask, other=0.0)
 
 
@@ -85,13 +85,13 @@ def _leaky(x, slope):
 
 @triton.jit
 def _bent(x, slope):
-    """The derivative of LeakyReLU."""
+    """Return the derivative of LeakyReLU."""
     return tl.where(x > 0, 1.0, slope)
 
 
 @triton.jit
 def _kept(Seed, e, h, p, H: tl.constexpr):
-    """``(BE, BH)`` dropout factors, the same in every pass because they depend on the edge, the head and the seed."""
+    """Return ``(BE, BH)`` dropout factors, the same in every pass since they depend on edge, head and seed only."""
     return tl.where(tl.rand(tl.load(Seed), e[:, None] * H + h[None, :]) >= p, 1.0 / (1.0 - p), 0.0)
 
 
@@ -145,7 +145,7 @@ def _forward(Source, Pointer, Hubs, Wanted, X, Scores, C, C2, Shift, Out, Weight
             weight *= _kept(Seed, e, h, p, H)
         mixed = mixed * shrink[:, None] + tl.sum(weight[:, :, None] * value, 0)
         largest = higher
-    total = tl.where(heads & (total != 0), total, 1.0)  # 0 where no edge was looked at
+    total = tl.where(heads & (total != 0), total, 1.0)  # 0 for a node without computed edges
     tl.store(Out + node * (H * D) + h[:, None] * D + d[None, :], mixed / total[:, None], mask=own)
     log_sum = largest + tl.log(total)
     if far > start:
@@ -277,7 +277,7 @@ def _by_source(Target, Pointer, Hubs, Wanted, X, C, C2, GradOut, GradEdges, Grad
 
 @dataclass(frozen=True)
 class _Call:
-    """What stays the same between the passes of one call."""
+    """The arguments that the forward and the backward pass of one call share."""
 
     edges: SortedEdges
     form: str
@@ -289,7 +289,7 @@ class _Call:
     def launch(self, kernel: Any, segments: Tensor, which: str, *inputs: Any, x: Tensor, **flags: bool) -> None:
         """Run a kernel over all nodes: once, or at the same time for hubs and for the others if the graph has hubs."""
         heads, channels = x.shape[-2:]
-        tiled = [triton.next_power_of_2(each) for each in (heads, channels)]
+        tiled = [triton.next_power_of_2(extent) for extent in (heads, channels)]
         width = tiled[0] * tiled[1]
         wanted, some = (segments, False) if self.mask is None else (getattr(self.mask, which), True)
 
@@ -339,7 +339,7 @@ class _FusedAttention(torch.autograd.Function):
         grad_both = x.new_empty(nodes, 2, heads) if form == "linear" else x  # of c . v_j and d . v_i
         grad_c = torch.empty_like(out) if form == "dynamic" else None
         grad_shift = x.new_empty(len(weights)) if ctx.has_shift else None
-        direct, *written = (x if one is None else one for one in (grad_weights, grad_c, grad_shift))
+        direct, *written = (x if gradient is None else gradient for gradient in (grad_weights, grad_c, grad_shift))
         source, pointer = call.edges.by_destination
         target, position, pointer_out = call.edges.by_source
         call.launch(
@@ -373,20 +373,20 @@ def fused_attention(
     seed: Tensor | None = None,
     mask: NodeMask | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Scores, softmax over each destination's in-edges and the weighted sum of the values, in one kernel.
+    """Compute scores, softmax over each destination's in-edges and the weighted sum of the values, in one kernel.
 
     Args:
-        x: ``(N, P, H, D)`` what the nodes offer, see the module; ``(N, H, D)`` where that is the values alone.
+        x: ``(N, P, H, D)`` the nodes' tensors, see the module; ``(N, H, D)`` if these are the values alone.
         edges: the graph's sorted edges.
-        form: of the scores: ``given``, ``linear``, ``dynamic`` or ``dot``, see the module.
-        scores: ``(E, H)`` in sorted order, where they are given.
-        c: ``(H, D)`` what linear scores weigh the source's values with, or what dynamic scores are measured along.
-        d: ``(H, D)`` what linear scores weigh the destination's values with.
+        form: form of the scores: ``given``, ``linear``, ``dynamic`` or ``dot``, see the module.
+        scores: ``(E, H)`` in sorted order, for the form ``given``.
+        c: ``(H, D)`` the coefficients of the source's values in linear scores, or of the sums in dynamic scores.
+        d: ``(H, D)`` the coefficients of the destination's values in linear scores.
         shift: ``(E,)`` added to the scores of every head, in sorted order.
         factor: the slope of the LeakyReLU, or the scale of a dot product.
         dropout: share of weights that are dropped, drawn from ``seed``.
         seed: ``(1,)`` integer of the dropout, on the device, so that a replayed recording draws anew.
-        mask: the nodes that matter; at other destinations the sums are 0 and the weights arbitrary, and other sources
+        mask: the nodes to compute; at other destinations the sums are 0 and the weights arbitrary, and other sources
             get any finite gradient.
 
     Returns:
