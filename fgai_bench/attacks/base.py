@@ -6,6 +6,7 @@ threat model's scenario, and counting what was really spent against the budget a
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -29,12 +30,21 @@ class Victim:
         data: the clean graph.
         targets: ``(T,)`` nodes that may be attached to, or changed.
         readout: what of an output the attack tries to change; None for the targets' own logits.
+        surrogate: another model of the same task, whose weaknesses may transfer; None where there is none.
     """
 
     model: AttentionModel
     data: Data
     targets: Tensor
     readout: Readout | None = None
+    surrogate: AttentionModel | None = None
+
+    def truth(self, clean: Output) -> Tensor:
+        """Return what predictions should be, ``(M,)``: the labels of what is read, else the clean predictions."""
+        if self.readout is None and self.data.y is not None:
+            return self.data.y[self.targets]
+        labels = getattr(self.readout, "labels", None)
+        return self.read(clean).argmax(1) if labels is None else labels.long()
 
     def read(self, out: Output) -> Tensor:
         """Return the logits that the attack tries to change: ``(M, C)``."""
@@ -53,7 +63,8 @@ class Attack:
         summary, paper, version: what ``fgai-bench ls`` shows; ``version`` changes when results change.
         tags: one of ``injection``, ``edges`` and ``features``, what it changes; ``gradient`` or ``control``;
             ``prediction`` or ``attention``, what it is aimed at; ``edge-weight``, it needs edge weights;
-            ``convergent``, different seeds may end at the same result.
+            ``convergent``, different seeds may end at the same result; ``fixed-search``, the threat model's steps do
+            not change how long it searches; ``uses-surrogate``, it is handed the vanilla model.
         recordable: the search reads nothing back from the device, so that a training can record it; it then also
             works without a seed, drawing from torch's own generator.
     """
@@ -73,6 +84,7 @@ class Attack:
         threat: ThreatModel | None = None,
         seed: int | None = 0,
         readout: Readout | None = None,
+        surrogate: AttentionModel | None = None,
     ) -> Attacked:
         """Search, count what was spent on the graph that came out, and hold it against the budget.
 
@@ -83,10 +95,11 @@ class Attack:
             threat: the budget; the paper's, if none is given.
             seed: of every draw; None draws from torch's own generator.
             readout: what of an output the attack tries to change; the targets' logits, if none is given.
+            surrogate: the vanilla model, handed to attacks with the tag ``uses-surrogate``.
         """
         threat = threat or ThreatModel(scenario=self.scenario())
-        with frozen_eval(model):
-            candidate = self.search(Victim(model, data, targets, readout), threat, seed)
+        with frozen_eval(model), frozen_eval(surrogate) if surrogate is not None else nullcontext():
+            candidate = self.search(Victim(model, data, targets, readout, surrogate), threat, seed)
         return finish_attack(data, candidate, threat)
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:

@@ -18,5 +18,7 @@ for _name, _class in (
     ("prbcd", "edges:PRBCD"),
     ("feature-pgd", "features:FeaturePGD"),
     ("ensemble", "ensemble:Ensemble"),
+    ("worst", "worst:Worst"),
+    ("worst-twice", "worst:WorstTwice"),
 ):
     ATTACKS.declare(_name, f"fgai_bench.attacks.{_class}")

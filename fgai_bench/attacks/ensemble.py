@@ -8,13 +8,14 @@ import torch
 
 from fgai_bench.attacks.base import Attack, Victim
 from fgai_bench.attacks.injection import InjectionAttack
-from fgai_bench.attacks.objectives import OBJECTIVES, Reference
+from fgai_bench.attacks.objectives import Reference
 from fgai_bench.attacks.random_control import RandomInjection
 from fgai_bench.attacks.result import Candidate, Trace
 from fgai_bench.attacks.threat import ThreatModel
 from fgai_bench.models.base import Output
 
 Judge = Callable[[Output], float]
+LOSSES = ("nll", "nll-raw", "margin", "tvd", "attention-topk", "attention-jsd")
 
 
 class Ensemble(Attack):
@@ -33,9 +34,7 @@ class Ensemble(Attack):
     paper = "https://arxiv.org/abs/2003.01690"
     tags = ("injection", "gradient", "prediction")
 
-    def __init__(
-        self, losses: Sequence[str] = tuple(OBJECTIVES), control: bool = True, judge: Judge | None = None
-    ) -> None:
+    def __init__(self, losses: Sequence[str] = LOSSES, control: bool = True, judge: Judge | None = None) -> None:
         self.losses, self.control, self.judge = tuple(losses), control, judge
         self._members = [InjectionAttack(loss) for loss in losses]
 

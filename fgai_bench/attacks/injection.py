@@ -63,13 +63,17 @@ class Injection:
     @classmethod
     def prepare(cls, victim: Victim, threat: ThreatModel, seed: int | None) -> Injection:
         """Attach the injected nodes to random targets and compute what does not depend on their features."""
-        model, data = victim.model, victim.data
-        edges = injected_edges(data.x.shape[0], victim.targets, threat, seed)
         with torch.no_grad():
-            embedded = model.embed(data.x)
-            clean = model.propagate(embedded, data.edge_index)
-        edge_index = append_nodes(data.edge_index, data.x.shape[0], edges, threat.nodes)
-        affected = AffectedNodes.of(clean, edge_index, threat.nodes) if model.local else None
+            embedded = victim.model.embed(victim.data.x)
+            clean = victim.model.propagate(embedded, victim.data.edge_index)
+        edges = injected_edges(victim.data.x.shape[0], victim.targets, threat, seed)
+        return cls.with_edges(victim, embedded, clean, edges, threat.nodes)
+
+    @classmethod
+    def with_edges(cls, victim: Victim, embedded: Tensor, clean: Output, edges: Tensor, nodes: int) -> Injection:
+        """Attach ``nodes`` injected nodes by these edges; ``embedded`` and ``clean`` are the victim's, unattacked."""
+        edge_index = append_nodes(victim.data.edge_index, victim.data.x.shape[0], edges, nodes)
+        affected = AffectedNodes.of(clean, edge_index, nodes) if victim.model.local else None
         return cls(victim, edge_index, embedded, affected, Reference.of(clean, victim.read))
 
     def output(self, features: Tensor) -> Output:

@@ -59,6 +59,29 @@ def output_tvd(logits: Tensor, out: Output, reference: Reference) -> Tensor:
     return tvd(logits.softmax(1), reference.logits.softmax(1)) / logits.size(0)
 
 
+def masked_nll(logits: Tensor, out: Output, reference: Reference) -> Tensor:
+    """``-mean log p(y)`` over the targets that are still right: the others need no more work (Geisler et al. 2021)."""
+    right = (logits.argmax(1) == reference.prediction).to(logits.dtype)
+    each = F.cross_entropy(logits, reference.prediction, reduction="none")
+    return (each * right).sum() / right.sum().clamp(min=1)
+
+
+def scaled_margin(logits: Tensor, out: Output, reference: Reference) -> Tensor:
+    """:func:`margin` in units of the mean clean margin, so that a model that is very sure still has a gradient."""
+    scale = margins(reference.logits, reference.prediction).abs().mean().clamp(min=1e-12)
+    return torch.tanh(-margins(logits, reference.prediction) / scale).mean()
+
+
+def logit_ratio(logits: Tensor, out: Output, reference: Reference) -> Tensor:
+    """``mean (max_{c != y} z_c - z_y) / (z_(1) - z_(3))``: the margin, whatever the scale of the logits (Croce 2020).
+
+    With two classes the divisor is the gap between them, and the loss only counts which predictions have changed.
+    """
+    top = logits.topk(min(3, logits.size(1)), dim=1).values
+    gap = (top[:, 0] - top[:, -1]).clamp(min=1e-12)
+    return (-margins(logits, reference.prediction) / gap).mean()
+
+
 def attention_topk(logits: Tensor, out: Output, reference: Reference) -> Tensor:
     """``L_k`` between clean and attacked attention with k half the edges."""
     w, w_tilde = _weights(out, reference)
@@ -93,6 +116,9 @@ OBJECTIVES: dict[str, Callable[[Tensor, Output, Reference], Tensor]] = {
     "nll-raw": nll_raw,
     "margin": margin,
     "tvd": output_tvd,
+    "scaled-margin": scaled_margin,
+    "masked-nll": masked_nll,
+    "logit-ratio": logit_ratio,
     "attention-topk": attention_topk,
     "attention-jsd": attention_jsd,
 }

@@ -37,6 +37,11 @@ INPUTS: dict[str, tuple[str, tuple[Where, ...]]] = {
         for end in ("highest", "lowest")
         for null in NULLS
     },
+    "probabilities-reached": ("as probabilities, of the rows that the attack can reach", ("attack",)),
+    "weights-reached": ("as weights, into the nodes that the attack can reach", ("attack",)),
+    "weights-or-zero-reached": ("as weights-or-zero, into the nodes that the attack can reach", ("attack",)),
+    "labels-reached": ("as labels, of the test nodes that the attack can reach", ("attack",)),
+    "reached": ("(N,) boolean, which nodes have something that changed within the model's layers", ("attack",)),
     "kept": ("the share of predictions that an attack on the explanation kept, as it says itself", ("attack",)),
     "explanations": ("pairs of explanations of the same node, clean and attacked", ("explain",)),
     "explanations-repeated": ("the same, of two runs of the explainer on the clean graph", ("explain",)),

@@ -160,6 +160,35 @@ _declare(
 )
 
 _declare(
+    "f1_reached",
+    "prediction:micro_f1",
+    "labels-reached",
+    "f1 over the test nodes that the attack can reach",
+    "similarity",
+    "symmetric",
+    **_higher,
+    range=SHARE,
+    scale="logit",
+)
+_declare(
+    "g_tvd_reached", "stability:g_tvd", "probabilities-reached", "g_tvd over what the attack can reach", *_pair, **_tvd
+)
+_declare(
+    "g_jsd_reached", "stability:g_jsd", "weights-reached", "g_jsd into the nodes that it can reach", *_pair, **_jsd
+)
+_declare(
+    "topk_overlap_reached",
+    "stability:topk_overlap",
+    "weights-or-zero-reached",
+    "topk_overlap into the nodes that the attack can reach",
+    "needs-k",
+    "similarity",
+    "symmetric",
+    **_overlap,
+)
+_declare("reached_share", "prediction:share_of", "reached", "share of the nodes that the attack can reach", range=SHARE)
+
+_declare(
     "attention_entropy",
     "stability:attention_entropy",
     "attention",

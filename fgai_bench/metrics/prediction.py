@@ -93,6 +93,15 @@ def as_told(share: float) -> float:
     return float(share)
 
 
+def share_of(mask: Tensor) -> float:
+    """Return the share of the nodes that a boolean mask holds: ``(N,)``.
+
+    >>> share_of(torch.tensor([True, False, False, True]))
+    0.5
+    """
+    return float(finite(mask.double(), "mask").mean())
+
+
 def how_many(nodes: Tensor) -> float:
     """Return the number of nodes in a tensor of node indices, shape ``(N,)``."""
     return float(finite(nodes, "nodes").numel())

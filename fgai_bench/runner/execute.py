@@ -1,4 +1,4 @@
-"""One step: from a configuration and the artifacts it builds on to a result. It knows neither store nor scheduler."""
+"""Run one step: turn its configuration and input artifacts into a result, without store or scheduler."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from fgai_bench.tasks.attention_sample import attention_sample
 from fgai_bench.tasks.measurement import Measured, Offers, measured, pair_offers, value_of
 
 Progress = Callable[[int, int], None]
-# What two models trained with different seeds are held against each other by.
+# The metrics that compare two models trained with different seeds.
 STABILITY = (
     *("prediction_kept", "g_tvd", "g_tvd_raw", "g_tvd_unchanged"),
     *("g_jsd", "g_jsd_published", "node_jsd", "topk_overlap", "node_topk_overlap"),
@@ -51,7 +51,7 @@ Inputs = Mapping[str, bytes]
 def execute(
     config: Mapping[str, Any], inputs: Inputs, data_root: str | None = None, progress: Progress | None = None
 ) -> Result:
-    """Run one step; whatever goes wrong becomes a typed result with its reason."""
+    """Run one step; an exception becomes a result with a status and a reason."""
     started, clock = time.time(), time.perf_counter()
     torch.set_num_threads(config["threads"])
     try:
@@ -69,20 +69,20 @@ def execute(
 
 
 def diagnosis(error: BaseException) -> tuple[Status, str]:
-    """The type of the cell that an exception becomes, and its reason in one line.
+    """Return the status that an exception gives its step, and the reason in one line.
 
     >>> diagnosis(NotApplicable("the model has no attention"))
     ('not-applicable', 'the model has no attention')
     >>> diagnosis(ZeroDivisionError("division by zero"))
     ('failed', 'ZeroDivisionError: division by zero')
     """
-    said = " ".join(str(error).split())
+    message = " ".join(str(error).split())
     if isinstance(error, NotApplicable):
-        return "not-applicable", said
+        return "not-applicable", message
     no_memory = isinstance(error, MemoryError | OutOfMemory | torch.OutOfMemoryError)
-    if no_memory or "can't allocate memory" in said:
-        return "oom", said or "out of memory"
-    return "failed", f"{type(error).__name__}: {said}" if said else type(error).__name__
+    if no_memory or "can't allocate memory" in message:
+        return "oom", message or "out of memory"
+    return "failed", f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 @functools.lru_cache(maxsize=2)
@@ -91,12 +91,12 @@ def _prepared(task: str, dataset: str, seed: int, root: str | None, device: str)
 
 
 def problem_of(config: Mapping[str, Any], data_root: str | None) -> Problem:
-    """The problem of a step; the last two are kept, since neighbouring steps share theirs."""
+    """Return the problem of a step; the last two are cached, since neighbouring steps share theirs."""
     return _prepared(config["task"]["name"], config["dataset"]["name"], config["seed"], data_root, config["device"])
 
 
 def train(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
-    """Train one model by one defense."""
+    """Train one model with one defense."""
     tags, task = DEFENSES.entry(config["defense"]["name"]).tags, config["task"]["name"]
     if task not in tags and tags & set(TASKS):
         raise NotApplicable(f"the defense {config['defense']['name']!r} is not for the task {task!r}")
@@ -132,19 +132,21 @@ def _fit(
         seed=seed,
         supervision=problem.supervision,
         teacher=_model("teacher", config, inputs, problem) if "teacher" in inputs else None,
-        inner=problem.inner({**_asked_for(defense), **_inner_options(config["inner"])}) if config["inner"] else None,
+        inner=problem.inner({**_defense_inner_options(defense), **_inner_options(config["inner"])})
+        if config["inner"]
+        else None,
         training=training,
         progress=progress,
     )
 
 
-def _asked_for(defense: Any) -> dict[str, Any]:
-    """The loss and the targets that a defense asks of its inner attack, unless the suite says another."""
+def _defense_inner_options(defense: Any) -> dict[str, Any]:
+    """Return the defense's own options for its inner attack (loss, targets); options of the suite override them."""
     return dict(getattr(defense, "inner_options", {}))
 
 
 def _inner_options(inner: Mapping[str, Any]) -> dict[str, Any]:
-    """The inner attack as a task takes it: one flat mapping; whom it aims at is the task's own affair."""
+    """Return the inner attack as the one flat mapping a task expects; ``targets`` is left out, as the task sets it."""
     threat = {key: value for key, value in inner["threat"].items() if key != "targets"}
     return {**threat, **inner["options"], "attack": inner["attack"]}
 
@@ -154,26 +156,29 @@ def clean(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress:
     model = _model("model", config, inputs, problem)
     warm_up(config, lambda: problem.clean(model, sanity=config["sanity"]))
     with measure(config["device"], every=0.02) as cost:
-        found = problem.clean(model, sanity=config["sanity"])
-    return _result(found, problem, {"evaluate_seconds": cost.seconds, "evaluate_peak_mib": cost.peak_mib})
+        measurements = problem.clean(model, sanity=config["sanity"])
+    return _result(measurements, problem, {"evaluate_seconds": cost.seconds, "evaluate_peak_mib": cost.peak_mib})
 
 
 def attack(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
-    """Attack a trained model through itself, or through the vanilla model, and measure what is left."""
+    """Attack a trained model, with an attack crafted on itself or on the vanilla model, and measure it."""
     model = _model("model", config, inputs, problem)
-    victim = _model("teacher", config, inputs, problem) if "teacher" in inputs else model
+    other = _model("teacher", config, inputs, problem) if "teacher" in inputs else None
+    victim = other if config["crafted_on"] and other is not None else model
     threat = ThreatModel(**config["threat"])
     targets = problem.targets
     if threat.targets == "all":
         targets = torch.arange(problem.data.x.shape[0], device=targets.device)
     search = ATTACKS[config["attack"]["name"]](**config["attack"]["options"])
     run = functools.partial(search, victim, problem.data, targets, seed=config["seed"], readout=problem.readout)
+    if "uses-surrogate" in config["attack_tags"]:
+        run = functools.partial(run, surrogate=other)
     warm_up(config, lambda: problem.attacked(model, run(threat=threat.model_copy(update={"steps": 1}))))
     with measure(config["device"], every=0.02) as attacking:
         attacked = run(threat=threat)
     with measure(config["device"], every=0.02) as evaluating:
-        found = problem.attacked(model, attacked)
-    found.curves["objective"] = (tuple(map(float, range(len(attacked.curve)))), attacked.curve)
+        measurements = problem.attacked(model, attacked)
+    measurements.curves["objective"] = (tuple(map(float, range(len(attacked.curve)))), attacked.curve)
     cost = {
         "attack_seconds": attacking.seconds,
         "attack_peak_mib": attacking.peak_mib,
@@ -181,7 +186,7 @@ def attack(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress
         "evaluate_peak_mib": evaluating.peak_mib,
     }
     return replace(
-        _result(found, problem, cost),
+        _result(measurements, problem, cost),
         ledger={name: float(value) for name, value in asdict(attacked.ledger).items()},
         flags=tuple(attacked.flags),
         artifacts={
@@ -192,7 +197,7 @@ def attack(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress
 
 
 def _attention_around(problem: Problem, model: AttentionModel, attacked: Data, targets: Tensor) -> dict[str, bytes]:
-    """A sample of the attention before and after, for the figures; a model without attention has none."""
+    """Return a sample of the attention before and after the attack, for figures; empty without attention."""
     before, after = (problem.output(model, graph).attention for graph in (problem.data, attacked))
     if before is None or after is None:
         return {}
@@ -200,14 +205,14 @@ def _attention_around(problem: Problem, model: AttentionModel, attacked: Data, t
 
 
 def agree(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
-    """Hold the outputs and the attention of two models, trained with different seeds, against each other."""
+    """Compare the outputs and the attention of two models trained with different seeds."""
     out, other = (problem.output(_model(role, config, inputs, problem), problem.data) for role in ("model", "other"))
     offers = pair_offers(out, other, lambda o: o.logits)
     return _result(measured(offers, STABILITY), problem, {})
 
 
 def measure_one(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
-    """Measure one more metric of a trained model, clean or on a recorded attacked graph."""
+    """Measure one additional metric of a trained model, on the clean graph or on a recorded attacked graph."""
     model, name = _model("model", config, inputs, problem), config["metric"]["name"]
     if "attacked" in inputs:
         offers = problem.attack_offers(model, unpack_attacked(problem.data, inputs["attacked"]))
@@ -220,29 +225,29 @@ def measure_one(config: Mapping[str, Any], inputs: Inputs, problem: Problem, pro
 
 
 def explain(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
-    """Ask a post-hoc explainer about the clean and about the attacked graph."""
+    """Run a post-hoc explainer on the clean and on the attacked graph and compare its explanations."""
     from fgai_bench.tasks.explained import explain_offers
 
     model, attacked = _model("model", config, inputs, problem), unpack_attacked(problem.data, inputs["attacked"])
     explainer = EXPLAINERS[config["explainer"]["name"]]()
     with measure(config["device"], every=0.02) as cost:
-        found = measured(explain_offers(explainer, problem, model, attacked, config["seed"]))
-    return _result(found, problem, {"explain_seconds": cost.seconds, "explain_peak_mib": cost.peak_mib})
+        measurements = measured(explain_offers(explainer, problem, model, attacked, config["seed"]))
+    return _result(measurements, problem, {"explain_seconds": cost.seconds, "explain_peak_mib": cost.peak_mib})
 
 
 def audit(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
-    """Hold a defended model against Definition 1."""
+    """Check a defended model against Definition 1."""
     if problem.readout is not None:
         raise NotApplicable("Definition 1 is about the output distribution of nodes, and links have none")
     defended = _model("model", config, inputs, problem)
     itself = config["trained"] == config["teacher"]
     vanilla = defended if itself else _model("teacher", config, inputs, problem)
-    found = audit_pair(vanilla, defended, problem.data, AuditOptions(**config["audit"]))
+    outcome = audit_pair(vanilla, defended, problem.data, AuditOptions(**config["audit"]))
     return Result(
-        metrics=found.metrics(),
-        curves=found.curves(),
+        metrics=outcome.metrics(),
+        curves=outcome.curves(),
         facts=problem.provenance,
-        artifacts={"audit": pack_audit(found)},
+        artifacts={"audit": pack_audit(outcome)},
     )
 
 
@@ -251,12 +256,12 @@ def _model(role: str, config: Mapping[str, Any], inputs: Inputs, problem: Proble
     return model.to(config["device"])
 
 
-def _result(found: Measured, problem: Problem, cost: Mapping[str, float]) -> Result:
-    """What was measured, as it is recorded."""
+def _result(measurements: Measured, problem: Problem, cost: Mapping[str, float]) -> Result:
+    """Return measurements as the result to be recorded."""
     return Result(
-        metrics={name: float(value) for name, value in found.metrics.items()},
-        not_applicable=found.not_applicable,
-        curves=found.curves,
+        metrics={name: float(value) for name, value in measurements.metrics.items()},
+        not_applicable=measurements.not_applicable,
+        curves=measurements.curves,
         cost=cost,
         facts=problem.provenance,
     )

@@ -1,10 +1,10 @@
-"""The plan: a pure function from suites to a graph of steps. No torch, no clock, no disk.
+"""Plan suites: a pure function turns them into a graph of steps, without torch, clock or disk.
 
-A step is known by the hash of everything that changes its result: the names, versions and options of all entries
+A step is identified by the hash of everything that changes its result: the names, versions and options of all entries
 involved, the threat model, the seed, the dataset's declared checksums, and the hashes of the steps that it builds on.
-Labels, time limits and the order of things are not part of it, so two suites that want the same thing share it. Nor are
-metrics: trainings, attacks and clean evaluations measure the built-in ones, and each other metric that a suite names is
-a step of its own (``measure``), so that adding one to a finished run computes nothing else.
+Labels, time limits and the order of steps are not part of the hash, so two suites that need the same step share it. Nor
+are metrics: trainings, attacks and clean evaluations measure the built-in ones, and each other metric that a suite
+names is a step of its own (``measure``), so that adding one to a finished run computes nothing else.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fgai_bench.suites.errors import SuiteError, sentence
 from fgai_bench.suites.schema import AttackLine, DefenseLine, Suite
 from fgai_bench.tasks import TASKS
 
-# Changes when the runner itself, or a metric that is measured in every step, changes what is measured.
+# Increase when a change to the runner, or to a metric that every step measures, changes recorded values.
 RESULTS_VERSION = "2"
 TEACHER = DefenseLine(name="vanilla")
 Kind = Literal["train", "clean", "attack", "measure", "explain", "agree", "audit"]
@@ -39,16 +39,16 @@ Kind = Literal["train", "clean", "attack", "measure", "explain", "agree", "audit
 
 @dataclass(frozen=True)
 class Step:
-    """One unit of work.
+    """One unit of work: a training, an attack or a measurement.
 
     Attributes:
-        hash: identity; of ``config`` and nothing else.
-        kind: what is done.
+        hash: identity of the step, computed from ``config`` alone.
+        kind: what the step does.
         config: everything that changes the result, as plain data.
         inputs: role to hash of the steps whose artifacts it needs: ``teacher``, ``model``, ``other``, ``attacked``.
         trial: hash of the training step whose model is trained or measured.
-        time_limit: seconds.
-        exclusive: to be run alone.
+        time_limit: seconds after which the step is stopped.
+        exclusive: whether no other step may run at the same time.
     """
 
     hash: str
@@ -62,10 +62,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Member:
-    """Where a step stands in a suite: the labels under which its records appear.
+    """The place of a step in a suite: the labels under which its records appear.
 
     Attributes:
-        kind: of the place: ``measure`` steps stand where the step stands that they measure more of.
+        kind: kind of the place; a ``measure`` step has ``clean`` or ``attack``, like the step whose records it extends.
         metric: what a ``measure`` step measures; empty for every other step.
         metrics: the names that the suite limits its records to; empty for all.
     """
@@ -87,27 +87,27 @@ class Member:
     metrics: tuple[str, ...] = ()
 
     def plain(self) -> dict[str, Any]:
-        """Return the member as plain data, without what it leaves empty."""
+        """Return the member as plain data, without empty ``metric`` and ``metrics``."""
         content = asdict(self)
         return {key: value for key, value in content.items() if value or key not in ("metric", "metrics")}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Steps by hash, each after those it builds on, and their places in the suites."""
+    """The steps by hash, each after those it builds on, and their places in the suites."""
 
     steps: dict[str, Step]
     members: tuple[Member, ...]
 
     @cached_property
     def trials(self) -> list[Member]:
-        """The trainings that the suites ask for, in order; a teacher that only serves others is not among them."""
+        """Return the trainings that the suites list, in order, without teachers that only serve other trainings."""
         return [member for member in self.members if self.steps[member.step].kind == "train"]
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial of a suite, before its options are known."""
+    """One trial of a suite (task, dataset, model, defense, seed), before its options are merged."""
 
     suite: Suite
     task: str
@@ -122,16 +122,16 @@ class Trial:
 
     @cached_property
     def settings(self) -> dict[str, dict[str, Any]]:
-        """What the suite sets for this trial; later settings win."""
-        found: dict[str, dict[str, Any]] = {key: {} for key in ("model", "training", "defense", "inner", "threat")}
+        """Return the options that the suite sets for this trial; later settings override earlier ones."""
+        merged: dict[str, dict[str, Any]] = {key: {} for key in ("model", "training", "defense", "inner", "threat")}
         for setting in self.suite.settings:
             if setting.when.matches(self.task, self.dataset, self.model, self.line):
-                for key, values in found.items():
+                for key, values in merged.items():
                     values.update(getattr(setting, key))
-        return found
+        return merged
 
     def member(self, step: Step, attack: str = "", title: str = "", explainer: str = "", metric: str = "") -> Member:
-        """Return where a step of this trial stands."""
+        """Return the place of a step of this trial in the suite."""
         flags = ("unequal budgets",) if self.suite.unequal_budgets else ()
         where = (self.task, self.dataset, self.model, self.line.name, self.line.title, attack, title, explainer)
         kind = step.kind if not metric else "attack" if attack else "clean"
@@ -140,7 +140,7 @@ class Trial:
 
 
 def plan(suites: Iterable[Suite], device: str = "cpu") -> Plan:
-    """Every step that the suites ask for, each once, and its places."""
+    """Return every step that the suites need, each once, with its places in the suites."""
     draft = _Draft(device)
     for suite in suites:
         for trial in _trials(suite):
@@ -163,12 +163,12 @@ def _trials(suite: Suite) -> Iterator[Trial]:
 
 
 def _applies(tags: frozenset[str], task: str) -> bool:
-    """Whether an entry is for a task; one that names no task is for all of them."""
+    """Tell whether an entry is for a task; an entry that names no task is for all of them."""
     return task in tags or not tags & {"node", "link", *TASKS}
 
 
 class _Draft:
-    """The plan while it grows."""
+    """A plan under construction."""
 
     def __init__(self, device: str) -> None:
         self.device = device
@@ -176,14 +176,16 @@ class _Draft:
         self.members: list[Member] = []
 
     def add(self, trial: Trial) -> None:
-        """Train one trial, then measure it: clean, under every attack, with every explainer and further metric."""
+        """Add the steps of a trial: training, clean evaluation, every attack, every explainer and further metric."""
         suite = trial.suite
         trained = self._train(trial)
-        config = {**_measured(trained), "sanity": suite.sanity}
+        config = {**_measurement_config(trained), "sanity": suite.sanity}
         clean = self._step("clean", config, {"model": trained.hash}, suite, trained.hash)
         self.members += [trial.member(trained), trial.member(clean)]
         self._measure(trial, trained, None)
         for attack in suite.attacks:
+            if attack.seeds and trial.seed not in attack.seeds:
+                continue
             step = self._attack(trial, attack, trained)
             if step is None:
                 continue
@@ -194,13 +196,13 @@ class _Draft:
                 self.members.append(trial.member(explained, attack.name, attack.title, explainer))
 
     def _measure(self, trial: Trial, trained: Step, attacked: Step | None, line: AttackLine | None = None) -> None:
-        """Add a step for each metric that the suite names and that is not built in, where its input is offered."""
+        """Add a step for each metric of the suite that is not built in and whose input is available here."""
         where: Where = "clean" if attacked is None else "attack"
         for entry in map(METRICS.entry, trial.suite.metrics):
             if entry.ours or not offered_in(entry.tags, where):
                 continue
             config = {
-                **_measured(trained),
+                **_measurement_config(trained),
                 "metric": {"name": entry.name, "version": entry.version, "direction": entry.direction},
                 "attacked": attacked.hash if attacked else None,
             }
@@ -210,13 +212,13 @@ class _Draft:
             self.members.append(trial.member(step, *names, metric=entry.name))
 
     def add_agreements(self, suite: Suite) -> None:
-        """Hold the attention of each trial against that of the first seed."""
+        """Add steps that compare the attention of each trial with that of the first seed."""
         own = [member for member in self.members if member.suite == suite.name and member.kind == "train"]
         first = {(m.task, m.dataset, m.model, m.label): m.step for m in reversed(own)}
         for member in own:
             other = first[member.task, member.dataset, member.model, member.label]
             if member.step != other:
-                config = {**_measured(self.steps[member.step]), "other": other}
+                config = {**_measurement_config(self.steps[member.step]), "other": other}
                 inputs = {"model": member.step, "other": other}
                 step = self._step("agree", config, inputs, suite, member.step)
                 self.members.append(replace(member, kind=step.kind, step=step.hash))
@@ -238,24 +240,25 @@ class _Draft:
         return self._step("train", config, {"teacher": teacher.hash} if teacher else {}, suite)
 
     def _attack(self, trial: Trial, attack: AttackLine, trained: Step) -> Step | None:
-        """Attack a trained model; None where the attack would be handed over to the very model it was crafted on."""
+        """Return the attack on a trained model; None if it would transfer to the model it was crafted on."""
         inputs = {"model": trained.hash}
-        if attack.transfer:
+        tags = ATTACKS.entry(attack.name).tags
+        if attack.transfer or "uses-surrogate" in tags:
             inputs["teacher"] = self._train(trial.with_defense(TEACHER)).hash
-            if inputs["teacher"] == trained.hash:
-                return None
+        if attack.transfer and inputs["teacher"] == trained.hash:
+            return None
         config = {
-            **_measured(trained),
+            **_measurement_config(trained),
             "attack": {**_versioned(ATTACKS, attack.name), "options": attack.options},
-            "attack_tags": sorted(ATTACKS.entry(attack.name).tags),
+            "attack_tags": sorted(tags),
             "threat": _threat(trial, attack),
-            "crafted_on": inputs.get("teacher"),
+            "crafted_on": inputs["teacher"] if attack.transfer else None,
         }
         return self._step("attack", config, inputs, trial.suite, trained.hash)
 
     def _explain(self, suite: Suite, trained: Step, attacked: Step, explainer: str) -> Step:
         config = {
-            **_measured(trained),
+            **_measurement_config(trained),
             "explainer": _versioned(EXPLAINERS, explainer),
             "attacked": attacked.hash,
         }
@@ -274,14 +277,14 @@ class _Draft:
         return self.steps.setdefault(hash, step)
 
 
-def _measured(trained: Step) -> dict[str, Any]:
-    """What every measurement depends on: the trained model and its problem."""
+def _measurement_config(trained: Step) -> dict[str, Any]:
+    """Return the configuration that every measurement shares: the trained model and its problem."""
     shared = {key: trained.config[key] for key in ("task", "dataset", "model", "defense", "seed")}
     return {**shared, "trained": trained.hash}
 
 
 def _is_plain(attack: AttackLine) -> bool:
-    """Whether an attack is meant with the suite's own budget and through the defended model: those are explained."""
+    """Tell whether an attack uses the suite's budget and the defended model; only such attacks are explained."""
     return not (attack.label or attack.threat or attack.transfer)
 
 
@@ -290,7 +293,7 @@ def _versioned(registry: Registry[Any], name: str) -> dict[str, Any]:
 
 
 def _source(dataset: str) -> Any:
-    """What a dataset declares about where it comes from: checksums of its files, options of its generator."""
+    """Return the origin that a dataset declares: checksums of its files, options of its generator."""
     declared = DATASETS[dataset]
     files = [[file.path, file.sha256] for file in declared.files]
     return {"files": files, "options": dict(declared.options)}
@@ -308,14 +311,14 @@ def _inner(trial: Trial) -> dict[str, Any]:
 
 
 def _threat(trial: Trial, attack: AttackLine) -> dict[str, Any]:
-    """The suite's budget, this cell's, this attack's; the scenario is the attack's own unless its line says another."""
+    """Merge the budgets of suite, trial and attack; the scenario is the attack's own unless its line sets another."""
     own = [scenario for scenario in SCENARIOS if scenario in ATTACKS.entry(attack.name).tags]
     scenario = {"scenario": own[0]} if own else {}
     return _merged(ThreatModel, trial.suite.threat.model_dump(), scenario, trial.settings["threat"], attack.threat)
 
 
 def _merged(model: type[BaseModel], *layers: Mapping[str, Any]) -> dict[str, Any]:
-    """All fields of ``model`` with the later layers winning, or a sentence on why they do not go together."""
+    """Return all fields of ``model``, where later layers override earlier ones; raise if the values are invalid."""
     values = {key: value for layer in layers for key, value in layer.items()}
     try:
         return model(**values).model_dump()

@@ -10,7 +10,10 @@ from fgai_bench.store.canonical import canonical
 
 WEAKER = "unreliable: random control is stronger"
 IMPROVES = "unreliable: a smaller budget does more harm"
+STRONGER = "unreliable: {attack} does more harm than the standard attack"
+MOVES = "unreliable: twice the search lowers the worst case by {slack:.3f}"
 TOLERANCE = 0.01  # of the attacked score; a sweep may wobble by this much
+BEATEN, SLACK = 0.005, 0.02  # of the attacked score: what another attack, and twice the search, may take further
 BUDGET = ("nodes", "edges_per_node", "edges", "epsilon", "steps", "restarts")
 
 
@@ -30,6 +33,8 @@ def derived_flags(steps: Iterable[dict[str, Any]]) -> dict[str, list[str]]:
             found[hash].append(WEAKER)
         for hash in _weaker_than_smaller_budget(attacks):
             found[hash].append(IMPROVES)
+        for hash, reason in _not_the_worst(attacks):
+            found[hash].append(reason)
     return dict(found)
 
 
@@ -40,6 +45,22 @@ def _weaker_than_control(attacks: list[dict[str, Any]]) -> Iterator[str]:
             same = [control for control in controls if _spend(control) == _spend(step)]
             if any(_score(control) < _score(step) for control in same):  # type: ignore[operator]
                 yield step["hash"]
+
+
+def _not_the_worst(attacks: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield the standard attacks that another attack of the same budget, or twice their own search, beats."""
+    for step in attacks:
+        if "standard" not in step["config"]["attack_tags"]:
+            continue
+        for other in attacks:
+            if other is step or _spend(other) != _spend(step):
+                continue
+            further = _score(step) - _score(other)  # type: ignore[operator]
+            if "standard-twice" in other["config"]["attack_tags"]:
+                if further > SLACK:
+                    yield step["hash"], MOVES.format(slack=further)
+            elif further > BEATEN:
+                yield step["hash"], STRONGER.format(attack=other["config"]["attack"]["name"])
 
 
 def _weaker_than_smaller_budget(attacks: list[dict[str, Any]]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Suites: declarative files that expand to trials. Nothing here imports torch."""
+"""Load suites, the YAML files that describe which trials a run consists of; nothing here imports torch."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""The suites by name: every YAML file beside this one, and what plugins register."""
+"""Register the suites by name: every YAML file beside this one, and those of plugins."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SUITES: Registry[Suite] = Registry("suite", "fgai_bench.suites", "fgai_bench.sui
 
 
 def _summary(path: Path) -> str:
-    """The line ``summary:`` of a suite, read without a parser of YAML, which would delay every listing."""
+    """Return the line ``summary:`` of a suite, read without a YAML parser, which would delay every listing."""
     line = re.search(r"^summary: *(.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
     return line[1].strip("\"'") if line else path.stem
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a suite, said in one sentence that names the key and what would be right."""
+"""Turn errors in a suite into one sentence that names the wrong key and the possible values."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pydantic import BaseModel, ValidationError
 
 
 class SuiteError(ValueError):
-    """A suite, or an override of one, that cannot be run; the message is one sentence for the person who wrote it."""
+    """Raised when a suite, or an override of one, cannot be run; the message is one sentence for its author."""
 
 
 def sentence(error: ValidationError, model: type[BaseModel]) -> str:
-    """The first finding of a validation as one sentence; further ones are counted.
+    """Return the first error of a validation as one sentence, with the number of further errors.
 
     >>> from fgai_bench.defenses import Training
     >>> try:
@@ -27,23 +27,23 @@ def sentence(error: ValidationError, model: type[BaseModel]) -> str:
     first = findings[0]
     key = dotted(first["loc"])
     if first["type"] == "extra_forbidden":
-        said = f"unknown key {key!r}{suggestion(str(first['loc'][-1]), keys_at(model, first['loc'][:-1]))}"
+        message = f"unknown key {key!r}{suggestion(str(first['loc'][-1]), keys_at(model, first['loc'][:-1]))}"
     elif first["type"] == "missing":
-        said = f"the key {key!r} is missing"
+        message = f"the key {key!r} is missing"
     elif first["type"] == "value_error":
-        said = f"{key}: {first['ctx']['error']}" if key else str(first["ctx"]["error"])
+        message = f"{key}: {first['ctx']['error']}" if key else str(first["ctx"]["error"])
     else:
-        said = f"{key}: {_lowered(first['msg'])}, not {_short(first['input'])}"
-    return said if len(findings) == 1 else f"{said} (and {len(findings) - 1} more)"
+        message = f"{key}: {_lowered(first['msg'])}, not {_short(first['input'])}"
+    return message if len(findings) == 1 else f"{message} (and {len(findings) - 1} more)"
 
 
 def dotted(location: Iterable[int | str]) -> str:
-    """A place in a document as one reads it: ``("attacks", 0, "name")`` is ``attacks[0].name``."""
+    """Return a place in a document in dotted form: ``("attacks", 0, "name")`` is ``attacks[0].name``."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
 
 
 def suggestion(word: str, possible: Iterable[str]) -> str:
-    """What was probably meant, and everything that is possible, as the end of a sentence."""
+    """Return the end of an error message: the name that was probably meant, and all possible names."""
     names = sorted(possible)
     near = difflib.get_close_matches(word, names, n=1)
     meant = f"; did you mean {near[0]!r}?" if near else ""
@@ -51,7 +51,7 @@ def suggestion(word: str, possible: Iterable[str]) -> str:
 
 
 def keys_at(model: type[BaseModel], location: Iterable[int | str]) -> list[str]:
-    """The keys that a document may have at a place, as far as the schema says."""
+    """Return the keys that the schema allows at a place of a document; none if it does not say."""
     current: Any = model
     for part in location:
         if isinstance(part, str):
@@ -61,7 +61,7 @@ def keys_at(model: type[BaseModel], location: Iterable[int | str]) -> list[str]:
 
 
 def finite(value: Any, key: str = "") -> None:
-    """Raise for a number in a document that is not finite: it could be neither compared nor hashed."""
+    """Raise if a number in a document is not finite, as it could be neither compared nor hashed."""
     if isinstance(value, float) and value - value != 0:
         raise SuiteError(f"{key}: a finite number is needed, not {value}")
     if isinstance(value, Mapping):
@@ -75,7 +75,7 @@ def finite(value: Any, key: str = "") -> None:
 def _model_inside(annotation: Any) -> Any:
     if hasattr(annotation, "model_fields"):
         return annotation
-    return next((found for part in getattr(annotation, "__args__", ()) if (found := _model_inside(part))), None)
+    return next((inside for part in getattr(annotation, "__args__", ()) if (inside := _model_inside(part))), None)
 
 
 def _lowered(message: str) -> str:

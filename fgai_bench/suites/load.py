@@ -1,4 +1,4 @@
-"""From a name, a path or plain data to suites: looking up names, following ``include``."""
+"""Load a suite from a name, a path or plain data, and follow its ``include``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fgai_bench.suites.schema import Suite
 
 
 def load_suite(which: str | os.PathLike[str] | Suite | Mapping[str, Any]) -> Suite:
-    """The suite with a registered name, at the path of a YAML file, or given as plain data.
+    """Return the suite with a registered name, at the path of a YAML file, or given as plain data.
 
     >>> load_suite("quick").datasets
     ('cora',)
@@ -31,10 +31,10 @@ def load_suite(which: str | os.PathLike[str] | Suite | Mapping[str, Any]) -> Sui
 
 
 def grids(suite: Suite, above: tuple[str, ...] = ()) -> tuple[Suite, ...]:
-    """The suites with a grid of their own that ``suite`` is made of, in order, each once."""
+    """Return the suites with a grid of their own that ``suite`` consists of, in order, each once."""
     if suite.name in above:
         raise SuiteError(f"the suite {suite.name!r} includes itself, by way of {' -> '.join(above)}")
     if not suite.include:
         return (suite,)
-    found = [part for name in suite.include for part in grids(load_suite(name), (*above, suite.name))]
-    return tuple({part.name: part for part in found}.values())
+    included = [part for name in suite.include for part in grids(load_suite(name), (*above, suite.name))]
+    return tuple({part.name: part for part in included}.values())

@@ -1,4 +1,4 @@
-"""What a command line changes about a suite: fewer or other names, and ``key=value``."""
+"""Apply command-line overrides to a suite: fewer or other names, and ``--set key=value``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fgai_bench.suites.read import parse
 from fgai_bench.suites.schema import AttackLine, DefenseLine, Setting, Suite, When
 from fgai_bench.tasks import TASKS
 
-# How a person may begin a key of --set, and the part of a setting that it changes.
+# The first part of a key of --set, and the field of a setting that it changes; attack is an alias of threat.
 SECTIONS = {"threat": "threat", "attack": "threat", "training": "training", "model": "model", "inner": "inner"}
 PLAIN = ("agreement", "exclusive", "explainers", "metrics", "sanity", "threads", "time_limit", "unequal_budgets")
 
@@ -36,9 +36,9 @@ def resolve(
     seeds: int | Sequence[int] | None = None,
     assignments: Sequence[str] = (),
 ) -> tuple[Suite, ...]:
-    """The grids of a suite, narrowed and overridden, with every name known to its registry.
+    """Return the grids of a suite with overrides applied; raise if a name is not registered.
 
-    A name that the suite has keeps the suite's settings for it; another registered name takes the list's place.
+    A name that the suite lists keeps the suite's settings for it; other registered names are possible, too.
 
     >>> [part.models for part in resolve("quick", models=["gt"], seeds=1)]
     [('gt',)]
@@ -58,7 +58,7 @@ def resolve(
 
 
 def changed(suite: Suite, **changes: Any) -> Suite:
-    """The suite with other values, validated as if they had been written in the file."""
+    """Return the suite with other values, validated as if they had been written in the file."""
     finite(changes)
     try:
         return Suite(**{**{key: getattr(suite, key) for key in Suite.model_fields}, **changes})
@@ -67,7 +67,7 @@ def changed(suite: Suite, **changes: Any) -> Suite:
 
 
 def check_names(suite: Suite) -> None:
-    """Raise for the first name of a suite that no registry knows."""
+    """Raise if a name of the suite is not registered."""
     inners = [suite.inner, *(line.inner for line in suite.defenses if line.inner)]
     named: list[tuple[Callable[[str], Any], Iterable[str]]] = [
         (TASKS.entry, suite.tasks),
@@ -94,12 +94,12 @@ def _narrowed(
     look_up: Callable[[str], Any],
     line: Callable[[str], Any],
 ) -> tuple[Suite, ...]:
-    """Each part with the wanted lines only; a part that has none of them is left out, unless it is the only one."""
+    """Return the parts with the wanted lines only; a part that has none of them is left out."""
     if wanted is None:
         return parts
     if not wanted:
         raise SuiteError(f"--{key} needs at least one name")
-    known = {title for part in parts for each in getattr(part, key) for title in _title(each)}
+    known = {title for part in parts for entry in getattr(part, key) for title in _title(entry)}
     strangers = [name for name in wanted if name not in known]
     for name in strangers:
         look_up(name)
@@ -116,14 +116,14 @@ def _narrowed(
 def _selected(lines: Sequence[Any], wanted: Sequence[str], strangers: Sequence[str], line: Callable[[str], Any]) -> Any:
     chosen: list[Any] = []
     for name in wanted:
-        exact = [each for each in lines if not isinstance(each, str) and each.title == name]
-        found = [line(name)] if name in strangers else exact or [each for each in lines if name in _title(each)]
-        chosen += [each for each in found if each not in chosen]
+        exact = [entry for entry in lines if not isinstance(entry, str) and entry.title == name]
+        matching = [line(name)] if name in strangers else exact or [entry for entry in lines if name in _title(entry)]
+        chosen += [entry for entry in matching if entry not in chosen]
     return tuple(chosen)
 
 
 def _assigned(parts: tuple[Suite, ...], assignment: str) -> tuple[Suite, ...]:
-    """The parts after one ``key=value``; at least one of them must know the key."""
+    """Return the parts with one ``key=value`` applied; raise if none of them has the key."""
     key, equals, text = assignment.partition("=")
     if not equals or not key.strip():
         raise SuiteError(f"--set {assignment!r}: write key=value, for example --set attack.steps=50")
@@ -142,7 +142,7 @@ def _assigned(parts: tuple[Suite, ...], assignment: str) -> tuple[Suite, ...]:
 
 
 def _applied(suite: Suite, key: str, value: Any) -> Suite | None:
-    """The suite after ``key=value``; None when the key means nothing to it."""
+    """Return the suite with ``key=value`` applied; None if the suite has no such key."""
     if key in PLAIN:
         return changed(suite, **{key: value})
     head, dot, option = key.partition(".")

@@ -1,4 +1,4 @@
-"""Reading suites: from YAML, or from plain data, to a validated suite."""
+"""Read suites: turn YAML or plain data into a validated suite."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SUFFIXES = (".yaml", ".yml")
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain YAML, where ``1e5`` is a number and a key that stands twice is an error."""
+    """A loader of plain YAML, where ``1e5`` is a number and a duplicate key is an error."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -35,7 +35,7 @@ _Loader.add_implicit_resolver(
 
 
 def parse(text: str) -> Any:
-    """Plain data from YAML.
+    """Return the plain data that YAML text describes.
 
     >>> parse("{k: 0.5, similarity: 1e5, heads: [4, 2]}")
     {'k': 0.5, 'similarity': 100000.0, 'heads': [4, 2]}
@@ -44,12 +44,12 @@ def parse(text: str) -> Any:
 
 
 def is_path(which: str | os.PathLike[str]) -> bool:
-    """Whether a suite is asked for by its path; everything else is a name."""
+    """Tell whether ``which`` is the path of a suite; otherwise it is a name."""
     return isinstance(which, os.PathLike) or which.endswith(SUFFIXES) or os.sep in which
 
 
 def load_file(path: Path) -> Suite:
-    """The suite in a YAML file; its name is the file's unless it says another."""
+    """Return the suite in a YAML file; its name is that of the file unless the content sets another."""
     try:
         content = parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -64,7 +64,7 @@ def load_file(path: Path) -> Suite:
 
 
 def _beside(path: Path, content: dict[str, Any]) -> dict[str, Any]:
-    """Included paths are relative to the file that names them."""
+    """Return the content with included paths made relative to the file that names them."""
     include = content.get("include")
     if not isinstance(include, list):
         return content
@@ -72,7 +72,7 @@ def _beside(path: Path, content: dict[str, Any]) -> dict[str, Any]:
 
 
 def validated(content: dict[str, Any], where: str) -> Suite:
-    """Return the suite that plain data describes, or raise one sentence that names the key that is wrong."""
+    """Return the suite that plain data describes; raise with the name of the wrong key if it is invalid."""
     try:
         finite(content)
         return Suite(**content)
@@ -85,7 +85,7 @@ def validated(content: dict[str, Any], where: str) -> Suite:
 
 
 def admitted(obj: Any, name: str) -> Suite:
-    """Return a suite made of a :class:`Suite`, of the plain data of one, or of the path of a YAML file."""
+    """Return the suite that a registered object is: a :class:`Suite`, its plain data, or the path of a YAML file."""
     if isinstance(obj, Suite):
         return obj if obj.name == name else obj.model_copy(update={"name": name})
     try:

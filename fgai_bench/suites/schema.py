@@ -1,7 +1,8 @@
-"""The schema of a suite: what a YAML file may say, and what it means.
+"""Define the schema of a suite: the keys that its YAML file may have, and their meaning.
 
 A suite is a grid (tasks x datasets x models x defenses x seeds), one threat model, and a list of attacks. ``settings``
-change options for the cells that ``when`` names; later ones win, and what a defense's own line says wins over them.
+change options for the cells that ``when`` selects; later settings override earlier ones, and the options on a defense's
+own line override all settings.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ INNER_THREAT = {"step": 0.05, "steps": 10}
 
 
 class Strict(BaseModel):
-    """A part of the document: unknown keys are errors, values do not change."""
+    """A part of the document, in which unknown keys are errors and values cannot be changed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def named(value: Any) -> Any:
-    """``fgai`` is short for ``{name: fgai}``."""
+    """Expand the short form ``fgai`` to ``{name: fgai}``."""
     return {"name": value} if isinstance(value, str) else value
 
 
 def partial(model: type[BaseModel], value: dict[str, Any]) -> dict[str, Any]:
-    """Some fields of ``model``, checked and in their proper types.
+    """Return some fields of ``model``, checked and in their proper types.
 
     >>> partial(ThreatModel, {"steps": "50"})
     {'steps': 50}
@@ -46,7 +47,7 @@ class InnerLine(Strict):
 
     Attributes:
         attack: a name of ``ATTACKS``.
-        options: of that attack.
+        options: options of that attack.
         threat: what differs from the paper's threat model.
     """
 
@@ -71,7 +72,7 @@ class DefenseLine(Strict):
 
     @property
     def title(self) -> str:
-        """The label, else the name."""
+        """Return the label; if it is empty, the name."""
         return self.label or self.name
 
 
@@ -79,11 +80,12 @@ class AttackLine(Strict):
     """One attack of a suite.
 
     Attributes:
-        name: of ``ATTACKS``.
-        label: in tables; else the name.
-        options: of the attack.
+        name: a name of ``ATTACKS``.
+        label: name of the row in tables; the attack's name if empty.
+        options: options of the attack.
         threat: what differs from the suite's threat model, as in a sweep over budgets.
-        transfer: craft the attack on the vanilla model and hold it against the defended one.
+        transfer: craft the attack on the vanilla model and apply it to the defended one.
+        seeds: the seeds of the suite on which it is run; all of them if empty.
     """
 
     name: str
@@ -91,10 +93,11 @@ class AttackLine(Strict):
     options: dict[str, Any] = Field(default_factory=dict)
     threat: dict[str, Any] = Field(default_factory=dict)
     transfer: bool = False
+    seeds: tuple[int, ...] = ()
 
     @property
     def title(self) -> str:
-        """The label, else the name."""
+        """Return the label; if it is empty, the name."""
         return self.label or self.name
 
     @field_validator("threat")
@@ -104,7 +107,7 @@ class AttackLine(Strict):
 
 
 class When(Strict):
-    """Which cells a setting is for; what is left out matches everything."""
+    """The cells that a setting is for; a key that is left out matches everything."""
 
     task: tuple[str, ...] = ()
     dataset: tuple[str, ...] = ()
@@ -117,13 +120,13 @@ class When(Strict):
         return (value,) if isinstance(value, str) else value
 
     def matches(self, task: str, dataset: str, model: str, defense: DefenseLine) -> bool:
-        """Whether the cell is meant; a defense is meant by its name or by its label."""
+        """Tell whether the setting applies to a cell; a defense is matched by its name or its label."""
         given = {"task": {task}, "dataset": {dataset}, "model": {model}, "defense": {defense.name, defense.label}}
         return all(not wanted or given[key] & set(wanted) for key, wanted in self)
 
 
 class Setting(Strict):
-    """Options for the cells that ``when`` names."""
+    """Options for the cells that ``when`` selects."""
 
     when: When = When()
     model: dict[str, Any] = Field(default_factory=dict)
@@ -156,13 +159,13 @@ class Suite(Strict):
         include: names or paths of suites that this one is made of; then it has no grid of its own.
         seeds: a number of seeds, counted from 0, or a list of them.
         threat: the name of a threat model, or its fields.
-        version: changes when the suite means something else; shown with its records.
+        version: changes when the meaning of the suite changes; shown with its records.
         metrics: names of ``METRICS``; the suite's records are limited to them, and those of plugins are measured, too.
             Empty for all built-in metrics.
-        explainers: post-hoc explainers to put beside the attention.
+        explainers: post-hoc explainers to compare with the attention.
         agreement: compare the attention of models trained with different seeds.
         sanity: also rank edges at random, by degree, uniformly and by an untrained model, for the F-slopes.
-        threads: of a step on the CPU; fixed, because the last bits of a result depend on it.
+        threads: number of threads of a step on the CPU; fixed, because the last bits of a result depend on it.
         time_limit: seconds that a step may take.
         exclusive: a step runs alone on the machine, because its time and memory are the result.
         unequal_budgets: settings may give each defense another threat model; such rows are never ranked.

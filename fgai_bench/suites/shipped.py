@@ -1,4 +1,4 @@
-"""The suites that travel with the package: ``shipped.quick`` is the content of ``quick.yaml``."""
+"""Give access to the suites in the package as attributes: ``shipped.quick`` is the suite in ``quick.yaml``."""
 
 from __future__ import annotations
 

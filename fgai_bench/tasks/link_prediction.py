@@ -16,6 +16,7 @@ from fgai_bench.metrics.prediction import area_under_curve
 from fgai_bench.models.base import AttentionModel, Output
 from fgai_bench.tasks.measurement import Offers, clean_offers, pair_offers
 from fgai_bench.tasks.problem import Problem
+from fgai_bench.tasks.reached import reached_nodes
 
 EMBEDDING = 64
 
@@ -53,6 +54,17 @@ class LinkSupervision:
         return area_under_curve(scores[self.val_positive], scores[self.val_negative])
 
 
+class LinkReadout:
+    """What an attack on links tries to change: the two-class logits of some pairs, and whether they are links."""
+
+    def __init__(self, pairs: Tensor, labels: Tensor) -> None:
+        self.pairs, self.labels = pairs, labels
+
+    def __call__(self, out: Output) -> Tensor:
+        """Return the logits of (no link, link) of the pairs: ``(P, 2)``."""
+        return as_two_classes(link_scores(out.logits, self.pairs))
+
+
 class LinkProblem(Problem):
     """Link prediction on one dataset and seed. Messages pass over the training links only."""
 
@@ -65,6 +77,7 @@ class LinkProblem(Problem):
         self.split, self.seed = split, seed
         self.supervision = LinkSupervision(split)
         self.test, self.test_labels = split.pairs("test")
+        self.readout = LinkReadout(self.test, self.test_labels)
         self.targets = torch.unique(self.test)
         self.num_outputs = EMBEDDING
         self.provenance = provenance or {}
@@ -88,10 +101,6 @@ class LinkProblem(Problem):
         }
         return cls(loaded.to(device), split.to(device), seed, provenance)
 
-    def readout(self, out: Output) -> Tensor:
-        """What the attack breaks: the two-class logits of the test pairs."""
-        return as_two_classes(link_scores(out.logits, self.test))
-
     def training_targets(self, which: str) -> tuple[Tensor, Readout | None]:
         if which not in ("all", "train"):
             raise ValueError(f"an inner attack aims at 'all' nodes or the 'train' links, not at {which!r}")
@@ -107,6 +116,8 @@ class LinkProblem(Problem):
     def attack_offers(self, model: AttentionModel, attacked: Data) -> Offers:
         clean, perturbed = self.output(model, self.data), self.output(model, attacked)
         offers = pair_offers(clean, perturbed, self.readout)
+        reached = reached_nodes(self.data, attacked, len(clean.hidden) + 1 if model.local else None)
+        offers.add(reached=lambda: (reached,))
         return offers.add(scores=lambda: self._scores(perturbed), model=lambda: (model,))
 
     def _scores(self, out: Output) -> tuple[Tensor, Tensor]:

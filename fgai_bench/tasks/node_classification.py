@@ -12,12 +12,13 @@ from torch_geometric.data import Data
 from fgai_bench.attacks.objectives import Readout
 from fgai_bench.data import Split, load_dataset
 from fgai_bench.defenses.training import NodeSupervision
-from fgai_bench.metrics import degree_ranking, f_acc_curve, random_ranking, uniform_ranking
+from fgai_bench.metrics import degree_ranking, edges_into, f_acc_curve, random_ranking, uniform_ranking
 from fgai_bench.metrics.f_slope import RATES
-from fgai_bench.models import Attention
+from fgai_bench.models import Attention, align
 from fgai_bench.models.base import AttentionModel, Output, frozen_eval
 from fgai_bench.tasks.measurement import Offers, attention_of, clean_offers, into_unchanged, pair_offers
 from fgai_bench.tasks.problem import Problem
+from fgai_bench.tasks.reached import reached_nodes, some
 
 
 class NodeProblem(Problem):
@@ -73,12 +74,38 @@ class NodeProblem(Problem):
         clean, perturbed = self.output(model, self.data), self.output(model, attacked)
         offers = pair_offers(clean, perturbed, lambda o: o.logits[:nodes])
         offers.add(
+            **self._reached_offers(model, attacked, clean, perturbed),
             labels=lambda: self._labels(perturbed),
             weights_unchanged=lambda: into_unchanged(clean, perturbed, nodes),
             model=lambda: (model,),
         )
         self._offer_curves(offers, model, attacked, clean, lambda: attention_of(perturbed))
         return offers
+
+    def _reached_offers(
+        self, model: AttentionModel, attacked: Data, clean: Output, perturbed: Output
+    ) -> dict[str, Callable[[], tuple[Any, ...]]]:
+        """What is measured where the attack can change something."""
+        nodes = self.data.x.shape[0]
+        reached = reached_nodes(self.data, attacked, len(clean.hidden) + 1 if model.local else None)
+
+        def attentions() -> tuple[Attention, Attention]:
+            return edges_into(attention_of(clean), some(reached)), attention_of(perturbed)
+
+        def labels() -> tuple[Tensor, Tensor]:
+            kept = some(reached[self.split.test])
+            predicted, truth = self._labels(perturbed)
+            return predicted[kept], truth[kept]
+
+        return {
+            "reached": lambda: (reached,),
+            "labels-reached": labels,
+            "probabilities-reached": lambda: tuple(
+                out.logits[:nodes][some(reached)].softmax(1) for out in (clean, perturbed)
+            ),
+            "weights-reached": lambda: align(*attentions(), common=True),
+            "weights-or-zero-reached": lambda: align(*attentions()),
+        }
 
     def _labels(self, out: Output) -> tuple[Tensor, Tensor]:
         return out.logits[self.split.test].argmax(1), self.data.y[self.split.test]

@@ -58,7 +58,7 @@ class Problem:
     split: Any
     supervision: Supervision
     targets: Tensor
-    readout: Readout | None = None
+    readout: Any = None
     num_outputs: int
     provenance: dict[str, Any]
 

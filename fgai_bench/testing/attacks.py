@@ -1,4 +1,4 @@
-"""Checks of attacks: limits, truthful ledgers, preserved originals, determinism, and no side effects."""
+"""Check attacks: they keep limits, count truthfully, preserve originals, are deterministic and have no side effects."""
 
 from __future__ import annotations
 
@@ -33,28 +33,28 @@ BUDGET: dict[str, Any] = {
     "steps": 3,
 }
 SLACK = 1e-6
-"""Of a limit, for what single precision rounds."""
+"""Tolerance on every limit, for rounding in single precision."""
 
 
 @dataclass(frozen=True)
 class AttackSubject:
-    """An attack to look at; its scenario is the one that its tags name, else injection."""
+    """An attack to be checked; its scenario is the one among its tags, else injection."""
 
     entry: Entry[Any]
     expected_failures: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def tags(self) -> frozenset[str]:
-        """Those of the entry, with the scenario."""
+        """Return the tags of the entry and its scenario."""
         return self.entry.tags | {self.scenario}
 
     @property
     def scenario(self) -> str:
-        """What the attack changes."""
+        """Return what the attack changes: injection, edges or features."""
         return next((scenario for scenario in SCENARIOS if scenario in self.entry.tags), "injection")
 
     def threat(self, **changes: Any) -> ThreatModel:
-        """A small budget in the attack's scenario."""
+        """Return a threat model with a small budget in the attack's scenario."""
         return ThreatModel(**{**BUDGET, "scenario": self.scenario, **changes})
 
     def attacked(
@@ -65,21 +65,21 @@ class AttackSubject:
         model: AttentionModel | None = None,
         **options: Any,
     ) -> Attacked:
-        """The attack on the test nodes of the tiny graph."""
+        """Attack the test nodes of the tiny graph and return the result."""
         data = tiny_graph() if data is None else data
         attack, victim = self.entry.load()(), model or trained_model()
-        found = attack(victim, data, data.test_index, threat=threat or self.threat(), seed=seed, **options)
-        require(isinstance(found, Attacked), f"an attack must return Attacked, not {type(found).__name__}")
-        return found
+        result = attack(victim, data, data.test_index, threat=threat or self.threat(), seed=seed, **options)
+        require(isinstance(result, Attacked), f"an attack must return Attacked, not {type(result).__name__}")
+        return result
 
     @cached_property
     def found(self) -> Attacked:
-        """The result with the small budget and seed 0, for the checks that only look at it."""
+        """Return the result with the small budget and seed 0, shared by the checks that only read it."""
         return self.attacked()
 
 
 def subject(entry: Entry[Any]) -> AttackSubject:
-    """The registered attack ``entry`` on a trained GAT."""
+    """Return the registered attack ``entry`` as a subject of the checks."""
     return AttackSubject(entry, getattr(entry.load(), "expected_failures", {}))
 
 
@@ -90,16 +90,16 @@ CHECKS: CheckList[AttackSubject] = CheckList()
 def check_zero_budget_is_identity(subject: AttackSubject) -> None:
     """Without a budget the graph stays as it is, and the ledger says that nothing was spent."""
     data = tiny_graph()
-    found = subject.attacked(data, subject.threat(nodes=0, edges=0, epsilon=0.0))
+    result = subject.attacked(data, subject.threat(nodes=0, edges=0, epsilon=0.0))
     for key in ("x", "edge_index", "y"):
-        require(same(found.data[key], data[key]), f"data.{key} has changed")
-    spent = {what: figure for what, figure in recount(data, found.data).items() if figure}
+        require(same(result.data[key], data[key]), f"data.{key} has changed")
+    spent = {quantity: figure for quantity, figure in recount(data, result.data).items() if figure}
     require(not spent, f"the attack spent {spent}")
 
 
 @CHECKS.add()
 def check_limits_hold(subject: AttackSubject) -> None:
-    """Whatever the seed and the budget, no limit of the threat model is passed."""
+    """No limit of the threat model is exceeded, for several seeds and budgets."""
     narrow = {"feature_low": 0.25, "feature_high": 0.5}
     budgets: list[dict[str, Any]] = [{}, {"nodes": 1, "edges_per_node": 40, "edges": 1}, narrow]
     for seed, changes in enumerate(budgets):
@@ -111,55 +111,57 @@ def check_limits_hold(subject: AttackSubject) -> None:
 def check_originals_are_preserved(subject: AttackSubject) -> None:
     """Original nodes come first, original edges are kept in their order, labels and split stay."""
     data = tiny_graph()
-    found = subject.found.data
+    attacked = subject.found.data
     edges, nodes = data.edge_index.size(1), data.x.size(0)
-    require(same(found.edge_index[:, :edges], data.edge_index), "the original edges do not come first, in their order")
-    require(found.y is not None and same(found.y[:nodes], data.y), "the labels of original nodes have changed")
-    require(found.y.numel() == found.x.size(0), "there is not one label for each node")
+    require(
+        same(attacked.edge_index[:, :edges], data.edge_index), "the original edges do not come first, in their order"
+    )
+    require(attacked.y is not None and same(attacked.y[:nodes], data.y), "the labels of original nodes have changed")
+    require(attacked.y.numel() == attacked.x.size(0), "there is not one label for each node")
     for key in ("train_index", "val_index", "test_index"):
-        require(key in found and same(found[key], data[key]), f"data.{key} has changed")
+        require(key in attacked and same(attacked[key], data[key]), f"data.{key} has changed")
 
 
 @CHECKS.add()
 def check_input_unchanged(subject: AttackSubject) -> None:
-    """The graph that is handed in stays as it is, and the attacked one shares no tensor that could change it."""
+    """The given graph stays unchanged, and the attack returns another graph object."""
     data = tiny_graph()
     with no_trace_on(data):
-        found = subject.attacked(data)
-    require(found.data is not data, "the attack returns the very graph it was given")
+        result = subject.attacked(data)
+    require(result.data is not data, "the attack returns the very graph it was given")
 
 
 @CHECKS.add()
 def check_same_seed_same_result(subject: AttackSubject) -> None:
-    """One seed gives one attacked graph, and one curve."""
-    one, two = subject.found, subject.attacked()
+    """The same seed gives the same attacked graph and the same curve."""
+    first, second = subject.found, subject.attacked()
     for key in ("x", "edge_index"):
-        require(same(one.data[key], two.data[key]), f"data.{key} differs between two runs")
-    require(one.curve == two.curve, "the curve differs between two runs")
+        require(same(first.data[key], second.data[key]), f"data.{key} differs between two runs")
+    require(first.curve == second.curve, "the curve differs between two runs")
 
 
 @CHECKS.add(unless=("convergent",))
 def check_other_seed_other_result(subject: AttackSubject) -> None:
-    """Another seed gives another attacked graph."""
-    one, two = subject.found.data, subject.attacked(seed=1).data
-    require(not (same(one.x, two.x) and same(one.edge_index, two.edge_index)), "two seeds give one graph")
+    """Different seeds give different attacked graphs."""
+    first, second = subject.found.data, subject.attacked(seed=1).data
+    require(not (same(first.x, second.x) and same(first.edge_index, second.edge_index)), "two seeds give one graph")
 
 
 @CHECKS.add(needs=("gradient",))
 def check_objective_never_falls(subject: AttackSubject) -> None:
     """A gradient attack ends with at least the objective it began with, and its curve is finite."""
-    found = subject.found
-    if not found.curve and found.ledger.gradient_calls:
+    result = subject.found
+    if not result.curve and result.ledger.gradient_calls:
         raise CheckSkipped("the strongest of its members has no curve")
-    require(len(found.curve) > 1, f"the curve has {len(found.curve)} points")
-    require(all(math.isfinite(value) for value in found.curve), "the curve is not finite")
-    first, last = found.curve[0], found.curve[-1]
+    require(len(result.curve) > 1, f"the curve has {len(result.curve)} points")
+    require(all(math.isfinite(value) for value in result.curve), "the curve is not finite")
+    first, last = result.curve[0], result.curve[-1]
     require(last >= first - SLACK, f"the objective fell from {first:.6g} to {last:.6g}")
 
 
-@CHECKS.add(needs=("gradient", "prediction"))
+@CHECKS.add(needs=("gradient", "prediction"), unless=("fixed-search",))
 def check_prediction_is_hurt(subject: AttackSubject) -> None:
-    """The search of a gradient attack on the prediction makes its targets' clean predictions less likely."""
+    """The search of a gradient attack on the prediction makes the clean predictions of its targets less likely."""
     data, model = tiny_graph(), trained_model()
     start, end = subject.attacked(data, subject.threat(steps=0)).data, subject.found.data
     with torch.no_grad():
@@ -170,7 +172,7 @@ def check_prediction_is_hurt(subject: AttackSubject) -> None:
 
 @CHECKS.add(needs=("gradient", "attention"))
 def check_attention_is_moved(subject: AttackSubject) -> None:
-    """A gradient attack on the attention keeps no more of its top half in place than its starting point does."""
+    """A gradient attack on the attention ends with at most the top-half overlap of its starting point."""
     data, model = tiny_graph(), trained_model()
     graphs = subject.attacked(data, subject.threat(steps=0)).data, subject.found.data
     with torch.no_grad():
@@ -181,19 +183,19 @@ def check_attention_is_moved(subject: AttackSubject) -> None:
 
 @CHECKS.add()
 def check_kept_predictions_are_counted(subject: AttackSubject) -> None:
-    """An attack that says which share of the predictions it kept says the truth."""
-    data, model, found = tiny_graph(), trained_model(), subject.found
-    if found.kept is None:
+    """If an attack reports the share of predictions that it kept, a count on the attacked graph agrees."""
+    data, model, result = tiny_graph(), trained_model(), subject.found
+    if result.kept is None:
         raise CheckSkipped("it says nothing about kept predictions")
     with torch.no_grad():
-        before, after = (model(graph).logits[data.test_index].argmax(1) for graph in (data, found.data))
+        before, after = (model(graph).logits[data.test_index].argmax(1) for graph in (data, result.data))
     share = float((before == after).float().mean())
-    require(abs(found.kept - share) <= SLACK, f"it says {found.kept:.3g}, counted are {share:.3g}")
+    require(abs(result.kept - share) <= SLACK, f"it says {result.kept:.3g}, counted are {share:.3g}")
 
 
 @CHECKS.add(needs=("gradient",))
 def check_readout_is_used(subject: AttackSubject) -> None:
-    """A gradient attack looks at the output through the readout that it is handed."""
+    """A gradient attack reads the output through the readout that it is given."""
     looks: list[int] = []
     targets = tiny_problem().targets
 
@@ -215,9 +217,9 @@ def check_model_untouched(subject: AttackSubject) -> None:
 
 @CHECKS.add()
 def check_mode_does_not_matter(subject: AttackSubject) -> None:
-    """A model in training mode is attacked as it predicts: the result is that of evaluation mode."""
-    one, two = subject.attacked(model=trained_model().train()).data, subject.found.data
-    require(same(one.x, two.x) and same(one.edge_index, two.edge_index), "the results differ")
+    """A model in training mode gives the same attacked graph as in evaluation mode."""
+    training, evaluation = subject.attacked(model=trained_model().train()).data, subject.found.data
+    require(same(training.x, evaluation.x) and same(training.edge_index, evaluation.edge_index), "the results differ")
 
 
 @CHECKS.add()
@@ -229,14 +231,27 @@ def check_global_rng_untouched(subject: AttackSubject) -> None:
 
 @CHECKS.add()
 def check_ledger_tells_the_truth(subject: AttackSubject) -> None:
-    """The ledger says what a count on the attacked graph says."""
-    found = subject.found
-    for what, counted in recount(tiny_graph(), found.data).items():
-        said = getattr(found.ledger, what)
-        require(abs(said - counted) <= SLACK, f"the ledger says {what} = {said:g}, counted are {counted:g}")
+    """The ledger agrees with a count on the attacked graph."""
+    result = subject.found
+    for quantity, counted in recount(tiny_graph(), result.data).items():
+        recorded = getattr(result.ledger, quantity)
+        require(abs(recorded - counted) <= SLACK, f"the ledger says {quantity} = {recorded:g}, counted are {counted:g}")
 
 
-@CHECKS.add(needs=("gradient",))
+@CHECKS.add(needs=("fixed-search",))
+def check_fixed_search_hurts(subject: AttackSubject) -> None:
+    """A search of fixed length leaves fewer right predictions than the graph as it is, and counts its gradients."""
+    data, model = tiny_graph(), trained_model()
+    test = data.test_index
+    with torch.no_grad():
+        before, after = (
+            (model(g).logits[test].argmax(1) == data.y[test]).float().mean() for g in (data, subject.found.data)
+        )
+    require(bool(after < before), f"right are {float(before):.3g} without it and {float(after):.3g} with it")
+    require(subject.found.ledger.gradient_calls > 0, "no gradient was counted")
+
+
+@CHECKS.add(needs=("gradient",), unless=("fixed-search",))
 def check_gradients_are_counted(subject: AttackSubject) -> None:
     """The ledger of a gradient attack counts its gradients: at least one, and more in more steps."""
     few = subject.attacked(threat=subject.threat(steps=1)).ledger.gradient_calls
@@ -246,9 +261,9 @@ def check_gradients_are_counted(subject: AttackSubject) -> None:
 
 @CHECKS.add()
 def check_overrun_is_an_error(subject: AttackSubject) -> None:
-    """The result is held against the threat model, whose refusal reaches the caller."""
+    """The attack checks its result against the threat model, and the error of an exceeded budget reaches the caller."""
     try:
-        subject.attacked(threat=_Refusing(**subject.threat().model_dump()))
+        subject.attacked(threat=_RejectingThreatModel(**subject.threat().model_dump()))
     except BudgetExceeded:
         return
     raise CheckFailed("a threat model that refuses every result was not heard")
@@ -256,25 +271,25 @@ def check_overrun_is_an_error(subject: AttackSubject) -> None:
 
 @CHECKS.add()
 def check_sparse_features(subject: AttackSubject) -> None:
-    """Sparse features stay sparse, inside the limits, and the ledger is true for them, too."""
+    """Sparse features stay sparse and within the limits, and the ledger agrees with a count on them."""
     data, dense = tiny_graph(sparse=True), tiny_graph()
-    found = subject.attacked(data)
-    require(found.data.x.layout == torch.sparse_csr, f"sparse features have become {found.data.x.layout}")
-    attacked = Data(x=found.data.x.to_dense(), edge_index=found.data.edge_index)
+    result = subject.attacked(data)
+    require(result.data.x.layout == torch.sparse_csr, f"sparse features have become {result.data.x.layout}")
+    attacked = Data(x=result.data.x.to_dense(), edge_index=result.data.edge_index)
     require_within(subject.threat(), dense, attacked, dense.test_index)
-    for what, counted in recount(dense, attacked).items():
-        require(abs(getattr(found.ledger, what) - counted) <= SLACK, f"the ledger is wrong about {what}")
+    for quantity, counted in recount(dense, attacked).items():
+        require(abs(getattr(result.ledger, quantity) - counted) <= SLACK, f"the ledger is wrong about {quantity}")
 
 
-class _Refusing(ThreatModel):
-    """A threat model for which every result is too much."""
+class _RejectingThreatModel(ThreatModel):
+    """A threat model whose check rejects every result."""
 
     def check(self, ledger: Ledger) -> None:
         raise BudgetExceeded("refused")
 
 
 def recount(clean: Data, attacked: Data) -> dict[str, float]:
-    """What was spent, counted edge by edge and row by row on dense features: the plain way, to check the ledger by."""
+    """Count what an attack spent, edge by edge and row by row on dense features, to compare the ledger with."""
     nodes = clean.x.size(0)
     known = {frozenset(edge) for edge in clean.edge_index.t().tolist()}
     new = {frozenset(edge) for edge in attacked.edge_index.t().tolist()} - known
@@ -289,7 +304,7 @@ def recount(clean: Data, attacked: Data) -> dict[str, float]:
 
 
 def require_within(threat: ThreatModel, clean: Data, attacked: Data, targets: Tensor) -> None:
-    """Fail if the attacked graph is not within the threat model; each limit is looked at by itself."""
+    """Raise if the attacked graph exceeds the threat model; each limit is checked separately."""
     spent, nodes = recount(clean, attacked), clean.x.size(0)
     new = attacked.edge_index[:, clean.edge_index.size(1) :]
     limits: dict[str, dict[str, float]] = {
@@ -297,9 +312,9 @@ def require_within(threat: ThreatModel, clean: Data, attacked: Data, targets: Te
         "edges": {"edges": threat.edges},
         "features": {"changed_nodes": threat.nodes, "feature_change": threat.epsilon},
     }
-    for what in ("nodes", "edges", "changed_nodes", "feature_change"):
-        limit = limits[threat.scenario].get(what, 0)
-        require(spent[what] <= limit + SLACK, f"{what} = {spent[what]:g}, allowed are {limit:g}")
+    for quantity in ("nodes", "edges", "changed_nodes", "feature_change"):
+        limit = limits[threat.scenario].get(quantity, 0)
+        require(spent[quantity] <= limit + SLACK, f"{quantity} = {spent[quantity]:g}, allowed are {limit:g}")
     if threat.scenario == "injection":
         _require_injection(threat, attacked.x[nodes:], new, nodes, targets)
     if threat.scenario == "features":
@@ -315,6 +330,6 @@ def _require_injection(threat: ThreatModel, features: Tensor, new: Tensor, nodes
     inside = (features >= threat.feature_low - SLACK) & (features <= threat.feature_high + SLACK)
     require(bool(inside.all()), "an injected feature is outside of the range")
     leaving = new[:, new[0] >= nodes]
-    each = torch.bincount(leaving[0] - nodes) if leaving.numel() else torch.zeros(1)
-    require(int(each.max()) <= threat.edges_per_node, f"an injected node has {int(each.max())} edges")
+    degrees = torch.bincount(leaving[0] - nodes) if leaving.numel() else torch.zeros(1)
+    require(int(degrees.max()) <= threat.edges_per_node, f"an injected node has {int(degrees.max())} edges")
     require(bool(torch.isin(leaving[1], targets).all()), "an injected node has an edge to a node that is no target")

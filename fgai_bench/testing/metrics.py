@@ -1,4 +1,4 @@
-"""Checks of metrics: what their tags, range and direction say is true, and they are pure."""
+"""Check metrics: their values agree with their tags, range and direction, and they are pure functions."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ SEEDS = range(5)
 
 @dataclass(frozen=True)
 class MetricSubject:
-    """A metric to look at; its arguments are drawn by its inputs."""
+    """A metric to be checked, on random arguments of the form that its inputs describe."""
 
     entry: Entry[Any]
     expected_failures: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def tags(self) -> frozenset[str]:
-        """Those of the entry."""
+        """Return the tags of the entry."""
         return self.entry.tags
 
     @property
     def inputs(self) -> str:
-        """Return what its arguments look like: the part of its inputs before a hyphen."""
+        """Return the form of its arguments: the part of its inputs before a hyphen."""
         named = inputs_of(self.tags)
         if named not in INPUTS and named not in DRAWS:
             raise CheckSkipped("no argument can be drawn without inputs, one of " + ", ".join(INPUTS))
@@ -59,12 +59,12 @@ class MetricSubject:
 
 
 def subject(entry: Entry[Any]) -> MetricSubject:
-    """The registered metric ``entry``."""
+    """Return the registered metric ``entry`` as a subject of the checks."""
     return MetricSubject(entry)
 
 
 def _attention(draw: torch.Generator) -> Attention:
-    """Four nodes, two in-edges each; weights that sum to one per destination."""
+    """Return an attention on four nodes with two in-edges each; weights sum to one per destination."""
     rows = torch.rand(4, 2, generator=draw, dtype=torch.double).softmax(1)  # (destinations, in-edges)
     weight = torch.empty(8, dtype=torch.double)
     weight[EDGES[1].argsort(stable=True)] = rows.flatten()
@@ -89,11 +89,12 @@ DRAWS: dict[str, Any] = {
     "kept": lambda draw: float(torch.rand(1, generator=draw)),
     "validation": lambda draw: float(torch.rand(1, generator=draw)),
     "explanations": lambda draw: [(_attention(draw), _attention(draw)) for _ in range(2)],
+    "reached": lambda draw: torch.rand(9, generator=draw) < 0.5,
     "nodes": lambda draw: torch.randperm(9, generator=draw)[:4],
     "model": lambda draw: tiny_model(),
     "cost": lambda draw: {"train_seconds": float(torch.rand(1, generator=draw)), "train_peak_mib": 100.0},
 }
-ALONE = ("attention", "output", "kept", "validation", "explanations", "nodes", "model", "cost")
+ALONE = ("attention", "output", "reached", "kept", "validation", "explanations", "nodes", "model", "cost")
 """Inputs that are one argument."""
 
 CHECKS: CheckList[MetricSubject] = CheckList()
@@ -101,7 +102,7 @@ CHECKS: CheckList[MetricSubject] = CheckList()
 
 @CHECKS.add()
 def check_inputs_are_declared(subject: MetricSubject) -> None:
-    """One tag says what the metric takes."""
+    """Exactly one tag declares the inputs of the metric."""
     try:
         require(bool(subject.inputs), "the tag inputs: is empty")
     except CheckSkipped as reason:
@@ -120,7 +121,7 @@ def check_value_is_in_range(subject: MetricSubject) -> None:
 
 @CHECKS.add(needs=("distance",))
 def check_distance_to_itself_is_zero(subject: MetricSubject) -> None:
-    """A distance is 0 between a thing and itself, and above 0 between two things."""
+    """A distance is 0 between equal arguments and above 0 between different ones."""
     thing, other = subject.argument(0), subject.argument(1)
     require(subject.value(thing, thing) == 0, f"the distance to itself is {subject.value(thing, thing):.6g}")
     require(subject.value(thing, other) > 0, "the distance to another thing is not positive")
@@ -128,7 +129,7 @@ def check_distance_to_itself_is_zero(subject: MetricSubject) -> None:
 
 @CHECKS.add(needs=("similarity",))
 def check_similarity_to_itself_is_one(subject: MetricSubject) -> None:
-    """A similarity is 1 between a thing and itself."""
+    """A similarity is 1 between equal arguments."""
     thing = subject.argument(0)
     require(subject.value(thing, thing) == 1, f"the similarity to itself is {subject.value(thing, thing):.6g}")
 
@@ -156,7 +157,7 @@ def check_nan_raises(subject: MetricSubject) -> None:
 
 @CHECKS.add()
 def check_inputs_unchanged(subject: MetricSubject) -> None:
-    """The arguments stay as they are."""
+    """The arguments stay unchanged."""
     a, b = subject.argument(0), subject.argument(1)
     subject.value(a, b)
     for used, fresh in ((a, subject.argument(0)), (b, subject.argument(1))):
@@ -165,7 +166,7 @@ def check_inputs_unchanged(subject: MetricSubject) -> None:
 
 
 def _tensors(argument: Any) -> list[torch.Tensor]:
-    """The numbers of an argument, whatever it is made of."""
+    """Return the numbers of an argument of any form as tensors."""
     if isinstance(argument, torch.Tensor):
         return [argument]
     if isinstance(argument, Attention):
@@ -179,7 +180,7 @@ def _tensors(argument: Any) -> list[torch.Tensor]:
 
 
 def _with_nan(argument: Any) -> Any:
-    """The argument with one of its numbers replaced by NaN; one that is whole numbers only is skipped."""
+    """Return the argument with one number replaced by NaN; skip the check if it has only integers."""
     if isinstance(argument, Attention):
         return Attention(argument.edge_index, _with_nan(argument.weight))
     if isinstance(argument, Output):

@@ -1,0 +1,225 @@
+"""Placements: which targets the injected nodes are attached to. Come here to add a way of choosing them.
+
+A placement is a pure function ``(victim, clean, threat, seed) -> (nodes, each)``: for every injected node the distinct
+targets that it gets an edge to, ``each`` at most the threat model's ``edges_per_node``. Two injected nodes may share a
+target where there are fewer targets than edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fgai_bench.attacks.base import Victim
+from fgai_bench.attacks.objectives import margins
+from fgai_bench.attacks.threat import ThreatModel
+from fgai_bench.models.base import Output
+from fgai_bench.seeds import generator, uniform
+
+Placement = Callable[[Victim, Output, ThreatModel, "int | None"], Tensor]
+
+
+def attached_edges(num_nodes: int, attached: Tensor) -> Tensor:
+    """Return the edges of injected nodes in both directions: ``(nodes, each) -> (2, 2 * nodes * each)``.
+
+    >>> attached_edges(5, torch.tensor([[0, 3]])).tolist()
+    [[5, 5, 0, 3], [0, 3, 5, 5]]
+    """
+    nodes, each = attached.shape
+    new = num_nodes + torch.arange(nodes, device=attached.device).repeat_interleave(each)
+    there = torch.stack([new, attached.flatten()])
+    return torch.cat([there, there.flip(0)], dim=1)
+
+
+def random(victim: Victim, clean: Output, threat: ThreatModel, seed: int | None) -> Tensor:
+    """Attach every injected node to random targets: the published placement.
+
+    The draw depends on the seed only, so that every attack with this seed, the random control included, has the same.
+    """
+    targets = victim.targets
+    each = min(threat.edges_per_node, targets.numel())
+    chance = uniform((threat.nodes, targets.numel()), seed, "attack-edges", targets.device)
+    return targets[chance.topk(each).indices]
+
+
+def cover(
+    victim: Victim,
+    clean: Output,
+    threat: ThreatModel,
+    seed: int | None,
+    weight: Tensor | None = None,
+    strength: float = 0.0,
+) -> Tensor:
+    """Attach to the targets whose neighbourhoods, together, hold the most targets that can still be flipped (greedy).
+
+    A target u with the need ``w_u`` is served by an edge to itself, and by ``min(1, 3 strength / (d_u + 1)) w_u`` by an
+    edge to one of its neighbours (fully where ``strength`` is 0: then it is the classical maximum coverage). Each edge
+    goes where it serves the most need that is left. Targets of one class share an injected node.
+
+    Args:
+        victim, clean, threat, seed: as for every placement.
+        weight: ``(T,)`` need of each target; by default 1 for those predicted rightly, a little more near the border.
+        strength: how far an edge to a neighbour serves a target of large degree; 0 for fully.
+    """
+    truth = victim.truth(clean)
+    need = _flippable(victim, clean, truth) if weight is None else weight
+    chosen = _greedy_cover(victim, need.double().cpu().numpy(), threat, strength)
+    order = _grouped(victim, clean, chosen)
+    return _filled(order, threat, victim.targets, seed)
+
+
+def defective(victim: Victim, clean: Output, threat: ThreatModel, seed: int | None) -> Tensor:
+    r"""Attach to the targets that TDGIA calls topologically defective: of small degree and near the border.
+
+    .. math:: \lambda_v = (1 - p_v) \left( \frac{0.9}{\sqrt{d_v b}} + \frac{0.1}{d_v} \right)
+
+    with :math:`p_v` the probability of the true class, :math:`d_v` the degree with the loop, b the edges per node.
+    """
+    truth, logits = victim.truth(clean), victim.read(clean)
+    degree = _degrees(victim)[victim.targets].double() + 1
+    if logits.shape[0] == victim.targets.numel():
+        doubt = 1.05 - logits.softmax(1).gather(1, truth.unsqueeze(1)).squeeze(1).double()
+    else:  # links: an end point stands in several pairs, so degrees alone decide
+        doubt = torch.ones_like(degree)
+    score = doubt * (0.9 / (degree * max(threat.edges_per_node, 1)).sqrt() + 0.1 / degree)
+    slots = threat.nodes * min(threat.edges_per_node, victim.targets.numel())
+    order = victim.targets[score.argsort(descending=True, stable=True)[:slots]]
+    return _filled(_grouped(victim, clean, order), threat, victim.targets, seed)
+
+
+def swapped(victim: Victim, clean: Output, threat: ThreatModel, attached: Tensor, need: Tensor, share: float) -> Tensor:
+    """Move the attachments that matter least to where they serve the most need; all others stay where they are.
+
+    An attachment matters by the targets within one hop that no other attachment serves. Of all, the ``share`` that
+    matters least is moved; each moved edge stays with an injected node, of the same predicted class where possible.
+
+    Args:
+        victim, clean, threat: as for every placement.
+        attached: ``(nodes, each)`` the placement to change.
+        need: ``(T,)`` what is still to be served, such as 1 for each target that stands.
+        share: of the attachments that are moved.
+    """
+    data, size = victim.data, victim.data.x.shape[0]
+    flat = attached.flatten()
+    moved = int(share * flat.numel())
+    if not moved or flat.unique().numel() < flat.numel():
+        return attached
+    source, destination = data.edge_index
+    is_target = torch.zeros(size, dtype=torch.bool, device=flat.device).index_fill_(0, victim.targets, True)
+    chosen = torch.zeros(size, dtype=torch.long, device=flat.device).index_fill_(0, flat, 1)
+    served = chosen.index_add(0, destination, chosen[source])  # (N,) by how many attachments within one hop
+    alone = ((served == 1) & is_target).long()
+    matters = (alone + torch.zeros_like(alone).index_add(0, source, alone[destination]))[flat]
+    dropped = matters.argsort(stable=True)[:moved]
+    kept = torch.ones_like(flat, dtype=torch.bool).index_fill_(0, dropped, False)
+    left = need.clone()
+    left[torch.isin(victim.targets, flat[kept])] = 0
+    fresh = _greedy_cover(victim, left.double().cpu().numpy(), threat, 0.0)
+    fresh = fresh[~torch.isin(fresh, flat[kept])][:moved]
+    classes = clean.logits.argmax(1)
+    places = dropped[classes[flat[dropped]].argsort(stable=True)][: fresh.numel()]
+    result = flat.clone()
+    result[places] = fresh[classes[fresh].argsort(stable=True)]
+    return result.view_as(attached)
+
+
+def by_score(scores: Tensor, targets: Tensor, threat: ThreatModel) -> Tensor:
+    """Attach each injected node where its scores are highest, no target twice while others are left.
+
+    Shapes: ``(nodes, T), (T,) -> (nodes, each)``. Used with the gradient of relaxed edge weights, as AGIA does.
+
+    >>> scores, threat = torch.tensor([[3.0, 2.0, 0.0], [2.5, 1.0, 0.5]]), ThreatModel(nodes=2, edges_per_node=1)
+    >>> by_score(scores, torch.tensor([7, 8, 9]), threat)
+    tensor([[7],
+            [8]])
+    """
+    nodes, each = scores.shape[0], min(threat.edges_per_node, targets.numel())
+    if nodes * each > targets.numel():
+        return targets[scores.topk(each).indices]
+    taken = np.zeros(targets.numel(), dtype=bool)
+    places: list[list[int]] = [[] for _ in range(nodes)]
+    missing = nodes * each
+    for flat in scores.flatten().argsort(descending=True, stable=True).tolist():
+        node, target = divmod(flat, targets.numel())
+        if not taken[target] and len(places[node]) < each:
+            taken[target] = True
+            places[node].append(target)
+            missing -= 1
+            if not missing:
+                break
+    return targets[torch.tensor(places, device=targets.device).view(nodes, each)]
+
+
+def _flippable(victim: Victim, clean: Output, truth: Tensor) -> Tensor:
+    """The need of each target: 0 where the prediction is wrong already, 1 to 1.5 elsewhere, more near the border."""
+    logits = victim.read(clean)
+    if logits.shape[0] != victim.targets.numel():
+        return torch.ones(victim.targets.numel(), device=victim.targets.device)
+    margin = margins(logits, truth)
+    return (margin > 0) * (1 + 0.5 * torch.exp(-margin.clamp(min=0) / margin.abs().mean().clamp(min=1e-9)))
+
+
+def _degrees(victim: Victim) -> Tensor:
+    return torch.bincount(victim.data.edge_index[1], minlength=victim.data.x.shape[0])
+
+
+def _greedy_cover(victim: Victim, need: NDArray[np.float64], threat: ThreatModel, strength: float) -> Tensor:
+    """The targets that serve the most need, in the order in which they were chosen: ``(slots,)``."""
+    data, targets = victim.data, victim.targets.cpu().numpy()
+    size = data.x.shape[0]
+    source, destination = data.edge_index.cpu().numpy()
+    order = np.argsort(source, kind="stable")
+    neighbours, begins = destination[order], np.searchsorted(source[order], np.arange(size + 1))
+    left = np.zeros(size)
+    left[targets] = need
+    share = np.ones(size) if not strength else np.minimum(1.0, 3 * strength / (1.0 + np.diff(begins)))
+    served = np.minimum(left, share * left)  # what an edge to a neighbour would serve of each node, at first
+    unit = share * left
+    gain = left + np.bincount(source, weights=served[destination], minlength=size)
+    allowed = np.zeros(size, dtype=bool)
+    allowed[targets] = True
+    gain[~allowed] = -np.inf
+    slots = min(threat.nodes * min(threat.edges_per_node, targets.size), targets.size)
+    chosen = np.empty(slots, dtype=np.int64)
+    for slot in range(slots):
+        pick = int(gain.argmax())
+        chosen[slot] = pick
+        around = neighbours[begins[pick] : begins[pick + 1]]
+        before_own, before = left[pick], np.minimum(left[around], unit[around])
+        left[pick] = 0.0
+        left[around] -= before
+        touched = np.append(around, pick)
+        change = np.append(np.minimum(left[around], unit[around]) - before, -min(before_own, unit[pick]))
+        own = np.append(-before, -before_own)  # what an edge to the node itself would serve has shrunk by as much
+        gain[touched] += own
+        counts = begins[touched + 1] - begins[touched]
+        inside = np.repeat(begins[touched] - np.append(0, counts.cumsum()[:-1]), counts) + np.arange(counts.sum())
+        np.add.at(gain, neighbours[inside], np.repeat(change, counts))
+        gain[pick] = -np.inf
+    return torch.from_numpy(chosen).to(victim.targets.device)
+
+
+def _grouped(victim: Victim, clean: Output, chosen: Tensor) -> Tensor:
+    """The chosen targets ordered by predicted class, so that those that share an injected node pull the same way."""
+    if victim.readout is not None:
+        return chosen
+    return chosen[clean.logits[chosen].argmax(1).argsort(stable=True)]
+
+
+def _filled(order: Tensor, threat: ThreatModel, targets: Tensor, seed: int | None) -> Tensor:
+    """Hand the chosen targets out, ``each`` to an injected node; where they do not suffice, go round again."""
+    each = min(threat.edges_per_node, targets.numel())
+    slots = threat.nodes * each
+    if order.numel() >= slots:
+        return order[:slots].view(threat.nodes, each)
+    rounds = []
+    draw = generator(seed or 0, "attack-placement")
+    for _ in range(threat.nodes):
+        shuffled = order[torch.randperm(order.numel(), generator=draw).to(order.device)]
+        rest = targets[~torch.isin(targets, order)]
+        rounds.append(torch.cat([shuffled, rest])[:each])
+    return torch.stack(rounds) if rounds else targets.new_empty(0, each)
