@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+from benchmarks.plain_cover import greedy_targets
 from fgai_bench.attacks import ThreatModel, Victim
 from fgai_bench.attacks.placement import attached_edges, by_score, cover, defective, random, swapped
 from fgai_bench.data import load_dataset
 from fgai_bench.models import Output, build_model
 from fgai_bench.testing.fixture import tiny_graph, trained_model
-from tests.attacks.plain_cover import greedy_targets
 
 PLACEMENTS = {"random": random, "cover": cover, "defective": defective}
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
+from benchmarks.plain_cover import covered_attack
 from fgai_bench.attacks import ATTACKS, ThreatModel
 from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.models import build_model
 from fgai_bench.models.gat import GAT
 from fgai_bench.tasks.link_prediction import LinkProblem
 from fgai_bench.tasks.node_classification import NodeProblem
-from tests.attacks.plain_cover import covered_attack
 
 THREAT = ThreatModel(nodes=5, edges_per_node=4)
 PROBLEM = NodeProblem.prepare("csbm-1e3", seed=0)
