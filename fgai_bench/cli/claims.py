@@ -16,7 +16,7 @@ def claims(
     out: Annotated[Path | None, typer.Option(help="Where to write; else RUN/report.")] = None,
 ) -> None:
     """Say of each claim of the paper whether the run supports it, with the interval and the cells that decide."""
-    from fgai_bench.report.claims import judge, to_csv, to_markdown
+    from fgai_bench.report.claims import cells_to_csv, judge, number_text, to_csv, to_markdown
     from fgai_bench.report.folder import Report
     from fgai_bench.report.results import Results
 
@@ -25,11 +25,12 @@ def claims(
     report = Report(out if out is not None else run / "report")
     report.add("claims.csv", to_csv(verdicts))
     report.add("claims.md", to_markdown(verdicts, results))
+    report.add("claims_cells.csv", cells_to_csv(verdicts))
     rows = []
-    for one in verdicts:
-        bounds = f"[{one.bounds[0]:+.3g}, {one.bounds[1]:+.3g}]" if one.bounds else "--"
-        cells = f"{one.count('holds')} of {len(one.decisions)}"
-        why = "; ".join(map(str, one.deciding[:2])) or one.advice
-        rows.append([one.claim.id, one.said, cells, bounds, why])
-    print_table(f"claims, {run}", ["claim", "verdict", "holds in", "bounds", "cells that decide, or what to run"], rows)
-    typer.echo(f"written to {report.written[0]} and {report.written[1]}")
+    for verdict in verdicts:
+        shown = number_text(verdict.value, verdict.bounds, verdict.is_ratio) if verdict.bounds else "--"
+        cells = f"{len(verdict.showing)} of {len(verdict.decisions)}"
+        rows.append([verdict.claim.id, verdict.conclusion, cells, shown, verdict.advice or verdict.would_change])
+    columns = ["claim", "verdict", "shown in", "mean of cells, bounds", "what would change it, or what to run"]
+    print_table(f"claims, {run}", columns, rows)
+    typer.echo(f"written to {', '.join(map(str, report.written))}")

@@ -14,6 +14,7 @@ TITLES = {
     "fgai": "FGAI",
     "fgai-attention": "FGAI-attention",
     "row-norm": "Row-norm",
+    "uniform-attention": "Uniform attention",
     "pro-gnn": "Pro-GNN",
     "gnn-svd": "GNN-SVD",
     "gnn-svd-sparse": "GNN-SVD (sparse)",

@@ -17,10 +17,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fgai_bench.report.cells import UNEQUAL, Better, Cell, Gap, equal_budgets, standings
+from fgai_bench.report.cells import (
+    UNEQUAL,
+    UNIFORM,
+    Better,
+    Cell,
+    Gap,
+    Standing,
+    equal_budgets,
+    null_cell,
+    null_of,
+    scale_of,
+    standings,
+)
 from fgai_bench.report.errors import ReportError
 from fgai_bench.report.results import Measurement, Place, Results
-from fgai_bench.report.statistics import interval, mean, std
+from fgai_bench.report.statistics import centre_interval, mean
 from fgai_bench.store.records import LEDGER
 
 KEY = ("suite", "task", "dataset", "model", "defense", "attack")
@@ -49,8 +61,13 @@ class Board:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All metrics of a row."""
+        """Return all metrics of a row."""
         return (self.score, *self.metrics)
+
+    @property
+    def nulls(self) -> dict[str, str]:
+        """Return the metrics that a uniform attention has a value in, each with the name of that value."""
+        return {metric: null_of(metric) for metric in self.columns if null_of(metric)}
 
 
 STABILITY = ("g_jsd", "g_tvd", "node_jsd", "topk_overlap", "prediction_kept")
@@ -92,10 +109,13 @@ class BoardRow:
     own_metrics: tuple[str, ...] = ()
 
     def cell(self, metric: str) -> Cell:
-        """One metric of the row as a cell that can be ranked."""
-        values = {seed: found[metric] for seed, found in self.seeds.items() if metric in found}
+        """Return one metric of the row as a cell that can be ranked."""
+        values, null = (
+            {seed: measured[name] for seed, measured in self.seeds.items() if name in measured}
+            for name in (metric, null_of(metric))
+        )
         absent = [Gap(seed, "absent", f"{metric} was not measured") for seed in self.seeds if seed not in values]
-        return Cell(None, metric, values, (*self.gaps, *absent), self.flags, self.budgets)
+        return Cell(None, metric, values, (*self.gaps, *absent), self.flags, self.budgets, null=null)
 
 
 def entries(board: Board, results: Results) -> list[BoardRow]:
@@ -137,6 +157,21 @@ def _values(attacked: Measurement, clean: Measurement | None, trained: Measureme
     """The values under attack, those of the clean graph with a suffix, those of the training as they are."""
     before = {f"{name}_clean": value for name, value in clean.values.items()} if clean else {}
     return {**before, **(trained.values if trained else {}), **attacked.values}
+
+
+def null_rows(board: Board, listed: Iterable[BoardRow]) -> list[BoardRow]:
+    """Return a row for the uniform attention of every suite, dataset, model and attack in which it was measured."""
+    blocks: dict[tuple[str, ...], list[BoardRow]] = {}
+    for row in listed:
+        blocks.setdefault((*row.key[:4], UNIFORM, row.key[5]), []).append(row)
+    rows = []
+    for key, block in blocks.items():
+        nulls = {metric: null_cell(row.cell(metric) for row in block).values for metric in board.nulls}
+        seeds = sorted({seed for values in nulls.values() for seed in values})
+        if seeds:
+            by_seed = {s: {metric: values[s] for metric, values in nulls.items() if s in values} for s in seeds}
+            rows.append(BoardRow(key, by_seed))
+    return rows
 
 
 def merged(known: Iterable[BoardRow], added: Iterable[BoardRow], board: Board) -> list[BoardRow]:
@@ -191,11 +226,19 @@ def _stronger(one: BoardRow, other: BoardRow, board: Board) -> BoardRow:
 
 
 def rows(board: Board, listed: Iterable[BoardRow]) -> list[dict[str, Any]]:
-    """The rows of the file, ranked within their suite, dataset, model and attack; g-JSD has a rank of its own."""
-    found = sorted(listed, key=lambda entry: entry.key)
-    ranks = {metric: _ranks(found, metric, better) for metric, better in _ranked_by(board).items()}
-    columns = columns_of(board, found)
-    return [_row(board, columns, entry, {metric: ranks[metric][entry.key] for metric in ranks}) for entry in found]
+    """Return the rows of the file, ranked within their suite, dataset, model and attack; g-JSD has its own rank."""
+    entries = list(listed)
+    standing = {metric: _standings(entries, metric, better) for metric, better in _ranked_by(board).items()}
+    columns = columns_of(board, entries)
+    return [
+        _row(board, columns, entry, {metric: standing[metric].get(entry.key, Standing()) for metric in standing})
+        for entry in sorted([*entries, *null_rows(board, entries)], key=_in_block)
+    ]
+
+
+def _in_block(entry: BoardRow) -> tuple[Any, ...]:
+    """Sort by suite, task, dataset, model, attack; the uniform attention comes last."""
+    return (*entry.key[:4], entry.key[4] == UNIFORM, entry.key[4:])
 
 
 def columns_of(board: Board, listed: Iterable[BoardRow]) -> tuple[str, ...]:
@@ -207,24 +250,29 @@ def _ranked_by(board: Board) -> dict[str, Better]:
     return {board.score: board.better, **({"g_jsd": "lower"} if "g_jsd" in board.metrics else {})}
 
 
-def _ranks(found: Iterable[BoardRow], metric: str, better: Better) -> dict[tuple[str, ...], int | None]:
+def _standings(listed: Iterable[BoardRow], metric: str, better: Better) -> dict[Hashable, Standing]:
     blocks: dict[tuple[Any, ...], dict[Hashable, Cell]] = {}
-    for entry in found:
+    for entry in listed:
         # Times of different machines are no rivals.
         machine = entry.devices if metric.endswith("seconds") else ()
         block = (*entry.key[:4], entry.key[5], machine)
         blocks.setdefault(block, {})[entry.key] = entry.cell(metric)
-    ranked = {key: standing.rank for cells in blocks.values() for key, standing in standings(cells, better).items()}
-    return {key: ranked[key] for key in ranked}  # type: ignore[misc]
+    return {key: standing for cells in blocks.values() for key, standing in standings(cells, better).items()}
 
 
-def _row(board: Board, columns: Sequence[str], entry: BoardRow, ranks: Mapping[str, int | None]) -> dict[str, Any]:
+def _row(board: Board, columns: Sequence[str], entry: BoardRow, standing: Mapping[str, Standing]) -> dict[str, Any]:
     row: dict[str, Any] = dict(zip(KEY, entry.key, strict=True))
     cell = entry.cell(board.score)
     row |= {"status": cell.status, "reason": cell.reason, "n": len(cell.values)}
-    row |= {("rank" if name == board.score else f"rank_{name}"): rank for name, rank in ranks.items()}
+    if entry.key[4] == UNIFORM:
+        row |= {"status": "null", "reason": "attention 1/(d+1) on the same graphs", "n": len(entry.seeds)}
+    row |= {("rank" if name == board.score else f"rank_{name}"): place.rank for name, place in standing.items()}
+    if board.nulls:
+        row["beats_uniform"] = {True: "yes", False: "no", None: None}[standing["g_jsd"].beats_null]
     for metric in columns:
-        row |= _summary(metric, list(entry.cell(metric).values.values()))
+        row |= _summary(entry.cell(metric))
+    for metric in board.nulls:
+        row |= _relative(entry.cell(metric))
     row["flags"] = "; ".join(entry.flags)
     for name in LEDGER:
         spent = [ledger[name] for _, ledger in entry.budgets.values() if name in ledger]
@@ -236,21 +284,27 @@ def _row(board: Board, columns: Sequence[str], entry: BoardRow, ranks: Mapping[s
     return row
 
 
-def _summary(metric: str, values: list[float]) -> dict[str, float]:
-    bounds = interval(values) or (math.nan, math.nan)
-    return {
-        f"{metric}_mean": mean(values),
-        f"{metric}_std": std(values),
-        f"{metric}_low": bounds[0],
-        f"{metric}_high": bounds[1],
-    }
+def _summary(cell: Cell) -> dict[str, float]:
+    bounds = centre_interval(cell.values, scale_of(cell.metric)) or (math.nan, math.nan)
+    names = (f"{cell.metric}_{part}" for part in ("mean", "std", "low", "high"))
+    return dict(zip(names, (cell.mean, cell.std, *bounds), strict=True))
+
+
+def _relative(cell: Cell) -> dict[str, float]:
+    """Return a cell against the uniform attention: the mean difference on the metric's scale, with its interval."""
+    relative = cell.relative
+    bounds = (relative.bounds_on_scale if relative else None) or (math.nan, math.nan)
+    centre = mean(relative.differences) if relative else math.nan
+    names = (f"{cell.metric}_vs_uniform{part}" for part in ("", "_low", "_high"))
+    return dict(zip(names, (centre, *bounds), strict=True))
 
 
 def _kept(board: Board, entry: BoardRow) -> dict[str, Any]:
     """Everything that a later merge needs: values, budgets and gaps of the seeds."""
     return {
         "values": {
-            seed: {m: v[m] for m in (*board.columns, *entry.own_metrics) if m in v} for seed, v in entry.seeds.items()
+            seed: {m: v[m] for m in (*board.columns, *board.nulls.values(), *entry.own_metrics) if m in v}
+            for seed, v in entry.seeds.items()
         },
         "budgets": {seed: [threat, dict(ledger)] for seed, (threat, ledger) in entry.budgets.items()},
         "gaps": [[gap.seed, gap.status, gap.reason] for gap in entry.gaps],
@@ -264,7 +318,7 @@ def to_csv(board: Board, listed: Sequence[BoardRow]) -> str:
     found = rows(board, listed)
     out = io.StringIO()
     columns = columns_of(board, listed)
-    empty = _row(board, columns, BoardRow(("",) * len(KEY), {}), dict.fromkeys(_ranked_by(board)))
+    empty = _row(board, columns, BoardRow(("",) * len(KEY), {}), dict.fromkeys(_ranked_by(board), Standing()))
     writer = csv.DictWriter(out, list(empty), lineterminator="\n")
     writer.writeheader()
     for row in found:
@@ -276,6 +330,8 @@ def read(text: str) -> list[BoardRow]:
     """The rows of a file, as far as a merge needs them."""
     found = []
     for row in csv.DictReader(io.StringIO(text)):
+        if row["defense"] == UNIFORM:
+            continue  # it is made anew from the rows of its block
         kept = json.loads(row["seeds"])
         found.append(
             BoardRow(

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from fgai_bench.metrics import METRICS
 from fgai_bench.report.errors import ReportError
 from fgai_bench.report.labels import ordered
 from fgai_bench.store.sqlite import StoreReader
@@ -152,8 +153,9 @@ class Results:
         """Return the metrics that suites of this run name beyond the built-in ones, with the way that is better."""
         frame = self.provenance
         texts = frame[frame["kind"] == "measure"]["config"] if len(frame) else ()
-        declared = {json.loads(text)["metric"]["name"]: json.loads(text)["metric"]["direction"] for text in texts}
-        return dict(sorted(declared.items()))
+        declared = [json.loads(text)["metric"] for text in texts]
+        own = [metric for metric in declared if metric["name"] not in METRICS or not METRICS.entry(metric["name"]).ours]
+        return {metric["name"]: metric["direction"] for metric in sorted(own, key=lambda metric: metric["name"])}
 
     def artifact(self, step: str, role: str) -> dict[str, Any] | None:
         """The arrays of an artifact of a step, by name; None where the step has none, or left it behind."""

@@ -14,7 +14,7 @@ from fgai_bench.data import load_dataset
 from fgai_bench.data.link_splits import LinkSplit, random_link_split
 from fgai_bench.metrics.prediction import area_under_curve
 from fgai_bench.models.base import AttentionModel, Output
-from fgai_bench.tasks.measurement import Offers, clean_offers, pair_offers
+from fgai_bench.tasks.measurement import Offers, clean_offers, pair_offers, uniform_offers
 from fgai_bench.tasks.problem import Problem
 
 EMBEDDING = 64
@@ -107,7 +107,8 @@ class LinkProblem(Problem):
     def attack_offers(self, model: AttentionModel, attacked: Data) -> Offers:
         clean, perturbed = self.output(model, self.data), self.output(model, attacked)
         offers = pair_offers(clean, perturbed, self.readout)
-        return offers.add(scores=lambda: self._scores(perturbed), model=lambda: (model,))
+        offers.add(scores=lambda: self._scores(perturbed), model=lambda: (model,))
+        return offers.add(**uniform_offers(self.data, attacked))
 
     def _scores(self, out: Output) -> tuple[Tensor, Tensor]:
         return link_scores(out.logits, self.test), self.test_labels

@@ -8,11 +8,11 @@ from collections.abc import Hashable
 from importlib import resources
 from typing import Any
 
-from fgai_bench.report.cells import Cell, Standing, standings
+from fgai_bench.report.cells import UNIFORM, Cell, Standing, standings
 from fgai_bench.report.claims import judge
 from fgai_bench.report.figures.attention import layout, samples
 from fgai_bench.report.labels import STATUS, ordered, title
-from fgai_bench.report.leaderboard import BOARDS, Board, BoardRow, entries
+from fgai_bench.report.leaderboard import BOARDS, Board, BoardRow, entries, null_rows
 from fgai_bench.report.numbers import written
 from fgai_bench.report.results import Place, Results
 
@@ -21,6 +21,7 @@ COLUMNS: tuple[tuple[str, str, Any, str], ...] = (
     ("score", "attacked score", "higher", "fixed"),
     ("score_clean", "clean score", "higher", "fixed"),
     ("g_jsd", "g-JSD", "lower", "scientific"),
+    ("g_jsd_vs_uniform", "log(g-JSD / uniform)", "none", "fixed"),
     ("g_tvd", "g-TVD", "lower", "fixed"),
     ("topk_overlap", "top-k overlap", "higher", "fixed"),
     ("prediction_kept", "predictions kept", "higher", "fixed"),
@@ -28,6 +29,7 @@ COLUMNS: tuple[tuple[str, str, Any, str], ...] = (
     ("f_slope_neg", "F- slope", "none", "fixed"),
     ("train_seconds", "training (s)", "none", "fixed"),
 )
+VERSUS = "_vs_uniform"
 NAMES = ("suite", "task", "dataset", "model", "defense", "attack")
 
 
@@ -55,9 +57,10 @@ def content(results: Results) -> dict[str, Any]:
         "curves": _curves(results),
         "graphs": _graphs(results),
         "claims": [
-            {"id": one.claim.id, "text": one.claim.text, "verdict": one.said, "advice": one.advice}
-            | {"cells": [str(decision) for decision in one.deciding]}
-            for one in judge(results)
+            {"id": verdict.claim.id, "text": verdict.claim.text, "verdict": verdict.conclusion}
+            | {"change": verdict.would_change, "advice": verdict.advice}
+            | {"cells": [str(decision) for decision in verdict.deciding]}
+            for verdict in judge(results)
         ],
     }
 
@@ -69,25 +72,39 @@ def columns_of(results: Results) -> tuple[tuple[str, str, Any, str], ...]:
 
 
 def _all_names(results: Results) -> list[str]:
-    found = {name for place in results.places for name in (place.dataset, place.model, place.label)}
-    return sorted(found)
+    used = {name for place in results.places for name in (place.dataset, place.model, place.label)}
+    return sorted(used | {UNIFORM})
 
 
 def _rows(board: Board, results: Results) -> list[dict[str, Any]]:
     listed = entries(board, results)
     standing = {key: _standings(board, listed, key, better) for key, _, better, _ in columns_of(results)}
-    return [_row(board, results, entry, standing) for entry in listed]
+    blocks = list(dict.fromkeys(_block(entry) for entry in listed))
+    together = sorted([*listed, *null_rows(board, listed)], key=lambda entry: blocks.index(_block(entry)))
+    return [_row(board, results, entry, standing) for entry in together]
 
 
-def _metric(board: Board, key: str) -> str:
-    return key.replace("score", board.score)
+def _block(entry: BoardRow) -> tuple[str, ...]:
+    """Return all of a row's names but its defense."""
+    return (*entry.key[:4], entry.key[5])
+
+
+def _cell(board: Board, entry: BoardRow, key: str) -> Cell:
+    """Return the cell of a column; one that ends in ``_vs_uniform`` holds differences from the uniform attention."""
+    metric = key.replace("score", board.score)
+    if not metric.endswith(VERSUS):
+        return entry.cell(metric)
+    cell = entry.cell(metric.removesuffix(VERSUS))
+    seeds = sorted(cell.values.keys() & cell.null.keys())
+    differences = cell.relative.differences if cell.relative else ()
+    return Cell(None, metric, dict(zip(seeds, differences, strict=True)))
 
 
 def _standings(board: Board, listed: list[BoardRow], key: str, better: Any) -> dict[Hashable, Standing]:
     blocks: dict[Hashable, dict[Hashable, Cell]] = {}
     for entry in listed:
-        blocks.setdefault((*entry.key[:4], entry.key[5]), {})[entry.key] = entry.cell(_metric(board, key))
-    return {name: one for cells in blocks.values() for name, one in standings(cells, better).items()}
+        blocks.setdefault(_block(entry), {})[entry.key] = _cell(board, entry, key)
+    return {name: standing for cells in blocks.values() for name, standing in standings(cells, better).items()}
 
 
 def _row(
@@ -100,7 +117,7 @@ def _row(
         **names,
         "flags": list(entry.flags),
         "cells": {
-            key: _shown(entry.cell(_metric(board, key)), standing[key][entry.key], style)
+            key: _shown(_cell(board, entry, key), standing[key].get(entry.key, Standing()), style)
             for key, _, _, style in columns_of(results)
         },
         "ledger": {str(seed): dict(found.ledger) for seed, found in measured.items() if found.ledger},
@@ -125,6 +142,7 @@ def _shown(one: Cell, standing: Standing, style: str) -> dict[str, Any]:
         "bold": standing.bold,
         "rank": standing.rank,
         "unequal": standing.unequal,
+        "beatsNull": standing.beats_null,
         "status": one.status,
         "reason": one.reason,
         "seeds": {str(seed): value for seed, value in sorted(one.values.items()) if math.isfinite(value)},

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import astuple, dataclass, replace
 
 from fgai_bench.defenses import DEFENSES
-from fgai_bench.report.cells import Cell, Standing, cell, standings, worst
+from fgai_bench.report.cells import UNIFORM, Cell, Standing, cell, null_cell, standings, worst
 from fgai_bench.report.labels import STATUS, TERMS, ordered, terms, title
 from fgai_bench.report.numbers import written
 from fgai_bench.report.results import Place, Results
@@ -15,8 +15,9 @@ from fgai_bench.report.tables.specs import Column, RowKey, Spec
 from fgai_bench.store.records import LEDGER
 from fgai_bench.suites import SUITES
 
-UNRELIABLE, UNEQUAL_MARK, EXTRAPOLATED = "†", "‡", "*"
-BOLD = " Bold: best, and all whose paired difference from it has an interval that contains zero."
+UNRELIABLE, UNEQUAL_MARK, EXTRAPOLATED, NOT_BETTER = "†", "‡", "*", "°"
+BOLD = " Bold: the rows that no other beats (multiple comparison with the best, paired by seed, 5 %)."
+NOT_BETTER_MEANS = "not better than a uniform attention on the same graphs, so it cannot rank first"
 ONE_SEED = " One seed gives no interval, so nothing is bold."
 HEADS: dict[RowKey, tuple[str, ...]] = {
     "dataset": ("Dataset",),
@@ -143,7 +144,8 @@ class _Grid:
         if not any(one.status != "absent" for one in cells.values()):
             return None
         standing = self._standings(cells, shown)
-        rows = [self._row(line, cells, standing, shown) for line in self.lines]
+        nulls = self._nulls(cells, shown)
+        rows = [self._row(line, cells | nulls, standing, shown) for line in self._with_nulls(nulls)]
         used = [cells[line, i] for line in self.lines for i in shown]
         return Table(
             self.spec.name,
@@ -189,6 +191,27 @@ class _Grid:
                 found |= standings(rivals, column.better)
         return found
 
+    def _nulls(self, cells: dict[tuple[Line, int], Cell], shown: Sequence[int]) -> dict[tuple[Line, int], Cell]:
+        """Return the cells of a uniform attention for every dataset and model where it was measured."""
+        found: dict[tuple[Line, int], Cell] = {}
+        for block in dict.fromkeys((line.dataset, line.model) for line in self.lines):
+            of_block = [line for line in self.lines if (line.dataset, line.model) == block]
+            nulls = {i: null_cell(cells[line, i] for line in of_block) for i in shown}
+            if any(null.values for null in nulls.values()):
+                found |= {(Line(*block, UNIFORM), i): null for i, null in nulls.items()}
+        return found
+
+    def _with_nulls(self, nulls: Iterable[tuple[Line, int]]) -> list[Line]:
+        """Return the lines of the table, that of the uniform attention last in its dataset and model."""
+        known = {(line.dataset, line.model): line for line, _ in nulls}
+        lines = []
+        for line, following in zip(self.lines, [*self.lines[1:], None], strict=True):
+            block = (line.dataset, line.model)
+            lines.append(line)
+            if block in known and (following is None or (following.dataset, following.model) != block):
+                lines.append(known[block])
+        return lines
+
     def _row(
         self,
         line: Line,
@@ -197,12 +220,13 @@ class _Grid:
         indices: Sequence[int],
     ) -> Row:
         heads = tuple(text for key in self.spec.rows for text in self._head(line, key))
-        return Row(heads, tuple(show(cells[line, i], standing[line, i], self.columns[i][1]) for i in indices))
+        shown = (show(cells[line, i], standing.get((line, i), Standing()), self.columns[i][1]) for i in indices)
+        return Row(heads, tuple(shown))
 
     def _head(self, line: Line, key: RowKey) -> tuple[str, ...]:
         if key == "terms":
             on = terms(line.label)
-            return (line.label, "", "") if on is None else tuple("✓" if each else "" for each in on)
+            return (title(line.label), "", "") if on is None else tuple("✓" if is_on else "" for is_on in on)
         if key == "method":
             return (self._method(line),)
         return (title(getattr(line, key)),)
@@ -237,6 +261,7 @@ def show(one: Cell, standing: Standing, column: Column) -> Shown:
         text = f"{text} ({STATUS[one.status]} {len(one.gaps)}/{total})" if one.values else STATUS[one.status]
     unreliable = any(flag.startswith("unreliable") for flag in one.flags) and bool(one.values)
     text += (UNRELIABLE if unreliable else "") + (UNEQUAL_MARK if standing.unequal else "")
+    text += NOT_BETTER if standing.beats_null is False else ""
     text += EXTRAPOLATED if _extrapolated(one) else ""
     return Shown(
         text, standing.bold, positive, one.mean, one.std, len(one.values), one.status, one.reason, standing.rank
@@ -287,6 +312,9 @@ def notes(cells: Iterable[Cell], standing: Iterable[Standing]) -> tuple[str, ...
                 counted[f"{UNRELIABLE} {flag}"] = counted.get(f"{UNRELIABLE} {flag}", 0) + 1
         if said := _extrapolated(one):
             counted[f"{EXTRAPOLATED} {said}"] = counted.get(f"{EXTRAPOLATED} {said}", 0) + 1
-    if any(one.unequal for one in standing):
-        counted[f"{UNEQUAL_MARK} unequal budget: shown, never ranked"] = sum(one.unequal for one in standing)
+    compared = list(standing)
+    if unequal := sum(row.unequal for row in compared):
+        counted[f"{UNEQUAL_MARK} unequal budget: shown, never ranked"] = unequal
+    if not_better := sum(row.beats_null is False for row in compared):
+        counted[f"{NOT_BETTER} {NOT_BETTER_MEANS}"] = not_better
     return tuple(f"{text} ({number} cell{'s' if number != 1 else ''})" for text, number in sorted(counted.items()))

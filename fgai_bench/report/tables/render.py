@@ -31,6 +31,7 @@ LATEX = {
     "†": r"$^\dagger$",
     "‡": r"$^\ddagger$",
     "≤": r"$\le$",
+    "°": r"$^\circ$",
 }
 
 

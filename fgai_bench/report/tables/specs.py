@@ -203,15 +203,8 @@ GRIDS: tuple[Spec, ...] = (
     ),
     Spec(
         "sanity",
-        "Sanity: F+ slopes of the attention beside rankings that know nothing of the model, entropy and noise floor.",
+        "Sanity: how uniform the attention is (entropy as a share of the largest possible), and the noise floor.",
         (
-            Column("F+ attention", "f_slope_pos"),
-            Column("random", "f_slope_pos_random"),
-            Column("uniform", "f_slope_pos_uniform"),
-            Column("degree", "f_slope_pos_degree"),
-            Column("untrained", "f_slope_pos_untrained"),
-            Column("F- attention", "f_slope_neg"),
-            Column("random", "f_slope_neg_random"),
             Column("entropy", "attention_entropy_normalised"),
             Column("g-JSD floor", "g_jsd_floor", style="scientific"),
             Column("g-TVD floor", "g_tvd_floor", style="scientific"),
