@@ -44,7 +44,7 @@ def undecided(folder: Path) -> None:
     cells = open_cells(Results.read(folder))
     if not cells:
         return
-    rows = [[c.suite, c.what, c.place, c.shown, str(c.seeds), c.more] for c in cells[:LISTED]]
+    rows = [[c.suite, c.question, c.place, c.shown, str(c.seeds), c.more] for c in cells[:LISTED]]
     print_table("open", ["suite", "what", "cell", "difference", "seeds", "more seeds"], rows)
     rest = f"{len(cells) - LISTED} more are open; " if len(cells) > LISTED else ""
     typer.echo(f"{rest}`fgai-bench run --suite SUITE --seeds N --out {folder}` runs the missing seeds only")

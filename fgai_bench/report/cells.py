@@ -273,14 +273,16 @@ def _of_another_budget(cells: Mapping[Hashable, Cell]) -> set[Hashable]:
     return {key for key, number in agreeing.items() if 2 * number <= len(attacked) and len(attacked) > 1}
 
 
-def equal_budgets(one: Cell, other: Cell) -> bool:
+def equal_budgets(row: Cell, other: Cell) -> bool:
     """Tell whether two cells were given the same threat model and spent the same, seed by seed."""
-    shared = one.budgets.keys() & other.budgets.keys()
+    shared = row.budgets.keys() & other.budgets.keys()
     return all(
-        one.budgets[seed][0] == other.budgets[seed][0] and _agree(one.budgets[seed][1], other.budgets[seed][1])
+        row.budgets[seed][0] == other.budgets[seed][0] and _agree(row.budgets[seed][1], other.budgets[seed][1])
         for seed in shared
     )
 
 
-def _agree(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
-    return all(math.isclose(one.get(name, 0.0), other.get(name, 0.0), rel_tol=TOLERANCE, abs_tol=0.5) for name in SPENT)
+def _agree(spent: Mapping[str, float], other: Mapping[str, float]) -> bool:
+    return all(
+        math.isclose(spent.get(name, 0.0), other.get(name, 0.0), rel_tol=TOLERANCE, abs_tol=0.5) for name in SPENT
+    )

@@ -1,4 +1,4 @@
-"""Leaderboards: CSV files with one row per (dataset, model, defense, attack), made from runs and merged across runs.
+"""Leaderboards: come here for the CSV files with one row per (dataset, model, defense, attack), and for merging runs.
 
 Merging keeps, seed by seed, the stronger attack: the one that leaves the lower score. Rows are held to one budget: what
 was attacked with another threat model, or with another spending, is refused and nothing is written. Every row carries
@@ -119,42 +119,42 @@ class BoardRow:
 
 
 def entries(board: Board, results: Results) -> list[BoardRow]:
-    """The rows that a run has for a board, in the order of the plan; a suite of unequal budgets has none."""
+    """Return the rows that a run has for a board, in the order of the plan; a suite of unequal budgets has none."""
     return [
         _entry(results, place, seeds, board)
         for place, seeds in results.select(kind="attack")
         if board.task in ("", place.task)
-        and not any(UNEQUAL in found.flags for found in seeds.values())
+        and not any(UNEQUAL in step.flags for step in seeds.values())
         and not (board.alone and not _alone(results, place))
     ]
 
 
 def _alone(results: Results, place: Place) -> bool:
-    """Whether the training behind a place was timed by itself: it then says over how many epochs."""
+    """Tell whether the training behind a place was timed by itself: it then says over how many epochs."""
     trained = results.at(place._replace(kind="train", attack=""))
-    return all("epochs_timed" in found.values for found in trained.values() if found.status == "ok")
+    return all("epochs_timed" in step.values for step in trained.values() if step.status == "ok")
 
 
 def _entry(results: Results, place: Place, attacked: Mapping[int, Measurement], board: Board) -> BoardRow:
-    """A seed counts where its attack has values, or its training where the cost is the result."""
+    """Return a row; a seed counts where its attack has values, or its training where the cost is the result."""
     clean, trained = (results.at(place._replace(kind=kind, attack="")) for kind in ("clean", "train"))
     seeds = trained if board.alone else attacked
-    ok = {seed: found for seed, found in seeds.items() if found.status == "ok"}
+    ok = {seed: step for seed, step in seeds.items() if step.status == "ok"}
     return BoardRow(
         (place.suite, place.task, place.dataset, place.model, place.label, place.attack),
         {seed: _values(attacked[seed], clean.get(seed), trained.get(seed)) for seed in sorted(ok)},
-        tuple(Gap(seed, found.status, found.reason) for seed, found in seeds.items() if seed not in ok),
-        tuple(dict.fromkeys(flag for found in seeds.values() for flag in found.flags)),
-        {seed: (found.threat, found.ledger) for seed, found in sorted(attacked.items()) if found.status == "ok"},
+        tuple(Gap(seed, step.status, step.reason) for seed, step in seeds.items() if seed not in ok),
+        tuple(dict.fromkeys(flag for step in seeds.values() for flag in step.flags)),
+        {seed: (step.threat, step.ledger) for seed, step in sorted(attacked.items()) if step.status == "ok"},
         (results.identity,),
-        tuple(dict.fromkeys(found.commit or found.package for found in ok.values())),
-        tuple(dict.fromkeys(found.device for found in ok.values())),
-        tuple(name for name in results.own_metrics if any(name in found.values for found in attacked.values())),
+        tuple(dict.fromkeys(step.commit or step.package for step in ok.values())),
+        tuple(dict.fromkeys(step.device for step in ok.values())),
+        tuple(name for name in results.own_metrics if any(name in step.values for step in attacked.values())),
     )
 
 
 def _values(attacked: Measurement, clean: Measurement | None, trained: Measurement | None) -> dict[str, float]:
-    """The values under attack, those of the clean graph with a suffix, those of the training as they are."""
+    """Return the values under attack and of the training, and those of the clean graph with a suffix."""
     before = {f"{name}_clean": value for name, value in clean.values.items()} if clean else {}
     return {**before, **(trained.values if trained else {}), **attacked.values}
 
@@ -175,7 +175,7 @@ def null_rows(board: Board, listed: Iterable[BoardRow]) -> list[BoardRow]:
 
 
 def merged(known: Iterable[BoardRow], added: Iterable[BoardRow], board: Board) -> list[BoardRow]:
-    """Both lists as one; where they meet, the stronger attack holds. Raises when budgets differ."""
+    """Merge two lists of rows; where they meet, the stronger attack holds. Raises when budgets differ."""
     rows = {entry.key: entry for entry in known}
     for entry in added:
         for other in rows.values():
@@ -185,12 +185,12 @@ def merged(known: Iterable[BoardRow], added: Iterable[BoardRow], board: Board) -
 
 
 def _refuse_unequal(entry: BoardRow, other: BoardRow) -> None:
-    """Rows of one block (all but the defense) must have one budget."""
+    """Refuse two rows of one block (all but the defense) whose budgets differ."""
     block = tuple(zip(entry.key, other.key, strict=True))
-    rivals = all(mine == its for i, (mine, its) in enumerate(block) if KEY[i] != "defense")
+    rivals = all(mine == theirs for i, (mine, theirs) in enumerate(block) if KEY[i] != "defense")
     if not rivals:
         return
-    threats = [{threat for threat, _ in one.budgets.values()} for one in (entry, other)]
+    threats = [{threat for threat, _ in row.budgets.values()} for row in (entry, other)]
     same = equal_budgets(entry.cell(""), other.cell(""))
     if not same or (all(threats) and threats[0] != threats[1]):
         names = " ".join(entry.key[2:5])
@@ -200,26 +200,26 @@ def _refuse_unequal(entry: BoardRow, other: BoardRow) -> None:
         )
 
 
-def _stronger(one: BoardRow, other: BoardRow, board: Board) -> BoardRow:
-    """All seeds of both; at a seed that both have, the values of the attack that left the lower score."""
+def _stronger(row: BoardRow, other: BoardRow, board: Board) -> BoardRow:
+    """Return all seeds of both rows; at a seed that both have, the values of the attack that left the lower score."""
     sign = 1 if board.better == "higher" else -1
 
     def score(values: Mapping[str, float]) -> float:
         return sign * values.get(board.score, math.inf)
 
-    seeds, budgets = dict(one.seeds), dict(one.budgets)
+    seeds, budgets = dict(row.seeds), dict(row.budgets)
     for seed, values in other.seeds.items():
         if seed not in seeds or score(values) < score(seeds[seed]):
             seeds[seed] = values
             budgets |= {seed: other.budgets[seed]} if seed in other.budgets else {}
-    gaps = {gap.seed: gap for gap in (*one.gaps, *other.gaps) if gap.seed not in seeds}
+    gaps = {gap.seed: gap for gap in (*row.gaps, *other.gaps) if gap.seed not in seeds}
     return replace(
-        one,
+        row,
         seeds=dict(sorted(seeds.items())),
         budgets=dict(sorted(budgets.items())),
         gaps=tuple(gaps.values()),
         **{
-            name: tuple(dict.fromkeys([*getattr(one, name), *getattr(other, name)]))
+            name: tuple(dict.fromkeys([*getattr(row, name), *getattr(other, name)]))
             for name in ("flags", "runs", "versions", "devices", "own_metrics")
         },
     )
@@ -300,7 +300,7 @@ def _relative(cell: Cell) -> dict[str, float]:
 
 
 def _kept(board: Board, entry: BoardRow) -> dict[str, Any]:
-    """Everything that a later merge needs: values, budgets and gaps of the seeds."""
+    """Return everything that a later merge needs: values, budgets and gaps of the seeds."""
     return {
         "values": {
             seed: {m: v[m] for m in (*board.columns, *board.nulls.values(), *entry.own_metrics) if m in v}
@@ -314,26 +314,26 @@ def _kept(board: Board, entry: BoardRow) -> dict[str, Any]:
 
 
 def to_csv(board: Board, listed: Sequence[BoardRow]) -> str:
-    """The file of a board."""
-    found = rows(board, listed)
+    """Return the text of a board's file."""
+    lines = rows(board, listed)
     out = io.StringIO()
     columns = columns_of(board, listed)
     empty = _row(board, columns, BoardRow(("",) * len(KEY), {}), dict.fromkeys(_ranked_by(board), Standing()))
     writer = csv.DictWriter(out, list(empty), lineterminator="\n")
     writer.writeheader()
-    for row in found:
+    for row in lines:
         writer.writerow({name: "" if value is None or value != value else value for name, value in row.items()})
     return out.getvalue()
 
 
 def read(text: str) -> list[BoardRow]:
-    """The rows of a file, as far as a merge needs them."""
-    found = []
+    """Read the rows of a file, as far as a merge needs them."""
+    listed = []
     for row in csv.DictReader(io.StringIO(text)):
         if row["defense"] == UNIFORM:
             continue  # it is made anew from the rows of its block
         kept = json.loads(row["seeds"])
-        found.append(
+        listed.append(
             BoardRow(
                 tuple(row[name] for name in KEY),
                 {int(seed): values for seed, values in kept["values"].items()},
@@ -346,11 +346,11 @@ def read(text: str) -> list[BoardRow]:
                 tuple(kept.get("own_metrics", ())),
             )
         )
-    return found
+    return listed
 
 
 def write_leaderboards(results: Results, folder: Path) -> list[Path]:
-    """The three files of one run; a board without rows is a file with a header."""
+    """Write the three files of one run; a board without rows is a file with a header."""
     return _write({board: entries(board, results) for board in BOARDS}, folder)
 
 

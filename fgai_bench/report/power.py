@@ -23,7 +23,7 @@ class OpenCell:
 
     Attributes:
         suite: of its cells.
-        what: the question: a claim, or the first place of a leaderboard.
+        question: a claim, or the first place of a leaderboard.
         place: dataset and model.
         shown: the difference with its interval.
         seeds: how many there are.
@@ -31,7 +31,7 @@ class OpenCell:
     """
 
     suite: str
-    what: str
+    question: str
     place: str
     shown: str
     seeds: int

@@ -69,7 +69,7 @@ def write_report(
 
 
 def names() -> list[str]:
-    """Every name that ``only`` understands."""
+    """Return every name that ``only`` understands."""
     return [*(spec.name for spec in GRIDS), *LISTS, *(figure.name for figure in FIGURES), *OTHERS]
 
 
@@ -97,13 +97,13 @@ def _write_tables(report: Report, results: Results, formats: Sequence[str], only
     for name, table in built.items():
         if table is None and name in known:
             report.absent[name] = _advice(name, suites.get(name, ""))
-    found = [table for table in built.values() if table is not None]
-    for table in found:
+    tables = [table for table in built.values() if table is not None]
+    for table in tables:
         for key in formats:
             if key in RENDERERS:
                 suffix, render = RENDERERS[key]
                 report.add(f"tables/{table.name}.{suffix}", render(table))
-    return found
+    return tables
 
 
 def _advice(name: str, suite: str) -> str:
@@ -115,7 +115,7 @@ def _advice(name: str, suite: str) -> str:
 
 
 def _write_figures(report: Report, results: Results, formats: Sequence[str], only: Sequence[str]) -> dict[str, str]:
-    """File name without its ending to caption, for each figure that was drawn."""
+    """Write the figures and return the caption of each by its file name without an ending."""
     captions: dict[str, str] = {}
     kinds = [kind for kind in ("pdf", "png") if kind in formats]
     for figure in FIGURES:

@@ -18,7 +18,9 @@ from fgai_bench.report.statistics import p_above, seeds_needed
 def test_a_shared_first_place_says_what_would_part_the_two_best(wide: Path) -> None:
     places = {cell.suite: cell for cell in open_places(Results.read(wide, suite="node"))}
     cell = places["node"]
-    assert cell.what.startswith("f1 under injection: LN or AT") or cell.what.startswith("f1 under random-injection")
+    assert cell.question.startswith("f1 under injection: LN or AT") or cell.question.startswith(
+        "f1 under random-injection"
+    )
     assert (cell.place, cell.seeds) == ("Amazon-Photo/GAT", 5)
 
 

@@ -34,7 +34,7 @@ NAMES = ("suite", "task", "dataset", "model", "defense", "attack")
 
 
 def page(results: Results) -> str:
-    """The whole file: template, style, script and data in one; the same results give the same bytes."""
+    """Return the whole file: template, style, script and data in one; the same results give the same bytes."""
     parts = {name: _asset(f"page.{name}") for name in ("html", "css", "js")}
     # "</" would end the script that carries the data.
     data = json.dumps(content(results), sort_keys=True, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
@@ -47,7 +47,7 @@ def _asset(name: str) -> str:
 
 
 def content(results: Results) -> dict[str, Any]:
-    """Everything that the page shows, as plain data."""
+    """Return everything that the page shows, as plain data."""
     return {
         "run": {"id": results.identity, "suites": results.suites, "version": results.version},
         "columns": [{"key": key, "title": words, "better": better} for key, words, better, _ in columns_of(results)],
@@ -120,9 +120,9 @@ def _row(
             key: _shown(_cell(board, entry, key), standing[key].get(entry.key, Standing()), style)
             for key, _, _, style in columns_of(results)
         },
-        "ledger": {str(seed): dict(found.ledger) for seed, found in measured.items() if found.ledger},
-        "threat": next((json.loads(found.threat) for found in measured.values() if found.threat), {}),
-        "steps": {str(seed): found.step for seed, found in measured.items()},
+        "ledger": {str(seed): dict(step.ledger) for seed, step in measured.items() if step.ledger},
+        "threat": next((json.loads(step.threat) for step in measured.values() if step.threat), {}),
+        "steps": {str(seed): step.step for seed, step in measured.items()},
         "where": {
             "device": "; ".join(entry.devices) or "--",
             "commit": ", ".join(entry.versions) or "--",
@@ -131,11 +131,11 @@ def _row(
     }
 
 
-def _shown(one: Cell, standing: Standing, style: str) -> dict[str, Any]:
-    text = written(one.mean, one.std, style) if one.values else STATUS[one.status]
-    if one.values and one.gaps:
-        text += f" ({STATUS[one.status]} {len(one.gaps)}/{len(one.values) + len(one.gaps)})"
-    number = one.mean if math.isfinite(one.mean) else None
+def _shown(row: Cell, standing: Standing, style: str) -> dict[str, Any]:
+    text = written(row.mean, row.std, style) if row.values else STATUS[row.status]
+    if row.values and row.gaps:
+        text += f" ({STATUS[row.status]} {len(row.gaps)}/{len(row.values) + len(row.gaps)})"
+    number = row.mean if math.isfinite(row.mean) else None
     return {
         "text": text,
         "mean": number,
@@ -143,29 +143,29 @@ def _shown(one: Cell, standing: Standing, style: str) -> dict[str, Any]:
         "rank": standing.rank,
         "unequal": standing.unequal,
         "beatsNull": standing.beats_null,
-        "status": one.status,
-        "reason": one.reason,
-        "seeds": {str(seed): value for seed, value in sorted(one.values.items()) if math.isfinite(value)},
-        "gaps": {str(gap.seed): f"{STATUS[gap.status]}: {gap.reason}" for gap in one.gaps},
+        "status": row.status,
+        "reason": row.reason,
+        "seeds": {str(seed): value for seed, value in sorted(row.values.items()) if math.isfinite(value)},
+        "gaps": {str(gap.seed): f"{STATUS[gap.status]}: {gap.reason}" for gap in row.gaps},
     }
 
 
 def _curves(results: Results) -> list[dict[str, Any]]:
-    """F-acc curves, clean and under the published attack, averaged over seeds."""
+    """Return F-acc curves, clean and under the published attack, averaged over seeds."""
     frame = results.curves
     wanted = frame["curve"].isin(["f_acc_pos", "f_acc_neg"]) & frame["attack_label"].isin(["", "injection"])
     keys = ["suite", "dataset", "model", "label", "attack_label", "curve"]
-    found = []
+    lines = []
     for names, group in frame[wanted].groupby(keys, sort=False):
         points = group.groupby("x")["y"].mean()
         line = [[float(x), round(float(y), 6)] for x, y in points.items()]
-        found.append({**dict(zip(keys, names, strict=True)), "points": line})
-    return found
+        lines.append({**dict(zip(keys, names, strict=True)), "points": line})
+    return lines
 
 
 def _graphs(results: Results) -> list[dict[str, Any]]:
-    """The sampled neighbourhoods with positions, one per dataset, model and defense."""
-    found = []
+    """Return the sampled neighbourhoods with positions, one per dataset, model and defense."""
+    drawn = []
     for (dataset, model), of in samples(results).items():
         for label, sample in of.items():
             place = layout(sample)
@@ -175,5 +175,5 @@ def _graphs(results: Results) -> list[dict[str, Any]]:
             ]
             nodes = [[n, round(x, 4), round(y, 4), int(n >= sample.nodes)] for n, (x, y) in sorted(place.items())]
             about = {"dataset": dataset, "model": model, "label": label, "centre": sample.centre}
-            found.append({**about, "nodes": nodes, "edges": edges})
-    return found
+            drawn.append({**about, "nodes": nodes, "edges": edges})
+    return drawn

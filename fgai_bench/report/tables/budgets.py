@@ -78,16 +78,16 @@ class BudgetGap:
         return small, large, (small + large) / 2
 
 
-def difference(one: Cell, other: Cell) -> Cell:
+def difference(row: Cell, other: Cell) -> Cell:
     """Return the paired difference of two cells; a seed that either of them lacks is a gap.
 
     >>> difference(Cell(None, "f1", {0: 0.75, 1: 0.5}), Cell(None, "f1", {0: 0.5})).values
     {0: 0.25}
     """
-    shared = sorted(one.values.keys() & other.values.keys())
-    gaps = {gap.seed: gap for gap in (*other.gaps, *one.gaps)}
+    shared = sorted(row.values.keys() & other.values.keys())
+    gaps = {gap.seed: gap for gap in (*other.gaps, *row.gaps)}
     return Cell(
-        None, one.metric, {seed: one.values[seed] - other.values[seed] for seed in shared}, tuple(gaps.values())
+        None, row.metric, {seed: row.values[seed] - other.values[seed] for seed in shared}, tuple(gaps.values())
     )
 
 
