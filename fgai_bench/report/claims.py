@@ -175,8 +175,8 @@ def number_text(value: float, bounds: tuple[float, float] | None, is_ratio: bool
     return sign.format(value) + within
 
 
-def _cells(number: int) -> str:
-    return f"{number} cell{'s' if number != 1 else ''}"
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
 @dataclass(frozen=True)
@@ -255,30 +255,30 @@ class Verdict:
                 else (f"fewer than {self.needed} cells that hold; {self.count('holds')} do")
             )
         if self.conclusion == "refuted":
-            turning = self.count("fails") - (len(self.decisions) - self.needed)
-            return f"{turning} of {_cells(self.count('fails'))} that fail would have to turn"
+            failing = self.count("fails")
+            turning = failing - (len(self.decisions) - self.needed)
+            return (
+                "the failing cell would have to turn"
+                if failing == 1
+                else (f"{turning} of the {failing} failing cells would have to turn")
+            )
         if self.conclusion == "not tested":
-            return f"measuring {_cells(self.count('missing'))} that the run has no answer for"
-        return f"{self._lacking}; {self._refutation}{self._seeds_in_all}"
+            return f"measuring {_counted(self.count('missing'), 'cell')} that the run has no answer for"
+        return self._ways_out
 
     @property
-    def _lacking(self) -> str:
-        return f"{_cells(self.needed - len(self.showing))} more that show it would support it"
-
-    @property
-    def _refutation(self) -> str:
-        failing = len(self.decisions) - self.needed + 1 - self.count("fails")
-        return f"{_cells(failing)} more that fail would refute it"
-
-    @property
-    def _seeds_in_all(self) -> str:
+    def _ways_out(self) -> str:
+        """Say what would decide an undecided claim either way, and how many seeds its open cells would need."""
+        showing = _counted(self.needed - len(self.showing), "more cell")
+        failing = _counted(len(self.decisions) - self.needed + 1 - self.count("fails"), "more failing cell")
         waiting = [d for d in self.decisions if d not in self.showing and d.outcome == "open"]
         seeds = [d.enough for d in waiting if d.enough is not None]
-        return (
-            f"; with {max(seeds)} seeds {len(seeds)} of {_cells(len(waiting))} that are open would tell"
+        told = (
+            f"; with {max(seeds)} seeds {len(seeds)} of {_counted(len(waiting), 'open cell')} would tell"
             if seeds
             else ""
         )
+        return f"{showing} to show it would support it; {failing} would refute it{told}"
 
     @property
     def advice(self) -> str:

@@ -214,7 +214,7 @@
   $("claims").replaceChildren(...data.claims.map((claim) => make("li", {},
     make("span", { class: "verdict" }, claim.verdict), ` · ${claim.text} `,
     make("span", { class: "small" }, [...claim.cells.slice(0, 3), claim.advice].filter(Boolean).join("; ")),
-    make("span", { class: "small" }, ` What would change it: ${claim.change}.`))));
+    make("div", { class: "small" }, `What would change it: ${claim.change}.`))));
   $("look").onclick = () => {
     const root = document.documentElement;
     const dark = (root.dataset.look ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
