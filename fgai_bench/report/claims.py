@@ -102,7 +102,6 @@ class Decision:
     Attributes:
         outcome: after Holm's correction over the cells of the claim.
         shown_alone: whether the cell shows the claim by itself, without a correction.
-        seeds: how many seeds it was decided by.
         enough: how many seeds would tell, if difference and spread stay as they are; None where no number would.
     """
 
