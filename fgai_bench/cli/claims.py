@@ -1,4 +1,4 @@
-"""Define ``fgai-bench claims``, which gives a verdict on each of the paper's claims."""
+"""``fgai-bench claims``: a verdict on each of the paper's claims."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def claims(
     run: RunArgument,
     out: Annotated[Path | None, typer.Option(help="Where to write; else RUN/report.")] = None,
 ) -> None:
-    """Tell for each claim of the paper whether the run supports it, with the interval and the deciding cells."""
-    from fgai_bench.report.claims import judge, to_csv, to_markdown
+    """Say of each claim of the paper whether the run supports it, with the interval and the cells that decide."""
+    from fgai_bench.report.claims import cells_to_csv, judge, number_text, to_csv, to_markdown
     from fgai_bench.report.folder import Report
     from fgai_bench.report.results import Results
 
@@ -25,11 +25,12 @@ def claims(
     report = Report(out if out is not None else run / "report")
     report.add("claims.csv", to_csv(verdicts))
     report.add("claims.md", to_markdown(verdicts, results))
+    report.add("claims_cells.csv", cells_to_csv(verdicts))
     rows = []
     for verdict in verdicts:
-        bounds = f"[{verdict.bounds[0]:+.3g}, {verdict.bounds[1]:+.3g}]" if verdict.bounds else "--"
-        cells = f"{verdict.count('holds')} of {len(verdict.decisions)}"
-        why = "; ".join(map(str, verdict.deciding[:2])) or verdict.advice
-        rows.append([verdict.claim.id, verdict.said, cells, bounds, why])
-    print_table(f"claims, {run}", ["claim", "verdict", "holds in", "bounds", "cells that decide, or what to run"], rows)
-    typer.echo(f"written to {report.written[0]} and {report.written[1]}")
+        shown = number_text(verdict.value, verdict.bounds, verdict.is_ratio) if verdict.bounds else "--"
+        cells = f"{len(verdict.showing)} of {len(verdict.decisions)}"
+        rows.append([verdict.claim.id, verdict.conclusion, cells, shown, verdict.advice or verdict.would_change])
+    columns = ["claim", "verdict", "shown in", "mean of cells, bounds", "what would change it, or what to run"]
+    print_table(f"claims, {run}", columns, rows)
+    typer.echo(f"written to {', '.join(map(str, report.written))}")

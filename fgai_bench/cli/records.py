@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fgai_bench.cli.data import RootOption
 from fgai_bench.cli.run import listed
 from fgai_bench.cli.terminal import print_table
 
@@ -58,3 +59,18 @@ def said(counts: dict[str, int]) -> str:
     '3 ok, 1 oom'
     """
     return ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
+
+
+@app.command()
+def nulls(
+    records: Annotated[Path, typer.Argument(metavar="RECORDS", help="Exported records, or a run folder.")],
+    out: Annotated[Path, typer.Option(help="The folder of the new export; an earlier export there is replaced.")],
+    data_root: RootOption = None,
+) -> None:
+    """Add to recorded injection attacks what a uniform attention scores on the same graphs; needs no model."""
+    from fgai_bench.runner.nulls import add_nulls, summary
+
+    manifest, computed = add_nulls(records, out, str(data_root) if data_root else None)
+    columns = ["dataset", "task", "nodes x edges", "metric", "seeds", "mean"]
+    print_table(f"uniform attention, {records}", columns, summary(computed))
+    typer.echo(f"{len(computed)} nulls computed; {manifest['steps']} steps in {out}")

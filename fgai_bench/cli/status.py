@@ -9,7 +9,8 @@ import typer
 
 from fgai_bench.cli.terminal import print_table
 
-NAMED = 5  # damaged steps that are printed; a folder without its checkpoints has thousands
+LISTED = 12  # open cells, before the rest is only counted
+NAMED = 5  # damaged steps, before the rest is only counted
 
 
 def status(folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or exported records.")]) -> None:
@@ -29,8 +30,24 @@ def status(folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run fol
     if len(damaged) > NAMED:
         typer.echo(f"damaged: {len(damaged) - NAMED} more steps, as where checkpoints were not brought along")
     failures(folder)
+    if not damaged:
+        undecided(folder)
     if damaged or any(status in RETRIED for status in statuses.values()):
         raise typer.Exit(1)
+
+
+def undecided(folder: Path) -> None:
+    """Print what the seeds of a run leave open, with the number of further seeds that would decide it."""
+    from fgai_bench.report.power import open_cells
+    from fgai_bench.report.results import Results
+
+    cells = open_cells(Results.read(folder))
+    if not cells:
+        return
+    rows = [[c.suite, c.question, c.place, c.shown, str(c.seeds), c.more] for c in cells[:LISTED]]
+    print_table("open", ["suite", "what", "cell", "difference", "seeds", "more seeds"], rows)
+    rest = f"{len(cells) - LISTED} more are open; " if len(cells) > LISTED else ""
+    typer.echo(f"{rest}`fgai-bench run --suite SUITE --seeds N --out {folder}` runs the missing seeds only")
 
 
 def suite_rows(members: list[dict[str, Any]], statuses: dict[str, str]) -> list[list[str]]:

@@ -12,6 +12,7 @@ from .prediction import roc_auc as roc_auc
 from .prediction import unchanged as unchanged
 from .sanity import degree_ranking as degree_ranking
 from .sanity import random_ranking as random_ranking
+from .sanity import uniform_attention as uniform_attention
 from .sanity import uniform_ranking as uniform_ranking
 from .stability import attention_entropy as attention_entropy
 from .stability import attention_entropy_normalised as attention_entropy_normalised

@@ -24,9 +24,12 @@ INPUTS: dict[str, tuple[str, tuple[Where, ...]]] = {
     "weights-or-zero": ("the same over all edges of the clean graph, 0 where the other graph has none", ("attack",)),
     "weights-by-position": ("the two attentions as they come, however long", ("attack",)),
     "weights-unchanged": ("as weights, into the nodes whose prediction did not change", ("attack",)),
+    "weights-uniform": ("as weights, of an attention that is uniform on both graphs", ("attack",)),
+    "weights-or-zero-uniform": ("as weights-or-zero, of an attention that is uniform on both graphs", ("attack",)),
     "weights-repeated": ("as weights, of two evaluations of the clean graph", ("clean",)),
     "attention": ("the attention on the graph, or on the attacked graph", ("clean", "attack")),
     "attentions": ("the attentions on the clean and on the attacked graph", ("attack",)),
+    "attentions-uniform": ("the uniform attentions on the clean and on the attacked graph", ("attack",)),
     "attentions-explained": ("the same, into the nodes that were explained", ("explain",)),
     "labels": ("predicted and true classes of the test nodes", ("clean", "attack")),
     "scores": ("scores and labels, 0 or 1, of the test links", ("clean", "attack")),
@@ -63,7 +66,8 @@ class Metric:
         range: the closed interval of possible values.
         scale: where errors are symmetric: as it is, of its logarithm, of its logit.
         tags: ``needs-k`` and ``needs-share``, a further argument, half of the edges; ``distance``, 0 between a thing
-            and itself; ``similarity``, 1; ``symmetric``, the order of the two does not matter.
+            and itself; ``similarity``, 1; ``symmetric``, the order of the two does not matter; ``null``, it is what a
+            uniform attention scores in the metric of the same name without ``_uniform``.
     """
 
     inputs: ClassVar[str] = ""

@@ -186,6 +186,35 @@ _declare(
     "symmetric",
     **_overlap,
 )
+_declare(
+    "g_jsd_uniform",
+    "stability:g_jsd",
+    "weights-uniform",
+    "g_jsd of a uniform attention: the null",
+    "null",
+    *_pair,
+    **_jsd,
+)
+_declare(
+    "node_jsd_uniform",
+    "stability:node_jsd",
+    "attentions-uniform",
+    "node_jsd of a uniform attention: the null",
+    "null",
+    "distance",
+    **_node_jsd,
+)
+_declare(
+    "topk_overlap_uniform",
+    "stability:topk_overlap",
+    "weights-or-zero-uniform",
+    "topk_overlap of a uniform attention: the null",
+    "null",
+    "needs-k",
+    "similarity",
+    "symmetric",
+    **_overlap,
+)
 _declare("reached_share", "prediction:share_of", "reached", "share of the nodes that the attack can reach", range=SHARE)
 
 _declare(

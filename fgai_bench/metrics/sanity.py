@@ -1,4 +1,8 @@
-"""Sanity: edge rankings that know nothing of the model; an attention worth reading beats their F-slope curves."""
+"""Nulls: edge rankings and an attention that know nothing of the model. Come here for what an explanation has to beat.
+
+An attention worth reading ranks edges better than the rankings do, and a stable one changes less than an attention that
+is uniform, which explains nothing.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import torch
 from torch import Tensor
 
 from fgai_bench.models.attention import Attention
+from fgai_bench.models.edges import sorted_edges
 from fgai_bench.seeds import generator
 
 
@@ -31,6 +36,21 @@ def uniform_ranking(edge_index: Tensor, seed: int = 0) -> Attention:
     [0.5, 0.5, 1.0]
     """
     return Attention(edge_index, 1.0 / torch.bincount(edge_index[1]).float()[edge_index[1]])
+
+
+def uniform_attention(edge_index: Tensor, num_nodes: int) -> Attention:
+    r"""Return the attention of a mean over neighbours, self-loops included as the models add them.
+
+    .. math:: w_{ij} = \frac{1}{d_i + 1}
+
+    Shapes: ``(2, E) -> Attention`` over ``E`` edges and a self-loop for every node that has none.
+
+    >>> uniform_attention(torch.tensor([[0, 1], [2, 2]]), 3).of_graph().weight.tolist()  # 1 / (2 + 1)
+    [0.3333333432674408, 0.3333333432674408]
+    """
+    edges = sorted_edges(edge_index, num_nodes)
+    weight = edges.pointer.diff().float().reciprocal()[edges.edge_index[1]]  # (E + loops,)
+    return Attention(edges.edge_index, weight, edges.added)
 
 
 def degree_ranking(edge_index: Tensor, seed: int = 0) -> Attention:

@@ -1,23 +1,49 @@
-"""Cells: the value of one metric at one place over its seeds, and which of several cells are the best.
+"""Cells: the value of one metric at one place over its seeds, and how cells that stand together compare.
 
-A cell is ranked only if every seed has a value, if it was attacked with the budget of the others, and if there are at
-least two seeds. The best cell and everything whose paired difference from it may be zero are bold.
+Come here for what a table shows in one field, and for what is bold and how rows rank: tables, leaderboards, the page
+and claims all ask :func:`standings`, so they cannot disagree. A cell is ranked only if every seed has a value, if it
+was attacked with the budget of the others, and if there are at least two seeds.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from fgai_bench.metrics import METRICS
+from fgai_bench.registry import Scale
 from fgai_bench.report.results import Better, Measurement, Place, Results
-from fgai_bench.report.statistics import contains_zero, interval, mean, paired, std
+from fgai_bench.report.statistics import Comparison, mean, on_scale, p_above, paired, std
 
 SEVERITY = ("failed", "oom", "timeout", "missing", "not-applicable", "absent")
 UNEQUAL = "unequal budgets"
 # What was spent must agree; how far features went inside their bounds is the search's own result.
 SPENT = ("nodes", "edges", "changed_nodes", "gradient_calls")
 TOLERANCE = 0.01  # of what was spent: a search may leave a little of its budget
+ERROR = 0.05  # how often a row that is as good as the best may lose its bold
+UNIFORM = "uniform-attention"  # the label of the row that shows the null
+NULL = "_uniform"  # ends the name of the metric that a uniform attention has in the place of another metric
+
+
+def scale_of(metric: str) -> Scale:
+    """Return the scale on which a metric is compared, as its entry declares it; as it is where nothing is declared.
+
+    >>> scale_of("g_jsd"), scale_of("f1_clean"), scale_of("train_seconds")
+    ('log', 'logit', 'identity')
+    """
+    name = metric.removesuffix("_clean")
+    return METRICS.entry(name).scale if name in METRICS else "identity"
+
+
+def null_of(metric: str) -> str:
+    """Return the metric that holds what a uniform attention scores in a metric of stability; empty for all others.
+
+    >>> null_of("g_jsd"), null_of("f1")
+    ('g_jsd_uniform', '')
+    """
+    name = metric + NULL
+    return name if name in METRICS and "null" in METRICS.entry(name).tags else ""
 
 
 @dataclass(frozen=True)
@@ -38,6 +64,7 @@ class Cell:
         gaps: the seeds without one.
         flags: reasons for distrust, each once.
         budgets: seed to (threat, ledger) of the attack; empty where nothing attacks.
+        null: seed to what a uniform attention scores on the same two graphs; empty where it was not measured.
     """
 
     place: Place | None
@@ -47,93 +74,116 @@ class Cell:
     flags: tuple[str, ...] = ()
     budgets: Mapping[int, tuple[str, Mapping[str, float]]] = field(default_factory=dict)
     steps: Mapping[int, str] = field(default_factory=dict)
+    null: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def mean(self) -> float:
-        """Over the seeds that have a value."""
+        """Return the mean over the seeds that have a value."""
         return mean(list(self.values.values()))
 
     @property
     def std(self) -> float:
-        """Likewise; NaN for one seed."""
+        """Return the standard deviation over the seeds that have a value; NaN for one seed."""
         return std(list(self.values.values()))
 
     @property
+    def relative(self) -> Comparison | None:
+        """Return the cell against a uniform attention on the same graphs; None where that was not measured.
+
+        For divergences the differences are logarithms of ratios, for shares they are logarithms of odds ratios.
+        """
+        return Comparison.of(self.values, self.null, scale_of(self.metric)) if self.null and self.values else None
+
+    @property
     def status(self) -> str:
-        """``ok``, or the gravest reason why a seed has no value; ``absent`` where nothing was planned."""
+        """Return ``ok``, or the gravest reason why a seed has no value; ``absent`` where nothing was planned."""
         if not self.gaps:
             return "ok" if self.values else "absent"
         return min((gap.status for gap in self.gaps), key=SEVERITY.index)
 
     @property
     def reason(self) -> str:
-        """The reason behind the status."""
+        """Return the reason behind the status."""
         return next((gap.reason for gap in self.gaps if gap.status == self.status), "")
 
     @property
     def unequal(self) -> bool:
-        """Whether the suite itself gave its rows different budgets."""
+        """Tell whether the suite itself gave its rows different budgets."""
         return UNEQUAL in self.flags
 
     @property
     def rankable(self) -> bool:
-        """Whether it may be held against others: complete, finite, of equal budget, at least two seeds."""
+        """Tell whether the cell may be held against others: complete, finite, of equal budget, at least two seeds."""
         finite = all(math.isfinite(value) for value in self.values.values())
         return self.status == "ok" and finite and not self.unequal and len(self.values) > 1
 
 
 def cell(results: Results, place: Place, metric: str, magnitude: bool = False) -> Cell:
-    """The cell of ``metric`` at ``place``; ``magnitude`` takes absolute values."""
+    """Return the cell of ``metric`` at ``place``; ``magnitude`` takes absolute values."""
     seeds = results.at(place)
     values, gaps = {}, []
-    for seed, found in seeds.items():
-        gap = _gap(seed, found, metric)
+    for seed, step in seeds.items():
+        gap = _gap(seed, step, metric)
         if gap is None:
-            values[seed] = abs(found.values[metric]) if magnitude else found.values[metric]
+            values[seed] = abs(step.values[metric]) if magnitude else step.values[metric]
         else:
             gaps.append(gap)
+    null = null_of(metric)
     return Cell(
         place,
         metric,
         values,
         tuple(gaps),
-        tuple(dict.fromkeys(flag for found in seeds.values() for flag in found.flags)),
-        {seed: (found.threat, found.ledger) for seed, found in seeds.items() if found.threat and found.status == "ok"},
-        {seed: found.step for seed, found in seeds.items()},
+        tuple(dict.fromkeys(flag for step in seeds.values() for flag in step.flags)),
+        {seed: (step.threat, step.ledger) for seed, step in seeds.items() if step.threat and step.status == "ok"},
+        {seed: step.step for seed, step in seeds.items()},
+        {seed: step.values[null] for seed, step in seeds.items() if null in step.values},
     )
 
 
-def _gap(seed: int, found: Measurement, metric: str) -> Gap | None:
-    if found.status != "ok":
-        return Gap(seed, found.status, found.reason)
-    if metric in found.reasons:
-        return Gap(seed, *found.reasons[metric])
-    return None if metric in found.values else Gap(seed, "absent", f"the suite does not measure {metric}")
+def _gap(seed: int, step: Measurement, metric: str) -> Gap | None:
+    if step.status != "ok":
+        return Gap(seed, step.status, step.reason)
+    if metric in step.reasons:
+        return Gap(seed, *step.reasons[metric])
+    return None if metric in step.values else Gap(seed, "absent", f"the suite does not measure {metric}")
+
+
+def null_cell(cells: Iterable[Cell]) -> Cell:
+    """Return what a uniform attention scores where some rows stand: the mean over rows, seed by seed.
+
+    Rows that were attacked at the same places have the same null; an attack that chooses its places has one per row.
+    """
+    rows = list(cells)
+    seeds = sorted({seed for row in rows for seed in row.null})
+    values = {seed: mean([row.null[seed] for row in rows if seed in row.null]) for seed in seeds}
+    return Cell(None, rows[0].metric if rows else "", values)
 
 
 def worst(cells: Sequence[Cell], better: Better) -> Cell:
-    """Seed by seed the worst of several attacks; a seed counts once every one of them has a value.
+    """Return the worst of several attacks seed by seed; a seed counts once every one of them has a value.
 
     Its budget is that of the attack that took the most gradients: rows may lack an attack, as the vanilla model lacks
     the transfer from itself, and be attacked alike all the same.
     """
-    known = [one for one in cells if one.status != "absent"]
+    known = [attack for attack in cells if attack.status != "absent"]
     if not known:
-        return replace(cells[0], values={}, gaps=())
+        return replace(cells[0], values={}, gaps=(), null={})
     pick = min if better == "higher" else max
-    common = set.intersection(*(set(one.values) for one in known))
+    common = set.intersection(*(set(attack.values) for attack in known))
     return replace(
         known[0],
-        values={seed: pick(one.values[seed] for one in known) for seed in sorted(common)},
-        gaps=tuple({gap.seed: gap for one in known for gap in one.gaps}.values()),
-        flags=tuple(dict.fromkeys(flag for one in known for flag in one.flags)),
+        values={seed: pick(attack.values[seed] for attack in known) for seed in sorted(common)},
+        gaps=tuple({gap.seed: gap for attack in known for gap in attack.gaps}.values()),
+        flags=tuple(dict.fromkeys(flag for attack in known for flag in attack.flags)),
         budgets={
             seed: max(
-                (one.budgets[seed] for one in known if seed in one.budgets),
+                (attack.budgets[seed] for attack in known if seed in attack.budgets),
                 key=lambda budget: budget[1].get("gradient_calls", 0),
             )
-            for seed in sorted(set().union(*(one.budgets for one in known)))
+            for seed in sorted(set().union(*(attack.budgets for attack in known)))
         },
+        null={},
     )
 
 
@@ -142,64 +192,97 @@ class Standing:
     """How a cell compares with its rivals.
 
     Attributes:
-        rank: 1 + the number of rivals that are better with an interval that excludes zero; None if it is not ranked.
-        bold: the best, or not to be told from it.
+        rank: 1 + the number of rivals that are better, the null among them where it is not beaten; None if unranked.
         unequal: its budget is not that of the others.
-        difference: from the best, paired.
-        bounds: the interval of that difference.
+        beats_null: whether it is better than a uniform attention; None where there is no such null.
+        p_beaten: p of "no rival is better", corrected for the number of rivals; below ``ERROR`` it is not bold.
+        p_ahead: p of "some rival is at least as good"; small where it is the best alone.
+        rival: the key of its strongest rival.
     """
 
     rank: int | None = None
-    bold: bool = False
     unequal: bool = False
-    difference: tuple[float, ...] = ()
-    bounds: tuple[float, float] | None = None
+    beats_null: bool | None = None
+    p_beaten: float = 1.0
+    p_ahead: float = 1.0
+    rival: Hashable = None
+
+    @property
+    def bold(self) -> bool:
+        """Tell whether the cell is the best, or not to be told from it: whether it ranks first."""
+        return self.rank == 1
 
 
 def standings(cells: Mapping[Hashable, Cell], better: Better) -> dict[Hashable, Standing]:
-    """Compare cells that stand in one block of a table: the same dataset, model, attack and metric."""
+    """Compare cells that stand in one block of a table: the same dataset, model, attack and metric.
+
+    Multiple comparison with the best, after Hsu, with the seeds as blocks: a row may be the best unless some rival is
+    better by a one-sided paired t test on the metric's scale at ``ERROR`` divided by the number of rivals. Each pair
+    has its own spread, because methods differ in theirs a hundredfold. A row that is as good as the best is then first
+    in at least 95 % of studies. A row that is not better than a uniform attention on the same graphs cannot be first.
+    """
     odd = _of_another_budget(cells)
-    ranked = {key: one for key, one in cells.items() if one.rankable and key not in odd and better != "none"}
-    seeds = [frozenset(one.values) for one in ranked.values()]
-    ranked = {key: one for key, one in ranked.items() if frozenset(one.values) == max(seeds, key=seeds.count)}
-    plain = {key: Standing(unequal=key in odd or one.unequal) for key, one in cells.items()}
-    return {**plain, **_ranked(ranked, 1 if better == "higher" else -1)}
+    ranked = {key: row for key, row in cells.items() if row.rankable and key not in odd and better != "none"}
+    seeds = [frozenset(row.values) for row in ranked.values()]
+    ranked = {key: row for key, row in ranked.items() if frozenset(row.values) == max(seeds, key=seeds.count)}
+    sign = 1 if better == "higher" else -1
+    plain = {
+        key: Standing(
+            unequal=key in odd or row.unequal, beats_null=_beats_null(row, sign) if better != "none" else None
+        )
+        for key, row in cells.items()
+    }
+    if len(ranked) < 2:
+        return plain
+    return plain | {key: _ranked(key, ranked, sign, plain[key]) for key in ranked}
 
 
-def _ranked(cells: Mapping[Hashable, Cell], sign: int) -> dict[Hashable, Standing]:
-    if len(cells) < 2:
-        return {}
-    best = max(cells.values(), key=lambda one: sign * one.mean)
-    found: dict[Hashable, Standing] = {}
-    for key, one in cells.items():
-        better = [other for other in cells.values() if _beats(other, one, sign)]
-        difference = paired(one.values, best.values)
-        bounds = interval(difference)
-        bold = one is best or (bounds is not None and contains_zero(bounds))
-        found[key] = Standing(1 + len(better), bold, False, difference, bounds)
-    return found
+def _beats_null(row: Cell, sign: int) -> bool | None:
+    """Tell whether the interval of the difference from the uniform attention lies on the better side."""
+    relative = row.relative
+    if relative is None or relative.bounds_on_scale is None:
+        return None
+    low, high = relative.bounds_on_scale
+    return low > 0 if sign > 0 else high < 0
 
 
-def _beats(one: Cell, other: Cell, sign: int) -> bool:
-    bounds = interval(paired(one.values, other.values))
-    return one is not other and bounds is not None and (bounds[0] > 0 if sign > 0 else bounds[1] < 0)
+def _ranked(key: Hashable, cells: Mapping[Hashable, Cell], sign: int, plain: Standing) -> Standing:
+    scaled = dict(
+        zip(cells, on_scale([row.values for row in cells.values()], scale_of(cells[key].metric)), strict=True)
+    )
+    lead = {
+        rival: tuple(sign * difference for difference in paired(scaled[key], scaled[rival]))
+        for rival in cells
+        if rival != key
+    }
+    p_behind = [p_above([-difference for difference in differences]) for differences in lead.values()]
+    better = sum(p < ERROR / len(lead) for p in p_behind)
+    return replace(
+        plain,
+        rank=1 + better + (plain.beats_null is False),
+        p_beaten=min(1.0, len(lead) * min(p_behind)),
+        p_ahead=max(p_above(differences) for differences in lead.values()),
+        rival=min(lead, key=lambda rival: mean(lead[rival])),
+    )
 
 
 def _of_another_budget(cells: Mapping[Hashable, Cell]) -> set[Hashable]:
-    """The cells whose budget is not that of the majority; all of them when there is no majority."""
-    attacked = {key: one for key, one in cells.items() if one.budgets and one.values}
-    agreeing = {key: sum(equal_budgets(one, other) for other in attacked.values()) for key, one in attacked.items()}
+    """Return the cells whose budget is not that of the majority; all of them when there is no majority."""
+    attacked = {key: row for key, row in cells.items() if row.budgets and row.values}
+    agreeing = {key: sum(equal_budgets(row, other) for other in attacked.values()) for key, row in attacked.items()}
     return {key for key, number in agreeing.items() if 2 * number <= len(attacked) and len(attacked) > 1}
 
 
-def equal_budgets(one: Cell, other: Cell) -> bool:
-    """Whether two cells were given the same threat model and spent the same, seed by seed."""
-    shared = one.budgets.keys() & other.budgets.keys()
+def equal_budgets(row: Cell, other: Cell) -> bool:
+    """Tell whether two cells were given the same threat model and spent the same, seed by seed."""
+    shared = row.budgets.keys() & other.budgets.keys()
     return all(
-        one.budgets[seed][0] == other.budgets[seed][0] and _agree(one.budgets[seed][1], other.budgets[seed][1])
+        row.budgets[seed][0] == other.budgets[seed][0] and _agree(row.budgets[seed][1], other.budgets[seed][1])
         for seed in shared
     )
 
 
-def _agree(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
-    return all(math.isclose(one.get(name, 0.0), other.get(name, 0.0), rel_tol=TOLERANCE, abs_tol=0.5) for name in SPENT)
+def _agree(spent: Mapping[str, float], other: Mapping[str, float]) -> bool:
+    return all(
+        math.isclose(spent.get(name, 0.0), other.get(name, 0.0), rel_tol=TOLERANCE, abs_tol=0.5) for name in SPENT
+    )

@@ -1,4 +1,4 @@
-"""Words: how names are written in tables, and the order in which the paper has them."""
+"""Labels: how names are written in tables and figures, and the order in which the paper has them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ TITLES = {
     "fgai": "FGAI",
     "fgai-attention": "FGAI-attention",
     "row-norm": "Row-norm",
+    "uniform-attention": "Uniform attention",
     "pro-gnn": "Pro-GNN",
     "gnn-svd": "GNN-SVD",
     "gnn-svd-sparse": "GNN-SVD (sparse)",
@@ -52,7 +53,7 @@ TERMS = ("similarity", "prediction", "explanation")
 
 
 def title(name: str) -> str:
-    """A name as tables write it.
+    """Return a name as tables write it.
 
     >>> title("gatv2"), title("my-defense")
     ('GATv2', 'my-defense')
@@ -61,7 +62,7 @@ def title(name: str) -> str:
 
 
 def ordered(names: Iterable[str]) -> list[str]:
-    """Each name once: the paper's first, in its order, then the rest as they came.
+    """Return each name once: the paper's first, in its order, then the rest as they came.
 
     >>> ordered(["mine", "fgai", "vanilla", "fgai"])
     ['vanilla', 'fgai', 'mine']
@@ -71,7 +72,7 @@ def ordered(names: Iterable[str]) -> list[str]:
 
 
 def terms(label: str) -> tuple[bool, ...] | None:
-    """Which of FGAI's regularisers an ablation's label switches on; None for any other label.
+    """Return which of FGAI's regularisers an ablation's label switches on; None for any other label.
 
     >>> terms("similarity+explanation")
     (True, False, True)

@@ -1,4 +1,4 @@
-"""Leaderboards: CSV files with one row per (dataset, model, defense, attack), made from runs and merged across runs.
+"""Leaderboards: come here for the CSV files with one row per (dataset, model, defense, attack), and for merging runs.
 
 Merging keeps, seed by seed, the stronger attack: the one that leaves the lower score. Rows are held to one budget: what
 was attacked with another threat model, or with another spending, is refused and nothing is written. Every row carries
@@ -17,10 +17,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fgai_bench.report.cells import UNEQUAL, Better, Cell, Gap, equal_budgets, standings
+from fgai_bench.report.cells import (
+    UNEQUAL,
+    UNIFORM,
+    Better,
+    Cell,
+    Gap,
+    Standing,
+    equal_budgets,
+    null_cell,
+    null_of,
+    scale_of,
+    standings,
+)
 from fgai_bench.report.errors import ReportError
 from fgai_bench.report.results import Measurement, Place, Results
-from fgai_bench.report.statistics import interval, mean, std
+from fgai_bench.report.statistics import centre_interval, mean
 from fgai_bench.store.records import LEDGER
 
 KEY = ("suite", "task", "dataset", "model", "defense", "attack")
@@ -49,8 +61,13 @@ class Board:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All metrics of a row."""
+        """Return all metrics of a row."""
         return (self.score, *self.metrics)
+
+    @property
+    def nulls(self) -> dict[str, str]:
+        """Return the metrics that a uniform attention has a value in, each with the name of that value."""
+        return {metric: null_of(metric) for metric in self.columns if null_of(metric)}
 
 
 STABILITY = ("g_jsd", "g_tvd", "node_jsd", "topk_overlap", "prediction_kept")
@@ -92,55 +109,73 @@ class BoardRow:
     own_metrics: tuple[str, ...] = ()
 
     def cell(self, metric: str) -> Cell:
-        """One metric of the row as a cell that can be ranked."""
-        values = {seed: found[metric] for seed, found in self.seeds.items() if metric in found}
+        """Return one metric of the row as a cell that can be ranked."""
+        values, null = (
+            {seed: measured[name] for seed, measured in self.seeds.items() if name in measured}
+            for name in (metric, null_of(metric))
+        )
         absent = [Gap(seed, "absent", f"{metric} was not measured") for seed in self.seeds if seed not in values]
-        return Cell(None, metric, values, (*self.gaps, *absent), self.flags, self.budgets)
+        return Cell(None, metric, values, (*self.gaps, *absent), self.flags, self.budgets, null=null)
 
 
 def entries(board: Board, results: Results) -> list[BoardRow]:
-    """The rows that a run has for a board, in the order of the plan; a suite of unequal budgets has none."""
+    """Return the rows that a run has for a board, in the order of the plan; a suite of unequal budgets has none."""
     return [
         _entry(results, place, seeds, board)
         for place, seeds in results.select(kind="attack")
         if board.task in ("", place.task)
-        and not any(UNEQUAL in found.flags for found in seeds.values())
+        and not any(UNEQUAL in step.flags for step in seeds.values())
         and not (board.alone and not _alone(results, place))
     ]
 
 
 def _alone(results: Results, place: Place) -> bool:
-    """Whether the training behind a place was timed by itself: it then says over how many epochs."""
+    """Tell whether the training behind a place was timed by itself: it then says over how many epochs."""
     trained = results.at(place._replace(kind="train", attack=""))
-    return all("epochs_timed" in found.values for found in trained.values() if found.status == "ok")
+    return all("epochs_timed" in step.values for step in trained.values() if step.status == "ok")
 
 
 def _entry(results: Results, place: Place, attacked: Mapping[int, Measurement], board: Board) -> BoardRow:
-    """A seed counts where its attack has values, or its training where the cost is the result."""
+    """Return a row; a seed counts where its attack has values, or its training where the cost is the result."""
     clean, trained = (results.at(place._replace(kind=kind, attack="")) for kind in ("clean", "train"))
     seeds = trained if board.alone else attacked
-    ok = {seed: found for seed, found in seeds.items() if found.status == "ok"}
+    ok = {seed: step for seed, step in seeds.items() if step.status == "ok"}
     return BoardRow(
         (place.suite, place.task, place.dataset, place.model, place.label, place.attack),
         {seed: _values(attacked[seed], clean.get(seed), trained.get(seed)) for seed in sorted(ok)},
-        tuple(Gap(seed, found.status, found.reason) for seed, found in seeds.items() if seed not in ok),
-        tuple(dict.fromkeys(flag for found in seeds.values() for flag in found.flags)),
-        {seed: (found.threat, found.ledger) for seed, found in sorted(attacked.items()) if found.status == "ok"},
+        tuple(Gap(seed, step.status, step.reason) for seed, step in seeds.items() if seed not in ok),
+        tuple(dict.fromkeys(flag for step in seeds.values() for flag in step.flags)),
+        {seed: (step.threat, step.ledger) for seed, step in sorted(attacked.items()) if step.status == "ok"},
         (results.identity,),
-        tuple(dict.fromkeys(found.commit or found.package for found in ok.values())),
-        tuple(dict.fromkeys(found.device for found in ok.values())),
-        tuple(name for name in results.own_metrics if any(name in found.values for found in attacked.values())),
+        tuple(dict.fromkeys(step.commit or step.package for step in ok.values())),
+        tuple(dict.fromkeys(step.device for step in ok.values())),
+        tuple(name for name in results.own_metrics if any(name in step.values for step in attacked.values())),
     )
 
 
 def _values(attacked: Measurement, clean: Measurement | None, trained: Measurement | None) -> dict[str, float]:
-    """The values under attack, those of the clean graph with a suffix, those of the training as they are."""
+    """Return the values under attack and of the training, and those of the clean graph with a suffix."""
     before = {f"{name}_clean": value for name, value in clean.values.items()} if clean else {}
     return {**before, **(trained.values if trained else {}), **attacked.values}
 
 
+def null_rows(board: Board, listed: Iterable[BoardRow]) -> list[BoardRow]:
+    """Return a row for the uniform attention of every suite, dataset, model and attack in which it was measured."""
+    blocks: dict[tuple[str, ...], list[BoardRow]] = {}
+    for row in listed:
+        blocks.setdefault((*row.key[:4], UNIFORM, row.key[5]), []).append(row)
+    rows = []
+    for key, block in blocks.items():
+        nulls = {metric: null_cell(row.cell(metric) for row in block).values for metric in board.nulls}
+        seeds = sorted({seed for values in nulls.values() for seed in values})
+        if seeds:
+            by_seed = {s: {metric: values[s] for metric, values in nulls.items() if s in values} for s in seeds}
+            rows.append(BoardRow(key, by_seed))
+    return rows
+
+
 def merged(known: Iterable[BoardRow], added: Iterable[BoardRow], board: Board) -> list[BoardRow]:
-    """Both lists as one; where they meet, the stronger attack holds. Raises when budgets differ."""
+    """Merge two lists of rows; where they meet, the stronger attack holds. Raises when budgets differ."""
     rows = {entry.key: entry for entry in known}
     for entry in added:
         for other in rows.values():
@@ -150,12 +185,12 @@ def merged(known: Iterable[BoardRow], added: Iterable[BoardRow], board: Board) -
 
 
 def _refuse_unequal(entry: BoardRow, other: BoardRow) -> None:
-    """Rows of one block (all but the defense) must have one budget."""
+    """Refuse two rows of one block (all but the defense) whose budgets differ."""
     block = tuple(zip(entry.key, other.key, strict=True))
-    rivals = all(mine == its for i, (mine, its) in enumerate(block) if KEY[i] != "defense")
+    rivals = all(mine == theirs for i, (mine, theirs) in enumerate(block) if KEY[i] != "defense")
     if not rivals:
         return
-    threats = [{threat for threat, _ in one.budgets.values()} for one in (entry, other)]
+    threats = [{threat for threat, _ in row.budgets.values()} for row in (entry, other)]
     same = equal_budgets(entry.cell(""), other.cell(""))
     if not same or (all(threats) and threats[0] != threats[1]):
         names = " ".join(entry.key[2:5])
@@ -165,37 +200,45 @@ def _refuse_unequal(entry: BoardRow, other: BoardRow) -> None:
         )
 
 
-def _stronger(one: BoardRow, other: BoardRow, board: Board) -> BoardRow:
-    """All seeds of both; at a seed that both have, the values of the attack that left the lower score."""
+def _stronger(row: BoardRow, other: BoardRow, board: Board) -> BoardRow:
+    """Return all seeds of both rows; at a seed that both have, the values of the attack that left the lower score."""
     sign = 1 if board.better == "higher" else -1
 
     def score(values: Mapping[str, float]) -> float:
         return sign * values.get(board.score, math.inf)
 
-    seeds, budgets = dict(one.seeds), dict(one.budgets)
+    seeds, budgets = dict(row.seeds), dict(row.budgets)
     for seed, values in other.seeds.items():
         if seed not in seeds or score(values) < score(seeds[seed]):
             seeds[seed] = values
             budgets |= {seed: other.budgets[seed]} if seed in other.budgets else {}
-    gaps = {gap.seed: gap for gap in (*one.gaps, *other.gaps) if gap.seed not in seeds}
+    gaps = {gap.seed: gap for gap in (*row.gaps, *other.gaps) if gap.seed not in seeds}
     return replace(
-        one,
+        row,
         seeds=dict(sorted(seeds.items())),
         budgets=dict(sorted(budgets.items())),
         gaps=tuple(gaps.values()),
         **{
-            name: tuple(dict.fromkeys([*getattr(one, name), *getattr(other, name)]))
+            name: tuple(dict.fromkeys([*getattr(row, name), *getattr(other, name)]))
             for name in ("flags", "runs", "versions", "devices", "own_metrics")
         },
     )
 
 
 def rows(board: Board, listed: Iterable[BoardRow]) -> list[dict[str, Any]]:
-    """The rows of the file, ranked within their suite, dataset, model and attack; g-JSD has a rank of its own."""
-    found = sorted(listed, key=lambda entry: entry.key)
-    ranks = {metric: _ranks(found, metric, better) for metric, better in _ranked_by(board).items()}
-    columns = columns_of(board, found)
-    return [_row(board, columns, entry, {metric: ranks[metric][entry.key] for metric in ranks}) for entry in found]
+    """Return the rows of the file, ranked within their suite, dataset, model and attack; g-JSD has its own rank."""
+    entries = list(listed)
+    standing = {metric: _standings(entries, metric, better) for metric, better in _ranked_by(board).items()}
+    columns = columns_of(board, entries)
+    return [
+        _row(board, columns, entry, {metric: standing[metric].get(entry.key, Standing()) for metric in standing})
+        for entry in sorted([*entries, *null_rows(board, entries)], key=_in_block)
+    ]
+
+
+def _in_block(entry: BoardRow) -> tuple[Any, ...]:
+    """Sort by suite, task, dataset, model, attack; the uniform attention comes last."""
+    return (*entry.key[:4], entry.key[4] == UNIFORM, entry.key[4:])
 
 
 def columns_of(board: Board, listed: Iterable[BoardRow]) -> tuple[str, ...]:
@@ -207,24 +250,29 @@ def _ranked_by(board: Board) -> dict[str, Better]:
     return {board.score: board.better, **({"g_jsd": "lower"} if "g_jsd" in board.metrics else {})}
 
 
-def _ranks(found: Iterable[BoardRow], metric: str, better: Better) -> dict[tuple[str, ...], int | None]:
+def _standings(listed: Iterable[BoardRow], metric: str, better: Better) -> dict[Hashable, Standing]:
     blocks: dict[tuple[Any, ...], dict[Hashable, Cell]] = {}
-    for entry in found:
+    for entry in listed:
         # Times of different machines are no rivals.
         machine = entry.devices if metric.endswith("seconds") else ()
         block = (*entry.key[:4], entry.key[5], machine)
         blocks.setdefault(block, {})[entry.key] = entry.cell(metric)
-    ranked = {key: standing.rank for cells in blocks.values() for key, standing in standings(cells, better).items()}
-    return {key: ranked[key] for key in ranked}  # type: ignore[misc]
+    return {key: standing for cells in blocks.values() for key, standing in standings(cells, better).items()}
 
 
-def _row(board: Board, columns: Sequence[str], entry: BoardRow, ranks: Mapping[str, int | None]) -> dict[str, Any]:
+def _row(board: Board, columns: Sequence[str], entry: BoardRow, standing: Mapping[str, Standing]) -> dict[str, Any]:
     row: dict[str, Any] = dict(zip(KEY, entry.key, strict=True))
     cell = entry.cell(board.score)
     row |= {"status": cell.status, "reason": cell.reason, "n": len(cell.values)}
-    row |= {("rank" if name == board.score else f"rank_{name}"): rank for name, rank in ranks.items()}
+    if entry.key[4] == UNIFORM:
+        row |= {"status": "null", "reason": "attention 1/(d+1) on the same graphs", "n": len(entry.seeds)}
+    row |= {("rank" if name == board.score else f"rank_{name}"): place.rank for name, place in standing.items()}
+    if board.nulls:
+        row["beats_uniform"] = {True: "yes", False: "no", None: None}[standing["g_jsd"].beats_null]
     for metric in columns:
-        row |= _summary(metric, list(entry.cell(metric).values.values()))
+        row |= _summary(entry.cell(metric))
+    for metric in board.nulls:
+        row |= _relative(entry.cell(metric))
     row["flags"] = "; ".join(entry.flags)
     for name in LEDGER:
         spent = [ledger[name] for _, ledger in entry.budgets.values() if name in ledger]
@@ -236,21 +284,27 @@ def _row(board: Board, columns: Sequence[str], entry: BoardRow, ranks: Mapping[s
     return row
 
 
-def _summary(metric: str, values: list[float]) -> dict[str, float]:
-    bounds = interval(values) or (math.nan, math.nan)
-    return {
-        f"{metric}_mean": mean(values),
-        f"{metric}_std": std(values),
-        f"{metric}_low": bounds[0],
-        f"{metric}_high": bounds[1],
-    }
+def _summary(cell: Cell) -> dict[str, float]:
+    bounds = centre_interval(cell.values, scale_of(cell.metric)) or (math.nan, math.nan)
+    names = (f"{cell.metric}_{part}" for part in ("mean", "std", "low", "high"))
+    return dict(zip(names, (cell.mean, cell.std, *bounds), strict=True))
+
+
+def _relative(cell: Cell) -> dict[str, float]:
+    """Return a cell against the uniform attention: the mean difference on the metric's scale, with its interval."""
+    relative = cell.relative
+    bounds = (relative.bounds_on_scale if relative else None) or (math.nan, math.nan)
+    centre = mean(relative.differences) if relative else math.nan
+    names = (f"{cell.metric}_vs_uniform{part}" for part in ("", "_low", "_high"))
+    return dict(zip(names, (centre, *bounds), strict=True))
 
 
 def _kept(board: Board, entry: BoardRow) -> dict[str, Any]:
-    """Everything that a later merge needs: values, budgets and gaps of the seeds."""
+    """Return everything that a later merge needs: values, budgets and gaps of the seeds."""
     return {
         "values": {
-            seed: {m: v[m] for m in (*board.columns, *entry.own_metrics) if m in v} for seed, v in entry.seeds.items()
+            seed: {m: v[m] for m in (*board.columns, *board.nulls.values(), *entry.own_metrics) if m in v}
+            for seed, v in entry.seeds.items()
         },
         "budgets": {seed: [threat, dict(ledger)] for seed, (threat, ledger) in entry.budgets.items()},
         "gaps": [[gap.seed, gap.status, gap.reason] for gap in entry.gaps],
@@ -260,24 +314,26 @@ def _kept(board: Board, entry: BoardRow) -> dict[str, Any]:
 
 
 def to_csv(board: Board, listed: Sequence[BoardRow]) -> str:
-    """The file of a board."""
-    found = rows(board, listed)
+    """Return the text of a board's file."""
+    lines = rows(board, listed)
     out = io.StringIO()
     columns = columns_of(board, listed)
-    empty = _row(board, columns, BoardRow(("",) * len(KEY), {}), dict.fromkeys(_ranked_by(board)))
+    empty = _row(board, columns, BoardRow(("",) * len(KEY), {}), dict.fromkeys(_ranked_by(board), Standing()))
     writer = csv.DictWriter(out, list(empty), lineterminator="\n")
     writer.writeheader()
-    for row in found:
+    for row in lines:
         writer.writerow({name: "" if value is None or value != value else value for name, value in row.items()})
     return out.getvalue()
 
 
 def read(text: str) -> list[BoardRow]:
-    """The rows of a file, as far as a merge needs them."""
-    found = []
+    """Read the rows of a file, as far as a merge needs them."""
+    listed = []
     for row in csv.DictReader(io.StringIO(text)):
+        if row["defense"] == UNIFORM:
+            continue  # it is made anew from the rows of its block
         kept = json.loads(row["seeds"])
-        found.append(
+        listed.append(
             BoardRow(
                 tuple(row[name] for name in KEY),
                 {int(seed): values for seed, values in kept["values"].items()},
@@ -290,11 +346,11 @@ def read(text: str) -> list[BoardRow]:
                 tuple(kept.get("own_metrics", ())),
             )
         )
-    return found
+    return listed
 
 
 def write_leaderboards(results: Results, folder: Path) -> list[Path]:
-    """The three files of one run; a board without rows is a file with a header."""
+    """Write the three files of one run; a board without rows is a file with a header."""
     return _write({board: entries(board, results) for board in BOARDS}, folder)
 
 

@@ -6,7 +6,7 @@ import math
 
 
 def written(mean: float, std: float, style: str = "fixed") -> str:
-    """``mean±std``; one seed has no spread to write.
+    """Write ``mean±std``; one seed has no spread to write.
 
     >>> written(0.82061, 0.0123)
     '0.821±0.012'

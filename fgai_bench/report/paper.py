@@ -21,7 +21,7 @@ HEAD = r"""\documentclass[11pt]{article}
 
 
 def paper(results: Results, tables: Sequence[str], figures: Mapping[str, str], absent: Mapping[str, str]) -> str:
-    """The document; figures are included without an ending, as PDF where there is one."""
+    """Return the document; figures are included without an ending, as PDF where there is one."""
     parts = [HEAD, _title(results)]
     parts += [f"\\input{{tables/{name}.tex}}\n" for name in tables]
     parts += ["\\clearpage\n"]

@@ -1,4 +1,7 @@
-"""Frames: the content of a store, arranged by place (suite, task, dataset, model, defense, attack) and seed."""
+"""Results: the content of a store arranged by place (suite, task, dataset, model, defense, attack) and seed.
+
+Come here for what every table, figure and verdict reads.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from fgai_bench.metrics import METRICS
 from fgai_bench.report.errors import ReportError
 from fgai_bench.report.labels import ordered
 from fgai_bench.store.sqlite import StoreReader
@@ -86,7 +90,7 @@ class Results:
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str], suite: str | None = None) -> Results:
-        """Everything that a run folder or an export holds, or what stands in one of its suites."""
+        """Read everything that a run folder or an export holds, or what stands in one of its suites."""
         with StoreReader(folder) as store:
             members, records, curves = store.members(), store.records(), store.curves()
             provenance, artifacts = store.provenance(), store.reported()
@@ -106,26 +110,26 @@ class Results:
 
     @property
     def suites(self) -> list[str]:
-        """The suites that the run holds: those of the paper's tables first, others in the order of the plan."""
+        """Return the suites that the run holds: those of the paper's tables first, others in the order of the plan."""
         return list(dict.fromkeys(place.suite for place in self.places))
 
     def at(self, place: Place) -> Mapping[int, Measurement]:
-        """Seed to measurement; empty where nothing was planned."""
+        """Return the measurements at a place by seed; none where nothing was planned."""
         return self.places.get(place, {})
 
     def select(self, **wanted: str) -> Iterator[tuple[Place, Mapping[int, Measurement]]]:
-        """The places with these names, in the order of the plan."""
+        """Yield the places with these names, in the order of the plan."""
         for place, seeds in self.places.items():
             if all(getattr(place, key) == value for key, value in wanted.items()):
                 yield place, seeds
 
     def names(self, key: str, **wanted: str) -> list[str]:
-        """The distinct values of one part of a place."""
+        """Return the distinct values of one part of a place."""
         return list(dict.fromkeys(getattr(place, key) for place, _ in self.select(**wanted)))
 
     @cached_property
     def identity(self) -> str:
-        """A short hash over every recorded value: the same content has the same one."""
+        """Return a short hash over every recorded value: the same content has the same one."""
         content = [
             [list(place), seed, m.step, m.status, sorted(m.values.items())]
             for place, seeds in self.places.items()
@@ -135,9 +139,9 @@ class Results:
 
     @cached_property
     def version(self) -> str:
-        """The commits and package versions that gave the results, in words."""
+        """Return the commits and package versions that gave the results, in words."""
         frame = self.provenance
-        found = [
+        programs = [
             f"commit {commit[:7]}{' with changes' if dirty is True else ''}"
             if isinstance(commit, str)
             else f"fgai-bench {package}"
@@ -145,18 +149,19 @@ class Results:
                 {tuple(row) for row in frame[["commit", "dirty", "package"]].itertuples(index=False)}, key=str
             )
         ]
-        return ", ".join(dict.fromkeys(found)) or "no commit"
+        return ", ".join(dict.fromkeys(programs)) or "no commit"
 
     @cached_property
     def own_metrics(self) -> dict[str, Better]:
         """Return the metrics that suites of this run name beyond the built-in ones, with the way that is better."""
         frame = self.provenance
         texts = frame[frame["kind"] == "measure"]["config"] if len(frame) else ()
-        declared = {json.loads(text)["metric"]["name"]: json.loads(text)["metric"]["direction"] for text in texts}
-        return dict(sorted(declared.items()))
+        declared = [json.loads(text)["metric"] for text in texts]
+        own = [metric for metric in declared if metric["name"] not in METRICS or not METRICS.entry(metric["name"]).ours]
+        return {metric["name"]: metric["direction"] for metric in sorted(own, key=lambda metric: metric["name"])}
 
     def artifact(self, step: str, role: str) -> dict[str, Any] | None:
-        """The arrays of an artifact of a step, by name; None where the step has none, or left it behind."""
+        """Return the arrays of an artifact of a step, by name; None where the step has none, or left it behind."""
         from safetensors.numpy import load
 
         content = self.artifacts.get((step, role))
@@ -166,19 +171,19 @@ class Results:
 def _arranged(
     members: Iterable[Mapping[str, Any]], records: pd.DataFrame, curves: pd.DataFrame
 ) -> dict[Place, dict[int, Measurement]]:
-    """Measurements by place and seed; a planned step without a record is there as ``missing``."""
+    """Return measurements by place and seed; a planned step without a record is there as ``missing``."""
     places: dict[Place, dict[int, Measurement]] = {}
     for member in members:
         if member.get("metric"):
             continue  # it stands where the step stands that it measures more of
         missing = Measurement("missing", MISSING, step=member["step"], flags=tuple(member["flags"]))
         places.setdefault(_place(member), {})[member["seed"]] = missing
-    found: dict[tuple[Place, int], list[dict[str, Any]]] = {}
+    by_step: dict[tuple[Place, int], list[dict[str, Any]]] = {}
     for row in records.to_dict("records"):
         place = _place(row)
         if place in places:
-            found.setdefault((place, row["seed"]), []).append(row)
-    for (place, seed), rows in found.items():
+            by_step.setdefault((place, row["seed"]), []).append(row)
+    for (place, seed), rows in by_step.items():
         places[place][seed] = _measurement(rows)
     for row in curves[curves["kind"] == "audit"].to_dict("records"):
         if (place := _place(row)) in places:
@@ -188,8 +193,8 @@ def _arranged(
 
 def _with_point(seeds: dict[int, Measurement], row: Mapping[str, Any]) -> None:
     """Add a point of an audit's curve as a value of its own: ``beta_2_mean@0.5`` for the radius 0.5."""
-    found = seeds[row["seed"]]
-    seeds[row["seed"]] = replace(found, values={**found.values, f"{row['curve']}@{row['x']:g}": row["y"]})
+    step = seeds[row["seed"]]
+    seeds[row["seed"]] = replace(step, values={**step.values, f"{row['curve']}@{row['x']:g}": row["y"]})
 
 
 def _place(row: Mapping[str, Any]) -> Place:

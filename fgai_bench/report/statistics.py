@@ -1,25 +1,38 @@
-"""Uncertainty over seeds: mean, spread, the bootstrap interval of a paired difference, and Holm's correction.
+"""Statistics over seeds: come here for means, paired intervals, p-values, corrections and the seeds that a test needs.
 
-Two rows are compared seed by seed, because seeds share their split and their attack's random choices. Few seeds have
-few resamples, so all of them are counted where that is possible: the interval of five seeds involves no chance.
+Two rows are compared seed by seed, because seeds share their split and their attack's random choices. The test is
+Student's t on the paired differences, taken on the scale where a metric's errors are symmetric: of the logarithm for
+divergences, of the logit for shares, as they are otherwise (``scale`` of the metric's entry). Beside it stands the
+exact sign-flip test, which asks for symmetry only and whose smallest p, ``2 / 2^n``, is the floor that ``n`` seeds can
+attain without assuming a shape.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Mapping, Sequence
-from functools import cache, lru_cache
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
+from scipy import special
+
+from fgai_bench.registry import Scale
 
 LEVEL = 0.95
-EXACT = 6  # up to this many seeds, every resample is counted
-DRAWN = 10_000
+EQUAL = 1e-12  # of the largest difference: a smaller spread is rounding
+FLIPPED = 16  # seeds up to which all sign patterns are counted; of more seeds, as many patterns are drawn
+POWER = 0.8
+MOST_SEEDS = 1000
+LARGEST = math.log(1e300)
+SMALLEST, RESOLUTION = 1e-300, 2.0**-52  # what can be told from 0, and from 1
+NOTHING = 1e-6  # stands for 0 on the scale of logarithms and logits where no compared value says what is small
+State = Literal["ok", "no seeds", "one seed", "no spread"]
 
 
 def mean(values: Sequence[float]) -> float:
-    """The mean; NaN of nothing.
+    """Return the mean; NaN of nothing.
 
     >>> mean([1.0, 2.0])
     1.5
@@ -28,7 +41,7 @@ def mean(values: Sequence[float]) -> float:
 
 
 def std(values: Sequence[float]) -> float:
-    """The sample standard deviation; NaN below two values.
+    """Return the sample standard deviation; NaN below two values.
 
     >>> std([1.0, 3.0]) == 2 ** 0.5
     True
@@ -40,7 +53,7 @@ def std(values: Sequence[float]) -> float:
 
 
 def paired(left: Mapping[int, float], right: Mapping[int, float]) -> tuple[float, ...]:
-    """``left - right`` for the seeds that both have, in order of the seeds.
+    """Return ``left - right`` for the seeds that both have, in order of the seeds.
 
     >>> paired({0: 3.0, 1: 5.0}, {1: 1.0, 0: 1.0, 2: 9.0})
     (2.0, 4.0)
@@ -48,52 +61,72 @@ def paired(left: Mapping[int, float], right: Mapping[int, float]) -> tuple[float
     return tuple(left[seed] - right[seed] for seed in sorted(left.keys() & right.keys()))
 
 
-@lru_cache(maxsize=4096)
-def resampled_means(values: tuple[float, ...]) -> np.ndarray:
-    """Means of resamples with replacement: all ``n ** n`` of them for few values, else drawn with a fixed seed."""
-    return np.sort(np.asarray(values)[_choices(len(values))].mean(axis=1))
-
-
-@cache
-def _choices(n: int) -> np.ndarray:
-    """Which of ``n`` values each resample takes: ``(resamples, n)``."""
-    if n <= EXACT:
-        return np.array(list(itertools.product(range(n), repeat=n)))
-    return np.random.Generator(np.random.PCG64(0)).integers(0, n, size=(DRAWN, n))
-
-
 def interval(differences: Sequence[float], level: float = LEVEL) -> tuple[float, float] | None:
-    """The percentile bootstrap interval of the mean difference; None below two values.
+    """Return Student's t interval of the mean; equal values have an interval without width; None below two values.
 
-    >>> interval([1.0, 1.0, 1.0])
-    (1.0, 1.0)
+    >>> [round(bound, 3) for bound in interval([1.0, 2.0, 3.0])]  # 2 -+ 4.303 * 1 / sqrt(3)
+    [-0.484, 4.484]
     >>> interval([0.5]) is None
     True
     """
     if len(differences) < 2:
         return None
-    tail = (1 - level) / 2
-    low, high = np.quantile(resampled_means(tuple(differences)), [tail, 1 - tail])
-    return float(low), float(high)
+    half = 0.0 if _is_constant(differences) else _standard_error(differences) * _quantile(level, len(differences))
+    return mean(differences) - half, mean(differences) + half
 
 
 def p_value(differences: Sequence[float]) -> float:
-    """Two-sided bootstrap probability that the mean difference has the other sign; never below one resample.
+    """Return the two-sided p of Student's t test that the mean is zero; 1 below two values.
 
-    >>> p_value([1.0, 2.0])  # 1 of 4 resamples is the least that two values can tell
-    0.25
+    >>> round(p_value([1.0, 2.0, 3.0]), 4)  # t = 2 * sqrt(3), two degrees of freedom
+    0.0742
     >>> p_value([0.0, 0.0])
     1.0
     """
+    if len(differences) < 2 or not any(differences):
+        return 1.0
+    above = p_above(differences)
+    return 2 * min(above, 1 - above)
+
+
+def p_above(differences: Sequence[float]) -> float:
+    """Return the one-sided p of the t test that the mean is not above zero: small where it clearly is.
+
+    Equal differences have no spread to estimate; they are taken at their word, p is 0 or 1.
+
+    >>> round(p_above([1.0, 2.0, 3.0]), 4), p_above([0.5, 0.5]), p_above([-0.5, -0.5]), p_above([7.0])
+    (0.0371, 0.0, 1.0, 1.0)
+    """
     if len(differences) < 2:
         return 1.0
-    means = resampled_means(tuple(differences))
-    either = min(float((means <= 0).mean()), float((means >= 0).mean()))
-    return min(1.0, max(2 * either, 1 / len(means)))
+    if _is_constant(differences):
+        return 0.0 if mean(differences) > 0 else 1.0
+    return float(special.stdtr(len(differences) - 1, -mean(differences) / _standard_error(differences)))
+
+
+def sign_flip_p(differences: Sequence[float]) -> float:
+    """Return the exact two-sided p of the sign-flip test: the share of sign patterns whose mean is as far from zero.
+
+    >>> sign_flip_p([1.0, 2.0, 3.0])  # only +++ and --- of eight
+    0.25
+    """
+    if not differences:
+        return 1.0
+    magnitudes = np.abs(np.asarray(differences, dtype=float))
+    sums = np.abs(_signs(len(differences)) @ magnitudes)
+    return float((sums >= abs(math.fsum(differences)) * (1 - 1e-9)).mean())
+
+
+def _signs(n: int) -> np.ndarray:
+    """Return sign patterns of ``n`` values: all of them for few, else drawn with a fixed seed; ``(patterns, n)``."""
+    if n <= FLIPPED:
+        return 1 - 2 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
+    drawn = np.random.Generator(np.random.PCG64(0)).integers(0, 2, size=(2**FLIPPED, n))
+    return 1 - 2 * np.vstack([np.zeros(n, dtype=drawn.dtype), drawn])  # the observed pattern is always among them
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Holm's step-down correction, in the given order.
+    """Return p-values after Holm's step-down correction, in the given order.
 
     >>> holm([0.01, 0.04, 0.03])
     (0.03, 0.06, 0.06)
@@ -106,10 +139,160 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     return tuple(adjusted)
 
 
-def contains_zero(bounds: tuple[float, float]) -> bool:
-    """Whether an interval leaves the sign open.
+def seeds_needed(differences: Sequence[float], alpha: float, power: float = POWER) -> int | None:
+    """Return how many seeds a one-sided t test at ``alpha`` needs to see the observed mean with this power.
 
-    >>> contains_zero((-0.1, 0.2)), contains_zero((0.1, 0.2))
-    (True, False)
+    It takes the observed mean and spread for the true ones. None where no number up to ``MOST_SEEDS`` will do.
+
+    >>> seeds_needed([1.0, 2.0, 3.0], 0.025)  # two standard deviations from zero
+    5
+    >>> seeds_needed([-1.0, 1.0], 0.025) is None
+    True
     """
-    return bounds[0] <= 0 <= bounds[1]
+    if len(differences) < 2 or _is_constant(differences):
+        return None
+    effect = abs(mean(differences)) / std(differences)
+    n = np.arange(2, MOST_SEEDS + 1)
+    reached = special.nctdtr(n - 1, effect * np.sqrt(n), _upper(alpha, n)) <= 1 - power
+    return int(n[np.argmax(reached)]) if reached.any() else None
+
+
+def _upper(alpha: float, n: np.ndarray) -> np.ndarray:
+    return np.asarray(-special.stdtrit(n - 1, alpha))
+
+
+def _quantile(level: float, n: int) -> float:
+    return float(special.stdtrit(n - 1, (1 + level) / 2))
+
+
+def _standard_error(values: Sequence[float]) -> float:
+    return std(values) / math.sqrt(len(values))
+
+
+def _is_constant(values: Sequence[float]) -> bool:
+    """Tell whether values differ by rounding only."""
+    return std(values) <= EQUAL * max(map(abs, values))
+
+
+def on_scale(rows: Iterable[Mapping[int, float]], scale: Scale) -> list[dict[int, float]]:
+    """Return rows of values on the scale where they are compared; all rows that are compared go in together.
+
+    A logarithm has no 0 and a logit neither 0 nor 1. The continuity rule: a value at such an end counts as half the
+    distance from that end of the nearest value that is not at it, over all rows. So the rule follows the resolution of
+    what is compared, and a row that is at the end in every seed stays ahead of all others.
+
+    >>> [{seed: round(value, 3) for seed, value in row.items()} for row in on_scale([{0: 0.0, 1: 0.2}], "log")]
+    [{0: -2.303, 1: -1.609}]
+    >>> on_scale([{0: 1.0}, {0: 0.5}], "logit") == on_scale([{0: 0.75}, {0: 0.5}], "logit")
+    True
+    """
+    listed = [dict(row) for row in rows]
+    if scale == "identity":
+        return listed
+    inner = [value for row in listed for value in row.values() if value > 0 and (scale == "log" or value < 1)]
+    low = max(_half_of_smallest(inner), SMALLEST)
+    high = max(_half_of_smallest([1 - value for value in inner]), RESOLUTION)
+    return [{seed: _transformed(value, scale, low, high) for seed, value in row.items()} for row in listed]
+
+
+def _half_of_smallest(distances: Iterable[float]) -> float:
+    return min(distances, default=2 * NOTHING) / 2
+
+
+def _transformed(value: float, scale: Scale, low: float, high: float) -> float:
+    if scale == "log":
+        return math.log(max(value, low))
+    inside = min(max(value, low), 1 - high)
+    return math.log(inside) - math.log1p(-inside)
+
+
+def in_units(value: float, scale: Scale) -> float:
+    """Return a value of a scale in the metric's own units.
+
+    >>> in_units(0.0, "log"), in_units(0.0, "logit"), in_units(0.25, "identity")
+    (1.0, 0.5, 0.25)
+    """
+    if scale == "log":
+        return _exp(value)
+    return float(special.expit(value)) if scale == "logit" else value
+
+
+def _exp(value: float) -> float:
+    """Return the exponential, or the largest number where it has none: two seeds can have any interval."""
+    return math.exp(min(value, LARGEST))
+
+
+def centre_interval(values: Mapping[int, float], scale: Scale) -> tuple[float, float] | None:
+    """Return the interval of a row's centre, computed on its scale and shown in the metric's units.
+
+    >>> [round(bound, 3) for bound in centre_interval({0: 0.1, 1: 0.1, 2: 0.1}, "log")]
+    [0.1, 0.1]
+    """
+    bounds = interval(list(on_scale([values], scale)[0].values()))
+    return (in_units(bounds[0], scale), in_units(bounds[1], scale)) if bounds else None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two rows held against each other seed by seed, on one scale.
+
+    Attributes:
+        differences: left minus right on the scale, by seed.
+        scale: where the differences were taken.
+        anchor: the right side's mean on the scale, at which differences are shown in the metric's units.
+    """
+
+    differences: tuple[float, ...]
+    scale: Scale = "identity"
+    anchor: float = 0.0
+
+    @classmethod
+    def of(cls, left: Mapping[int, float], right: Mapping[int, float], scale: Scale) -> Comparison:
+        """Compare two rows of values, each by seed, in the metric's units.
+
+        >>> ten_times = Comparison.of({0: 0.01, 1: 0.1}, {0: 0.001, 1: 0.01}, "log")
+        >>> round(ten_times.ratio, 6), ten_times.state
+        (10.0, 'no spread')
+        """
+        shared = sorted(left.keys() & right.keys())
+        mine, other = on_scale([{seed: row[seed] for seed in shared} for row in (left, right)], scale)
+        return cls(paired(mine, other), scale, mean(list(other.values())))
+
+    @property
+    def state(self) -> State:
+        """Say what the differences can tell: ``ok``, or why there is no interval with a width."""
+        if len(self.differences) < 2:
+            return "one seed" if self.differences else "no seeds"
+        return "no spread" if _is_constant(self.differences) else "ok"
+
+    @cached_property
+    def bounds_on_scale(self) -> tuple[float, float] | None:
+        """Return the 95 % interval of the mean difference on the scale."""
+        return interval(self.differences)
+
+    @property
+    def difference(self) -> float:
+        """Return the mean difference in the metric's units, at the centre of the right side."""
+        return self._shown(mean(self.differences))
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """Return the interval of :attr:`difference`; it excludes zero where that on the scale does."""
+        bounds = self.bounds_on_scale
+        return (self._shown(bounds[0]), self._shown(bounds[1])) if bounds else None
+
+    @property
+    def ratio(self) -> float:
+        """Return left over right, for differences of logarithms: the ratio of the geometric means."""
+        return _exp(mean(self.differences))
+
+    @property
+    def ratio_bounds(self) -> tuple[float, float] | None:
+        """Return the interval of :attr:`ratio`."""
+        bounds = self.bounds_on_scale
+        return (_exp(bounds[0]), _exp(bounds[1])) if bounds else None
+
+    def _shown(self, difference: float) -> float:
+        if self.scale == "identity":
+            return difference
+        return in_units(self.anchor + difference, self.scale) - in_units(self.anchor, self.scale)

@@ -16,6 +16,8 @@ from fgai_bench.report.results import Results
 from fgai_bench.report.tables.budgets import budget_table
 from fgai_bench.report.tables.build import Table, build
 from fgai_bench.report.tables.dataset_tables import dataset_tables, flag_table
+from fgai_bench.report.tables.nulls import NAMES as NULLS
+from fgai_bench.report.tables.nulls import null_tables
 from fgai_bench.report.tables.render import to_csv, to_latex, to_markdown
 from fgai_bench.report.tables.specs import GRIDS, grids_of
 
@@ -25,9 +27,13 @@ RENDERERS: dict[str, tuple[str, Callable[[Table], str]]] = {
     "markdown": ("md", to_markdown),
     "csv": ("csv", to_csv),
 }
-LISTS = ("dataset_node", "dataset_link", "budgets", "reliability")
+LISTS = ("dataset_node", "dataset_link", *NULLS, "budgets", "reliability")
 OTHERS = ("metrics", "leaderboard", "page")
-SUITE_OF = {"dataset_node": "node", "dataset_link": "link", "budgets": "published-budgets"}
+SUITE_OF = {
+    **dict.fromkeys(("dataset_node", *NULLS), "node"),
+    **dict.fromkeys(("dataset_link", "nulls_link"), "link"),
+    "budgets": "published-budgets",
+}
 
 
 def write_report(
@@ -63,7 +69,7 @@ def write_report(
 
 
 def names() -> list[str]:
-    """Every name that ``only`` understands."""
+    """Return every name that ``only`` understands."""
     return [*(spec.name for spec in GRIDS), *LISTS, *(figure.name for figure in FIGURES), *OTHERS]
 
 
@@ -83,7 +89,7 @@ def _wanted(name: str, only: Sequence[str]) -> bool:
 def _write_tables(report: Report, results: Results, formats: Sequence[str], only: Sequence[str]) -> list[Table]:
     specs = [spec for spec in grids_of(results) if _wanted(spec.name, only)]
     built: dict[str, Table | None] = {spec.name: build(spec, results) for spec in specs}
-    lists = [*dataset_tables(results), budget_table(results), flag_table(results)]
+    lists = [*dataset_tables(results), *null_tables(results), budget_table(results), flag_table(results)]
     listed = {table.name: table for table in lists if table is not None}
     built |= {name: listed.get(name) for name in LISTS if _wanted(name, only)}
     suites = {spec.name: spec.suites[0] for spec in GRIDS} | SUITE_OF
@@ -91,13 +97,13 @@ def _write_tables(report: Report, results: Results, formats: Sequence[str], only
     for name, table in built.items():
         if table is None and name in known:
             report.absent[name] = _advice(name, suites.get(name, ""))
-    found = [table for table in built.values() if table is not None]
-    for table in found:
+    tables = [table for table in built.values() if table is not None]
+    for table in tables:
         for key in formats:
             if key in RENDERERS:
                 suffix, render = RENDERERS[key]
                 report.add(f"tables/{table.name}.{suffix}", render(table))
-    return found
+    return tables
 
 
 def _advice(name: str, suite: str) -> str:
@@ -109,7 +115,7 @@ def _advice(name: str, suite: str) -> str:
 
 
 def _write_figures(report: Report, results: Results, formats: Sequence[str], only: Sequence[str]) -> dict[str, str]:
-    """File name without its ending to caption, for each figure that was drawn."""
+    """Write the figures and return the caption of each by its file name without an ending."""
     captions: dict[str, str] = {}
     kinds = [kind for kind in ("pdf", "png") if kind in formats]
     for figure in FIGURES:

@@ -14,7 +14,7 @@ from fgai_bench.data import load_dataset
 from fgai_bench.data.link_splits import LinkSplit, random_link_split
 from fgai_bench.metrics.prediction import area_under_curve
 from fgai_bench.models.base import AttentionModel, Output
-from fgai_bench.tasks.measurement import Offers, clean_offers, pair_offers
+from fgai_bench.tasks.measurement import Offers, clean_offers, pair_offers, uniform_offers
 from fgai_bench.tasks.problem import Problem
 from fgai_bench.tasks.reached import reached_nodes
 
@@ -117,7 +117,7 @@ class LinkProblem(Problem):
         clean, perturbed = self.output(model, self.data), self.output(model, attacked)
         offers = pair_offers(clean, perturbed, self.readout)
         reached = reached_nodes(self.data, attacked, len(clean.hidden) + 1 if model.local else None)
-        offers.add(reached=lambda: (reached,))
+        offers.add(reached=lambda: (reached,), **uniform_offers(self.data, attacked))
         return offers.add(scores=lambda: self._scores(perturbed), model=lambda: (model,))
 
     def _scores(self, out: Output) -> tuple[Tensor, Tensor]:

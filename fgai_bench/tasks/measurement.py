@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
+from torch_geometric.data import Data
 
-from fgai_bench.metrics import METRICS, NotApplicable, edges_into, unchanged
+from fgai_bench.metrics import METRICS, NotApplicable, edges_into, unchanged, uniform_attention
 from fgai_bench.metrics.base import INPUTS, inputs_of
 from fgai_bench.models import Attention, align
 from fgai_bench.models.base import Output
@@ -130,6 +131,20 @@ def pair_offers(clean: Output, other: Output, logits: Callable[[Output], Tensor]
         weights_or_zero=lambda: align(*attentions()),
         weights_by_position=lambda: tuple(attention.weight for attention in attentions()),
     )
+
+
+def uniform_offers(clean: Data, other: Data) -> dict[str, Callable[[], Arguments]]:
+    """Return what a uniform attention offers on two graphs: the null of stability, which no model is needed for."""
+
+    def attentions() -> tuple[Attention, Attention]:
+        before, after = (uniform_attention(graph.edge_index, graph.x.shape[0]) for graph in (clean, other))
+        return before, after
+
+    return {
+        "attentions-uniform": attentions,
+        "weights-uniform": lambda: align(*attentions(), common=True),
+        "weights-or-zero-uniform": lambda: align(*attentions()),
+    }
 
 
 def into_unchanged(clean: Output, other: Output, nodes: int) -> Arguments:

@@ -16,7 +16,7 @@ from fgai_bench.metrics import degree_ranking, edges_into, f_acc_curve, random_r
 from fgai_bench.metrics.f_slope import RATES
 from fgai_bench.models import Attention, align
 from fgai_bench.models.base import AttentionModel, Output, frozen_eval
-from fgai_bench.tasks.measurement import Offers, attention_of, clean_offers, into_unchanged, pair_offers
+from fgai_bench.tasks.measurement import Offers, attention_of, clean_offers, into_unchanged, pair_offers, uniform_offers
 from fgai_bench.tasks.problem import Problem
 from fgai_bench.tasks.reached import reached_nodes, some
 
@@ -78,6 +78,7 @@ class NodeProblem(Problem):
             labels=lambda: self._labels(perturbed),
             weights_unchanged=lambda: into_unchanged(clean, perturbed, nodes),
             model=lambda: (model,),
+            **uniform_offers(self.data, attacked),
         )
         self._offer_curves(offers, model, attacked, clean, lambda: attention_of(perturbed))
         return offers

@@ -36,6 +36,7 @@ BASE = {
     "at": (0.92, 0.89, 0.001),
     "fgai": (0.90, 0.85, 0.0005),
 }
+UNIFORM = 0.0006  # g-JSD of a uniform attention: five seeds tell FGAI's from it, three do not
 WOBBLE = (-0.01, 0.0, 0.01, 0.005, -0.005)
 RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 
@@ -105,7 +106,8 @@ def cleaned(label: str, seed: int) -> Result:
     curve = tuple(1.0 - 0.4 * rate for rate in RATES)
     return Result(
         metrics={
-            "f1": f1, "f_slope_pos": -0.4, "f_slope_neg": -0.1, "f_slope_pos_random": -0.2, "g_jsd_floor": 0.0,
+            "f1": f1, "f_slope_pos": -0.4, "f_slope_neg": -0.1, "f_slope_pos_random": -0.2, "f_slope_neg_random": -0.15,
+            "f_slope_pos_degree": -0.3 + WOBBLE[seed], "g_jsd_floor": 0.0,
             "attention_entropy_normalised": 0.8,
         },
         cost={"evaluate_seconds": 0.5},
@@ -123,6 +125,7 @@ def attacked(label: str, seed: int, harm: float = 0.0, ledger: Mapping[str, floa
             "g_tvd": 0.5 if vanilla else 0.1, "g_tvd_raw": 7.0 if vanilla else 0.7, "g_jsd_published": jsd * 1e-4,
             "topk_overlap": 0.6 if vanilla else 0.9, "prediction_kept": 0.5 if vanilla else 0.95,
             "f_slope_pos": 0.3 if vanilla else -0.35, "f_slope_neg": 0.2 if vanilla else -0.05,
+            "g_jsd_uniform": UNIFORM,
         },
         not_applicable={"g_tvd_unchanged": "every prediction changed"} if vanilla else {},
         cost={"attack_seconds": 2.0, "evaluate_seconds": 0.5},
@@ -232,7 +235,10 @@ def wide(bench: Callable[[], Bench]) -> Path:
         link = {"suite": "link", "task": "link", "dataset": "cora", "label": label}
         made.add("clean", Result(metrics={"roc_auc": 0.9}, facts={"train_links": 4488}), **link)
         made.add(
-            "attack", Result(metrics={"roc_auc": 0.8, "g_jsd": 1e-5}, ledger=LEDGER), attack_label="injection", **link
+            "attack",
+            Result(metrics={"roc_auc": 0.8, "g_jsd": 1e-5, "g_jsd_uniform": 2e-5}, ledger=LEDGER),
+            attack_label="injection",
+            **link,
         )
         full = "similarity+prediction+explanation"
         made.add("train", trained(label, 0, mib=1400.0 if label == "fgai" else 1000.0), suite="cost", label=label)

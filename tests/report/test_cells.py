@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from fgai_bench.report.cells import UNEQUAL, Cell, Gap, standings, worst
+from fgai_bench.report.cells import ERROR, UNEQUAL, Cell, Gap, null_cell, standings, worst
 
 LEDGER = {"nodes": 20.0, "edges": 400.0, "gradient_calls": 10.0}
 
@@ -17,11 +20,81 @@ def made(*values: float, threat: str = "{}", ledger: dict[str, float] | None = N
 
 
 def test_the_best_and_what_cannot_be_told_from_it_are_bold() -> None:
-    cells = {"best": made(0.9, 0.8), "close": made(0.85, 0.85), "worse": made(0.5, 0.4)}
-    found = standings(cells, "higher")
-    assert {key: one.bold for key, one in found.items()} == {"best": True, "close": True, "worse": False}
-    assert {key: one.rank for key, one in found.items()} == {"best": 1, "close": 1, "worse": 3}
-    assert found["worse"].difference == pytest.approx((-0.4, -0.4))
+    cells = {
+        "best": made(0.9, 0.8, 0.86),
+        "close": made(0.85, 0.85, 0.84),
+        "worse": made(0.3, 0.2, 0.25),
+    }
+    standing = standings(cells, "higher")
+    assert {key: row.bold for key, row in standing.items()} == {"best": True, "close": True, "worse": False}
+    assert {key: row.rank for key, row in standing.items()} == {"best": 1, "close": 1, "worse": 3}
+    assert standing["worse"].rival == "best"
+
+
+def test_what_is_bold_ranks_first_and_nothing_else_does() -> None:
+    rng = np.random.default_rng(0)
+    for values in rng.uniform(0.4, 0.6, (50, 5, 5)) + np.linspace(0, 0.2, 5)[:, None]:
+        standing = standings({i: made(*row) for i, row in enumerate(values.tolist())}, "higher").values()
+        assert all(row.bold == (row.rank == 1) == (row.p_beaten >= ERROR) for row in standing)
+        assert any(row.bold for row in standing)
+
+
+STUDIES = 1500
+
+
+@pytest.mark.parametrize("spread", [(0.02,) * 5, (0.002, 0.005, 0.02, 0.05, 0.1)])
+@pytest.mark.parametrize("metric", ["f1", "g_jsd"])
+def test_a_row_that_is_as_good_as_the_best_keeps_its_bold(metric: str, spread: tuple[float, ...]) -> None:
+    """Five equal rows, seeds as blocks: with one spread, and with spreads that differ as those of defenses do."""
+    rng = np.random.default_rng(4)
+    blocks, own = rng.normal(0, 0.1, (STUDIES, 1, 5)), rng.normal(0, 1.0, (STUDIES, 5, 5))
+    values = np.exp(blocks + own * np.array(spread)[:, None] - 3)
+    lost = np.zeros(5)
+    for study in values:
+        cells = {i: Cell(None, metric, dict(enumerate(row))) for i, row in enumerate(study.tolist())}
+        lost += [not row.bold for row in standings(cells, "lower").values()]
+    assert (lost / STUDIES <= 0.065).all()  # 5 % and three standard errors
+    assert lost.sum() / (5 * STUDIES) <= 0.06
+    assert lost.sum() / (5 * STUDIES) >= 0.03  # not by calling everything equal
+
+
+def test_a_clearly_better_row_is_bold_alone() -> None:
+    rng = np.random.default_rng(5)
+    alone = 0
+    for study in rng.normal(0, 0.01, (200, 4, 5)) + np.array([0.9, 0.8, 0.8, 0.7])[:, None]:
+        rows = list(standings({i: made(*row) for i, row in enumerate(study.tolist())}, "higher").values())
+        alone += [row.bold for row in rows] == [True, False, False, False]
+    assert alone >= 190  # ten deviations apart
+
+
+def against_null(*values: float, null: float) -> Cell:
+    return replace(made(*values), metric="g_jsd", null=dict.fromkeys(range(len(values)), null))
+
+
+def test_what_is_not_better_than_its_null_cannot_be_first() -> None:
+    cells = {
+        "stable": against_null(1e-6, 1.1e-6, 0.9e-6, null=5e-6),
+        "moved": against_null(2e-5, 2.1e-5, 1.9e-5, null=5e-6),
+    }
+    standing = standings(cells, "lower")
+    assert (standing["stable"].rank, standing["stable"].beats_null) == (1, True)
+    assert (standing["moved"].rank, standing["moved"].beats_null) == (3, False)
+    worse = {name: replace(cell, null=dict.fromkeys(range(3), 5e-7)) for name, cell in cells.items()}
+    standing = standings(worse, "lower")
+    assert (standing["stable"].rank, standing["stable"].beats_null) == (2, False)
+    assert not any(row.bold for row in standing.values())
+
+
+def test_a_value_is_related_to_its_null_by_the_logarithm_of_their_ratio() -> None:
+    relative = against_null(1e-6, 2e-6, null=1e-6).relative
+    assert relative is not None
+    assert relative.differences == pytest.approx((0.0, math.log(2)))
+    assert made(0.5, 0.5).relative is None
+
+
+def test_the_null_of_rows_at_the_same_places_is_one_value() -> None:
+    assert null_cell([against_null(1.0, 2.0, null=3.0), against_null(1.0, 2.0, null=3.0)]).values == {0: 3.0, 1: 3.0}
+    assert null_cell([made(1.0, 2.0)]).values == {}
 
 
 def test_direction_turns_the_order() -> None:

@@ -27,14 +27,31 @@ def parsed(path: Path) -> dict[tuple[str, str, str], dict[str, str]]:
 
 def test_a_row_per_dataset_model_defense_and_attack(small: Path) -> None:
     found = {(row["defense"], row["attack"]): row for row in rows(NODE, entries(NODE, Results.read(small)))}
-    assert len(found) == 4 * 2
+    assert len(found) == (4 + 1) * 2
     ln = found["ln", "injection"]
     assert ln["f1_mean"] == pytest.approx(0.9)
     assert ln["f1_std"] == pytest.approx(0.01)
-    assert 0.89 <= ln["f1_low"] < 0.9 < ln["f1_high"] <= 0.91
+    # Logits 2.091, 2.197, 2.314: 2.201 -+ 4.303 * 0.1115 / sqrt(3), as shares.
+    assert (ln["f1_low"], ln["f1_high"]) == (pytest.approx(0.873, abs=1e-3), pytest.approx(0.922, abs=1e-3))
     assert (ln["n"], ln["rank"], ln["ledger_nodes"]) == (3, 1, 20.0)
     assert found["vanilla", "injection"]["rank"] == 4
-    assert found["fgai", "injection"]["rank_g_jsd"] == 1
+    assert (
+        found["fgai", "injection"]["rank_g_jsd"] == 2
+    )  # nobody beats it, but three seeds do not tell it from its null
+
+
+def test_the_null_has_a_row_and_every_row_its_distance_from_it(wide: Path) -> None:
+    listed = rows(NODE, entries(NODE, Results.read(wide, suite="node")))
+    found = {row["defense"]: row for row in listed if row["attack"] == "injection"}
+    null = found["uniform-attention"]
+    assert (null["status"], null["n"], null["g_jsd_mean"], null["rank_g_jsd"]) == ("null", 5, 0.0006, None)
+    assert math.isnan(null["f1_mean"])
+    assert found["vanilla"]["g_jsd_vs_uniform"] == pytest.approx(math.log(0.008 / 0.0006), abs=0.01)
+    assert {name: row["beats_uniform"] for name, row in found.items()} == {
+        "vanilla": "no", "ln": "no", "at": "no", "fgai": "yes", "uniform-attention": None,
+    }  # fmt: skip
+    assert found["fgai"]["rank_g_jsd"] == 1
+    assert [row["defense"] for row in listed if row["attack"] == "injection"][-1] == "uniform-attention"
 
 
 def test_reading_gives_back_what_was_written(small: Path) -> None:

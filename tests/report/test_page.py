@@ -101,7 +101,7 @@ def choose(browser: Any, identity: str, value: str) -> None:
 def test_sorting(opened: Any) -> None:
     for arrow in ("descending", "ascending"):
         click(opened, "#board th button[data-key=score]")
-        texts = column(opened, "score")
+        texts = [text for text in column(opened, "score") if text != "--"]  # a uniform attention predicts nothing
         numbers = [float(text.split("±")[0].split(" ")[0]) for text in texts if text[0].isdigit()]
         assert numbers == sorted(numbers, reverse=arrow == "descending")
         assert texts[-3:] == ["OOM", "timeout", "n/a"]  # gaps come last, whichever way

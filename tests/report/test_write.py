@@ -99,7 +99,7 @@ def test_compare_and_claims_print_and_write(copied: Path, capsys: pytest.Capture
     assert main(["claims", str(copied)]) == 0
     assert "fgai-f1-attacked-above-vanilla" in capsys.readouterr().out
     assert sorted(path.name for path in (copied / "report").iterdir()) == [
-        "claims.csv", "claims.md", "comparison.csv", "comparison.md",
+        "claims.csv", "claims.md", "claims_cells.csv", "comparison.csv", "comparison.md",
     ]  # fmt: skip
     assert main(["compare", str(copied), "--to", "nature"]) == 2
     assert "--to can be paper" in capsys.readouterr().err

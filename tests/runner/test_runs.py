@@ -60,6 +60,23 @@ def test_a_run_goes_on_where_it_was_left(
     assert content(tmp_path / "run")["steps"] == content(reference)["steps"]
 
 
+def test_more_seeds_run_the_missing_ones_only(tiny: dict[str, Any], reference: Path, tmp_path: Path) -> None:
+    """Of three defenses and two attacks a seed is twelve steps; the two seeds that are there keep their records."""
+    folder = Path(shutil.copytree(reference, tmp_path / "run"))
+    suite = tmp_path / "tiny.yaml"
+    suite.write_text(yaml.safe_dump(tiny))
+    before = Run(folder).records()
+    line = command("run", "--suite", str(suite), "--seeds", "4", "--out", str(folder), "--device", "cpu")
+    done = subprocess.run([*line, "--executor", "inline"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "24 steps executed" in done.stdout
+    after = Run(folder).records()
+    assert sorted(set(after["seed"])) == [0, 1, 2, 3]
+    kept = after[after["seed"] < 2]
+    assert set(kept["step"]) == set(before["step"])
+    assert set(kept["started"]) == set(before["started"])  # not run again
+
+
 def test_a_changed_configuration_is_a_new_trial_and_takes_the_place_of_the_old(
     tiny: dict[str, Any], reference: Path, tmp_path: Path
 ) -> None:

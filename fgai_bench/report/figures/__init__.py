@@ -25,7 +25,7 @@ class Figure:
     draw: Callable[[Results], list[Drawing]]
 
     def drawings(self, results: Results) -> list[Drawing]:
-        """Everything that there is to draw, in the common look."""
+        """Return every drawing that a run has something for, in the common look."""
         with mpl.rc_context(LOOK):
             return self.draw(results)
 

@@ -44,7 +44,7 @@ class Sample:
 
     @classmethod
     def of(cls, arrays: dict[str, Any]) -> Sample:
-        """From the arrays of the artifact; added self-loops are no edges of the graph and stay out."""
+        """Make a sample of the arrays of its artifact; added self-loops are no edges of the graph and stay out."""
         proper = arrays["edge_index"][0] != arrays["edge_index"][1]
         return cls(
             arrays["edge_index"][:, proper],
@@ -55,11 +55,11 @@ class Sample:
         )
 
     def weights(self, attacked: bool) -> np.ndarray:
-        """The attention before or after."""
+        """Return the attention before or after the attack."""
         return self.attacked if attacked else self.clean
 
     def top(self, attacked: bool, k: int = TOP) -> list[int]:
-        """The sources of the centre's k strongest in-edges, strongest first; ties go to the earlier edge."""
+        """Return the sources of the centre's k strongest in-edges, strongest first; ties go to the earlier edge."""
         into = np.flatnonzero(self.edge_index[1] == self.centre)
         weights = self.weights(attacked)[into]
         order = np.argsort(-weights, kind="stable")[:k]
@@ -67,26 +67,26 @@ class Sample:
 
 
 def samples(results: Results) -> dict[tuple[str, str], dict[str, Sample]]:
-    """(dataset, model) to defense to its sample; the first seed of the published attack."""
+    """Return the samples of attention by (dataset, model) and defense, of the first seed of the published attack."""
     suite = main_suite(results)
-    found: dict[tuple[str, str], dict[str, Sample]] = {}
+    by_place: dict[tuple[str, str], dict[str, Sample]] = {}
     for place, seeds in results.select(suite=suite or "", kind="attack", task="node", attack="injection"):
         steps = [measured.step for measured in seeds.values() if measured.status == "ok"]
         arrays = results.artifact(steps[0], ROLE) if steps and place.label in SHOWN else None
         if arrays is not None:
-            found.setdefault((place.dataset, place.model), {})[place.label] = Sample.of(arrays)
-    return {key: {label: of[label] for label in SHOWN if label in of} for key, of in found.items()}
+            by_place.setdefault((place.dataset, place.model), {})[place.label] = Sample.of(arrays)
+    return {key: {label: of[label] for label in SHOWN if label in of} for key, of in by_place.items()}
 
 
 def draw_attention(results: Results) -> list[Drawing]:
-    """Per dataset and model: the sampled subgraph, edges coloured by attention; defenses below each other."""
-    found = samples(results)
-    return [_attention_of(*key, found[key]) for key in sorted(found, key=lambda k: ordered_key(k, found))]
+    """Draw, per dataset and model, the sampled subgraph with edges coloured by attention; defenses below each other."""
+    by_place = samples(results)
+    return [_attention_of(*key, by_place[key]) for key in sorted(by_place, key=lambda k: ordered_key(k, by_place))]
 
 
-def ordered_key(key: tuple[str, str], found: Any) -> tuple[int, int]:
-    """Where a (dataset, model) comes in the paper's order."""
-    datasets, models = (ordered(each[i] for each in found) for i in (0, 1))
+def ordered_key(key: tuple[str, str], keys: Any) -> tuple[int, int]:
+    """Return where a (dataset, model) comes in the paper's order."""
+    datasets, models = (ordered(other[i] for other in keys) for i in (0, 1))
     return datasets.index(key[0]), models.index(key[1])
 
 
@@ -125,7 +125,7 @@ def _subgraph(ax: Axes, sample: Sample, attacked: bool, scale: Normalize) -> Non
 
 
 def layout(sample: Sample) -> dict[int, tuple[float, float]]:
-    """Node to position: the centre in the middle, its neighbours on a ring, everything else on an outer ring.
+    """Return a position per node: the centre in the middle, its neighbours on a ring, all others on an outer ring.
 
     Nodes of the outer ring are sorted by the neighbour they hang on, so that lines cross little.
     """
@@ -147,9 +147,9 @@ def _ring(nodes: list[int], radius: float) -> dict[int, tuple[float, float]]:
 
 
 def draw_neighbours(results: Results) -> list[Drawing]:
-    """Per dataset and model: the centre's top-k neighbours before and after, the shared ones in red."""
-    found = samples(results)
-    return [_neighbours_of(*key, found[key]) for key in sorted(found, key=lambda k: ordered_key(k, found))]
+    """Draw, per dataset and model, the centre's top-k neighbours before and after, the shared ones in red."""
+    by_place = samples(results)
+    return [_neighbours_of(*key, by_place[key]) for key in sorted(by_place, key=lambda k: ordered_key(k, by_place))]
 
 
 def _neighbours_of(dataset: str, model: str, of: dict[str, Sample]) -> Drawing:

@@ -18,21 +18,21 @@ TERMS = ("closeness", "similarity", "prediction", "explanation", "loss")
 
 
 def main_suite(results: Results, kind: str = "attack") -> str | None:
-    """The suite that the paper's figures are drawn from: the first of the known ones, else the user's own."""
+    """Return the suite that the paper's figures are drawn from: the first known one, else the user's own."""
     held = results.names("suite", kind=kind, task="node")
     own = [suite for suite in held if suite not in EXCLUDED]
     return next((suite for suite in (*MAIN, *own) if suite in held), None)
 
 
 def mean_curves(results: Results, suite: str, kind: str, attack: str = "") -> pd.DataFrame:
-    """Curves averaged over seeds: one row per point."""
+    """Return the curves averaged over seeds, one row per point."""
     frame = results.curves
     chosen = (frame["suite"] == suite) & (frame["kind"] == kind) & (frame["attack_label"] == attack)
     return frame[chosen].groupby(KEYS, sort=False, as_index=False)["y"].mean()
 
 
 def draw_f_acc(results: Results) -> list[Drawing]:
-    """Per dataset: F+ and F- over the share of deleted edges, clean above attacked, a column per model."""
+    """Draw, per dataset, F+ and F- over the share of deleted edges, clean above attacked, a column per model."""
     suite = main_suite(results)
     if suite is None:
         return []
@@ -76,25 +76,25 @@ def _f_acc_lines(ax: Axes, frame: pd.DataFrame, labels: list[str]) -> None:
 
 
 def draw_losses(results: Results) -> list[Drawing]:
-    """Per dataset: the terms of FGAI's loss over epochs, a column per model; the first seed of each."""
+    """Draw, per dataset, the terms of FGAI's loss over epochs, a column per model; the first seed of each."""
     suite = main_suite(results, "train")
     places = [
         (place, seeds)
         for place, seeds in results.select(suite=suite or "", kind="train", task="node", label="fgai")
-        if any(found.status == "ok" for found in seeds.values())
+        if any(drawings.status == "ok" for drawings in seeds.values())
     ]
-    found = []
+    drawings = []
     for dataset in ordered(place.dataset for place, _ in places):
         steps = {
-            place.model: next(each.step for each in seeds.values() if each.status == "ok")
+            place.model: next(step.step for step in seeds.values() if step.status == "ok")
             for place, seeds in places
             if place.dataset == dataset
         }
         histories = {model: results.artifact(steps[model], "history") for model in ordered(steps)}
         known = {model: history for model, history in histories.items() if history}
         if known:
-            found.append(_losses_of(str(suite), dataset, known))
-    return found
+            drawings.append(_losses_of(str(suite), dataset, known))
+    return drawings
 
 
 def _losses_of(suite: str, dataset: str, histories: dict[str, dict[str, np.ndarray]]) -> Drawing:
@@ -113,7 +113,7 @@ def _losses_of(suite: str, dataset: str, histories: dict[str, dict[str, np.ndarr
 
 
 def draw_definition(results: Results) -> list[Drawing]:
-    """Per dataset and model: beta 2, alpha 2 and the share of nodes on which Definition 1 holds, over R."""
+    """Draw, per dataset and model, beta 2, alpha 2 and the share of nodes on which Definition 1 holds, over R."""
     suite = main_suite(results, "audit") if "definition" not in results.suites else "definition"
     frame = mean_curves(results, suite or "", "audit")
     shown = {
@@ -121,12 +121,12 @@ def draw_definition(results: Results) -> list[Drawing]:
         "alpha_2_mean": "alpha 2 (dashed: 5 % worst nodes)",
         "holds_alpha0.1_beta0.75": "share of nodes where it holds",
     }
-    found = []
+    drawings = []
     for dataset in ordered(frame["dataset"]):
         for model in ordered(frame[frame["dataset"] == dataset]["model"]):
             here = frame[(frame["dataset"] == dataset) & (frame["model"] == model)]
-            found.append(_definition_of(here, dataset, model, shown))
-    return found
+            drawings.append(_definition_of(here, dataset, model, shown))
+    return drawings
 
 
 def _definition_of(frame: pd.DataFrame, dataset: str, model: str, shown: dict[str, str]) -> Drawing:

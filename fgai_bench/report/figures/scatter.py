@@ -5,30 +5,33 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from fgai_bench.report.cells import Cell, cell
+from fgai_bench.report.cells import Cell, cell, null_cell
 from fgai_bench.report.figures.curves import main_suite
 from fgai_bench.report.figures.style import Drawing, legend, panels, style_of
 from fgai_bench.report.labels import ordered, title
 from fgai_bench.report.results import Place, Results
 
 Point = tuple[float, Cell]
+UNIFORM_LINE: dict[str, Any] = {"color": "0.4", "linestyle": (0, (4, 3)), "linewidth": 1.0}
 
 
 def draw_tradeoff(results: Results) -> list[Drawing]:
-    """Attacked F1 against g-JSD: one point per defense, a panel per dataset and model.
+    """Draw attacked F1 against g-JSD: one point per defense, a panel per dataset and model.
 
     A graph of one seed has no spread to show and is left out beside graphs that have several.
     """
     suite = main_suite(results)
-    found = list(results.select(suite=suite or "", kind="attack", task="node", attack="injection"))
-    if not found:
+    attacked = list(results.select(suite=suite or "", kind="attack", task="node", attack="injection"))
+    if not attacked:
         return []
-    several = {place.dataset for place, seeds in found if len(seeds) > 1}
-    places = [one for one in found if not several or one[0].dataset in several]
+    several = {place.dataset for place, seeds in attacked if len(seeds) > 1}
+    places = [attack for attack in attacked if not several or attack[0].dataset in several]
     datasets = ordered(place.dataset for place, _ in places)
     models = ordered(place.model for place, _ in places)
     labels = ordered(place.label for place, _ in places)
@@ -41,15 +44,21 @@ def draw_tradeoff(results: Results) -> list[Drawing]:
             if not ax.has_data():
                 ax.set_axis_off()
                 continue
+            null = null_cell(cell(results, place, "g_jsd") for place, _ in places if place[3:5] == (dataset, model))
+            if null.values:
+                ax.axvline(null.mean, **UNIFORM_LINE)
             ax.set(title=f"{title(model)} on {title(dataset)}", xlabel="g-JSD (left is stabler)", ylabel="attacked F1")
             _logarithmic(ax)
-    legend(figure, labels, lines=False)
-    caption = f"Attacked F1 against the stability of attention, suite {suite}; bars are standard deviations over seeds."
+    legend(figure, labels, extra=[Line2D([], [], label="uniform attention", **UNIFORM_LINE)], lines=False)
+    caption = (
+        f"Attacked F1 against the stability of attention, suite {suite}; bars are standard deviations over seeds, the "
+        "dashed line is a uniform attention on the same graphs, where it was measured."
+    )
     return [Drawing("fig5_tradeoff", caption, figure)]
 
 
 def _logarithmic(ax: Axes) -> None:
-    """An x axis with few labels: within one decade the default labels every minor tick, on top of each other."""
+    """Give an axis few labels: within one decade the default labels every minor tick, on top of each other."""
     ax.set_xscale("log")
     low, high = ax.get_xlim()
     ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0) if high < 30 * low else (1.0,), numticks=4))
@@ -66,26 +75,26 @@ def _tradeoff_point(ax: Axes, results: Results, place: Place, labels: Sequence[s
         ax.errorbar(x.mean, y.mean, xerr=[[low], [_bar(x)]], yerr=_bar(y), elinewidth=0.8, label=place.label, **style)
 
 
-def _bar(one: Cell) -> float:
-    return 0.0 if math.isnan(one.std) else one.std
+def _bar(row: Cell) -> float:
+    return 0.0 if math.isnan(row.std) else row.std
 
 
 def draw_budget(results: Results) -> list[Drawing]:
-    """F1 and top-k overlap over the number of injected nodes: a row per measure, a column per dataset and model."""
-    found = {}
+    """Draw F1 and top-k overlap over the number of injected nodes, a row per measure, a column per graph and model."""
+    sweeps_by_place = {}
     for place, seeds in results.select(kind="attack", task="node", attack="injection"):
         threats = [measured.threat for measured in seeds.values() if measured.threat]
         sweep = _sweep(results, place, threats[0]) if threats else {}
         if len(sweep) > 1:
-            found[place] = sweep
-    if not found:
+            sweeps_by_place[place] = sweep
+    if not sweeps_by_place:
         return []
-    columns = list(dict.fromkeys((place.suite, place.dataset, place.model) for place in found))
-    labels = ordered(place.label for place in found)
+    columns = list(dict.fromkeys((place.suite, place.dataset, place.model) for place in sweeps_by_place))
+    labels = ordered(place.label for place in sweeps_by_place)
     figure, axes = panels(2, len(columns), sharex=True)
     for row, (metric, words) in zip(axes, (("f1", "attacked F1"), ("topk_overlap", "top-k overlap")), strict=True):
         for ax, column in zip(row, columns, strict=True):
-            here = {p.label: sweep for p, sweep in found.items() if (p.suite, p.dataset, p.model) == column}
+            here = {p.label: sweep for p, sweep in sweeps_by_place.items() if (p.suite, p.dataset, p.model) == column}
             _budget_lines(ax, results, here, metric, labels)
             ax.set(title=f"{title(column[2])} on {title(column[1])}", ylabel=words)
     for ax in axes[-1]:
@@ -96,16 +105,16 @@ def draw_budget(results: Results) -> list[Drawing]:
 
 
 def _sweep(results: Results, place: Place, threat: str) -> dict[int, Place]:
-    """Injected nodes to place, for the attacks that differ from this one in nothing else."""
+    """Return the attacks that differ from this one in the number of injected nodes only, by that number."""
     wanted = {**json.loads(threat), "nodes": 0}
     same = results.select(**{key: getattr(place, key) for key in ("suite", "kind", "dataset", "model", "label")})
-    found: dict[int, Place] = {}
+    by_nodes: dict[int, Place] = {}
     for other, seeds in same:
         budgets = [json.loads(measured.threat) for measured in seeds.values() if measured.threat]
         own = results.attacks.get(other.attack) == results.attacks.get(place.attack) and other.attack != "transfer"
         if own and budgets and {**budgets[0], "nodes": 0} == wanted:
-            found[int(budgets[0]["nodes"])] = other
-    return dict(sorted(found.items()))
+            by_nodes[int(budgets[0]["nodes"])] = other
+    return dict(sorted(by_nodes.items()))
 
 
 def _budget_lines(
@@ -113,11 +122,11 @@ def _budget_lines(
 ) -> None:
     for label, sweep in sweeps.items():
         points = [(nodes, cell(results, place, metric)) for nodes, place in sweep.items()]
-        known = [(nodes, one) for nodes, one in points if one.values]
+        known = [(nodes, row) for nodes, row in points if row.values]
         ax.errorbar(
             [nodes for nodes, _ in known],
-            [one.mean for _, one in known],
-            yerr=[_bar(one) for _, one in known],
+            [row.mean for _, row in known],
+            yerr=[_bar(row) for _, row in known],
             elinewidth=0.8,
             label=label,
             **style_of(label, labels),
@@ -125,7 +134,7 @@ def _budget_lines(
 
 
 def draw_scale(results: Results) -> list[Drawing]:
-    """Seconds and memory of training over the number of edges: a column per model."""
+    """Draw seconds and memory of training over the number of edges, a column per model."""
     suite = next((name for name in ("scale", "cost") if name in results.suites), None)
     sizes = _sizes(results)
     places = [
@@ -153,7 +162,7 @@ def draw_scale(results: Results) -> list[Drawing]:
 
 
 def _sizes(results: Results) -> dict[str, float]:
-    """Dataset to its number of edges, as the steps recorded it."""
+    """Return the number of edges of each dataset, as the steps recorded it."""
     frame = results.provenance
     if "data_edges" not in frame:
         return {}

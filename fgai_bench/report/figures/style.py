@@ -69,14 +69,14 @@ def style_of(label: str, labels: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def panels(rows: int, columns: int, height: float = 1.9, **options: Any) -> tuple[Figure, list[list[Axes]]]:
-    """A grid of axes at the width of a page, or narrower for few columns."""
+    """Make a grid of axes at the width of a page, or narrower for few columns."""
     figure = Figure(figsize=(max(3.4, min(WIDTH, 2.6 * columns)), height * rows + 0.6), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False, **options)
     return figure, [list(row) for row in axes]
 
 
 def legend(figure: Figure, labels: Iterable[str], extra: Sequence[Line2D] = (), lines: bool = True) -> None:
-    """One legend below all panels."""
+    """Draw one legend below all panels."""
     known = list(labels)
     style: Any = "-" if lines else ""
     handles = [Line2D([], [], linestyle=style, label=title(name), **style_of(name, known)) for name in known]

@@ -8,11 +8,11 @@ from collections.abc import Hashable
 from importlib import resources
 from typing import Any
 
-from fgai_bench.report.cells import Cell, Standing, standings
+from fgai_bench.report.cells import UNIFORM, Cell, Standing, standings
 from fgai_bench.report.claims import judge
 from fgai_bench.report.figures.attention import layout, samples
 from fgai_bench.report.labels import STATUS, ordered, title
-from fgai_bench.report.leaderboard import BOARDS, Board, BoardRow, entries
+from fgai_bench.report.leaderboard import BOARDS, Board, BoardRow, entries, null_rows
 from fgai_bench.report.numbers import written
 from fgai_bench.report.results import Place, Results
 
@@ -21,6 +21,7 @@ COLUMNS: tuple[tuple[str, str, Any, str], ...] = (
     ("score", "attacked score", "higher", "fixed"),
     ("score_clean", "clean score", "higher", "fixed"),
     ("g_jsd", "g-JSD", "lower", "scientific"),
+    ("g_jsd_vs_uniform", "log(g-JSD / uniform)", "none", "fixed"),
     ("g_tvd", "g-TVD", "lower", "fixed"),
     ("topk_overlap", "top-k overlap", "higher", "fixed"),
     ("prediction_kept", "predictions kept", "higher", "fixed"),
@@ -28,11 +29,12 @@ COLUMNS: tuple[tuple[str, str, Any, str], ...] = (
     ("f_slope_neg", "F- slope", "none", "fixed"),
     ("train_seconds", "training (s)", "none", "fixed"),
 )
+VERSUS = "_vs_uniform"
 NAMES = ("suite", "task", "dataset", "model", "defense", "attack")
 
 
 def page(results: Results) -> str:
-    """The whole file: template, style, script and data in one; the same results give the same bytes."""
+    """Return the whole file: template, style, script and data in one; the same results give the same bytes."""
     parts = {name: _asset(f"page.{name}") for name in ("html", "css", "js")}
     # "</" would end the script that carries the data.
     data = json.dumps(content(results), sort_keys=True, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
@@ -45,7 +47,7 @@ def _asset(name: str) -> str:
 
 
 def content(results: Results) -> dict[str, Any]:
-    """Everything that the page shows, as plain data."""
+    """Return everything that the page shows, as plain data."""
     return {
         "run": {"id": results.identity, "suites": results.suites, "version": results.version},
         "columns": [{"key": key, "title": words, "better": better} for key, words, better, _ in columns_of(results)],
@@ -55,9 +57,10 @@ def content(results: Results) -> dict[str, Any]:
         "curves": _curves(results),
         "graphs": _graphs(results),
         "claims": [
-            {"id": one.claim.id, "text": one.claim.text, "verdict": one.said, "advice": one.advice}
-            | {"cells": [str(decision) for decision in one.deciding]}
-            for one in judge(results)
+            {"id": verdict.claim.id, "text": verdict.claim.text, "verdict": verdict.conclusion}
+            | {"change": verdict.would_change, "advice": verdict.advice}
+            | {"cells": [str(decision) for decision in verdict.deciding]}
+            for verdict in judge(results)
         ],
     }
 
@@ -69,25 +72,39 @@ def columns_of(results: Results) -> tuple[tuple[str, str, Any, str], ...]:
 
 
 def _all_names(results: Results) -> list[str]:
-    found = {name for place in results.places for name in (place.dataset, place.model, place.label)}
-    return sorted(found)
+    used = {name for place in results.places for name in (place.dataset, place.model, place.label)}
+    return sorted(used | {UNIFORM})
 
 
 def _rows(board: Board, results: Results) -> list[dict[str, Any]]:
     listed = entries(board, results)
     standing = {key: _standings(board, listed, key, better) for key, _, better, _ in columns_of(results)}
-    return [_row(board, results, entry, standing) for entry in listed]
+    blocks = list(dict.fromkeys(_block(entry) for entry in listed))
+    together = sorted([*listed, *null_rows(board, listed)], key=lambda entry: blocks.index(_block(entry)))
+    return [_row(board, results, entry, standing) for entry in together]
 
 
-def _metric(board: Board, key: str) -> str:
-    return key.replace("score", board.score)
+def _block(entry: BoardRow) -> tuple[str, ...]:
+    """Return all of a row's names but its defense."""
+    return (*entry.key[:4], entry.key[5])
+
+
+def _cell(board: Board, entry: BoardRow, key: str) -> Cell:
+    """Return the cell of a column; one that ends in ``_vs_uniform`` holds differences from the uniform attention."""
+    metric = key.replace("score", board.score)
+    if not metric.endswith(VERSUS):
+        return entry.cell(metric)
+    cell = entry.cell(metric.removesuffix(VERSUS))
+    seeds = sorted(cell.values.keys() & cell.null.keys())
+    differences = cell.relative.differences if cell.relative else ()
+    return Cell(None, metric, dict(zip(seeds, differences, strict=True)))
 
 
 def _standings(board: Board, listed: list[BoardRow], key: str, better: Any) -> dict[Hashable, Standing]:
     blocks: dict[Hashable, dict[Hashable, Cell]] = {}
     for entry in listed:
-        blocks.setdefault((*entry.key[:4], entry.key[5]), {})[entry.key] = entry.cell(_metric(board, key))
-    return {name: one for cells in blocks.values() for name, one in standings(cells, better).items()}
+        blocks.setdefault(_block(entry), {})[entry.key] = _cell(board, entry, key)
+    return {name: standing for cells in blocks.values() for name, standing in standings(cells, better).items()}
 
 
 def _row(
@@ -100,12 +117,12 @@ def _row(
         **names,
         "flags": list(entry.flags),
         "cells": {
-            key: _shown(entry.cell(_metric(board, key)), standing[key][entry.key], style)
+            key: _shown(_cell(board, entry, key), standing[key].get(entry.key, Standing()), style)
             for key, _, _, style in columns_of(results)
         },
-        "ledger": {str(seed): dict(found.ledger) for seed, found in measured.items() if found.ledger},
-        "threat": next((json.loads(found.threat) for found in measured.values() if found.threat), {}),
-        "steps": {str(seed): found.step for seed, found in measured.items()},
+        "ledger": {str(seed): dict(step.ledger) for seed, step in measured.items() if step.ledger},
+        "threat": next((json.loads(step.threat) for step in measured.values() if step.threat), {}),
+        "steps": {str(seed): step.step for seed, step in measured.items()},
         "where": {
             "device": "; ".join(entry.devices) or "--",
             "commit": ", ".join(entry.versions) or "--",
@@ -114,40 +131,41 @@ def _row(
     }
 
 
-def _shown(one: Cell, standing: Standing, style: str) -> dict[str, Any]:
-    text = written(one.mean, one.std, style) if one.values else STATUS[one.status]
-    if one.values and one.gaps:
-        text += f" ({STATUS[one.status]} {len(one.gaps)}/{len(one.values) + len(one.gaps)})"
-    number = one.mean if math.isfinite(one.mean) else None
+def _shown(row: Cell, standing: Standing, style: str) -> dict[str, Any]:
+    text = written(row.mean, row.std, style) if row.values else STATUS[row.status]
+    if row.values and row.gaps:
+        text += f" ({STATUS[row.status]} {len(row.gaps)}/{len(row.values) + len(row.gaps)})"
+    number = row.mean if math.isfinite(row.mean) else None
     return {
         "text": text,
         "mean": number,
         "bold": standing.bold,
         "rank": standing.rank,
         "unequal": standing.unequal,
-        "status": one.status,
-        "reason": one.reason,
-        "seeds": {str(seed): value for seed, value in sorted(one.values.items()) if math.isfinite(value)},
-        "gaps": {str(gap.seed): f"{STATUS[gap.status]}: {gap.reason}" for gap in one.gaps},
+        "beatsNull": standing.beats_null,
+        "status": row.status,
+        "reason": row.reason,
+        "seeds": {str(seed): value for seed, value in sorted(row.values.items()) if math.isfinite(value)},
+        "gaps": {str(gap.seed): f"{STATUS[gap.status]}: {gap.reason}" for gap in row.gaps},
     }
 
 
 def _curves(results: Results) -> list[dict[str, Any]]:
-    """F-acc curves, clean and under the published attack, averaged over seeds."""
+    """Return F-acc curves, clean and under the published attack, averaged over seeds."""
     frame = results.curves
     wanted = frame["curve"].isin(["f_acc_pos", "f_acc_neg"]) & frame["attack_label"].isin(["", "injection"])
     keys = ["suite", "dataset", "model", "label", "attack_label", "curve"]
-    found = []
+    lines = []
     for names, group in frame[wanted].groupby(keys, sort=False):
         points = group.groupby("x")["y"].mean()
         line = [[float(x), round(float(y), 6)] for x, y in points.items()]
-        found.append({**dict(zip(keys, names, strict=True)), "points": line})
-    return found
+        lines.append({**dict(zip(keys, names, strict=True)), "points": line})
+    return lines
 
 
 def _graphs(results: Results) -> list[dict[str, Any]]:
-    """The sampled neighbourhoods with positions, one per dataset, model and defense."""
-    found = []
+    """Return the sampled neighbourhoods with positions, one per dataset, model and defense."""
+    drawn = []
     for (dataset, model), of in samples(results).items():
         for label, sample in of.items():
             place = layout(sample)
@@ -157,5 +175,5 @@ def _graphs(results: Results) -> list[dict[str, Any]]:
             ]
             nodes = [[n, round(x, 4), round(y, 4), int(n >= sample.nodes)] for n, (x, y) in sorted(place.items())]
             about = {"dataset": dataset, "model": model, "label": label, "centre": sample.centre}
-            found.append({**about, "nodes": nodes, "edges": edges})
-    return found
+            drawn.append({**about, "nodes": nodes, "edges": edges})
+    return drawn

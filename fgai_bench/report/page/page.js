@@ -98,7 +98,7 @@
     for (const { key, title } of data.columns) {
       const cell = row.cells[key];
       const distrust = row.flags.some((f) => f.startsWith("unreliable")) && cell.mean !== null ? "†" : "";
-      const text = cell.text + distrust + (cell.unequal ? "‡" : "");
+      const text = cell.text + distrust + (cell.unequal ? "‡" : "") + (cell.beatsNull === false ? "°" : "");
       const open = () => detail(row, key, title);
       tr.append(make("td", { class: cell.bold ? "best" : cell.status === "ok" ? "" : "gap", "data-key": key },
         make("button", { type: "button", onclick: open }, text)));
@@ -213,7 +213,8 @@
   $("about").textContent = `run ${data.run.id}; suites ${data.run.suites.join(", ")}; ${data.run.version}`;
   $("claims").replaceChildren(...data.claims.map((claim) => make("li", {},
     make("span", { class: "verdict" }, claim.verdict), ` · ${claim.text} `,
-    make("span", { class: "small" }, [...claim.cells.slice(0, 3), claim.advice].filter(Boolean).join("; ")))));
+    make("span", { class: "small" }, [...claim.cells.slice(0, 3), claim.advice].filter(Boolean).join("; ")),
+    make("div", { class: "small" }, `What would change it: ${claim.change}.`))));
   $("look").onclick = () => {
     const root = document.documentElement;
     const dark = (root.dataset.look ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";

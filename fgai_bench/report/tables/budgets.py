@@ -1,14 +1,15 @@
-"""How much of the published gap comes from the budget: FGAI beside the vanilla model under one budget and under two.
+"""How much of the published gap comes from the budget: FGAI beside the vanilla model under equal and unequal budgets.
 
 The released configurations attack FGAI with a smaller budget than the methods it is compared with. The suite
 ``published-budgets`` does the same to the models of ``node``. Its results are ranked nowhere; they stand only here,
-beside those under the equal budget.
+beside those under equal budgets. Budgets can be made equal in two orders, at the small one (``node``) or at the large
+one (``large-budget``), and the share of the gap that vanishes depends on the order; its Shapley value is their mean.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fgai_bench.report.cells import Cell, Standing, cell
@@ -20,114 +21,168 @@ from fgai_bench.report.tables.build import Row, Shown, Table, notes, show, sourc
 from fgai_bench.report.tables.specs import Column
 
 NAME = "budgets"
-EQUAL, UNEQUAL = "node", "published-budgets"
+SMALL, UNEQUAL, LARGE = "node", "published-budgets", "large-budget"
+STAND_IN = ("stress", "budget-40")  # 40 nodes of 20 edges: as many edges as the large budget's 20 nodes of 40
 BEFORE, AFTER = "vanilla", "fgai"
 MEASURES = (
     Column("F1 attacked↑", "f1", "attack"),
     Column("g-JSD↓", "g_jsd", "attack", style="scientific"),
     Column("g-TVD↓", "g_tvd", "attack"),
 )
-GROUPS = {EQUAL: "Equal budget", UNEQUAL: "Unequal published budgets"}
+GROUPS = {
+    SMALL: "Equal budget, small",
+    UNEQUAL: "Unequal published budgets",
+    LARGE: "Equal budget, large",
+}
+SHARES = ("equal at the small", "equal at the large", "Shapley mean")
 COLUMNS = (
     *((words, name) for words in GROUPS.values() for name in (title(BEFORE), title(AFTER), "gap")),
     ("Of the gap", "due to the budget"),
+    *(("Share of the gap", words) for words in SHARES),
 )
 
 
 @dataclass(frozen=True)
-class Pair:
-    """One measure of one dataset and model under both budgets; every tuple is (equal, unequal)."""
+class BudgetGap:
+    """One measure of one dataset and model under the three budgets.
+
+    Attributes:
+        before, after: suite of the budget to the cell of the vanilla model and of FGAI.
+        stand_in: whether the large budget is that of another suite with as many edges.
+    """
 
     measure: Column
-    before: tuple[Cell, Cell]
-    after: tuple[Cell, Cell]
+    before: Mapping[str, Cell]
+    after: Mapping[str, Cell]
+    stand_in: bool = False
 
-    @property
-    def gaps(self) -> tuple[Cell, Cell]:
-        """FGAI minus vanilla, seed by seed."""
-        equal, unequal = (difference(one, other) for one, other in zip(self.after, self.before, strict=True))
-        return equal, unequal
+    def of(self, budget: str) -> Cell:
+        """Return FGAI minus vanilla under a budget, seed by seed."""
+        return difference(self.after[budget], self.before[budget])
 
     @property
     def due(self) -> Cell:
-        """What the unequal budgets add to the gap."""
-        return difference(self.gaps[1], self.gaps[0])
+        """Return what the unequal budgets add to the gap under the small one."""
+        return difference(self.of(UNEQUAL), self.of(SMALL))
+
+    def share(self, equal: str) -> float:
+        """Return the share of the published gap that vanishes when all have this budget; NaN if it is not known."""
+        published, same = self.of(UNEQUAL), self.of(equal)
+        whole = all(gap.status == "ok" and gap.values for gap in (published, same))
+        return 1 - same.mean / published.mean if whole and published.mean else math.nan
+
+    @property
+    def shares(self) -> tuple[float, float, float]:
+        """Return the share in both orders, and the mean of the two, which is its Shapley value."""
+        small, large = self.share(SMALL), self.share(LARGE)
+        return small, large, (small + large) / 2
 
 
-def difference(one: Cell, other: Cell) -> Cell:
-    """The paired difference of two cells; a seed that either of them lacks is a gap.
+def difference(row: Cell, other: Cell) -> Cell:
+    """Return the paired difference of two cells; a seed that either of them lacks is a gap.
 
     >>> difference(Cell(None, "f1", {0: 0.75, 1: 0.5}), Cell(None, "f1", {0: 0.5})).values
     {0: 0.25}
     """
-    shared = sorted(one.values.keys() & other.values.keys())
-    gaps = {gap.seed: gap for gap in (*other.gaps, *one.gaps)}
+    shared = sorted(row.values.keys() & other.values.keys())
+    gaps = {gap.seed: gap for gap in (*other.gaps, *row.gaps)}
     return Cell(
-        None, one.metric, {seed: one.values[seed] - other.values[seed] for seed in shared}, tuple(gaps.values())
+        None, row.metric, {seed: row.values[seed] - other.values[seed] for seed in shared}, tuple(gaps.values())
     )
 
 
 def budget_table(results: Results) -> Table | None:
-    """The table, or None where nothing was attacked with the published budgets."""
+    """Return the table, or None where nothing was attacked with the published budgets."""
     places = [place for place, _ in results.select(suite=UNEQUAL, kind="attack", attack="injection")]
     if not places:
         return None
-    rows, pairs = [], []
-    for dataset in ordered(place.dataset for place in places):
-        for model in ordered(place.model for place in places):
-            for measure in MEASURES:
-                pair = _pair(results, dataset, model, measure)
-                pairs.append(pair)
-                rows.append(Row((title(dataset), title(model), measure.title), _shown(pair)))
-    cells = [one for pair in pairs for one in (*pair.before, *pair.after)]
+    gaps = [
+        _gap(results, dataset, model, measure)
+        for dataset in ordered(place.dataset for place in places)
+        for model in ordered(place.model for place in places)
+        for measure in MEASURES
+    ]
+    rows = [Row(_heads(gap), _shown(gap)) for gap in gaps]
+    cells = [row for gap in gaps for side in (gap.before, gap.after) for row in side.values()]
     caption = (
         "How much of the gap between FGAI and the vanilla model comes from the budget: attacked alike, and attacked "
         "with the unequal published budgets, under which FGAI faces fewer edges and smaller steps. Gaps are paired; "
-        "the last column has the interval of what the unequal budgets add. Never ranked. "
-        f"{_source(results, cells)}"
+        "`due to the budget` is what the unequal budgets add, with its interval; shares are of the mean gap, in both "
+        f"orders of making budgets equal. Never ranked. {_source(results, cells)}"
     )
-    said = [sentence for measure in MEASURES if (sentence := _summary(measure, pairs))]
-    return Table(NAME, caption, ("Dataset", "Model", "Measure"), COLUMNS, tuple(rows), (*said, *notes(cells, ())), 2)
+    summary = [sentence for measure in MEASURES if (sentence := _summary(measure, gaps))]
+    lines = [*summary, *_stand_in(gaps), *notes(cells, ())]
+    return Table(NAME, caption, ("Dataset", "Model", "Measure"), COLUMNS, tuple(rows), tuple(lines), 2)
 
 
-def _pair(results: Results, dataset: str, model: str, measure: Column) -> Pair:
-    def of(label: str) -> tuple[Cell, Cell]:
-        where = ("attack", "node", dataset, model, label, "injection")
-        equal, unequal = (cell(results, Place(suite, *where), measure.metric) for suite in GROUPS)
-        return equal, unequal
+def _gap(results: Results, dataset: str, model: str, measure: Column) -> BudgetGap:
+    def cells(label: str, large: tuple[str, str]) -> dict[str, Cell]:
+        where = {SMALL: (SMALL, "injection"), UNEQUAL: (UNEQUAL, "injection"), LARGE: large}
+        return {
+            budget: cell(results, Place(suite, "attack", "node", dataset, model, label, attack), measure.metric)
+            for budget, (suite, attack) in where.items()
+        }
 
-    return Pair(measure, of(BEFORE), of(AFTER))
+    measured = any(True for _ in results.select(suite=LARGE, kind="attack", dataset=dataset, model=model))
+    large = (LARGE, "injection") if measured else STAND_IN
+    before, after = cells(BEFORE, large), cells(AFTER, large)
+    return BudgetGap(measure, before, after, stand_in=not measured and bool(after[LARGE].values))
 
 
-def _shown(pair: Pair) -> tuple[Shown, ...]:
-    groups = zip(pair.before, pair.after, pair.gaps, strict=True)
-    return (*(show(one, Standing(), pair.measure) for group in groups for one in group), _with_bounds(pair))
+def _heads(gap: BudgetGap) -> tuple[str, ...]:
+    place = gap.before[UNEQUAL].place
+    assert place is not None  # cells of results have one
+    return title(place.dataset), title(place.model), gap.measure.title
 
 
-def _with_bounds(pair: Pair) -> Shown:
-    """The part that is due to the budget, with its interval in place of a spread."""
-    one, style = pair.due, pair.measure.style
-    plain = show(one, Standing(), pair.measure)
-    bounds = interval(list(one.values.values()))
-    if one.status != "ok" or bounds is None:
-        return plain
-    middle, low, high = (written(value, math.nan, style) for value in (one.mean, *bounds))
-    return Shown(f"{middle} [{low}, {high}]", mean=one.mean, std=one.std, n=len(one.values))
+def _shown(gap: BudgetGap) -> tuple[Shown, ...]:
+    groups = [part for budget in GROUPS for part in (gap.before[budget], gap.after[budget], gap.of(budget))]
+    return (*(show(part, Standing(), gap.measure) for part in groups), _with_bounds(gap), *map(_share, gap.shares))
+
+
+def _share(share: float) -> Shown:
+    if math.isnan(share):
+        return Shown("--", status="absent", reason="not attacked with this budget")
+    return Shown(f"{share:.0%}", mean=share, n=1)
+
+
+def _with_bounds(gap: BudgetGap) -> Shown:
+    """Return the part that is due to the budget, with its interval in place of a spread."""
+    due, style = gap.due, gap.measure.style
+    bounds = interval(list(due.values.values()))
+    if due.status != "ok" or bounds is None:
+        return show(due, Standing(), gap.measure)
+    middle, low, high = (written(value, math.nan, style) for value in (due.mean, *bounds))
+    return Shown(f"{middle} [{low}, {high}]", mean=due.mean, std=due.std, n=len(due.values))
 
 
 def _source(results: Results, cells: Sequence[Cell]) -> str:
-    return source(results, f"{UNEQUAL} beside {EQUAL}", [one for one in cells if one.values or one.gaps])
+    return source(results, f"{UNEQUAL} beside {SMALL}", [row for row in cells if row.values or row.gaps])
 
 
-def _summary(measure: Column, pairs: Sequence[Pair]) -> str:
-    """The answer in one sentence: the average over all cells that are complete under both budgets."""
-    whole = [pair for pair in pairs if pair.measure == measure and pair.due.status == "ok"]
-    if not whole:
-        return ""
-    equal, unequal = (mean([pair.gaps[i].mean for pair in whole]) for i in (0, 1))
-    texts = [written(value, math.nan, measure.style) for value in (unequal, equal, unequal - equal)]
-    share = f" ({(unequal - equal) / unequal:.0%})" if unequal * (unequal - equal) > 0 else ""
+def _summary(measure: Column, gaps: Sequence[BudgetGap]) -> str:
+    """Say which share of the published gap is due to the budget, in either order, with intervals over the cells."""
+    orders = ("if all have the small one", "if all have the large one", "as the Shapley mean of both orders")
+    parts = []
+    for i, order in enumerate(orders):
+        shares = [gap.shares[i] for gap in gaps if gap.measure == measure and not math.isnan(gap.shares[i])]
+        if shares:
+            bounds = interval(shares)
+            within = f" [{bounds[0]:.0%}, {bounds[1]:.0%}]" if bounds else ""
+            number = f"{len(shares)} cells" if bounds else "1 cell, so no interval"
+            parts.append(f"{mean(shares):.0%}{within} {order} ({number})")
     return (
-        f"{measure.title[:-1]}, mean of {len(whole)} cells: the gap is {texts[0]} under the published budgets and "
-        f"{texts[1]} under the equal one, so {texts[2]}{share} of it is due to the budget"
+        f"{measure.title[:-1]}, share of the published gap that is due to the budget: {', '.join(parts)}"
+        if parts
+        else ""
     )
+
+
+def _stand_in(gaps: Sequence[BudgetGap]) -> list[str]:
+    if not any(gap.stand_in for gap in gaps):
+        return []
+    suite, attack = STAND_IN
+    return [
+        f"the large budget is {attack} of the suite {suite}, 40 nodes of 20 edges, which stands in for 20 nodes of 40 "
+        f"and was run for one model only; `fgai-bench run --suite {LARGE}` gives every cell"
+    ]

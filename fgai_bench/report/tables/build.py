@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import astuple, dataclass, replace
 
 from fgai_bench.defenses import DEFENSES
-from fgai_bench.report.cells import Cell, Standing, cell, standings, worst
+from fgai_bench.report.cells import UNIFORM, Cell, Standing, cell, null_cell, standings, worst
 from fgai_bench.report.labels import STATUS, TERMS, ordered, terms, title
 from fgai_bench.report.numbers import written
 from fgai_bench.report.results import Place, Results
@@ -15,8 +15,9 @@ from fgai_bench.report.tables.specs import Column, RowKey, Spec
 from fgai_bench.store.records import LEDGER
 from fgai_bench.suites import SUITES
 
-UNRELIABLE, UNEQUAL_MARK, EXTRAPOLATED = "†", "‡", "*"
-BOLD = " Bold: best, and all whose paired difference from it has an interval that contains zero."
+UNRELIABLE, UNEQUAL_MARK, EXTRAPOLATED, NOT_BETTER = "†", "‡", "*", "°"
+BOLD = " Bold: the rows that no other beats (multiple comparison with the best, paired by seed, 5 %)."
+NOT_BETTER_MEANS = "not better than a uniform attention on the same graphs, so it cannot rank first"
 ONE_SEED = " One seed gives no interval, so nothing is bold."
 HEADS: dict[RowKey, tuple[str, ...]] = {
     "dataset": ("Dataset",),
@@ -85,7 +86,7 @@ class Line:
 
 
 def suite_for(spec: Spec, results: Results) -> str | None:
-    """The suite that a table is made from: the first that it names, else one of the user's own with its task."""
+    """Return the suite that a table is made from: the first that it names, else one of the user's own."""
     wanted = {"task": spec.task, **({"kind": spec.needs} if spec.needs else {})}
     held = results.names("suite", **wanted)
     named = [suite for suite in spec.suites if suite in held]
@@ -106,7 +107,7 @@ def _is_shipped(suite: str) -> bool:
 
 
 def build(spec: Spec, results: Results) -> Table | None:
-    """The table, or None where the run has nothing for it."""
+    """Return the table, or None where the run has nothing for it."""
     suite = suite_for(spec, results)
     if suite is None:
         return None
@@ -140,10 +141,11 @@ class _Grid:
             for i in range(len(self.columns))
             if not self.spec.optional or any(cells[line, i].status != "absent" for line in self.lines)
         ]
-        if not any(one.status != "absent" for one in cells.values()):
+        if not any(row.status != "absent" for row in cells.values()):
             return None
         standing = self._standings(cells, shown)
-        rows = [self._row(line, cells, standing, shown) for line in self.lines]
+        nulls = self._nulls(cells, shown)
+        rows = [self._row(line, cells | nulls, standing, shown) for line in self._with_nulls(nulls)]
         used = [cells[line, i] for line in self.lines for i in shown]
         return Table(
             self.spec.name,
@@ -160,24 +162,24 @@ class _Grid:
         return "injection" if "injection" in labels else next(iter(labels), "")
 
     def _lines(self) -> list[Line]:
-        found = {
+        lines = {
             Line("" if self.spec.spread else place.dataset, place.model, place.label): None
             for place, _ in self.results.select(suite=self.suite, task=self.spec.task)
         }
-        orders = [ordered(getattr(line, key) for line in found) for key in ("dataset", "model", "label")]
+        orders = [ordered(getattr(line, key) for line in lines) for key in ("dataset", "model", "label")]
         return sorted(
-            found, key=lambda one: [order.index(name) for order, name in zip(orders, astuple(one), strict=True)]
+            lines, key=lambda line: [order.index(name) for order, name in zip(orders, astuple(line), strict=True)]
         )
 
     def _cell(self, line: Line, dataset: str, column: Column) -> Cell:
         where = (self.suite, column.kind, self.spec.task, dataset or line.dataset, line.model, line.label)
         attacks = column.attacks or (self.attack if column.kind in ("attack", "explain") else "",)
-        found = [cell(self.results, Place(*where, attack, column.explainer), column.metric) for attack in attacks]
-        return found[0] if len(found) == 1 else worst(found, column.better)
+        attacked = [cell(self.results, Place(*where, attack, column.explainer), column.metric) for attack in attacks]
+        return attacked[0] if len(attacked) == 1 else worst(attacked, column.better)
 
     def _standings(self, cells: dict[tuple[Line, int], Cell], shown: Sequence[int]) -> dict[Hashable, Standing]:
         """Compare each column within one dataset and model, as magnitudes where the table writes magnitudes."""
-        found: dict[Hashable, Standing] = {}
+        standing: dict[Hashable, Standing] = {}
         for i in shown:
             column = self.columns[i][1]
             for block in dict.fromkeys((line.dataset, line.model) for line in self.lines):
@@ -186,8 +188,29 @@ class _Grid:
                     for line in self.lines
                     if (line.dataset, line.model) == block
                 }
-                found |= standings(rivals, column.better)
-        return found
+                standing |= standings(rivals, column.better)
+        return standing
+
+    def _nulls(self, cells: dict[tuple[Line, int], Cell], shown: Sequence[int]) -> dict[tuple[Line, int], Cell]:
+        """Return the cells of a uniform attention for every dataset and model where it was measured."""
+        null_cells: dict[tuple[Line, int], Cell] = {}
+        for block in dict.fromkeys((line.dataset, line.model) for line in self.lines):
+            of_block = [line for line in self.lines if (line.dataset, line.model) == block]
+            nulls = {i: null_cell(cells[line, i] for line in of_block) for i in shown}
+            if any(null.values for null in nulls.values()):
+                null_cells |= {(Line(*block, UNIFORM), i): null for i, null in nulls.items()}
+        return null_cells
+
+    def _with_nulls(self, nulls: Iterable[tuple[Line, int]]) -> list[Line]:
+        """Return the lines of the table, that of the uniform attention last in its dataset and model."""
+        known = {(line.dataset, line.model): line for line, _ in nulls}
+        lines = []
+        for line, following in zip(self.lines, [*self.lines[1:], None], strict=True):
+            block = (line.dataset, line.model)
+            lines.append(line)
+            if block in known and (following is None or (following.dataset, following.model) != block):
+                lines.append(known[block])
+        return lines
 
     def _row(
         self,
@@ -197,18 +220,19 @@ class _Grid:
         indices: Sequence[int],
     ) -> Row:
         heads = tuple(text for key in self.spec.rows for text in self._head(line, key))
-        return Row(heads, tuple(show(cells[line, i], standing[line, i], self.columns[i][1]) for i in indices))
+        shown = (show(cells[line, i], standing.get((line, i), Standing()), self.columns[i][1]) for i in indices)
+        return Row(heads, tuple(shown))
 
     def _head(self, line: Line, key: RowKey) -> tuple[str, ...]:
         if key == "terms":
             on = terms(line.label)
-            return (line.label, "", "") if on is None else tuple("✓" if each else "" for each in on)
+            return (title(line.label), "", "") if on is None else tuple("✓" if is_on else "" for is_on in on)
         if key == "method":
             return (self._method(line),)
         return (title(getattr(line, key)),)
 
     def _method(self, line: Line) -> str:
-        """``GAT+FGAI``; a defense that brings its own model goes by its own name."""
+        """Return the name of a method, as ``GAT+FGAI``; a defense that brings its own model goes by its own name."""
         name = self.results.defenses.get(line.label, line.label)
         if name in DEFENSES and "replaces-model" in DEFENSES.entry(name).tags:
             return title(line.label)
@@ -219,53 +243,54 @@ class _Grid:
 
     def _source(self, cells: Iterable[Cell]) -> str:
         ranked = any(column.better != "none" for _, column in self.columns)
-        return source(self.results, self.suite, [one for one in cells if one.values or one.gaps], ranked)
+        return source(self.results, self.suite, [row for row in cells if row.values or row.gaps], ranked)
 
 
-def _compared(one: Cell, column: Column) -> Cell:
+def _compared(row: Cell, column: Column) -> Cell:
     if not column.flat:
-        return one
-    return replace(one, values={seed: abs(value) for seed, value in one.values.items()})
+        return row
+    return replace(row, values={seed: abs(value) for seed, value in row.values.items()})
 
 
-def show(one: Cell, standing: Standing, column: Column) -> Shown:
-    """A cell as text: mean and spread; what is missing by its type; marks for distrust and unequal budgets."""
-    positive = column.magnitude and one.mean > 0
-    text = written(abs(one.mean) if column.magnitude else one.mean, one.std, column.style) if one.values else ""
-    if one.status != "ok":
-        total = len(one.values) + len(one.gaps)
-        text = f"{text} ({STATUS[one.status]} {len(one.gaps)}/{total})" if one.values else STATUS[one.status]
-    unreliable = any(flag.startswith("unreliable") for flag in one.flags) and bool(one.values)
+def show(row: Cell, standing: Standing, column: Column) -> Shown:
+    """Return a cell as text: mean and spread, what is missing by its type, marks for what to be wary of."""
+    positive = column.magnitude and row.mean > 0
+    text = written(abs(row.mean) if column.magnitude else row.mean, row.std, column.style) if row.values else ""
+    if row.status != "ok":
+        total = len(row.values) + len(row.gaps)
+        text = f"{text} ({STATUS[row.status]} {len(row.gaps)}/{total})" if row.values else STATUS[row.status]
+    unreliable = any(flag.startswith("unreliable") for flag in row.flags) and bool(row.values)
     text += (UNRELIABLE if unreliable else "") + (UNEQUAL_MARK if standing.unequal else "")
-    text += EXTRAPOLATED if _extrapolated(one) else ""
+    text += NOT_BETTER if standing.beats_null is False else ""
+    text += EXTRAPOLATED if _extrapolated(row) else ""
     return Shown(
-        text, standing.bold, positive, one.mean, one.std, len(one.values), one.status, one.reason, standing.rank
+        text, standing.bold, positive, row.mean, row.std, len(row.values), row.status, row.reason, standing.rank
     )
 
 
-def _extrapolated(one: Cell) -> str:
-    """From how many epochs the seconds of a training were extrapolated, if they were; memory needs no more epochs."""
-    timed = one.metric.endswith("seconds") and one.values
-    return next((flag for flag in one.flags if flag.startswith("extrapolated")), "") if timed else ""
+def _extrapolated(row: Cell) -> str:
+    """Say from how many epochs the seconds of a training were extrapolated, if they were; memory never is."""
+    timed = row.metric.endswith("seconds") and row.values
+    return next((flag for flag in row.flags if flag.startswith("extrapolated")), "") if timed else ""
 
 
 def source(results: Results, suite: str, cells: Sequence[Cell], ranked: bool = False) -> str:
-    """Where the cells come from: suite, seeds, what the attacks spent, commit."""
-    seeds = sorted({seed for one in cells for seed in (*one.values, *(gap.seed for gap in one.gaps))})
+    """Say where the cells come from: suite, seeds, what the attacks spent, commit."""
+    seeds = sorted({seed for row in cells for seed in (*row.values, *(gap.seed for gap in row.gaps))})
     number = f"{len(seeds)} seed{'s' if len(seeds) != 1 else ''} ({', '.join(map(str, seeds))})"
     rule = BOLD if len(seeds) > 1 else ONE_SEED
     return f"Suite {suite}, {number}{spent(cells)}; {results.version}.{rule if ranked else ''}"
 
 
 def spent(cells: Iterable[Cell]) -> str:
-    """The realised budget of all attacks together, as ranges.
+    """Say what all attacks together spent, as ranges.
 
     >>> ledgers = [{"nodes": 20.0, "edges": 400.0}, {"nodes": 20.0, "edges": 398.0}]
     >>> spent([Cell(None, "f1", budgets={seed: ("", ledger) for seed, ledger in enumerate(ledgers)})])
     '; spent: 20 nodes, 398-400 edges'
     """
     words = {name: name.replace("_", " ") for name in LEDGER if name != "feature_change"}
-    ledgers = [ledger for one in cells for _, ledger in one.budgets.values() if ledger]
+    ledgers = [ledger for row in cells for _, ledger in row.budgets.values() if ledger]
     parts = []
     for key, word in words.items():
         values = [ledger[key] for ledger in ledgers if key in ledger]
@@ -276,17 +301,20 @@ def spent(cells: Iterable[Cell]) -> str:
 
 
 def notes(cells: Iterable[Cell], standing: Iterable[Standing]) -> tuple[str, ...]:
-    """One line per kind of gap and per reason for distrust, with the number of cells."""
+    """Return one line per kind of gap and per mark, with the number of cells."""
     counted: dict[str, int] = {}
-    for one in cells:
-        for status, reason in dict.fromkeys((gap.status, gap.reason) for gap in one.gaps):
+    for row in cells:
+        for status, reason in dict.fromkeys((gap.status, gap.reason) for gap in row.gaps):
             text = f"{STATUS[status]}: {reason}"
             counted[text] = counted.get(text, 0) + 1
-        for flag in one.flags if one.values else ():
+        for flag in row.flags if row.values else ():
             if flag.startswith("unreliable"):
                 counted[f"{UNRELIABLE} {flag}"] = counted.get(f"{UNRELIABLE} {flag}", 0) + 1
-        if said := _extrapolated(one):
-            counted[f"{EXTRAPOLATED} {said}"] = counted.get(f"{EXTRAPOLATED} {said}", 0) + 1
-    if any(one.unequal for one in standing):
-        counted[f"{UNEQUAL_MARK} unequal budget: shown, never ranked"] = sum(one.unequal for one in standing)
+        if extrapolated := _extrapolated(row):
+            counted[f"{EXTRAPOLATED} {extrapolated}"] = counted.get(f"{EXTRAPOLATED} {extrapolated}", 0) + 1
+    compared = list(standing)
+    if unequal := sum(row.unequal for row in compared):
+        counted[f"{UNEQUAL_MARK} unequal budget: shown, never ranked"] = unequal
+    if not_better := sum(row.beats_null is False for row in compared):
+        counted[f"{NOT_BETTER} {NOT_BETTER_MEANS}"] = not_better
     return tuple(f"{text} ({number} cell{'s' if number != 1 else ''})" for text, number in sorted(counted.items()))

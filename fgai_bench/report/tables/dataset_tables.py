@@ -30,8 +30,8 @@ LINK_FACTS = {
 
 
 def dataset_tables(results: Results) -> list[Table]:
-    """The statistics of the datasets of each task, as the runs saw them."""
-    found = []
+    """Return the statistics of the datasets of each task, as the runs saw them."""
+    tables = []
     for task, facts, words in (("node", NODE_FACTS, "node classification"), ("link", LINK_FACTS, "link prediction")):
         names = ordered(results.names("dataset", task=task))
         known = {name: _facts(results, task, name) for name in names}
@@ -41,17 +41,17 @@ def dataset_tables(results: Results) -> list[Table]:
             ]
             caption = f"Statistics of the datasets used for {words}, as loaded. {results.version}."
             columns = tuple((title(name),) for name in names)
-            found.append(Table(f"dataset_{task}", caption, ("Statistic",), columns, tuple(rows), merged=0))
-    return found
+            tables.append(Table(f"dataset_{task}", caption, ("Statistic",), columns, tuple(rows), merged=0))
+    return tables
 
 
 def _facts(results: Results, task: str, dataset: str) -> dict[str, Any]:
-    """What the steps recorded about a dataset; what they did not record follows from its declaration."""
+    """Return what the steps recorded about a dataset; what they did not record follows from its declaration."""
     steps = {
-        found.step: None
+        step.step: None
         for _, seeds in results.select(task=task, dataset=dataset)
-        for found in seeds.values()
-        if found.status == "ok"
+        for step in seeds.values()
+        if step.status == "ok"
     }
     rows = results.provenance
     recorded: dict[str, Any] = {}
@@ -81,14 +81,14 @@ def _counted(value: Any) -> Shown:
 
 
 def flag_table(results: Results) -> Table | None:
-    """Every reason for distrust, with the place and the seeds that it concerns."""
-    found: dict[tuple[Place, str], list[int]] = {}
+    """Return every reason for distrust, with the place and the seeds that it concerns."""
+    seeds_by_flag: dict[tuple[Place, str], list[int]] = {}
     for place, seeds in results.places.items():
         for seed, measured in seeds.items():
             for flag in measured.flags:
                 if flag != UNEQUAL:  # a property of the suite, not a finding
-                    found.setdefault((place, flag), []).append(seed)
-    if not found:
+                    seeds_by_flag.setdefault((place, flag), []).append(seed)
+    if not seeds_by_flag:
         return None
     keys = ("suite", "dataset", "model", "label", "attack")
     rows = tuple(
@@ -96,7 +96,7 @@ def flag_table(results: Results) -> Table | None:
             tuple(title(getattr(place, key)) or "none" for key in keys),
             (Shown(flag), Shown(", ".join(map(str, sorted(seeds))))),
         )
-        for (place, flag), seeds in found.items()
+        for (place, flag), seeds in seeds_by_flag.items()
     )
     caption = f"Reliability: reasons for distrust, found by the attacks or by comparing them. {results.version}."
     heads = ("Suite", "Dataset", "Model", "Method", "Attack")

@@ -31,11 +31,12 @@ LATEX = {
     "†": r"$^\dagger$",
     "‡": r"$^\ddagger$",
     "≤": r"$\le$",
+    "°": r"$^\circ$",
 }
 
 
 def escape(text: str) -> str:
-    """Plain text as LaTeX; a sign that the fonts lack becomes a question mark.
+    """Return plain text as LaTeX; a sign that the fonts lack becomes a question mark.
 
     What stands between backticks is set in typewriter, where two hyphens stay two.
 
@@ -56,7 +57,7 @@ FITTED = (
 
 
 def to_latex(table: Table) -> str:
-    """A floating table that needs booktabs, multirow, graphicx and amssymb."""
+    """Return a floating table that needs booktabs, multirow, graphicx and amssymb."""
     head = "c" * len(table.heads) + "|" + "c" * len(table.columns)
     body = [*_latex_headings(table), r"\midrule", *_latex_rows(table)]
     rows = "\n".join(body)
@@ -69,7 +70,7 @@ def to_latex(table: Table) -> str:
 
 
 def _latex_headings(table: Table) -> list[str]:
-    """One line per level of headings; equal neighbours share one, with a rule below it."""
+    """Return one line per level of headings; equal neighbours share one, with a rule below it."""
     depth = max(len(path) for path in table.columns)
     first = len(table.heads) + 1
     lines = []
@@ -88,7 +89,7 @@ def _latex_headings(table: Table) -> list[str]:
 
 
 def _level(columns: Sequence[tuple[str, ...]], level: int, depth: int) -> list[tuple[str, object]]:
-    """The headings of one level; what tells equal texts of different parents apart stands beside them."""
+    """Return the headings of one level, each with what tells it from an equal text below another parent."""
     padded = [("",) * (depth - len(path)) + path for path in columns]
     own = level == depth - 1
     return [(path[level], i if own else path[: level + 1]) for i, path in enumerate(padded)]
@@ -105,7 +106,7 @@ def _latex_rows(table: Table) -> list[str]:
 
 
 def _latex_head(table: Table, i: int, depth: int) -> str:
-    """The text of a leading column; equal texts in the merged ones are drawn once, over their rows."""
+    """Return the text of a leading column; equal texts in the merged ones are drawn once, over their rows."""
     text = escape(table.rows[i].heads[depth])
     if depth >= table.merged or len(table.heads) == 1:
         return text
@@ -125,7 +126,7 @@ def _latex_cell(shown: Shown) -> str:
 
 
 def to_markdown(table: Table) -> str:
-    """A pipe table under its caption, with the notes below."""
+    """Return a pipe table under its caption, with the notes below."""
     columns = [" ".join(path) for path in table.columns]
     head = [*table.heads, *columns]
     lines = [
@@ -152,7 +153,7 @@ CSV_COLUMNS = ("column", "mean", "std", "n", "rank", "bold", "status", "reason",
 
 
 def to_csv(table: Table) -> str:
-    """One line per cell, with full precision, its status and its reason."""
+    """Return one line per cell, with full precision, its status and its reason."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*(head.lower() for head in table.heads), *CSV_COLUMNS])

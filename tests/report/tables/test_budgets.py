@@ -13,7 +13,7 @@ from fgai_bench.cli import main
 from fgai_bench.report.claims import judge
 from fgai_bench.report.leaderboard import BOARDS, entries
 from fgai_bench.report.results import Results
-from fgai_bench.report.tables.budgets import budget_table
+from fgai_bench.report.tables.budgets import LARGE, SHARES, budget_table
 from fgai_bench.report.tables.build import suite_for
 from fgai_bench.report.tables.specs import GRIDS
 from fgai_bench.report.write import write_report
@@ -57,10 +57,48 @@ def test_the_table_splits_the_gap(both: Path) -> None:
     found = dict(zip(table.columns, row.cells, strict=True))
     means = {name: found["Unequal published budgets", name].mean for name in ("Vanilla", "FGAI", "gap")}
     assert means == pytest.approx({"Vanilla": 0.10, "FGAI": 0.85, "gap": 0.75})
-    assert found["Equal budget", "gap"].mean == pytest.approx(0.45)
+    assert found["Equal budget, small", "gap"].mean == pytest.approx(0.45)
     assert found["Of the gap", "due to the budget"].text == "0.300 [0.300, 0.300]"
-    assert "so 0.300 (40%) of it is due to the budget" in table.notes[0]
+    shares = [found["Share of the gap", order].text for order in SHARES]
+    assert shares == ["40%", "--", "--"]
+    assert table.notes[0].endswith("due to the budget: 40% if all have the small one (1 cell, so no interval)")
     assert not any(cell.bold or cell.rank for row in table.rows for cell in row.cells)
+
+
+def test_the_share_depends_on_the_order_and_shapley_takes_the_mean(
+    bench: Callable[[], Any], fill_bench: Callable[..., None], results_of: Any
+) -> None:
+    """Equal at the large budget: vanilla keeps 0.10, FGAI falls to 0.70, so 0.15 of the gap of 0.75 is the budget's."""
+    made = bench()
+    fill_bench(made)
+    _add_unequal(made, results_of)
+    for seed in range(3):
+        for label, harm in (("vanilla", 0.3), ("fgai", 0.15)):
+            harmed = results_of["attack"](label, seed, harm=harm, ledger=RICH)
+            large = {"suite": LARGE, "attack_label": "injection", "threat": {"edges_per_node": 40}}
+            made.add("attack", harmed, label=label, seed=seed, **large)
+    table = budget_table(Results.read(made.close()))
+    assert table is not None
+    found = dict(zip(table.columns, table.rows[0].cells, strict=True))
+    means = [found["Share of the gap", order].mean for order in SHARES]
+    assert means == pytest.approx([0.4, 0.2, 0.3])
+    assert not any("stands in" in note for note in table.notes)
+
+
+def test_shares_have_an_interval_over_cells(
+    bench: Callable[[], Any], fill_bench: Callable[..., None], results_of: Any
+) -> None:
+    made = bench()
+    for dataset, harm in (("amazon-photo", 0.3), ("amazon-cs", 0.15)):
+        fill_bench(made, dataset=dataset)
+        for seed in range(3):
+            for label in ("vanilla", "fgai"):
+                harmed = results_of["attack"](label, seed, harm=harm if label == "vanilla" else 0.0)
+                made.add("attack", harmed, label=label, seed=seed, dataset=dataset, **UNEQUAL)
+    table = budget_table(Results.read(made.close()))
+    assert table is not None
+    # Shares 0.3 / 0.75 and 0.15 / 0.6: 0.325 -+ 12.706 * 0.106 / sqrt(2).
+    assert "32% [-63%, 128%] if all have the small one (2 cells)" in table.notes[0]
 
 
 def test_without_the_equal_budget_the_table_says_so(unequal: Path) -> None:
@@ -89,7 +127,7 @@ def test_leaderboards_have_no_row_of_it_and_refuse_it_alone(
 def test_no_other_table_figure_or_claim_is_made_from_it(both: Path, small: Path, unequal: Path, tmp_path: Path) -> None:
     alone = Results.read(unequal)
     assert {suite_for(spec, alone) for spec in GRIDS} == {None}
-    assert {verdict.said for verdict in judge(alone)} == {"not tested"}
+    assert {verdict.conclusion for verdict in judge(alone)} == {"not tested"}
     done = write_report(unequal, tmp_path, ["markdown", "png"])
     assert {path.stem for path in done.written} == {"dataset_node", "budgets", "index"}
     with_it, without = Results.read(both), Results.read(small)
