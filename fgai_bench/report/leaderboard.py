@@ -35,6 +35,7 @@ from fgai_bench.report.results import Measurement, Place, Results
 from fgai_bench.report.statistics import centre_interval, mean
 from fgai_bench.store.records import LEDGER
 
+STANDARD = "worst"  # the attack that ranks, wherever a suite runs it
 KEY = ("suite", "task", "dataset", "model", "defense", "attack")
 Values = Mapping[int, Mapping[str, float]]
 
@@ -96,6 +97,7 @@ class BoardRow:
         budgets: seed to (threat, ledger).
         runs: identities of the runs that it comes from.
         own_metrics: further columns: the metrics that its suite names beyond the built-in ones.
+        found_by: for a worst case, the attacks that left the least at some seed.
     """
 
     key: tuple[str, ...]
@@ -107,6 +109,7 @@ class BoardRow:
     versions: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     own_metrics: tuple[str, ...] = ()
+    found_by: tuple[str, ...] = ()
 
     def cell(self, metric: str) -> Cell:
         """Return one metric of the row as a cell that can be ranked."""
@@ -227,13 +230,36 @@ def _stronger(row: BoardRow, other: BoardRow, board: Board) -> BoardRow:
 
 def rows(board: Board, listed: Iterable[BoardRow]) -> list[dict[str, Any]]:
     """Return the rows of the file, ranked within their suite, dataset, model and attack; g-JSD has its own rank."""
-    entries = list(listed)
+    entries = lowered(board, list(listed))
     standing = {metric: _standings(entries, metric, better) for metric, better in _ranked_by(board).items()}
     columns = columns_of(board, entries)
     return [
         _row(board, columns, entry, {metric: standing[metric].get(entry.key, Standing()) for metric in standing})
         for entry in sorted([*entries, *null_rows(board, entries)], key=_in_block)
     ]
+
+
+def lowered(board: Board, listed: Sequence[BoardRow]) -> list[BoardRow]:
+    """Return the rows, each worst case lowered by any attack inside its threat model that left less, seed by seed."""
+    return [_lowered(board, row, listed) if row.key[5] == STANDARD else row for row in listed]
+
+
+def _lowered(board: Board, worst: BoardRow, listed: Sequence[BoardRow]) -> BoardRow:
+    seeds, names = dict(worst.seeds), dict.fromkeys(worst.seeds, STANDARD)
+    for row in listed:
+        if row.key[:5] != worst.key[:5] or row.key[5] == STANDARD:
+            continue
+        for seed, values in row.seeds.items():
+            inside = seed in seeds and _allowed(row, seed) == _allowed(worst, seed)
+            if inside and values.get(board.score, math.inf) < seeds[seed].get(board.score, math.inf):
+                seeds[seed], names[seed] = {**seeds[seed], **values}, row.key[5]
+    return replace(worst, seeds=seeds, found_by=tuple(dict.fromkeys([*worst.found_by, *names.values()])))
+
+
+def _allowed(row: BoardRow, seed: int) -> dict[str, Any]:
+    """What the attack of a row was allowed to change at a seed; how long it may search is no part of it."""
+    threat = json.loads(row.budgets[seed][0]) if seed in row.budgets else {}
+    return {key: value for key, value in threat.items() if key not in ("step", "steps", "restarts")}
 
 
 def _in_block(entry: BoardRow) -> tuple[Any, ...]:
@@ -250,9 +276,12 @@ def _ranked_by(board: Board) -> dict[str, Better]:
     return {board.score: board.better, **({"g_jsd": "lower"} if "g_jsd" in board.metrics else {})}
 
 
-def _standings(listed: Iterable[BoardRow], metric: str, better: Better) -> dict[Hashable, Standing]:
+def _standings(listed: Sequence[BoardRow], metric: str, better: Better) -> dict[Hashable, Standing]:
     blocks: dict[tuple[Any, ...], dict[Hashable, Cell]] = {}
+    standard = {entry.key[:4] for entry in listed if entry.key[5] == STANDARD}
     for entry in listed:
+        if entry.key[:4] in standard and entry.key[5] != STANDARD and not metric.endswith("seconds"):
+            continue  # the worst case ranks; every other attack is a column beside it
         # Times of different machines are no rivals.
         machine = entry.devices if metric.endswith("seconds") else ()
         block = (*entry.key[:4], entry.key[5], machine)
@@ -273,6 +302,8 @@ def _row(board: Board, columns: Sequence[str], entry: BoardRow, standing: Mappin
         row |= _summary(entry.cell(metric))
     for metric in board.nulls:
         row |= _relative(entry.cell(metric))
+    if entry.found_by:
+        row["found_by"] = ", ".join(entry.found_by)
     row["flags"] = "; ".join(entry.flags)
     for name in LEDGER:
         spent = [ledger[name] for _, ledger in entry.budgets.values() if name in ledger]
@@ -310,6 +341,7 @@ def _kept(board: Board, entry: BoardRow) -> dict[str, Any]:
         "gaps": [[gap.seed, gap.status, gap.reason] for gap in entry.gaps],
         "devices": list(entry.devices),
         **({"own_metrics": list(entry.own_metrics)} if entry.own_metrics else {}),
+        **({"found_by": list(entry.found_by)} if entry.found_by else {}),
     }
 
 
@@ -319,7 +351,8 @@ def to_csv(board: Board, listed: Sequence[BoardRow]) -> str:
     out = io.StringIO()
     columns = columns_of(board, listed)
     empty = _row(board, columns, BoardRow(("",) * len(KEY), {}), dict.fromkeys(_ranked_by(board), Standing()))
-    writer = csv.DictWriter(out, list(empty), lineterminator="\n")
+    header = [*empty, *(["found_by"] if any("found_by" in row for row in lines) else [])]
+    writer = csv.DictWriter(out, header, lineterminator="\n")
     writer.writeheader()
     for row in lines:
         writer.writerow({name: "" if value is None or value != value else value for name, value in row.items()})
@@ -344,6 +377,7 @@ def read(text: str) -> list[BoardRow]:
                 tuple(row["commit"].split()),
                 tuple(kept["devices"]),
                 tuple(kept.get("own_metrics", ())),
+                tuple(kept.get("found_by", ())),
             )
         )
     return listed

@@ -132,3 +132,40 @@ def test_a_timed_training_has_its_cost_without_a_model_to_attack(bench: Any) -> 
     assert table is not None
     assert [cell.text for cell in table.rows[0].cells] == ["110.0s*", "5000MiB"]
     assert "* extrapolated from 34 of 200 epochs (1 cell)" in table.notes
+
+
+@pytest.fixture
+def with_worst(bench: Any, fill_bench: Any, results_of: Any) -> Path:
+    """The small store with the standard attack, and a stronger attack of somebody's own on one defense."""
+    store = bench()
+    fill_bench(store)
+    for seed in range(3):
+        for label in ("vanilla", "ln", "at", "fgai"):
+            where = {"label": label, "seed": seed}
+            store.add(
+                "attack", results_of["attack"](label, seed, harm=0.2), attack_label="worst", attack="worst", **where
+            )
+        stronger = results_of["attack"]("ln", seed, harm=0.3 if seed == 1 else 0.1)
+        store.add("attack", stronger, attack_label="sledge", attack="sledge", label="ln", seed=seed)
+        weaker = results_of["attack"]("at", seed, harm=0.6)
+        threat = {"nodes": 99}  # another budget: it lowers nothing
+        store.add("attack", weaker, threat=threat, attack_label="larger", attack="larger", label="at", seed=seed)
+    return store.close()
+
+
+def test_the_worst_case_ranks_and_nothing_else(with_worst: Path) -> None:
+    listed = rows(NODE, entries(NODE, Results.read(with_worst)))
+    ranks = {(row["defense"], row["attack"]): row["rank"] for row in listed}
+    assert all(ranks[defense, "worst"] is not None for defense in ("vanilla", "ln", "at", "fgai"))
+    assert all(rank is None for (_, attack), rank in ranks.items() if attack != "worst")
+
+
+def test_an_attack_that_leaves_less_lowers_the_worst_case_and_is_named(with_worst: Path) -> None:
+    listed = {(row["defense"], row["attack"]): row for row in rows(NODE, entries(NODE, Results.read(with_worst)))}
+    ln, at = listed["ln", "worst"], listed["at", "worst"]
+    assert ln["found_by"] == "worst, sledge"
+    assert ln["f1_mean"] == pytest.approx(listed["ln", "injection"]["f1_mean"] - (0.2 + 0.3 + 0.2) / 3)
+    assert at["found_by"] == "worst"
+    assert at["f1_mean"] == pytest.approx(listed["at", "injection"]["f1_mean"] - 0.2)
+    text = to_csv(NODE, entries(NODE, Results.read(with_worst)))
+    assert to_csv(NODE, read(text)) == text

@@ -110,7 +110,8 @@ def test_sanity_rankings_get_the_same_curves():
 def test_without_attention_its_metrics_do_not_apply_and_say_why(gcn):
     found, clean = PROBLEM.attacked(gcn, attacked()), PROBLEM.clean(gcn, sanity=True)
     entropies = {"attention_entropy", "attention_entropy_normalised"}
-    assert set(found.not_applicable) == ATTENTION | SLOPES | entropies
+    reached = {"g_jsd_reached", "topk_overlap_reached"}
+    assert set(found.not_applicable) == ATTENTION | SLOPES | entropies | reached
     assert set(found.not_applicable.values()) == {"the model has no attention"}
     assert not set(found.metrics) & (ATTENTION | SLOPES)
     assert {"f1", "g_tvd", "prediction_kept"} <= set(found.metrics)
