@@ -68,6 +68,26 @@ def test_the_front_page_shows_what_the_leaderboard_says():
             assert cell == f"{f1_clean:.3f} → {f1:.3f}, {g_jsd:.1e}"
 
 
+def test_the_front_page_shows_the_worst_case_as_it_was_measured():
+    with (ROOT / "benchmarks" / "measured" / "standard_attack_h200.csv").open(newline="") as file:
+        measured = [row for row in csv.DictReader(file) if row["model"] == "gat"]
+    page = (ROOT / "README.md").read_text()
+    table = page[page.index("| `worst`, GAT |") :].split("\n\n")[0].splitlines()[2:]
+    for line in table:
+        name, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+        for graph, cell in zip(GRAPHS, cells, strict=True):
+            rows_of = [row for row in measured if (row["dataset"], row["defense"]) == (graph, DEFENSES[name])]
+            if not rows_of:
+                assert cell == "not measured"
+                continue
+            assert len(rows_of) == 2
+            clean, worst = (sum(float(row[key]) for row in rows_of) / 2 for key in ("clean", "worst"))
+            assert cell == f"{clean:.3f} → {worst:.3f}"
+    for row in measured:
+        rivals = ("injection", "random-injection", "ensemble", "plain-cover")
+        assert float(row["worst"]) <= min(float(row[key]) for key in rivals) + 0.005
+
+
 def test_the_front_page_counts_ranks_as_the_leaderboard_does():
     board = node_board()
     first = {
