@@ -222,7 +222,11 @@ class Worst(Attack):
     tags: ClassVar[tuple[str, ...]] = (
         "injection", "gradient", "prediction", "fixed-search", "uses-surrogate", "standard",
     )  # fmt: skip
-    effort: ClassVar[int] = 1
+    effort: ClassVar[float] = 1.0
+
+    def steps(self, number: int) -> int:
+        """Return the steps of a stage under this effort, at least one."""
+        return max(1, round(self.effort * number))
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         candidates = self.outsiders(victim, threat, seed)
@@ -258,8 +262,8 @@ class Worst(Attack):
         if surrogate is None or surrogate is search.victim.model:
             return None
         other = Search(replace(search.victim, model=surrogate, surrogate=None), search.threat, search.seed)
-        members = [other.climb(member, self.effort * FIRST) for member in self.portfolio(other, TRANSFERRED)]
-        best = other.climb(_strongest(members, 1)[0], self.effort * SECOND)
+        members = [other.climb(member, self.steps(FIRST)) for member in self.portfolio(other, TRANSFERRED)]
+        best = other.climb(_strongest(members, 1)[0], self.steps(SECOND))
         return search.tried(replace(best, name=f"transferred {best.name}"))
 
     def best_member(self, search: Search, transferred: Member | None = None) -> Member:
@@ -268,16 +272,16 @@ class Worst(Attack):
         # Where the victim hides its gradient, another model's direction is a good start; else corners take its place.
         start = transferred or replace(members[0], name="cover corners", features=at_corners(search, 0))
         members += [replace(start, loss="scaled-margin", step=step) for step in (SMALL, LARGE)]
-        members = [search.climb(member, self.effort * FIRST) for member in members]
+        members = [search.climb(member, self.steps(FIRST)) for member in members]
         small, large = ([m for m in members if (m.step == SMALL) == is_small] for is_small in (True, False))
         kept = [*_strongest(small, KEPT), *_strongest(large, KEPT)]  # short searches favour large steps
-        members = [search.climb(member, self.effort * SECOND) for member in kept]
-        finalists = [search.climb(member, self.effort * THIRD) for member in _strongest(members, FINALISTS)]
+        members = [search.climb(member, self.steps(SECOND)) for member in kept]
+        finalists = [search.climb(member, self.steps(THIRD)) for member in _strongest(members, FINALISTS)]
         best = _strongest([*finalists, *members], 1)[0]
         for moved in self.moved(search, best):
             best = _strongest([best, moved], 1)[0]
         for loss in ("margin", best.loss if best.loss != "margin" else "scaled-margin"):
-            last = search.climb(replace(best, loss=loss, step=SMALL), self.effort * LAST)
+            last = search.climb(replace(best, loss=loss, step=SMALL), self.steps(LAST))
             best = _strongest([best, last, self.cornered(search, last)], 1)[0]
         return best if search.moved else _strongest([best, self.guessed(search)], 1)[0]
 
@@ -298,11 +302,11 @@ class Worst(Attack):
         usable = gradient is not None and bool(gradient.isfinite().all())
         if gradient is not None and usable:
             pointed = by_score(gradient, search.victim.targets, search.threat)
-            yield search.climb(replace(best, name=f"{best.name} gradient", attached=pointed), self.effort * MOVED)
+            yield search.climb(replace(best, name=f"{best.name} gradient", attached=pointed), self.steps(MOVED))
         for share in SWAPS if usable else (*SWAPS, SWAPS[0]):  # the same number of steps for every model
             standing = search.standing(best)
             attached = swapped(search.victim, search.clean, search.threat, best.attached, standing, share)
-            climbed = search.climb(replace(best, name=f"{best.name} moved", attached=attached), self.effort * MOVED)
+            climbed = search.climb(replace(best, name=f"{best.name} moved", attached=attached), self.steps(MOVED))
             best = _strongest([best, climbed], 1)[0]
             yield climbed
 
@@ -330,7 +334,7 @@ class WorstTwice(Worst):
     paper = "https://arxiv.org/abs/2003.01690"
     version = "1"
     tags = ("injection", "gradient", "prediction", "fixed-search", "uses-surrogate", "standard-twice")
-    effort = 2
+    effort = 2.0
 
 
 def _strongest(members: Sequence[Member], number: int) -> list[Member]:

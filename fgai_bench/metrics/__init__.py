@@ -1,4 +1,4 @@
-"""Metrics: pure functions that take tensors or attentions and return one float."""
+"""Metrics of predictions, attention, explanations and cost: pure functions that return one float."""
 
 import lazy_loader
 

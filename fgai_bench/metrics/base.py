@@ -1,6 +1,7 @@
-"""What every metric is: a pure function that says what it takes, and returns one float.
+"""Interface of metrics: the class :class:`Metric`, the inputs that steps offer, and the check of a new metric.
 
-A step of a run offers inputs by name; every metric whose input is offered is computed, and recorded under its own name.
+A metric is a pure function that says what it takes, and returns one float. A step of a run offers inputs by name; every
+metric whose input is offered is computed, and recorded under its own name.
 A metric is a function with the attributes of :class:`Metric`, which ``@METRICS.register`` sets, or an instance of a
 subclass of it.
 """
@@ -107,7 +108,7 @@ def admitted(obj: Any, name: str) -> Any:
     inputs = getattr(metric, "inputs", "") or inputs_of(frozenset(tags))
     inputs = {"curve": "curve-highest"}.get(inputs, inputs)  # the first release had one name for both curves
     if inputs not in INPUTS:
-        said = f"the inputs {inputs!r} are unknown" if inputs else "it does not say what it takes"
-        raise TypeError(f"{said}; declare inputs= one of {', '.join(INPUTS)}")
+        problem = f"the inputs {inputs!r} are unknown" if inputs else "it does not say what it takes"
+        raise TypeError(f"{problem}; declare inputs= one of {', '.join(INPUTS)}")
     metric.tags = *(tag for tag in tags if not tag.startswith("inputs:")), f"inputs:{inputs}"
     return metric

@@ -1,4 +1,4 @@
-"""The metrics by name: what each takes, which way is better, where its values lie."""
+"""Registry of the metrics by name: what each takes, which way is better, where its values lie."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ METRICS: Registry[Metric] = Registry("metric", "fgai_bench.metrics", "fgai_bench
 
 
 def _declare(name: str, function: str, inputs: str, summary: str, *tags: str, **metadata: Any) -> None:
+    """Declare the metric ``name``, computed by ``function`` of this package, without importing it."""
     path = f"fgai_bench.metrics.{function}"
     METRICS.declare(name, path, summary=summary, tags=(f"inputs:{inputs}", *tags), **metadata)
 

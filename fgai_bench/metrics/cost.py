@@ -18,7 +18,7 @@ _MIB = 2**20
 
 @dataclass
 class Cost:
-    """Hold the time and the memory that a block of code took; both are NaN until the block ends.
+    """The time and the memory that a block of code took; both are NaN until the block ends.
 
     Attributes:
         memory: which memory ``peak_mib`` counts: ``gpu`` is the memory that torch allocated on the GPU, ``rss`` is the

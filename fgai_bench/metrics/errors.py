@@ -1,10 +1,10 @@
-"""Typed cells: what a metric says when there is nothing to measure."""
+"""The exception that a metric raises where there is nothing to measure."""
 
 from __future__ import annotations
 
 
 class NotApplicable(Exception):
-    """The metric has no value here, and ``reason`` says why in one sentence; a cell of a table shows it, never a blank.
+    """Raised where a metric has no value; ``reason`` says why in one sentence, which a table shows in place of a value.
 
     >>> str(NotApplicable("the model has no attention"))
     'the model has no attention'

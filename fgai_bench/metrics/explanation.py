@@ -1,4 +1,4 @@
-"""Explanations of single nodes before and after: how many of their top edges stay, and how far their weights move."""
+"""Metrics of explanations of single nodes before and after an attack: overlap of top edges, divergence of weights."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 
 
 def f_slope(rates: Sequence[float], accuracies: Sequence[float]) -> float:
-    r"""Signed least-squares slope of the curve ``F_acc(r)``; usually negative, the paper prints magnitudes.
+    r"""Return the signed least-squares slope of the curve ``F_acc(r)``; usually negative, the paper prints magnitudes.
 
     .. math:: \frac{\sum_r (r - \bar r)(F_{acc}(r) - \bar F)}{\sum_r (r - \bar r)^2}
 
@@ -39,7 +39,7 @@ def f_slope(rates: Sequence[float], accuracies: Sequence[float]) -> float:
 
 
 def deletion_order(attention: Attention, highest: bool = True) -> Tensor:
-    """Edges of the graph in the order in which they are deleted; of equal weights the earlier edge first.
+    """Return the edges of the graph in the order in which they are deleted; of equal weights the earlier edge first.
 
     Each direction of an undirected edge has its own attention and is deleted by itself. Self-loops that the model added
     are no edges of the graph and do not appear.
@@ -55,7 +55,7 @@ def deletion_order(attention: Attention, highest: bool = True) -> Tensor:
 
 
 def edges_kept(attention: Attention, rate: float, highest: bool = True) -> Tensor:
-    """Which edges of the graph remain after deleting the share ``rate``, rounded down to whole edges.
+    """Return a mask of the graph's edges that remain after deleting the share ``rate``, rounded down to whole edges.
 
     Shapes: ``-> (E,)`` boolean over ``attention.of_graph().edge_index``.
 
@@ -63,11 +63,11 @@ def edges_kept(attention: Attention, rate: float, highest: bool = True) -> Tenso
     >>> edges_kept(att, 0.4).tolist()
     [False, True, True]
     """
-    return _kept(deletion_order(attention, highest), rate)
+    return _kept_mask(deletion_order(attention, highest), rate)
 
 
 def f_acc(correct_before: Tensor, correct_after: Tensor) -> float:
-    """Share of the nodes classified correctly before that still are after: two ``(N,)`` boolean masks.
+    """Return the share of the nodes classified correctly before that still are after: two ``(N,)`` boolean masks.
 
     >>> f_acc(torch.tensor([True, True, False]), torch.tensor([True, False, True]))
     0.5
@@ -92,7 +92,7 @@ def f_acc_curve(
     highest: bool = True,
     right_before: bool = False,
 ) -> tuple[float, ...]:
-    """``F_acc`` at each rate: ``F+`` deletes the edges with the highest attention first, ``F-`` those with the lowest.
+    """Return ``F_acc`` at each rate: ``F+`` deletes the edges of highest attention first, ``F-`` those of lowest.
 
     Args:
         predict: maps an ``edge_index`` to the predicted class of every node ``(N,)``; features stay as they are.
@@ -115,14 +115,15 @@ def f_acc_curve(
     if data.edge_index is None:
         raise ValueError("f_acc_curve needs a graph with an edge_index")
     edges = data.edge_index
-    order = deletion_order(_over(edges, attention), highest)
+    order = deletion_order(_attention_over(edges, attention), highest)
     intact = predict(edges)[nodes] == y[nodes]
     before = torch.ones_like(intact) if right_before else intact
-    after = (predict(edges[:, _kept(order, rate)])[nodes] == y[nodes] if rate else intact for rate in rates)
+    after = (predict(edges[:, _kept_mask(order, rate)])[nodes] == y[nodes] if rate else intact for rate in rates)
     return tuple(f_acc(before, correct) for correct in after)
 
 
-def _kept(order: Tensor, rate: float) -> Tensor:
+def _kept_mask(order: Tensor, rate: float) -> Tensor:
+    """Return a mask of the edges that remain after deleting the share ``rate`` of them in ``order``: ``(E,)``."""
     if not 0 <= rate <= 1:
         raise ValueError(f"the share of deleted edges lies between 0 and 1, got {rate}")
     kept = torch.ones_like(order, dtype=torch.bool)
@@ -131,8 +132,8 @@ def _kept(order: Tensor, rate: float) -> Tensor:
     return kept
 
 
-def _over(edges: Tensor, attention: Attention) -> Attention:
-    """The attention in the order of ``edges``: a defense may have attended over fewer or other edges."""
+def _attention_over(edges: Tensor, attention: Attention) -> Attention:
+    """Return the attention in the order of ``edges``: a defense may have attended over fewer or other edges."""
     graph = attention.of_graph()
     if torch.equal(graph.edge_index, edges):
         return graph

@@ -1,4 +1,4 @@
-"""What every metric asks of its inputs before it computes: finite, of one shape, and not empty."""
+"""Checks of a metric's inputs: values that are finite, of one shape, not empty, not negative."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from torch import Tensor
 from fgai_bench.metrics.errors import NotApplicable
 
 
-def finite(values: Tensor, what: str) -> Tensor:
-    """``values`` in float64 without history, or a ``ValueError`` if one is NaN or infinite.
+def finite(values: Tensor, name: str) -> Tensor:
+    """Return ``values`` in float64 without history, or raise a ``ValueError`` if one is NaN or infinite.
 
     >>> finite(torch.tensor([0.5, 0.25]), "weights").tolist()
     [0.5, 0.25]
     """
     exact = values.detach().double()
     if not bool(torch.isfinite(exact).all()):
-        raise ValueError(f"{what} must be finite, got NaN or infinity")
+        raise ValueError(f"{name} must be finite, got NaN or infinity")
     return exact
 
 
-def finite_pair(a: Tensor, b: Tensor, what: str) -> tuple[Tensor, Tensor]:
-    """Both tensors in float64, of one shape and not empty; what is compared is ``what`` in the messages."""
+def finite_pair(a: Tensor, b: Tensor, name: str) -> tuple[Tensor, Tensor]:
+    """Return both tensors in float64, or raise if they differ in shape or are empty; ``name`` is for the message."""
     if a.shape != b.shape:
-        raise ValueError(f"{what} must have the same shape before and after, got {tuple(a.shape)} and {tuple(b.shape)}")
+        raise ValueError(f"{name} must have the same shape before and after, got {tuple(a.shape)} and {tuple(b.shape)}")
     if not a.numel():
-        raise NotApplicable(f"there are no {what} to compare")
-    return finite(a, what), finite(b, what)
+        raise NotApplicable(f"there are no {name} to compare")
+    return finite(a, name), finite(b, name)
 
 
-def non_negative(values: Tensor, what: str) -> Tensor:
-    """``values`` as they are, or a ``ValueError`` if one is below zero."""
+def non_negative(values: Tensor, name: str) -> Tensor:
+    """Return ``values`` as they are, or raise a ``ValueError`` if one is below zero."""
     if bool((values < 0).any()):
-        raise ValueError(f"{what} must not be negative, got {float(values.min()):.3g}")
+        raise ValueError(f"{name} must not be negative, got {float(values.min()):.3g}")
     return values

@@ -1,4 +1,4 @@
-"""Measure how many nodes or links a model predicts correctly, and how many predictions an attack leaves unchanged."""
+"""Metrics of predictions: how many nodes or links are right, and how many predictions an attack leaves unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nulls: edge rankings and an attention that know nothing of the model. Come here for what an explanation has to beat.
+"""Null rankings of edges and a null attention: both know nothing of the model, and an explanation has to beat them.
 
 An attention worth reading ranks edges better than the rankings do, and a stable one changes less than an attention that
 is uniform, which explains nothing.
@@ -17,7 +17,7 @@ from fgai_bench.seeds import generator
 
 
 def random_ranking(edge_index: Tensor, seed: int = 0) -> Attention:
-    """Edges in a random order that depends on the seed only, the same on every device.
+    """Rank the edges in a random order that depends on the seed only, the same on every device.
 
     >>> edges = torch.tensor([[0, 1, 2], [1, 2, 0]])
     >>> torch.equal(random_ranking(edges, seed=1).weight, random_ranking(edges, seed=1).weight)
@@ -28,7 +28,7 @@ def random_ranking(edge_index: Tensor, seed: int = 0) -> Attention:
 
 
 def uniform_ranking(edge_index: Tensor, seed: int = 0) -> Attention:
-    """Every node pays the same attention to each of its in-edges, one over its in-degree: a mean over neighbours.
+    """Rank the edges by one over the in-degree of their destination: the attention of a mean over neighbours.
 
     One constant for all edges would rank them by their position in the file; the seed has no effect.
 
@@ -54,7 +54,7 @@ def uniform_attention(edge_index: Tensor, num_nodes: int) -> Attention:
 
 
 def degree_ranking(edge_index: Tensor, seed: int = 0) -> Attention:
-    r"""Edges by the degrees of their ends, with the fixed weight of a GCN; the seed has no effect.
+    r"""Rank the edges by the degrees of their ends, with the fixed weight of a GCN; the seed has no effect.
 
     .. math:: w_{ij} = \frac{1}{\sqrt{d_i d_j}}
 

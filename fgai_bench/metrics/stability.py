@@ -1,4 +1,4 @@
-"""Stability: how much outputs and attention change when the graph does."""
+"""Metrics of stability: how much outputs and attention change when the graph does; and the entropy of attention."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fgai_bench.models.attention import Attention, align
 
 
 def g_tvd(y: Tensor, y_tilde: Tensor) -> float:
-    r"""Graph-based total variation distance of two output distributions, in [0, 1].
+    r"""Return the graph-based total variation distance of two output distributions, in [0, 1].
 
     .. math:: \frac{1}{2N} \sum_{i=1}^{N} \lVert y_i - \tilde y_i \rVert_1
 
@@ -32,7 +32,7 @@ def g_tvd(y: Tensor, y_tilde: Tensor) -> float:
 
 
 def g_tvd_raw(y: Tensor, y_tilde: Tensor) -> float:
-    """The formula of :func:`g_tvd` on raw outputs: unbounded, and the scale of the published values.
+    """Return the formula of :func:`g_tvd` on raw outputs: unbounded, and on the scale of the published values.
 
     Shapes: ``(N, C), (N, C)``.
 
@@ -44,7 +44,7 @@ def g_tvd_raw(y: Tensor, y_tilde: Tensor) -> float:
 
 
 def g_jsd(w: Tensor, w_tilde: Tensor) -> float:
-    r"""Graph-based Jensen-Shannon divergence of two attentions over the same edges, never negative.
+    r"""Return the graph-based Jensen-Shannon divergence of two attentions over the same edges, never negative.
 
     .. math:: \frac{1}{2|E|} \sum_{e \in E} w_e \ln\frac{w_e}{m_e} + \tilde w_e \ln\frac{\tilde w_e}{m_e},
               \qquad m = \frac{w + \tilde w}{2}, \qquad 0 \ln 0 = 0
@@ -57,11 +57,11 @@ def g_jsd(w: Tensor, w_tilde: Tensor) -> float:
     0.173287
     """
     before, after = (non_negative(values, "weights") for values in finite_pair(w, w_tilde, "weights"))
-    return max(float(_jensen(before, after).sum()) / (2 * before.numel()), 0.0)
+    return max(float(_jensen_shannon_terms(before, after).sum()) / (2 * before.numel()), 0.0)
 
 
 def g_jsd_published(w: Tensor, w_tilde: Tensor) -> float:
-    r"""The published column's neighbour: a symmetrised KL, edges matched by position, divided by ``|E|`` twice.
+    r"""Return the symmetrised KL closest to the published column: edges matched by position, divided by ``|E|`` twice.
 
     .. math:: \frac{1}{2|E|^2} \sum_{e=1}^{|E|} (w_e - \tilde w_e) \ln\frac{w_e}{\tilde w_e},
               \qquad |E| = \min(\text{lengths})
@@ -82,7 +82,7 @@ def g_jsd_published(w: Tensor, w_tilde: Tensor) -> float:
 
 
 def node_jsd(att: Attention, att_tilde: Attention) -> float:
-    r"""The true Jensen-Shannon divergence per destination node, averaged over the clean graph's nodes; in [0, ln 2].
+    r"""Return the true Jensen-Shannon divergence per destination, averaged over the clean graph's nodes; in [0, ln 2].
 
     Each node's attention over the union of its in-edges, self-loops that the model added included, is a distribution
     (weights are divided by their sum, so this also holds for attentions that do not sum to one). A node that keeps no
@@ -97,7 +97,7 @@ def node_jsd(att: Attention, att_tilde: Attention) -> float:
 
 
 def node_jsd_values(att: Attention, att_tilde: Attention) -> tuple[Tensor, Tensor]:
-    """The clean graph's destination nodes ``(D,)`` and the divergence of each ``(D,)``; see :func:`node_jsd`."""
+    """Return the clean graph's destination nodes ``(D,)`` and the divergence of each ``(D,)``; see :func:`node_jsd`."""
     if not att.weight.numel():
         raise NotApplicable("there are no weights to compare")
     edges = torch.cat([att.edge_index, att_tilde.edge_index], 1)  # (2, E + E~)
@@ -105,9 +105,9 @@ def node_jsd_values(att: Attention, att_tilde: Attention) -> tuple[Tensor, Tenso
     union, place = torch.unique(edges[1] * size + edges[0], return_inverse=True)  # (U,) destination first
     destination = union.div(size, rounding_mode="floor")
     at, at_tilde = place.split([att.weight.numel(), att_tilde.weight.numel()])
-    p = _rows(destination, _summed(at, _weights(att), len(union)), size)  # (U,)
-    q = _rows(destination, _summed(at_tilde, _weights(att_tilde), len(union)), size)
-    divergence = _summed(destination, _jensen(p, q) / 2, size)  # (size,)
+    p = _normalised_rows(destination, _summed(at, _weights(att), len(union)), size)  # (U,)
+    q = _normalised_rows(destination, _summed(at_tilde, _weights(att_tilde), len(union)), size)
+    divergence = _summed(destination, _jensen_shannon_terms(p, q) / 2, size)  # (size,)
     has_p, has_q = (_summed(destination, rows, size) > 0 for rows in (p, q))
     divergence = torch.where(has_p == has_q, divergence, math.log(2)).clamp(0.0, math.log(2))
     nodes = torch.bincount(att.edge_index[1], minlength=size).nonzero().flatten()
@@ -115,7 +115,7 @@ def node_jsd_values(att: Attention, att_tilde: Attention) -> tuple[Tensor, Tenso
 
 
 def topk_overlap(w: Tensor, w_tilde: Tensor, k: int) -> float:
-    r"""Share of the top-k edges that two attentions have in common, the paper's :math:`V_k`.
+    r"""Return the share of the top-k edges that two attentions have in common, the paper's :math:`V_k`.
 
     .. math:: V_k(w, \tilde w) = \frac{1}{k} | T_k(w) \cap T_k(\tilde w) |
 
@@ -129,7 +129,7 @@ def topk_overlap(w: Tensor, w_tilde: Tensor, k: int) -> float:
 
 
 def node_topk_overlap(att: Attention, att_tilde: Attention, k: float) -> float:
-    """:math:`V_k` within each node's neighbourhood, averaged over the clean graph's destination nodes; in [0, 1].
+    """Return :math:`V_k` within each node's neighbourhood, its mean over the clean graph's destinations; in [0, 1].
 
     ``k`` is a share of the node's in-edges, rounded down but at least one edge. Edges are those of the clean graph,
     without the self-loops that the model added; an edge that the attacked graph lacks has attention 0 there.
@@ -143,7 +143,7 @@ def node_topk_overlap(att: Attention, att_tilde: Attention, k: float) -> float:
 
 
 def node_topk_overlap_values(att: Attention, att_tilde: Attention, k: float) -> tuple[Tensor, Tensor]:
-    """The clean graph's destination nodes ``(D,)`` and the overlap of each ``(D,)``; see :func:`node_topk_overlap`."""
+    """Return the clean graph's destinations ``(D,)`` and the overlap of each ``(D,)``: :func:`node_topk_overlap`."""
     w, w_tilde = finite_pair(*align(att, att_tilde), "weights")
     groups = _destinations(att.of_graph())  # (U,)
     shared = group_topk_mask(w, groups, k) & group_topk_mask(w_tilde, groups, k)
@@ -152,11 +152,11 @@ def node_topk_overlap_values(att: Attention, att_tilde: Attention, k: float) -> 
 
 
 def attention_entropy(att: Attention) -> float:
-    r"""Entropy of each destination's attention over its in-edges, averaged over destinations, in nats.
+    r"""Return the entropy of each destination's attention over its in-edges, averaged over destinations, in nats.
 
     .. math:: \frac{1}{D} \sum_{i} - \sum_{j \in N(i)} w_{ij} \ln w_{ij}
 
-    Always read beside stability: a uniform attention is perfectly stable and explains nothing. Rows as in
+    Always read it beside stability: a uniform attention is perfectly stable and explains nothing. Rows as in
     :func:`node_jsd`: added self-loops included, weights divided by their sum.
 
     >>> att = Attention(torch.tensor([[0, 1, 0], [2, 2, 1]]), torch.tensor([0.5, 0.5, 1.0]))
@@ -167,7 +167,7 @@ def attention_entropy(att: Attention) -> float:
 
 
 def attention_entropy_normalised(att: Attention) -> float:
-    """:func:`attention_entropy` as a share of the largest possible one, ln(in-degree); 1 = uniform; in [0, 1].
+    """Return :func:`attention_entropy` as a share of the largest possible, ln(in-degree); 1 = uniform; in [0, 1].
 
     Only destinations with at least two in-edges have a choice and are counted.
 
@@ -182,7 +182,7 @@ def attention_entropy_normalised(att: Attention) -> float:
 
 
 def edges_into(att: Attention, nodes: Tensor) -> Attention:
-    """The part of an attention that the masked destinations pay, to measure stability over some nodes only.
+    """Return the part of an attention that the masked destinations pay, to measure stability over some nodes only.
 
     ``nodes`` is a boolean mask ``(N,)``, for example :func:`fgai_bench.metrics.prediction.unchanged`; destinations
     beyond its length (injected nodes) are left out.
@@ -197,39 +197,41 @@ def edges_into(att: Attention, nodes: Tensor) -> Attention:
     return Attention(att.edge_index[:, kept], att.weight[kept], added)
 
 
-def _jensen(a: Tensor, b: Tensor) -> Tensor:
-    """``a ln(a/m) + b ln(b/m)`` per entry; the floor under ``m`` only matters where both are zero."""
+def _jensen_shannon_terms(a: Tensor, b: Tensor) -> Tensor:
+    """Return ``a ln(a/m) + b ln(b/m)`` per entry; the floor under ``m`` only matters where both are zero."""
     m = ((a + b) / 2).clamp(min=torch.finfo(a.dtype).tiny)
     return torch.xlogy(a, a / m) + torch.xlogy(b, b / m)
 
 
 def _weights(att: Attention) -> Tensor:
+    """Return the weights of an attention, or raise a ``ValueError`` if one is not finite or negative."""
     return non_negative(finite(att.weight, "weights"), "weights")
 
 
 def _summed(at: Tensor, values: Tensor, size: int) -> Tensor:
+    """Return the sum of the values at each of ``size`` positions."""
     return values.new_zeros(size).index_add_(0, at, values)
 
 
-def _rows(destination: Tensor, weight: Tensor, size: int) -> Tensor:
-    """Weights divided by the sum of their destination's; a row without any weight stays zero."""
+def _normalised_rows(destination: Tensor, weight: Tensor, size: int) -> Tensor:
+    """Return the weights divided by the sum of their destination's; a row without any weight stays zero."""
     total = _summed(destination, weight, size)[destination]
     return torch.where(total > 0, weight / total, 0.0)
 
 
 def _entropies(att: Attention) -> tuple[Tensor, Tensor]:
-    """Entropy and in-degree of every destination: ``(D,), (D,)``."""
+    """Return the entropy and the in-degree of every destination: ``(D,), (D,)``."""
     if not att.weight.numel():
         raise NotApplicable("there are no weights")
     destination = att.edge_index[1]
     degree = torch.bincount(destination)
-    p = _rows(destination, _weights(att), len(degree))
+    p = _normalised_rows(destination, _weights(att), len(degree))
     entropy = _summed(destination, -torch.xlogy(p, p), len(degree))
     return entropy[degree > 0].clamp(min=0.0), degree[degree > 0]
 
 
 def _destinations(graph: Attention) -> Tensor:
-    """Destination of each distinct edge in the order of :func:`align`, which adds parallel edges up: ``(U,)``."""
+    """Return the destination ``(U,)`` of each distinct edge, ordered as :func:`align`, which adds parallel edges up."""
     destination = graph.edge_index[1].double()
     total = Attention(graph.edge_index, destination)
     times = Attention(graph.edge_index, torch.ones_like(destination))

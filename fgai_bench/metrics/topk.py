@@ -1,4 +1,4 @@
-"""T_k: the k largest entries of a vector, over the whole graph or within each group, ties broken by position."""
+"""Masks of T_k, the k largest entries of a vector, over the whole graph or within each group; ties by position."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from torch import Tensor
 
 
 def topk_mask(w: Tensor, k: int) -> Tensor:
-    """Which entries are among the ``k`` largest; of equal entries the earlier ones.
+    """Return a mask of the ``k`` largest entries; of equal entries the earlier ones.
 
-    A partition around the k-th largest value, not a sort: k is about half of millions of edges.
+    It partitions around the k-th largest value instead of sorting: k is about half of millions of edges.
 
     Shapes: ``(E,) -> (E,)`` boolean.
 
@@ -25,7 +25,7 @@ def topk_mask(w: Tensor, k: int) -> Tensor:
 
 
 def group_topk_mask(w: Tensor, groups: Tensor, share: float) -> Tensor:
-    """Which entries are among the largest of their group; how many per group: :func:`group_counts`.
+    """Return a mask of the largest entries of each group; :func:`group_counts` says how many per group.
 
     Shapes: ``(E,), (E,) -> (E,)`` boolean.
 
@@ -43,7 +43,7 @@ def group_topk_mask(w: Tensor, groups: Tensor, share: float) -> Tensor:
 
 
 def group_counts(groups: Tensor, share: float) -> Tensor:
-    """How many entries of each group make up ``share`` of it, rounded down but at least one: ``(E,) -> (G,)``.
+    """Return how many entries of each group make up ``share`` of it, rounded down but at least one: ``(E,) -> (G,)``.
 
     >>> group_counts(torch.tensor([0, 0, 0, 2]), 0.5).tolist()
     [1, 1, 1]

@@ -1,4 +1,4 @@
-"""The store: every record of a run in one SQLite file, the artifacts beside it, and their export as small files."""
+"""Store of a run: every record in one SQLite file, the artifacts beside it, and the export of both as small files."""
 
 import lazy_loader
 

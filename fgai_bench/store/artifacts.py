@@ -1,4 +1,4 @@
-"""Artifacts: files named by the hash of their content, never half written, verified whenever they are read."""
+"""Artifact files of a run: named by the hash of their content, never half written, verified whenever they are read."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Artifacts:
         self.folder = folder
 
     def path(self, name: str) -> Path:
-        """Where the artifact with this hash lies."""
+        """Return the path of the artifact with this hash."""
         return self.folder / f"{name}{SUFFIX}"
 
     def write(self, content: bytes) -> str:
-        """Keep ``content`` and return its hash; a reader sees all of it or none of it, whatever happens meanwhile."""
+        """Write ``content`` to a file and return its hash; a reader sees the whole file or none, even after a crash."""
         name = sha256(content)
         self.folder.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=self.folder, prefix=".", suffix=".part")
@@ -50,7 +50,7 @@ class Artifacts:
         return name
 
     def read(self, name: str) -> bytes:
-        """The content with this hash, or :class:`DamagedArtifact`."""
+        """Return the content with this hash, or raise :class:`DamagedArtifact`."""
         path = self.path(name)
         try:
             content = path.read_bytes()
@@ -61,11 +61,11 @@ class Artifacts:
         return content
 
     def due(self, name: str) -> bool:
-        """Whether the artifact should be here, so that its absence is damage."""
+        """Tell whether the artifact should be here, so that its absence is damage."""
         return True
 
     def intact(self, name: str) -> bool:
-        """Whether the artifact is there with the content its name promises."""
+        """Tell whether the artifact is there and its content has the hash of its name."""
         try:
             self.read(name)
         except DamagedArtifact:
@@ -73,7 +73,7 @@ class Artifacts:
         return True
 
     def remove_all_but(self, wanted: Iterable[str]) -> list[Path]:
-        """Delete files that no record names, such as those of a run that was killed; returns what was deleted."""
+        """Delete files that no record names, such as those of a run that was killed, and return the deleted paths."""
         keep = {self.path(name) for name in wanted}
         orphans = [path for path in self.folder.glob("*") if path not in keep] if self.folder.is_dir() else []
         orphans += list(self.folder.glob(".*.part")) if self.folder.is_dir() else []

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON has it: tuples are lists, and 1.0 is 1, because a person means the same by them.
+    """Return the value as JSON has it: tuples are lists, and 1.0 is 1, because a person means the same by them.
 
     >>> plain({"heads": (4, 2), "weight": 1e5})
     {'heads': [4, 2], 'weight': 100000}
@@ -23,7 +23,7 @@ def plain(value: Any) -> Any:
 
 
 def canonical(value: Any) -> str:
-    """Sorted keys, no spaces, shortest form of every number.
+    """Return the value as JSON with sorted keys, no spaces and the shortest form of every number.
 
     >>> canonical({"b": 1.0, "a": [True, None]})
     '{"a":[true,null],"b":1}'
@@ -32,6 +32,6 @@ def canonical(value: Any) -> str:
 
 
 def sha256(value: Any) -> str:
-    """Hash of bytes as they are, and of everything else in its canonical form."""
+    """Return the SHA-256 of bytes as they are, and of every other value in its canonical form, in hexadecimal."""
     content = value if isinstance(value, bytes) else canonical(value).encode()
     return hashlib.sha256(content).hexdigest()

@@ -1,4 +1,4 @@
-"""What can be wrong with a request or with a store, each said in one sentence."""
+"""Exceptions for a request that cannot be met and for a store that cannot be used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Export: write the records of a run, or of several pieces of one study, into a folder that can be committed."""
+"""Write the records of a run, or of several pieces of one study, into a folder that can be committed."""
 
 from __future__ import annotations
 
@@ -50,32 +50,33 @@ def export(
         runs: run folders, or folders of exported records.
         out: a path where nothing is yet, an empty folder, or an earlier export, which is replaced once all is written.
         prefer_first: of several results with values, contradicting or not, keep that of the run that is named first.
-        datasets: only what lies on these; else everything.
+        datasets: export only the records on these datasets; by default those on all.
     """
-    folder = _checked(Path(out))
+    folder = _writable_folder(Path(out))
     with ExitStack() as stack:
         stores = [stack.enter_context(StoreReader(run)) for run in runs]
         merged = merge(stores, prefer_first)
         if datasets is not None:
-            merged = merged.of(_known(datasets, merged))
+            merged = merged.of(_existing_datasets(datasets, merged))
         tables = _tables(merged)
         files = {file_of(name): packed_table(columns, rows) for name, (columns, rows) in tables.items()}
-        files[PACK] = packed_artifacts(_artifacts(merged, stores))
+        files[PACK] = packed_artifacts(_reported_artifacts(merged, stores))
     earlier = [read_manifest(Path(run)) for run in runs if is_export(Path(run))]
     history = {
         "pieces": len(runs) - len(earlier) + sum(manifest["pieces"] for manifest in earlier),
-        "superseded": [*(each for manifest in earlier for each in manifest["superseded"]), *merged.superseded],
+        "superseded": [*(entry for manifest in earlier for entry in manifest["superseded"]), *merged.superseded],
         "orphans": sorted({*(hash for manifest in earlier for hash in manifest.get("orphans", ())), *merged.orphans}),
     }
     manifest = _manifest(merged, files, {file_of(name): len(rows) for name, (_, rows) in tables.items()}, history)
-    with _replaced(folder) as new:
+    with _replace_folder(folder) as new:
         for name, content in files.items():
             (new / name).write_bytes(content)
         (new / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return manifest
 
 
-def _known(datasets: Sequence[str], merged: Merged) -> Sequence[str]:
+def _existing_datasets(datasets: Sequence[str], merged: Merged) -> Sequence[str]:
+    """Return ``datasets``, or raise :class:`RequestError` if there are no records on one of them."""
     there = sorted({member["dataset"] for member in merged.members})
     for name in datasets:
         if name not in there:
@@ -84,17 +85,19 @@ def _known(datasets: Sequence[str], merged: Merged) -> Sequence[str]:
 
 
 def _tables(merged: Merged) -> dict[str, tuple[Sequence[str], list[Mapping[str, Any]]]]:
-    """Table to its columns and rows."""
+    """Return the columns and the rows of every table, by the name of the table."""
     rows: dict[str, list[Mapping[str, Any]]] = {name: [] for name in TABLES}
     environments = {}
-    for hash, found in merged.steps.items():
+    for hash, result in merged.steps.items():
         # A traceback names folders of the machine, and no report reads it.
-        content = {**found.store.content(hash), "detail": ""}
+        content = {**result.store.content(hash), "detail": ""}
         rows["steps"].append({**{key: content[key] for key in COLUMNS}, "checksum": sha256(content)})
         for part in PARTS:
             rows[part] += [{"step": hash, **row} for row in content[part]]
-        environments[content["environment"]] = found.store.environments[content["environment"]]
-    rows["environments"] = [{"hash": hash, "content": canonical(each)} for hash, each in sorted(environments.items())]
+        environments[content["environment"]] = result.store.environments[content["environment"]]
+    rows["environments"] = [
+        {"hash": hash, "content": canonical(environment)} for hash, environment in sorted(environments.items())
+    ]
     rows["members"] = [member_row(member, position) for position, member in enumerate(merged.members)]
     columns = {
         "steps": (*COLUMNS, "checksum"), **PART_COLUMNS, "environments": ("hash", "content"), "members": MEMBER_COLUMNS,
@@ -102,21 +105,22 @@ def _tables(merged: Merged) -> dict[str, tuple[Sequence[str], list[Mapping[str, 
     return {name: (columns[name], rows[name]) for name in TABLES}
 
 
-def _artifacts(merged: Merged, stores: Sequence[StoreReader]) -> dict[str, bytes]:
-    """The artifacts that figures are drawn from, each out of the first store that has it."""
-    found: dict[str, bytes] = {}
-    for each in merged.steps.values():
-        for row in each.step["artifacts"]:
-            for store in (each.store, *stores) if row["role"] in REPORTED else ():
-                if row["sha256"] not in found:
+def _reported_artifacts(merged: Merged, stores: Sequence[StoreReader]) -> dict[str, bytes]:
+    """Return the artifacts that figures are drawn from, by hash, each read from the first store that has it."""
+    contents: dict[str, bytes] = {}
+    for result in merged.steps.values():
+        for row in result.step["artifacts"]:
+            for store in (result.store, *stores) if row["role"] in REPORTED else ():
+                if row["sha256"] not in contents:
                     with suppress(MissingArtifact):
-                        found[row["sha256"]] = store.artifacts.read(row["sha256"])
-    return found
+                        contents[row["sha256"]] = store.artifacts.read(row["sha256"])
+    return contents
 
 
 def _manifest(
     merged: Merged, files: Mapping[str, bytes], rows: Mapping[str, int], history: Mapping[str, Any]
 ) -> dict[str, Any]:
+    """Return the manifest of an export: versions, counts by suite and status, and the sha256 of every file."""
     suites: dict[str, dict[str, int]] = {}
     steps = {(member["suite"], member["step"]): None for member in merged.members}
     for suite, hash in steps:
@@ -138,8 +142,8 @@ def _manifest(
     return {**manifest, "sha256": sha256(manifest)}
 
 
-def _checked(folder: Path) -> Path:
-    """A folder that may be written: none yet, an empty one, or an export with nothing else beside it."""
+def _writable_folder(folder: Path) -> Path:
+    """Return the folder if it is new, empty or an export with nothing else in it; else raise :class:`RequestError`."""
     if folder.exists() and not folder.is_dir():
         raise RequestError(f"{folder} is a file; name a folder with --out")
     known = {*map(file_of, TABLES), PACK, MANIFEST} if is_export(folder) else set()
@@ -152,8 +156,8 @@ def _checked(folder: Path) -> Path:
 
 
 @contextmanager
-def _replaced(folder: Path) -> Iterator[Path]:
-    """A new folder to fill, which takes the place of ``folder`` when all is written; else nothing has changed."""
+def _replace_folder(folder: Path) -> Iterator[Path]:
+    """Yield a new folder to fill, which replaces ``folder`` when the block ends; an exception changes nothing."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
         new, old = Path(temporary) / "new", Path(temporary) / "old"

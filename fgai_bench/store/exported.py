@@ -1,4 +1,4 @@
-"""Exported records: what reports need of a run, in a few small files that can be committed and are checked when read.
+"""Format of exported records: the files of an export, how they are packed, and how they are verified and read.
 
 ============================  =====================================================================================
 ``TABLE.csv.gz``              a table of the store, see :mod:`fgai_bench.store.schema`; numbers in full precision
@@ -6,7 +6,8 @@
 ``manifest.json``             sha256, size and rows of every file, counts by suite and status, versions, own sha256
 ============================  =====================================================================================
 
-A reader gets the same tables back, in memory. Equal records have equal bytes, and nothing is ever unpickled.
+The files hold what reports need of a run, are small enough to commit, and are checked when read. A reader gets the
+same tables back, in memory. Equal records have equal bytes, and nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -47,34 +48,34 @@ class Packed(Artifacts):
             self._content = {name: pack.read(name) for name in pack.namelist()}
 
     def due(self, name: str) -> bool:
-        """Whether it is part of the export."""
+        """Tell whether the artifact is part of the export."""
         return name in self._content
 
     def read(self, name: str) -> bytes:
-        """The content with this hash, or :class:`MissingArtifact`."""
+        """Return the content with this hash, or raise :class:`MissingArtifact`."""
         if name not in self._content:
             raise MissingArtifact(f"{self.folder / PACK} has no {name[:12]}: checkpoints stay with their run")
         return self._content[name]
 
 
 def open_export(folder: Path) -> tuple[sqlite3.Connection, Packed]:
-    """The tables of an export as a database in memory, and its artifacts; every file is verified first."""
+    """Return the tables of an export as a database in memory, and its artifacts; every file is verified first."""
     manifest = read_manifest(folder)
-    files = {name: _verified(folder / name, about) for name, about in manifest["files"].items()}
+    files = {name: _verified_content(folder / name, about) for name, about in manifest["files"].items()}
     missing = [name for name in (*map(file_of, TABLES), PACK) if name not in files]
     if missing:
         raise DamagedExport(f"{folder / MANIFEST} does not list {missing[0]}; export the records again")
     connection = sqlite3.connect(":memory:", isolation_level=None)
     migrate(connection, MIGRATIONS[: manifest["schema"]])
     for table in TABLES:
-        _fill(connection, table, gzip.decompress(files[file_of(table)]).decode())
+        _fill_table(connection, table, gzip.decompress(files[file_of(table)]).decode())
     migrate(connection)
     connection.execute("PRAGMA query_only = ON")
     return connection, Packed(folder, files[PACK])
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of an export, as it was written."""
+    """Return the manifest of an export, or raise :class:`DamagedExport` if it is not as it was written."""
     path = folder / MANIFEST
     try:
         manifest = json.loads(path.read_bytes())
@@ -90,7 +91,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def _verified(path: Path, about: Mapping[str, Any]) -> bytes:
+def _verified_content(path: Path, about: Mapping[str, Any]) -> bytes:
+    """Return the content of a file, or raise :class:`DamagedExport` if its sha256 is not that of the manifest."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -103,7 +105,7 @@ def _verified(path: Path, about: Mapping[str, Any]) -> bytes:
     return content
 
 
-def _fill(connection: sqlite3.Connection, table: str, text: str) -> None:
+def _fill_table(connection: sqlite3.Connection, table: str, text: str) -> None:
     """Insert the rows of a file; its columns must be those of the table."""
     columns = [column[0] for column in connection.execute(f"SELECT * FROM {table} LIMIT 0").description]
     rows = csv.reader(io.StringIO(text, newline=""))
@@ -117,7 +119,7 @@ def _fill(connection: sqlite3.Connection, table: str, text: str) -> None:
 
 
 def _number(text: str) -> float | str | None:
-    """A number as the store keeps it: none where it is empty, and by its name where it is not finite.
+    """Return a number as the store keeps it: None where the text is empty, the text where the number is not finite.
 
     >>> _number("0.1"), _number("nan"), _number("")
     (0.1, 'nan', None)
@@ -129,7 +131,7 @@ def _number(text: str) -> float | str | None:
 
 
 def file_of(table: str) -> str:
-    """The name of a table's file.
+    """Return the name of a table's file.
 
     >>> file_of("steps")
     'steps.csv.gz'
@@ -138,7 +140,7 @@ def file_of(table: str) -> str:
 
 
 def packed_table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> bytes:
-    """Rows as compressed CSV without a date: the same rows have the same bytes."""
+    """Return rows as compressed CSV without a date: the same rows have the same bytes."""
     out = io.StringIO(newline="")
     writer = csv.DictWriter(out, columns, lineterminator="\n")
     writer.writeheader()
@@ -147,7 +149,7 @@ def packed_table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> b
 
 
 def packed_artifacts(contents: Mapping[str, bytes]) -> bytes:
-    """Artifacts by their hash as one zip; the same artifacts have the same bytes."""
+    """Return artifacts, given by hash, as one zip; the same artifacts have the same bytes."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as pack:
         for name, content in sorted(contents.items()):

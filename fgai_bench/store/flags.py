@@ -1,4 +1,4 @@
-"""Reasons for distrust that one record alone does not show: they come from comparing attacks on the same trial."""
+"""Flags of unreliable attacks that one record alone does not show: they come from comparing attacks on one trial."""
 
 from __future__ import annotations
 
@@ -18,44 +18,45 @@ BUDGET = ("nodes", "edges_per_node", "edges", "epsilon", "steps", "restarts")
 
 
 def derived_flags(steps: Iterable[dict[str, Any]]) -> dict[str, list[str]]:
-    """Step hash to the reasons found by comparison.
+    """Return the reasons for distrust that comparison finds, by the hash of the step.
 
     A gradient attack on the prediction must do at least the harm of the random control with the same budget, and an
     attack must not do less harm with a larger budget. Harm is read from the attacked score of the task.
     """
     trials = defaultdict(list)
     for step in steps:
-        if step["kind"] == "attack" and _score(step) is not None:
+        if step["kind"] == "attack" and _attacked_score(step) is not None:
             trials[step["trial"]].append(step)
-    found: dict[str, list[str]] = defaultdict(list)
+    reasons: dict[str, list[str]] = defaultdict(list)
     for attacks in trials.values():
         for hash in _weaker_than_control(attacks):
-            found[hash].append(WEAKER)
+            reasons[hash].append(WEAKER)
         for hash in _weaker_than_smaller_budget(attacks):
-            found[hash].append(IMPROVES)
-        for hash, reason in _not_the_worst(attacks):
-            found[hash].append(reason)
-    return dict(found)
+            reasons[hash].append(IMPROVES)
+        for hash, reason in _beaten_standards(attacks):
+            reasons[hash].append(reason)
+    return dict(reasons)
 
 
 def _weaker_than_control(attacks: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield the gradient attacks on the prediction that do less harm than a random control with the same budget."""
     controls = [step for step in attacks if "control" in step["config"]["attack_tags"]]
     for step in attacks:
         if {"gradient", "prediction"}.issubset(step["config"]["attack_tags"]) and not step["config"]["crafted_on"]:
-            same = [control for control in controls if _spend(control) == _spend(step)]
-            if any(_score(control) < _score(step) for control in same):  # type: ignore[operator]
+            same = [control for control in controls if _change_budget(control) == _change_budget(step)]
+            if any(_attacked_score(control) < _attacked_score(step) for control in same):  # type: ignore[operator]
                 yield step["hash"]
 
 
-def _not_the_worst(attacks: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+def _beaten_standards(attacks: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
     """Yield the standard attacks that another attack of the same budget, or twice their own search, beats."""
     for step in attacks:
         if "standard" not in step["config"]["attack_tags"]:
             continue
         for other in attacks:
-            if other is step or _spend(other) != _spend(step):
+            if other is step or _change_budget(other) != _change_budget(step):
                 continue
-            further = _score(step) - _score(other)  # type: ignore[operator]
+            further = _attacked_score(step) - _attacked_score(other)  # type: ignore[operator]
             if "standard-twice" in other["config"]["attack_tags"]:
                 if further > SLACK:
                     yield step["hash"], MOVES.format(slack=further)
@@ -64,34 +65,37 @@ def _not_the_worst(attacks: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
 
 
 def _weaker_than_smaller_budget(attacks: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield the attacks that do less harm than the same attack with a smaller budget."""
     for step in attacks:
-        kin = [other for other in attacks if _family(other) == _family(step) and _larger(step, other)]
-        if any(_score(step) - _score(other) > TOLERANCE for other in kin):  # type: ignore[operator]
+        same = [other for other in attacks if _attack_without_budget(other) == _attack_without_budget(step)]
+        smaller = [other for other in same if _has_larger_budget(step, other)]
+        gains = [_attacked_score(step) - _attacked_score(other) for other in smaller]  # type: ignore[operator]
+        if any(gain > TOLERANCE for gain in gains):
             yield step["hash"]
 
 
-def _score(step: dict[str, Any]) -> float | None:
-    """The attacked score of the task: micro F1 of nodes, ROC-AUC of links."""
+def _attacked_score(step: dict[str, Any]) -> float | None:
+    """Return the attacked score of the task: micro F1 of nodes, ROC-AUC of links; None where neither was measured."""
     values = {row["name"]: row["value"] for row in step["metrics"] if row["value"] is not None}
     scores = [float(values[name]) for name in ("f1", "roc_auc") if name in values]
     return scores[0] if scores else None
 
 
-def _spend(step: dict[str, Any]) -> str:
-    """What may be changed; how long one may search for it is not part of it."""
+def _change_budget(step: dict[str, Any]) -> str:
+    """Return the budget of changes as canonical JSON, without the settings for the length of the search."""
     return canonical(
         {key: value for key, value in step["config"]["threat"].items() if key not in ("step", "steps", "restarts")}
     )
 
 
-def _family(step: dict[str, Any]) -> str:
-    """An attack but for its budget."""
+def _attack_without_budget(step: dict[str, Any]) -> str:
+    """Return the identity of an attack without its budget, as canonical JSON."""
     config = step["config"]
     threat = {key: value for key, value in config["threat"].items() if key not in BUDGET}
     return canonical([config["attack"], config["crafted_on"], threat])
 
 
-def _larger(step: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether the budget of ``step`` contains that of ``other``, and more."""
-    mine, its = ([s["config"]["threat"][key] for key in BUDGET] for s in (step, other))
-    return mine != its and all(m >= i for m, i in zip(mine, its, strict=True))
+def _has_larger_budget(step: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Tell whether the budget of ``step`` contains that of ``other`` and is larger."""
+    budget, other_budget = ([s["config"]["threat"][key] for key in BUDGET] for s in (step, other))
+    return budget != other_budget and all(a >= b for a, b in zip(budget, other_budget, strict=True))

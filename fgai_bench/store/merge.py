@@ -1,4 +1,4 @@
-"""Merge the stores of one study's pieces: which result of a step holds, and which step holds a place.
+"""Merge the stores of one study's pieces: choose the result that holds for a step and the step that holds a place.
 
 An ``ok`` result holds over one without values, ``not-applicable`` over a failure, and the latest of several failures.
 Two results with values must agree: the same metrics, ledger and flags, every value to a relative 1e-5 (pieces run on
@@ -37,13 +37,13 @@ class Found:
 
     @property
     def rank(self) -> int:
-        """Smaller holds over larger."""
+        """Return the rank of the result's status; a result of smaller rank holds over one of larger rank."""
         return rank(self.step["status"])
 
 
 @dataclass(frozen=True)
 class Merged:
-    """What holds.
+    """The results and places that hold after a merge, and those that do not.
 
     Attributes:
         steps: hash to the result that holds.
@@ -58,7 +58,7 @@ class Merged:
     orphans: list[str]
 
     def of(self, datasets: Sequence[str]) -> Merged:
-        """What of this lies on some datasets."""
+        """Return the part of this merge that lies on some datasets."""
         members = [member for member in self.members if member["dataset"] in datasets]
         steps = {member["step"]: self.steps[member["step"]] for member in members if member["step"] in self.steps}
         orphans = [hash for hash in self.orphans if hash in steps]
@@ -66,7 +66,7 @@ class Merged:
 
 
 def rank(status: str) -> int:
-    """How good a status is: values first, then ``not-applicable``, failures, and steps that were not run.
+    """Return the rank of a status: values first, then ``not-applicable``, failures, and steps that were not run.
 
     >>> [rank(status) for status in ("ok", "not-applicable", "oom", WAITING)]
     [0, 1, 2, 3]
@@ -75,110 +75,119 @@ def rank(status: str) -> int:
 
 
 def merge(stores: Sequence[StoreReader], prefer_first: bool = False) -> Merged:
-    """The steps and places of all stores; ``prefer_first`` decides contradictions for the run that is named first."""
-    found: dict[str, list[Found]] = {}
+    """Merge the steps and places of all stores; ``prefer_first`` decides contradictions for the run named first."""
+    recorded: dict[str, list[Found]] = {}
     for store in stores:
         for step in store.steps():
-            found.setdefault(step["hash"], []).append(Found(store, step))
+            recorded.setdefault(step["hash"], []).append(Found(store, step))
     places: dict[str, list[dict[str, Any]]] = {}
     for store in stores:
         for member in store.members():
             places.setdefault(place_of(member), []).append(member)
-    words = {member["step"]: _words(member) for members in places.values() for member in members}
+    words = {member["step"]: _place_in_words(member) for members in places.values() for member in members}
     superseded: list[dict[str, str]] = []
     steps = {}
-    for hash, results in sorted(found.items()):
-        steps[hash] = _result(results, prefer_first, words.get(hash, hash[:12]))
-        superseded += [_dropped(each, steps[hash]) for each in results if each is not steps[hash]]
+    for hash, results in sorted(recorded.items()):
+        steps[hash] = _holding_result(results, prefer_first, words.get(hash, hash[:12]))
+        superseded += [_superseded(result, steps[hash]) for result in results if result is not steps[hash]]
     members = []
     for candidates in places.values():
-        members.append(_member(candidates, steps, prefer_first))
-        lost = {each["step"] for each in candidates} - {members[-1]["step"]}
-        superseded += [{"step": step, "why": f"another step stands at {_words(members[-1])}"} for step in sorted(lost)]
-    models = {(id(each.store), hash): _model(each.step) for hash, results in found.items() for each in results}
-    orphans = [hash for hash, each in steps.items() if _is_orphan(each, steps.get(each.step["trial"]), models)]
+        members.append(_holding_member(candidates, steps, prefer_first))
+        lost = {candidate["step"] for candidate in candidates} - {members[-1]["step"]}
+        why = f"another step stands at {_place_in_words(members[-1])}"
+        superseded += [{"step": step, "why": why} for step in sorted(lost)]
+    models = {
+        (id(result.store), hash): _model_hash(result.step) for hash, results in recorded.items() for result in results
+    }
+    orphans = [hash for hash, result in steps.items() if _is_orphan(result, steps.get(result.step["trial"]), models)]
     return Merged(steps, members, superseded, orphans)
 
 
-def _is_orphan(each: Found, training: Found | None, models: Mapping[tuple[int, str], str | None]) -> bool:
-    """Whether a result's own store has another model for its trial than the training that holds."""
-    own = models.get((id(each.store), each.step["trial"]))
-    return training is not None and own is not None and own != _model(training.step)
+def _is_orphan(result: Found, training: Found | None, models: Mapping[tuple[int, str], str | None]) -> bool:
+    """Tell whether a result's own store has another model for its trial than the training that holds."""
+    own = models.get((id(result.store), result.step["trial"]))
+    return training is not None and own is not None and own != _model_hash(training.step)
 
 
-def _words(member: Mapping[str, Any]) -> str:
+def _place_in_words(member: Mapping[str, Any]) -> str:
+    """Return the labels of a place as words for a message."""
     keys = ("suite", "kind", "dataset", "model", "label", "attack_label", "explainer")
     return " ".join([*(member[key] for key in keys if member[key]), f"seed {member['seed']}"])
 
 
-def _result(results: Sequence[Found], prefer_first: bool, words: str) -> Found:
-    """The result that holds for one step."""
-    best = min(each.rank for each in results)
-    equals = [each for each in results if each.rank == best]
+def _holding_result(results: Sequence[Found], prefer_first: bool, words: str) -> Found:
+    """Return the result that holds for one step, or raise :class:`MergeError` where results contradict each other."""
+    best = min(result.rank for result in results)
+    equals = [result for result in results if result.rank == best]
     if best >= len(GOOD):
-        return max(equals, key=lambda each: each.step["started"])
+        return max(equals, key=lambda result: result.step["started"])
     if prefer_first:
         return equals[0]
-    for one, other in pairwise(equals):
-        if difference := differing(one.step, other.step):
+    for first, second in pairwise(equals):
+        if difference := differing(first.step, second.step):
             raise MergeError(
-                f"{one.store.folder} and {other.store.folder} have different results for {words}: {difference}; leave "
-                "one of them out, or say --prefer-first to keep those of the run that is named first"
+                f"{first.store.folder} and {second.store.folder} have different results for {words}: {difference}; "
+                "leave one of them out, or say --prefer-first to keep those of the run that is named first"
             )
-    return min(equals, key=lambda each: each.step["started"])
+    return min(equals, key=lambda result: result.step["started"])
 
 
-def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """What two results of a step do not agree on, in words; empty where they agree. Costs may differ."""
-    mine, its = _measured(one), _measured(other)
-    for name in sorted(mine.keys() | its.keys()):
-        a, b = mine.get(name), its.get(name)
+def differing(step: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """Return the first value on which two results of a step differ, in words; empty if they agree. Costs may differ."""
+    values, other_values = _compared_values(step), _compared_values(other)
+    for name in sorted(values.keys() | other_values.keys()):
+        a, b = values.get(name), other_values.get(name)
         if not (_close(a, b) if isinstance(a, float) and isinstance(b, float) else a == b):
             return f"{name} is {a} and {b}"
     return ""
 
 
-def _measured(step: Mapping[str, Any]) -> dict[str, float | str]:
+def _compared_values(step: Mapping[str, Any]) -> dict[str, float | str]:
+    """Return everything on which two results of a step must agree, by name: status, measures, ledger and flags."""
     rows: Iterable[Mapping[str, Any]] = [row for row in step["metrics"] if row["family"] == "measure"]
     values = {row["name"]: row["reason"] if row["value"] is None else float(row["value"]) for row in rows}
     spent = {f"ledger {row['name']}": float(row["value"]) for row in step["ledgers"]}
     return {"status": step["status"], **values, **spent, "flags": "; ".join(row["reason"] for row in step["flags"])}
 
 
-def _close(one: float, other: float) -> bool:
-    """Equal but for rounding; a NaN is equal to a NaN.
+def _close(a: float, b: float) -> bool:
+    """Tell whether two numbers are equal but for rounding; a NaN is equal to a NaN.
 
     >>> _close(0.1, 0.1000001), _close(0.1, 0.101), _close(math.nan, math.nan)
     (True, False, True)
     """
-    return math.isclose(one, other, rel_tol=RELATIVE, abs_tol=ABSOLUTE) or (math.isnan(one) and math.isnan(other))
+    return math.isclose(a, b, rel_tol=RELATIVE, abs_tol=ABSOLUTE) or (math.isnan(a) and math.isnan(b))
 
 
-def _model(step: Mapping[str, Any]) -> str | None:
-    """What the model of a training hashes to: trainings may agree in every value and differ in their weights."""
+def _model_hash(step: Mapping[str, Any]) -> str | None:
+    """Return the hash of a training's model: trainings may agree in every value and differ in their weights."""
     return next((row["sha256"] for row in step["artifacts"] if row["role"] == "model"), None)
 
 
-def _dropped(each: Found, kept: Found) -> dict[str, str]:
-    status = each.step["status"]
-    if each.rank > kept.rank:
+def _superseded(result: Found, kept: Found) -> dict[str, str]:
+    """Return the entry for a result that does not hold: its step, and why ``kept`` holds instead."""
+    status = result.step["status"]
+    if result.rank > kept.rank:
         why = f"{status} gave way to {kept.step['status']}"
-    elif each.rank < len(GOOD):
-        why = "the first run was preferred" if differing(each.step, kept.step) else "the same values"
+    elif result.rank < len(GOOD):
+        why = "the first run was preferred" if differing(result.step, kept.step) else "the same values"
     else:
         why = f"{status} gave way to a later {kept.step['status']}"
-    return {"step": each.step["hash"], "why": why}
+    return {"step": result.step["hash"], "why": why}
 
 
-def _member(candidates: Sequence[dict[str, Any]], steps: Mapping[str, Found], prefer_first: bool) -> dict[str, Any]:
-    """The member that holds a place: that of the better result, of the latest plan among failures."""
-    ranks = [steps[each["step"]].rank if each["step"] in steps else rank(WAITING) for each in candidates]
-    equals = [each for each, its in zip(candidates, ranks, strict=True) if its == min(ranks)]
+def _holding_member(
+    candidates: Sequence[dict[str, Any]], steps: Mapping[str, Found], prefer_first: bool
+) -> dict[str, Any]:
+    """Return the member that holds a place: that of the better result, of the latest plan among failures."""
+    ranks = [steps[member["step"]].rank if member["step"] in steps else rank(WAITING) for member in candidates]
+    equals = [member for member, its_rank in zip(candidates, ranks, strict=True) if its_rank == min(ranks)]
     if min(ranks) >= len(GOOD):
         return equals[-1]
-    if len({each["step"] for each in equals}) > 1 and not prefer_first:
+    if len({member["step"] for member in equals}) > 1 and not prefer_first:
         raise MergeError(
-            f"two different steps have results for {_words(equals[0])}, as when it ran on two kinds of device or with "
-            "two versions; leave one of the runs out, or say --prefer-first to keep that of the run that is named first"
+            f"two different steps have results for {_place_in_words(equals[0])}, as when it ran on two kinds of device "
+            "or with two versions; leave one of the runs out, or say --prefer-first to keep that of the run that is "
+            "named first"
         )
     return equals[0]

@@ -1,4 +1,4 @@
-"""Models and attacked graphs as safetensors: from modules to bytes and back, without pickle."""
+"""Pack models, attacked graphs, audits and histories into the bytes of safetensors files and back, without pickle."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ META = "fgai_bench"
 
 
 def pack_model(model: AttentionModel) -> bytes:
-    """The parameters and buffers of a model, with its class and the arguments it was made with."""
+    """Pack the parameters and buffers of a model, with its class and the arguments it was made with."""
     known = {key: value for key, value in model.config.items() if _is_plain(value)}
     about = canonical({"class": _path_of(type(model)), "config": known})
     state = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
@@ -33,7 +33,7 @@ def pack_model(model: AttentionModel) -> bytes:
 
 
 def unpack_model(content: bytes, config: Mapping[str, Any], in_channels: int, num_outputs: int) -> AttentionModel:
-    """The model of a trial's configuration with the packed parameters, on the CPU, in evaluation mode.
+    """Return the model of a trial's configuration with the packed parameters, on the CPU, in evaluation mode.
 
     A defense may have changed the model's arguments, or put another class in its place; both are in the file.
     """
@@ -48,7 +48,7 @@ def unpack_model(content: bytes, config: Mapping[str, Any], in_channels: int, nu
 
 
 def pack_attacked(clean: Data, attacked: Data) -> bytes:
-    """What an attack changed: new edges, injected features, and changed rows of existing features."""
+    """Pack the changes of an attack: new edges, injected features, and changed rows of existing features."""
     nodes, edges = clean.x.shape[0], clean.edge_index.size(1)
     new = torch.arange(nodes, attacked.x.shape[0], device=attacked.edge_index.device)
     parts = {"edges": attacked.edge_index[:, edges:], "features": dense_rows(attacked.x, new)}
@@ -59,14 +59,14 @@ def pack_attacked(clean: Data, attacked: Data) -> bytes:
 
 
 def pack_audit(audit: Audit) -> bytes:
-    """What an audit found at every node."""
+    """Pack the findings of an audit at every node."""
     parts = {field.name: getattr(audit, field.name) for field in fields(audit) if field.name != "radii"}
     parts["radii"] = torch.tensor(audit.radii, dtype=torch.float64)
     return tensors.save({name: part.detach().cpu().contiguous() for name, part in parts.items()})
 
 
 def unpack_attacked(clean: Data, content: bytes) -> Data:
-    """The attacked graph, on the device of the clean one; its labels are not part of the file."""
+    """Return the attacked graph, on the device of the clean one; its labels are not part of the file."""
     parts = {name: part.to(clean.edge_index.device) for name, part in tensors.load(content).items()}
     x = clean.x
     if "changed" in parts and parts["changed"].numel():
@@ -77,28 +77,30 @@ def unpack_attacked(clean: Data, content: bytes) -> Data:
 
 
 def pack_history(history: Sequence[Mapping[str, float]]) -> bytes:
-    """The value of every term of the loss per epoch: one array of float64 for each."""
+    """Pack the value of every term of the loss per epoch: one array of float64 for each term."""
     names = sorted({name for row in history for name in row})
     return save({name: np.array([row.get(name, np.nan) for row in history], np.float64) for name in names})
 
 
 def unpack_history(content: bytes) -> dict[str, list[float]]:
-    """Term to its value per epoch."""
+    """Return the values per epoch of every term of the loss, by the name of the term."""
     return {name: values.tolist() for name, values in sorted(load(content).items())}
 
 
 def _metadata(content: bytes) -> dict[str, Any]:
+    """Return the class and the arguments of a packed model."""
     size = int.from_bytes(content[:8], "little")
     about: dict[str, Any] = json.loads(json.loads(content[8 : 8 + size])["__metadata__"][META])
     return about
 
 
 def _path_of(kind: type) -> str:
+    """Return the path of a class as ``module:name``."""
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def _class_at(path: str) -> type[AttentionModel]:
-    """The class that a file names; nothing but a model may be made from a file."""
+    """Return the class that a file names, or raise a ``TypeError`` if it is not a model."""
     module, _, name = path.partition(":")
     kind = getattr(importlib.import_module(module), name)
     if not (isinstance(kind, type) and issubclass(kind, AttentionModel)):
@@ -107,6 +109,7 @@ def _class_at(path: str) -> type[AttentionModel]:
 
 
 def _is_plain(value: Any) -> bool:
+    """Tell whether the value is a string, a number, a boolean, None, or a list or tuple of such values."""
     return isinstance(value, str | int | float | bool | None) or (
         isinstance(value, list | tuple) and all(_is_plain(inner) for inner in value)
     )

@@ -1,4 +1,4 @@
-"""Records: the content of a store as tidy tables.
+"""Tidy tables of the content of a store: records, curves and provenance.
 
 ``records`` has one row per step, metric and place in a suite. Columns:
 
@@ -69,7 +69,7 @@ def records(store: Recorded) -> pd.DataFrame:
 
 
 def curves(store: Recorded) -> pd.DataFrame:
-    """One row per point: the place, ``curve``, ``point``, ``x`` and ``y``."""
+    """Return one row per point of every curve: the place, ``curve``, ``point``, ``x`` and ``y``."""
     import json
 
     import pandas as pd
@@ -94,7 +94,7 @@ def curves(store: Recorded) -> pd.DataFrame:
 
 
 def provenance(store: Recorded) -> pd.DataFrame:
-    """One row per recorded step: hashes, configuration, data, environment, times, artifacts."""
+    """Return one row per recorded step: hashes, configuration, data, environment, times, artifacts."""
     import pandas as pd
 
     rows = [
@@ -111,16 +111,17 @@ def provenance(store: Recorded) -> pd.DataFrame:
 
 
 def _is_shown(row: Mapping[str, Any], wanted: Sequence[str]) -> bool:
-    """Whether a suite shows a row: it may limit its records to some metrics, but costs and statuses always count."""
+    """Tell whether a suite shows a row: it may limit them to some metrics, but costs and statuses always count."""
     return not wanted or row["family"] != "measure" or row["metric"] in ("", *wanted)
 
 
 def _place(member: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns that say where a step stands."""
     return {key: member[key] for key in PLACE_COLUMNS}
 
 
 def _rows(step: dict[str, Any], flags: tuple[str, ...], environment: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The rows of one step; a step without metrics has one row, so that its status is never lost."""
+    """Yield the rows of one step; a step without metrics has one row, so that its status is never lost."""
     shared = {
         "flags": (*(row["reason"] for row in step["flags"]), *flags),
         **{f"ledger_{row['name']}": float(row["value"]) for row in step["ledgers"]},

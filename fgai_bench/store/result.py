@@ -13,7 +13,7 @@ Curve = tuple[Sequence[float], Sequence[float]]
 
 @dataclass(frozen=True)
 class Result:
-    """What one step gave.
+    """The outcome of one step: its values, or the status and the reason why there are none.
 
     Attributes:
         status: ``ok``, or the type of the cell that stands where a value would.
@@ -49,7 +49,7 @@ class Result:
 
 
 def blocked(role: str, cause: Result) -> Result:
-    """The result of a step that builds on one without an artifact: the same type of cell, with the reason behind it.
+    """Return the result of a step that builds on one without an artifact: the status and the reason of that one.
 
     >>> blocked("model", Result("oom", "needs 214 GiB")).reason
     'its model is missing: needs 214 GiB'

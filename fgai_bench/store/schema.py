@@ -1,4 +1,4 @@
-"""The tables of a store, as the list of migrations that lead to them; the first one starts from an empty file."""
+"""Tables of a store, as the list of migrations that lead to them; the first one starts from an empty file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PARTS = ("metrics", "curves", "ledgers", "flags", "artifacts")
 
 
 def version(connection: sqlite3.Connection) -> int:
-    """How many migrations a file has seen."""
+    """Return the number of migrations that a file has seen."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 

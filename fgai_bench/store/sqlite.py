@@ -1,4 +1,4 @@
-"""The store: one SQLite file with every record of a run, and the artifacts beside it.
+"""Readers and the writer of a store: one SQLite file with every record of a run, and the artifacts beside it.
 
 One process writes, in transactions; any number may read. Each step carries a checksum over everything recorded about
 it, so that a flipped bit is noticed when it is read, by SQLite's own check or by ours.
@@ -56,7 +56,7 @@ class StoreReader:
         self.folder = Path(folder)
         self.path = self.folder / FILE
         self.artifacts = Artifacts(self.folder / "artifacts")
-        with self._said():
+        with self._sqlite_errors():
             if is_export(self.folder):
                 self.path = self.folder / MANIFEST
                 self._connection, self.artifacts = open_export(self.folder)
@@ -76,6 +76,7 @@ class StoreReader:
         return connection
 
     def _check_file(self) -> None:
+        """Raise :class:`StoreError` if the file is damaged, newer than this package, or not a store."""
         self._connection.execute("BEGIN")  # nobody writes while the file is looked at
         findings = [row[0] for row in self._connection.execute("PRAGMA integrity_check(1)")]
         size = self._value("PRAGMA page_count") * self._value("PRAGMA page_size")
@@ -84,17 +85,17 @@ class StoreReader:
         self._connection.execute("COMMIT")
         if findings != ["ok"]:
             raise StoreError(f"{self.path} is damaged ({findings[0]}); move it away and run again")
-        found, application = version(self._connection), self._value("PRAGMA application_id")
-        if found > len(MIGRATIONS):
+        schema, application = version(self._connection), self._value("PRAGMA application_id")
+        if schema > len(MIGRATIONS):
             raise StoreError(
-                f"{self.path} has schema version {found}, made by a newer fgai-bench; this one reads up to "
+                f"{self.path} has schema version {schema}, made by a newer fgai-bench; this one reads up to "
                 f"{len(MIGRATIONS)}, so upgrade fgai-bench to read it"
             )
-        if application != APPLICATION and (found or self._value("SELECT count(*) FROM sqlite_master")):
+        if application != APPLICATION and (schema or self._value("SELECT count(*) FROM sqlite_master")):
             raise StoreError(f"{self.path} is not a store of fgai-bench; choose another folder")
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the connection to the file."""
         self._connection.close()
 
     def __enter__(self) -> StoreReader:
@@ -116,13 +117,13 @@ class StoreReader:
         return provenance(self)
 
     def statuses(self) -> dict[str, str]:
-        """Hash to status of every recorded step."""
-        with self._said():
+        """Return the status of every recorded step, by the hash of the step."""
+        with self._sqlite_errors():
             return dict(self._connection.execute("SELECT hash, status FROM steps"))
 
     def members(self) -> list[dict[str, Any]]:
-        """The places of all planned steps, in the order of the plan, run or not; the latest plan of a place holds."""
-        with self._said():
+        """Return the places of all planned steps, run or not, in the order of the plan; a place has its latest plan."""
+        with self._sqlite_errors():
             rows = self._connection.execute(
                 f"SELECT {', '.join(MEMBER_COLUMNS)} FROM members ORDER BY position, place"
             ).fetchall()
@@ -132,26 +133,26 @@ class StoreReader:
 
     @cached_property
     def environments(self) -> dict[str, dict[str, Any]]:
-        """The environments in which steps ran, by hash; one that was changed is left out."""
-        with self._said():
+        """Return the environments in which steps ran, by hash, without those that were changed."""
+        with self._sqlite_errors():
             rows = self._connection.execute("SELECT hash, content FROM environments").fetchall()
         return {hash: json.loads(content) for hash, content in rows if sha256(content.encode()) == hash}
 
     def steps(self) -> Iterator[dict[str, Any]]:
-        """Every recorded step with all that belongs to it, verified, in the order of their hashes."""
-        with self._said():
+        """Yield every recorded step with all that belongs to it, verified, in the order of their hashes."""
+        with self._sqlite_errors():
             hashes = [row[0] for row in self._connection.execute("SELECT hash FROM steps ORDER BY hash")]
         for hash in hashes:
             yield self.step(hash)
 
     def step(self, hash: str) -> dict[str, Any]:
-        """One recorded step: its columns, ``metrics``, ``curves``, ``ledgers``, ``flags`` and ``artifacts``."""
+        """Return one recorded step: its columns, ``metrics``, ``curves``, ``ledgers``, ``flags`` and ``artifacts``."""
         content = self.content(hash)
         return {**content, "config": json.loads(content["config"]), "facts": json.loads(content["facts"])}
 
     def content(self, hash: str) -> dict[str, Any]:
-        """One recorded step as its tables have it, verified."""
-        with self._said():
+        """Return one recorded step as its tables have it, verified."""
+        with self._sqlite_errors():
             content, checksum = self._content(hash)
         if content is None or sha256(content) != checksum:
             raise StoreError(
@@ -162,7 +163,7 @@ class StoreReader:
         return content
 
     def result(self, hash: str) -> Result:
-        """The result of a step as it was recorded, without the content of its artifacts."""
+        """Return the result of a step as it was recorded, without the content of its artifacts."""
         step = self.step(hash)
         measured = [row for row in step["metrics"] if row["value"] is not None]
         values = {
@@ -186,8 +187,8 @@ class StoreReader:
         )
 
     def artifact(self, hash: str, role: str) -> bytes:
-        """The content of an artifact of a step, verified."""
-        with self._said():
+        """Return the content of an artifact of a step, verified."""
+        with self._sqlite_errors():
             row = self._connection.execute(
                 "SELECT sha256 FROM artifacts WHERE step = ? AND role = ?", (hash, role)
             ).fetchone()
@@ -196,21 +197,21 @@ class StoreReader:
         return self.artifacts.read(row[0])
 
     def reported(self) -> dict[tuple[str, str], bytes]:
-        """Step and role to content of the artifacts that figures are drawn from, as far as they were brought along."""
+        """Return the content of the artifacts that figures are drawn from, by step and role, if they are here."""
         marks = ", ".join("?" * len(REPORTED))
-        with self._said():
+        with self._sqlite_errors():
             query = f"SELECT step, role, sha256 FROM artifacts WHERE role IN ({marks}) ORDER BY step, role"
             rows = self._connection.execute(query, REPORTED).fetchall()
-        found = {}
+        contents = {}
         for step, role, name in rows:
             with suppress(MissingArtifact):
-                found[step, role] = self.artifacts.read(name)
-        return found
+                contents[step, role] = self.artifacts.read(name)
+        return contents
 
     def damaged(self) -> dict[str, str]:
-        """Step to what is wrong with it, for every step whose records or artifacts are not what was written."""
-        found = {}
-        with self._said():
+        """Return what is wrong, by step, for every step whose records or artifacts are not what was written."""
+        problems = {}
+        with self._sqlite_errors():
             hashes = [row[0] for row in self._connection.execute("SELECT hash FROM steps")]
         for hash in hashes:
             try:
@@ -218,11 +219,11 @@ class StoreReader:
                 for name in filter(self.artifacts.due, names):
                     self.artifacts.read(name)
             except (StoreError, DamagedArtifact) as error:
-                found[hash] = str(error)
-        return found
+                problems[hash] = str(error)
+        return problems
 
     def _content(self, hash: str) -> tuple[dict[str, Any] | None, str]:
-        """Everything recorded about a step as plain data, and the checksum that was recorded with it."""
+        """Return everything recorded about a step as plain data, and the checksum that was recorded with it."""
         row = self._connection.execute(
             f"SELECT {', '.join(COLUMNS)}, checksum FROM steps WHERE hash = ?", (hash,)
         ).fetchone()
@@ -236,11 +237,12 @@ class StoreReader:
         return content, row[-1]
 
     def _value(self, query: str) -> Any:
+        """Return the single value that a query gives."""
         return self._connection.execute(query).fetchone()[0]
 
     @contextmanager
-    def _said(self) -> Iterator[None]:
-        """Turn what SQLite says into one sentence for the person."""
+    def _sqlite_errors(self) -> Iterator[None]:
+        """Turn an error of SQLite in the block into a :class:`StoreError` with one sentence for the person."""
         try:
             yield
         except sqlite3.OperationalError as error:
@@ -274,7 +276,7 @@ class Store(StoreReader):
         path.mkdir(parents=True, exist_ok=True)
         (path / FILE).touch()
         super().__init__(path)
-        with self._said():
+        with self._sqlite_errors():
             migrate(self._connection)
 
     def _connect(self) -> sqlite3.Connection:
@@ -285,7 +287,7 @@ class Store(StoreReader):
         return connection
 
     def record(self, step: Recordable, result: Result) -> None:
-        """Write one result: its artifacts first, then every row in one transaction."""
+        """Write the result of a step: its artifacts first, then every row in one transaction."""
         self._record(step.hash, step.kind, step.trial, step.config, result)
 
     def _record(self, hash: str, kind: str, trial: str, config: Mapping[str, Any], result: Result) -> None:
@@ -331,7 +333,7 @@ class Store(StoreReader):
             self._delete(hashes)
 
     def repair(self) -> list[str]:
-        """Drop whatever is not as it was written, and files that no record names; returns one sentence for each."""
+        """Drop damaged records and files that no record names; return one sentence for each damaged step."""
         damaged = self.damaged()
         self.forget(damaged)
         with self.transaction():
@@ -349,8 +351,8 @@ class Store(StoreReader):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All of it is written, or nothing."""
-        with self._said():
+        """Run the block as one transaction: everything it writes is kept, or nothing if it raises."""
+        with self._sqlite_errors():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -372,7 +374,7 @@ class Store(StoreReader):
 
 
 def _rows(result: Result, artifacts: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
-    """A result as rows of the tables that belong to a step."""
+    """Return a result as rows of the tables that belong to a step, by table."""
     measured = [("measure", result.metrics), ("cost", result.cost)]
     metrics: list[dict[str, Any]] = [
         {"name": name, "family": family, "value": _number(value), "reason": ""}
@@ -397,12 +399,12 @@ def _rows(result: Result, artifacts: Mapping[str, str]) -> dict[str, list[dict[s
 
 
 def _number(value: float) -> float | str:
-    """A number as SQLite keeps it: one that is not finite as its name, since SQLite has no NaN."""
+    """Return a number as SQLite keeps it: one that is not finite as its name, since SQLite has no NaN."""
     return value if value - value == 0 else str(value)
 
 
 def is_export(folder: Path) -> bool:
-    """Whether a folder holds exported records instead of the store of a run."""
+    """Tell whether a folder holds exported records instead of the store of a run."""
     return (folder / MANIFEST).is_file() and not (folder / FILE).is_file()
 
 
@@ -412,7 +414,7 @@ def place_of(member: Mapping[str, Any]) -> str:
 
 
 def member_row(member: Mapping[str, Any], position: int) -> dict[str, Any]:
-    """A place as its table has it."""
+    """Return a place as a row of its table."""
     place, content = place_of(member), canonical(member)
     return dict(
         zip(MEMBER_COLUMNS, (place, position, content, _member_checksum(place, position, content)), strict=True)
@@ -420,4 +422,5 @@ def member_row(member: Mapping[str, Any], position: int) -> dict[str, Any]:
 
 
 def _member_checksum(place: str, position: int, content: str) -> str:
+    """Return the checksum of a row of the table of places."""
     return sha256([place, position, content])

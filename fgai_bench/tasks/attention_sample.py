@@ -13,7 +13,7 @@ EACH = 6  # in-edges that are kept of each of its neighbours: a picture of hubs 
 
 
 def attention_sample(clean: Attention, attacked: Attention, graph: Data, targets: Tensor) -> dict[str, Tensor]:
-    """Edges within two hops of one attacked node, with their attention on both graphs.
+    """Return the edges within two hops of one attacked node, with their attention on both graphs.
 
     The centre is the target that the most new edges lead into, among those of moderate degree: it depends on the graph
     and on where the attacker attached, not on the model, so that samples of different defenses show the same place.
@@ -28,13 +28,13 @@ def attention_sample(clean: Attention, attacked: Attention, graph: Data, targets
     centre = _centre(before.edge_index, edges, targets, nodes)
     edges = edges[:, _within_two_hops(edges, centre)]
     sampled = Attention(edges, before.weight.new_zeros(edges.size(1)))
-    parts = {name: align(sampled, each)[1] for name, each in (("clean", before), ("attacked", after))}
+    parts = {name: align(sampled, attention)[1] for name, attention in (("clean", before), ("attacked", after))}
     whole = {"edge_index": edges, **parts, "centre": centre.reshape(1), "nodes": torch.tensor([nodes])}
     return {name: part.detach().cpu().contiguous() for name, part in whole.items()}
 
 
 def _centre(before: Tensor, after: Tensor, targets: Tensor, nodes: int) -> Tensor:
-    """The target with the most new in-edges, of at most ``BUSY`` in-edges where there is one; ties to the smallest."""
+    """Return the target with the most new in-edges, if possible of at most ``BUSY`` in-edges; ties to the smallest."""
     size = max(nodes, int(after.max()) + 1)
     degree = torch.bincount(before[1], minlength=size)
     new = torch.bincount(after[1], minlength=size) - degree
@@ -44,7 +44,7 @@ def _centre(before: Tensor, after: Tensor, targets: Tensor, nodes: int) -> Tenso
 
 
 def _within_two_hops(edges: Tensor, centre: Tensor) -> Tensor:
-    """Positions of the edges into the centre, then of the last few into each of its neighbours (new edges are last)."""
+    """Return positions of the edges into the centre, then of the last few into each neighbour (new edges are last)."""
     first = (edges[1] == centre).nonzero().squeeze(1)
     near = torch.unique(edges[0, first])
     second = (torch.isin(edges[1], near) & (edges[1] != centre)).nonzero().squeeze(1).flip(0)

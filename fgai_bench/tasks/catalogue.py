@@ -1,4 +1,4 @@
-"""The tasks by name; what each asks of a model, its class says."""
+"""Registry of the tasks by name; the class of a task says what it asks of a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explanations under attack: is what an explainer names more stable than the attention of the same nodes?
+"""Inputs for measuring explanations under attack, beside the attention of the same nodes.
 
 An explainer is asked on the clean and on the attacked graph, for a sample of the nodes that the attacker reached. Its
 answers are compared by the overlap of their top edges and by the divergence of their weights. Most explainers draw
@@ -41,9 +41,9 @@ def explain_offers(explainer: Any, problem: Problem, model: AttentionModel, atta
         raise NotApplicable("explainers are asked about the classes of nodes, not about links")
     nodes = sampled_nodes(problem, attacked, seed)
     first, second = (_fitted(explainer, model, problem.data, nodes, draw) for draw in (seed, seed + 1))
-    clean = _answers(first(problem.data, nodes), problem.data)
-    again = _answers(second(problem.data, nodes), problem.data)
-    perturbed = _answers(second(attacked, nodes), attacked)
+    clean = _explanations(first(problem.data, nodes), problem.data)
+    again = _explanations(second(problem.data, nodes), problem.data)
+    perturbed = _explanations(second(attacked, nodes), attacked)
     return Offers().add(
         explanations=lambda: (list(zip(clean, perturbed, strict=True)),),
         explanations_repeated=lambda: (list(zip(clean, again, strict=True)),),
@@ -53,18 +53,19 @@ def explain_offers(explainer: Any, problem: Problem, model: AttentionModel, atta
 
 
 def _fitted(explainer: Any, model: AttentionModel, data: Data, nodes: Tensor, seed: int) -> Any:
-    """An explainer that has learned what it needs on the clean graph; one that is a mere callable learns nothing."""
+    """Return the explainer after it has learned on the clean graph; one that is a mere callable learns nothing."""
     if isinstance(explainer, Explainer):
         return explainer.fitted(model, data, nodes, seed=seed)
     return lambda graph, asked: explainer(model, graph, asked, seed=seed)
 
 
-def _answers(scores: Tensor, data: Data) -> list[Attention]:
+def _explanations(scores: Tensor, data: Data) -> list[Attention]:
+    """Return the scores of each explained node as an attention over the edges of the graph."""
     return [Attention(data.edge_index, row) for row in scores]
 
 
 def _attentions(problem: Problem, model: AttentionModel, attacked: Data, nodes: Tensor) -> tuple[Attention, Attention]:
-    """The attention that the explained nodes pay, clean and attacked."""
+    """Return the attention that the explained nodes pay, clean and attacked."""
     sample = torch.zeros(problem.data.x.shape[0], dtype=torch.bool, device=nodes.device)
     sample[nodes] = True
     clean, perturbed = (attention_of(problem.output(model, data)) for data in (problem.data, attacked))

@@ -22,7 +22,7 @@ EMBEDDING = 64
 
 
 def link_scores(z: Tensor, pairs: Tensor) -> Tensor:
-    """``s_uv = z_u . z_v``: ``(N, D), (2, P) -> (P,)``.
+    """Return the scores ``s_uv = z_u . z_v`` of pairs: ``(N, D), (2, P) -> (P,)``.
 
     >>> link_scores(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[0], [1]]))
     tensor([11.])
@@ -31,7 +31,7 @@ def link_scores(z: Tensor, pairs: Tensor) -> Tensor:
 
 
 def as_two_classes(scores: Tensor) -> Tensor:
-    """Scores to logits of (no link, link), whose softmax is (1 - sigmoid(s), sigmoid(s)): ``(P,) -> (P, 2)``."""
+    """Return the logits of (no link, link), whose softmax is (1 - sigmoid(s), sigmoid(s)): ``(P,) -> (P, 2)``."""
     return torch.stack([torch.zeros_like(scores), scores], dim=1)
 
 
@@ -44,18 +44,21 @@ class LinkSupervision:
         self.val_positive, self.val_negative = (torch.nonzero(labels == x).squeeze(1) for x in (1, 0))
 
     def outputs(self, out: Output) -> Tensor:
+        """Return the two-class logits of the training pairs: ``(P, 2)``."""
         return as_two_classes(link_scores(out.logits, self.train))
 
     def loss(self, out: Output) -> Tensor:
+        """Return the binary cross-entropy on the training pairs."""
         return F.binary_cross_entropy_with_logits(link_scores(out.logits, self.train), self.train_labels)
 
     def score(self, out: Output) -> Tensor:
+        """Return the ROC-AUC on the validation pairs."""
         scores = link_scores(out.logits, self.val)
         return area_under_curve(scores[self.val_positive], scores[self.val_negative])
 
 
 class LinkReadout:
-    """What an attack on links tries to change: the two-class logits of some pairs, and whether they are links."""
+    """Readout of an attack on links: the two-class logits of some pairs, and whether they are links."""
 
     def __init__(self, pairs: Tensor, labels: Tensor) -> None:
         self.pairs, self.labels = pairs, labels
@@ -121,4 +124,5 @@ class LinkProblem(Problem):
         return offers.add(scores=lambda: self._scores(perturbed), model=lambda: (model,))
 
     def _scores(self, out: Output) -> tuple[Tensor, Tensor]:
+        """Return the scores and the labels of the test links."""
         return link_scores(out.logits, self.test), self.test_labels

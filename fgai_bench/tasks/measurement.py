@@ -1,4 +1,4 @@
-"""Measuring: a step offers inputs by name, and every metric whose input is offered gives one value."""
+"""Measure a step: it offers inputs by name, and every metric whose input is offered gives one value."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Measured:
 
 
 class Offers:
-    """What a step offers to metrics: inputs by name, each computed when first asked for.
+    """The inputs that a step offers to metrics, by name; each is computed when first asked for.
 
     >>> offers = Offers({"labels": lambda: (3, 4)})
     >>> "labels" in offers, offers["labels"]
@@ -38,7 +38,7 @@ class Offers:
 
     def __init__(self, inputs: Mapping[str, Callable[[], Arguments]] | None = None) -> None:
         self._inputs: dict[str, Callable[[], Arguments]] = dict(inputs or {})
-        self._known: dict[str, Arguments] = {}
+        self._computed: dict[str, Arguments] = {}
         self.curves: dict[str, Curve] = {}
 
     def add(self, **inputs: Callable[[], Arguments]) -> Offers:
@@ -53,9 +53,9 @@ class Offers:
         return iter(self._inputs)
 
     def __getitem__(self, name: str) -> Arguments:
-        if name not in self._known:
-            self._known[name] = self._inputs[name]()
-        return self._known[name]
+        if name not in self._computed:
+            self._computed[name] = self._inputs[name]()
+        return self._computed[name]
 
 
 def standard_metrics() -> list[str]:
@@ -65,18 +65,18 @@ def standard_metrics() -> list[str]:
 
 def measured(offers: Offers, names: Iterable[str] | None = None) -> Measured:
     """Compute the metrics whose inputs are offered, the built-in ones if none are named; say why one does not apply."""
-    found = Measured(curves=offers.curves)
+    result = Measured(curves=offers.curves)
     for name in standard_metrics() if names is None else names:
         if inputs_of(METRICS.entry(name).tags) in offers:
             try:
-                found.metrics[name] = value_of(name, offers)
+                result.metrics[name] = value_of(name, offers)
             except NotApplicable as reason:
-                found.not_applicable[name] = str(reason)
-    return found
+                result.not_applicable[name] = str(reason)
+    return result
 
 
 def value_of(name: str, offers: Offers) -> float:
-    """Return one metric of what is offered, or raise :class:`NotApplicable`."""
+    """Return the value of one metric from the inputs on offer, or raise :class:`NotApplicable`."""
     entry = METRICS.entry(name)
     inputs = inputs_of(entry.tags)
     if inputs not in offers:

@@ -86,7 +86,7 @@ class NodeProblem(Problem):
     def _reached_offers(
         self, model: AttentionModel, attacked: Data, clean: Output, perturbed: Output
     ) -> dict[str, Callable[[], tuple[Any, ...]]]:
-        """What is measured where the attack can change something."""
+        """Return the inputs of the metrics that look only at the nodes that the attack can reach, by name."""
         nodes = self.data.x.shape[0]
         reached = reached_nodes(self.data, attacked, len(clean.hidden) + 1 if model.local else None)
 
@@ -109,6 +109,7 @@ class NodeProblem(Problem):
         }
 
     def _labels(self, out: Output) -> tuple[Tensor, Tensor]:
+        """Return the predicted and the true classes of the test nodes."""
         return out.logits[self.split.test].argmax(1), self.data.y[self.split.test]
 
     def _offer_curves(
@@ -133,6 +134,7 @@ class NodeProblem(Problem):
     def _f_acc(
         self, model: AttentionModel, graph: Data, ranking: Attention, clean: Output, highest: bool
     ) -> tuple[float, ...]:
+        """Return ``F_acc`` at every rate, of the test nodes that were right on the clean graph."""
         test, nodes = self.split.test, self.data.x.shape[0]
         right = test[clean.logits[test].argmax(1) == self.data.y[test]]
         with frozen_eval(model), torch.no_grad():
@@ -148,7 +150,7 @@ class NodeProblem(Problem):
             )
 
     def _nulls(self, model: AttentionModel) -> dict[str, Callable[[], Attention]]:
-        """Rankings of the edges that know nothing of the model, and the attention of an untrained one."""
+        """Return rankings of the edges that know nothing of the model, and the attention of an untrained one."""
         edges = self.data.edge_index
         return {
             "random": lambda: random_ranking(edges, self.seed),
@@ -159,7 +161,7 @@ class NodeProblem(Problem):
 
 
 def without_test_labels(data: Data, split: Split) -> Data:
-    """The same graph with label -1 on the test nodes, so that no defense can read them."""
+    """Return the same graph with label -1 on the test nodes, so that no defense can read them."""
     hidden = Data.from_dict(dict(data.to_dict()))
     hidden.y = data.y.clone()
     hidden.y[split.test] = -1

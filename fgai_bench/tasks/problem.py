@@ -1,4 +1,4 @@
-"""A problem: one task on one dataset and seed: what defenses learn from, what attacks aim at, what is measured."""
+"""Base class of tasks: what defenses learn from, what attacks aim at, and what is measured on one dataset and seed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class BoundAttack:
 
     @property
     def recordable(self) -> bool:
-        """Whether the attack reads nothing back from the device while it searches; it then needs no seed."""
+        """Tell whether the attack reads nothing back from the device while it searches; it then needs no seed."""
         return getattr(self.attack, "recordable", False)
 
     def __call__(self, model: AttentionModel, data: Data, seed: int | None) -> Attacked:

@@ -1,4 +1,4 @@
-"""Reached nodes: where an attack can change anything at all. Come here for what "reached" means in a metric's name."""
+"""Find the nodes that an attack can reach: the meaning of "reached" in the name of a metric."""
 
 from __future__ import annotations
 

@@ -32,6 +32,8 @@ BUDGET: dict[str, Any] = {
     "feature_high": 1.0,
     "steps": 3,
 }
+EFFORT = 0.1
+"""Of a search whose length is fixed: none of these properties needs all of it."""
 SLACK = 1e-6
 """Tolerance on every limit, for rounding in single precision."""
 
@@ -68,6 +70,8 @@ class AttackSubject:
         """Attack the test nodes of the tiny graph and return the result."""
         data = tiny_graph() if data is None else data
         attack, victim = self.entry.load()(), model or trained_model()
+        if hasattr(attack, "effort"):
+            attack.effort = EFFORT * attack.effort
         result = attack(victim, data, data.test_index, threat=threat or self.threat(), seed=seed, **options)
         require(isinstance(result, Attacked), f"an attack must return Attacked, not {type(result).__name__}")
         return result

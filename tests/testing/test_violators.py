@@ -19,7 +19,7 @@ from fgai_bench.testing import check_entry, checks_of, subject_of
 from fgai_bench.testing.datasets import DatasetSubject
 from fgai_bench.testing.fixture import tiny_graph
 from fgai_bench.testing.suites import SuiteSubject
-from tests.testing import violating_attacks, violating_defenses, violating_models
+from tests.testing import violating_attacks, violating_defenses, violating_explainers, violating_models
 
 MODEL_TAGS = ("attention", "differentiable")
 _count = itertools.count(2)
@@ -108,7 +108,8 @@ def cases():
         yield "models", name, subject_of("models", entry(model, MODEL_TAGS)), honest
     yield "models", "check_attention_is_declared", subject_of("models", entry(GAT)), honest
     for name, attack, tags in violating_attacks.VIOLATORS:
-        honest = fb.ATTACKS.entry("explanation" if "attention" in tags else "injection")
+        names = {"attention": "explanation", "fixed-search": "worst"}
+        honest = fb.ATTACKS.entry(next((names[tag] for tag in tags if tag in names), "injection"))
         yield "attacks", name, subject_of("attacks", entry(attack, tags)), subject_of("attacks", honest)
     vanilla, fgai = (subject_of("defenses", fb.DEFENSES.entry(name)) for name in ("vanilla", "fgai"))
     for name, defense, tags in violating_defenses.VIOLATORS:
@@ -116,6 +117,9 @@ def cases():
         yield "defenses", name, subject_of("defenses", entry(defense, tags)), honest
     for name, violator in DATASETS.items():
         yield "datasets", name, violator, dataset()
+    for name, explainer in violating_explainers.VIOLATORS.items():
+        subjects = (subject_of("explainers", entry(e, ("random",))) for e in (explainer, violating_explainers.Honest))
+        yield "explainers", name, *subjects
     yield from metric_cases()
     for name, violator in SUITES.items():
         yield "suites", name, violator, subject_of("suites", entry(QUICK))
@@ -137,7 +141,7 @@ def test_the_check_rejects_a_violator_and_accepts_an_honest_entry(kind, name, vi
     assert check.run(honest).status == "passed"
 
 
-@pytest.mark.parametrize("kind", ["models", "datasets", "attacks", "defenses", "metrics", "suites"])
+@pytest.mark.parametrize("kind", ["models", "datasets", "attacks", "defenses", "explainers", "metrics", "suites"])
 def test_every_check_has_a_violator_and_a_sentence(kind):
     assert {check.name for check in checks_of(kind)} == {name for of, name, _, _ in CASES if of == kind}
     for check in checks_of(kind):

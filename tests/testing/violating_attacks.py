@@ -163,6 +163,7 @@ VIOLATORS = [
     ("check_global_rng_untouched", Drawing, ("injection",)),
     ("check_ledger_tells_the_truth", Understating, ("injection",)),
     ("check_gradients_are_counted", Uncounted, GRADIENT),
+    ("check_fixed_search_hurts", RandomInjection, (*GRADIENT, "fixed-search")),
     ("check_overrun_is_an_error", Unheard, ("injection",)),
     ("check_sparse_features", Densifying, ("injection",)),
 ]

@@ -27,8 +27,9 @@
   const distinct = (values) => [...new Set(values)];
   const colorOf = (label) => {
     const others = distinct(data.curves.map((c) => c.label)).filter((l) => !known.includes(l));
-    const at = known.includes(label) ? known.indexOf(label) : 1 + Math.max(0, others.indexOf(label));
-    return palette[at % palette.length];
+    // Black is the vanilla model's: others take the rest of the palette in turn.
+    const turn = 1 + (Math.max(0, others.indexOf(label)) % (palette.length - 1));
+    return palette[known.includes(label) ? known.indexOf(label) : turn];
   };
 
   // The tooltip: for a mouse that hovers, and for a finger that taps.

@@ -1,0 +1,71 @@
+"""Explainers that break one property each: the attention over a node's own in-edges with one defect."""
+
+from __future__ import annotations
+
+import itertools
+
+import torch
+
+from fgai_bench.explainers import Explainer
+from fgai_bench.models.base import frozen_eval
+
+_count = itertools.count()
+
+
+class Honest(Explainer):
+    """The attention that a node pays to its own in-edges, disturbed by the seed."""
+
+    tags = ("random",)
+
+    def explain(self, model, data, nodes, seed):
+        with frozen_eval(model), torch.no_grad():
+            weight = model(data).attention.of_graph().weight
+        noise = torch.rand(weight.shape, generator=torch.Generator().manual_seed(seed))
+        return torch.where(data.edge_index[1] == nodes.unsqueeze(1), weight + noise, 0.0)
+
+
+class Short(Honest):
+    def explain(self, *arguments):
+        return super().explain(*arguments)[:, 1:]
+
+
+class Everywhere(Honest):
+    def explain(self, *arguments):
+        return super().explain(*arguments) + 1
+
+
+class Unseeded(Honest):
+    def explain(self, model, data, nodes, seed):
+        return super().explain(model, data, nodes, next(_count))
+
+
+class OneSeed(Honest):
+    def explain(self, model, data, nodes, seed):
+        return super().explain(model, data, nodes, 0)
+
+
+class LeavesEvalMode(Honest):
+    def explain(self, model, *arguments):
+        return super().explain(model.eval(), *arguments)
+
+
+class AsItStands(Honest):
+    def explain(self, model, data, nodes, seed):
+        return super().explain(model, data, nodes, seed) * (2 if model.training else 1)
+
+
+class Drawing(Honest):
+    def explain(self, *arguments):
+        torch.rand(1)
+        return super().explain(*arguments)
+
+
+VIOLATORS = {
+    "check_one_score_per_edge_and_node": Short,
+    "check_edges_out_of_sight_score_zero": Everywhere,
+    "check_same_seed_same_scores": Unseeded,
+    "check_other_seed_other_scores": OneSeed,
+    "check_model_and_graph_untouched": LeavesEvalMode,
+    "check_mode_does_not_matter": AsItStands,
+    "check_global_rng_untouched": Drawing,
+}
