@@ -20,5 +20,7 @@ for _name, _class in (
     ("ensemble", "ensemble:Ensemble"),
     ("worst", "worst:Worst"),
     ("worst-twice", "worst:WorstTwice"),
+    ("worst-edges", "worst_edges:WorstEdges"),
+    ("worst-features", "worst_features:WorstFeatures"),
 ):
     ATTACKS.declare(_name, f"fgai_bench.attacks.{_class}")

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
+from torch_geometric.utils import coalesce, to_undirected
 
 from fgai_bench.attacks.base import Attack, Victim
-from fgai_bench.attacks.objectives import Readout, Reference, objective_named
+from fgai_bench.attacks.objectives import Reference, objective_named
 from fgai_bench.attacks.result import Candidate, Trace
 from fgai_bench.attacks.threat import ThreatModel
-from fgai_bench.models.attention import edge_keys
-from fgai_bench.models.base import AttentionModel
+from fgai_bench.models.attention import Attention, align, edge_keys
+from fgai_bench.models.base import AttentionModel, Output
 from fgai_bench.seeds import generator, isolated_rng
+
+ABSENT, PRESENT = 1e-7, 1e-3  # weights of candidates that are not chosen: as good as nothing, and enough to be felt
 
 
 def with_edges(data: Data, pairs: Tensor) -> Data:
@@ -55,8 +60,16 @@ class PRBCD(Attack):
 
     PyG's attack also removes edges; here it may only add them, since original edges are kept in every scenario.
 
+    A loss on the attention is taken over the edges of the clean graph, matched by (source, destination), since the
+    candidates are merged into the graph and change the order of its edges. Its logarithm is raised, and candidates
+    start with a weight that can be felt, since a divergence has neither size nor slope where nothing has changed.
+
+    Every graph that is scored is the discretised one, which holds the chosen edges only. A model with positional
+    encodings is differentiated on a graph that holds all candidates, and its encodings with it: such a result carries
+    a flag.
+
     Args:
-        loss: ``nll``, ``margin`` or ``tvd``.
+        loss: a loss on predictions or on the attention, as for the injection attack.
         block_size: candidate edges that are looked at together.
         greedy: use ``GRBCDAttack`` instead of ``PRBCDAttack``.
     """
@@ -67,55 +80,92 @@ class PRBCD(Attack):
 
     def __init__(self, loss: str = "margin", block_size: int = 50_000, greedy: bool = False) -> None:
         self.loss, self.block_size, self.greedy = loss, block_size, greedy
-        if loss.startswith("attention"):
-            raise ValueError(f"prbcd merges candidate edges into the graph and cannot follow {loss!r} edge by edge")
         self._objective = objective_named(loss)
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         model, data = victim.model, victim.data
         if not threat.edges or not threat.steps:
             return Candidate(with_edges(data, data.edge_index[:, :0]))
+        with torch.no_grad():
+            embedded = model.embed(data.x)
+            clean = model.propagate(embedded, data.edge_index)
+        on_attention = self.loss.startswith("attention")
+        surface = _Surface(victim, clean if on_attention else None)
+        reference = self.reference(victim, surface.matched(clean))
+
+        def objective(logits: Tensor, labels: Tensor, index: Tensor | None) -> Tensor:
+            change = self._objective(logits, surface.out, reference)
+            return change.clamp(min=1e-12).log() if on_attention else change
+
         with isolated_rng(seed or 0, "attack-prbcd"):
-            with torch.no_grad():
-                embedded = model.embed(data.x)
-                reference = Reference.of(model.propagate(embedded, data.edge_index), victim.read)
-            surface = _Surface(model, victim.read)
-            search = _additive_search(self.greedy)(
+            search = _additive_search(self.greedy, PRESENT if on_attention else ABSENT)(
                 surface,
                 block_size=max(self.block_size, 2 * threat.edges),
                 epochs=threat.steps,
                 **({} if self.greedy else {"epochs_resampling": max(1, 3 * threat.steps // 4)}),
-                loss=lambda logits, labels, index: self._objective(logits, surface.out, reference),
-                metric=lambda logits, labels, index: self._objective(logits, surface.out, reference),
+                loss=objective,
+                metric=objective,
                 is_undirected=True,
                 log=False,
             )
             _, flipped = search.attack(embedded, data.edge_index, reference.prediction, threat.edges)
         pairs = absent(flipped.to(data.edge_index.device), data.edge_index, data.x.shape[0])
-        curve = tuple(float(value) for value in search.attack_statistics["loss"])
-        return Candidate(with_edges(data, pairs), Trace(len(curve), curve))
+        curve = tuple(math.exp(loss) if on_attention else float(loss) for loss in search.attack_statistics["loss"])
+        return Candidate(with_edges(data, pairs), Trace(len(curve), curve, _doubts(model)))
+
+    def reference(self, victim: Victim, clean: Output) -> Reference:
+        """Return what the search moves away from: the clean output."""
+        return Reference.of(clean, victim.read)
+
+
+def _doubts(model: AttentionModel) -> tuple[str, ...]:
+    """Reasons to distrust a search by edge weights on this model."""
+    encoded = not model.local and "positional-encoding" in model.tags
+    return ("gradients with the encodings of a graph that holds every candidate edge",) if encoded else ()
 
 
 class _Surface(nn.Module):
-    """The model as PyG's attack calls it: embedded nodes, edges and edge weights to the logits of the targets."""
+    """The model as PyG's attack calls it: embedded nodes, edges and edge weights to the logits that are attacked.
 
-    def __init__(self, model: AttentionModel, readout: Readout) -> None:
+    Args:
+        victim: its model and readout.
+        clean: the clean output, if the attention is needed over the clean graph's edges.
+    """
+
+    def __init__(self, victim: Victim, clean: Output | None) -> None:
         super().__init__()
-        self.model, self.readout = model, readout
+        self.model, self.readout = victim.model, victim.read
+        self.edges = None
+        if clean is not None and clean.attention is not None:
+            attention = clean.attention.of_graph()
+            self.edges = Attention(*coalesce(attention.edge_index, attention.weight, reduce="sum"))
 
     def forward(self, h: Tensor, edge_index: Tensor, edge_weight: Tensor) -> Tensor:
-        self.out = self.model.propagate(h, edge_index, edge_weight=edge_weight)
+        self.out = self.matched(self.model.propagate(h, edge_index, edge_weight=edge_weight))
         return self.readout(self.out)
 
+    def matched(self, out: Output) -> Output:
+        """Return an output with its attention over the distinct edges of the clean graph, where that is needed."""
+        if self.edges is None or out.attention is None:
+            return out
+        weight = align(self.edges, out.attention)[1]
+        return replace(out, attention=Attention(self.edges.edge_index, weight))
 
-def _additive_search(greedy: bool) -> Any:
-    """PyG's attack class, restricted to adding edges; imported here because its import warns of experimental code."""
+
+def _additive_search(greedy: bool, least: float = ABSENT) -> Any:
+    """PyG's attack class, restricted to adding edges; imported here because its import warns of experimental code.
+
+    ``least`` is the weight of a candidate that is not chosen, while weights are searched.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torch_geometric.contrib.nn import GRBCDAttack, PRBCDAttack
-        from torch_geometric.utils import coalesce, to_undirected
 
-    class Additive(GRBCDAttack if greedy else PRBCDAttack):  # type: ignore[misc]
+    base = GRBCDAttack if greedy else PRBCDAttack
+
+    class Additive(base):  # type: ignore[misc,valid-type]
+        coeffs: ClassVar[dict[str, Any]] = {**base.coeffs, "eps": least}
+
         def _get_modified_adj(
             self, edge_index: Tensor, edge_weight: Tensor, block_edge_index: Tensor, block_edge_weight: Tensor
         ) -> tuple[Tensor, Tensor]:
@@ -123,6 +173,7 @@ def _additive_search(greedy: bool) -> Any:
             edges = torch.cat([edge_index.to(self.device), block[0]], dim=1)
             weights = torch.cat([edge_weight.to(self.device), block[1]])
             edges, weights = coalesce(edges, weights, num_nodes=self.num_nodes, reduce="sum")
-            return edges, weights.clamp(max=1)  # a candidate that is an edge already changes nothing
+            there = weights > 0  # positional encodings do not see weights: an edge that is not there must be left out
+            return edges[:, there], weights[there].clamp(max=1)  # a candidate that is an edge already changes nothing
 
     return Additive

@@ -2,30 +2,106 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fgai_bench.attacks.ascent import ascend_long
 from fgai_bench.attacks.base import Attack, Victim
 from fgai_bench.attacks.injection import Injection, starting_points
 from fgai_bench.attacks.objectives import Reference, margins, objective_named
 from fgai_bench.attacks.pgd import Ascent, Search, gradient_of
+from fgai_bench.attacks.placement import Placement, attached_edges, cover, random
 from fgai_bench.attacks.result import Candidate, Trace
 from fgai_bench.attacks.threat import ThreatModel
+from fgai_bench.models.base import Output
+
+SHORT, LONG = 4, 10  # steps of the first two stages, per step of the threat model
+PRICE, DEARER, CHEAPER = 10.0, 1.1, 0.9  # of a lost margin at first, and its factors while too few are kept, or enough
+
+
+def crowded(victim: Victim, clean: Output, threat: ThreatModel, seed: int | None) -> Tensor:
+    r"""Attach to targets with many edges that little keeps in the top half: ``(nodes, each)``.
+
+    A target counts :math:`\sum_e \tau / w_e` over its edges in the top half, with :math:`\tau` the smallest weight
+    there: an injected node that takes some of the target's attention drives all of them out. The targets of an injected
+    node share a predicted class where they can, so that one message keeps the predictions of all of them.
+    """
+    if clean.attention is None:
+        raise ValueError("an attack on the attention needs a model that has one")
+    attention, targets = clean.attention.of_graph(), victim.targets
+    border = attention.weight.topk(max(attention.weight.numel() // 2, 1), sorted=False).values.min()
+    near = torch.where(attention.weight >= border, border / attention.weight.clamp(min=1e-30), 0.0)
+    score = near.new_zeros(victim.data.x.shape[0]).index_add(0, attention.edge_index[1], near)[targets]
+    best = score.argsort(descending=True, stable=True)
+    classes = clean.logits[targets].argmax(1) if victim.readout is None else torch.zeros_like(targets)
+    each = min(threat.edges_per_node, targets.numel())
+    alike = [best[classes[best] == label] for label in classes.unique()]
+    groups = [group for members in alike for group in members.split(max(each, 1))]
+    groups.sort(key=lambda group: -float(score[group].sum()))
+    order = torch.cat(groups)  # every target once, the best groups first
+    place = torch.arange(threat.nodes * each, device=order.device) % max(order.numel(), 1)
+    return targets[order[place]].view(threat.nodes, each)
+
+
+PLACEMENTS: tuple[Placement, ...] = (random, cover, partial(cover, strength=0.5), crowded)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where a search stands: a placement with features, and how good they are.
+
+    Attributes:
+        ascent: on the placement.
+        start: ``(nodes, F)`` where its search began.
+        point: ``(nodes, F)`` where it stands.
+        score: the change of attention, or less than any change where too few predictions are kept.
+        price: of a lost margin, where the search ended.
+        flags: reasons for distrust.
+    """
+
+    ascent: _ConstrainedAscent
+    start: Tensor
+    point: Tensor
+    score: float = -1.0
+    price: float = PRICE
+    flags: tuple[str, ...] = ()
+
+    def climb(self, steps: int) -> Stage:
+        """Go on for so many steps, at a price for lost margins, and return where the best point was."""
+        price = self.point.new_full((), self.price)
+        ascent, threat = self.ascent, self.ascent.threat
+        low, high = threat.feature_low, threat.feature_high
+        recordable = ascent.scene.victim.model.recordable(new_edges=False)
+        objective = partial(ascent.priced, price)
+        top = ascend_long(objective, self.point, low, high, threat.step, steps, recordable=recordable)
+        flags = self.flags if bool(top.finite) else ("non-finite gradient",)
+        return Stage(ascent, self.start, top.point, -float(top.score), float(price), flags)
 
 
 class ExplanationAttack(Attack):
     """Injection that maximises the change of attention while the targets' predictions stay what they were.
 
-    Each step goes up the change of attention, for every injected node along the part of its gradient that does not
-    lower the targets' margins (``mean relu(slack - margin_i)``, with ``margin_i`` how far target i is from another
-    prediction). Steps from a sixteenth of that direction to one that is saturated almost everywhere are tried without
-    gradients, and the one with the largest change is taken among those that keep enough predictions: of the share that
-    may be lost in all, step t of T leaves ``t / T``, so that the first steps do not use it up. Where too few are kept,
-    the step goes back down the margins instead.
+    Placements (at random, two covers, and one at targets with many edges near the border of the top half) are tried
+    with a short ascent each, and the best one goes on with a long one. Both raise ``ln change - price * mean relu(slack
+    - margin_i)``, with ``margin_i`` how far target i is from another prediction; the price rises while too few
+    predictions are kept and falls slowly while enough are. What counts is the largest change that keeps enough.
+
+    The last stage walks along the border of what keeps the predictions: each step goes up the change of attention, for
+    every injected node along the part of its gradient that does not lower the targets' margins. Steps from a sixteenth
+    of that direction to one that is saturated almost everywhere are tried without gradients, and the one with the
+    largest change is taken among those that keep enough predictions: of the share that may be lost in all, step t of T
+    leaves ``t / T``, so that the first steps do not use it up. Where too few are kept, the step goes back down the
+    margins instead.
+
+    The threat model's steps are those of the last stage; a short ascent takes 4 times as many, the long one 10 times.
 
     Args:
-        loss: the change of attention, ``attention-jsd`` or ``attention-topk``.
+        loss: the change of attention, ``attention-overlap``, ``attention-jsd`` or ``attention-topk``.
         keep: share of the target predictions that must stay.
         slack: logit margin below which a target is pushed back.
         halvings: how many times the direction is halved, at most.
@@ -34,13 +110,14 @@ class ExplanationAttack(Attack):
 
     summary = "injected nodes that change the attention while the predictions stay"
     paper = "https://arxiv.org/abs/1710.10547"
+    version = "2"
     tags = ("injection", "gradient", "attention")
 
     def __init__(
         self,
-        loss: str = "attention-jsd",
+        loss: str = "attention-overlap",
         keep: float = 0.99,
-        slack: float = 4.0,
+        slack: float = 1.0,
         halvings: int = 4,
         doublings: int = 6,
     ) -> None:
@@ -53,13 +130,32 @@ class ExplanationAttack(Attack):
         self.change = objective_named(loss)
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
-        scene = Injection.prepare(victim, threat, seed)
-        ascent = _ConstrainedAscent(self, scene, threat)
-        search = Search.over(ascent.run, starting_points(victim.data, threat, seed), gradients=2)
-        point = search.best.point
-        kept = ascent.look(point)[1]
-        flags = search.flags if kept >= self.keep else (*search.flags, "too few predictions kept")
-        return Candidate(scene.graph(point), Trace(search.gradient_calls, search.curve, flags), kept, injected=point)
+        starts = starting_points(victim.data, threat, seed)
+        steps = threat.steps if threat.nodes else 0
+        ascents = self.ascents(victim, threat, seed) if threat.nodes else self.ascents(victim, threat, seed)[:1]
+        tried = [ascent.stage(starts[0]).climb(SHORT * steps) for ascent in ascents]
+        best = max(tried, key=lambda stage: stage.score)
+        longer = [stage.climb(LONG * steps) for stage in (best, *map(best.ascent.stage, starts[1:]))]
+        best = max((best, *longer), key=lambda stage: stage.score)
+        last = Search.over(best.ascent.run, [best.point], gradients=2)
+        kept = best.ascent.look(last.best.point)[1]
+        calls = last.gradient_calls + steps * (SHORT * len(tried) + LONG * len(longer))
+        curve = (best.ascent.look(best.start)[0], *last.curve) if steps else last.curve
+        flags = tuple(dict.fromkeys((*best.flags, *last.flags)))
+        flags = flags if kept >= self.keep else (*flags, "too few predictions kept")
+        point = last.best.point
+        return Candidate(best.ascent.scene.graph(point), Trace(calls, curve, flags), kept, injected=point)
+
+    def ascents(
+        self, victim: Victim, threat: ThreatModel, seed: int | None, placements: Sequence[Placement] = PLACEMENTS
+    ) -> list[_ConstrainedAscent]:
+        """Return an ascent for every placement."""
+        with torch.no_grad():
+            embedded = victim.model.embed(victim.data.x)
+            clean = victim.model.propagate(embedded, victim.data.edge_index)
+        edges = [attached_edges(clean.logits.size(0), place(victim, clean, threat, seed)) for place in placements]
+        scenes = [Injection.with_edges(victim, embedded, clean, new, threat.nodes) for new in edges]
+        return [_ConstrainedAscent(self, scene, threat) for scene in scenes]
 
 
 class _ConstrainedAscent:
@@ -67,6 +163,23 @@ class _ConstrainedAscent:
 
     def __init__(self, attack: ExplanationAttack, scene: Injection, threat: ThreatModel) -> None:
         self.attack, self.scene, self.threat = attack, scene, threat
+
+    def stage(self, start: Tensor) -> Stage:
+        """Return the stage of a search that has not begun."""
+        return Stage(self, start, start)
+
+    def priced(self, price: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
+        """The change at a price for lost margins, and the score that counts, lower meaning stronger: ``(), ()``."""
+        out = self.scene.output(features)
+        logits, reference = self.scene.victim.read(out), self.scene.reference
+        change = self.attack.change(logits, out, reference)
+        lost = F.relu(self.attack.slack - margins(logits, reference.prediction)).mean()
+        value = change.clamp(min=1e-12).log() - price.clone() * lost
+        with torch.no_grad():
+            kept = (logits.argmax(1) == reference.prediction).double().mean()
+            enough = kept >= self.attack.keep
+            price.mul_(torch.where(enough, CHEAPER, DEARER))
+            return value, -torch.where(enough, change.double(), kept - 1.0)
 
     def run(self, start: Tensor) -> Ascent:
         """From one starting point: the best point that keeps enough predictions, and the change at every step."""
@@ -122,7 +235,7 @@ class _ConstrainedAscent:
 
 def _kept(logits: Tensor, reference: Reference) -> float:
     """The share of the targets whose prediction is the clean one."""
-    return (logits.argmax(1) == reference.prediction).float().mean().item()
+    return (logits.argmax(1) == reference.prediction).double().mean().item()
 
 
 def _score(change: float, kept: float, keep: float) -> float:

@@ -15,6 +15,13 @@ from fgai_bench.models.features import dense_rows, replace_rows
 from fgai_bench.seeds import generator
 
 
+def with_changed_rows(data: Data, nodes: Tensor, rows: Tensor) -> Data:
+    """Return a new graph in which these nodes have other features: ``(R,), (R, F)``."""
+    attacked = Data.from_dict(dict(data.to_dict()))
+    attacked.x = replace_rows(data.x, nodes, rows) if nodes.numel() else data.x
+    return attacked
+
+
 class FeaturePGD(Attack):
     """``threat.nodes`` random targets have their features moved by at most ``threat.epsilon`` per entry.
 
@@ -52,6 +59,5 @@ class FeaturePGD(Attack):
         steps = threat.steps if threat.nodes and threat.epsilon else 0
         recordable = model.recordable(new_edges=False)
         search = Search.over(lambda start: ascend(objective, start, low, high, threat.step, steps, recordable), starts)
-        attacked = Data.from_dict(dict(data.to_dict()))
-        attacked.x = data.x if not steps else replace_rows(data.x, chosen, search.best.point)
-        return Candidate(attacked, search)
+        changed = chosen if steps else chosen[:0]
+        return Candidate(with_changed_rows(data, changed, search.best.point[: changed.numel()]), search)

@@ -10,8 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fgai_bench.losses import jsd, topk_surrogate, tvd
+from fgai_bench.metrics.topk import topk_mask
 from fgai_bench.models.base import Output
 
+SOFTNESS = 0.2  # of the border in the smooth overlap, as a difference of logarithms
 Readout = Callable[[Output], Tensor]
 
 
@@ -72,6 +74,15 @@ def scaled_margin(logits: Tensor, out: Output, reference: Reference) -> Tensor:
     return torch.tanh(-margins(logits, reference.prediction) / scale).mean()
 
 
+def soft_error(logits: Tensor, out: Output, reference: Reference) -> Tensor:
+    """Return the share of errors, counted smoothly within a twentieth of the mean clean margin of the border.
+
+    Of all losses it cares most about the targets that are about to fall: for budgets that can make only a few.
+    """
+    scale = 0.05 * margins(reference.logits, reference.prediction).abs().mean().clamp(min=1e-12)
+    return torch.sigmoid(-margins(logits, reference.prediction) / scale).mean()
+
+
 def logit_ratio(logits: Tensor, out: Output, reference: Reference) -> Tensor:
     """``mean (max_{c != y} z_c - z_y) / (z_(1) - z_(3))``: the margin, whatever the scale of the logits (Croce 2020).
 
@@ -91,6 +102,22 @@ def attention_topk(logits: Tensor, out: Output, reference: Reference) -> Tensor:
 def attention_jsd(logits: Tensor, out: Output, reference: Reference) -> Tensor:
     """Jensen-Shannon divergence between clean and attacked attention, averaged over the edges."""
     return jsd(*_weights(out, reference))
+
+
+def attention_overlap(logits: Tensor, out: Output, reference: Reference) -> Tensor:
+    r"""Return how much of the clean top half has left it, each edge counted smoothly: 0 to 1.
+
+    .. math:: \frac{1}{k} \sum_{e \in T_k(w)} \sigma\left(\frac{\ln \tau - \ln \tilde w_e}{0.2}\right)
+
+    with k half the edges and :math:`\tau` the k-th largest attacked weight, a constant of the gradient. A weight counts
+    by its ratio to the border, so that many edges of small attention matter as much as a few of large attention.
+    """
+    w, w_tilde = _weights(out, reference)
+    k = max(w.numel() // 2, 1)
+    border = w_tilde.detach().topk(k, sorted=False).values.min()
+    tiny = torch.finfo(w.dtype).tiny
+    below = torch.sigmoid((border.clamp(min=tiny).log() - w_tilde.clamp(min=tiny).log()) / SOFTNESS)
+    return (below * topk_mask(w, k)).sum() / k
 
 
 def margins(logits: Tensor, labels: Tensor) -> Tensor:
@@ -118,9 +145,11 @@ OBJECTIVES: dict[str, Callable[[Tensor, Output, Reference], Tensor]] = {
     "tvd": output_tvd,
     "scaled-margin": scaled_margin,
     "masked-nll": masked_nll,
+    "soft-error": soft_error,
     "logit-ratio": logit_ratio,
     "attention-topk": attention_topk,
     "attention-jsd": attention_jsd,
+    "attention-overlap": attention_overlap,
 }
 
 

@@ -244,14 +244,13 @@ def check_ledger_tells_the_truth(subject: AttackSubject) -> None:
 
 @CHECKS.add(needs=("fixed-search",))
 def check_fixed_search_hurts(subject: AttackSubject) -> None:
-    """A search of fixed length leaves fewer right predictions than the graph as it is, and counts its gradients."""
+    """A search of fixed length makes the labels of its targets less likely, and counts its gradients."""
     data, model = tiny_graph(), trained_model()
-    test = data.test_index
+    labels = data.y[data.test_index].unsqueeze(1)
     with torch.no_grad():
-        before, after = (
-            (model(g).logits[test].argmax(1) == data.y[test]).float().mean() for g in (data, subject.found.data)
-        )
-    require(bool(after < before), f"right are {float(before):.3g} without it and {float(after):.3g} with it")
+        outputs = [model(graph).logits[data.test_index].softmax(1) for graph in (data, subject.found.data)]
+    before, after = (float(rows.gather(1, labels).mean()) for rows in outputs)
+    require(after < before, f"the mean probability of a label is {before:.4g} without it and {after:.4g} with it")
     require(subject.found.ledger.gradient_calls > 0, "no gradient was counted")
 
 

@@ -10,7 +10,8 @@ from torch_geometric.data import Data
 
 from fgai_bench.attacks import ATTACKS, ThreatModel
 from fgai_bench.attacks.edges import _additive_search, absent
-from fgai_bench.models import build_model
+from fgai_bench.losses import jsd, topk_surrogate
+from fgai_bench.models import align, build_model
 from fgai_bench.testing.attacks import recount, require_within
 from fgai_bench.testing.fixture import tiny_graph, trained_model
 
@@ -70,9 +71,47 @@ def test_prbcd_counts_its_gradients_and_keeps_its_curve():
     assert found.ledger.gradient_calls == len(found.curve) >= 4
 
 
-def test_prbcd_cannot_follow_attention_losses():
-    with pytest.raises(ValueError, match="and cannot follow 'attention-jsd' edge by edge"):
-        ATTACKS["prbcd"](loss="attention-jsd")
+@pytest.mark.parametrize("loss", ["attention-topk", "attention-jsd"])
+@pytest.mark.parametrize("greedy", [False, True])
+def test_prbcd_moves_the_attention_on_the_clean_edges_more_than_random_edges(loss, greedy):
+    threat = ThreatModel(scenario="edges", edges=6, steps=6)
+
+    def change(attack) -> float:
+        graph = attack(MODEL, DATA, DATA.test_index, threat=threat).data
+        with torch.no_grad():
+            w, w_tilde = align(MODEL(DATA).attention, MODEL(graph).attention)
+        return (jsd(w, w_tilde) if loss == "attention-jsd" else topk_surrogate(w, w_tilde, w.numel() // 2)).item()
+
+    assert change(ATTACKS["prbcd"](loss=loss, greedy=greedy)) > 1.2 * change(ATTACKS["random-edges"]())
+
+
+def test_prbcd_compares_attention_edge_by_edge_whatever_the_order_of_the_edges():
+    """Candidates that weigh nearly nothing change nearly nothing: the first loss is that of a graph against itself."""
+    backwards = tiny_graph()
+    backwards.edge_index = DATA.edge_index.flip(1)
+    threat = ThreatModel(scenario="edges", edges=3, steps=3)
+    for data in (DATA, backwards):
+        result = ATTACKS["prbcd"](loss="attention-jsd")(MODEL, data, data.test_index, threat=threat)
+        assert result.curve[0] < 1e-5
+        assert result.curve[-1] > 10 * result.curve[0]
+
+
+def test_prbcd_scores_a_graph_that_holds_the_chosen_edges_only():
+    """Positional encodings are those of every edge that is listed, so an edge of weight zero must not be."""
+    search = _additive_search(greedy=False)(torch.nn.Identity(), block_size=2)
+    search.num_nodes, search.device = 4, torch.device("cpu")
+    candidates = torch.tensor([[0, 0], [2, 3]])
+    edges, weights = search._get_modified_adj(PATH, torch.ones(4), candidates, torch.tensor([0.0, 1.0]))
+    assert edges.t().tolist() == [[0, 1], [0, 3], [1, 0], [1, 2], [2, 1], [3, 0]]
+    assert weights.tolist() == [1.0] * 6
+
+
+def test_prbcd_says_that_gradients_saw_other_encodings():
+    threat = ThreatModel(scenario="edges", edges=3, steps=2)
+    transformer = build_model("gt", 8, 3, hidden=16).eval()
+    flagged = ATTACKS["prbcd"]()(transformer, DATA, DATA.test_index, threat=threat)
+    assert flagged.flags == ("gradients with the encodings of a graph that holds every candidate edge",)
+    assert ATTACKS["prbcd"]()(MODEL, DATA, DATA.test_index, threat=threat).flags == ()
 
 
 def test_an_edge_attack_on_a_transformer_gets_new_encodings():

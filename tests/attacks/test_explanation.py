@@ -6,10 +6,15 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch_geometric.data import Data
 
-from fgai_bench.attacks import ATTACKS, ThreatModel
+from fgai_bench.attacks import ATTACKS, ThreatModel, Victim, placement
+from fgai_bench.attacks.explanation import ExplanationAttack, crowded
+from fgai_bench.attacks.objectives import Reference, attention_overlap
 from fgai_bench.losses import jsd
-from fgai_bench.models import align
+from fgai_bench.metrics import topk_overlap
+from fgai_bench.models import Attention, align
+from fgai_bench.models.base import Output
 from fgai_bench.testing.fixture import tiny_graph, trained_model
 
 DATA, MODEL = tiny_graph(), trained_model()
@@ -31,7 +36,7 @@ def test_predictions_are_kept_as_reported(seed, keep):
 
 
 def test_it_moves_the_attention_more_than_its_start_and_the_curve_says_how_much():
-    attack = ATTACKS["explanation"]()
+    attack = ATTACKS["explanation"](loss="attention-jsd")
     found = attack(MODEL, DATA, DATA.test_index, threat=THREAT)
     start = attack(MODEL, DATA, DATA.test_index, threat=THREAT.model_copy(update={"steps": 0}))
     moved, before = (jsd(*align(*(out.attention for out in outputs(result)))).item() for result in (found, start))
@@ -41,12 +46,76 @@ def test_it_moves_the_attention_more_than_its_start_and_the_curve_says_how_much(
     assert found.kept == 1.0
 
 
+def test_it_finds_a_better_placement_than_the_published_one():
+    """With the published placement alone, the same search drives fewer edges out of the top half."""
+
+    class Published(ExplanationAttack):
+        def ascents(self, victim, threat, seed, placements=(placement.random,)):
+            return super().ascents(victim, threat, seed, placements)
+
+    def overlap(attack) -> float:
+        clean, attacked = outputs(attack(MODEL, DATA, DATA.test_index, threat=THREAT))
+        return topk_overlap(*align(clean.attention, attacked.attention), DATA.num_edges // 2)
+
+    assert overlap(ExplanationAttack(keep=0.9)) < overlap(Published(keep=0.9))
+
+
+def test_targets_with_many_edges_at_the_border_come_first():
+    """Two stars, 0 with two leaves and 3 with four; the four edges into 3 just make up the top half of eight."""
+    edges = torch.tensor([[1, 2, 4, 5, 6, 7, 0, 3], [0, 0, 3, 3, 3, 3, 1, 4]])
+    weight = torch.tensor([0.1, 0.1, 0.2, 0.2, 0.2, 0.2, 0.05, 0.05])
+    classes = torch.tensor([0, 0, 0, 1, 0, 0, 0, 0])
+    clean = Output(torch.nn.functional.one_hot(classes, 2).float(), Attention(edges, weight))
+    victim = Victim(MODEL, Data(x=torch.zeros(8, 1), edge_index=edges, y=classes), torch.arange(8))
+    attached = crowded(victim, clean, ThreatModel(nodes=2, edges_per_node=1), 0)
+    assert attached.tolist() == [[3], [0]]
+
+
+def test_targets_of_an_injected_node_share_a_predicted_class():
+    threat = ThreatModel(nodes=2, edges_per_node=3)
+    clean = outputs(ATTACKS["explanation"]()(MODEL, DATA, DATA.test_index, threat=THREAT))[0]
+    attached = crowded(Victim(MODEL, DATA, DATA.test_index), clean, threat, 0)
+    classes = clean.logits.argmax(1)[attached]
+    assert (classes == classes[:, :1]).all()
+
+
+def test_injected_nodes_have_distinct_targets_where_there_are_few():
+    threat = ThreatModel(nodes=5, edges_per_node=7)
+    result = ATTACKS["explanation"]()(MODEL, DATA, DATA.test_index, threat=threat.model_copy(update={"steps": 1}))
+    attached = crowded(Victim(MODEL, DATA, DATA.test_index), outputs(result)[0], threat, 0)
+    assert all(row.unique().numel() == 7 for row in attached)
+    assert result.ledger.edges == 35
+
+
+def test_the_smooth_overlap_counts_what_left_the_top_half():
+    """Of the top two edges one stays far above the border and one falls far below: half of them has left."""
+    edges = torch.tensor([[0, 1, 2, 3], [4, 4, 4, 4]])
+    clean = Output(torch.zeros(5, 2), Attention(edges, torch.tensor([0.4, 0.4, 0.1, 0.1])))
+    attacked = Output(torch.zeros(5, 2), Attention(edges, torch.tensor([0.9, 1e-4, 0.09, 0.01])))
+    reference = Reference.of(clean, lambda out: out.logits)
+    assert attention_overlap(attacked.logits, attacked, reference).item() == pytest.approx(0.5, abs=1e-3)
+
+
 def test_where_it_cannot_keep_enough_it_says_so():
-    """A step as large as the range, from a start that already breaks predictions."""
-    fierce = ThreatModel(nodes=12, edges_per_node=12, steps=1, step=30.0, feature_low=-30.0, feature_high=30.0)
+    """Features that can only be far outside of what the model knows break predictions wherever they are."""
+    fierce = ThreatModel(nodes=12, edges_per_node=12, steps=1, step=30.0, feature_low=29.0, feature_high=30.0)
     found = ATTACKS["explanation"](keep=1.0, halvings=0, doublings=0)(MODEL, DATA, DATA.test_index, threat=fierce)
     assert found.kept < 1.0
     assert found.flags == ("too few predictions kept",)
+
+
+def test_a_model_without_attention_is_refused():
+    class Blind(torch.nn.Module):
+        local, tags = False, ()
+
+        def embed(self, x):
+            return x
+
+        def propagate(self, h, edge_index):
+            return Output(h[:, :3], None)
+
+    with pytest.raises(ValueError, match="needs a model that has one"):
+        ATTACKS["explanation"]()(Blind(), DATA, DATA.test_index, threat=THREAT)
 
 
 def test_options_that_make_no_sense_are_refused():

@@ -19,8 +19,10 @@ WALK = [
 
 
 def case(kind, name, check):
-    """A walked triple; the largest size of a generator is slow, and its smaller ones are walked anyway."""
-    slow = {"generated", "large"}.issubset(getattr(fgai_bench, kind.upper()).entry(name).tags)
+    """A walked triple; the largest size of a generator is slow, and so are long searches beside the standard one."""
+    tags = getattr(fgai_bench, kind.upper()).entry(name).tags
+    long = "fixed-search" in tags and "standard" not in tags
+    slow = long or {"generated", "large"}.issubset(tags)
     return pytest.param(kind, name, check, id=f"{kind}-{name}-{check.name}", marks=[pytest.mark.slow] if slow else [])
 
 
