@@ -35,7 +35,7 @@ from fgai_bench.report.results import Measurement, Place, Results
 from fgai_bench.report.statistics import centre_interval, mean
 from fgai_bench.store.records import LEDGER
 
-STANDARD = "worst"  # the attack that ranks, wherever a suite runs it
+STANDARD, TWICE = "worst", "worst-twice"  # the attack that ranks, wherever a suite runs it; twice its search
 KEY = ("suite", "task", "dataset", "model", "defense", "attack")
 Values = Mapping[int, Mapping[str, float]]
 
@@ -98,6 +98,7 @@ class BoardRow:
         runs: identities of the runs that it comes from.
         own_metrics: further columns: the metrics that its suite names beyond the built-in ones.
         found_by: for a worst case, the attacks that left the least at some seed.
+        slack: for a worst case, seed to how much less twice the search left.
     """
 
     key: tuple[str, ...]
@@ -110,6 +111,7 @@ class BoardRow:
     devices: tuple[str, ...] = ()
     own_metrics: tuple[str, ...] = ()
     found_by: tuple[str, ...] = ()
+    slack: Mapping[int, float] = field(default_factory=dict)
 
     def cell(self, metric: str) -> Cell:
         """Return one metric of the row as a cell that can be ranked."""
@@ -216,15 +218,16 @@ def _stronger(row: BoardRow, other: BoardRow, board: Board) -> BoardRow:
             seeds[seed] = values
             budgets |= {seed: other.budgets[seed]} if seed in other.budgets else {}
     gaps = {gap.seed: gap for gap in (*row.gaps, *other.gaps) if gap.seed not in seeds}
+    joined: dict[str, Any] = {
+        name: tuple(dict.fromkeys([*getattr(row, name), *getattr(other, name)]))
+        for name in ("flags", "runs", "versions", "devices", "own_metrics")
+    }
     return replace(
         row,
         seeds=dict(sorted(seeds.items())),
         budgets=dict(sorted(budgets.items())),
         gaps=tuple(gaps.values()),
-        **{
-            name: tuple(dict.fromkeys([*getattr(row, name), *getattr(other, name)]))
-            for name in ("flags", "runs", "versions", "devices", "own_metrics")
-        },
+        **joined,
     )
 
 
@@ -245,15 +248,19 @@ def lowered(board: Board, listed: Sequence[BoardRow]) -> list[BoardRow]:
 
 
 def _lowered(board: Board, worst: BoardRow, listed: Sequence[BoardRow]) -> BoardRow:
-    seeds, names = dict(worst.seeds), dict.fromkeys(worst.seeds, STANDARD)
+    seeds, names, slack = dict(worst.seeds), dict.fromkeys(worst.seeds, STANDARD), dict(worst.slack)
     for row in listed:
         if row.key[:5] != worst.key[:5] or row.key[5] == STANDARD:
             continue
+        if row.key[5] == TWICE and not slack:
+            shared = [seed for seed in row.seeds if board.score in row.seeds[seed] and seed in worst.seeds]
+            slack = {seed: worst.seeds[seed][board.score] - row.seeds[seed][board.score] for seed in shared}
         for seed, values in row.seeds.items():
             inside = seed in seeds and _allowed(row, seed) == _allowed(worst, seed)
             if inside and values.get(board.score, math.inf) < seeds[seed].get(board.score, math.inf):
                 seeds[seed], names[seed] = {**seeds[seed], **values}, row.key[5]
-    return replace(worst, seeds=seeds, found_by=tuple(dict.fromkeys([*worst.found_by, *names.values()])))
+    finders = tuple(dict.fromkeys([*worst.found_by, *names.values()]))
+    return replace(worst, seeds=seeds, found_by=finders, slack=slack)
 
 
 def _allowed(row: BoardRow, seed: int) -> dict[str, Any]:
@@ -304,6 +311,7 @@ def _row(board: Board, columns: Sequence[str], entry: BoardRow, standing: Mappin
         row |= _relative(entry.cell(metric))
     if entry.found_by:
         row["found_by"] = ", ".join(entry.found_by)
+        row["worst_slack"] = mean(list(entry.slack.values())) if entry.slack else math.nan
     row["flags"] = "; ".join(entry.flags)
     for name in LEDGER:
         spent = [ledger[name] for _, ledger in entry.budgets.values() if name in ledger]
@@ -341,7 +349,7 @@ def _kept(board: Board, entry: BoardRow) -> dict[str, Any]:
         "gaps": [[gap.seed, gap.status, gap.reason] for gap in entry.gaps],
         "devices": list(entry.devices),
         **({"own_metrics": list(entry.own_metrics)} if entry.own_metrics else {}),
-        **({"found_by": list(entry.found_by)} if entry.found_by else {}),
+        **({"found_by": list(entry.found_by), "slack": dict(entry.slack)} if entry.found_by else {}),
     }
 
 
@@ -351,7 +359,7 @@ def to_csv(board: Board, listed: Sequence[BoardRow]) -> str:
     out = io.StringIO()
     columns = columns_of(board, listed)
     empty = _row(board, columns, BoardRow(("",) * len(KEY), {}), dict.fromkeys(_ranked_by(board), Standing()))
-    header = [*empty, *(["found_by"] if any("found_by" in row for row in lines) else [])]
+    header = [*empty, *(["found_by", "worst_slack"] if any("found_by" in row for row in lines) else [])]
     writer = csv.DictWriter(out, header, lineterminator="\n")
     writer.writeheader()
     for row in lines:
@@ -378,6 +386,7 @@ def read(text: str) -> list[BoardRow]:
                 tuple(kept["devices"]),
                 tuple(kept.get("own_metrics", ())),
                 tuple(kept.get("found_by", ())),
+                {int(seed): value for seed, value in kept.get("slack", {}).items()},
             )
         )
     return listed

@@ -145,6 +145,9 @@ def with_worst(bench: Any, fill_bench: Any, results_of: Any) -> Path:
             store.add(
                 "attack", results_of["attack"](label, seed, harm=0.2), attack_label="worst", attack="worst", **where
             )
+        if seed == 0:
+            twice = results_of["attack"]("fgai", seed, harm=0.21)
+            store.add("attack", twice, attack_label="worst-twice", attack="worst-twice", label="fgai", seed=seed)
         stronger = results_of["attack"]("ln", seed, harm=0.3 if seed == 1 else 0.1)
         store.add("attack", stronger, attack_label="sledge", attack="sledge", label="ln", seed=seed)
         weaker = results_of["attack"]("at", seed, harm=0.6)
@@ -164,6 +167,9 @@ def test_an_attack_that_leaves_less_lowers_the_worst_case_and_is_named(with_wors
     listed = {(row["defense"], row["attack"]): row for row in rows(NODE, entries(NODE, Results.read(with_worst)))}
     ln, at = listed["ln", "worst"], listed["at", "worst"]
     assert ln["found_by"] == "worst, sledge"
+    assert math.isnan(ln["worst_slack"])
+    assert listed["fgai", "worst"]["worst_slack"] == pytest.approx(0.01)
+    assert listed["fgai", "worst"]["found_by"] == "worst-twice, worst"
     assert ln["f1_mean"] == pytest.approx(listed["ln", "injection"]["f1_mean"] - (0.2 + 0.3 + 0.2) / 3)
     assert at["found_by"] == "worst"
     assert at["f1_mean"] == pytest.approx(listed["at", "injection"]["f1_mean"] - 0.2)

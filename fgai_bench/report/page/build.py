@@ -12,7 +12,7 @@ from fgai_bench.report.cells import UNIFORM, Cell, Standing, standings
 from fgai_bench.report.claims import judge
 from fgai_bench.report.figures.attention import layout, samples
 from fgai_bench.report.labels import STATUS, ordered, title
-from fgai_bench.report.leaderboard import BOARDS, Board, BoardRow, entries, null_rows
+from fgai_bench.report.leaderboard import BOARDS, Board, BoardRow, entries, lowered, null_rows
 from fgai_bench.report.numbers import written
 from fgai_bench.report.results import Place, Results
 
@@ -77,7 +77,7 @@ def _all_names(results: Results) -> list[str]:
 
 
 def _rows(board: Board, results: Results) -> list[dict[str, Any]]:
-    listed = entries(board, results)
+    listed = lowered(board, entries(board, results))
     standing = {key: _standings(board, listed, key, better) for key, _, better, _ in columns_of(results)}
     blocks = list(dict.fromkeys(_block(entry) for entry in listed))
     together = sorted([*listed, *null_rows(board, listed)], key=lambda entry: blocks.index(_block(entry)))
