@@ -285,7 +285,7 @@ def _measurement_config(trained: Step) -> dict[str, Any]:
 
 def _is_plain(attack: AttackLine) -> bool:
     """Tell whether an attack uses the suite's budget and the defended model; only such attacks are explained."""
-    return not (attack.label or attack.threat or attack.transfer)
+    return not (attack.label or attack.threat or attack.transfer or attack.seeds)
 
 
 def _versioned(registry: Registry[Any], name: str) -> dict[str, Any]:

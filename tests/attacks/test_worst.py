@@ -81,7 +81,7 @@ def test_a_model_without_a_gradient_is_attacked_by_guesses_and_transfer_and_says
     guessed = attack(deaf, PROBLEM.data, PROBLEM.targets, threat=THREAT, seed=0)
     helped = attack(deaf, PROBLEM.data, PROBLEM.targets, threat=THREAT, seed=0, surrogate=models["vanilla"])
     assert guessed.flags == helped.flags == ("zero gradient",)
-    assert f1(deaf, helped.data) < f1(deaf, guessed.data) < f1(deaf, PROBLEM.data)
+    assert f1(deaf, helped.data) <= f1(deaf, guessed.data) < f1(deaf, PROBLEM.data)
 
 
 def test_links_are_judged_by_their_roc_auc():

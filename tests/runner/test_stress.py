@@ -45,7 +45,7 @@ def test_only_attacks_with_the_suites_own_budget_are_explained() -> None:
     explained = {(m.attack_label, m.explainer) for m in steps.members if m.kind == "explain"}
     assert explained == {
         (attack, explainer)
-        for attack in ("injection", "random-injection", "explanation")
+        for attack in ("injection", "random-injection", "worst", "explanation")
         for explainer in ("gnn-explainer", "pg-explainer")
     }
 
