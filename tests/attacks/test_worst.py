@@ -77,6 +77,7 @@ class Deaf(GAT):
 def test_a_model_without_a_gradient_is_attacked_by_guesses_and_transfer_and_says_so(models):
     deaf = Deaf(**models["vanilla"].config)
     deaf.load_state_dict(models["vanilla"].state_dict())
+    deaf.eval()
     attack = ATTACKS["worst"]()
     guessed = attack(deaf, PROBLEM.data, PROBLEM.targets, threat=THREAT, seed=0)
     helped = attack(deaf, PROBLEM.data, PROBLEM.targets, threat=THREAT, seed=0, surrogate=models["vanilla"])
