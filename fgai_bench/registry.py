@@ -254,10 +254,10 @@ def object_at(path: str) -> Any:
     True
     """
     module, _, attribute = path.partition(":")
-    found = importlib.import_module(module)
+    target = importlib.import_module(module)
     for part in attribute.split("."):
-        found = getattr(found, part)
-    return found
+        target = getattr(target, part)
+    return target
 
 
 def registry_path(kind: str) -> str:

@@ -25,7 +25,7 @@ PRICE, DEARER, CHEAPER = 10.0, 1.1, 0.9  # of a lost margin at first, and its fa
 
 
 def crowded(victim: Victim, clean: Output, threat: ThreatModel, seed: int | None) -> Tensor:
-    r"""Attach to targets with many edges that little keeps in the top half: ``(nodes, each)``.
+    r"""Attach to targets with many edges that little keeps in the top half: ``(nodes, per_node)``.
 
     A target counts :math:`\sum_e \tau / w_e` over its edges in the top half, with :math:`\tau` the smallest weight
     there: an injected node that takes some of the target's attention drives all of them out. The targets of an injected
@@ -39,13 +39,13 @@ def crowded(victim: Victim, clean: Output, threat: ThreatModel, seed: int | None
     score = near.new_zeros(victim.data.x.shape[0]).index_add(0, attention.edge_index[1], near)[targets]
     best = score.argsort(descending=True, stable=True)
     classes = clean.logits[targets].argmax(1) if victim.readout is None else torch.zeros_like(targets)
-    each = min(threat.edges_per_node, targets.numel())
+    per_node = min(threat.edges_per_node, targets.numel())
     alike = [best[classes[best] == label] for label in classes.unique()]
-    groups = [group for members in alike for group in members.split(max(each, 1))]
+    groups = [group for members in alike for group in members.split(max(per_node, 1))]
     groups.sort(key=lambda group: -float(score[group].sum()))
     order = torch.cat(groups)  # every target once, the best groups first
-    place = torch.arange(threat.nodes * each, device=order.device) % max(order.numel(), 1)
-    return targets[order[place]].view(threat.nodes, each)
+    place = torch.arange(threat.nodes * per_node, device=order.device) % max(order.numel(), 1)
+    return targets[order[place]].view(threat.nodes, per_node)
 
 
 PLACEMENTS: tuple[Placement, ...] = (random, cover, partial(cover, strength=0.5), crowded)

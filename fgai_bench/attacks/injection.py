@@ -12,6 +12,7 @@ from torch_geometric.data import Data
 from fgai_bench.attacks.base import Attack, Victim
 from fgai_bench.attacks.objectives import Reference, objective_named
 from fgai_bench.attacks.pgd import Search, ascend
+from fgai_bench.attacks.placement import attached_edges, random_targets
 from fgai_bench.attacks.result import Candidate
 from fgai_bench.attacks.threat import ThreatModel
 from fgai_bench.models.base import AffectedNodes, Output
@@ -21,16 +22,8 @@ from fgai_bench.seeds import uniform
 
 
 def injected_edges(num_nodes: int, targets: Tensor, threat: ThreatModel, seed: int | None) -> Tensor:
-    """Edges of the injected nodes, in both directions: ``(2, 2 * nodes * edges_per_node)``.
-
-    Every injected node gets ``edges_per_node`` distinct random targets (all of them, if there are fewer). The draw
-    depends on the seed only, so that every attack with this seed, the random control included, has the same edges.
-    """
-    each = min(threat.edges_per_node, targets.numel())
-    chance = uniform((threat.nodes, targets.numel()), seed, "attack-edges", targets.device)
-    attached = targets[chance.topk(each).indices.flatten()]  # (nodes * each,)
-    new = num_nodes + torch.arange(threat.nodes, device=targets.device).repeat_interleave(each)
-    return torch.cat([torch.stack([new, attached]), torch.stack([attached, new])], dim=1)
+    """Return the edges of the published placement, in both directions: ``(2, 2 * nodes * edges_per_node)``."""
+    return attached_edges(num_nodes, random_targets(targets, threat, seed))
 
 
 def with_injected(data: Data, features: Tensor, edges: Tensor) -> Data:

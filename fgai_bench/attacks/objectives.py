@@ -64,8 +64,8 @@ def output_tvd(logits: Tensor, out: Output, reference: Reference) -> Tensor:
 def masked_nll(logits: Tensor, out: Output, reference: Reference) -> Tensor:
     """``-mean log p(y)`` over the targets that are still right: the others need no more work (Geisler et al. 2021)."""
     right = (logits.argmax(1) == reference.prediction).to(logits.dtype)
-    each = F.cross_entropy(logits, reference.prediction, reduction="none")
-    return (each * right).sum() / right.sum().clamp(min=1)
+    losses = F.cross_entropy(logits, reference.prediction, reduction="none")
+    return (losses * right).sum() / right.sum().clamp(min=1)
 
 
 def scaled_margin(logits: Tensor, out: Output, reference: Reference) -> Tensor:

@@ -1,8 +1,8 @@
 """Placements: which targets the injected nodes are attached to. Come here to add a way of choosing them.
 
-A placement is a pure function ``(victim, clean, threat, seed) -> (nodes, each)``: for every injected node the distinct
-targets that it gets an edge to, ``each`` at most the threat model's ``edges_per_node``. Two injected nodes may share a
-target where there are fewer targets than edges.
+A placement is a pure function ``(victim, clean, threat, seed) -> (nodes, per_node)``: for every injected node the
+distinct targets that it gets an edge to, ``per_node`` at most the threat model's ``edges_per_node``. Two injected nodes
+may share a target where there are fewer targets than edges.
 """
 
 from __future__ import annotations
@@ -24,26 +24,30 @@ Placement = Callable[[Victim, Output, ThreatModel, "int | None"], Tensor]
 
 
 def attached_edges(num_nodes: int, attached: Tensor) -> Tensor:
-    """Return the edges of injected nodes in both directions: ``(nodes, each) -> (2, 2 * nodes * each)``.
+    """Return the edges of injected nodes in both directions: ``(nodes, per_node) -> (2, 2 * nodes * per_node)``.
 
     >>> attached_edges(5, torch.tensor([[0, 3]])).tolist()
     [[5, 5, 0, 3], [0, 3, 5, 5]]
     """
-    nodes, each = attached.shape
-    new = num_nodes + torch.arange(nodes, device=attached.device).repeat_interleave(each)
+    nodes, per_node = attached.shape
+    new = num_nodes + torch.arange(nodes, device=attached.device).repeat_interleave(per_node)
     there = torch.stack([new, attached.flatten()])
     return torch.cat([there, there.flip(0)], dim=1)
 
 
 def random(victim: Victim, clean: Output, threat: ThreatModel, seed: int | None) -> Tensor:
-    """Attach every injected node to random targets: the published placement.
+    """Attach every injected node to random targets: the published placement."""
+    return random_targets(victim.targets, threat, seed)
+
+
+def random_targets(targets: Tensor, threat: ThreatModel, seed: int | None) -> Tensor:
+    """Return distinct random targets for every injected node, all of them if there are fewer: ``(nodes, per_node)``.
 
     The draw depends on the seed only, so that every attack with this seed, the random control included, has the same.
     """
-    targets = victim.targets
-    each = min(threat.edges_per_node, targets.numel())
+    per_node = min(threat.edges_per_node, targets.numel())
     chance = uniform((threat.nodes, targets.numel()), seed, "attack-edges", targets.device)
-    return targets[chance.topk(each).indices]
+    return targets[chance.topk(per_node).indices]
 
 
 def cover(
@@ -99,7 +103,7 @@ def swapped(victim: Victim, clean: Output, threat: ThreatModel, attached: Tensor
 
     Args:
         victim, clean, threat: as for every placement.
-        attached: ``(nodes, each)`` the placement to change.
+        attached: ``(nodes, per_node)`` the placement to change.
         need: ``(T,)`` what is still to be served, such as 1 for each target that stands.
         share: of the attachments that are moved.
     """
@@ -130,28 +134,28 @@ def swapped(victim: Victim, clean: Output, threat: ThreatModel, attached: Tensor
 def by_score(scores: Tensor, targets: Tensor, threat: ThreatModel) -> Tensor:
     """Attach each injected node where its scores are highest, no target twice while others are left.
 
-    Shapes: ``(nodes, T), (T,) -> (nodes, each)``. Used with the gradient of relaxed edge weights, as AGIA does.
+    Shapes: ``(nodes, T), (T,) -> (nodes, per_node)``. Used with the gradient of relaxed edge weights, as AGIA does.
 
     >>> scores, threat = torch.tensor([[3.0, 2.0, 0.0], [2.5, 1.0, 0.5]]), ThreatModel(nodes=2, edges_per_node=1)
     >>> by_score(scores, torch.tensor([7, 8, 9]), threat)
     tensor([[7],
             [8]])
     """
-    nodes, each = scores.shape[0], min(threat.edges_per_node, targets.numel())
-    if nodes * each > targets.numel():
-        return targets[scores.topk(each).indices]
+    nodes, per_node = scores.shape[0], min(threat.edges_per_node, targets.numel())
+    if nodes * per_node > targets.numel():
+        return targets[scores.topk(per_node).indices]
     taken = np.zeros(targets.numel(), dtype=bool)
     places: list[list[int]] = [[] for _ in range(nodes)]
-    missing = nodes * each
+    missing = nodes * per_node
     for flat in scores.flatten().argsort(descending=True, stable=True).tolist():
         node, target = divmod(flat, targets.numel())
-        if not taken[target] and len(places[node]) < each:
+        if not taken[target] and len(places[node]) < per_node:
             taken[target] = True
             places[node].append(target)
             missing -= 1
             if not missing:
                 break
-    return targets[torch.tensor(places, device=targets.device).view(nodes, each)]
+    return targets[torch.tensor(places, device=targets.device).view(nodes, per_node)]
 
 
 def _flippable(victim: Victim, clean: Output, truth: Tensor) -> Tensor:
@@ -177,9 +181,8 @@ def _greedy_cover(victim: Victim, need: NDArray[np.float64], threat: ThreatModel
     left = np.zeros(size)
     left[targets] = need
     share = np.ones(size) if not strength else np.minimum(1.0, 3 * strength / (1.0 + np.diff(begins)))
-    served = np.minimum(left, share * left)  # what an edge to a neighbour would serve of each node, at first
-    unit = share * left
-    gain = left + np.bincount(source, weights=served[destination], minlength=size)
+    unit = share * left  # what an edge to a neighbour serves of a node, as long as so much is left
+    gain = left + np.bincount(source, weights=unit[destination], minlength=size)
     allowed = np.zeros(size, dtype=bool)
     allowed[targets] = True
     gain[~allowed] = -np.inf
@@ -211,15 +214,15 @@ def _grouped(victim: Victim, clean: Output, chosen: Tensor) -> Tensor:
 
 
 def _filled(order: Tensor, threat: ThreatModel, targets: Tensor, seed: int | None) -> Tensor:
-    """Hand the chosen targets out, ``each`` to an injected node; where they do not suffice, go round again."""
-    each = min(threat.edges_per_node, targets.numel())
-    slots = threat.nodes * each
+    """Hand the chosen targets out, ``per_node`` to an injected node; where they do not suffice, go round again."""
+    per_node = min(threat.edges_per_node, targets.numel())
+    slots = threat.nodes * per_node
     if order.numel() >= slots:
-        return order[:slots].view(threat.nodes, each)
+        return order[:slots].view(threat.nodes, per_node)
     rounds = []
     draw = generator(seed or 0, "attack-placement")
     for _ in range(threat.nodes):
         shuffled = order[torch.randperm(order.numel(), generator=draw).to(order.device)]
         rest = targets[~torch.isin(targets, order)]
-        rounds.append(torch.cat([shuffled, rest])[:each])
-    return torch.stack(rounds) if rounds else targets.new_empty(0, each)
+        rounds.append(torch.cat([shuffled, rest])[:per_node])
+    return torch.stack(rounds) if rounds else targets.new_empty(0, per_node)

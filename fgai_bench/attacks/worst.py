@@ -69,6 +69,7 @@ class Search:
         embedded, clean: the victim's, unattacked.
         truth: ``(M,)`` what predictions should be.
         calls: gradients of the victim's model that were taken.
+        has_gradient: whether one of them was not zero.
         flags: reasons for distrust.
     """
 
@@ -79,7 +80,7 @@ class Search:
     clean: Output = field(init=False)
     truth: Tensor = field(init=False)
     calls: int = 0
-    moved: bool = False
+    has_gradient: bool = False
     flags: dict[str, None] = field(default_factory=dict)
     curve: list[float] = field(default_factory=list)
 
@@ -116,7 +117,7 @@ class Search:
         step = member.step * (high - low)
         top = ascend_long(objective, member.features, low, high, step, steps, member.direction, recordable)
         self.calls += steps
-        self.moved |= bool(top.moving)
+        self.has_gradient |= bool(top.moving)
         if not bool(top.finite):
             self.flags["non-finite gradient"] = None
         return self.noted(replace(member, features=top.point, score=float(top.score)))
@@ -240,7 +241,7 @@ class Worst(Attack):
         with torch.no_grad():
             scores = [float(search.score(victim.read(victim.model(candidate.data)))) for candidate in candidates]
         winner = candidates[scores.index(min(scores))]
-        flags = () if search.moved else ("zero gradient",)
+        flags = () if search.has_gradient else ("zero gradient",)
         calls = search.calls + sum(candidate.trace.gradient_calls for candidate in candidates)
         curve = (*search.curve, max([1.0 - min(scores), *search.curve[-1:]]))
         return replace(winner, trace=Trace(calls, curve, (*search.flags, *flags)))
@@ -278,25 +279,24 @@ class Worst(Attack):
         members = [search.climb(member, self.steps(SECOND)) for member in kept]
         finalists = [search.climb(member, self.steps(THIRD)) for member in _strongest(members, FINALISTS)]
         best = _strongest([*finalists, *members], 1)[0]
-        for moved in self.moved(search, best):
+        for moved in self.with_moved_edges(search, best):
             best = _strongest([best, moved], 1)[0]
         for loss in ("margin", best.loss if best.loss != "margin" else "scaled-margin"):
             last = search.climb(replace(best, loss=loss, step=SMALL), self.steps(LAST))
             best = _strongest([best, last, self.cornered(search, last)], 1)[0]
-        return best if search.moved else _strongest([best, self.guessed(search)], 1)[0]
+        return best if search.has_gradient else _strongest([best, self.guessed(search)], 1)[0]
 
     def portfolio(self, search: Search, some: Sequence[int] = range(len(PORTFOLIO))) -> list[Member]:
         """Return the members, or some of them, where they start."""
-        places = {
-            name: place(search.victim, search.clean, search.threat, search.seed) for name, place in PLACEMENTS.items()
-        }
+        names = dict.fromkeys(PORTFOLIO[index][0] for index in some)
+        places = {name: PLACEMENTS[name](search.victim, search.clean, search.threat, search.seed) for name in names}
         return [
             Member(f"{place} {loss}", places[place], loss, direction, step, near_zero(search, index))
             for index, (place, loss, direction, step) in enumerate(PORTFOLIO)
             if index in some
         ]
 
-    def moved(self, search: Search, best: Member) -> Iterator[Member]:
+    def with_moved_edges(self, search: Search, best: Member) -> Iterator[Member]:
         """Yield the best member with some edges moved to what stands, and with edges where the gradient points."""
         gradient = search.edge_gradient(best)
         usable = gradient is not None and bool(gradient.isfinite().all())

@@ -149,7 +149,7 @@ def climbed(search: Search, member: Member, steps: int) -> Member:
     recordable = victim.model.recordable(new_edges=False)
     top = ascend_long(objective, member.change, -epsilon, epsilon, STEP * epsilon, steps, recordable=recordable)
     search.calls += steps
-    search.moved |= bool(top.moving)
+    search.has_gradient |= bool(top.moving)
     if not bool(top.finite):
         search.flags["non-finite gradient"] = None
     return replace(member, change=top.point, score=float(top.score))
@@ -163,7 +163,7 @@ def candidate(search: Search, member: Member) -> Candidate:
 
 def _doubts(search: Search) -> tuple[str, ...]:
     """Reasons to distrust the search."""
-    return (*search.flags, *(("zero gradient",) if search.calls and not search.moved else ()))
+    return (*search.flags, *(("zero gradient",) if search.calls and not search.has_gradient else ()))
 
 
 def _single(threat: ThreatModel, victim: Victim) -> ThreatModel:

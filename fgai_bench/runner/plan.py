@@ -245,8 +245,10 @@ class _Draft:
         tags = ATTACKS.entry(attack.name).tags
         if attack.transfer or "uses-surrogate" in tags:
             inputs["teacher"] = self._train(trial.with_defense(TEACHER)).hash
-        if attack.transfer and inputs["teacher"] == trained.hash:
-            return None
+        if inputs.get("teacher") == trained.hash:  # nothing transfers from a model to itself
+            if attack.transfer:
+                return None
+            del inputs["teacher"]
         config = {
             **_measurement_config(trained),
             "attack": {**_versioned(ATTACKS, attack.name), "options": attack.options},
