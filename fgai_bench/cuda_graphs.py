@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Generic, TypeVar
+from weakref import WeakMethod
 
 import torch
 
@@ -38,6 +39,20 @@ def own_stream(device: torch.device) -> Iterator[None]:
         finally:
             caller.wait_stream(stream)
             stream.synchronize()
+        for check in _checks:
+            if (alive := check()) is not None:
+                alive()
+
+
+def check_when_left(check: Callable[[], None]) -> None:
+    """Have a method called whenever :func:`own_stream` is left, as long as its object lives.
+
+    Recorded work cannot look at its own values; what it must not leave unseen is looked at then, and raised.
+    """
+    _checks[:] = [known for known in _checks if known() is not None] + [WeakMethod(check)]
+
+
+_checks: list[WeakMethod[Callable[[], None]]] = []
 
 
 def side_by_side(first: Callable[[], object], second: Callable[[], object], device: torch.device) -> None:

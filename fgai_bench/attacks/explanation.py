@@ -19,6 +19,7 @@ from fgai_bench.attacks.placement import Placement, attached_edges, cover, rando
 from fgai_bench.attacks.result import Candidate, Trace
 from fgai_bench.attacks.threat import ThreatModel
 from fgai_bench.models.base import Output
+from fgai_bench.sums.ordered import sum_at
 
 SHORT, LONG = 4, 10  # steps of the first two stages, per step of the threat model
 PRICE, DEARER, CHEAPER = 10.0, 1.1, 0.9  # of a lost margin at first, and its factors while too few are kept, or enough
@@ -36,7 +37,7 @@ def crowded(victim: Victim, clean: Output, threat: ThreatModel, seed: int | None
     attention, targets = clean.attention.of_graph(), victim.targets
     border = attention.weight.topk(max(attention.weight.numel() // 2, 1), sorted=False).values.min()
     near = torch.where(attention.weight >= border, border / attention.weight.clamp(min=1e-30), 0.0)
-    score = near.new_zeros(victim.data.x.shape[0]).index_add(0, attention.edge_index[1], near)[targets]
+    score = sum_at(attention.edge_index[1], near, victim.data.x.shape[0])[targets]
     best = score.argsort(descending=True, stable=True)
     classes = clean.logits[targets].argmax(1) if victim.readout is None else torch.zeros_like(targets)
     per_node = min(threat.edges_per_node, targets.numel())

@@ -14,6 +14,7 @@ from fgai_bench.attacks.threat import BudgetExceeded, Ledger, ThreatModel
 from fgai_bench.cuda_graphs import recording
 from fgai_bench.models.attention import edge_keys
 from fgai_bench.models.features import dense_rows
+from fgai_bench.sums.ordered import sum_at
 
 
 @dataclass(frozen=True)
@@ -139,5 +140,5 @@ def _sparse_row_difference(before: Tensor, after: Tensor) -> Tensor:
         keys.append(row[inside] * columns + column[inside])
         values.append(sign * value[inside])
     unique, inverse = torch.unique(torch.cat(keys), return_inverse=True)
-    totals = values[0].new_zeros(unique.numel()).index_add_(0, inverse, torch.cat(values)).abs()
+    totals = sum_at(inverse, torch.cat(values), unique.numel()).abs()
     return totals.new_zeros(rows).scatter_reduce_(0, unique // columns, totals, "amax")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from fgai_bench.data.errors import DataError
+from fgai_bench.sums.ordered import SparseRows
 
 GUARDS = 16
 """Vectors beyond the wanted ones: the eigenvalue that ends the block decides how fast the wanted ones converge."""
@@ -46,15 +47,48 @@ def block_eigenvectors(edge_index: Tensor, num_nodes: int, k: int) -> Tensor:
     Returns:
         (N, min(k, N - components)), float64, columns of unit length, sorted by eigenvalue; zero at isolated nodes.
     """
-    rows, columns = _both_directions(edge_index, num_nodes)
-    degree = torch.bincount(rows, minlength=num_nodes)  # (N,)
-    trivial = Trivial.of(rows, columns, degree)
+    rows, columns = both_directions(edge_index, num_nodes)
+    matrix = Normalised.of(rows, columns, num_nodes)
+    trivial = Trivial.of(connected_components(rows, columns, num_nodes), matrix.degree)
     dimension = num_nodes - trivial.count
     k = min(k, dimension)
-    draw = torch.Generator(edge_index.device).manual_seed(0)
-    shape = (num_nodes, min(k + GUARDS, dimension) if k else 0)
-    block = torch.randn(shape, dtype=torch.float64, device=edge_index.device, generator=draw)  # (N, m)
-    return _iterate(_normalised(rows, columns, degree), trivial, block, k) if k else block
+    block = random_block(num_nodes, min(k + GUARDS, dimension) if k else 0, edge_index.device)
+    return iterate(matrix, trivial, block, k)[0] if k else block
+
+
+def random_block(nodes: int, columns: int, device: torch.device) -> Tensor:
+    """Return the start of the iteration, ``(N, m)`` in float64: always the same for one size and kind of device."""
+    draw = torch.Generator(device).manual_seed(0)
+    return torch.randn(nodes, columns, dtype=torch.float64, device=device, generator=draw)
+
+
+@dataclass(frozen=True)
+class Normalised:
+    """The matrix ``D^{-1/2} A D^{-1/2} = I - L``, (N, N) in float64; its spectrum lies in [-1, 1].
+
+    Attributes:
+        entries: positions of its entries.
+        values: (nnz,) the entries.
+        degree: (N,) number of neighbours of each node.
+    """
+
+    entries: SparseRows
+    values: Tensor
+    degree: Tensor
+
+    @classmethod
+    def of(cls, rows: Tensor, columns: Tensor, num_nodes: int, counted: Tensor | None = None) -> Normalised:
+        """Return the matrix of the edges ``counted`` (nnz,), or of all, given in both directions and sorted by row."""
+        pointer = torch.searchsorted(rows, torch.arange(num_nodes + 1, device=rows.device))
+        counted = torch.ones_like(rows, dtype=torch.bool) if counted is None else counted
+        before = F.pad(counted.cumsum(0), (1, 0))
+        degree = before[pointer[1:]] - before[pointer[:-1]]
+        scale = degree.clamp(min=1).double().rsqrt()
+        values = scale[rows] * scale[columns] * counted
+        return cls(SparseRows(pointer, columns, (num_nodes, num_nodes)), values, degree)
+
+    def __matmul__(self, block: Tensor) -> Tensor:
+        return self.entries.product(self.values, block)
 
 
 @dataclass(frozen=True)
@@ -64,25 +98,31 @@ class Trivial:
     Attributes:
         component: (N,) the smallest node of each node's component.
         entry: (N, 1) each node's entry in the vector of its component; 1 at an isolated node.
-        count: number of components.
+        members: the nodes of each component, in the row of its smallest node.
     """
 
     component: Tensor
     entry: Tensor
-    count: int
+    members: SparseRows
 
     @classmethod
-    def of(cls, rows: Tensor, columns: Tensor, degree: Tensor) -> Trivial:
-        """Return the trivial vectors of a graph whose edges are given in both directions."""
-        component = connected_components(rows, columns, degree.numel())
+    def of(cls, component: Tensor, degree: Tensor) -> Trivial:
+        """Return the trivial vectors of a graph with these components and degrees, (N,) each."""
+        nodes = component.numel()
         square = degree.clamp(min=1).double()
-        total = torch.zeros_like(square).index_add_(0, component, square)
-        count = int((component == torch.arange(component.numel(), device=component.device)).sum())
-        return cls(component, (square / total[component]).sqrt()[:, None], count)
+        total = torch.zeros_like(square).index_add_(0, component, square)  # of integers: exact in any order
+        ordered, order = component.sort(stable=True)
+        pointer = torch.searchsorted(ordered, torch.arange(nodes + 1, device=component.device))
+        return cls(component, (square / total[component]).sqrt()[:, None], SparseRows(pointer, order, (nodes, nodes)))
+
+    @property
+    def count(self) -> int:
+        """Return the number of components."""
+        return int((self.component == torch.arange(self.component.numel(), device=self.component.device)).sum())
 
     def removed(self, block: Tensor) -> Tensor:
         """Return the part of each column that is orthogonal to every trivial vector: (N, m) -> (N, m)."""
-        share = torch.zeros_like(block).index_add_(0, self.component, self.entry * block)
+        share = self.members.product(self.entry[self.members.column, 0], block)
         return block - self.entry * share[self.component]
 
 
@@ -98,47 +138,58 @@ def connected_components(rows: Tensor, columns: Tensor, num_nodes: int) -> Tenso
     """
     pointer = torch.arange(num_nodes, device=rows.device)
     while True:
-        far = pointer[pointer]
-        lowest = far.scatter_reduce(0, rows, far[columns], "amin")
-        lowest = lowest.scatter_reduce(0, pointer, lowest, "amin")
+        lowest = lower_pointers(pointer, rows, columns)
         if torch.equal(lowest, pointer):
             return pointer
         pointer = lowest
 
 
-def _both_directions(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
+def lower_pointers(pointer: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """Return the pointers after one round of :func:`connected_components`: (N,) -> (N,)."""
+    far = pointer[pointer]
+    lowest = far.scatter_reduce(0, rows, far[columns], "amin")
+    return lowest.scatter_reduce(0, pointer, lowest, "amin")
+
+
+def both_directions(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
     """Return rows and columns of the adjacency matrix, sorted by row, without loops and repetitions."""
     source, target = edge_index[:, edge_index[0] != edge_index[1]]
     keys = torch.cat([source * num_nodes + target, target * num_nodes + source]).unique()
     return keys // max(num_nodes, 1), keys % max(num_nodes, 1)
 
 
-def _normalised(rows: Tensor, columns: Tensor, degree: Tensor) -> Tensor:
-    """Return ``D^{-1/2} A D^{-1/2}``, (N, N) in CSR of float64; the spectrum lies in [-1, 1]."""
-    scale = degree.clamp(min=1).double().rsqrt()
-    pointer = torch.cat([degree.new_zeros(1), degree.cumsum(0)]).int()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        values, shape = scale[rows] * scale[columns], (degree.numel(), degree.numel())
-        return torch.sparse_csr_tensor(pointer, columns.int(), values, shape, check_invariants=False)
+@dataclass(frozen=True)
+class Round:
+    """One application of the filter.
+
+    Attributes:
+        cut: where the interval that is damped ends.
+        degree: of the polynomial.
+    """
+
+    cut: float
+    degree: int
 
 
-def _iterate(matrix: Tensor, trivial: Trivial, block: Tensor, k: int) -> Tensor:
+def iterate(matrix: Normalised, trivial: Trivial, block: Tensor, k: int) -> tuple[Tensor, list[Round]]:
+    """Return the first ``k`` vectors, (N, k), and the rounds that it took to find them from this start, (N, m)."""
+    rounds: list[Round] = []
     block = _orthonormal(block, trivial)
     for _ in range(MAX_ROUNDS):
         values, block, residuals = _ritz(matrix, block)
         if max(residuals[:k]) <= RESIDUAL:
-            return block[:, :k]
+            return block[:, :k], rounds
         cut = max(min(values[-1], values[k - 1] - NARROWEST), NARROWEST - 1)
-        block = _orthonormal(_filtered(matrix, trivial, block, cut, _degree(values[:k], residuals[:k], cut)), trivial)
+        rounds.append(Round(cut, _degree(values[:k], residuals[:k], cut)))
+        block = _orthonormal(filtered(matrix, trivial, block, rounds[-1]), trivial)
     nodes = block.shape[0]
     raise DataError(f"the Laplacian of this graph of {nodes} nodes does not converge in {MAX_ROUNDS} rounds")
 
 
-def _growth(value: float, cut: float) -> float:
+def growth(value: float, cut: float) -> float:
     """Return ``a`` such that ``T_d``, stretched to be in [-1, 1] on ``[-1, cut]``, is ``cosh(a d)`` at ``value``.
 
-    >>> _growth(1.0, cut=0.0) == math.acosh(3)
+    >>> growth(1.0, cut=0.0) == math.acosh(3)
     True
     """
     return math.acosh(max((2 * value + 1 - cut) / (1 + cut), 1 + 1e-12))
@@ -147,25 +198,25 @@ def _growth(value: float, cut: float) -> float:
 def _degree(values: list[float], residuals: list[float], cut: float) -> int:
     """Return the degree that lets all vectors converge, or the largest at which none of them dominates the block."""
     pairs = list(zip(values, residuals, strict=True))
-    enough = max(math.acosh(max(2 * residual / RESIDUAL, 1)) / _growth(value, cut) for value, residual in pairs)
+    enough = max(math.acosh(max(2 * residual / RESIDUAL, 1)) / growth(value, cut) for value, residual in pairs)
     # the true eigenvalue may exceed its approximation by the residual, and then its vector grows faster
-    safe = min(math.acosh(HEADROOM / max(r, RESIDUAL)) / _growth(min(value + r, 1), cut) for value, r in pairs)
+    safe = min(math.acosh(HEADROOM / max(r, RESIDUAL)) / growth(min(value + r, 1), cut) for value, r in pairs)
     return max(2, math.ceil(min(enough, safe, MAX_DEGREE)))
 
 
-def _filtered(matrix: Tensor, trivial: Trivial, block: Tensor, cut: float, degree: int) -> Tensor:
+def filtered(matrix: Normalised, trivial: Trivial, block: Tensor, turn: Round) -> Tensor:
     """Return ``T_degree`` of the matrix, stretched from [-1, cut] to [-1, 1], times the block: (N, m) -> (N, m).
 
     ``T_{j+1}(a) = 2 a T_j(a) - T_{j-1}(a)``. The trivial vectors, which rounding brings back, grow fastest of all: they
     are removed before they have grown by more than 1e8.
     """
-    slope, shift = 2 / (1 + cut), (1 - cut) / (1 + cut)
-    every = max(1, int(math.acosh(1e8) / _growth(1.0, cut)))
+    slope, shift = 2 / (1 + turn.cut), (1 - turn.cut) / (1 + turn.cut)
+    every = max(1, int(math.acosh(1e8) / growth(1.0, turn.cut)))
     before, now = block, slope * (matrix @ block) + shift * block
-    for step in range(1, degree):
+    for step in range(1, turn.degree):
         if step % every == 0:
             before, now = trivial.removed(before), trivial.removed(now)
-        before, now = now, torch.addmm(before, matrix, now, beta=-1, alpha=2 * slope).add_(now, alpha=2 * shift)
+        before, now = now, (matrix @ now).mul_(2 * slope).add_(now, alpha=2 * shift).sub_(before)
     return now
 
 
@@ -183,7 +234,7 @@ def _orthonormal(block: Tensor, trivial: Trivial) -> Tensor:
     return block
 
 
-def _ritz(matrix: Tensor, basis: Tensor) -> tuple[list[float], Tensor, list[float]]:
+def _ritz(matrix: Normalised, basis: Tensor) -> tuple[list[float], Tensor, list[float]]:
     """Return approximate eigenvalues (largest first), their vectors (N, m) and residuals, from an orthonormal basis."""
     image = matrix @ basis
     values, rotation = torch.linalg.eigh((basis.T @ image).cpu())

@@ -32,6 +32,7 @@ from fgai_bench.defenses.training import Progress, Training, finished
 from fgai_bench.models.base import AttentionModel
 from fgai_bench.models.edges import OncePerGraph
 from fgai_bench.seeds import isolated_rng
+from fgai_bench.sums.ordered import sum_at
 
 with quiet():
     from deeprobust.graph.defense import GCNSVD
@@ -99,7 +100,7 @@ def low_rank(edge_index: Tensor, num_nodes: int, rank: int, edge_weight: Tensor 
         return _known_low_rank(rank)(edge_index, num_nodes)
     factors = truncated_svd(edge_index, num_nodes, rank, edge_weight)
     messages = edge_weight.unsqueeze(1) * factors.right.t()[edge_index[0]]  # (E, k)
-    spread = torch.zeros_like(factors.left).index_add(0, edge_index[1], messages)  # (N, k)
+    spread = sum_at(edge_index[1], messages, num_nodes)  # (N, k)
     return LowRank(factors.left, factors.left.t() @ spread, factors.right)
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from fgai_bench.models.edges import SortedEdges
+from fgai_bench.sums.ordered import sum_at
 
 _ENTRIES = 2**25  # limit of gathered entries: 128 MiB per side in single precision
 
@@ -29,8 +30,8 @@ class _EdgeDots(torch.autograd.Function):
         total = torch.zeros_like(rows)
         for part, source, destination in _parts(ctx.edges, rows.size(1)):
             weight = grad[part].unsqueeze(1)
-            total.index_add_(0, destination, rows.index_select(0, source).mul_(weight))
-            total.index_add_(0, source, rows.index_select(0, destination).mul_(weight))
+            total += sum_at(destination, rows.index_select(0, source).mul_(weight), len(rows))
+            total += sum_at(source, rows.index_select(0, destination).mul_(weight), len(rows))
         return total, None
 
 

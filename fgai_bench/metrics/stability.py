@@ -11,6 +11,7 @@ from fgai_bench.metrics.errors import NotApplicable
 from fgai_bench.metrics.inputs import finite, finite_pair, non_negative
 from fgai_bench.metrics.topk import group_counts, group_topk_mask, topk_mask
 from fgai_bench.models.attention import Attention, align
+from fgai_bench.sums.ordered import sum_at
 
 
 def g_tvd(y: Tensor, y_tilde: Tensor) -> float:
@@ -105,10 +106,10 @@ def node_jsd_values(att: Attention, att_tilde: Attention) -> tuple[Tensor, Tenso
     union, place = torch.unique(edges[1] * size + edges[0], return_inverse=True)  # (U,) destination first
     destination = union.div(size, rounding_mode="floor")
     at, at_tilde = place.split([att.weight.numel(), att_tilde.weight.numel()])
-    p = _normalised_rows(destination, _summed(at, _weights(att), len(union)), size)  # (U,)
-    q = _normalised_rows(destination, _summed(at_tilde, _weights(att_tilde), len(union)), size)
-    divergence = _summed(destination, _jensen_shannon_terms(p, q) / 2, size)  # (size,)
-    has_p, has_q = (_summed(destination, rows, size) > 0 for rows in (p, q))
+    p = _normalised_rows(destination, sum_at(at, _weights(att), len(union)), size)  # (U,)
+    q = _normalised_rows(destination, sum_at(at_tilde, _weights(att_tilde), len(union)), size)
+    divergence = sum_at(destination, _jensen_shannon_terms(p, q) / 2, size)  # (size,)
+    has_p, has_q = (sum_at(destination, rows, size) > 0 for rows in (p, q))
     divergence = torch.where(has_p == has_q, divergence, math.log(2)).clamp(0.0, math.log(2))
     nodes = torch.bincount(att.edge_index[1], minlength=size).nonzero().flatten()
     return nodes, divergence[nodes]
@@ -208,14 +209,9 @@ def _weights(att: Attention) -> Tensor:
     return non_negative(finite(att.weight, "weights"), "weights")
 
 
-def _summed(at: Tensor, values: Tensor, size: int) -> Tensor:
-    """Return the sum of the values at each of ``size`` positions."""
-    return values.new_zeros(size).index_add_(0, at, values)
-
-
 def _normalised_rows(destination: Tensor, weight: Tensor, size: int) -> Tensor:
     """Return the weights divided by the sum of their destination's; a row without any weight stays zero."""
-    total = _summed(destination, weight, size)[destination]
+    total = sum_at(destination, weight, size)[destination]
     return torch.where(total > 0, weight / total, 0.0)
 
 
@@ -226,7 +222,7 @@ def _entropies(att: Attention) -> tuple[Tensor, Tensor]:
     destination = att.edge_index[1]
     degree = torch.bincount(destination)
     p = _normalised_rows(destination, _weights(att), len(degree))
-    entropy = _summed(destination, -torch.xlogy(p, p), len(degree))
+    entropy = sum_at(destination, -torch.xlogy(p, p), len(degree))
     return entropy[degree > 0].clamp(min=0.0), degree[degree > 0]
 
 

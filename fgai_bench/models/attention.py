@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fgai_bench.sums.ordered import sum_at
+
 
 @dataclass(frozen=True)
 class Attention:
@@ -91,5 +93,5 @@ def _coalesced(keys: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         0, inverse, torch.arange(keys.numel(), device=keys.device), "amin"
     )
     by_appearance = first.argsort()
-    total = weight.new_zeros(unique.numel()).index_add(0, inverse, weight)
+    total = sum_at(inverse, weight, unique.numel())
     return unique[by_appearance], total[by_appearance]

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from fgai_bench.models.kernels.numba_threads import runs_compiled
+from fgai_bench.sums.ordered import SparseRows
 
 InputNorm = Literal["none", "row"]
 Norm = Literal["none", "row", "layer"]
@@ -20,14 +21,11 @@ Norm = Literal["none", "row", "layer"]
 
 @dataclass(frozen=True)
 class _Pattern:
-    """The positions of the non-zeros of a CSR matrix, and of each of them in the transpose."""
+    """The positions of the non-zeros of a CSR matrix and of its transpose, and where each of them goes in it."""
 
-    crow: Tensor
-    col: Tensor
-    crow_t: Tensor
-    col_t: Tensor
+    rows: SparseRows
+    transposed: SparseRows
     to_transpose: Tensor
-    shape: tuple[int, int]
 
 
 _patterns: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
@@ -41,15 +39,10 @@ def _pattern(x: Tensor) -> _Pattern:
         to_transpose = (col * rows + row).argsort()
         counts = torch.bincount(col, minlength=columns)
         crow_t = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-        known = _Pattern(crow, col, crow_t, row[to_transpose], to_transpose, (rows, columns))
+        transposed = SparseRows(crow_t, row[to_transpose], (columns, rows))
+        known = _Pattern(SparseRows(crow, col, (rows, columns)), transposed, to_transpose)
         _patterns[x] = known
     return known
-
-
-def _csr_product(crow: Tensor, col: Tensor, values: Tensor, shape: tuple[int, int], dense: Tensor) -> Tensor:
-    matrix = torch.sparse_csr_tensor(crow, col, values, shape, check_invariants=False)
-    # On a CPU the reduce form is torch's own multi-threaded kernel; the plain product waits for a vendor library.
-    return matrix @ dense if dense.is_cuda else torch.sparse.mm(matrix, dense, "sum")
 
 
 class _SparseProduct(torch.autograd.Function):
@@ -57,14 +50,13 @@ class _SparseProduct(torch.autograd.Function):
     def forward(ctx: Any, values: Tensor, weight: Tensor, pattern: _Pattern) -> Tensor:
         ctx.save_for_backward(values)
         ctx.pattern = pattern
-        return _csr_product(pattern.crow, pattern.col, values, pattern.shape, weight)
+        return pattern.rows.product(values, weight)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, None]:
         (values,) = ctx.saved_tensors
-        p = ctx.pattern
-        transposed = values[p.to_transpose]
-        return None, _csr_product(p.crow_t, p.col_t, transposed, p.shape[::-1], grad.contiguous()), None
+        transposed = values[ctx.pattern.to_transpose]
+        return None, ctx.pattern.transposed.product(transposed, grad.contiguous()), None
 
 
 def feature_product(x: Tensor, weight: Tensor, dropout: float = 0.0, training: bool = False) -> Tensor:

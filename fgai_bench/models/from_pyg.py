@@ -13,6 +13,7 @@ from fgai_bench.models.attention import Attention, edge_keys
 from fgai_bench.models.base import AttentionModel, Output
 from fgai_bench.models.features import InputNorm
 from fgai_bench.seeds import isolated_rng
+from fgai_bench.sums.ordered import rows_at, sum_at
 
 ATTENTION_CONVS = (GATConv, GATv2Conv, TransformerConv)
 
@@ -110,11 +111,8 @@ class FromPyG(AttentionModel):
         assert self._edge_index is not None
         _, _, place = _places(used, self._edge_index)
         factor = torch.empty_like(self._shift).index_copy(0, place, self._shift).exp().unsqueeze(-1)  # (E, 1)
-        before, after = (
-            weights.new_zeros(int(used.max()) + 1, weights.size(1)).index_add(0, used[1], w)
-            for w in (weights, weights * factor)
-        )
-        return factor * (before / after.clamp(min=1e-38)).index_select(0, used[1])
+        before, after = (sum_at(used[1], w, int(used.max()) + 1) for w in (weights, weights * factor))
+        return factor * rows_at(used[1], before / after.clamp(min=1e-38))
 
 
 def from_pyg(module: nn.Module, in_channels: int = 0) -> FromPyG:

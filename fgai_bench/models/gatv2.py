@@ -13,6 +13,7 @@ from fgai_bench.models.base import AttentionLayer, StackedAttention
 from fgai_bench.models.edges import NodeMask, SortedEdges
 from fgai_bench.models.kernels.numba_threads import runs_compiled
 from fgai_bench.models.segments import attend, fused_kernel
+from fgai_bench.sums.ordered import sum_at
 
 
 class _DynamicScores(torch.autograd.Function):
@@ -33,8 +34,7 @@ class _DynamicScores(torch.autograd.Function):
         grad_att = torch.einsum("eh,ehd->hd", grad, F.leaky_relu(pairs, slope))
         factor = torch.full_like(pairs, slope).masked_fill_(pairs > 0, 1)
         grad_pairs = factor.mul_(att).mul_(grad.unsqueeze(-1))  # (E, H, D)
-        grad_left = torch.zeros_like(left).index_add_(0, edges.source, grad_pairs)
-        grad_right = torch.zeros_like(right).index_add_(0, edges.destination, grad_pairs)
+        grad_left, grad_right = (sum_at(ends, grad_pairs, len(left)) for ends in (edges.source, edges.destination))
         return grad_left, grad_right, grad_att, None, None
 
 

@@ -10,20 +10,32 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fgai_bench.data.laplacian import laplacian_encoding
+from fgai_bench.data.laplacian import grown_encoding, laplacian_encoding
+from fgai_bench.data.laplacian_grown import Solved
+from fgai_bench.data.small_matrices import triton_is_here
 from fgai_bench.models.base import AttentionModel, Output, keyed_attention, layer_shifts
 from fgai_bench.models.edges import OncePerGraph, SortedEdges, sorted_edges
 from fgai_bench.models.features import FeatureProjection, InputNorm
 from fgai_bench.models.kernels.numba_threads import runs_compiled
 from fgai_bench.models.segments import attend, fused_kernel
 from fgai_bench.seeds import isolated_rng
+from fgai_bench.sums.ordered import sum_at
 
 ENCODINGS = 8
 
 
 @OncePerGraph
+def _solved(edge_index: Tensor, num_nodes: int) -> Solved:
+    return Solved.of(edge_index, num_nodes, ENCODINGS)
+
+
+@OncePerGraph
 def _encodings(edge_index: Tensor, num_nodes: int) -> Tensor:
-    return laplacian_encoding(edge_index, num_nodes, ENCODINGS).to(edge_index.device)
+    before = sorted_edges(edge_index, num_nodes).before
+    if before is None or not edge_index.is_cuda:
+        return laplacian_encoding(edge_index, num_nodes, ENCODINGS).to(edge_index.device)
+    new_edges = edge_index[:, before.edge_index.size(1) - before.added :]
+    return grown_encoding(_solved(before.edge_index, before.num_nodes), new_edges, num_nodes)
 
 
 class _DotScores(torch.autograd.Function):
@@ -39,12 +51,8 @@ class _DotScores(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         query, key = ctx.saved_tensors
         edges, grad = ctx.edges, grad.unsqueeze(-1)  # (E, H, 1)
-        grad_query = torch.zeros_like(query).index_add_(
-            0, edges.destination, key.index_select(0, edges.source).mul_(grad)
-        )
-        grad_key = torch.zeros_like(key).index_add_(
-            0, edges.source, query.index_select(0, edges.destination).mul_(grad)
-        )
+        grad_query = sum_at(edges.destination, key.index_select(0, edges.source).mul_(grad), len(query))
+        grad_key = sum_at(edges.source, query.index_select(0, edges.destination).mul_(grad), len(key))
         return grad_query, grad_key, None
 
 
@@ -153,7 +161,7 @@ class GT(AttentionModel):
             )
 
     def recordable(self, new_edges: bool) -> bool:
-        return not new_edges  # the solver of the encodings reads its residuals back from the device
+        return not new_edges or triton_is_here()  # the solver of their encodings needs its kernels
 
     def embed(self, x: Tensor) -> Tensor:
         return self.project(x)

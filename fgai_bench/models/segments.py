@@ -16,6 +16,7 @@ from torch import Tensor
 
 from fgai_bench.models.edges import NodeMask, SortedEdges
 from fgai_bench.models.kernels.numba_threads import runs_compiled
+from fgai_bench.sums.ordered import rows_at, sum_at
 
 FusedKernel = Callable[..., tuple[Tensor, Tensor]]
 LARGEST_FUSED = 1024
@@ -49,7 +50,7 @@ class _WeightedSum(torch.autograd.Function):
         ctx.save_for_backward(weights, values)
         ctx.edges = edges
         messages = values.index_select(0, edges.source) * weights.unsqueeze(-1)  # (E, H, D)
-        return torch.zeros_like(values).index_add_(0, edges.destination, messages)
+        return sum_at(edges.destination, messages, len(values))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
@@ -60,7 +61,7 @@ class _WeightedSum(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             grad_weights = (arriving * values.index_select(0, edges.source)).sum(-1)
         if ctx.needs_input_grad[1]:
-            grad_values = torch.zeros_like(values).index_add_(0, edges.source, arriving.mul_(weights.unsqueeze(-1)))
+            grad_values = sum_at(edges.source, arriving.mul_(weights.unsqueeze(-1)), len(values))
         return grad_weights, grad_values, None
 
 
@@ -130,7 +131,7 @@ def attend_additively(
     by_source, by_destination = (values.flatten(1) @ _per_head(att) for att in (att_src, att_dst))  # (N, H) each
     if fused := fused_kernel(values, "additive"):
         return fused(edges, shift, dropout, training, mask, scores=by_source, others=by_destination, factor=slope)
-    scores = by_source.index_select(0, edges.source) + by_destination.index_select(0, edges.destination)  # (E, H)
+    scores = rows_at(edges.source, by_source) + rows_at(edges.destination, by_destination)  # (E, H)
     return attend(F.leaky_relu(scores, slope), values, edges, shift, dropout, training)
 
 

@@ -1,0 +1,157 @@
+"""Compute the Laplacian's eigenvectors of a graph that grew out of a solved one, in steps that are fixed beforehand.
+
+An attack that injects nodes asks for the encodings of a new graph in every epoch. Which steps lead to them is known
+from the graph before: a few nodes more hardly move the spectrum. So nothing has to be read back from the device, and
+CUDA can record the solver together with the epoch that needs it; how well it converged is looked at when the recording
+has been left.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from fgai_bench.cuda_graphs import check_when_left, recording
+from fgai_bench.data.errors import DataError
+from fgai_bench.data.laplacian_block import (
+    GUARDS,
+    NARROWEST,
+    Normalised,
+    Round,
+    Trivial,
+    block_eigenvectors,
+    both_directions,
+    connected_components,
+    filtered,
+    growth,
+    iterate,
+    lower_pointers,
+    random_block,
+)
+from fgai_bench.data.small_matrices import eigen, inverse_factor
+
+MARGIN = 10.0
+"""How much closer than the graph before the grown one is taken, lest its spectrum converge more slowly."""
+ACCEPTED = 1e-5
+"""Largest residual of a grown graph; with more it is solved anew. Cora, the Amazon and the Coauthor graphs with twenty
+random nodes more have 1e-12 to 3e-9, CiteSeer 1e-7."""
+
+
+@dataclass(frozen=True)
+class Solved:
+    """What the graphs that grow out of a solved one need to know of it.
+
+    Attributes:
+        rows, columns: (nnz,) its edges in both directions, sorted by row, without loops and repetitions.
+        component: (N,) the smallest node of each node's component.
+        k: number of eigenvectors.
+        rounds: the steps that lead to those of a grown graph; none where this one is too small to tell.
+        largest: () largest residual of all graphs that grew out of it and have not been looked at.
+        starts: first block of a grown graph by its number of nodes, (N', m).
+    """
+
+    rows: Tensor
+    columns: Tensor
+    component: Tensor
+    k: int
+    rounds: tuple[Round, ...]
+    largest: Tensor
+    starts: dict[int, Tensor] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def of(cls, edge_index: Tensor, num_nodes: int, k: int) -> Solved:
+        """Solve a graph by block iteration and keep the rounds that it took, the last one longer by the margin."""
+        rows, columns = both_directions(edge_index, num_nodes)
+        component = connected_components(rows, columns, num_nodes)
+        matrix = Normalised.of(rows, columns, num_nodes)
+        trivial = Trivial.of(component, matrix.degree)
+        solved = cls(rows, columns, component, k, (), matrix.values.new_zeros(()))
+        if num_nodes - trivial.count < k + GUARDS:
+            return solved
+        vectors, rounds = iterate(matrix, trivial, random_block(num_nodes, k + GUARDS, rows.device), k)
+        slowest = float((vectors[:, -1] * (matrix @ vectors)[:, -1]).sum())
+        rounds = rounds or [Round(slowest - NARROWEST, 2)]
+        more = math.ceil(math.acosh(MARGIN) / growth(slowest, rounds[-1].cut))
+        last = replace(rounds[-1], degree=rounds[-1].degree + more)
+        solved = replace(solved, rounds=(*rounds[:-1], last))
+        check_when_left(solved.check)
+        return solved
+
+    def check(self) -> None:
+        """Raise a :class:`DataError` if a graph solved since the last look did not converge."""
+        residual = float(self.largest)
+        self.largest.zero_()
+        if not residual <= ACCEPTED:
+            raise DataError(f"the Laplacian of a graph that grew in a recording is off by {residual:.1e}")
+
+    def grown(self, new_edges: Tensor, num_nodes: int) -> Tensor:
+        """Return the eigenvectors of the graph with more nodes and edges, (N', <= k), as ``block_eigenvectors`` does.
+
+        Args:
+            new_edges: (2, M) those that the graph before does not have; direction and repetitions do not matter.
+            num_nodes: N', at least as many as before.
+        """
+        if self.rounds:
+            vectors, residual = self._by_known_rounds(new_edges, num_nodes)
+            if recording():
+                self.largest.copy_(torch.maximum(self.largest, residual))
+                return vectors
+            if float(residual) <= ACCEPTED:
+                return vectors
+        elif recording():
+            raise DataError(f"a graph of {self.component.numel()} nodes is too small to record what grows out of it")
+        return block_eigenvectors(
+            torch.cat([torch.stack([self.rows, self.columns]), new_edges], dim=1), num_nodes, self.k
+        )
+
+    def _by_known_rounds(self, new_edges: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
+        """Return the eigenvectors, (N', k), and their largest residual, ()."""
+        matrix = self._matrix(new_edges, num_nodes)
+        trivial = Trivial.of(self._components(new_edges, num_nodes), matrix.degree)
+        block = _orthonormal(self._start(num_nodes), trivial)
+        for turn in self.rounds:
+            block = _orthonormal(filtered(matrix, trivial, block, turn), trivial)
+        image = matrix @ block
+        values, rotation = eigen(block.T @ image)
+        wanted = rotation[:, : self.k]
+        vectors = block @ wanted
+        residuals = (image @ wanted - vectors * values[: self.k]).norm(dim=0)
+        return vectors * (matrix.degree > 0)[:, None], residuals.max()
+
+    def _matrix(self, new_edges: Tensor, num_nodes: int) -> Normalised:
+        """Return the normalised adjacency: known edges and new ones in one order, repetitions and loops uncounted."""
+        source, target = new_edges
+        known = self.rows * num_nodes + self.columns
+        keys = torch.cat([known, source * num_nodes + target, target * num_nodes + source]).sort().values
+        rows, columns = keys // num_nodes, keys % num_nodes
+        counted = rows != columns
+        counted[1:] &= keys[1:] != keys[:-1]
+        return Normalised.of(rows, columns, num_nodes, counted)
+
+    def _components(self, new_edges: Tensor, num_nodes: int) -> Tensor:
+        """Return the components, (N',), joined by the new edges."""
+        before = self.component.numel()
+        pointer = torch.cat([self.component, torch.arange(before, num_nodes, device=self.component.device)])
+        rows, columns = torch.cat([new_edges, new_edges.flip(0)], dim=1)
+        for _ in range(2 * math.ceil(math.log2(num_nodes - before + 2)) + 4):
+            pointer = lower_pointers(pointer, rows, columns)
+        return pointer
+
+    def _start(self, num_nodes: int) -> Tensor:
+        if num_nodes not in self.starts:
+            if recording():
+                raise DataError("a graph that grew cannot be solved for the first time inside a recording")
+            self.starts[num_nodes] = random_block(num_nodes, self.k + GUARDS, self.rows.device)
+        return self.starts[num_nodes]
+
+
+def _orthonormal(block: Tensor, trivial: Trivial) -> Tensor:
+    """Return an orthonormal basis of the columns without the trivial vectors, (N, m) -> (N, m), by Cholesky twice."""
+    for _ in range(2):
+        block = trivial.removed(block)
+        block = block / block.norm(dim=0)
+        block = block @ inverse_factor(block.T @ block).T
+    return block

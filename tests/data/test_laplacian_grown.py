@@ -1,0 +1,91 @@
+"""A graph that grew out of a solved one is solved in known steps, to what it would be if it were solved anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import networkx
+import pytest
+import torch
+from torch import Tensor
+
+from fgai_bench import cuda_graphs
+from fgai_bench.data import DataError, laplacian_grown, load_dataset
+from fgai_bench.data.laplacian import grown_encoding, laplacian_encoding, signed
+from fgai_bench.data.laplacian_block import block_eigenvectors
+from fgai_bench.data.laplacian_grown import Solved
+
+
+def injected(nodes: int, count: int, degree: int, seed: int = 0) -> Tensor:
+    """Edges in both directions from ``count`` new nodes to ``degree`` random old ones each."""
+    draw = torch.Generator().manual_seed(seed)
+    old = torch.randint(nodes, (count * degree,), generator=draw)
+    new = nodes + torch.arange(count).repeat_interleave(degree)
+    return torch.cat([torch.stack([new, old]), torch.stack([old, new])], dim=1)
+
+
+def random_graph(nodes: int = 300) -> Tensor:
+    return torch.tensor(list(networkx.barabasi_albert_graph(nodes, 2, seed=1).edges)).T
+
+
+@pytest.mark.parametrize("name", ["cora", "citeseer"])
+def test_equals_a_graph_solved_anew(name: str, data_root: Path) -> None:
+    clean = load_dataset(name, root=data_root)
+    solved, new = Solved.of(clean.edge_index, clean.num_nodes, 8), injected(clean.num_nodes, 20, 20)
+    anew = laplacian_encoding(torch.cat([clean.edge_index, new], dim=1), clean.num_nodes + 20, 8)
+    torch.testing.assert_close(grown_encoding(solved, new, clean.num_nodes + 20), anew, atol=5e-6, rtol=0)
+
+
+def test_joined_components_and_new_ones_are_seen() -> None:
+    """New nodes join two components, make one of their own, stand alone, and repeat each other's edges."""
+    left, right = random_graph(200), random_graph(150) + 200
+    joined = [(350, 3), (350, 220), (350, 3), (351, 352), (352, 353), (351, 351), (354, 354)]
+    new, before = torch.tensor(joined).T, torch.cat([left, right], dim=1)
+    solved = Solved.of(before, 350, 8)
+    found = solved.grown(new, 356)
+    anew = block_eigenvectors(torch.cat([before, new], dim=1), 356, 8)
+    torch.testing.assert_close(signed(found), signed(anew), atol=1e-6, rtol=0)
+    assert not found[354:].any()  # no neighbours
+
+
+def test_a_graph_that_does_not_converge_in_the_known_steps_is_solved_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    edge_index = random_graph()
+    solved, new = Solved.of(edge_index, 300, 8), injected(300, 30, 9)
+    monkeypatch.setattr(laplacian_grown, "ACCEPTED", 0.0)
+    anew = block_eigenvectors(torch.cat([edge_index, new], dim=1), 330, 8)
+    assert torch.equal(solved.grown(new, 330), anew)
+
+
+def test_a_small_graph_is_solved_anew() -> None:
+    edge_index = torch.tensor([[0, 1, 2], [1, 2, 3]])
+    solved = Solved.of(edge_index, 4, 8)
+    found = solved.grown(torch.tensor([[4], [0]]), 5)
+    assert found.shape == (5, 4)
+    anew = block_eigenvectors(torch.cat([edge_index, torch.tensor([[4], [0]])], dim=1), 5, 8)
+    torch.testing.assert_close(signed(found), signed(anew))
+
+
+def test_what_a_recording_left_unseen_is_raised() -> None:
+    solved = Solved.of(random_graph(), 300, 8)
+    solved.check()
+    solved.largest.fill_(2e-3)
+    with pytest.raises(DataError, match=r"^the Laplacian of a graph that grew in a recording is off by 2\.0e-03$"):
+        solved.check()
+    solved.check()  # once
+    solved.largest.fill_(float("nan"))
+    with pytest.raises(DataError, match="off by nan"):
+        solved.check()
+
+
+@pytest.mark.gpu
+def test_recorded_and_not_give_the_same_bits() -> None:
+    edge_index = random_graph(2_000).cuda()
+    solved, new = Solved.of(edge_index, 2_000, 8), injected(2_000, 20, 20).cuda()
+    plain = grown_encoding(solved, new, 2_020)
+    with cuda_graphs.own_stream(torch.device("cuda")):
+        replayed = cuda_graphs.Replayed(lambda: grown_encoding(solved, new, 2_020))
+        rounds = [replayed().clone() for _ in range(3)]
+    assert all(torch.equal(encoding, plain) for encoding in rounds)
+    torch.testing.assert_close(
+        plain.cpu(), laplacian_encoding(torch.cat([edge_index, new], 1).cpu(), 2_020, 8), atol=5e-6, rtol=0
+    )
