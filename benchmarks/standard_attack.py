@@ -17,24 +17,30 @@ import torch
 
 from benchmarks.plain_cover import covered_attack
 from fgai_bench.attacks import ATTACKS, ThreatModel
-from fgai_bench.defenses import DEFENSES
+from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.models import AttentionModel, build_model
 from fgai_bench.models.base import frozen_eval
 from fgai_bench.runner.plan import Trial
 from fgai_bench.suites import load_suite
 from fgai_bench.suites.schema import DefenseLine
+from fgai_bench.tasks.link_prediction import LinkProblem
 from fgai_bench.tasks.node_classification import NodeProblem
+from fgai_bench.tasks.problem import Problem
 
 OTHERS = {"injection": {}, "random-injection": {}, "ensemble": {"restarts": 2}}
 COLUMNS = (
     *("model", "dataset", "seed", "defense", "clean", *OTHERS, "plain-cover", "worst", "worst-twice"),
     *("reached_share", "f1_reached", "gradient_calls", "seconds_train", "seconds_worst", "flags"),
+    *("overlap_injection", "overlap_explanation", "kept_explanation", "task"),
 )
+TASKS: dict[str, tuple[type[Problem], str]] = {"node": (NodeProblem, "f1"), "link": (LinkProblem, "roc_auc")}
+BUDGETS: dict[str, dict[str, Any]] = {"node": {}, "link": {"nodes": 15, "edges_per_node": 25}}
 
 
 def main() -> None:
     """Train the defenses of one cell, attack each, and write a row for each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", choices=list(TASKS), default="node")
     parser.add_argument("--model", default="gat")
     parser.add_argument("--dataset", default="amazon-photo")
     parser.add_argument("--seed", type=int, default=0)
@@ -45,10 +51,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("measured"))
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
-    with (asked.out / f"{asked.model}_{asked.dataset}_{asked.seed}.csv").open("w", newline="") as file:
+    with (asked.out / f"{asked.task}_{asked.model}_{asked.dataset}_{asked.seed}.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
-        problem = NodeProblem.prepare(asked.dataset, asked.seed, root=asked.data_root, device=asked.device)
+        problem = TASKS[asked.task][0].prepare(asked.dataset, asked.seed, root=asked.data_root, device=asked.device)
         teacher: AttentionModel | None = None
         for name in asked.defenses.split(","):
             row, trained = cell(problem, asked.model, asked.dataset, name, asked.seed, teacher, asked.twice)
@@ -59,51 +65,63 @@ def main() -> None:
 
 
 def trained_by(
-    problem: NodeProblem, model: str, dataset: str, name: str, seed: int, teacher: AttentionModel | None
+    problem: Problem, model: str, dataset: str, name: str, seed: int, teacher: AttentionModel | None
 ) -> AttentionModel:
-    """Train one model by one defense with the settings of the suite `node`."""
-    options = Trial(load_suite("node"), "node", dataset, model, DefenseLine(name=name), seed).settings
+    """Train one model by one defense with the settings of the task's suite."""
+    suite = load_suite(problem.task)
+    options = Trial(suite, problem.task, dataset, model, DefenseLine(name=name), seed).settings
     defense = DEFENSES[name](**options["defense"])
-    made = build_model(model, problem.data.x.shape[1], problem.num_outputs, seed=seed, **options["model"])
+    made = build_model(
+        model, problem.data.x.shape[1], problem.num_outputs, seed=seed, **suite.model, **options["model"]
+    )
     needs = DEFENSES.entry(name).tags
-    inner = {**dict(getattr(defense, "inner_options", {})), "steps": 10, **options["inner"]}
+    inner = {**dict(getattr(defense, "inner_options", {})), "steps": 10, **suite.inner.threat, **options["inner"]}
     return defense.fit(
         made.to(problem.targets.device),
         problem.training_data,
         problem.split,
         seed,
+        supervision=problem.supervision,
+        training=Training(**{**suite.training.model_dump(), **options["training"]}),
         teacher=teacher if "needs-teacher" in needs else None,
         inner=problem.inner(inner) if "needs-inner" in needs else None,
     )
 
 
 def cell(
-    problem: NodeProblem, model: str, dataset: str, name: str, seed: int, teacher: AttentionModel | None, twice: bool
+    problem: Problem, model: str, dataset: str, name: str, seed: int, teacher: AttentionModel | None, twice: bool
 ) -> tuple[dict[str, Any], AttentionModel]:
     """Return one row, and the model that it is about."""
     began = time.perf_counter()
     trained = trained_by(problem, model, dataset, name, seed, teacher)
-    row: dict[str, Any] = {"model": model, "dataset": dataset, "seed": seed, "defense": name}
+    score = TASKS[problem.task][1]
+    row: dict[str, Any] = {"task": problem.task, "model": model, "dataset": dataset, "seed": seed, "defense": name}
     row["seconds_train"] = round(time.perf_counter() - began, 2)
-    row["clean"] = problem.clean(trained).metrics["f1"]
+    row["clean"] = problem.clean(trained).metrics[score]
     surrogate = trained if teacher is None else teacher
 
-    def attacked(attack: str, **arguments: Any) -> Any:
-        return ATTACKS[attack]()(trained, problem.data, problem.targets, seed=seed, **arguments)
+    def attacked(attack: str, surrogate: AttentionModel | None = None, **changes: Any) -> Any:
+        threat, given = ThreatModel(**BUDGETS[problem.task], **changes), (trained, problem.data, problem.targets)
+        return ATTACKS[attack]()(*given, seed=seed, threat=threat, readout=problem.readout, surrogate=surrogate)
 
     for other, changes in OTHERS.items():
-        result = attacked(other, threat=ThreatModel(**changes))
-        row[other] = problem.attacked(trained, result).metrics["f1"]
-    with frozen_eval(trained):
-        row["plain-cover"] = _f1(problem, trained, covered_attack(trained, problem.data, problem.targets))
+        metrics = problem.attacked(trained, attacked(other, **changes)).metrics
+        row[other] = metrics[score]
+        if other == "injection":
+            row["overlap_injection"] = metrics.get("topk_overlap_reached", "")
+    if isinstance(problem, NodeProblem):
+        with frozen_eval(trained):
+            row["plain-cover"] = _f1(problem, trained, covered_attack(trained, problem.data, problem.targets))
+        metrics = problem.attacked(trained, attacked("explanation")).metrics
+        row |= {"overlap_explanation": metrics["topk_overlap_reached"], "kept_explanation": metrics["kept_by_attack"]}
     began = time.perf_counter()
     worst = attacked("worst", surrogate=surrogate)
     row["seconds_worst"] = round(time.perf_counter() - began, 2)
     metrics = problem.attacked(trained, worst).metrics
-    row |= {"worst": metrics["f1"], **{key: metrics[key] for key in ("reached_share", "f1_reached")}}
+    row |= {"worst": metrics[score], **{key: metrics.get(key, "") for key in ("reached_share", "f1_reached")}}
     row |= {"gradient_calls": worst.ledger.gradient_calls, "flags": "; ".join(worst.flags)}
-    again = attacked("worst-twice", surrogate=surrogate).data if twice else None
-    row["worst-twice"] = "" if again is None else _f1(problem, trained, again)
+    again = attacked("worst-twice", surrogate=surrogate) if twice else None
+    row["worst-twice"] = "" if again is None else problem.attacked(trained, again).metrics[score]
     return row, trained
 
 

@@ -14,6 +14,7 @@ from torch_geometric.data import Data
 
 from fgai_bench.models.attention import Attention
 from fgai_bench.models.edges import NodeMask, SortedEdges, sorted_edges
+from fgai_bench.models.elu import elu
 from fgai_bench.models.features import FeatureProjection, InputNorm, Norm
 from fgai_bench.seeds import isolated_rng
 
@@ -240,14 +241,14 @@ class StackedAttention(AttentionModel):
         shifts = layer_shifts(len(self.layers), edges, score_shift, edge_weight)
         hidden: list[Tensor] = []
         for depth, (layer, shift) in enumerate(zip(self.layers, shifts, strict=True)):
-            projected = h if depth == 0 else layer.project(F.elu(hidden[-1]))  # type: ignore[operator]
+            projected = h if depth == 0 else layer.project(elu(hidden[-1]))  # type: ignore[operator]
             h, weights = layer(projected, edges, shift, affected and affected.mask(depth))
             hidden.append(affected.filled(depth, h) if affected and depth < len(self.layers) - 1 else h)
         return Output(h, keyed_attention(edges, weights), tuple(hidden[:-1]))
 
     def shifted(self, out: Output, h: Tensor, edge_index: Tensor, score_shift: Tensor) -> Output:
         last = self.layers[-1]
-        projected = last.project(F.elu(out.hidden[-1])) if out.hidden else h  # type: ignore[operator]
+        projected = last.project(elu(out.hidden[-1])) if out.hidden else h  # type: ignore[operator]
         edges = sorted_edges(edge_index, h.size(0))
         logits, weights = last(projected, edges, score_shift)
         return Output(logits, keyed_attention(edges, weights), out.hidden)
