@@ -26,6 +26,7 @@ from fgai_bench.metrics import NotApplicable, measure
 from fgai_bench.models import AttentionModel, build_model
 from fgai_bench.runner.provenance import environment, plugins_used
 from fgai_bench.runner.timing import TimedEnough, extrapolated, stopwatch, training_cost, warm_up
+from fgai_bench.store.canonical import sha256
 from fgai_bench.store.packing import (
     pack_attacked,
     pack_audit,
@@ -63,6 +64,8 @@ def execute(
         status, reason = diagnosis(error)
         detail = "" if status == "not-applicable" else traceback.format_exc()
         result = Result(status, reason, detail)
+    if "model" in inputs and result.status == "ok":  # so that a merge can tell which training it is about
+        result = replace(result, facts={**result.facts, "trained_model": sha256(inputs["model"])})
     seconds = time.perf_counter() - clock
     where = {**environment(config["device"], config["threads"]), **plugins_used(config)}
     return replace(result, environment=where, started=started, seconds=seconds)

@@ -95,8 +95,9 @@ class StoreReader:
             raise StoreError(f"{self.path} is not a store of fgai-bench; choose another folder")
 
     def close(self) -> None:
-        """Close the connection to the file."""
+        """Close the connection to the file, and to the artifacts of an export."""
         self._connection.close()
+        self.artifacts.close()
 
     def __enter__(self) -> StoreReader:
         return self
