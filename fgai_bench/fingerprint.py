@@ -57,6 +57,12 @@ def fingerprint(parts: Iterable[str | Part], stop: frozenset[str] = frozenset())
     return _closure(tuple(sorted(whole, key=lambda part: (part.module, sorted(part.dropped)))), stop)
 
 
+def forget_files() -> None:
+    """Forget what was read, as after files have changed under a process that goes on."""
+    for cached in (_closure, _read, _file_under, _offered):
+        cached.cache_clear()
+
+
 def modules_of(target: Any) -> list[str]:
     """Return the modules that a registered object is defined in: its own, and those of the classes it derives from.
 
@@ -117,7 +123,7 @@ def _read(module: str, dropped: frozenset[str]) -> tuple[str, tuple[str, ...]]:
     used = {name for line in written for name in line.used}
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     sources = sorted({source for line in written for name, source in line.imports(package) if name in used})
-    content = [[line.scope, line.text] for line in written], sources
+    content = [[line.scope, line.text] for line in written if line.text], sources
     imported = {name for source in sources for name in source if _counts(name, module)}
     return hashlib.sha256(repr(content).encode()).hexdigest(), tuple(sorted(imported))
 

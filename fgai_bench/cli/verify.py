@@ -30,8 +30,9 @@ def verify(
     if done.findings:
         lines = [[finding.row or "--", finding.words, finding.sentence] for finding in done.findings]
         print_table("rows that differ", ["row", "what", "how"], lines)
-    where = f", {done.exact} of them to the bit" if done.exact else ""
-    typer.echo(f"{done.checked} rows measured again{where}; {len(done.findings)} differ")
+    where = f", {done.exact} of them where results are the same to the bit" if done.exact else ""
+    wrong = {finding.row or finding.words for finding in done.findings}
+    typer.echo(f"{done.checked} rows looked at{where}; {len(wrong)} rows or files are not as recorded")
     if done.left_out:
         typer.echo(f"{done.left_out} rows were exported without their model or graph and could not be measured")
     if done.findings:

@@ -26,7 +26,7 @@ from fgai_bench.attacks import ATTACKS
 from fgai_bench.data import DATASETS
 from fgai_bench.defenses import DEFENSES
 from fgai_bench.explainers import EXPLAINERS
-from fgai_bench.fingerprint import Part, fingerprint, modules_of, written_in_no_file
+from fgai_bench.fingerprint import Part, fingerprint, forget_files, modules_of, written_in_no_file
 from fgai_bench.metrics import METRICS
 from fgai_bench.models import MODELS
 from fgai_bench.registry import Entry, Registry, RegistryError
@@ -78,6 +78,13 @@ def code_of(kind: str, config: Mapping[str, Any]) -> dict[str, str]:
 @cache
 def _code_of(kind: str, task: str, parts: tuple[tuple[str, str], ...]) -> dict[str, str]:
     return {part: _fingerprint(part, kind, task, name) for part, name in parts}
+
+
+def forget() -> None:
+    """Forget every fingerprint, as after files have changed under a process that goes on."""
+    _code_of.cache_clear()
+    _fingerprint.cache_clear()
+    forget_files()
 
 
 def is_present(kind: str, config: Mapping[str, Any]) -> bool | None:

@@ -183,7 +183,9 @@ FOLLOWS = ("code", "trained", "teacher", "attacked", "other", "crafted_on", "sur
 def given_up(steps: Plan, store: StoreReader) -> list[str]:
     """Return a sentence about recorded steps whose places this plan gives to others: by new code, or on new data."""
     places = {place_of(member): member["step"] for member in store.members()}
-    recorded, code, data = store.headers(), set(), set()
+    recorded = store.headers()
+    code: set[str] = set()
+    data: set[str] = set()
     for member in steps.members:
         earlier = places.get(place_of(member.plain()), member.step)
         if earlier == member.step or earlier not in recorded:

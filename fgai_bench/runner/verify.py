@@ -2,8 +2,8 @@
 
 A row is a recorded training, clean evaluation or attack; the first digits of its step's hash name it. What is measured
 again must be what was recorded, to the bit where it was recorded on the same kind of processor with the same versions.
-A GPU adds in another order and rounds otherwise: logits then differ in their sixth digit, which moves a node or two over
-the border between two classes and a few edges over that between the top half and the rest, and divergences by a per
+A GPU adds in another order and rounds otherwise: logits then differ in their sixth digit, which moves a node or two
+over the border between two classes, a few edges over that between the top half and the rest, and divergences by a per
 cent at most. So elsewhere shares and slopes may differ by 0.002, and everything by one per cent.
 """
 

@@ -124,7 +124,7 @@ class StoreReader:
 
     def headers(self) -> dict[str, dict[str, Any]]:
         """Return kind, trial, status, start and configuration of every recorded step, by hash, without its values."""
-        names = ("kind", "trial", "status", "started", "config")
+        names = ("kind", "trial", "status", "started", "environment", "config")
         with self._sqlite_errors():
             rows = self._connection.execute(f"SELECT hash, {', '.join(names)} FROM steps").fetchall()
         return {
