@@ -285,3 +285,13 @@ def test_a_graph_of_another_dataset_is_refused(
     for (folder, name, file, by), said in wrong.items():
         assert main(["break", folder, name, "--attacked", file, "--by", by]) == 2
         assert said in capsys.readouterr().err
+
+
+def test_the_page_says_how_to_make_such_a_file(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "verifying.md").read_text()
+    script = page.split("```python\n")[1].split("```")[0]
+    row = attack_row(folder)
+    monkeypatch.chdir(tmp_path)
+    exec(script.replace("runs/quick", str(folder)).replace("4bea5b60623d", row[:12]), {})
+    line = ["break", str(folder), row[:12], "--attacked", "mine.safetensors", "--by", "Ada"]
+    assert main(line) in (0, 1)  # valid, whether stronger or not
