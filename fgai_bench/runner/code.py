@@ -30,6 +30,7 @@ from fgai_bench.fingerprint import Part, fingerprint, forget_files, modules_of, 
 from fgai_bench.metrics import METRICS
 from fgai_bench.models import MODELS
 from fgai_bench.registry import Entry, Registry, RegistryError
+from fgai_bench.store.code import PARTS
 from fgai_bench.tasks import TASKS
 
 REGISTRIES: dict[str, Registry[Any]] = {
@@ -55,15 +56,6 @@ CARRIED_OUT = {
 MEASURING = frozenset(("clean_offers", "attack_offers", "clean", "attacked"))
 MEASUREMENT = frozenset(("fgai_bench.tasks.measurement",))
 WITH_DATA = "fgai_bench.data.load"
-PARTS = {
-    "train": ("task", "dataset", "model", "defense", "inner"),
-    "clean": ("measure",),
-    "attack": ("attack", "measure"),
-    "measure": ("metric", "measure"),
-    "explain": ("explainer", "measure"),
-    "agree": ("measure",),
-    "audit": ("audit",),
-}
 
 
 def code_of(kind: str, config: Mapping[str, Any]) -> dict[str, str]:

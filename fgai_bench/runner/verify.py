@@ -2,9 +2,10 @@
 
 A row is a recorded training, clean evaluation or attack; the first digits of its step's hash name it. What is measured
 again must be what was recorded, to the bit where it was recorded on the same kind of processor with the same versions.
-A GPU adds in another order and rounds otherwise: logits then differ in their sixth digit, which moves a node or two
-over the border between two classes, a few edges over that between the top half and the rest, and divergences by a per
-cent at most. So elsewhere shares and slopes may differ by 0.002, and everything by one per cent.
+A GPU, or another kernel on a CPU, adds in another order and rounds otherwise: a node whose two best classes are nearly
+tied may then change sides, and an edge at the border of the top half likewise. So elsewhere shares and slopes may differ
+by 0.002, and everything else by a thousandth of itself. Two kernels on one CPU stay far inside of that (on Cora 1.3e-4
+for shares and a relative 1e-7 for divergences).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from fgai_bench.tasks import Problem
 from fgai_bench.tasks.measurement import Measured, Offers, measured
 
 KINDS = ("train", "clean", "attack")
-SHARE, RELATIVE, TINY = 2e-3, 1e-2, 1e-6
+SHARE, RELATIVE, TINY = 2e-3, 1e-3, 1e-6
 SAME = ("device", "python", "versions", "threads")  # of an environment: where results are the same to the bit
 DIGITS = 12  # of a step's hash, that name a row
 
