@@ -3,9 +3,9 @@
 A row is a recorded training, clean evaluation or attack; the first digits of its step's hash name it. What is measured
 again must be what was recorded, to the bit where it was recorded on the same kind of processor with the same versions.
 A GPU, or another kernel on a CPU, adds in another order and rounds otherwise: a node whose two best classes are nearly
-tied may then change sides, and an edge at the border of the top half likewise. So elsewhere shares and slopes may differ
-by 0.002, and everything else by a thousandth of itself. Two kernels on one CPU stay far inside of that (on Cora 1.3e-4
-for shares and a relative 1e-7 for divergences).
+tied may then change sides, and an edge at the border of the top half likewise. So elsewhere shares and slopes may
+differ by 0.002, and everything else by a thousandth of itself. Two kernels on one CPU stay far inside of that (on Cora
+1.3e-4 for shares and a relative 1e-7 for divergences).
 """
 
 from __future__ import annotations

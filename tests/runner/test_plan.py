@@ -75,7 +75,7 @@ def test_a_new_version_of_an_entry_is_a_new_step(tiny: dict[str, Any], monkeypat
 
 
 def test_planning_many_steps_is_quick(tiny: dict[str, Any]) -> None:
-    """A hundred thousand steps take less than ten seconds of an idle processor; here a tenth, with room for a slow one."""
+    """A hundred thousand steps take less than ten seconds of an idle processor; here a tenth, on a slow one."""
     began = time.process_time()
     many = planned({**tiny, "models": ["gat", "gatv2", "gt"]}, seeds=280)
     assert len(many.steps) == 280 * 3 * 3 * 4
