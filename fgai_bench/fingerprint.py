@@ -59,8 +59,24 @@ def fingerprint(parts: Iterable[str | Part], stop: frozenset[str] = frozenset())
 
 def forget_files() -> None:
     """Forget what was read, as after files have changed under a process that goes on."""
-    for cached in (_closure, _read, _file_under, _offered):
+    for cached in (_closure, _read, _file_under, _offered, listed):
         cached.cache_clear()
+
+
+@cache
+def listed(module: str, name: str) -> Mapping[str, str]:
+    """Return a mapping of texts to names that a module of ours writes out, without importing it.
+
+    >>> listed("fgai_bench.runner.execute", "STEPS")["train"]
+    'train'
+    """
+    path = _path(module)
+    for node in ast.parse(path.read_bytes()).body if path else ():
+        value = getattr(node, "value", None)
+        if name in _Line("", node).bound and isinstance(value, ast.Dict):
+            pairs = zip(value.keys, value.values, strict=True)
+            return {str(k.value): v.id for k, v in pairs if isinstance(k, ast.Constant) and isinstance(v, ast.Name)}
+    raise KeyError(f"{module} has no mapping {name}")
 
 
 def modules_of(target: Any) -> list[str]:

@@ -33,6 +33,8 @@ def verify(
     where = f", {done.exact} of them where results are the same to the bit" if done.exact else ""
     wrong = {finding.row or finding.words for finding in done.findings}
     typer.echo(f"{done.checked} rows looked at{where}; {len(wrong)} rows or files are not as recorded")
+    if done.other_code:
+        typer.echo(f"{done.other_code} of them were made by other code than this program's")
     if done.left_out:
         typer.echo(f"{done.left_out} rows were exported without their model or graph and could not be measured")
     if done.findings:

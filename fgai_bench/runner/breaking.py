@@ -30,7 +30,7 @@ from torch_geometric.data import Data
 from fgai_bench.attacks import ThreatModel
 from fgai_bench.attacks.result import count_ledger
 from fgai_bench.attacks.threat import BudgetExceeded, Ledger
-from fgai_bench.runner.code import code_of
+from fgai_bench.runner.code import code_of, is_present
 from fgai_bench.runner.lock import RunLock
 from fgai_bench.runner.plan import Step
 from fgai_bench.runner.provenance import environment
@@ -77,6 +77,11 @@ def submit(
     content = _content(Path(attacked))
     with StoreReader(folder) as store:
         step, member = row_named(store, row)
+        if is_present("attack", step["config"]) is False:
+            raise RequestError(
+                f"the row {row} was made by other code than this program's; scores of two codes are not put together, so "
+                "use the program that made it"
+            )
         victim = Row(store, step, data_root)
         graph, ledger = checked_graph(victim, content)
         found = measured(victim.problem.attack_offers(victim.model, graph))

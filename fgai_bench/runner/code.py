@@ -26,11 +26,11 @@ from fgai_bench.attacks import ATTACKS
 from fgai_bench.data import DATASETS
 from fgai_bench.defenses import DEFENSES
 from fgai_bench.explainers import EXPLAINERS
-from fgai_bench.fingerprint import Part, fingerprint, forget_files, modules_of, written_in_no_file
+from fgai_bench.fingerprint import Part, fingerprint, forget_files, listed, modules_of, written_in_no_file
 from fgai_bench.metrics import METRICS
 from fgai_bench.models import MODELS
 from fgai_bench.registry import Entry, Registry, RegistryError
-from fgai_bench.store.code import PARTS
+from fgai_bench.store.code import EVERY, PARTS
 from fgai_bench.tasks import TASKS
 
 REGISTRIES: dict[str, Registry[Any]] = {
@@ -42,17 +42,8 @@ REGISTRIES: dict[str, Registry[Any]] = {
     "explainer": EXPLAINERS,
     "metric": METRICS,
 }
-# The functions of the runner that carry out the kinds of steps, and the methods of a task that measure.
-EXECUTE = "fgai_bench.runner.execute"
-CARRIED_OUT = {
-    "train": "train",
-    "clean": "clean",
-    "attack": "attack",
-    "measure": "measure_one",
-    "explain": "explain",
-    "agree": "agree",
-    "audit": "audit",
-}
+EXECUTE, STEPS = "fgai_bench.runner.execute", "STEPS"  # where the functions are listed that carry out kinds of steps
+# The methods of a task that measure, and what they measure with.
 MEASURING = frozenset(("clean_offers", "attack_offers", "clean", "attacked"))
 MEASUREMENT = frozenset(("fgai_bench.tasks.measurement",))
 WITH_DATA = "fgai_bench.data.load"
@@ -90,7 +81,7 @@ def is_present(kind: str, config: Mapping[str, Any]) -> bool | None:
 def _names(kind: str, config: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the parts of a step, each with the name of its entry; parts without one have an empty name."""
     named = []
-    for part in PARTS[kind]:
+    for part in PARTS.get(kind, EVERY):
         entry = config.get(part)
         if part in ("task", "measure", "audit"):
             named.append((part, ""))
@@ -104,13 +95,14 @@ def _fingerprint(part: str, kind: str, task: str, name: str) -> str:
     if part in REGISTRIES:
         entry = REGISTRIES[part].entry(name)
         return _of_entry(entry, (WITH_DATA,) if part == "dataset" else ())
-    others = frozenset(CARRIED_OUT.values()) - {CARRIED_OUT[kind]} | {"STEPS"}
+    functions = listed(EXECUTE, STEPS)
+    others = frozenset(functions.values()) - {functions[kind]} | {STEPS}
     carried_out = Part(EXECUTE, others)
     modules = modules_of(TASKS.entry(task).target)
     if part == "task":
         return fingerprint([carried_out, *(Part(module, MEASURING) for module in modules)], MEASUREMENT)
     metrics = [METRICS.entry(metric) for metric in METRICS if METRICS.entry(metric).ours]
-    measured = kind in ("clean", "attack", "explain", "agree")
+    measured = kind not in ("measure", "audit")
     text = repr([(entry.name, entry.target, sorted(entry.tags)) for entry in metrics]) if measured else ""
     counted = [module for entry in metrics for module in modules_of(entry.target)] if measured else []
     return _joined(fingerprint([carried_out, *modules, *counted]), text)

@@ -147,7 +147,7 @@ class Trial:
         kind = step.kind if not metric else "attack" if attack else "clean"
         wanted = tuple(METRICS.entry(name).name for name in self.suite.metrics)
         declared = self.suite.declared_seeds
-        return Member(self.suite.title, kind, step.hash, *where, self.seed, flags, metric, wanted, declared)
+        return Member(self.suite.title, kind, step.hash, *where, self.seed, flags, metric, wanted, suite_seeds=declared)
 
 
 def plan(suites: Iterable[Suite], device: str = "cpu", contents: Mapping[str, str] | None = None) -> Plan:

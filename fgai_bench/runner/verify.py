@@ -26,6 +26,7 @@ from fgai_bench.attacks.threat import BudgetExceeded
 from fgai_bench.metrics import METRICS
 from fgai_bench.metrics.base import inputs_of
 from fgai_bench.models import AttentionModel
+from fgai_bench.runner.code import is_present
 from fgai_bench.runner.execute import problem_of
 from fgai_bench.runner.provenance import environment
 from fgai_bench.store.artifacts import DamagedArtifact, MissingArtifact
@@ -53,11 +54,12 @@ class Finding:
 
 @dataclass
 class Verified:
-    """What a verification found: rows measured again, those that could not be, and those that differ."""
+    """What a verification found: rows looked at, those without model or graph, those of other code, what differs."""
 
     checked: int = 0
     exact: int = 0
     left_out: int = 0
+    other_code: int = 0
     findings: list[Finding] = field(default_factory=list)
 
 
@@ -149,6 +151,7 @@ def _verify_row(store: StoreReader, hash: str, words: str, done: Verified, data_
             return
         row = Row(store, step, data_root)
         sentences = list(differences(row))
+        done.other_code += is_present(step["kind"], step["config"]) is False
     except MissingArtifact as error:
         if is_export(store.folder):
             done.left_out += 1

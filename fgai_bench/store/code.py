@@ -20,6 +20,7 @@ PARTS = {
     "agree": ("measure",),
     "audit": ("audit",),
 }
+EVERY = (*NAMED, "measure")  # of a kind of step that is not listed: all that it names
 
 
 def made_by_other_code(members: Iterable[Mapping[str, Any]], steps: Mapping[str, Mapping[str, Any]]) -> set[str]:
@@ -47,7 +48,7 @@ def made_by_other_code(members: Iterable[Mapping[str, Any]], steps: Mapping[str,
 def fingerprints(step: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield each part of the code that decided a step, by name, with its fingerprint; empty where it has none."""
     config, code = step["config"], step["config"].get("code", {})
-    for part in PARTS.get(step["kind"], ()):
+    for part in PARTS.get(step["kind"], EVERY):
         about = config.get(part) if part in NAMED else None
         if part in NAMED and not about:
             continue
