@@ -41,7 +41,7 @@ class Entry(Generic[T]):
         target: ``"module:attribute"`` of the object, or the object itself.
         summary: one line for ``fgai-bench ls``.
         paper: link to the work it comes from.
-        version: changes when results change; part of every content hash.
+        version: part of every content hash; changes when results do for a reason that is not in the code.
         tags: typed capabilities; contract checks and the runner select by them.
         direction: for metrics, which way is better.
         range: for metrics, the closed interval of possible values.

@@ -27,6 +27,7 @@ from fgai_bench.cli.plugins import PluginOption, load_named, take_plugins
 from fgai_bench.cli.report import report
 from fgai_bench.cli.run import run
 from fgai_bench.cli.status import status
+from fgai_bench.cli.verify import break_, verify
 
 FAILED, WRONG_REQUEST, INTERRUPTED = 1, 2, 130
 
@@ -65,6 +66,8 @@ app.command()(compare)
 app.command()(claims)
 app.add_typer(leaderboard.app, name="leaderboard")
 app.add_typer(records.app, name="records")
+app.command()(verify)
+app.command("break")(break_)
 app.command()(audit)
 app.command()(ls)
 app.add_typer(data.app, name="data")

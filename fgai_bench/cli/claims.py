@@ -33,4 +33,6 @@ def claims(
         rows.append([verdict.claim.id, verdict.conclusion, cells, shown, verdict.advice or verdict.would_change])
     columns = ["claim", "verdict", "shown in", "mean of cells, bounds", "what would change it, or what to run"]
     print_table(f"claims, {run}", columns, rows)
+    for sentence in results.remarks:
+        typer.echo(sentence)
     typer.echo(f"written to {', '.join(map(str, report.written))}")

@@ -36,4 +36,6 @@ def compare(
         print_table(f"{run} beside {reference}", HEADINGS, rows)
     for sentence in [*untested(comparison), *(f"scale of {note}" for note in scale_notes(comparison))]:
         typer.echo(sentence)
+    for sentence in results.remarks:
+        typer.echo(sentence)
     typer.echo(f"written to {report.written[0]} and {report.written[1]}")

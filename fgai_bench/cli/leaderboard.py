@@ -21,9 +21,27 @@ def options() -> None:
 def add(
     run: RunArgument,
     to: Annotated[Path, typer.Option(help="The folder of the leaderboards.")] = Path("results"),
+    check: Annotated[bool, typer.Option("--check", help="Say what is in the way, and write nothing.")] = False,
 ) -> None:
-    """Merge a run: for each seed the stronger attack counts; refuse unequal budgets, without writing anything."""
+    """Merge a run: for each seed the stronger attack counts; what is not as its suite says is refused."""
+    from fgai_bench.report.errors import ReportError
     from fgai_bench.report.leaderboard import add as merge
+    from fgai_bench.runner.conformity import objections
 
-    for path in merge(run, to):
+    said = objections(run)
+    if not check and said:
+        more = f" (and {len(said) - 1} more reasons; --check lists them)" if len(said) > 1 else ""
+        raise ReportError(f"{run} is not added: {said[0]}{more}")
+    try:
+        written = merge(run, to, write=not check)
+    except ReportError as error:
+        if not check:
+            raise
+        said.append(str(error))
+    if check:
+        for sentence in said:
+            typer.echo(sentence)
+        typer.echo(f"{run} would be refused" if said else f"{run} would be added to {to}")
+        raise typer.Exit(1 if said else 0)
+    for path in written:
         typer.echo(path)

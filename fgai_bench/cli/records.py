@@ -16,7 +16,7 @@ app = typer.Typer(help="Records: export runs, or merge the pieces of one study."
 
 @app.callback()
 def options() -> None:
-    """Make typer keep ``export`` as a subcommand although it is the only one."""
+    """Group the subcommands."""
 
 
 @app.command()
@@ -27,19 +27,19 @@ def export(
     out: Annotated[Path, typer.Option(help="The folder to write; an earlier export there is replaced.")] = Path(
         "results/records"
     ),
-    prefer_first: Annotated[
-        bool, typer.Option("--prefer-first", help="Of several results, keep that of the run named first.")
-    ] = False,
+    extras: Annotated[
+        str | None, typer.Option("--with", help="graphs (attacked ones), models, or both: what `verify` needs.")
+    ] = None,
     datasets: Annotated[str | None, typer.Option(help="Only records on these datasets.")] = None,
 ) -> None:
     """Write all records as compressed CSV with a manifest; every command that reads a run also reads such a folder.
 
     If several runs contain the same step, an ok result takes precedence over a failure, and two ok results must agree.
-    Checkpoints are not exported.
+    Results of different trainings are refused. Models and attacked graphs are exported on request.
     """
     from fgai_bench.store.export import export as write
 
-    manifest = write(runs, out, prefer_first, listed(datasets))
+    manifest = write(runs, out, listed(datasets), listed(extras) or (), typer.echo)
     rows = [[suite, str(sum(counts.values())), said(counts)] for suite, counts in sorted(manifest["suites"].items())]
     print_table(f"records in {out}", ["suite", "steps", "by status"], rows)
     size = sum(about["bytes"] for about in manifest["files"].values())
@@ -50,6 +50,19 @@ def export(
         typer.echo(
             f"{len(orphans)} results were measured on trainings that gave way; the manifest lists them as orphans"
         )
+
+
+@app.command("import")
+def import_(
+    records: Annotated[Path, typer.Argument(metavar="RECORDS", help="Exported records.")],
+    out: Annotated[Path, typer.Option(help="The run folder to make.")],
+) -> None:
+    """Make a run folder of exported records, to go on from its models without training them again."""
+    from fgai_bench.store.restore import start_from
+
+    kept, lacking = start_from(records, out)
+    rest = f"; {lacking} were exported without their model or graph, and a run computes them again" if lacking else ""
+    typer.echo(f"{kept} steps in {out}{rest}")
 
 
 def said(counts: dict[str, int]) -> str:

@@ -28,6 +28,8 @@ def report(
     from fgai_bench.report.write import write_report
 
     done = write_report(run, out, listed(formats) or (), listed(only) or (), suite)
+    for sentence in done.remarks:
+        typer.echo(sentence)
     for name, sentence in done.absent.items():
         typer.echo(f"{name}: {sentence}")
     for path in done.written:

@@ -53,7 +53,7 @@ def run(
         "assignments": assignments or [],
     }
     if dry_run:
-        show_plan(suite, out, device, overrides)
+        show_plan(suite, out, device, overrides, data_root)
         return
     done = carry_out(
         suite,
@@ -94,14 +94,14 @@ def seeds_of(text: str | None) -> int | list[int] | None:
         raise typer.BadParameter(f"--seeds is a number (5) or a list of them (0,3,4), not {text!r}") from None
 
 
-def show_plan(suite: str, out: Path | None, device: str, overrides: dict[str, Any]) -> None:
+def show_plan(suite: str, out: Path | None, device: str, overrides: dict[str, Any], data_root: Path | None) -> None:
     """Print every trial of the plan, the number of steps, and the estimated time of those that have to run."""
-    from fgai_bench.runner.preflight import check_options
+    from fgai_bench.runner.preflight import check_options, checked_data_root
     from fgai_bench.runner.runs import known_times, planned
     from fgai_bench.suites import load_suite
 
     loaded = load_suite(suite)
-    plan = planned(loaded, device, **overrides)
+    plan = planned(loaded, device, checked_data_root(data_root), **overrides)
     check_options(plan.steps.values())
     folder = out if out is not None else Path("runs") / loaded.name
     done, estimate = known_times(folder)

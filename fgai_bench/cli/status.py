@@ -21,6 +21,7 @@ def status(folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run fol
 
     with StoreReader(folder) as store:
         statuses, members, damaged = store.statuses(), store.members(), store.damaged()
+        headers = {} if damaged else store.headers()
     print_table(
         f"run {folder}", ["suite", "steps", "done", "waiting", "without a value"], suite_rows(members, statuses)
     )
@@ -29,11 +30,28 @@ def status(folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run fol
         typer.echo(f"damaged: {sentence}")
     if len(damaged) > NAMED:
         typer.echo(f"damaged: {len(damaged) - NAMED} more steps, as where checkpoints were not brought along")
+    for sentence in remarks(members, headers):
+        typer.echo(sentence)
     failures(folder)
     if not damaged:
         undecided(folder)
     if damaged or any(status in RETRIED for status in statuses.values()):
         raise typer.Exit(1)
+
+
+def remarks(members: list[dict[str, Any]], headers: dict[str, dict[str, Any]]) -> list[str]:
+    """Return what to know of the records: changed suites, steps of other code than the rest, or than this program's."""
+    from fgai_bench.runner.code import is_present
+    from fgai_bench.store.code import made_by_other_code
+
+    mixed = made_by_other_code(members, headers)
+    placed = {member["step"] for member in members if member["step"] in headers} - mixed
+    earlier = [hash for hash in placed if is_present(headers[hash]["kind"], headers[hash]["config"]) is False]
+    counted = (
+        (len(mixed), "the rest and are not mixed with it"),
+        (len(earlier), "this program's; a new run computes them anew and leaves them in the store"),
+    )
+    return [f"{number} recorded steps were made by other code than {whose}" for number, whose in counted if number]
 
 
 def undecided(folder: Path) -> None:
@@ -52,12 +70,15 @@ def undecided(folder: Path) -> None:
 
 def suite_rows(members: list[dict[str, Any]], statuses: dict[str, str]) -> list[list[str]]:
     """Return per suite the numbers of all steps, of those recorded, of those waiting and of those without a value."""
+    from fgai_bench.store.names import titles
+
     rows = []
+    named = titles(members)
     for suite in dict.fromkeys(member["suite"] for member in members):
         steps = list(dict.fromkeys(member["step"] for member in members if member["suite"] == suite))
         recorded = [statuses[step] for step in steps if step in statuses]
         without = len([status for status in recorded if status != "ok"])
-        rows.append([suite, *map(str, (len(steps), len(recorded), len(steps) - len(recorded), without))])
+        rows.append([named[suite], *map(str, (len(steps), len(recorded), len(steps) - len(recorded), without))])
     return rows
 
 

@@ -7,6 +7,7 @@ from .errors import DataError as DataError
 from .errors import MissingDataError as MissingDataError
 from .graph import undirected_edge_count as undirected_edge_count
 from .laplacian import laplacian_encoding as laplacian_encoding
+from .load import content_sha256 as content_sha256
 from .load import fetch_dataset as fetch_dataset
 from .load import load_dataset as load_dataset
 from .roots import cache_root as cache_root

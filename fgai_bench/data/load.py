@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from fgai_bench.data.download import fetch_files
 from fgai_bench.data.graph import canonical, checked
 from fgai_bench.data.roots import data_root
 from fgai_bench.data.splits import Split, random_split
+
+SPLIT = ("_mask", "_index")  # ends of the names of a split's parts; the edges are hashed with the graph
 
 
 def load_dataset(name: str, seed: int = 0, root: str | os.PathLike[str] | None = None, **options: Any) -> Data:
@@ -47,6 +50,19 @@ def load_dataset(name: str, seed: int = 0, root: str | os.PathLike[str] | None =
     data.name, data.num_classes = name, int(data.y.max()) + 1
     data.split_hash, data.checksum = split.hash, graph_sha256(data)
     return data
+
+
+def content_sha256(name: str, root: str | os.PathLike[str] | None = None) -> str:
+    """Return the SHA-256 of a dataset's content: features, edges, labels, and the split that it brings, if any."""
+    dataset, folder = DATASETS[name], data_root(root)
+    if dataset.missing(folder):
+        fetch_files(dataset, folder)
+    data = canonical(checked(name, dataset(folder)))
+    digest = hashlib.sha256(graph_sha256(data).encode())
+    for key in sorted(key for key in data.to_dict() if key.endswith(SPLIT) and key != "edge_index"):
+        digest.update(f"{key}{tuple(data[key].shape)}".encode())
+        digest.update(data[key].detach().cpu().contiguous().numpy())
+    return digest.hexdigest()
 
 
 def fetch_dataset(name: str, root: str | os.PathLike[str] | None = None) -> list[Path]:

@@ -14,6 +14,7 @@ from fgai_bench.report.labels import STATUS, title
 from fgai_bench.report.numbers import written
 from fgai_bench.report.published import Published
 from fgai_bench.report.results import Place, Results
+from fgai_bench.store.names import is_changed
 
 ROUNDING = 1e-9
 SCIENTIFIC = 0.01  # numbers below are written with an exponent
@@ -70,7 +71,7 @@ def compare(results: Results, numbers: Iterable[Published]) -> list[Compared]:
 def _compared(results: Results, number: Published) -> Compared:
     for suite in number.suites:
         place = Place(suite, number.kind, number.task, number.dataset, number.model, number.label, number.attack)
-        if results.at(place):
+        if results.at(place) and not is_changed(results.title(suite)):
             return Compared(number, cell(results, place, number.ours), suite)
     return Compared(number, None, number.suites[0])
 

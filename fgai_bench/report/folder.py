@@ -14,11 +14,13 @@ class Report:
         folder: of the report.
         written: paths, in order.
         absent: name to the sentence that says what to run for it.
+        remarks: sentences about the records, for the reader of any of it.
     """
 
     folder: Path
     written: list[Path] = field(default_factory=list)
     absent: dict[str, str] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
 
     def add(self, name: str, content: str) -> None:
         """Write one text file; line ends are the same everywhere."""

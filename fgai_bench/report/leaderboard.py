@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from fgai_bench.report.board_identity import identity_of, refuse_other
 from fgai_bench.report.cells import (
     UNEQUAL,
     UNIFORM,
@@ -99,6 +100,7 @@ class BoardRow:
         own_metrics: further columns: the metrics that its suite names beyond the built-in ones.
         found_by: for a worst case, the attacks that left the least at some seed.
         slack: for a worst case, seed to how much less twice the search left.
+        identity: data, settings and code that it was made with; empty where they were not recorded.
     """
 
     key: tuple[str, ...]
@@ -112,6 +114,7 @@ class BoardRow:
     own_metrics: tuple[str, ...] = ()
     found_by: tuple[str, ...] = ()
     slack: Mapping[int, float] = field(default_factory=dict)
+    identity: Mapping[str, Any] = field(default_factory=dict)
 
     def cell(self, metric: str) -> Cell:
         """Return one metric of the row as a cell that can be ranked."""
@@ -155,6 +158,7 @@ def _entry(results: Results, place: Place, attacked: Mapping[int, Measurement], 
         tuple(dict.fromkeys(step.commit or step.package for step in ok.values())),
         tuple(dict.fromkeys(step.device for step in ok.values())),
         tuple(name for name in results.own_metrics if any(name in step.values for step in attacked.values())),
+        identity=identity_of(results.headers(*(trained, clean, attacked))),
     )
 
 
@@ -185,6 +189,9 @@ def merged(known: Iterable[BoardRow], added: Iterable[BoardRow], board: Board) -
     for entry in added:
         for other in rows.values():
             _refuse_unequal(entry, other)
+            if entry.key[:4] == other.key[:4] and entry.key[5] == other.key[5]:
+                same_row = entry.key == other.key
+                refuse_other(" ".join(entry.key[2:5]), entry.identity, other.identity, same_row)
         rows[entry.key] = _stronger(rows[entry.key], entry, board) if entry.key in rows else entry
     return list(rows.values())
 
@@ -227,6 +234,7 @@ def _stronger(row: BoardRow, other: BoardRow, board: Board) -> BoardRow:
         seeds=dict(sorted(seeds.items())),
         budgets=dict(sorted(budgets.items())),
         gaps=tuple(gaps.values()),
+        identity={**other.identity, **row.identity},
         **joined,
     )
 
@@ -350,6 +358,7 @@ def _kept(board: Board, entry: BoardRow) -> dict[str, Any]:
         "devices": list(entry.devices),
         **({"own_metrics": list(entry.own_metrics)} if entry.own_metrics else {}),
         **({"found_by": list(entry.found_by), "slack": dict(entry.slack)} if entry.found_by else {}),
+        **({"identity": entry.identity} if entry.identity else {}),
     }
 
 
@@ -387,6 +396,7 @@ def read(text: str) -> list[BoardRow]:
                 tuple(kept.get("own_metrics", ())),
                 tuple(kept.get("found_by", ())),
                 {int(seed): value for seed, value in kept.get("slack", {}).items()},
+                kept.get("identity", {}),
             )
         )
     return listed
@@ -397,8 +407,11 @@ def write_leaderboards(results: Results, folder: Path) -> list[Path]:
     return _write({board: entries(board, results) for board in BOARDS}, folder)
 
 
-def add(run: str | os.PathLike[str], folder: str | os.PathLike[str]) -> list[Path]:
-    """Merge a run into the leaderboards of a folder; raises, and writes nothing, when budgets are unequal."""
+def add(run: str | os.PathLike[str], folder: str | os.PathLike[str], write: bool = True) -> list[Path]:
+    """Merge a run into the leaderboards of a folder; raises, and writes nothing, when like would not meet like.
+
+    Without ``write`` everything is checked and nothing is written.
+    """
     results, target = Results.read(run), Path(folder)
     if results.names("suite", kind="attack") and not any(entries(board, results) for board in BOARDS):
         raise ReportError(
@@ -413,7 +426,7 @@ def add(run: str | os.PathLike[str], folder: str | os.PathLike[str]) -> list[Pat
         except (KeyError, ValueError, TypeError):
             raise ReportError(f"{path} is not a leaderboard of fgai-bench; choose another folder") from None
         together[board] = merged(known, entries(board, results), board)
-    return _write(together, target)
+    return _write(together, target) if write else []
 
 
 def _write(boards: Mapping[Board, list[BoardRow]], folder: Path) -> list[Path]:

@@ -31,7 +31,7 @@ def paper(results: Results, tables: Sequence[str], figures: Mapping[str, str], a
 
 
 def _title(results: Results) -> str:
-    suites = escape(", ".join(results.suites))
+    suites = escape(", ".join(map(results.title, results.suites)))
     return (
         f"\\title{{fgai-bench: run {results.identity}}}\n"
         f"\\author{{\\parbox{{.9\\linewidth}}{{\\centering Suites: {suites}; {escape(results.version)}}}}}\n"

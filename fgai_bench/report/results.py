@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from fgai_bench.metrics import METRICS
 from fgai_bench.report.errors import ReportError
 from fgai_bench.report.labels import ordered
+from fgai_bench.store.code import made_by_other_code
+from fgai_bench.store.names import is_changed, titles
 from fgai_bench.store.sqlite import StoreReader
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 Better = Literal["higher", "lower", "none"]
 MISSING = "not run yet; the same `fgai-bench run` goes on with it"
+OTHER_CODE = "made by other code than the rest of its suite; `fgai-bench run` makes it anew"
 
 
 class Place(NamedTuple):
@@ -78,6 +81,8 @@ class Results:
         curves: one row per point, as the store gives it.
         provenance: one row per step, as the store gives it.
         artifacts: step and role to the content of what figures are drawn from, as far as it is there.
+        titles: suite to what to call it: its name, and what was changed of it.
+        other_code: steps that were made by other code than the rest of their suite; they count as not run.
     """
 
     folder: Path
@@ -87,6 +92,8 @@ class Results:
     curves: pd.DataFrame
     provenance: pd.DataFrame
     artifacts: Mapping[tuple[str, str], bytes]
+    titles: Mapping[str, str] = field(default_factory=dict)
+    other_code: frozenset[str] = frozenset()
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str], suite: str | None = None) -> Results:
@@ -98,15 +105,38 @@ class Results:
         if suite is not None and suite not in names:
             raise ReportError(f"the run {folder} has no suite {suite!r}; it has: {', '.join(names) or 'none'}")
         kept = [member for name in names if suite in (None, name) for member in members if member["suite"] == name]
+        others = _other_code(members, provenance)
+        if others:
+            records, curves = (frame[~frame["step"].isin(others)] for frame in (records, curves))
         return cls(
             Path(folder),
-            _arranged(kept, records, curves),
+            _arranged(kept, records, curves, others),
             {member["label"]: member["defense"] for member in kept},
             {member["attack_label"]: member["attack"] for member in kept if member["attack"]},
             curves[curves["suite"].isin([member["suite"] for member in kept])],
             provenance,
             artifacts,
+            titles(members),
+            frozenset(others),
         )
+
+    def title(self, suite: str | None) -> str:
+        """Return what to call a suite: its name, and what was changed of it."""
+        return self.titles.get(suite or "", suite or "")
+
+    @property
+    def remarks(self) -> list[str]:
+        """Return a sentence for each thing about these records that a reader of any table of them should know."""
+        said = [
+            f"{title} is another experiment than the suite as it is declared; leaderboards and the paper's numbers do "
+            "without it"
+            for title in map(self.title, self.suites)
+            if is_changed(title)
+        ]
+        if self.other_code:
+            number = len(self.other_code)
+            said.append(f"{number} recorded steps were made by other code than the rest and are not mixed with it")
+        return said
 
     @property
     def suites(self) -> list[str]:
@@ -126,6 +156,27 @@ class Results:
     def names(self, key: str, **wanted: str) -> list[str]:
         """Return the distinct values of one part of a place."""
         return list(dict.fromkeys(getattr(place, key) for place, _ in self.select(**wanted)))
+
+    @cached_property
+    def _headers(self) -> dict[str, dict[str, Any]]:
+        """Return kind, configuration and checksum of the data of each step whose code has a fingerprint, by hash."""
+        if "data_checksum" not in self.provenance:
+            return {}
+        rows = self.provenance[["hash", "kind", "config", "data_checksum"]].itertuples(index=False)
+        return {
+            hash: {"hash": hash, "kind": kind, "config": json.loads(config), "checksum": checksum}
+            for hash, kind, config, checksum in rows
+            if '"code":' in config
+        }
+
+    def headers(self, *places: Mapping[int, Measurement]) -> list[dict[str, Any]]:
+        """Return the recorded steps of some places, as far as their code has a fingerprint, each with its seed."""
+        return [
+            {**self._headers[step.step], "seed": seed}
+            for seeds in places
+            for seed, step in seeds.items()
+            if step.status == "ok" and step.step in self._headers
+        ]
 
     @cached_property
     def identity(self) -> str:
@@ -168,15 +219,27 @@ class Results:
         return None if content is None else load(content)
 
 
+def _other_code(members: Iterable[Mapping[str, Any]], provenance: pd.DataFrame) -> set[str]:
+    """Return the steps that were made by other code than the rest of their suite."""
+    if not len(provenance) or not provenance["config"].str.contains('"code":', regex=False).any():
+        return set()
+    rows = provenance[["hash", "kind", "trial", "started", "config"]].to_dict("records")
+    return made_by_other_code(members, {row["hash"]: {**row, "config": json.loads(row["config"])} for row in rows})
+
+
 def _arranged(
-    members: Iterable[Mapping[str, Any]], records: pd.DataFrame, curves: pd.DataFrame
+    members: Iterable[Mapping[str, Any]],
+    records: pd.DataFrame,
+    curves: pd.DataFrame,
+    others: Collection[str] = (),
 ) -> dict[Place, dict[int, Measurement]]:
     """Return measurements by place and seed; a planned step without a record is there as ``missing``."""
     places: dict[Place, dict[int, Measurement]] = {}
     for member in members:
         if member.get("metric"):
             continue  # it stands where the step stands that it measures more of
-        missing = Measurement("missing", MISSING, step=member["step"], flags=tuple(member["flags"]))
+        reason = OTHER_CODE if member["step"] in others else MISSING
+        missing = Measurement("missing", reason, step=member["step"], flags=tuple(member["flags"]))
         places.setdefault(_place(member), {})[member["seed"]] = missing
     by_step: dict[tuple[Place, int], list[dict[str, Any]]] = {}
     for row in records.to_dict("records"):

@@ -54,7 +54,7 @@ def write_report(
     """
     _check(formats, only)
     results = Results.read(run, suite)
-    report = Report(Path(out) if out is not None else Path(run) / "report")
+    report = Report(Path(out) if out is not None else Path(run) / "report", remarks=results.remarks)
     tables = _write_tables(report, results, formats, only)
     figures = _write_figures(report, results, formats, only)
     if not only and "latex" in formats:
@@ -131,7 +131,9 @@ def _write_figures(report: Report, results: Results, formats: Sequence[str], onl
 
 
 def _index(results: Results, tables: Iterable[Table], figures: Iterable[str], absent: dict[str, str]) -> str:
-    lines = [f"# Report of run {results.identity}", "", f"Suites: {', '.join(results.suites)}; {results.version}.", ""]
+    suites = ", ".join(map(results.title, results.suites))
+    lines = [f"# Report of run {results.identity}", "", f"Suites: {suites}; {results.version}.", ""]
+    lines += [f"{sentence}.\n" for sentence in results.remarks]
     lines += [f"- [{table.name}](tables/{table.name}.md): {table.caption.split('. ')[0]}" for table in tables]
     lines += [f"- [{name}](figures/{name}.png)" for name in figures]
     lines += ["", "Not in this run:", ""] if absent else []

@@ -9,8 +9,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from fgai_bench.runner.code import code_of
 from fgai_bench.runner.executors import WorkerSettings
-from fgai_bench.runner.plan import RESULTS_VERSION, Member, Plan, Step
+from fgai_bench.runner.plan import Member, Plan, Step
 from fgai_bench.runner.preflight import checked_data_root, resolved_device
 from fgai_bench.runner.progress import Observer
 from fgai_bench.runner.runs import Run, run_plan
@@ -116,7 +117,7 @@ def _audit_step(trained: Step, teacher: Step, options: Mapping[str, Any], device
         "teacher": teacher.hash,
         "audit": dict(options),
         "device": device,
-        "results": RESULTS_VERSION,
     }
+    config["code"] = code_of("audit", config)
     hash = sha256(plain(config))
     return Step(hash, "audit", plain(config), {"model": trained.hash, "teacher": teacher.hash}, trained.hash)

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.attacks import ATTACKS, ThreatModel
+from fgai_bench.data import content_sha256
 from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.defenses.memory import OutOfMemory
 from fgai_bench.definition1 import AuditOptions
@@ -26,6 +27,7 @@ from fgai_bench.metrics import NotApplicable, measure
 from fgai_bench.models import AttentionModel, build_model
 from fgai_bench.runner.provenance import environment, plugins_used
 from fgai_bench.runner.timing import TimedEnough, extrapolated, stopwatch, training_cost, warm_up
+from fgai_bench.store.canonical import sha256
 from fgai_bench.store.packing import (
     pack_attacked,
     pack_audit,
@@ -63,6 +65,8 @@ def execute(
         status, reason = diagnosis(error)
         detail = "" if status == "not-applicable" else traceback.format_exc()
         result = Result(status, reason, detail)
+    if "model" in inputs and result.status == "ok":  # so that a merge can tell which training it is about
+        result = replace(result, facts={**result.facts, "trained_model": sha256(inputs["model"])})
     seconds = time.perf_counter() - clock
     where = {**environment(config["device"], config["threads"]), **plugins_used(config)}
     return replace(result, environment=where, started=started, seconds=seconds)
@@ -86,13 +90,17 @@ def diagnosis(error: BaseException) -> tuple[Status, str]:
 
 
 @functools.lru_cache(maxsize=2)
-def _prepared(task: str, dataset: str, seed: int, root: str | None, device: str) -> Problem:
+def _prepared(task: str, dataset: str, content: str, seed: int, root: str | None, device: str) -> Problem:
+    if content and content_sha256(dataset, root) != content:
+        raise ValueError(f"the graph that {dataset!r} gives here is not the one that the step was planned for")
     return TASKS[task].prepare(dataset, seed, root=root, device=device)
 
 
 def problem_of(config: Mapping[str, Any], data_root: str | None) -> Problem:
     """Return the problem of a step; the last two are cached, since neighbouring steps share theirs."""
-    return _prepared(config["task"]["name"], config["dataset"]["name"], config["seed"], data_root, config["device"])
+    dataset = config["dataset"]
+    content = dataset.get("source", {}).get("content", "")
+    return _prepared(config["task"]["name"], dataset["name"], content, config["seed"], data_root, config["device"])
 
 
 def train(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:

@@ -26,8 +26,9 @@ from torch_geometric.data import Data
 from fgai_bench.attacks import ThreatModel
 from fgai_bench.attacks.injection import injected_edges
 from fgai_bench.metrics import METRICS
+from fgai_bench.runner.code import code_of
 from fgai_bench.runner.execute import problem_of
-from fgai_bench.runner.plan import RESULTS_VERSION, Step
+from fgai_bench.runner.plan import Step
 from fgai_bench.runner.provenance import environment
 from fgai_bench.store.canonical import plain, sha256
 from fgai_bench.store.errors import RequestError
@@ -124,7 +125,8 @@ def null_steps(group: Attacks, data_root: str | None = None) -> Iterator[tuple[S
         started, clock = time.time(), time.perf_counter()
         entry = METRICS.entry(name)
         metric = {"name": name, "version": entry.version, "direction": entry.direction}
-        config = plain({**group.config, "kind": "measure", "metric": metric, "results": RESULTS_VERSION})
+        config = {**group.config, "kind": "measure", "metric": metric}
+        config = plain({**config, "code": code_of("measure", config)})
         value = value_of(name, offers)
         seconds = time.perf_counter() - clock
         result = Result(metrics={name: value}, facts=facts, environment=environment(), started=started, seconds=seconds)

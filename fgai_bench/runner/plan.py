@@ -1,15 +1,16 @@
 """Plan suites: a pure function turns them into a graph of steps, without torch, clock or disk.
 
 A step is identified by the hash of everything that changes its result: the names, versions and options of all entries
-involved, the threat model, the seed, the dataset's declared checksums, and the hashes of the steps that it builds on.
-Labels, time limits and the order of steps are not part of the hash, so two suites that need the same step share it. Nor
-are metrics: trainings, attacks and clean evaluations measure the built-in ones, and each other metric that a suite
-names is a step of its own (``measure``), so that adding one to a finished run computes nothing else.
+involved, the threat model, the seed, the content of the data (the checksums that a dataset declares, or a digest of the
+graph itself), fingerprints of the code that computes it, and the hashes of the steps that it builds on. Labels, time
+limits and the order of steps are not part of the hash, so two suites that need the same step share it. Nor are metrics:
+trainings, attacks and clean evaluations measure the built-in ones, and each other metric that a suite names is a step
+of its own (``measure``), so that adding one to a finished run computes nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -26,13 +27,12 @@ from fgai_bench.metrics import METRICS
 from fgai_bench.metrics.base import Where, offered_in
 from fgai_bench.models import MODELS
 from fgai_bench.registry import Registry
-from fgai_bench.store.canonical import plain, sha256
+from fgai_bench.runner.code import code_of
+from fgai_bench.store.canonical import Texts, sha256
 from fgai_bench.suites.errors import SuiteError, sentence
 from fgai_bench.suites.schema import AttackLine, DefenseLine, Suite
 from fgai_bench.tasks import TASKS
 
-# Increase when a change to the runner, or to a metric that every step measures, changes recorded values.
-RESULTS_VERSION = "2"
 TEACHER = DefenseLine(name="vanilla")
 Kind = Literal["train", "clean", "attack", "measure", "explain", "agree", "audit"]
 
@@ -60,6 +60,9 @@ class Step:
     exclusive: bool = False
 
 
+OPTIONAL = ("metric", "metrics", "suite_seeds")
+
+
 @dataclass(frozen=True)
 class Member:
     """The place of a step in a suite: the labels under which its records appear.
@@ -68,6 +71,7 @@ class Member:
         kind: kind of the place; a ``measure`` step has ``clean`` or ``attack``, like the step whose records it extends.
         metric: what a ``measure`` step measures; empty for every other step.
         metrics: the names that the suite limits its records to; empty for all.
+        suite_seeds: the seeds that the suite itself has, of which a run may have more or fewer.
     """
 
     suite: str
@@ -85,11 +89,12 @@ class Member:
     flags: tuple[str, ...] = ()
     metric: str = ""
     metrics: tuple[str, ...] = ()
+    suite_seeds: tuple[int, ...] = ()
 
     def plain(self) -> dict[str, Any]:
-        """Return the member as plain data, without empty ``metric`` and ``metrics``."""
+        """Return the member as plain data, without ``metric``, ``metrics`` and ``suite_seeds`` that are empty."""
         content = asdict(self)
-        return {key: value for key, value in content.items() if value or key not in ("metric", "metrics")}
+        return {key: value for key, value in content.items() if value or key not in OPTIONAL}
 
 
 @dataclass(frozen=True)
@@ -120,6 +125,11 @@ class Trial:
         """Return the same trial with another defense."""
         return replace(self, line=line)
 
+    @property
+    def cell(self) -> tuple[Any, ...]:
+        """Return what trials that differ in their seed share; suites and lines live as long as their plan."""
+        return (id(self.suite), self.task, self.dataset, self.model, id(self.line))
+
     @cached_property
     def settings(self) -> dict[str, dict[str, Any]]:
         """Return the options that the suite sets for this trial; later settings override earlier ones."""
@@ -136,12 +146,16 @@ class Trial:
         where = (self.task, self.dataset, self.model, self.line.name, self.line.title, attack, title, explainer)
         kind = step.kind if not metric else "attack" if attack else "clean"
         wanted = tuple(METRICS.entry(name).name for name in self.suite.metrics)
-        return Member(self.suite.name, kind, step.hash, *where, self.seed, flags, metric, wanted)
+        declared = self.suite.declared_seeds
+        return Member(self.suite.title, kind, step.hash, *where, self.seed, flags, metric, wanted, suite_seeds=declared)
 
 
-def plan(suites: Iterable[Suite], device: str = "cpu") -> Plan:
-    """Return every step that the suites need, each once, with its places in the suites."""
-    draft = _Draft(device)
+def plan(suites: Iterable[Suite], device: str = "cpu", contents: Mapping[str, str] | None = None) -> Plan:
+    """Return every step that the suites need, each once, with its places in the suites.
+
+    ``contents`` has the digests of the graphs whose content no declaration tells (:func:`undeclared`), by dataset.
+    """
+    draft = _Draft(device, contents or {})
     for suite in suites:
         for trial in _trials(suite):
             draft.add(trial)
@@ -152,6 +166,17 @@ def plan(suites: Iterable[Suite], device: str = "cpu") -> Plan:
             "nothing to run: no dataset of the suite is for one of its tasks, or no defense for its models"
         )
     return Plan(draft.steps, tuple(dict.fromkeys(draft.members)))
+
+
+def undeclared(suites: Iterable[Suite]) -> list[str]:
+    """Return the datasets whose content is known only from the graph itself: users' own, without checksums."""
+    return [name for name in dict.fromkeys(name for suite in suites for name in suite.datasets) if not _declares(name)]
+
+
+def _declares(dataset: str) -> bool:
+    """Tell whether a dataset is built in, or names a checksum for every file that it is read from."""
+    files = DATASETS[dataset].files
+    return DATASETS.entry(dataset).ours or (bool(files) and all(file.sha256 for file in files))
 
 
 def _trials(suite: Suite) -> Iterator[Trial]:
@@ -170,10 +195,13 @@ def _applies(tags: frozenset[str], task: str) -> bool:
 class _Draft:
     """A plan under construction."""
 
-    def __init__(self, device: str) -> None:
-        self.device = device
+    def __init__(self, device: str, contents: Mapping[str, str]) -> None:
+        self.device, self.contents = device, contents
         self.steps: dict[str, Step] = {}
         self.members: list[Member] = []
+        self._trainings: dict[tuple[Any, ...], Step] = {}
+        self._shared: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self._texts = Texts()
 
     def add(self, trial: Trial) -> None:
         """Add the steps of a trial: training, clean evaluation, every attack, every explainer and further metric."""
@@ -213,7 +241,7 @@ class _Draft:
 
     def add_agreements(self, suite: Suite) -> None:
         """Add steps that compare the attention of each trial with that of the first seed."""
-        own = [member for member in self.members if member.suite == suite.name and member.kind == "train"]
+        own = [member for member in self.members if member.suite == suite.title and member.kind == "train"]
         first = {(m.task, m.dataset, m.model, m.label): m.step for m in reversed(own)}
         for member in own:
             other = first[member.task, member.dataset, member.model, member.label]
@@ -224,20 +252,37 @@ class _Draft:
                 self.members.append(replace(member, kind=step.kind, step=step.hash))
 
     def _train(self, trial: Trial) -> Step:
+        """Return the training of a trial, which several steps of it may ask for."""
+        key = (*trial.cell, trial.seed)
+        if key not in self._trainings:
+            tags = DEFENSES.entry(trial.line.name).tags
+            teacher = self._train(trial.with_defense(TEACHER)) if "needs-teacher" in tags else None
+            config = {
+                **self._once(trial.cell, lambda: self._training_settings(trial)),
+                "teacher": teacher.hash if teacher else None,
+                "seed": trial.seed,
+            }
+            inputs = {"teacher": teacher.hash} if teacher else {}
+            self._trainings[key] = self._step("train", config, inputs, trial.suite)
+        return self._trainings[key]
+
+    def _training_settings(self, trial: Trial) -> dict[str, Any]:
+        """Return what decides a training and is the same for all seeds."""
         suite, line, settings = trial.suite, trial.line, trial.settings
-        tags = DEFENSES.entry(line.name).tags
-        teacher = self._train(trial.with_defense(TEACHER)) if "needs-teacher" in tags else None
-        config = {
+        return {
             "task": _versioned(TASKS, trial.task),
-            "dataset": {**_versioned(DATASETS, trial.dataset), "source": _source(trial.dataset)},
+            "dataset": {**_versioned(DATASETS, trial.dataset), "source": self._source(trial.dataset)},
             "model": {**_versioned(MODELS, trial.model), "options": {**suite.model, **settings["model"]}},
             "defense": {**_versioned(DEFENSES, line.name), "options": {**settings["defense"], **line.options}},
             "training": _merged(Training, suite.training.model_dump(), settings["training"]),
-            "inner": _inner(trial) if "needs-inner" in tags else None,
-            "teacher": teacher.hash if teacher else None,
-            "seed": trial.seed,
+            "inner": _inner(trial) if "needs-inner" in DEFENSES.entry(line.name).tags else None,
         }
-        return self._step("train", config, {"teacher": teacher.hash} if teacher else {}, suite)
+
+    def _once(self, key: tuple[Any, ...], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return settings that many steps share, made for the first of them."""
+        if key not in self._shared:
+            self._shared[key] = make()
+        return self._shared[key]
 
     def _attack(self, trial: Trial, attack: AttackLine, trained: Step) -> Step | None:
         """Return the attack on a trained model; None if it would transfer to the model it was crafted on."""
@@ -249,12 +294,12 @@ class _Draft:
             if attack.transfer:
                 return None
             del inputs["teacher"]
+        settings = self._once((*trial.cell, attack.title), lambda: _attack_settings(trial, attack))
         config = {
             **_measurement_config(trained),
-            "attack": {**_versioned(ATTACKS, attack.name), "options": attack.options},
-            "attack_tags": sorted(tags),
-            "threat": _threat(trial, attack),
+            **settings,
             "crafted_on": inputs["teacher"] if attack.transfer else None,
+            "surrogate": inputs.get("teacher"),
         }
         return self._step("attack", config, inputs, trial.suite, trained.hash)
 
@@ -267,14 +312,22 @@ class _Draft:
         inputs = {"model": trained.hash, "attacked": attacked.hash}
         return self._step("explain", config, inputs, suite, trained.hash)
 
+    def _source(self, dataset: str) -> dict[str, Any]:
+        """Return what tells the content of a dataset: checksums of its files, options of its generator, a digest."""
+        declared = DATASETS[dataset]
+        files = [[file.path, file.sha256] for file in declared.files]
+        known = {"content": self.contents[dataset]} if dataset in self.contents else {}
+        return {"files": files, "options": dict(declared.options), **known}
+
     def _step(
         self, kind: Kind, config: dict[str, Any], inputs: dict[str, str], suite: Suite, trial: str | None = None
     ) -> Step:
-        content = {**config, "kind": kind, "threads": suite.threads, "device": self.device, "results": RESULTS_VERSION}
+        content = {**config, "kind": kind, "threads": suite.threads, "device": self.device}
+        content["code"] = code_of(kind, config)
         if suite.exclusive:
             content["exclusive"] = {"time_limit": suite.time_limit}
-        content = plain(content)
-        hash = sha256(content)
+        content = {key: self._texts.plain(value) for key, value in content.items()}
+        hash = sha256(self._texts.canonical(content).encode())
         step = Step(hash, kind, content, inputs, trial or hash, suite.time_limit, suite.exclusive)
         return self.steps.setdefault(hash, step)
 
@@ -294,13 +347,6 @@ def _versioned(registry: Registry[Any], name: str) -> dict[str, Any]:
     return {"name": name, "version": registry.entry(name).version}
 
 
-def _source(dataset: str) -> Any:
-    """Return the origin that a dataset declares: checksums of its files, options of its generator."""
-    declared = DATASETS[dataset]
-    files = [[file.path, file.sha256] for file in declared.files]
-    return {"files": files, "options": dict(declared.options)}
-
-
 def _inner(trial: Trial) -> dict[str, Any]:
     inner = trial.line.inner or trial.suite.inner
     threat = _merged(ThreatModel, trial.suite.inner.threat, inner.threat, trial.settings["inner"])
@@ -309,6 +355,15 @@ def _inner(trial: Trial) -> dict[str, Any]:
         "version": ATTACKS.entry(inner.attack).version,
         "options": inner.options,
         "threat": threat,
+    }
+
+
+def _attack_settings(trial: Trial, attack: AttackLine) -> dict[str, Any]:
+    """Return what decides an attack beside the model that it attacks."""
+    return {
+        "attack": {**_versioned(ATTACKS, attack.name), "options": attack.options},
+        "attack_tags": sorted(ATTACKS.entry(attack.name).tags),
+        "threat": _threat(trial, attack),
     }
 
 

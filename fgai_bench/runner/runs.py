@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fgai_bench.runner.estimate import Estimate
 from fgai_bench.runner.executors import Executor, Inline, Processes, WorkerSettings
 from fgai_bench.runner.lock import RunLock
-from fgai_bench.runner.plan import Plan, Step, plan
+from fgai_bench.runner.plan import Plan, Step, plan, undeclared
 from fgai_bench.runner.preflight import (
     check_data,
     check_options,
@@ -24,7 +24,7 @@ from fgai_bench.runner.preflight import (
 from fgai_bench.runner.progress import Observer
 from fgai_bench.store.errors import RequestError
 from fgai_bench.store.result import RETRIED
-from fgai_bench.store.sqlite import FILE, Store, StoreReader
+from fgai_bench.store.sqlite import FILE, Store, StoreReader, place_of
 from fgai_bench.suites import Suite, load_suite, resolve
 
 if TYPE_CHECKING:
@@ -90,10 +90,19 @@ def known_times(folder: Path) -> tuple[set[str], Estimate]:
 
 
 def planned(
-    suite: str | os.PathLike[str] | Suite | Mapping[str, Any] = "quick", device: str = "auto", **overrides: Any
+    suite: str | os.PathLike[str] | Suite | Mapping[str, Any] = "quick",
+    device: str = "auto",
+    data_root: str | None = None,
+    **overrides: Any,
 ) -> Plan:
-    """Return the plan of a suite on a device; overrides as in :func:`run`."""
-    return plan(resolve(suite, **overrides), resolved_device(device))
+    """Return the plan of a suite on a device; overrides as in :func:`run`. Graphs of a user's own are read for it."""
+    suites = resolve(suite, **overrides)
+    own = undeclared(suites)
+    if not own:
+        return plan(suites, resolved_device(device))
+    from fgai_bench.data import content_sha256
+
+    return plan(suites, resolved_device(device), {name: content_sha256(name, data_root) for name in own})
 
 
 def run(
@@ -129,7 +138,7 @@ def run(
     _check_request(jobs, executor, address)
     loaded = load_suite(suite)
     root = checked_data_root(data_root)
-    steps = planned(loaded, device, **overrides)
+    steps = planned(loaded, device, root, **overrides)
     folder = checked_folder(Path(out) if out is not None else Path("runs") / loaded.name)
     settings = WorkerSettings(tuple(plugins), root)
     return run_plan(steps, folder, settings, jobs, executor, address, retry_failed, observer)
@@ -157,12 +166,39 @@ def run_plan(
         with RunLock(folder), closing(Store(folder)) as store:
             for sentence in store.repair():
                 observer.said(f"{sentence}; done")
+            for sentence in given_up(steps, store):
+                observer.said(sentence)
             store.place(member.plain() for member in steps.members)
             if retry_failed:
                 statuses = store.statuses()
                 store.forget([hash for hash in steps.steps if statuses.get(hash) in RETRIED])
             executed = _carry_out(steps, store, observer, made)
     return Run(folder, executed)
+
+
+# Of a configuration: what follows from other parts of it, or from the steps that it builds on.
+FOLLOWS = ("code", "trained", "teacher", "attacked", "other", "crafted_on", "surrogate", "dataset")
+
+
+def given_up(steps: Plan, store: StoreReader) -> list[str]:
+    """Return a sentence about recorded steps whose places this plan gives to others: by new code, or on new data."""
+    places = {place_of(member): member["step"] for member in store.members()}
+    recorded = store.headers()
+    code: set[str] = set()
+    data: set[str] = set()
+    for member in steps.members:
+        earlier = places.get(place_of(member.plain()), member.step)
+        if earlier == member.step or earlier not in recorded:
+            continue
+        old, new = recorded[earlier]["config"], steps.steps[member.step].config
+        if all(old.get(key) == new.get(key) for key in new if key not in FOLLOWS):
+            (code if old.get("dataset") == new.get("dataset") else data).add(earlier)
+    kept = "they stay in the store and are not mixed with the new ones"
+    return [
+        f"{len(hashes)} recorded steps were made {how}; {kept}"
+        for hashes, how in ((data, "on data that has changed since"), (code, "by other code"))
+        if hashes
+    ]
 
 
 def _check_request(jobs: int | None, executor: str, address: str | None) -> None:

@@ -72,6 +72,9 @@ class Artifacts:
             return False
         return True
 
+    def close(self) -> None:
+        """Close what is open; a folder has nothing that is."""
+
     def remove_all_but(self, wanted: Iterable[str]) -> list[Path]:
         """Delete files that no record names, such as those of a run that was killed, and return the deleted paths."""
         keep = {self.path(name) for name in wanted}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,16 @@ from fgai_bench.store.exported import (
     FORMAT,
     MANIFEST,
     PACK,
+    PACKS,
     TABLES,
     file_of,
     packed_artifacts,
     packed_table,
     read_manifest,
+    write_pack,
 )
 from fgai_bench.store.merge import WAITING, Merged, merge
+from fgai_bench.store.names import titles
 from fgai_bench.store.schema import MIGRATIONS, PARTS
 from fgai_bench.store.sqlite import COLUMNS, MEMBER_COLUMNS, REPORTED, StoreReader, is_export, member_row
 
@@ -41,36 +45,59 @@ PART_COLUMNS = {
 def export(
     runs: Sequence[str | os.PathLike[str]],
     out: str | os.PathLike[str],
-    prefer_first: bool = False,
     datasets: Sequence[str] | None = None,
+    extras: Sequence[str] = (),
+    say: Callable[[str], object] = lambda sentence: None,
 ) -> dict[str, Any]:
     """Write the records of ``runs``, merged, to the folder ``out`` and return its manifest.
 
     Args:
         runs: run folders, or folders of exported records.
         out: a path where nothing is yet, an empty folder, or an earlier export, which is replaced once all is written.
-        prefer_first: of several results with values, contradicting or not, keep that of the run that is named first.
         datasets: export only the records on these datasets; by default those on all.
+        extras: what else to export: ``graphs`` (attacked ones, as differences), ``models``.
+        say: receives the sizes of these before anything is written.
     """
+    for name in extras:
+        if name not in PACKS:
+            raise RequestError(f"--with {name!r} is not possible; possible are {', '.join(PACKS)}")
     folder = _writable_folder(Path(out))
     with ExitStack() as stack:
         stores = [stack.enter_context(StoreReader(run)) for run in runs]
-        merged = merge(stores, prefer_first)
+        merged = merge(stores)
         if datasets is not None:
             merged = merged.of(_existing_datasets(datasets, merged))
         tables = _tables(merged)
         files = {file_of(name): packed_table(columns, rows) for name, (columns, rows) in tables.items()}
         files[PACK] = packed_artifacts(_reported_artifacts(merged, stores))
+        large = {PACKS[name][0]: _artifact_holders(name, merged, stores) for name in extras}
+        for name in extras:
+            say(_size(name, merged, folder))
+        return _write(folder, runs, merged, tables, files, large)
+
+
+def _write(
+    folder: Path,
+    runs: Sequence[str | os.PathLike[str]],
+    merged: Merged,
+    tables: Mapping[str, tuple[Sequence[str], list[Mapping[str, Any]]]],
+    files: Mapping[str, bytes],
+    large: Mapping[str, Mapping[str, StoreReader]],
+) -> dict[str, Any]:
+    """Write the files of an export and its manifest; ``large`` has the stores to take the content of packs from."""
     earlier = [read_manifest(Path(run)) for run in runs if is_export(Path(run))]
     history = {
         "pieces": len(runs) - len(earlier) + sum(manifest["pieces"] for manifest in earlier),
         "superseded": [*(entry for manifest in earlier for entry in manifest["superseded"]), *merged.superseded],
-        "orphans": sorted({*(hash for manifest in earlier for hash in manifest.get("orphans", ())), *merged.orphans}),
+        "orphans": sorted({hash for manifest in earlier for hash in manifest.get("orphans", ())}),
     }
-    manifest = _manifest(merged, files, {file_of(name): len(rows) for name, (_, rows) in tables.items()}, history)
+    rows = {file_of(name): len(rows) for name, (_, rows) in tables.items()}
     with _replace_folder(folder) as new:
         for name, content in files.items():
             (new / name).write_bytes(content)
+        for name, holders in large.items():
+            write_pack(new / name, ((hash, store.artifacts.read(hash)) for hash, store in sorted(holders.items())))
+        manifest = _manifest(merged, [new / name for name in (*files, *large)], rows, history)
         (new / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return manifest
 
@@ -117,12 +144,38 @@ def _reported_artifacts(merged: Merged, stores: Sequence[StoreReader]) -> dict[s
     return contents
 
 
+def _size(name: str, merged: Merged, folder: Path) -> str:
+    """Say how much an extra adds to an export."""
+    file, role = PACKS[name]
+    rows = [row for result in merged.steps.values() for row in result.step["artifacts"] if row["role"] == role]
+    sizes = {row["sha256"]: row["bytes"] for row in rows}
+    return f"{len(sizes)} {name}, {sum(sizes.values()) / 1e6:.1f} MB before compression, go to {folder / file}"
+
+
+def _artifact_holders(name: str, merged: Merged, stores: Sequence[StoreReader]) -> dict[str, StoreReader]:
+    """Return which store has each graph or model of the merged steps; raise if none has one."""
+    role = PACKS[name][1]
+    holders: dict[str, StoreReader] = {}
+    for hash, result in merged.steps.items():
+        for row in result.step["artifacts"]:
+            if row["role"] == role and row["sha256"] not in holders:
+                having = [store for store in (result.store, *stores) if store.artifacts.intact(row["sha256"])]
+                if not having:
+                    raise RequestError(
+                        f"{result.store.folder} does not hold the {name} of step {hash[:12]}; export them from the run "
+                        "folder that does"
+                    )
+                holders[row["sha256"]] = having[0]
+    return holders
+
+
 def _manifest(
-    merged: Merged, files: Mapping[str, bytes], rows: Mapping[str, int], history: Mapping[str, Any]
+    merged: Merged, files: Sequence[Path], rows: Mapping[str, int], history: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the manifest of an export: versions, counts by suite and status, and the sha256 of every file."""
     suites: dict[str, dict[str, int]] = {}
-    steps = {(member["suite"], member["step"]): None for member in merged.members}
+    named = titles(merged.members)
+    steps = {(named[member["suite"]], member["step"]): None for member in merged.members}
     for suite, hash in steps:
         status = merged.steps[hash].step["status"] if hash in merged.steps else WAITING
         counts = suites.setdefault(suite, {})
@@ -135,18 +188,26 @@ def _manifest(
         "steps": len(merged.steps),
         "suites": suites,
         "files": {
-            name: {"sha256": sha256(content), "bytes": len(content)} | ({"rows": rows[name]} if name in rows else {})
-            for name, content in files.items()
+            file.name: {"sha256": _sha256_of(file), "bytes": file.stat().st_size}
+            | ({"rows": rows[file.name]} if file.name in rows else {})
+            for file in files
         },
     }
     return {**manifest, "sha256": sha256(manifest)}
+
+
+def _sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file, read in pieces."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _writable_folder(folder: Path) -> Path:
     """Return the folder if it is new, empty or an export with nothing else in it; else raise :class:`RequestError`."""
     if folder.exists() and not folder.is_dir():
         raise RequestError(f"{folder} is a file; name a folder with --out")
-    known = {*map(file_of, TABLES), PACK, MANIFEST} if is_export(folder) else set()
+    packs = (file for file, _ in PACKS.values())
+    known = {*map(file_of, TABLES), PACK, *packs, MANIFEST} if is_export(folder) else set()
     others = sorted(path.name for path in folder.iterdir() if path.name not in known) if folder.is_dir() else []
     if others:
         raise RequestError(

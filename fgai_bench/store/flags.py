@@ -25,7 +25,7 @@ def derived_flags(steps: Iterable[dict[str, Any]]) -> dict[str, list[str]]:
     """
     trials = defaultdict(list)
     for step in steps:
-        if step["kind"] == "attack" and _attacked_score(step) is not None:
+        if step["kind"] == "attack" and attacked_score(step) is not None:
             trials[step["trial"]].append(step)
     reasons: dict[str, list[str]] = defaultdict(list)
     for attacks in trials.values():
@@ -43,8 +43,8 @@ def _weaker_than_control(attacks: list[dict[str, Any]]) -> Iterator[str]:
     controls = [step for step in attacks if "control" in step["config"]["attack_tags"]]
     for step in attacks:
         if {"gradient", "prediction"}.issubset(step["config"]["attack_tags"]) and not step["config"]["crafted_on"]:
-            same = [control for control in controls if _change_budget(control) == _change_budget(step)]
-            if any(_attacked_score(control) < _attacked_score(step) for control in same):  # type: ignore[operator]
+            same = [control for control in controls if change_budget(control) == change_budget(step)]
+            if any(attacked_score(control) < attacked_score(step) for control in same):  # type: ignore[operator]
                 yield step["hash"]
 
 
@@ -54,9 +54,9 @@ def _beaten_standards(attacks: list[dict[str, Any]]) -> Iterator[tuple[str, str]
         if "standard" not in step["config"]["attack_tags"]:
             continue
         for other in attacks:
-            if other is step or _change_budget(other) != _change_budget(step):
+            if other is step or change_budget(other) != change_budget(step):
                 continue
-            further = _attacked_score(step) - _attacked_score(other)  # type: ignore[operator]
+            further = attacked_score(step) - attacked_score(other)  # type: ignore[operator]
             if "standard-twice" in other["config"]["attack_tags"]:
                 if further > SLACK:
                     yield step["hash"], MOVES.format(slack=further)
@@ -69,19 +69,19 @@ def _weaker_than_smaller_budget(attacks: list[dict[str, Any]]) -> Iterator[str]:
     for step in attacks:
         same = [other for other in attacks if _attack_without_budget(other) == _attack_without_budget(step)]
         smaller = [other for other in same if _has_larger_budget(step, other)]
-        gains = [_attacked_score(step) - _attacked_score(other) for other in smaller]  # type: ignore[operator]
+        gains = [attacked_score(step) - attacked_score(other) for other in smaller]  # type: ignore[operator]
         if any(gain > TOLERANCE for gain in gains):
             yield step["hash"]
 
 
-def _attacked_score(step: dict[str, Any]) -> float | None:
+def attacked_score(step: dict[str, Any]) -> float | None:
     """Return the attacked score of the task: micro F1 of nodes, ROC-AUC of links; None where neither was measured."""
     values = {row["name"]: row["value"] for row in step["metrics"] if row["value"] is not None}
     scores = [float(values[name]) for name in ("f1", "roc_auc") if name in values]
     return scores[0] if scores else None
 
 
-def _change_budget(step: dict[str, Any]) -> str:
+def change_budget(step: dict[str, Any]) -> str:
     """Return the budget of changes as canonical JSON, without the settings for the length of the search."""
     return canonical(
         {key: value for key, value in step["config"]["threat"].items() if key not in ("step", "steps", "restarts")}

@@ -3,10 +3,10 @@
 An ``ok`` result holds over one without values, ``not-applicable`` over a failure, and the latest of several failures.
 Two results with values must agree: the same metrics, ledger and flags, every value to a relative 1e-5 (pieces run on
 machines that round differently). Then the earliest holds, whatever the order of the runs. Where they do not agree, or
-where a place has results of two different steps, the request is refused, unless the first run is preferred: then the
-first result with values holds, agreeing or not, so that what belongs to one training stays together. Whatever
-does not hold is listed, so that nothing is lost silently, and so is what was measured on a training whose own result
-does not hold: another training with the same settings and seed stands in its place.
+where a place has results of two different steps, the request is refused. So it is where two pieces trained the same
+trial to different weights, and where a result was measured on another training than the one that holds: nothing that is
+about one model is put beside another. A later piece that is started from an export of the earlier one, models included,
+goes on from the same checkpoints. What gives way is listed, so that nothing is lost silently.
 """
 
 from __future__ import annotations
@@ -49,20 +49,17 @@ class Merged:
         steps: hash to the result that holds.
         members: the places, in the order of the runs and their plans.
         superseded: results and places that do not hold, and why.
-        orphans: steps that hold although they were measured on a training whose result does not.
     """
 
     steps: dict[str, Found]
     members: list[dict[str, Any]]
     superseded: list[dict[str, str]]
-    orphans: list[str]
 
     def of(self, datasets: Sequence[str]) -> Merged:
         """Return the part of this merge that lies on some datasets."""
         members = [member for member in self.members if member["dataset"] in datasets]
         steps = {member["step"]: self.steps[member["step"]] for member in members if member["step"] in self.steps}
-        orphans = [hash for hash in self.orphans if hash in steps]
-        return Merged(dict(sorted(steps.items())), members, self.superseded, orphans)
+        return Merged(dict(sorted(steps.items())), members, self.superseded)
 
 
 def rank(status: str) -> int:
@@ -74,8 +71,8 @@ def rank(status: str) -> int:
     return 3 if status == WAITING else GOOD.index(status) if status in GOOD else 2
 
 
-def merge(stores: Sequence[StoreReader], prefer_first: bool = False) -> Merged:
-    """Merge the steps and places of all stores; ``prefer_first`` decides contradictions for the run named first."""
+def merge(stores: Sequence[StoreReader]) -> Merged:
+    """Merge the steps and places of all stores, or raise :class:`MergeError` where they contradict each other."""
     recorded: dict[str, list[Found]] = {}
     for store in stores:
         for step in store.steps():
@@ -88,25 +85,42 @@ def merge(stores: Sequence[StoreReader], prefer_first: bool = False) -> Merged:
     superseded: list[dict[str, str]] = []
     steps = {}
     for hash, results in sorted(recorded.items()):
-        steps[hash] = _holding_result(results, prefer_first, words.get(hash, hash[:12]))
+        _refuse_different_models(results, words.get(hash, hash[:12]))
+        steps[hash] = _holding_result(results, words.get(hash, hash[:12]))
         superseded += [_superseded(result, steps[hash]) for result in results if result is not steps[hash]]
     members = []
     for candidates in places.values():
-        members.append(_holding_member(candidates, steps, prefer_first))
+        members.append(_holding_member(candidates, steps))
         lost = {candidate["step"] for candidate in candidates} - {members[-1]["step"]}
         why = f"another step stands at {_place_in_words(members[-1])}"
         superseded += [{"step": step, "why": why} for step in sorted(lost)]
-    models = {
-        (id(result.store), hash): _model_hash(result.step) for hash, results in recorded.items() for result in results
-    }
-    orphans = [hash for hash, result in steps.items() if _is_orphan(result, steps.get(result.step["trial"]), models)]
-    return Merged(steps, members, superseded, orphans)
+    for hash, result in steps.items() if len(stores) > 1 else ():
+        _refuse_orphan(result, steps.get(result.step["trial"]), words.get(hash, hash[:12]))
+    return Merged(steps, members, superseded)
 
 
-def _is_orphan(result: Found, training: Found | None, models: Mapping[tuple[int, str], str | None]) -> bool:
-    """Tell whether a result's own store has another model for its trial than the training that holds."""
-    own = models.get((id(result.store), result.step["trial"]))
-    return training is not None and own is not None and own != _model_hash(training.step)
+APART = (
+    "results of different trainings are not put together, so leave one of the runs out, or start the later one from an "
+    "export of the earlier one with its models (`fgai-bench records import`)"
+)
+
+
+def _refuse_different_models(results: Sequence[Found], words: str) -> None:
+    """Raise if one training has different weights in two runs: what was measured on one is not about the other."""
+    models = {model: result.store.folder for result in results if (model := _model_hash(result.step))}
+    if len(models) > 1:
+        first, second, *_ = models.values()
+        raise MergeError(f"{first} and {second} have different models for {words}; {APART}")
+
+
+def _refuse_orphan(result: Found, training: Found | None, words: str) -> None:
+    """Raise if a result says that it was measured on a model which is not that of the training that holds."""
+    own = result.step["facts"].get("trained_model")
+    if own is None or (training is not None and _model_hash(training.step) == own):
+        return
+    held = f"{training.store.folder} has" if training is not None else "none of the runs has"
+    which = "another model than the one that" if training is not None else "a model that"
+    raise MergeError(f"{result.store.folder} measured {words} on {which} {held}; {APART}")
 
 
 def _place_in_words(member: Mapping[str, Any]) -> str:
@@ -115,19 +129,17 @@ def _place_in_words(member: Mapping[str, Any]) -> str:
     return " ".join([*(member[key] for key in keys if member[key]), f"seed {member['seed']}"])
 
 
-def _holding_result(results: Sequence[Found], prefer_first: bool, words: str) -> Found:
+def _holding_result(results: Sequence[Found], words: str) -> Found:
     """Return the result that holds for one step, or raise :class:`MergeError` where results contradict each other."""
     best = min(result.rank for result in results)
     equals = [result for result in results if result.rank == best]
     if best >= len(GOOD):
         return max(equals, key=lambda result: result.step["started"])
-    if prefer_first:
-        return equals[0]
     for first, second in pairwise(equals):
         if difference := differing(first.step, second.step):
             raise MergeError(
                 f"{first.store.folder} and {second.store.folder} have different results for {words}: {difference}; "
-                "leave one of them out, or say --prefer-first to keep those of the run that is named first"
+                "leave one of them out"
             )
     return min(equals, key=lambda result: result.step["started"])
 
@@ -170,24 +182,21 @@ def _superseded(result: Found, kept: Found) -> dict[str, str]:
     if result.rank > kept.rank:
         why = f"{status} gave way to {kept.step['status']}"
     elif result.rank < len(GOOD):
-        why = "the first run was preferred" if differing(result.step, kept.step) else "the same values"
+        why = "the same values"
     else:
         why = f"{status} gave way to a later {kept.step['status']}"
     return {"step": result.step["hash"], "why": why}
 
 
-def _holding_member(
-    candidates: Sequence[dict[str, Any]], steps: Mapping[str, Found], prefer_first: bool
-) -> dict[str, Any]:
+def _holding_member(candidates: Sequence[dict[str, Any]], steps: Mapping[str, Found]) -> dict[str, Any]:
     """Return the member that holds a place: that of the better result, of the latest plan among failures."""
     ranks = [steps[member["step"]].rank if member["step"] in steps else rank(WAITING) for member in candidates]
     equals = [member for member, its_rank in zip(candidates, ranks, strict=True) if its_rank == min(ranks)]
     if min(ranks) >= len(GOOD):
         return equals[-1]
-    if len({member["step"] for member in equals}) > 1 and not prefer_first:
+    if len({member["step"] for member in equals}) > 1:
         raise MergeError(
             f"two different steps have results for {_place_in_words(equals[0])}, as when it ran on two kinds of device "
-            "or with two versions; leave one of the runs out, or say --prefer-first to keep that of the run that is "
-            "named first"
+            "or by two versions of the code; leave one of the runs out"
         )
     return equals[0]

@@ -15,6 +15,7 @@ from safetensors.numpy import load, save
 from torch_geometric.data import Data
 
 from fgai_bench.attacks.result import row_differences
+from fgai_bench.data.checksum import graph_sha256
 from fgai_bench.definition1 import Audit
 from fgai_bench.models import AttentionModel, build_model
 from fgai_bench.models.features import append_rows, dense_rows, replace_rows
@@ -47,15 +48,24 @@ def unpack_model(content: bytes, config: Mapping[str, Any], in_channels: int, nu
     return model.eval()
 
 
+def graph_digest(clean: Data) -> str:
+    """Return the SHA-256 of a graph that attacks start from: its features and edges, in their order."""
+    return graph_sha256(Data(x=clean.x, edge_index=clean.edge_index, y=torch.zeros(0)))
+
+
 def pack_attacked(clean: Data, attacked: Data) -> bytes:
-    """Pack the changes of an attack: new edges, injected features, and changed rows of existing features."""
+    """Pack the changes of an attack: new edges, injected features, and changed rows of existing features.
+
+    The file names the graph that it is a difference from, so that it cannot be taken for one from another.
+    """
     nodes, edges = clean.x.shape[0], clean.edge_index.size(1)
     new = torch.arange(nodes, attacked.x.shape[0], device=attacked.edge_index.device)
     parts = {"edges": attacked.edge_index[:, edges:], "features": dense_rows(attacked.x, new)}
     rows = row_differences(clean.x, attacked.x).nonzero().squeeze(1)
     if rows.numel():
         parts |= {"changed": rows, "changed_features": dense_rows(attacked.x, rows)}
-    return tensors.save({name: part.detach().cpu().contiguous() for name, part in parts.items()})
+    about = canonical({"clean": graph_digest(clean)})
+    return tensors.save({name: part.detach().cpu().contiguous() for name, part in parts.items()}, {META: about})
 
 
 def pack_audit(audit: Audit) -> bytes:
@@ -67,7 +77,12 @@ def pack_audit(audit: Audit) -> bytes:
 
 def unpack_attacked(clean: Data, content: bytes) -> Data:
     """Return the attacked graph, on the device of the clean one; its labels are not part of the file."""
-    parts = {name: part.to(clean.edge_index.device) for name, part in tensors.load(content).items()}
+    return changed_graph(clean, tensors.load(content))
+
+
+def changed_graph(clean: Data, difference: Mapping[str, torch.Tensor]) -> Data:
+    """Return a graph with the changes that :func:`pack_attacked` lists, on the device of the clean one."""
+    parts = {name: part.to(clean.edge_index.device) for name, part in difference.items()}
     x = clean.x
     if "changed" in parts and parts["changed"].numel():
         x = replace_rows(x, parts["changed"], parts["changed_features"])
@@ -87,8 +102,16 @@ def unpack_history(content: bytes) -> dict[str, list[float]]:
     return {name: values.tolist() for name, values in sorted(load(content).items())}
 
 
+def clean_of(content: bytes) -> str:
+    """Return the digest of the clean graph that a packed attacked graph names; empty if it names none."""
+    try:
+        return str(_metadata(content)["clean"])
+    except (KeyError, ValueError, TypeError):
+        return ""
+
+
 def _metadata(content: bytes) -> dict[str, Any]:
-    """Return the class and the arguments of a packed model."""
+    """Return what a packed model or graph says of itself."""
     size = int.from_bytes(content[:8], "little")
     about: dict[str, Any] = json.loads(json.loads(content[8 : 8 + size])["__metadata__"][META])
     return about

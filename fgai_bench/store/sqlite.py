@@ -95,8 +95,9 @@ class StoreReader:
             raise StoreError(f"{self.path} is not a store of fgai-bench; choose another folder")
 
     def close(self) -> None:
-        """Close the connection to the file."""
+        """Close the connection to the file, and to the artifacts of an export."""
         self._connection.close()
+        self.artifacts.close()
 
     def __enter__(self) -> StoreReader:
         return self
@@ -120,6 +121,15 @@ class StoreReader:
         """Return the status of every recorded step, by the hash of the step."""
         with self._sqlite_errors():
             return dict(self._connection.execute("SELECT hash, status FROM steps"))
+
+    def headers(self) -> dict[str, dict[str, Any]]:
+        """Return kind, trial, status, start and configuration of every recorded step, by hash, without its values."""
+        names = ("kind", "trial", "status", "started", "environment", "config")
+        with self._sqlite_errors():
+            rows = self._connection.execute(f"SELECT hash, {', '.join(names)} FROM steps").fetchall()
+        return {
+            hash: {**dict(zip(names, values, strict=True)), "config": json.loads(values[-1])} for hash, *values in rows
+        }
 
     def members(self) -> list[dict[str, Any]]:
         """Return the places of all planned steps, run or not, in the order of the plan; a place has its latest plan."""
@@ -410,7 +420,8 @@ def is_export(folder: Path) -> bool:
 
 def place_of(member: Mapping[str, Any]) -> str:
     """Return the identity of a place: everything about it but the step that stands there and what is shown of it."""
-    return sha256({**{key: value for key, value in member.items() if key != "metrics"}, "step": ""})
+    shown = ("metrics", "suite_seeds")
+    return sha256({**{key: value for key, value in member.items() if key not in shown}, "step": ""})
 
 
 def member_row(member: Mapping[str, Any], position: int) -> dict[str, Any]:

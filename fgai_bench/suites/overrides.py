@@ -18,12 +18,14 @@ from fgai_bench.models import MODELS
 from fgai_bench.suites.errors import SuiteError, finite, sentence
 from fgai_bench.suites.load import grids, load_suite
 from fgai_bench.suites.read import parse
-from fgai_bench.suites.schema import AttackLine, DefenseLine, Setting, Suite, When
+from fgai_bench.suites.schema import AttackLine, DefenseLine, ResolvedSuite, Setting, Suite, When
 from fgai_bench.tasks import TASKS
 
 # The first part of a key of --set, and the field of a setting that it changes; attack is an alias of threat.
 SECTIONS = {"threat": "threat", "attack": "threat", "training": "training", "model": "model", "inner": "inner"}
 PLAIN = ("agreement", "exclusive", "explainers", "metrics", "sanity", "threads", "time_limit", "unequal_budgets")
+# Keys that say what is measured, or how long it may take, and change no setting of what is measured.
+UNCHANGING = ("agreement", "explainers", "metrics", "sanity", "time_limit")
 
 
 def resolve(
@@ -35,15 +37,16 @@ def resolve(
     attacks: Sequence[str] | None = None,
     seeds: int | Sequence[int] | None = None,
     assignments: Sequence[str] = (),
-) -> tuple[Suite, ...]:
+) -> tuple[ResolvedSuite, ...]:
     """Return the grids of a suite with overrides applied; raise if a name is not registered.
 
-    A name that the suite lists keeps the suite's settings for it; other registered names are possible, too.
+    A name that the suite lists keeps the suite's settings for it; other registered names are possible, too. Neither
+    makes it another experiment; an assignment that changes a setting does, and its title says so.
 
     >>> [part.models for part in resolve("quick", models=["gt"], seeds=1)]
     [('gt',)]
     """
-    parts = grids(load_suite(suite))
+    parts = tuple(_resolved(part) for part in grids(load_suite(suite)))
     parts = _narrowed(parts, "datasets", datasets, DATASETS.entry, str)
     parts = _narrowed(parts, "models", models, MODELS.entry, str)
     parts = _narrowed(parts, "defenses", defenses, DEFENSES.entry, lambda name: DefenseLine(name=name))
@@ -57,13 +60,19 @@ def resolve(
     return parts
 
 
-def changed(suite: Suite, **changes: Any) -> Suite:
+def changed(suite: ResolvedSuite, **changes: Any) -> ResolvedSuite:
     """Return the suite with other values, validated as if they had been written in the file."""
     finite(changes)
     try:
-        return Suite(**{**{key: getattr(suite, key) for key in Suite.model_fields}, **changes})
+        return ResolvedSuite(**{**{key: getattr(suite, key) for key in ResolvedSuite.model_fields}, **changes})
     except ValidationError as error:
         raise SuiteError(f"suite {suite.name!r}: {sentence(error, Suite)}") from None
+
+
+def _resolved(suite: Suite) -> ResolvedSuite:
+    if isinstance(suite, ResolvedSuite):
+        return suite
+    return ResolvedSuite(**{key: getattr(suite, key) for key in Suite.model_fields}, own_seeds=suite.seeds)
 
 
 def check_names(suite: Suite) -> None:
@@ -88,12 +97,12 @@ def _title(line: Any) -> set[str]:
 
 
 def _narrowed(
-    parts: tuple[Suite, ...],
+    parts: tuple[ResolvedSuite, ...],
     key: str,
     wanted: Sequence[str] | None,
     look_up: Callable[[str], Any],
     line: Callable[[str], Any],
-) -> tuple[Suite, ...]:
+) -> tuple[ResolvedSuite, ...]:
     """Return the parts with the wanted lines only; a part that has none of them is left out."""
     if wanted is None:
         return parts
@@ -122,7 +131,7 @@ def _selected(lines: Sequence[Any], wanted: Sequence[str], strangers: Sequence[s
     return tuple(chosen)
 
 
-def _assigned(parts: tuple[Suite, ...], assignment: str) -> tuple[Suite, ...]:
+def _assigned(parts: tuple[ResolvedSuite, ...], assignment: str) -> tuple[ResolvedSuite, ...]:
     """Return the parts with one ``key=value`` applied; raise if none of them has the key."""
     key, equals, text = assignment.partition("=")
     if not equals or not key.strip():
@@ -138,10 +147,14 @@ def _assigned(parts: tuple[Suite, ...], assignment: str) -> tuple[Suite, ...]:
         raise SuiteError(f"--set {key}: {sentence(error, Setting)}") from None
     if all(part is None for part in applied):
         raise SuiteError(f"--set {key}: no such key; {_possible(parts)}")
-    return tuple(new or part for new, part in zip(applied, parts, strict=True))
+    head, dot, option = key.strip().partition(".")
+    said = () if head in UNCHANGING else (f"{SECTIONS.get(head, head)}{dot}{option}={' '.join(text.split())}",)
+    return tuple(
+        changed(new, changes=(*new.changes, *said)) if new else part for new, part in zip(applied, parts, strict=True)
+    )
 
 
-def _applied(suite: Suite, key: str, value: Any) -> Suite | None:
+def _applied(suite: ResolvedSuite, key: str, value: Any) -> ResolvedSuite | None:
     """Return the suite with ``key=value`` applied; None if the suite has no such key."""
     if key in PLAIN:
         return changed(suite, **{key: value})
@@ -163,11 +176,11 @@ def _applied(suite: Suite, key: str, value: Any) -> Suite | None:
     return None
 
 
-def _with(suite: Suite, setting: Setting) -> Suite:
+def _with(suite: ResolvedSuite, setting: Setting) -> ResolvedSuite:
     return changed(suite, settings=(*suite.settings, setting))
 
 
-def _possible(parts: tuple[Suite, ...]) -> str:
+def _possible(parts: tuple[ResolvedSuite, ...]) -> str:
     names = {title for p in parts for line in (*p.models, *p.defenses, *p.attacks) for title in _title(line)}
     heads = [f"{name}.OPTION" for name in (*SECTIONS, *sorted(names - set(SECTIONS)))]
     return f"possible are {', '.join([*heads, *PLAIN])}"

@@ -195,6 +195,16 @@ class Suite(Strict):
     exclusive: bool = False
     unequal_budgets: bool = False
 
+    @property
+    def title(self) -> str:
+        """Return the name under which records of the suite appear."""
+        return self.name
+
+    @property
+    def declared_seeds(self) -> tuple[int, ...]:
+        """Return the seeds that the suite itself has, whatever part of them is run."""
+        return self.seeds
+
     @field_validator("defenses", "attacks", mode="before")
     @classmethod
     def _lines(cls, value: Any) -> Any:
@@ -242,6 +252,28 @@ class Suite(Strict):
                 "a threat model belongs to the suite, never to a defense, unless 'unequal_budgets' is true"
             )
         return self
+
+
+class ResolvedSuite(Suite):
+    """A suite as it is run: it remembers what overrides changed of it, and says so in its title.
+
+    Attributes:
+        changes: assignments that make it another experiment than the suite whose name it has.
+        own_seeds: the seeds of the suite before overrides.
+    """
+
+    changes: tuple[str, ...] = ()
+    own_seeds: tuple[int, ...]
+
+    @property
+    def title(self) -> str:
+        """Return the name, and what was changed: ``node, changed: training.epochs=5``."""
+        return f"{self.name}, changed: {', '.join(self.changes)}" if self.changes else self.name
+
+    @property
+    def declared_seeds(self) -> tuple[int, ...]:
+        """Return the seeds before overrides."""
+        return self.own_seeds
 
 
 def _counted(number: int) -> int:

@@ -77,7 +77,7 @@ def test_more_seeds_run_the_missing_ones_only(tiny: dict[str, Any], reference: P
     assert set(kept["started"]) == set(before["started"])  # not run again
 
 
-def test_a_changed_configuration_is_a_new_trial_and_takes_the_place_of_the_old(
+def test_a_changed_configuration_is_another_suite_beside_the_old_one(
     tiny: dict[str, Any], reference: Path, tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(reference, tmp_path / "run"))
@@ -87,9 +87,10 @@ def test_a_changed_configuration_is_a_new_trial_and_takes_the_place_of_the_old(
     )
     after = changed.records()
     assert changed.executed == 2
-    assert len(after) == len(before)
-    assert set(after.query("label == 'at' and seed == 0 and kind == 'attack'")["ledger_nodes"]) == {2.0}
-    assert set(after.query("label == 'at' and seed == 1 and kind == 'attack'")["ledger_nodes"]) == {5.0}
+    new = after[after["suite"] == "tiny, changed: threat.nodes=2"]
+    assert after[after["suite"] == "tiny"].equals(before)
+    assert set(new["label"]) == {"at"}
+    assert set(new.query("kind == 'attack'")["ledger_nodes"]) == {2.0}
 
 
 def test_a_folder_in_use_says_who_uses_it(tiny: dict[str, Any], reference: Path, tmp_path: Path) -> None:

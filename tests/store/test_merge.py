@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -43,9 +44,9 @@ def piece(tmp_path: Path) -> Callable[..., Path]:
     return make
 
 
-def held(runs: list[Path], out: Path, prefer_first: bool = False) -> tuple[Result, list[str]]:
+def held(runs: list[Path], out: Path) -> tuple[Result, list[str]]:
     """The result that the merged records have for the place, and the reasons for dropping the others."""
-    manifest = export(runs, out, prefer_first)
+    manifest = export(runs, out)
     with StoreReader(out) as store:
         (member,) = store.members()
         return store.result(member["step"]), [each["why"] for each in manifest["superseded"]]
@@ -57,7 +58,7 @@ def test_pieces_of_a_run_are_the_run(
     pieces = []
     for seed in (0, 1):
         pieces.append(tmp_path / str(seed))
-        run({**copy.deepcopy(tiny), "seeds": [seed]}, pieces[-1], executor="inline", device="cpu")
+        run(copy.deepcopy(tiny), pieces[-1], executor="inline", device="cpu", seeds=[seed])
     manifest = export(pieces, tmp_path / "records")
     assert content(tmp_path / "records") == content(reference)
     assert (manifest["suites"], manifest["superseded"]) == ({"tiny": {"ok": 24}}, [])
@@ -91,14 +92,13 @@ def test_the_earliest_of_agreeing_results_holds_in_any_order(piece: Callable[...
         ({"flags": ("zero gradient",)}, "flags is  and zero gradient"),
     ],
 )
-def test_results_that_differ_are_refused_unless_the_first_is_preferred(
+def test_results_that_differ_are_refused(
     change: dict[str, Any], said: str, piece: Callable[..., Path], tmp_path: Path
 ) -> None:
     runs = [piece("one", OK), piece("two", replace(OK, **change))]
     with pytest.raises(MergeError, match=f"different results for node clean cora gat vanilla seed 3: {said}; leave"):
         export(runs, tmp_path / "out")
     assert not (tmp_path / "out").exists()
-    assert held(runs, tmp_path / "out", prefer_first=True) == (OK, ["the first run was preferred"])
 
 
 def test_a_place_goes_to_the_step_that_has_a_result(piece: Callable[..., Path], tmp_path: Path) -> None:
@@ -110,10 +110,7 @@ def test_two_steps_with_results_at_one_place_are_refused(piece: Callable[..., Pa
     runs = [piece("gpu", OK, OTHER), piece("cpu", OK)]
     with pytest.raises(MergeError, match="two different steps have results for node clean cora gat vanilla seed 3"):
         export(runs, tmp_path / "out")
-    export(runs, tmp_path / "out", prefer_first=True)
-    with StoreReader(tmp_path / "out") as store:
-        assert [member["step"] for member in store.members()] == [OTHER.hash]
-        assert set(store.statuses()) == {STEP.hash, OTHER.hash}  # the other is still there, at no place
+    assert not (tmp_path / "out").exists()
 
 
 def test_checkpoints_may_have_stayed_behind_and_samples_come_from_whoever_has_them(
@@ -157,16 +154,37 @@ def trial(folder: Path, model: bytes, attacks: dict[str, float]) -> Path:
     return folder
 
 
-def test_what_was_measured_on_a_training_that_gave_way_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    first, second = trial(tmp_path / "1", b"one", {"d": 0.5}), trial(tmp_path / "2", b"two", {"d": 0.4, "e": 0.3})
-    assert export([first], tmp_path / "one")["orphans"] == []
-    assert main(["records", "export", str(first), str(second), "--out", str(tmp_path / "out"), "--prefer-first"]) == 0
-    assert "1 results were measured on trainings that gave way" in capsys.readouterr().out
-    assert export([tmp_path / "out"], tmp_path / "again")["orphans"] == ["e" * 64]
+def test_different_trainings_of_one_trial_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = trial(tmp_path / "1", b"one", {"d": 0.5}), trial(tmp_path / "2", b"two", {"e": 0.3})
+    assert main(["records", "export", str(first), str(second), "--out", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert f"{first} and {second} have different models for node train cora gat vanilla seed 3" in said
+    assert "results of different trainings are not put together" in said
+    assert not (tmp_path / "out").exists()
     same = trial(tmp_path / "3", b"one", {"e": 0.3})
-    assert export([first, same], tmp_path / "agreed")["orphans"] == []
+    assert export([first, same], tmp_path / "agreed")["steps"] == 3
+
+
+@pytest.mark.parametrize("kept", ["another", "none"])
+def test_an_orphan_is_refused(kept: str, tmp_path: Path) -> None:
+    """A piece whose own training was lost has a result about a model that the other piece does not hold."""
+    first = trial(tmp_path / "1", b"one", {"d": 0.5} if kept == "another" else {})
+    orphan = trial(tmp_path / "2", b"two", {"e": 0.3})
+    store = Store(orphan)
+    (attack,) = [step for step in store.steps() if step["kind"] == "attack"]
+    about = {"trained_model": hashlib.sha256(b"two").hexdigest()}
+    step = Step(attack["hash"], "attack", attack["config"], {}, attack["trial"])
+    store.record(step, replace(store.result(attack["hash"]), facts=about))
+    store.forget(["c" * 64])
+    store.close()
+    if kept == "none":
+        store = Store(first)
+        store.forget(["c" * 64])
+        store.close()
+    words = "another model than the one that" if kept == "another" else "a model that none of the runs has"
+    with pytest.raises(MergeError, match=rf"2 measured node attack cora gat vanilla e seed 3 on {words}"):
+        export([first, orphan], tmp_path / "out")
+    assert export([orphan], tmp_path / "alone")["steps"] == 1
 
 
 def test_an_export_of_some_datasets_has_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,7 +42,7 @@ def draw_f_acc(results: Results) -> list[Drawing]:
     }
     every = pd.concat(halves.values())
     every = every[every["curve"].isin(["f_acc_pos", "f_acc_neg"])]
-    return [_f_acc_of(suite, dataset, halves, every) for dataset in ordered(every["dataset"])]
+    return [_f_acc_of(results.title(suite), dataset, halves, every) for dataset in ordered(every["dataset"])]
 
 
 def _f_acc_of(suite: str, dataset: str, halves: dict[str, pd.DataFrame], every: pd.DataFrame) -> Drawing:
@@ -93,7 +93,7 @@ def draw_losses(results: Results) -> list[Drawing]:
         histories = {model: results.artifact(steps[model], "history") for model in ordered(steps)}
         known = {model: history for model, history in histories.items() if history}
         if known:
-            drawings.append(_losses_of(str(suite), dataset, known))
+            drawings.append(_losses_of(results.title(suite), dataset, known))
     return drawings
 
 

@@ -51,8 +51,8 @@ def draw_tradeoff(results: Results) -> list[Drawing]:
             _logarithmic(ax)
     legend(figure, labels, extra=[Line2D([], [], label="uniform attention", **UNIFORM_LINE)], lines=False)
     caption = (
-        f"Attacked F1 against the stability of attention, suite {suite}; bars are standard deviations over seeds, the "
-        "dashed line is a uniform attention on the same graphs, where it was measured."
+        f"Attacked F1 against the stability of attention, suite {results.title(suite)}; bars are standard deviations "
+        "over seeds, the dashed line is a uniform attention on the same graphs, where it was measured."
     )
     return [Drawing("fig5_tradeoff", caption, figure)]
 
@@ -158,7 +158,8 @@ def draw_scale(results: Results) -> list[Drawing]:
     for ax in axes[-1]:
         ax.set_xlabel("edges")
     legend(figure, labels)
-    return [Drawing("fig8_scale", f"Time and peak memory of training over graph size, suite {suite}.", figure)]
+    caption = f"Time and peak memory of training over graph size, suite {results.title(suite)}."
+    return [Drawing("fig8_scale", caption, figure)]
 
 
 def _sizes(results: Results) -> dict[str, float]:

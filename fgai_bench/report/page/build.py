@@ -49,7 +49,7 @@ def _asset(name: str) -> str:
 def content(results: Results) -> dict[str, Any]:
     """Return everything that the page shows, as plain data."""
     return {
-        "run": {"id": results.identity, "suites": results.suites, "version": results.version},
+        "run": {"id": results.identity, "suites": list(map(results.title, results.suites)), "version": results.version},
         "columns": [{"key": key, "title": words, "better": better} for key, words, better, _ in columns_of(results)],
         "order": {name: ordered(results.names(name)) for name in ("dataset", "model")},
         "titles": {name: title(name) for name in _all_names(results)},

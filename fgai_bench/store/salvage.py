@@ -1,0 +1,102 @@
+"""Read an export that may be damaged, as far as it can be read, so that what is damaged can be named.
+
+Every other reader refuses such an export as a whole. Here rows that cannot be read are left out, and each step is then
+held against its own checksum.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from fgai_bench.store.exported import (
+    MANIFEST,
+    NUMBERS,
+    PACK,
+    PACKS,
+    TABLES,
+    DamagedExport,
+    Packed,
+    file_of,
+    number,
+    read_manifest,
+)
+from fgai_bench.store.schema import migrate
+from fgai_bench.store.sqlite import StoreReader
+
+
+class Salvaged(StoreReader):
+    """What can be read of an export; each step is verified when it is asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.path = folder, folder / MANIFEST
+        self._connection = sqlite3.connect(":memory:", isolation_level=None)
+        migrate(self._connection)
+        for table in TABLES:
+            columns = [column[0] for column in self._connection.execute(f"SELECT * FROM {table} LIMIT 0").description]
+            marks = ", ".join("?" * len(columns))
+            for row in _rows(folder / file_of(table), columns):
+                with suppress(sqlite3.Error):
+                    self._connection.execute(f"INSERT INTO {table} VALUES ({marks})", row)
+        self.artifacts = Packed(folder, [folder / PACK, *(folder / file for file, _ in PACKS.values())])
+
+    def members(self) -> list[dict[str, Any]]:
+        """Return the places that can be read."""
+        rows = self._connection.execute("SELECT content FROM members ORDER BY position, place").fetchall()
+        return [json.loads(content) for (content,) in rows]
+
+
+def changed_files(folder: Path) -> list[str]:
+    """Return a sentence for each file of an export that is not what was written; the manifest, if it is that."""
+    try:
+        manifest = read_manifest(folder)
+    except DamagedExport as error:
+        return [str(error)]
+    said = []
+    for name, about in manifest["files"].items():
+        path = folder / name
+        if not path.is_file():
+            said.append(f"{path} is missing")
+        elif hashlib.sha256(path.read_bytes()).hexdigest() != about["sha256"]:
+            said.append(f"{path} has changed since it was exported")
+    return said
+
+
+def _rows(path: Path, columns: list[str]) -> Iterator[list[Any]]:
+    """Yield the rows of a table that can be read."""
+    reader = csv.reader(io.StringIO(_text(path), newline=""))
+    try:
+        if next(reader, None) is None:
+            return
+        for row in reader:
+            try:
+                values = [number(v) if name in NUMBERS else v for v, name in zip(row, columns, strict=True)]
+            except ValueError:
+                continue
+            yield values
+    except csv.Error:
+        return
+
+
+def _text(path: Path) -> str:
+    """Return as much of a compressed file as can be had, whatever its checksum."""
+    inflate, parts = zlib.decompressobj(31), []
+    content = path.read_bytes() if path.is_file() else b""
+    try:
+        parts = [inflate.decompress(content[start : start + 512]) for start in range(0, len(content), 512)]
+    except zlib.error:
+        inflate, parts = zlib.decompressobj(-15), []
+        try:
+            for start in range(10, len(content), 64):
+                parts.append(inflate.decompress(content[start : start + 64]))
+        except zlib.error:
+            pass
+    return b"".join(parts).decode(errors="replace")
