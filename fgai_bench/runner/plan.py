@@ -10,7 +10,7 @@ names is a step of its own (``measure``), so that adding one to a finished run c
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from typing import Any, Literal
@@ -26,7 +26,7 @@ from fgai_bench.metrics import METRICS
 from fgai_bench.metrics.base import Where, offered_in
 from fgai_bench.models import MODELS
 from fgai_bench.registry import Registry
-from fgai_bench.store.canonical import plain, sha256
+from fgai_bench.store.canonical import encoded, plain, sha256
 from fgai_bench.suites.errors import SuiteError, sentence
 from fgai_bench.suites.schema import AttackLine, DefenseLine, Suite
 from fgai_bench.tasks import TASKS
@@ -88,8 +88,7 @@ class Member:
 
     def plain(self) -> dict[str, Any]:
         """Return the member as plain data, without empty ``metric`` and ``metrics``."""
-        content = asdict(self)
-        return {key: value for key, value in content.items() if value or key not in ("metric", "metrics")}
+        return {key: value for key, value in vars(self).items() if value or key not in ("metric", "metrics")}
 
 
 @dataclass(frozen=True)
@@ -273,8 +272,9 @@ class _Draft:
         content = {**config, "kind": kind, "threads": suite.threads, "device": self.device, "results": RESULTS_VERSION}
         if suite.exclusive:
             content["exclusive"] = {"time_limit": suite.time_limit}
-        content = plain(content)
-        hash = sha256(content)
+        taken = self.steps[trial].config if trial else {}  # what a measurement takes from its training is plain already
+        content = {key: value if taken.get(key) is value else plain(value) for key, value in content.items()}
+        hash = sha256(encoded(content).encode())
         step = Step(hash, kind, content, inputs, trial or hash, suite.time_limit, suite.exclusive)
         return self.steps.setdefault(hash, step)
 

@@ -70,9 +70,8 @@ def checked_folder(folder: Path) -> Path:
 
 def _foreign(path: Path) -> bool:
     """Tell whether a file is not one of those that a run killed at its very start leaves behind."""
-    if path.is_symlink() or not path.is_file():
-        return True
-    return path.name != "store.sqlite-journal" and path.stat().st_size > 0 and not is_lock(path)
+    left = path.is_file() and not path.is_symlink()
+    return not (left and (path.name in ("store.sqlite", "store.sqlite-journal") or is_lock(path)))
 
 
 def checked_data_root(root: str | os.PathLike[str] | None) -> str | None:

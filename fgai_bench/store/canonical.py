@@ -6,7 +6,8 @@ import hashlib
 import json
 from typing import Any
 
-_encoded = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=True, ensure_ascii=True).encode
+# The text of a value that is plain already.
+encoded = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=True, ensure_ascii=True).encode
 
 
 def plain(value: Any) -> Any:
@@ -32,7 +33,7 @@ def canonical(value: Any) -> str:
     >>> canonical({"b": 1.0, "a": [True, None]})
     '{"a":[true,null],"b":1}'
     """
-    return _encoded(plain(value))
+    return encoded(plain(value))
 
 
 def sha256(value: Any) -> str:

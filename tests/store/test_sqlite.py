@@ -249,9 +249,7 @@ def test_a_store_whose_tables_are_not_ours_is_refused(statement: str, copy: Path
         connection.execute(statement)
     connection.close()
     for opened in (StoreReader, Store):
-        with pytest.raises(
-            StoreError, match=r"is not a store of fgai-bench: its \w+ \w+ is not one of ours"
-        ):
+        with pytest.raises(StoreError, match=r"is not a store of fgai-bench: its \w+ \w+ is not one of ours"):
             opened(copy)
 
 
