@@ -10,10 +10,17 @@ import typer
 from fgai_bench.cli.terminal import print_table
 
 LISTED = 12  # open cells, before the rest is only counted
+MANY = 5000  # recorded steps, beyond which what is open is only computed when asked for
 NAMED = 5  # damaged steps, before the rest is only counted
 
 
-def status(folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or exported records.")]) -> None:
+def status(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or exported records.")],
+    undecided: Annotated[
+        bool | None,
+        typer.Option("--open/--no-open", help=f"Say what the seeds leave open; else only up to {MANY:,} steps."),
+    ] = None,
+) -> None:
     """Show how many steps of a run are done and how many are waiting; exit 1 when a step has failed."""
     from fgai_bench.runner.lock import holder
     from fgai_bench.store.result import RETRIED
@@ -30,13 +37,15 @@ def status(folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run fol
     if len(damaged) > NAMED:
         typer.echo(f"damaged: {len(damaged) - NAMED} more steps, as where checkpoints were not brought along")
     failures(folder)
-    if not damaged:
-        undecided(folder)
+    if not damaged and (len(statuses) <= MANY if undecided is None else undecided):
+        show_open(folder)
+    elif not damaged and undecided is None:
+        typer.echo(f"`fgai-bench status {folder} --open` says what its seeds leave open; it reads every record")
     if damaged or any(status in RETRIED for status in statuses.values()):
         raise typer.Exit(1)
 
 
-def undecided(folder: Path) -> None:
+def show_open(folder: Path) -> None:
     """Print what the seeds of a run leave open, with the number of further seeds that would decide it."""
     from fgai_bench.report.power import open_cells
     from fgai_bench.report.results import Results
@@ -52,12 +61,14 @@ def undecided(folder: Path) -> None:
 
 def suite_rows(members: list[dict[str, Any]], statuses: dict[str, str]) -> list[list[str]]:
     """Return per suite the numbers of all steps, of those recorded, of those waiting and of those without a value."""
+    steps: dict[str, dict[str, None]] = {}
+    for member in members:
+        steps.setdefault(member["suite"], {})[member["step"]] = None
     rows = []
-    for suite in dict.fromkeys(member["suite"] for member in members):
-        steps = list(dict.fromkeys(member["step"] for member in members if member["suite"] == suite))
-        recorded = [statuses[step] for step in steps if step in statuses]
+    for suite, hashes in steps.items():
+        recorded = [statuses[hash] for hash in hashes if hash in statuses]
         without = len([status for status in recorded if status != "ok"])
-        rows.append([suite, *map(str, (len(steps), len(recorded), len(steps) - len(recorded), without))])
+        rows.append([suite, *map(str, (len(hashes), len(recorded), len(hashes) - len(recorded), without))])
     return rows
 
 

@@ -96,6 +96,8 @@ def _cell_text(value: Any) -> str:
     """Return a value of a table in canonical JSON; raise ``TypeError`` for one that no table of ours holds."""
     if type(value) is str:
         return quoted(value)
+    if type(value) is float and value - value == 0:
+        return repr(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
     if value is None or isinstance(value, int | float):
         return canonical(value)
     raise TypeError(f"{type(value).__name__} is no value of a table")

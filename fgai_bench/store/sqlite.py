@@ -29,7 +29,7 @@ from fgai_bench.store.rows import (
     step_checksum,
 )
 from fgai_bench.store.schema import PARTS, migrate
-from fgai_bench.store.tables import FILE, WAIT, Tables, is_export
+from fgai_bench.store.tables import FILE, SEAL, WAIT, Tables, is_export, seal
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -181,6 +181,12 @@ class Store(StoreReader):
         with self._sqlite_errors():
             migrate(self._connection)
 
+    def close(self) -> None:
+        """Close the connection and seal the file, if it was written to."""
+        super().close()
+        if not self.sealed:
+            seal(self.path)
+
     def _meet_empty(self) -> None:
         """Accept a file without tables: they are about to be made."""
 
@@ -285,11 +291,18 @@ class Store(StoreReader):
         with self._sqlite_errors():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
+                self._unseal()
                 yield
             except BaseException:
                 self._connection.execute("ROLLBACK")
                 raise
             self._connection.execute("COMMIT")
+
+    def _unseal(self) -> None:
+        """Remove the seal before the first change: a writer that is killed leaves none."""
+        if self.sealed:
+            self.path.with_suffix(SEAL).unlink(missing_ok=True)
+            self.sealed = False
 
     def _delete(self, hashes: Iterable[str]) -> None:
         for hash in hashes:

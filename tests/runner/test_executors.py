@@ -161,15 +161,17 @@ def is_running(pid: str) -> bool:
     return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
 
 
-def results_of(executor: Processes, jobs: list[Job]) -> dict[str, str]:
-    """Submit jobs and return the status of each by the name of its defense."""
-    names = {job.hash: job.config["defense"]["name"] for job in jobs}
+def results_of(executor: Processes, jobs: list[Job], pause: float = 0.0) -> dict[str, str]:
+    """Submit jobs, look away for a while, and return status and reason of each by its hash."""
     for job in jobs:
         executor.submit(job)
+    time.sleep(pause)
     found: dict[str, str] = {}
     while len(found) < len(jobs):
         events = [event for event in executor.events(0.5) if event.result is not None]
-        found |= {names[event.hash]: f"{event.result.status} {event.result.reason}" for event in events if event.result}
+        found |= {
+            event.hash: f"{event.result.status} {event.result.reason}".strip() for event in events if event.result
+        }
     return found
 
 
@@ -177,24 +179,19 @@ def results_of(executor: Processes, jobs: list[Job]) -> dict[str, str]:
 def test_only_the_time_in_which_a_step_could_run_counts(deeds: list[str], tiny: dict[str, Any]) -> None:
     """Neither the import of libraries counts, nor waiting for a processor, nor what a stopped driver did not see."""
     suite = {**tiny, "defenses": ["burns", "dawdles", "sleeps", "vanilla"], "seeds": 1, "attacks": []}
-    steps = {
-        step.config["defense"]["name"]: step for step in planned(suite, "cpu").steps.values() if step.kind == "train"
-    }
-    other = {**steps["burns"].config, "seed": 7}
-    burning = [Job("a", steps["burns"].config, {}, 4.0), Job("b", other, {}, 4.0)]
+    training = [step.config for step in planned(suite, "cpu").steps.values() if step.kind == "train"]
+    configs = {config["defense"]["name"]: config for config in training}
+    burning = [Job(hash, configs["burns"], {}, time_limit=4.0) for hash in "ab"]
     everywhere = os.sched_getaffinity(0)
     executor = Processes(2, WorkerSettings(tuple(deeds)))
     os.sched_setaffinity(0, {min(everywhere)})  # and so for the two workers, each of which burns more than half of 4 s
     try:
-        assert results_of(executor, burning) == {"burns": "ok "}
-        executor.submit(Job("c", steps["dawdles"].config, {}, 4.0))
-        time.sleep(6)  # as a driver that is stopped and continued; the progress waits in front of the result
-        events = []
-        while not (events and events[-1].result):
-            events += executor.events(0.5)
-        assert events[-1].result.status == "ok"
-        late = Job("d", steps["sleeps"].config, {}, 1.0)
-        assert results_of(executor, [late]) == {"sleeps": "timeout stopped after its time limit of 1 s"}
+        assert results_of(executor, burning) == {"a": "ok", "b": "ok"}
+        dawdling = Job("c", configs["dawdles"], {}, time_limit=4.0)
+        # As a driver that is stopped and continued: the progress waits in front of the result.
+        assert results_of(executor, [dawdling], pause=6) == {"c": "ok"}
+        sleeping = Job("d", configs["sleeps"], {}, time_limit=1.0)
+        assert results_of(executor, [sleeping]) == {"d": "timeout stopped after its time limit of 1 s"}
     finally:
         os.sched_setaffinity(0, everywhere)
         executor.close()
