@@ -82,16 +82,13 @@ class Artifacts:
         """
         if self.folder.is_symlink() or not self.folder.is_dir():
             return []
-        keep = {self.path(name) for name in wanted}
-        orphans = [path for path in sorted(self.folder.iterdir()) if path not in keep and _is_ours(path)]
+        keep = {f"{name}{SUFFIX}" for name in wanted}
+        with os.scandir(self.folder) as entries:
+            others = [entry for entry in entries if entry.name not in keep and WRITTEN.fullmatch(entry.name)]
+        orphans = sorted(Path(entry.path) for entry in others if entry.is_file(follow_symlinks=False))
         for path in orphans:
             path.unlink(missing_ok=True)
         return orphans
-
-
-def _is_ours(path: Path) -> bool:
-    """Tell whether a file has the name of one that is written here."""
-    return WRITTEN.fullmatch(path.name) is not None and path.is_file() and not path.is_symlink()
 
 
 def _sync_folder(folder: Path) -> None:

@@ -123,15 +123,10 @@ def member_checksum(place: str, position: int, content: str) -> str:
 def parsed_member(content: str) -> dict[str, Any]:
     """Return a place from its JSON; raise ``ValueError`` if it is none, whoever wrote it."""
     member = json.loads(content)
-    lists = (member.get("flags"), member.get("metrics", [])) if isinstance(member, dict) else (None,)
-    texts = [member.get(key) for key in MEMBER_WORDS] if isinstance(member, dict) else [None]
-    right = (
-        all(isinstance(text, str) for text in texts)
-        and all(isinstance(words, list) and all(isinstance(word, str) for word in words) for words in lists)
-        and type(member.get("seed")) is int
-        and isinstance(member.get("metric", ""), str)
-    )
-    if not right:
+    texts = [*map(member.get, MEMBER_WORDS), member.get("metric", "")] if isinstance(member, dict) else [None]
+    lists = [member.get("flags"), member.get("metrics", [])] if isinstance(member, dict) else [None]
+    right = {*map(type, texts)} == {str} and {*map(type, lists)} == {list} and type(member.get("seed")) is int
+    if not right or not {type(word) for words in lists for word in words} <= {str}:
         raise ValueError("it has a place that is none")
     return dict(member)
 

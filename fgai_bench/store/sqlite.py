@@ -70,7 +70,7 @@ class StoreReader(Tables):
             rows = self._connection.execute(
                 f"SELECT {', '.join(MEMBER_COLUMNS)} FROM members ORDER BY position, place"
             ).fetchall()
-            if any(member_checksum(*row[:-1]) != row[-1] for row in rows):
+            if not self.sealed and any(member_checksum(*row[:-1]) != row[-1] for row in rows):
                 raise StoreError(f"{self.path} is damaged: a label of its plan has changed; run again to write it anew")
             if missing := _gaps([row[1] for row in rows]):
                 raise StoreError(f"{self.path} is damaged: {missing} places of its plan are missing; run again")
@@ -139,17 +139,25 @@ class StoreReader(Tables):
 
     def damaged(self) -> dict[str, str]:
         """Return what is wrong, by step, for every step whose records or artifacts are not what was written."""
-        problems = {}
-        whole: set[str] = set()
-        for content, checksum in self._contents():
+        problems: dict[str, str] = {}
+        named: dict[str, list[str]] = {}  # artifact to the steps that name it
+        with self._sqlite_errors():
+            rows = self._connection.execute("SELECT step, sha256 FROM artifacts").fetchall() if self.sealed else ()
+        for step, name in rows:
+            named.setdefault(name, []).append(step)
+        for content, checksum in () if self.sealed else self._contents():
             try:
                 self._parsed(content, checksum)
-                names = {row["sha256"] for row in content["artifacts"]} - whole
-                for name in filter(self.artifacts.due, names):
-                    self.artifacts.read(name)
-                whole |= names
-            except (StoreError, DamagedArtifact) as error:
+            except StoreError as error:
                 problems[content["hash"]] = str(error)
+            else:
+                for row in content["artifacts"]:
+                    named.setdefault(row["sha256"], []).append(content["hash"])
+        for name in filter(self.artifacts.due, named):
+            try:
+                self.artifacts.read(name)
+            except DamagedArtifact as error:
+                problems |= dict.fromkeys(named[name], str(error))
         return problems
 
 
@@ -256,11 +264,11 @@ class Store(StoreReader):
 
     def repair(self) -> list[str]:
         """Drop damaged records and files that no record names; return one sentence for each damaged step."""
-        damaged = self.damaged()
+        damaged, whole = self.damaged(), self.sealed
         self.forget(damaged)
         sentences = list(damaged.values())
         with self.transaction():
-            if lost := self._repair_members():
+            if not whole and (lost := self._repair_members()):
                 sentences.append(
                     f"{self.path} was damaged: {lost} places of its plan are lost; run the suites of this folder again "
                     "to write them anew"

@@ -55,12 +55,12 @@ def left(**how):
 
 
 class Dawdles(Vanilla):
-    """Tell of progress for two seconds."""
+    """Tell of progress for a second."""
 
     def fit(self, *arguments, **options):
-        for epoch in range(8):
+        for epoch in range(4):
             time.sleep(0.25)
-            options["progress"](epoch, 8)
+            options["progress"](epoch, 4)
         return super().fit(*arguments, **options)
 
 
@@ -71,7 +71,7 @@ def burn(seconds):
 
 
 DEFENSES.register("dawdles", tags=("node",))(Dawdles)
-deed("burns", lambda: burn(2.5))
+deed("burns", lambda: burn(1.2))
 deed("forks", forked)
 deed("spawns", left)
 deed("detaches", lambda: left(start_new_session=True))
@@ -168,10 +168,9 @@ def results_of(executor: Processes, jobs: list[Job], pause: float = 0.0) -> dict
     time.sleep(pause)
     found: dict[str, str] = {}
     while len(found) < len(jobs):
-        events = [event for event in executor.events(0.5) if event.result is not None]
-        found |= {
-            event.hash: f"{event.result.status} {event.result.reason}".strip() for event in events if event.result
-        }
+        for event in executor.events(0.5):
+            if event.result is not None:
+                found[event.hash] = f"{event.result.status} {event.result.reason}".strip()
     return found
 
 
@@ -181,15 +180,15 @@ def test_only_the_time_in_which_a_step_could_run_counts(deeds: list[str], tiny: 
     suite = {**tiny, "defenses": ["burns", "dawdles", "sleeps", "vanilla"], "seeds": 1, "attacks": []}
     training = [step.config for step in planned(suite, "cpu").steps.values() if step.kind == "train"]
     configs = {config["defense"]["name"]: config for config in training}
-    burning = [Job(hash, configs["burns"], {}, time_limit=4.0) for hash in "ab"]
+    burning = [Job(hash, configs["burns"], {}, time_limit=2.0) for hash in "ab"]
     everywhere = os.sched_getaffinity(0)
     executor = Processes(2, WorkerSettings(tuple(deeds)))
-    os.sched_setaffinity(0, {min(everywhere)})  # and so for the two workers, each of which burns more than half of 4 s
+    os.sched_setaffinity(0, {min(everywhere)})  # and so for the two workers, each of which burns more than half of 2 s
     try:
         assert results_of(executor, burning) == {"a": "ok", "b": "ok"}
-        dawdling = Job("c", configs["dawdles"], {}, time_limit=4.0)
+        dawdling = Job("c", configs["dawdles"], {}, time_limit=2.0)
         # As a driver that is stopped and continued: the progress waits in front of the result.
-        assert results_of(executor, [dawdling], pause=6) == {"c": "ok"}
+        assert results_of(executor, [dawdling], pause=3) == {"c": "ok"}
         sleeping = Job("d", configs["sleeps"], {}, time_limit=1.0)
         assert results_of(executor, [sleeping]) == {"d": "timeout stopped after its time limit of 1 s"}
     finally:
