@@ -10,10 +10,17 @@ import typer
 from fgai_bench.cli.terminal import print_table
 
 LISTED = 12  # open cells, before the rest is only counted
+MANY = 5000  # recorded steps, beyond which what is open is only computed when asked for
 NAMED = 5  # damaged steps, before the rest is only counted
 
 
-def status(folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or exported records.")]) -> None:
+def status(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or exported records.")],
+    undecided: Annotated[
+        bool | None,
+        typer.Option("--open/--no-open", help=f"Say what the seeds leave open; else only up to {MANY:,} steps."),
+    ] = None,
+) -> None:
     """Show how many steps of a run are done and how many are waiting; exit 1 when a step has failed."""
     from fgai_bench.runner.lock import holder
     from fgai_bench.store.result import RETRIED
@@ -33,8 +40,10 @@ def status(folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run fol
     for sentence in remarks(members, headers):
         typer.echo(sentence)
     failures(folder)
-    if not damaged:
-        undecided(folder)
+    if not damaged and (len(statuses) <= MANY if undecided is None else undecided):
+        show_open(folder)
+    elif not damaged and undecided is None:
+        typer.echo(f"`fgai-bench status {folder} --open` says what its seeds leave open; it reads every record")
     if damaged or any(status in RETRIED for status in statuses.values()):
         raise typer.Exit(1)
 
@@ -54,7 +63,7 @@ def remarks(members: list[dict[str, Any]], headers: dict[str, dict[str, Any]]) -
     return [f"{number} recorded steps were made by other code than {whose}" for number, whose in counted if number]
 
 
-def undecided(folder: Path) -> None:
+def show_open(folder: Path) -> None:
     """Print what the seeds of a run leave open, with the number of further seeds that would decide it."""
     from fgai_bench.report.power import open_cells
     from fgai_bench.report.results import Results
@@ -72,13 +81,15 @@ def suite_rows(members: list[dict[str, Any]], statuses: dict[str, str]) -> list[
     """Return per suite the numbers of all steps, of those recorded, of those waiting and of those without a value."""
     from fgai_bench.store.names import titles
 
-    rows = []
     named = titles(members)
-    for suite in dict.fromkeys(member["suite"] for member in members):
-        steps = list(dict.fromkeys(member["step"] for member in members if member["suite"] == suite))
-        recorded = [statuses[step] for step in steps if step in statuses]
+    steps: dict[str, dict[str, None]] = {}
+    for member in members:
+        steps.setdefault(member["suite"], {})[member["step"]] = None
+    rows = []
+    for suite, hashes in steps.items():
+        recorded = [statuses[hash] for hash in hashes if hash in statuses]
         without = len([status for status in recorded if status != "ok"])
-        rows.append([named[suite], *map(str, (len(steps), len(recorded), len(steps) - len(recorded), without))])
+        rows.append([named[suite], *map(str, (len(hashes), len(recorded), len(hashes) - len(recorded), without))])
     return rows
 
 
@@ -90,7 +101,7 @@ def failures(folder: Path) -> None:
     rows: list[list[str]] = []
     with StoreReader(folder) as store:
         statuses = store.statuses()
-        for member in store.members():
+        for member in store.members() if set(statuses.values()) - {"ok"} else ():
             if statuses.get(member["step"], "ok") != "ok":
                 names = [str(member[key]) for key in ("kind", "dataset", "model", "label", "attack_label", "seed")]
                 try:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from statistics import mean
 from typing import Any
 
 Key = tuple[str, ...]
@@ -14,33 +13,43 @@ class Estimate:
     """Mean seconds of finished steps, grouped by how closely they resemble the step to be estimated."""
 
     def __init__(self) -> None:
-        self._seen: dict[Key, list[float]] = defaultdict(list)
+        self._seconds: dict[Key, float] = defaultdict(float)
+        self._count: Counter[Key] = Counter()
 
     def learn(self, config: Mapping[str, Any], seconds: float) -> None:
         """Add the time of a finished step."""
-        for key in _similarity_keys(config):
-            self._seen[key].append(seconds)
+        for key in _prefixes(similarity_key(config)):
+            self._seconds[key] += seconds
+            self._count[key] += 1
 
-    def seconds(self, config: Mapping[str, Any]) -> float | None:
-        """Return the estimated seconds of a step; None while no similar step has finished."""
-        return next((mean(self._seen[key]) for key in _similarity_keys(config) if key in self._seen), None)
+    def seconds(self, key: Key) -> float | None:
+        """Return the estimated seconds of a step with this key; None while no similar step has finished."""
+        return next((self._seconds[part] / self._count[part] for part in _prefixes(key) if part in self._count), None)
+
+    def sums(self, steps: Mapping[Key, int]) -> tuple[float, int]:
+        """Return the estimated seconds of steps, counted by key, and how many of them have no estimate."""
+        times = {key: self.seconds(key) for key in steps}
+        known = sum(seconds * steps[key] for key, seconds in times.items() if seconds is not None)
+        return known, sum(steps[key] for key, seconds in times.items() if seconds is None)
 
     def total(self, configs: Iterable[Mapping[str, Any]]) -> str:
         """Return in words the estimated time of all steps together, and the number of steps without an estimate."""
-        times = [self.seconds(config) for config in configs]
-        known = [seconds for seconds in times if seconds is not None]
-        if not times or not known:
-            return spoken(None if times else 0.0)
-        unknown = len(times) - len(known)
-        return spoken(sum(known)) + (f", and {unknown} steps of which nothing is known" if unknown else "")
+        steps = Counter(map(similarity_key, configs))
+        known, unknown = self.sums(steps)
+        if unknown == steps.total():
+            return spoken(None if unknown else 0.0)
+        return spoken(known) + (f", and {unknown} steps of which nothing is known" if unknown else "")
 
 
-def _similarity_keys(config: Mapping[str, Any]) -> list[Key]:
-    """Return descriptions of a step, from the most specific to the most general."""
+def similarity_key(config: Mapping[str, Any]) -> Key:
+    """Return a description of a step, from the most general word to the most specific."""
     method = (config.get("attack") or config["defense"])["name"]
-    task, dataset, model = (config[key]["name"] for key in ("task", "dataset", "model"))
-    kind = config["kind"]
-    return [(kind, task, dataset, model, method), (kind, task, dataset, model), (kind, task, dataset), (kind, task)]
+    return (config["kind"], *(config[key]["name"] for key in ("task", "dataset", "model")), method)
+
+
+def _prefixes(key: Key) -> list[Key]:
+    """Return a key and its more general forms, down to kind and task."""
+    return [key[:length] for length in range(len(key), 1, -1)]
 
 
 def spoken(seconds: float | None) -> str:

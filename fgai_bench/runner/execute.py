@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -36,7 +37,7 @@ from fgai_bench.store.packing import (
     unpack_attacked,
     unpack_model,
 )
-from fgai_bench.store.result import Result, Status
+from fgai_bench.store.result import Result, Status, storable
 from fgai_bench.tasks import TASKS, Problem
 from fgai_bench.tasks.attention_sample import attention_sample
 from fgai_bench.tasks.measurement import Measured, Offers, measured, pair_offers, value_of
@@ -54,6 +55,15 @@ def execute(
     config: Mapping[str, Any], inputs: Inputs, data_root: str | None = None, progress: Progress | None = None
 ) -> Result:
     """Run one step; an exception becomes a result with a status and a reason."""
+    process = os.getpid()
+    try:
+        return storable(_executed(config, inputs, data_root, progress))
+    finally:
+        if os.getpid() != process:  # a copy of this process, which the step has forked, must not go on as if it were it
+            os._exit(0)
+
+
+def _executed(config: Mapping[str, Any], inputs: Inputs, data_root: str | None, progress: Progress | None) -> Result:
     started, clock = time.time(), time.perf_counter()
     torch.set_num_threads(config["threads"])
     try:
@@ -80,7 +90,10 @@ def diagnosis(error: BaseException) -> tuple[Status, str]:
     >>> diagnosis(ZeroDivisionError("division by zero"))
     ('failed', 'ZeroDivisionError: division by zero')
     """
-    message = " ".join(str(error).split())
+    try:
+        message = " ".join(str(error).split())
+    except Exception:  # the message of somebody's exception is somebody's code
+        message = "without a message"
     if isinstance(error, NotApplicable):
         return "not-applicable", message
     no_memory = isinstance(error, MemoryError | OutOfMemory | torch.OutOfMemoryError)

@@ -18,9 +18,12 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, Protocol
 
+from fgai_bench.runner.processes import descendants, waited
 from fgai_bench.store.result import Result
 
 SERVE = "import sys, json; sys.path[:] = json.loads(sys.argv[2]); from fgai_bench.runner.worker import serve; serve()"
+STARTING = 600.0  # seconds for a worker to import its libraries and plugins
+HASTE = 1.0  # seconds that a wait may last too long; what goes beyond is time in which this process was stopped
 # Set before torch is imported, so that idle threads of its libraries are never made.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -38,22 +41,32 @@ class Job:
 
 @dataclass(frozen=True)
 class Event:
-    """News about a job: its progress, or its result."""
+    """News about a job, its progress or its result; or, without a job, a note for the person who started the run."""
 
     hash: str
     epoch: int = 0
     epochs: int = 0
     result: Result | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """Settings of every worker: modules to import first, the data root, threads per step, devices."""
+    """Settings of every worker.
+
+    Attributes:
+        plugins: modules to import first.
+        data_root: where the datasets lie.
+        threads: per step.
+        devices: GPUs to share among the workers.
+        variables: of the environment, where the worker's machine does not set them itself.
+    """
 
     plugins: Sequence[str] = ()
     data_root: str | None = None
     threads: int = 1
     devices: Sequence[str] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 class Executor(Protocol):
@@ -98,13 +111,21 @@ class Inline:
 
 @dataclass
 class _Worker:
-    """A worker process, the connection to it, its current job and the last job that it was given."""
+    """A worker process, the connection to it, its current job and the last job that it was given.
+
+    Attributes:
+        began: whether the worker has begun the job: it is up, and its libraries are imported.
+        ran: seconds since then, without those in which this process itself did not run.
+        had_waited: how long the worker had waited for a processor when it began the job.
+    """
 
     process: subprocess.Popen[bytes]
     connection: Connection[Any, Any]
     job: Job | None = None
-    started: float = field(default=0.0)
     last: Job | None = None
+    began: bool = False
+    ran: float = 0.0
+    had_waited: float = 0.0
 
     def suits(self, job: Job) -> bool:
         """Tell whether earlier jobs of this process leave the measured cost of the job unaffected.
@@ -117,14 +138,37 @@ class _Worker:
         same = all(self.last.config.get(key) == job.config.get(key) for key in ("dataset", "device"))
         return self.last.alone and same and str(job.config.get("device")).startswith("cuda")
 
-    @property
-    def overdue(self) -> bool:
-        """Tell whether the job has run longer than its time limit, not counting the start of the process."""
-        limit = self.job.time_limit if self.job is not None else None
-        return bool(self.started and limit is not None and time.monotonic() - self.started > limit)
+    def give(self, job: Job | None) -> None:
+        """Set the job that the worker has now."""
+        self.job, self.last = job, job or self.last
+        self.began, self.ran = False, 0.0
+
+    def begin(self) -> None:
+        """Start the clock of the job."""
+        self.began, self.ran, self.had_waited = True, 0.0, waited(self.process.pid)
+
+    def overdue(self) -> Result | None:
+        """Return the result of a job that has run longer than its time limit, or whose worker does not get ready.
+
+        Time in which the worker was ready to run but had no processor, as where many share a few, is not counted.
+        """
+        if self.job is None:
+            return None
+        if not self.began:
+            return Result("failed", f"its worker was not ready after {STARTING:g} s") if self.ran > STARTING else None
+        limit = self.job.time_limit
+        if limit is None or self.ran <= limit or self.ran - (waited(self.process.pid) - self.had_waited) <= limit:
+            return None
+        return Result("timeout", f"stopped after its time limit of {limit:g} s")
 
     def stop(self) -> None:
-        self.process.kill()
+        """End the worker and everything that its steps have left running."""
+        left = descendants(self.process.pid)
+        if self.process.poll() is None:
+            self.process.kill()
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
         self.process.wait()
         self.connection.close()
 
@@ -140,25 +184,29 @@ class Processes:
         self.settings = settings
         self._workers: list[_Worker] = []
         self._made = 0
+        self._clock = time.monotonic()
 
     def submit(self, job: Job) -> None:
         for worker in [worker for worker in self._workers if worker.job is None and not worker.suits(job)]:
             self._retire(worker)
         worker = next((worker for worker in self._workers if worker.job is None), None) or self._start()
-        worker.job, worker.last, worker.started = job, job, 0.0
+        worker.give(job)
         with contextlib.suppress(OSError):  # a worker that died while idle is reported by the next call of events()
             worker.connection.send(("job", job))
 
     def events(self, timeout: float) -> list[Event]:
+        ready = wait([worker.connection for worker in self._workers], timeout)
+        earlier, self._clock = self._clock, time.monotonic()
+        passed = min(self._clock - earlier, timeout + HASTE)
         events: list[Event] = []
-        for connection in wait([worker.connection for worker in self._workers], timeout):
-            worker = next(worker for worker in self._workers if worker.connection is connection)
-            events += self._receive(worker)
-        for worker in [worker for worker in self._workers if worker.overdue]:
-            assert worker.job is not None
-            reason = f"stopped after its time limit of {worker.job.time_limit:g} s"
-            events.append(Event(worker.job.hash, result=Result("timeout", reason)))
-            self._retire(worker)
+        for worker in list(self._workers):
+            worker.ran += passed
+            if worker.connection in ready or worker.process.poll() is not None:
+                events += self._receive(worker)
+        for worker in list(self._workers):
+            if worker.job is not None and (result := worker.overdue()) is not None:
+                events.append(Event(worker.job.hash, result=result))
+                self._retire(worker)
         return events
 
     def close(self) -> None:
@@ -175,7 +223,7 @@ class Processes:
             [sys.executable, "-P", "-c", SERVE, str(there.fileno()), json.dumps(sys.path)],
             pass_fds=[there.fileno()],
             stdin=subprocess.DEVNULL,
-            env={**os.environ, **variables},
+            env={**self.settings.variables, **os.environ, **variables},
             start_new_session=True,
         )
         there.close()
@@ -186,32 +234,38 @@ class Processes:
         return worker
 
     def _receive(self, worker: _Worker) -> list[Event]:
-        """Return the event that a worker has sent, or the failure of its job if the worker has died."""
+        """Return the events that a worker has sent, and the failure of its job if the worker has died."""
+        events: list[Event] = []
         try:
-            word, content = worker.connection.recv()
+            while worker.connection.poll():
+                word, content = worker.connection.recv()
+                if word == "began":
+                    worker.begin()
+                    continue
+                events.append(content)
+                if content.result is not None:
+                    worker.give(None)
+                if word == "last":  # the step has left processes behind, which end with the worker
+                    self._retire(worker)
+                    return events
         except (EOFError, OSError):
-            return self._report_death(worker)
-        if word == "started":
-            worker.started = time.monotonic()
-            return []
-        assert isinstance(content, Event)
-        if content.result is not None:
-            worker.job, worker.started = None, 0.0
-        return [content]
+            return [*events, *self._report_death(worker)]
+        except Exception as error:  # a step can write to the connection: whatever it is, it is no event
+            return [*events, *self._report_death(worker, f"its worker sent what is no event ({type(error).__name__})")]
+        if worker.process.poll() is not None:  # and a process that its step has left keeps the connection open
+            events += self._report_death(worker)
+        return events
 
-    def _report_death(self, worker: _Worker) -> list[Event]:
+    def _report_death(self, worker: _Worker, reason: str = "") -> list[Event]:
         job = worker.job
         self._retire(worker)
         if job is None:
             return []
-        return [Event(job.hash, result=Result("failed", death(worker.process.returncode)))]
+        return [Event(job.hash, result=Result("failed", reason or death(worker.process.returncode)))]
 
     def _retire(self, worker: _Worker) -> None:
         self._workers.remove(worker)
-        if worker.job is None or worker.process.poll() is None:
-            worker.stop()
-        else:
-            worker.connection.close()
+        worker.stop()
 
 
 def death(code: int | None) -> str:

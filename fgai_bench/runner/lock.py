@@ -67,6 +67,11 @@ def holder(folder: Path) -> str | None:
     return None
 
 
+def is_lock(path: Path) -> bool:
+    """Tell whether a file is the lock of a run: it has the name of one, and is empty or names a holder."""
+    return path.name == FILE and (not path.stat().st_size or {"pid", "host", "since"} == _content(path).keys())
+
+
 def _content(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text())

@@ -11,7 +11,7 @@ of its own (``measure``), so that adding one to a finished run computes nothing 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from typing import Any, Literal
@@ -93,8 +93,7 @@ class Member:
 
     def plain(self) -> dict[str, Any]:
         """Return the member as plain data, without ``metric``, ``metrics`` and ``suite_seeds`` that are empty."""
-        content = asdict(self)
-        return {key: value for key, value in content.items() if value or key not in OPTIONAL}
+        return {key: value for key, value in vars(self).items() if value or key not in OPTIONAL}
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from fgai_bench.runner.lock import is_lock
 from fgai_bench.runner.plan import Step
 from fgai_bench.store.canonical import canonical
 from fgai_bench.store.errors import RequestError
@@ -61,14 +62,16 @@ def checked_folder(folder: Path) -> Path:
             if not os.access(parent, os.W_OK):
                 raise RequestError(f"{parent} cannot be written to; choose another folder with --out")
             break
-    if folder.is_dir() and not (folder / FILE).exists() and any(_foreign(path) for path in folder.iterdir()):
+    made = (folder / FILE).is_file() and (folder / FILE).stat().st_size > 0
+    if folder.is_dir() and not made and any(_foreign(path) for path in folder.iterdir()):
         raise RequestError(f"{folder} is not empty and is not a run; choose another folder with --out")
     return folder
 
 
 def _foreign(path: Path) -> bool:
     """Tell whether a file is not one of those that a run killed at its very start leaves behind."""
-    return path.name not in ("run.lock", "artifacts", "store.sqlite-journal")
+    left = path.is_file() and not path.is_symlink()
+    return not (left and (path.name in ("store.sqlite", "store.sqlite-journal") or is_lock(path)))
 
 
 def checked_data_root(root: str | os.PathLike[str] | None) -> str | None:
@@ -98,8 +101,8 @@ def check_options(steps: Iterable[Step]) -> None:
             makers[kind](name, options)
         except ValidationError as error:
             raise SuiteError(f"{kind} {name!r}: {sentence(error, _options_model(error))}") from None
-        except (TypeError, ValueError, RuntimeError) as error:
-            cause = " ".join(str(error).split())
+        except (Exception, SystemExit) as error:
+            cause = " ".join(str(error).split()) or type(error).__name__
             raise SuiteError(f"{kind} {name!r} cannot be made with the options {canonical(options)}: {cause}") from None
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TextIO
 
-from fgai_bench.runner.estimate import Estimate, spoken
+from fgai_bench.runner.estimate import Estimate, Key, similarity_key, spoken
 from fgai_bench.runner.plan import Plan, Step
 from fgai_bench.store.result import Result
 
@@ -50,21 +51,33 @@ class PlainLines(Observer):
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = stream or sys.stdout
-        self.total = self.count = 0
+        self.total = 0
         self.slots = 1
         self.estimate = Estimate()
-        self.left: dict[str, Step] = {}
+        self.left: set[str] = set()
+        self.left_by_key: Counter[Key] = Counter()
+
+    @property
+    def count(self) -> int:
+        """Return how many steps are done."""
+        return self.total - len(self.left)
 
     def begin(self, plan: Plan, done: Iterable[str], slots: int) -> None:
-        self.left = {hash: step for hash, step in plan.steps.items() if hash not in set(done)}
+        self.left = set(plan.steps).difference(done)
+        self.left_by_key = Counter(similarity_key(plan.steps[hash].config) for hash in self.left)
         self.total, self.slots = len(plan.steps), slots
-        self.count = self.total - len(self.left)
         if self.left:
             self._print(f"{len(self.left)} of {self.total} steps to run, {slots} at a time")
 
+    def started(self, step: Step) -> None:
+        if step.hash not in self.left:  # its artifact was lost: what was done is done again
+            self.left.add(step.hash)
+            self.left_by_key[similarity_key(step.config)] += 1
+
     def finished(self, step: Step, result: Result) -> None:
-        self.left.pop(step.hash, None)
-        self.count += 1
+        if step.hash in self.left:
+            self.left.remove(step.hash)
+            self.left_by_key[similarity_key(step.config)] -= 1
         if result.status == "ok":
             self.estimate.learn(step.config, result.seconds)
         self._show(step, result)
@@ -74,9 +87,9 @@ class PlainLines(Observer):
 
     def time_left(self) -> float | None:
         """Return the estimated seconds until the run is complete; None while no similar step has finished."""
-        times = [self.estimate.seconds(step.config) for step in self.left.values()]
-        known = [seconds for seconds in times if seconds is not None]
-        return sum(known) / len(known) * len(times) / self.slots if known else None if times else 0.0
+        seconds, unknown = self.estimate.sums(+self.left_by_key)
+        known = len(self.left) - unknown
+        return seconds / known * len(self.left) / self.slots if known else None if unknown else 0.0
 
     def _show(self, step: Step, result: Result) -> None:
         """Print the result of a step that was just counted."""
@@ -115,6 +128,7 @@ class Live(PlainLines):
         self.display.start()
 
     def started(self, step: Step) -> None:
+        super().started(step)
         self._remove(step)  # a step that ran out of memory beside others starts a second time
         self.running[step.hash] = self.display.add_task(title(step), total=None, state="")
 

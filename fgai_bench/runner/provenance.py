@@ -49,7 +49,8 @@ def plugins_used(config: Mapping[str, Any]) -> dict[str, dict[str, str]]:
         "explainer": EXPLAINERS,
         "metric": METRICS,
     }
-    entries = [registry.entry(config[key]["name"]) for key, registry in registries.items() if config.get(key)]
+    chosen = [(registry, config[key]["name"]) for key, registry in registries.items() if config.get(key)]
+    entries = [registry.entry(name) for registry, name in chosen if name in registry]  # a node may lack a plugin
     versions = {entry.origin: entry.origin_version for entry in entries if not entry.ours}
     return {"plugins": versions} if versions else {}
 

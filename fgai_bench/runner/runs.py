@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -22,9 +23,10 @@ from fgai_bench.runner.preflight import (
     visible_devices,
 )
 from fgai_bench.runner.progress import Observer
-from fgai_bench.store.errors import RequestError
+from fgai_bench.store.errors import EmptyStore, RequestError
 from fgai_bench.store.result import RETRIED
-from fgai_bench.store.sqlite import FILE, Store, StoreReader, place_of
+from fgai_bench.store.rows import place_of
+from fgai_bench.store.sqlite import FILE, Store, StoreReader
 from fgai_bench.suites import Suite, load_suite, resolve
 
 if TYPE_CHECKING:
@@ -71,10 +73,8 @@ class Run:
 def counts(store: StoreReader) -> dict[str, int]:
     """Return how many planned steps have each status; ``waiting`` counts those not recorded yet."""
     statuses = store.statuses()
-    step_statuses = [
-        statuses.get(hash, "waiting") for hash in dict.fromkeys(member["step"] for member in store.members())
-    ]
-    return {status: step_statuses.count(status) for status in dict.fromkeys(step_statuses)}
+    hashes = dict.fromkeys(member["step"] for member in store.members())
+    return dict(Counter(statuses.get(hash, "waiting") for hash in hashes))
 
 
 def known_times(folder: Path) -> tuple[set[str], Estimate]:
@@ -82,11 +82,14 @@ def known_times(folder: Path) -> tuple[set[str], Estimate]:
     estimate = Estimate()
     if not (folder / FILE).is_file():
         return set(), estimate
-    with StoreReader(folder) as store:
-        for step in store.steps():
-            if step["status"] == "ok":
-                estimate.learn(step["config"], step["seconds"])
-        return set(store.statuses()), estimate
+    try:
+        with StoreReader(folder) as store:
+            for step in store.steps():
+                if step["status"] == "ok":
+                    estimate.learn(step["config"], step["seconds"])
+            return set(store.statuses()), estimate
+    except EmptyStore:
+        return set(), estimate
 
 
 def planned(
@@ -157,7 +160,8 @@ def run_plan(
     """Run the steps of a plan that the folder does not hold yet; arguments as in :func:`run`."""
     observer = observer or Observer()
     _check_request(jobs, executor, address)
-    todo = [step for hash, step in steps.steps.items() if hash not in _finished(folder, retry_failed)]
+    finished = _finished(folder, retry_failed)
+    todo = [step for hash, step in steps.steps.items() if hash not in finished]
     if todo:
         check_options(todo)
         check_data(todo, settings.data_root)
@@ -212,10 +216,13 @@ def _check_request(jobs: int | None, executor: str, address: str | None) -> None
 
 def _finished(folder: Path, retry_failed: bool) -> set[str]:
     """Return the hashes of the steps that a folder holds and that are not to be run again."""
-    if not (folder / FILE).exists() or not (folder / FILE).stat().st_size:
+    if not (folder / FILE).exists():
         return set()
-    with StoreReader(folder) as store:
-        statuses = store.statuses()
+    try:
+        with StoreReader(folder) as store:
+            statuses = store.statuses()
+    except EmptyStore:
+        return set()
     return {hash for hash, status in statuses.items() if not (retry_failed and status in RETRIED)}
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import heapq
 import json
+from collections import defaultdict
 from dataclasses import replace
 
-from fgai_bench.runner.executors import Executor, Job
+from fgai_bench.runner.executors import Event, Executor, Job
 from fgai_bench.runner.plan import Plan, Step
 from fgai_bench.runner.progress import Observer
 from fgai_bench.store.artifacts import DamagedArtifact
-from fgai_bench.store.result import Result, blocked
+from fgai_bench.store.result import Result, blocked, storable
 from fgai_bench.store.sqlite import Store
 
 PATIENCE = 0.5  # seconds to wait for events before the observer's clock is updated
@@ -18,7 +20,7 @@ TAKEN = {"teacher": "model", "model": "model", "other": "model", "attacked": "at
 
 
 class Schedule:
-    """Run the steps of a plan that the store does not hold."""
+    """Run the steps of a plan that the store does not hold, in the order of the plan as far as inputs are there."""
 
     def __init__(self, plan: Plan, store: Store, executor: Executor, observer: Observer) -> None:
         self.plan, self.store, self.executor, self.observer = plan, store, executor, observer
@@ -26,6 +28,15 @@ class Schedule:
         self.waiting = {hash: step for hash, step in plan.steps.items() if hash not in self.done}
         self.running: dict[str, Step] = {}
         self.alone: set[str] = set()
+        self._position = {hash: position for position, hash in enumerate(plan.steps)}
+        self._followers: dict[str, list[Step]] = defaultdict(list)
+        # Positions in the plan and hashes of steps that may be ready: those that share the machine (True) and others.
+        self._ready: dict[bool, list[tuple[int, str]]] = {True: [], False: []}
+        for step in plan.steps.values():
+            for source in step.inputs.values():
+                self._followers[source].append(step)
+        for step in self.waiting.values():
+            self._consider(step)
 
     def work(self) -> None:
         """Run until no step waits or runs; every result is written before the next step is chosen."""
@@ -33,21 +44,41 @@ class Schedule:
             while (step := self._next()) is not None:
                 self._start(step)
             for event in self.executor.events(PATIENCE) if self.running else ():
-                if event.result is None:
-                    self.observer.advanced(event.hash, event.epoch, event.epochs)
-                else:
-                    self._finish(self.running.pop(event.hash), event.result)
+                self._receive(event)
             self.observer.tick()
+
+    def _receive(self, event: Event) -> None:
+        if event.note:
+            self.observer.said(event.note)
+        elif event.hash not in self.running:
+            return  # a process that a step left behind may still speak of it
+        elif event.result is None:
+            self.observer.advanced(event.hash, event.epoch, event.epochs)
+        else:
+            self._finish(self.running.pop(event.hash), event.result)
+
+    def _consider(self, step: Step) -> None:
+        """Remember a step that may start if it waits and its inputs are there."""
+        if self._may_start(step.hash):
+            heapq.heappush(self._ready[not self._is_alone(step)], (self._position[step.hash], step.hash))
+
+    def _may_start(self, hash: str) -> bool:
+        return hash in self.waiting and self.done.issuperset(self.waiting[hash].inputs.values())
 
     def _next(self) -> Step | None:
         """Return the next step that may start now; steps that must run alone come when nothing else can run."""
         if any(self._is_alone(step) for step in self.running.values()):
             return None
-        ready = [step for step in self.waiting.values() if self.done.issuperset(step.inputs.values())]
-        shared = [step for step in ready if not self._is_alone(step)]
-        if shared:
-            return shared[0] if len(self.running) < self.executor.slots else None
-        return ready[0] if ready and not self.running else None
+        if (shared := self._first(shares=True)) is not None:
+            return shared if len(self.running) < self.executor.slots else None
+        return self._first(shares=False) if not self.running else None
+
+    def _first(self, shares: bool) -> Step | None:
+        """Return the first step of the plan that may start, among those that share the machine or those that do not."""
+        ready = self._ready[shares]
+        while ready and not (self._may_start(ready[0][1]) and shares != self._is_alone(self.waiting[ready[0][1]])):
+            heapq.heappop(ready)  # it was started, or its input was lost, or it has to run alone by now
+        return self.waiting[ready[0][1]] if ready else None
 
     def _is_alone(self, step: Step) -> bool:
         return step.exclusive or step.hash in self.alone
@@ -78,7 +109,8 @@ class Schedule:
             self.observer.said(f"{error}; its step is run again")
             self.store.forget([source])
             self.done.discard(source)
-            self.waiting = {source: self.plan.steps[source], **self.waiting}
+            self.waiting[source] = self.plan.steps[source]
+            self._consider(self.waiting[source])
         else:
             del self.waiting[step.hash]
             self._record(step, blocked(role, self.store.result(source)))
@@ -88,14 +120,18 @@ class Schedule:
             self.observer.said(f"step {step.hash[:12]} ran out of memory beside others; it is run again alone")
             self.alone.add(step.hash)
             self.waiting[step.hash] = step
+            self._consider(step)
             return
         if not result.environment:
             result = replace(result, environment=self._environment(step))
         self._record(step, result)
 
     def _record(self, step: Step, result: Result) -> None:
+        result = storable(result)
         self.store.record(step, result)
         self.done.add(step.hash)
+        for follower in self._followers[step.hash]:
+            self._consider(follower)
         self.observer.finished(step, result)
 
     @staticmethod

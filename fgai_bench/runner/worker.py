@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import socket
 import sys
 import threading
 import time
@@ -12,21 +13,37 @@ from typing import Any
 
 from fgai_bench.registry import load_plugins
 from fgai_bench.runner.executors import Event, Job, WorkerSettings
+from fgai_bench.runner.processes import end_with_parent, has_children
+from fgai_bench.store.result import Result, storable
 
 EVERY = 0.2  # seconds between two reports of progress
 
 
 def serve() -> None:
     """Run jobs until the connection closes; its file descriptor is the first argument of the process."""
+    end_with_parent()
     connection: Connection[Any, Any] = Connection(int(sys.argv[1]))
+    os.set_inheritable(connection.fileno(), False)
     inbox: queue.Queue[tuple[str, Any]] = queue.Queue()
     threading.Thread(target=_listen, args=(connection, inbox), daemon=True).start()
     _, settings = inbox.get()
-    load_plugins(settings.plugins)
+    broken = _prepare(settings)
     while True:
         _, job = inbox.get()
-        connection.send(("started", job.hash))
-        connection.send(("event", _run(job, settings, connection)))
+        connection.send(("began", job.hash))
+        event = Event(job.hash, result=broken) if broken else _run(job, settings, connection)
+        connection.send(("last" if has_children() else "event", event))
+
+
+def _prepare(settings: WorkerSettings) -> Result | None:
+    """Import plugins and libraries before the clock of a step starts; return the failure of all steps if one fails."""
+    try:
+        load_plugins(settings.plugins)
+        import fgai_bench.runner.execute  # noqa: F401
+    except (Exception, SystemExit) as error:
+        reason = " ".join(str(error).split())
+        return storable(Result("failed", f"its worker on {socket.gethostname()} cannot start: {reason}"))
+    return None
 
 
 def _listen(connection: Connection[Any, Any], inbox: queue.Queue[tuple[str, Any]]) -> None:
@@ -41,11 +58,11 @@ def _listen(connection: Connection[Any, Any], inbox: queue.Queue[tuple[str, Any]
 def _run(job: Job, settings: WorkerSettings, connection: Connection[Any, Any]) -> Event:
     from fgai_bench.runner.execute import execute
 
-    last = time.monotonic()
+    last, process = time.monotonic(), os.getpid()
 
     def progress(epoch: int, epochs: int) -> None:
         nonlocal last
-        if time.monotonic() - last > EVERY:
+        if time.monotonic() - last > EVERY and os.getpid() == process:
             last = time.monotonic()
             connection.send(("event", Event(job.hash, epoch, epochs)))
 

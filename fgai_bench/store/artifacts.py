@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,6 +12,8 @@ from pathlib import Path
 from fgai_bench.store.canonical import sha256
 
 SUFFIX = ".safetensors"
+PART = ".part"  # ends the name of a file that is being written
+WRITTEN = re.compile(rf"[0-9a-f]{{64}}{re.escape(SUFFIX)}|\.[0-9a-f]{{64}}\.\w+{re.escape(PART)}")
 
 
 class DamagedArtifact(ValueError):
@@ -35,7 +38,7 @@ class Artifacts:
         """Write ``content`` to a file and return its hash; a reader sees the whole file or none, even after a crash."""
         name = sha256(content)
         self.folder.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=self.folder, prefix=".", suffix=".part")
+        handle, temporary = tempfile.mkstemp(dir=self.folder, prefix=f".{name}.", suffix=PART)
         try:
             with os.fdopen(handle, "wb") as stream:
                 stream.write(content)
@@ -76,13 +79,19 @@ class Artifacts:
         """Close what is open; a folder has nothing that is."""
 
     def remove_all_but(self, wanted: Iterable[str]) -> list[Path]:
-        """Delete files that no record names, such as those of a run that was killed, and return the deleted paths."""
-        keep = {self.path(name) for name in wanted}
-        orphans = [path for path in self.folder.glob("*") if path not in keep] if self.folder.is_dir() else []
-        orphans += list(self.folder.glob(".*.part")) if self.folder.is_dir() else []
-        for path in dict.fromkeys(orphans):
+        """Delete artifacts that no record names, such as those of a run that was killed, and return the deleted paths.
+
+        Only files that have the name of an artifact, or of one being written, are deleted, and nothing behind a link.
+        """
+        if self.folder.is_symlink() or not self.folder.is_dir():
+            return []
+        keep = {f"{name}{SUFFIX}" for name in wanted}
+        with os.scandir(self.folder) as entries:
+            others = [entry for entry in entries if entry.name not in keep and WRITTEN.fullmatch(entry.name)]
+        orphans = sorted(Path(entry.path) for entry in others if entry.is_file(follow_symlinks=False))
+        for path in orphans:
             path.unlink(missing_ok=True)
-        return sorted(set(orphans))
+        return orphans
 
 
 def _sync_folder(folder: Path) -> None:

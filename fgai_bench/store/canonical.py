@@ -6,7 +6,8 @@ import hashlib
 import json
 from typing import Any
 
-ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=True, ensure_ascii=True)
+# The text of a value that is plain already.
+encoded = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=True, ensure_ascii=True).encode
 
 
 def plain(value: Any) -> Any:
@@ -15,6 +16,8 @@ def plain(value: Any) -> Any:
     >>> plain({"heads": (4, 2), "weight": 1e5})
     {'heads': [4, 2], 'weight': 100000}
     """
+    if type(value) is str:  # most values are, and every step of a plan comes through here
+        return value
     if isinstance(value, dict):
         return {str(key): plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -30,7 +33,7 @@ def canonical(value: Any) -> str:
     >>> canonical({"b": 1.0, "a": [True, None]})
     '{"a":[true,null],"b":1}'
     """
-    return ENCODER.encode(plain(value))
+    return encoded(plain(value))
 
 
 def sha256(value: Any) -> str:
@@ -62,13 +65,13 @@ class Texts:
             made = plain(value)
             self._plain[id(value)] = value, made
             self._plain[id(made)] = made, made
-            self._text[id(made)] = ENCODER.encode(made)
+            self._text[id(made)] = encoded(made)
         return self._plain[id(value)][1]
 
     def canonical(self, content: dict[str, Any]) -> str:
         """Return the canonical JSON of a mapping whose values came from :meth:`plain`."""
         pairs = (
-            f"{ENCODER.encode(key)}:{self._text[id(value)] if isinstance(value, dict) else ENCODER.encode(value)}"
+            f"{encoded(key)}:{self._text[id(value)] if isinstance(value, dict) else encoded(value)}"
             for key, value in sorted(content.items())
         )
         return f"{{{','.join(pairs)}}}"

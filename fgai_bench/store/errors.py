@@ -9,3 +9,7 @@ class RequestError(ValueError):
 
 class StoreError(ValueError):
     """A store that cannot be used; the message is one sentence with the file, what is wrong and what to do."""
+
+
+class EmptyStore(StoreError):
+    """A store that nothing was ever written to, as where a run ended at its very start or on a full disk."""

@@ -30,16 +30,9 @@ from fgai_bench.store.exported import (
 )
 from fgai_bench.store.merge import WAITING, Merged, merge
 from fgai_bench.store.names import titles
+from fgai_bench.store.rows import COLUMNS, MEMBER_COLUMNS, PART_COLUMNS, member_row
 from fgai_bench.store.schema import MIGRATIONS, PARTS
-from fgai_bench.store.sqlite import COLUMNS, MEMBER_COLUMNS, REPORTED, StoreReader, is_export, member_row
-
-PART_COLUMNS = {
-    "metrics": ("step", "name", "family", "value", "reason"),
-    "curves": ("step", "name", "x", "y"),
-    "ledgers": ("step", "name", "value"),
-    "flags": ("step", "position", "reason"),
-    "artifacts": ("step", "role", "sha256", "bytes"),
-}
+from fgai_bench.store.sqlite import REPORTED, StoreReader, is_export
 
 
 def export(
@@ -67,6 +60,8 @@ def export(
         merged = merge(stores)
         if datasets is not None:
             merged = merged.of(_existing_datasets(datasets, merged))
+        if not merged.steps:
+            raise RequestError(f"there are no records to export in {', '.join(map(str, runs))}; nothing was written")
         tables = _tables(merged)
         files = {file_of(name): packed_table(columns, rows) for name, (columns, rows) in tables.items()}
         files[PACK] = packed_artifacts(_reported_artifacts(merged, stores))
@@ -105,6 +100,8 @@ def _write(
 def _existing_datasets(datasets: Sequence[str], merged: Merged) -> Sequence[str]:
     """Return ``datasets``, or raise :class:`RequestError` if there are no records on one of them."""
     there = sorted({member["dataset"] for member in merged.members})
+    if not datasets:
+        raise RequestError(f"--datasets names no dataset; there are records on {', '.join(there)}")
     for name in datasets:
         if name not in there:
             raise RequestError(f"there are no records on the dataset {name!r}; there are some on {', '.join(there)}")
@@ -127,8 +124,11 @@ def _tables(merged: Merged) -> dict[str, tuple[Sequence[str], list[Mapping[str, 
     ]
     rows["members"] = [member_row(member, position) for position, member in enumerate(merged.members)]
     columns = {
-        "steps": (*COLUMNS, "checksum"), **PART_COLUMNS, "environments": ("hash", "content"), "members": MEMBER_COLUMNS,
-    }  # fmt: skip
+        "steps": (*COLUMNS, "checksum"),
+        **{part: ("step", *names) for part, names in PART_COLUMNS.items()},
+        "environments": ("hash", "content"),
+        "members": MEMBER_COLUMNS,
+    }
     return {name: (columns[name], rows[name]) for name in TABLES}
 
 
@@ -207,13 +207,22 @@ def _writable_folder(folder: Path) -> Path:
     if folder.exists() and not folder.is_dir():
         raise RequestError(f"{folder} is a file; name a folder with --out")
     packs = (file for file, _ in PACKS.values())
-    known = {*map(file_of, TABLES), PACK, *packs, MANIFEST} if is_export(folder) else set()
+    known = {*map(file_of, TABLES), PACK, *packs, MANIFEST} if _is_ours(folder) else set()
     others = sorted(path.name for path in folder.iterdir() if path.name not in known) if folder.is_dir() else []
     if others:
         raise RequestError(
             f"{folder} holds {others[0]}, which is no part of an export; choose another folder with --out"
         )
     return folder
+
+
+def _is_ours(folder: Path) -> bool:
+    """Tell whether the manifest in a folder is that of an export, damaged or not; others use this name too."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_bytes()) if is_export(folder) else None
+    except ValueError:
+        return False
+    return isinstance(manifest, dict) and {"format", "package", "files"} <= manifest.keys()
 
 
 @contextmanager

@@ -22,8 +22,9 @@ import math
 import sqlite3
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,16 @@ FORMAT = 1
 TABLES = ("steps", *PARTS, "environments", "members")
 NUMBERS = {"value", "started", "seconds", "position", "bytes"}
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date that a zip can hold: the same bytes on every day
+MIB = 2**20
+LARGEST_MANIFEST, LARGEST_FILE = 256 * MIB, 1024 * MIB  # as they lie on the disk
+LARGEST_TABLE, LARGEST_ARTIFACT, LARGEST_PACK = 1024 * MIB, 256 * MIB, 1024 * MIB  # unpacked, so that no bomb is
+# What a manifest must say, and of what type; it may say more.
+SAID: dict[str, type] = {
+    "format": int, "schema": int, "package": str, "pieces": int, "steps": int, "superseded": list, "suites": dict,
+    "files": dict,
+}  # fmt: skip
+# What unpacking raises where a file has its hash but is not what its name says.
+UNPACKING = (OSError, EOFError, zlib.error, zipfile.BadZipFile, csv.Error, UnicodeDecodeError, NotImplementedError)
 
 
 class DamagedExport(ValueError):
@@ -48,15 +59,26 @@ class Packed(Artifacts):
     """The artifacts of an export; those that are not in it stayed with their run on purpose.
 
     Graphs and models, which may be large, are read one by one when they are asked for.
+
+    Args:
+        folder: of the export.
+        packs: the zip files, with the content of those that have been read.
     """
 
-    def __init__(self, folder: Path, packs: Iterable[io.BytesIO | Path]) -> None:
+    def __init__(self, folder: Path, packs: Mapping[Path, bytes | None]) -> None:
         super().__init__(folder)
         self._packs: dict[str, zipfile.ZipFile] = {}
-        for pack in packs:
-            with suppress(zipfile.BadZipFile, OSError):  # what is not there is said when it is asked for
-                opened = zipfile.ZipFile(pack)
-                self._packs |= dict.fromkeys(opened.namelist(), opened)
+        self._sizes: dict[str, int] = {}
+        for path, content in packs.items():
+            with _unpacking(path):
+                opened = zipfile.ZipFile(path if content is None else io.BytesIO(content))
+            sizes = {info.filename: info.file_size for info in opened.infolist()}
+            total = sum(sizes.values())
+            if max(sizes.values(), default=0) > LARGEST_ARTIFACT or (content is not None and total > LARGEST_PACK):
+                opened.close()
+                raise DamagedExport(f"{path} would unpack to {total / MIB:.0f} MiB; not read")
+            self._packs |= dict.fromkeys(sizes, opened)
+            self._sizes |= sizes
 
     def due(self, name: str) -> bool:
         """Tell whether the artifact is part of the export."""
@@ -67,8 +89,9 @@ class Packed(Artifacts):
         if name not in self._packs:
             raise MissingArtifact(f"{self.folder} has no {name[:12]}: it stayed with its run; export with --with")
         try:
-            content = self._packs[name].read(name)
-        except (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError):
+            with self._packs[name].open(name) as stream:
+                content = stream.read(self._sizes[name])
+        except UNPACKING:
             content = b""
         if sha256(content) != name:
             raise DamagedArtifact(f"the artifact {name[:12]} in {self.folder} is damaged")
@@ -86,28 +109,33 @@ def open_export(folder: Path) -> tuple[sqlite3.Connection, Packed]:
     Of graphs and models each is verified when it is read.
     """
     manifest = read_manifest(folder)
-    large = [file for file, _ in PACKS.values() if file in manifest["files"]]
-    small = {name: about for name, about in manifest["files"].items() if name not in large}
-    files = {name: _verified_content(folder / name, about) for name, about in small.items()}
-    missing = [name for name in (*map(file_of, TABLES), PACK) if name not in files]
+    names = (*map(file_of, TABLES), PACK)
+    missing = [name for name in names if name not in manifest["files"]]
     if missing:
         raise DamagedExport(f"{folder / MANIFEST} does not list {missing[0]}; export the records again")
+    files = {name: _verified_content(folder / name, manifest["files"][name]) for name in names}
     connection = sqlite3.connect(":memory:", isolation_level=None)
     migrate(connection, MIGRATIONS[: manifest["schema"]])
     for table in TABLES:
-        _fill_table(connection, table, gzip.decompress(files[file_of(table)]).decode())
+        path = folder / file_of(table)
+        with _unpacking(path):
+            rows = _fill_table(connection, table, path, files[path.name])
+        if rows != manifest["files"][path.name].get("rows", rows):
+            raise DamagedExport(f"{path} has {rows} rows where {MANIFEST} counts others; export the records again")
     migrate(connection)
     connection.execute("PRAGMA query_only = ON")
-    return connection, Packed(folder, [io.BytesIO(files[PACK]), *(folder / name for name in large)])
+    _check_counts(connection, manifest, folder)
+    large = {folder / file: None for file, _ in PACKS.values() if file in manifest["files"]}
+    return connection, Packed(folder, {folder / PACK: files[PACK], **large})
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest of an export, or raise :class:`DamagedExport` if it is not as it was written."""
     path = folder / MANIFEST
     try:
-        manifest = json.loads(path.read_bytes())
-        whole = manifest.pop("sha256") == sha256(manifest)
-    except (ValueError, KeyError, AttributeError):
+        manifest = json.loads(_read(path, LARGEST_MANIFEST))
+        whole = manifest.pop("sha256") == sha256(manifest) and _is_manifest(manifest)
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         whole = False
     if not whole:
         raise DamagedExport(f"{path} is not as it was exported; restore it or export the records again")
@@ -115,15 +143,41 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise DamagedExport(
             f"{path} was written by the newer fgai-bench {manifest['package']}; upgrade fgai-bench to read it"
         )
-    return manifest
+    return dict(manifest)
+
+
+def _is_manifest(manifest: Mapping[str, Any]) -> bool:
+    """Tell whether a manifest says what every reader asks of it."""
+    return (
+        all(type(manifest.get(key)) is kind for key, kind in SAID.items())
+        and manifest["schema"] >= 1
+        and all(
+            isinstance(about, dict) and isinstance(about.get("sha256"), str) for about in manifest["files"].values()
+        )
+        and all(isinstance(counts, dict) for counts in manifest["suites"].values())
+        and all(isinstance(entry, dict) for entry in manifest["superseded"])
+        and all(isinstance(hash, str) for hash in manifest.get("orphans", ()))
+    )
+
+
+def _check_counts(connection: sqlite3.Connection, manifest: Mapping[str, Any], folder: Path) -> None:
+    """Raise :class:`DamagedExport` if the steps of a suite are not as many as the manifest counts."""
+    try:
+        members = [json.loads(content) for (content,) in connection.execute("SELECT content FROM members")]
+        places = {(member["suite"], member["step"]) for member in members}
+        counted = {suite: sum(counts.values()) for suite, counts in manifest["suites"].items()}
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise DamagedExport(
+            f"{folder / file_of('members')} has a place that is none; export the records again"
+        ) from None
+    (steps,) = connection.execute("SELECT count(*) FROM steps").fetchone()
+    if Counter(suite for suite, _ in places) != counted or steps != manifest["steps"]:
+        raise DamagedExport(f"{folder / MANIFEST} counts other steps than its tables hold; export the records again")
 
 
 def _verified_content(path: Path, about: Mapping[str, Any]) -> bytes:
     """Return the content of a file, or raise :class:`DamagedExport` if its sha256 is not that of the manifest."""
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise DamagedExport(f"{path} is missing; restore it or export the records again") from None
+    content = _read(path, LARGEST_FILE)
     if sha256(content) != about["sha256"]:
         raise DamagedExport(
             f"{path} has changed since it was exported: {MANIFEST} has another sha256 for it; restore it or export the "
@@ -132,28 +186,89 @@ def _verified_content(path: Path, about: Mapping[str, Any]) -> bytes:
     return content
 
 
-def _fill_table(connection: sqlite3.Connection, table: str, text: str) -> None:
-    """Insert the rows of a file; its columns must be those of the table."""
+def _read(path: Path, largest: int) -> bytes:
+    """Return the content of a file of at most ``largest`` bytes."""
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(largest + 1)
+    except (FileNotFoundError, IsADirectoryError):
+        raise DamagedExport(f"{path} is missing; restore it or export the records again") from None
+    if len(content) > largest:
+        raise DamagedExport(f"{path} is larger than {largest / MIB:.0f} MiB, which no export is; not read")
+    return content
+
+
+@contextmanager
+def _unpacking(path: Path) -> Iterator[None]:
+    """Turn what unpacking stumbles over into a :class:`DamagedExport` with one sentence."""
+    try:
+        yield
+    except UNPACKING as error:
+        raise DamagedExport(f"{path} cannot be unpacked ({error}); export the records again") from None
+
+
+class _Bounded(io.RawIOBase):
+    """A stream that refuses to give more than a number of bytes, so that a small file cannot fill the memory."""
+
+    def __init__(self, stream: gzip.GzipFile, path: Path, largest: int) -> None:
+        super().__init__()
+        self._stream, self._path, self._left = stream, path, largest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        content = self._stream.read(len(buffer))
+        self._left -= len(content)
+        if self._left < 0:
+            raise DamagedExport(f"{self._path} would unpack to more than {LARGEST_TABLE / MIB:.0f} MiB; not read")
+        buffer[: len(content)] = content
+        return len(content)
+
+
+def _fill_table(connection: sqlite3.Connection, table: str, path: Path, content: bytes) -> int:
+    """Insert the rows of a file, whose columns must be those of the table, and return their number."""
     columns = [column[0] for column in connection.execute(f"SELECT * FROM {table} LIMIT 0").description]
-    rows = csv.reader(io.StringIO(text, newline=""))
-    if next(rows, None) != columns:
-        raise DamagedExport(f"{file_of(table)} must have the columns {', '.join(columns)}; export the records again")
     numeric = [name in NUMBERS for name in columns]
-    parsed = ([number(v) if is_number else v for v, is_number in zip(row, numeric, strict=True)] for row in rows)
-    connection.execute("BEGIN")
-    connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))})", parsed)
-    connection.execute("COMMIT")
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as unpacked, _long_fields():
+        stream = io.BufferedReader(_Bounded(unpacked, path, LARGEST_TABLE), MIB)
+        rows = csv.reader(io.TextIOWrapper(stream, encoding="utf-8", newline=""), strict=True)
+        if next(rows, None) != columns:
+            raise DamagedExport(f"{path} must have the columns {', '.join(columns)}; export the records again")
+        count = 0
+        connection.execute("BEGIN")
+        for row in rows:
+            count += 1
+            if len(row) != len(columns):
+                raise DamagedExport(f"row {count} of {path} has {len(row)} fields; export the records again")
+            values = [number(v, path) if is_number else v for v, is_number in zip(row, numeric, strict=True)]
+            connection.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))})", values)
+        connection.execute("COMMIT")
+    return count
 
 
-def number(text: str) -> float | str | None:
+@contextmanager
+def _long_fields() -> Iterator[None]:
+    """Let the fields of a CSV be as long as its file: a curve of 8,000 points exceeds Python's own limit."""
+    earlier = csv.field_size_limit(LARGEST_TABLE)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(earlier)
+
+
+def number(text: str, path: Path) -> float | str | None:
     """Return a number as the store keeps it: None where the text is empty, the text where the number is not finite.
 
-    >>> number("0.1"), number("nan"), number("")
-    (0.1, 'nan', None)
+    >>> [number(text, Path()) for text in ("0.1", "nan", "")]
+    [0.1, 'nan', None]
     """
     if not text:
         return None
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        raise DamagedExport(f"{path} has {text[:40]!r} where a number is due; export the records again") from None
     return value if math.isfinite(value) else text
 
 

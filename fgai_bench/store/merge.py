@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from fgai_bench.store.sqlite import StoreReader, place_of
+from fgai_bench.store.rows import place_of
+from fgai_bench.store.sqlite import StoreReader
 
 RELATIVE, ABSOLUTE = 1e-5, 1e-9
 GOOD = ("ok", "not-applicable")

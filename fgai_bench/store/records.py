@@ -21,6 +21,7 @@ seconds, started       of the whole step; ``device``, ``threads``, ``package``, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Protocol
@@ -59,11 +60,11 @@ def records(store: Recorded) -> pd.DataFrame:
     flags = derived_flags(steps.values())
     environments = store.environments
     rows = [
-        {**_place(member), **row}
+        (*_place(member).values(), *row)
         for member in store.members()
         if (step := steps.get(member["step"])) is not None
         for row in _rows(step, (*member["flags"], *flags.get(step["hash"], ())), environments[step["environment"]])
-        if _is_shown(row, member.get("metrics", ()))
+        if _is_shown(row[0], row[1], member.get("metrics", ()))
     ]
     return pd.DataFrame(rows, columns=list(RECORDS))
 
@@ -110,9 +111,9 @@ def provenance(store: Recorded) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _is_shown(row: Mapping[str, Any], wanted: Sequence[str]) -> bool:
+def _is_shown(metric: str, family: str, wanted: Sequence[str]) -> bool:
     """Tell whether a suite shows a row: it may limit them to some metrics, but costs and statuses always count."""
-    return not wanted or row["family"] != "measure" or row["metric"] in ("", *wanted)
+    return not wanted or family != "measure" or metric in ("", *wanted)
 
 
 def _place(member: dict[str, Any]) -> dict[str, Any]:
@@ -120,25 +121,20 @@ def _place(member: dict[str, Any]) -> dict[str, Any]:
     return {key: member[key] for key in PLACE_COLUMNS}
 
 
-def _rows(step: dict[str, Any], flags: tuple[str, ...], environment: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of one step; a step without metrics has one row, so that its status is never lost."""
-    shared = {
-        "flags": (*(row["reason"] for row in step["flags"]), *flags),
-        **{f"ledger_{row['name']}": float(row["value"]) for row in step["ledgers"]},
-        "threat": canonical(step["config"]["threat"]) if "threat" in step["config"] else "",
-        **{key: step[key] for key in ("trial", "seconds", "started")},
-        "step": step["hash"],
-        **{key: environment.get(key) for key in ("device", "threads", "package", "commit")},
-    }
+def _rows(step: dict[str, Any], flags: tuple[str, ...], environment: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of one step, without its place; a step without metrics has one row, so that its status is kept."""
+    spent = {row["name"]: float(row["value"]) for row in step["ledgers"]}
+    shared = (
+        (*(row["reason"] for row in step["flags"]), *flags),
+        *(spent.get(name, math.nan) for name in LEDGER),
+        canonical(step["config"]["threat"]) if "threat" in step["config"] else "",
+        *(step[key] for key in ("trial", "hash", "seconds", "started")),
+        *(environment.get(key) for key in ("device", "threads", "package", "commit")),
+    )
     own = step["config"].get("metric", {}).get("name", "")
     empty = {"name": own, "family": "measure", "value": None, "reason": step["reason"]}
     for row in step["metrics"] or [empty]:
         missing = row["value"] is None and step["status"] == "ok" and row["name"]
-        yield {
-            **shared,
-            "metric": row["name"],
-            "family": row["family"],
-            "value": float("nan") if row["value"] is None else float(row["value"]),
-            "status": "not-applicable" if missing else step["status"],
-            "reason": row["reason"] or step["reason"],
-        }
+        value = math.nan if row["value"] is None else float(row["value"])
+        status = "not-applicable" if missing else step["status"]
+        yield (row["name"], row["family"], value, status, row["reason"] or step["reason"], *shared)

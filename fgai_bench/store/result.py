@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 Status = Literal["ok", "oom", "timeout", "failed", "not-applicable"]
 RETRIED: tuple[Status, ...] = ("oom", "timeout", "failed")
 Curve = tuple[Sequence[float], Sequence[float]]
+REASON, DETAIL, FLAGS = 2_000, 20_000, 100  # characters of a reason and of a traceback, number of flags
+SLACK = 100  # characters over the limit that are not worth a cut; what was cut once is not cut again
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,39 @@ class Result:
     environment: Mapping[str, Any] = field(default_factory=dict)
     started: float = 0.0
     seconds: float = 0.0
+
+
+def storable(result: Result) -> Result:
+    """Return a result whose words every store, terminal and page can hold: of bounded length, without lone surrogates.
+
+    >>> storable(Result("failed", "no file \\udcff")).reason
+    'no file \\\\udcff'
+    """
+    flags = tuple(bounded(flag, REASON) for flag in result.flags[:FLAGS])
+    more = len(result.flags) - FLAGS
+    return replace(
+        result,
+        reason=bounded(result.reason, REASON),
+        detail=bounded(result.detail, DETAIL),
+        not_applicable={bounded(name, REASON): bounded(why, REASON) for name, why in result.not_applicable.items()},
+        metrics={bounded(name, REASON): value for name, value in result.metrics.items()},
+        flags=flags if more <= 0 else (*flags, f"{more} more flags were cut"),
+    )
+
+
+def bounded(text: str, limit: int) -> str:
+    """Return the text with at most about ``limit`` characters: head and tail, and between them how many were cut.
+
+    >>> bounded("a" * 100 + "b" * 100, 20)
+    'aaaaaaaaaa [... 180 characters cut ...] bbbbbbbbbb'
+    >>> bounded("short", 20)
+    'short'
+    """
+    text = text.encode("utf-8", "backslashreplace").decode()
+    if len(text) <= limit + SLACK:
+        return text
+    half = limit // 2
+    return f"{text[:half]} [... {len(text) - 2 * half} characters cut ...] {text[len(text) - half :]}"
 
 
 def blocked(role: str, cause: Result) -> Result:

@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import sqlite3
+import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
@@ -46,7 +47,8 @@ class Salvaged(StoreReader):
             for row in _rows(folder / file_of(table), columns):
                 with suppress(sqlite3.Error):
                     self._connection.execute(f"INSERT INTO {table} VALUES ({marks})", row)
-        self.artifacts = Packed(folder, [folder / PACK, *(folder / file for file, _ in PACKS.values())])
+        packs = [folder / PACK, *(folder / file for file, _ in PACKS.values())]
+        self.artifacts = Packed(folder, {path: None for path in packs if zipfile.is_zipfile(path)})
 
     def members(self) -> list[dict[str, Any]]:
         """Return the places that can be read."""
@@ -78,7 +80,7 @@ def _rows(path: Path, columns: list[str]) -> Iterator[list[Any]]:
             return
         for row in reader:
             try:
-                values = [number(v) if name in NUMBERS else v for v, name in zip(row, columns, strict=True)]
+                values = [number(v, path) if name in NUMBERS else v for v, name in zip(row, columns, strict=True)]
             except ValueError:
                 continue
             yield values

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
+from functools import cache
 
 APPLICATION = 0x46474149  # "FGAI", in the header of every store
 
@@ -43,7 +45,29 @@ def version(connection: sqlite3.Connection) -> int:
 
 
 def migrate(connection: sqlite3.Connection, migrations: Sequence[str] = MIGRATIONS) -> None:
-    """Bring an older file to the present version, each migration in a transaction of its own."""
+    """Bring an older file to the present version, each migration in a transaction of its own.
+
+    The mark in the header is part of the transaction: on a full disk the file stays empty and can be tried again.
+    """
     for number in range(version(connection), len(migrations)):
-        script = f"BEGIN IMMEDIATE; {migrations[number]} PRAGMA user_version = {number + 1}; COMMIT;"
-        connection.executescript(f"PRAGMA application_id = {APPLICATION};" + script)
+        marks = f"PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {number + 1};"
+        try:
+            connection.executescript(f"BEGIN IMMEDIATE; {migrations[number]} {marks} COMMIT;")
+        except sqlite3.Error:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+
+def objects(connection: sqlite3.Connection) -> set[tuple[str, ...]]:
+    """Return everything that a file defines: kind, name and definition of its tables, views, indices and triggers."""
+    rows = connection.execute("SELECT type, name, sql FROM sqlite_master")
+    return {(str(kind), str(name), " ".join(str(sql).split())) for kind, name, sql in rows}
+
+
+@cache
+def defined(number: int) -> set[tuple[str, ...]]:
+    """Return what a file defines after that many migrations, and nothing else may."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        migrate(connection, MIGRATIONS[:number])
+        return objects(connection)

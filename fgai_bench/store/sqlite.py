@@ -11,111 +11,53 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fgai_bench.store.artifacts import Artifacts, DamagedArtifact, MissingArtifact
+from fgai_bench.store.artifacts import DamagedArtifact, MissingArtifact
 from fgai_bench.store.canonical import canonical, sha256
 from fgai_bench.store.errors import StoreError
-from fgai_bench.store.exported import MANIFEST, open_export
 from fgai_bench.store.records import curves, provenance, records
-from fgai_bench.store.result import Result
-from fgai_bench.store.schema import APPLICATION, MIGRATIONS, PARTS, migrate, version
+from fgai_bench.store.result import Result, storable
+from fgai_bench.store.rows import (
+    MEMBER_COLUMNS,
+    member_checksum,
+    member_row,
+    parsed_member,
+    place_of,
+    result_rows,
+    step_checksum,
+)
+from fgai_bench.store.schema import PARTS, migrate
+from fgai_bench.store.tables import FILE, SEAL, WAIT, Tables, is_export, seal
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FILE = "store.sqlite"
-COLUMNS = (
-    "hash",
-    "kind",
-    "trial",
-    "config",
-    "status",
-    "reason",
-    "detail",
-    "facts",
-    "environment",
-    "started",
-    "seconds",
-)
-MEMBER_COLUMNS = ("place", "position", "content", "checksum")
 REPORTED = ("attention", "history")  # roles of the artifacts that figures are drawn from; they are small
-WAIT = 30.0  # seconds that a reader waits for a commit, and a commit for readers
 
 
-class StoreReader:
+class StoreReader(Tables):
     """A store to read from: that of a run folder, or one that was exported. It needs neither torch nor the suite.
 
     Damaged records are never returned: a file that SQLite cannot read, or a step whose content does not have its
     checksum, raises :class:`StoreError`.
     """
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.folder = Path(folder)
-        self.path = self.folder / FILE
-        self.artifacts = Artifacts(self.folder / "artifacts")
-        with self._sqlite_errors():
-            if is_export(self.folder):
-                self.path = self.folder / MANIFEST
-                self._connection, self.artifacts = open_export(self.folder)
-                return
-            if not self.path.is_file():
-                raise StoreError(
-                    f"{self.folder} is not a run: it has no {FILE}; `fgai-bench run --out {self.folder}` makes one"
-                )
-            self._connection = self._connect()
-            self._check_file()
-
-    def _connect(self) -> sqlite3.Connection:
-        # A reader may have to roll back what a killed writer left, so it asks for write access and then gives it up.
-        mode = "rw" if os.access(self.path, os.W_OK) and os.access(self.folder, os.W_OK) else "ro"
-        connection = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode={mode}", uri=True, timeout=WAIT)
-        connection.execute("PRAGMA query_only = ON")
-        return connection
-
-    def _check_file(self) -> None:
-        """Raise :class:`StoreError` if the file is damaged, newer than this package, or not a store."""
-        self._connection.execute("BEGIN")  # nobody writes while the file is looked at
-        findings = [row[0] for row in self._connection.execute("PRAGMA integrity_check(1)")]
-        size = self._value("PRAGMA page_count") * self._value("PRAGMA page_size")
-        if findings == ["ok"] and self.path.stat().st_size != size:
-            findings = [f"it has {self.path.stat().st_size} bytes where {size} are due"]
-        self._connection.execute("COMMIT")
-        if findings != ["ok"]:
-            raise StoreError(f"{self.path} is damaged ({findings[0]}); move it away and run again")
-        schema, application = version(self._connection), self._value("PRAGMA application_id")
-        if schema > len(MIGRATIONS):
-            raise StoreError(
-                f"{self.path} has schema version {schema}, made by a newer fgai-bench; this one reads up to "
-                f"{len(MIGRATIONS)}, so upgrade fgai-bench to read it"
-            )
-        if application != APPLICATION and (schema or self._value("SELECT count(*) FROM sqlite_master")):
-            raise StoreError(f"{self.path} is not a store of fgai-bench; choose another folder")
-
-    def close(self) -> None:
-        """Close the connection to the file, and to the artifacts of an export."""
-        self._connection.close()
-        self.artifacts.close()
-
-    def __enter__(self) -> StoreReader:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
     def records(self) -> pd.DataFrame:
         """Return one row per step and metric and place in a suite; see :mod:`fgai_bench.store.records`."""
-        return records(self)
+        with self._shape_errors():
+            return records(self)
 
     def curves(self) -> pd.DataFrame:
         """Return one row per point of every curve, with the labels of its step."""
-        return curves(self)
+        with self._shape_errors():
+            return curves(self)
 
     def provenance(self) -> pd.DataFrame:
         """Return one row per step: its configuration, where and when it ran, on which data."""
-        return provenance(self)
+        with self._shape_errors():
+            return provenance(self)
 
     def statuses(self) -> dict[str, str]:
         """Return the status of every recorded step, by the hash of the step."""
@@ -133,43 +75,29 @@ class StoreReader:
 
     def members(self) -> list[dict[str, Any]]:
         """Return the places of all planned steps, run or not, in the order of the plan; a place has its latest plan."""
-        with self._sqlite_errors():
+        with self._sqlite_errors(), self._shape_errors():
             rows = self._connection.execute(
                 f"SELECT {', '.join(MEMBER_COLUMNS)} FROM members ORDER BY position, place"
             ).fetchall()
-        if any(_member_checksum(*row[:-1]) != row[-1] for row in rows):
-            raise StoreError(f"{self.path} is damaged: a label of its plan has changed; run again to write it anew")
-        return [json.loads(content) for _, _, content, _ in rows]
-
-    @cached_property
-    def environments(self) -> dict[str, dict[str, Any]]:
-        """Return the environments in which steps ran, by hash, without those that were changed."""
-        with self._sqlite_errors():
-            rows = self._connection.execute("SELECT hash, content FROM environments").fetchall()
-        return {hash: json.loads(content) for hash, content in rows if sha256(content.encode()) == hash}
+            if not self.sealed and any(member_checksum(*row[:-1]) != row[-1] for row in rows):
+                raise StoreError(f"{self.path} is damaged: a label of its plan has changed; run again to write it anew")
+            if missing := _gaps([row[1] for row in rows]):
+                raise StoreError(f"{self.path} is damaged: {missing} places of its plan are missing; run again")
+            return [parsed_member(content) for _, _, content, _ in rows]
 
     def steps(self) -> Iterator[dict[str, Any]]:
         """Yield every recorded step with all that belongs to it, verified, in the order of their hashes."""
-        with self._sqlite_errors():
-            hashes = [row[0] for row in self._connection.execute("SELECT hash FROM steps ORDER BY hash")]
-        for hash in hashes:
-            yield self.step(hash)
+        for content, checksum in self._contents():
+            yield self._parsed(content, checksum)
 
     def step(self, hash: str) -> dict[str, Any]:
         """Return one recorded step: its columns, ``metrics``, ``curves``, ``ledgers``, ``flags`` and ``artifacts``."""
-        content = self.content(hash)
-        return {**content, "config": json.loads(content["config"]), "facts": json.loads(content["facts"])}
+        return self._parsed(*self._content(hash))
 
     def content(self, hash: str) -> dict[str, Any]:
         """Return one recorded step as its tables have it, verified."""
-        with self._sqlite_errors():
-            content, checksum = self._content(hash)
-        if content is None or sha256(content) != checksum:
-            raise StoreError(
-                f"{self.path} is damaged: the records of step {hash[:12]} have changed; run again to redo it"
-            )
-        if content["environment"] not in self.environments:
-            raise StoreError(f"{self.path} is damaged: where step {hash[:12]} ran has changed; run again to redo it")
+        content, checksum = self._content(hash)
+        self._parsed(content, checksum)
         return content
 
     def result(self, hash: str) -> Result:
@@ -220,45 +148,26 @@ class StoreReader:
 
     def damaged(self) -> dict[str, str]:
         """Return what is wrong, by step, for every step whose records or artifacts are not what was written."""
-        problems = {}
+        problems: dict[str, str] = {}
+        named: dict[str, list[str]] = {}  # artifact to the steps that name it
         with self._sqlite_errors():
-            hashes = [row[0] for row in self._connection.execute("SELECT hash FROM steps")]
-        for hash in hashes:
+            rows = self._connection.execute("SELECT step, sha256 FROM artifacts").fetchall() if self.sealed else ()
+        for step, name in rows:
+            named.setdefault(name, []).append(step)
+        for content, checksum in () if self.sealed else self._contents():
             try:
-                names = [row["sha256"] for row in self.step(hash)["artifacts"]]
-                for name in filter(self.artifacts.due, names):
-                    self.artifacts.read(name)
-            except (StoreError, DamagedArtifact) as error:
-                problems[hash] = str(error)
+                self._parsed(content, checksum)
+            except StoreError as error:
+                problems[content["hash"]] = str(error)
+            else:
+                for row in content["artifacts"]:
+                    named.setdefault(row["sha256"], []).append(content["hash"])
+        for name in filter(self.artifacts.due, named):
+            try:
+                self.artifacts.read(name)
+            except DamagedArtifact as error:
+                problems |= dict.fromkeys(named[name], str(error))
         return problems
-
-    def _content(self, hash: str) -> tuple[dict[str, Any] | None, str]:
-        """Return everything recorded about a step as plain data, and the checksum that was recorded with it."""
-        row = self._connection.execute(
-            f"SELECT {', '.join(COLUMNS)}, checksum FROM steps WHERE hash = ?", (hash,)
-        ).fetchone()
-        if row is None:
-            return None, ""
-        content = dict(zip(COLUMNS, row, strict=False))
-        for part in PARTS:
-            cursor = self._connection.execute(f"SELECT * FROM {part} WHERE step = ? ORDER BY 1, 2, 3", (hash,))
-            names = [column[0] for column in cursor.description]
-            content[part] = [dict(zip(names[1:], values[1:], strict=True)) for values in cursor]
-        return content, row[-1]
-
-    def _value(self, query: str) -> Any:
-        """Return the single value that a query gives."""
-        return self._connection.execute(query).fetchone()[0]
-
-    @contextmanager
-    def _sqlite_errors(self) -> Iterator[None]:
-        """Turn an error of SQLite in the block into a :class:`StoreError` with one sentence for the person."""
-        try:
-            yield
-        except sqlite3.OperationalError as error:
-            raise StoreError(f"{self.path} cannot be used: {error}") from None
-        except (sqlite3.DatabaseError, UnicodeDecodeError, OverflowError) as error:
-            raise StoreError(f"{self.path} is damaged ({error}); move it away and run again") from None
 
 
 class Recordable(Protocol):
@@ -289,6 +198,15 @@ class Store(StoreReader):
         with self._sqlite_errors():
             migrate(self._connection)
 
+    def close(self) -> None:
+        """Close the connection and seal the file, if it was written to."""
+        super().close()
+        if not self.sealed:
+            seal(self.path)
+
+    def _meet_empty(self) -> None:
+        """Accept a file without tables: they are about to be made."""
+
     def _connect(self) -> sqlite3.Connection:
         # A rollback journal keeps the store one file that can be copied; FULL makes a commit survive a power cut.
         connection = sqlite3.connect(self.path, timeout=WAIT, isolation_level=None)
@@ -301,6 +219,7 @@ class Store(StoreReader):
         self._record(step.hash, step.kind, step.trial, step.config, result)
 
     def _record(self, hash: str, kind: str, trial: str, config: Mapping[str, Any], result: Result) -> None:
+        result = storable(result)
         names = {role: self.artifacts.write(content) for role, content in sorted(result.artifacts.items())}
         environment = canonical(result.environment)
         head = {
@@ -321,20 +240,30 @@ class Store(StoreReader):
             self._connection.execute(
                 "INSERT OR IGNORE INTO environments VALUES (?, ?)", (head["environment"], environment)
             )
-            for part, rows in _rows(result, names).items():
+            for part, rows in result_rows(result, names).items():
                 for row in rows:
                     self._insert(part, {"step": hash, **row})
             self._insert("steps", {**head, "checksum": ""})
             content, _ = self._content(hash)
-            self._connection.execute("UPDATE steps SET checksum = ? WHERE hash = ?", (sha256(content), hash))
-        self.__dict__.pop("environments", None)
+            self._connection.execute("UPDATE steps SET checksum = ? WHERE hash = ?", (step_checksum(content), hash))
+        if head["environment"] not in self.environments:
+            del self.environments
 
     def place(self, members: Iterable[Mapping[str, Any]]) -> None:
         """Write where the steps of a plan stand in its suites; a place that is known gets the step of this plan."""
         with self.transaction():
-            known = dict(self._connection.execute("SELECT place, position FROM members"))
+            rows = self._connection.execute("SELECT place, position, content FROM members").fetchall()
+            known = {place: (position, content) for place, position, content in rows}
+            unchanged = {content for _, _, content in rows}
             for member in members:
-                row = member_row(member, known.setdefault(place_of(member), len(known)))
+                if canonical(member) in unchanged:
+                    continue
+                following = len(known)  # positions have no gaps: repair closes them
+                place = place_of(member)
+                position, earlier = known.get(place, (following, ""))
+                unchanged.discard(earlier)
+                row = member_row(member, position)
+                known[place] = (position, row["content"])
                 self._connection.execute("INSERT OR REPLACE INTO members VALUES (?, ?, ?, ?)", tuple(row.values()))
 
     def forget(self, hashes: Iterable[str]) -> None:
@@ -344,20 +273,34 @@ class Store(StoreReader):
 
     def repair(self) -> list[str]:
         """Drop damaged records and files that no record names; return one sentence for each damaged step."""
-        damaged = self.damaged()
+        damaged, whole = self.damaged(), self.sealed
         self.forget(damaged)
+        sentences = list(damaged.values())
         with self.transaction():
-            for *row, checksum in self._connection.execute(
-                f"SELECT {', '.join(MEMBER_COLUMNS)} FROM members"
-            ).fetchall():
-                if _member_checksum(*row) != checksum:
-                    self._connection.execute("DELETE FROM members WHERE place = ?", row[:1])
+            if not whole and (lost := self._repair_members()):
+                sentences.append(
+                    f"{self.path} was damaged: {lost} places of its plan are lost; run the suites of this folder again "
+                    "to write them anew"
+                )
             for (hash,) in self._connection.execute("SELECT hash FROM environments").fetchall():
                 if hash not in self.environments:
                     self._connection.execute("DELETE FROM environments WHERE hash = ?", (hash,))
         named = [row[0] for row in self._connection.execute("SELECT sha256 FROM artifacts")]
         self.artifacts.remove_all_but(named)
-        return list(damaged.values())
+        return sentences
+
+    def _repair_members(self) -> int:
+        """Drop places that have changed and close the gaps that they and missing ones leave; return their number."""
+        query = f"SELECT {', '.join(MEMBER_COLUMNS)} FROM members ORDER BY position, place"
+        rows = self._connection.execute(query).fetchall()
+        whole = [row for row in rows if member_checksum(*row[:-1]) == row[-1]]
+        lost = len(rows) - len(whole) + _gaps([row[1] for row in rows])
+        if lost:
+            self._connection.execute("DELETE FROM members")
+            for position, (place, _, content, _) in enumerate(whole):
+                row = (place, position, content, member_checksum(place, position, content))
+                self._connection.execute("INSERT INTO members VALUES (?, ?, ?, ?)", row)
+        return lost
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -365,11 +308,18 @@ class Store(StoreReader):
         with self._sqlite_errors():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
+                self._unseal()
                 yield
             except BaseException:
                 self._connection.execute("ROLLBACK")
                 raise
             self._connection.execute("COMMIT")
+
+    def _unseal(self) -> None:
+        """Remove the seal before the first change: a writer that is killed leaves none."""
+        if self.sealed:
+            self.path.with_suffix(SEAL).unlink(missing_ok=True)
+            self.sealed = False
 
     def _delete(self, hashes: Iterable[str]) -> None:
         for hash in hashes:
@@ -383,55 +333,10 @@ class Store(StoreReader):
         self._connection.execute(line, tuple(row.values()))
 
 
-def _rows(result: Result, artifacts: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
-    """Return a result as rows of the tables that belong to a step, by table."""
-    measured = [("measure", result.metrics), ("cost", result.cost)]
-    metrics: list[dict[str, Any]] = [
-        {"name": name, "family": family, "value": _number(value), "reason": ""}
-        for family, values in measured
-        for name, value in values.items()
-    ]
-    metrics += [
-        {"name": name, "family": "measure", "value": None, "reason": reason}
-        for name, reason in result.not_applicable.items()
-    ]
-    return {
-        "metrics": metrics,
-        "curves": [
-            {"name": n, "x": json.dumps(list(x)), "y": json.dumps(list(y))} for n, (x, y) in result.curves.items()
-        ],
-        "ledgers": [{"name": name, "value": _number(value)} for name, value in result.ledger.items()],
-        "flags": [{"position": position, "reason": reason} for position, reason in enumerate(result.flags)],
-        "artifacts": [
-            {"role": role, "sha256": name, "bytes": len(result.artifacts[role])} for role, name in artifacts.items()
-        ],
-    }
+def _gaps(positions: list[int]) -> int:
+    """Return how many places are missing in an ordered plan, whose positions count from zero.
 
-
-def _number(value: float) -> float | str:
-    """Return a number as SQLite keeps it: one that is not finite as its name, since SQLite has no NaN."""
-    return value if value - value == 0 else str(value)
-
-
-def is_export(folder: Path) -> bool:
-    """Tell whether a folder holds exported records instead of the store of a run."""
-    return (folder / MANIFEST).is_file() and not (folder / FILE).is_file()
-
-
-def place_of(member: Mapping[str, Any]) -> str:
-    """Return the identity of a place: everything about it but the step that stands there and what is shown of it."""
-    shown = ("metrics", "suite_seeds")
-    return sha256({**{key: value for key, value in member.items() if key not in shown}, "step": ""})
-
-
-def member_row(member: Mapping[str, Any], position: int) -> dict[str, Any]:
-    """Return a place as a row of its table."""
-    place, content = place_of(member), canonical(member)
-    return dict(
-        zip(MEMBER_COLUMNS, (place, position, content, _member_checksum(place, position, content)), strict=True)
-    )
-
-
-def _member_checksum(place: str, position: int, content: str) -> str:
-    """Return the checksum of a row of the table of places."""
-    return sha256([place, position, content])
+    >>> _gaps([0, 1, 4, 5])
+    2
+    """
+    return max(positions, default=-1) + 1 - len(set(positions))

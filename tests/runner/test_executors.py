@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from fgai_bench.runner.runs import run
+from fgai_bench.runner.execute import execute
+from fgai_bench.runner.executors import Job, Processes, WorkerSettings
+from fgai_bench.runner.runs import planned, run
 
-PLUGIN = '''
+PLUGIN = r'''
 """Defenses that go wrong in every way there is."""
-import os, signal, time
+import ctypes, os, signal, subprocess, sys, time
 from pathlib import Path
 from fgai_bench.defenses import DEFENSES
 from fgai_bench.defenses.memory import OutOfMemory
@@ -41,6 +45,40 @@ def raised(error):
     raise error
 
 
+def forked():
+    os.fork()  # and both go on as if nothing had happened
+
+
+def left(**how):
+    child = subprocess.Popen(["sleep", "600"], **how)
+    (Path(os.environ["DEEDS"]) / f"{child.pid}.child").touch()
+
+
+class Dawdles(Vanilla):
+    """Tell of progress for a second."""
+
+    def fit(self, *arguments, **options):
+        for epoch in range(4):
+            time.sleep(0.25)
+            options["progress"](epoch, 4)
+        return super().fit(*arguments, **options)
+
+
+def burn(seconds):
+    began = time.process_time()
+    while time.process_time() < began + seconds:
+        pass
+
+
+DEFENSES.register("dawdles", tags=("node",))(Dawdles)
+deed("burns", lambda: burn(1.2))
+deed("forks", forked)
+deed("spawns", left)
+deed("detaches", lambda: left(start_new_session=True))
+deed("clutches", lambda: ctypes.PyDLL(None).sleep(600))  # without giving up the lock of the interpreter
+deed("quits", lambda: sys.exit(0))
+deed("vanishes", lambda: os._exit(0))
+deed("mumbles", lambda: raised(ValueError("caf\udce9 " + "x" * 5_000_000 + " end")))
 deed("dies", lambda: os.kill(os.getpid(), signal.SIGKILL))
 deed("raises", lambda: raised(KeyError("no such thing")))
 deed("swells", lambda: raised(OutOfMemory("dense thing", 214 * 2**30, 20 * 2**30)))
@@ -93,6 +131,82 @@ def test_every_way_to_die_is_a_typed_record_and_the_run_goes_on(
     assert table.loc[("swells", "attack"), "status"] == "oom"
     assert reasons["swells", "attack"].startswith("its model is missing: dense thing needs about 214.0 GiB")
     assert "no such thing" in done.provenance().query("status == 'failed'")["detail"].str.cat()
+
+
+def test_what_a_step_leaves_behind_is_ended_and_the_run_goes_on(
+    deeds: list[str], tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    names = ["forks", "spawns", "detaches", "clutches", "quits", "vanishes", "mumbles", "vanilla"]
+    suite = {**tiny, "defenses": names, "seeds": 1, "time_limit": 5, "attacks": []}
+    done = run(suite, tmp_path / "run", jobs=2, device="cpu", plugins=deeds)
+    table = done.records().query("kind == 'train'").drop_duplicates("label").set_index("label")
+    ok = ["forks", "spawns", "detaches", "vanilla"]
+    assert table["status"].to_dict() == dict.fromkeys(ok, "ok") | {
+        "clutches": "timeout",
+        "quits": "failed",
+        "vanishes": "failed",
+        "mumbles": "failed",
+    }
+    assert table["reason"]["quits"] == "SystemExit: 0"
+    assert table["reason"]["vanishes"] == "its worker ended with exit code 0"
+    assert table["reason"]["mumbles"].startswith("ValueError: caf\\udce9 xxx")
+    assert table["reason"]["mumbles"].endswith("xxx end")
+    assert (tmp_path / "run" / "store.sqlite").stat().st_size < 300_000
+    children = [path.stem for path in tmp_path.glob("*.child")]
+    assert len(children) == 2
+    assert not [pid for pid in children if Path("/proc", pid, "cmdline").exists() and is_running(pid)]
+
+
+def is_running(pid: str) -> bool:
+    return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def results_of(executor: Processes, jobs: list[Job], pause: float = 0.0) -> dict[str, str]:
+    """Submit jobs, look away for a while, and return status and reason of each by its hash."""
+    for job in jobs:
+        executor.submit(job)
+    time.sleep(pause)
+    found: dict[str, str] = {}
+    while len(found) < len(jobs):
+        for event in executor.events(0.5):
+            if event.result is not None:
+                found[event.hash] = f"{event.result.status} {event.result.reason}".strip()
+    return found
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system cannot keep processes on one processor")
+def test_only_the_time_in_which_a_step_could_run_counts(deeds: list[str], tiny: dict[str, Any]) -> None:
+    """Neither the import of libraries counts, nor waiting for a processor, nor what a stopped driver did not see."""
+    suite = {**tiny, "defenses": ["burns", "dawdles", "sleeps", "vanilla"], "seeds": 1, "attacks": []}
+    training = [step.config for step in planned(suite, "cpu").steps.values() if step.kind == "train"]
+    configs = {config["defense"]["name"]: config for config in training}
+    burning = [Job(hash, configs["burns"], {}, time_limit=2.0) for hash in "ab"]
+    everywhere = os.sched_getaffinity(0)
+    executor = Processes(2, WorkerSettings(tuple(deeds)))
+    os.sched_setaffinity(0, {min(everywhere)})  # and so for the two workers, each of which burns more than half of 2 s
+    try:
+        assert results_of(executor, burning) == {"a": "ok", "b": "ok"}
+        dawdling = Job("c", configs["dawdles"], {}, time_limit=2.0)
+        # As a driver that is stopped and continued: the progress waits in front of the result.
+        assert results_of(executor, [dawdling], pause=3) == {"c": "ok"}
+        sleeping = Job("d", configs["sleeps"], {}, time_limit=1.0)
+        assert results_of(executor, [sleeping]) == {"d": "timeout stopped after its time limit of 1 s"}
+    finally:
+        os.sched_setaffinity(0, everywhere)
+        executor.close()
+
+
+def test_a_plugin_that_the_worker_lacks_is_named(tiny: dict[str, Any], tmp_path: Path) -> None:
+    suite = {**tiny, "defenses": ["vanilla"], "seeds": 1, "attacks": []}
+    done = run(suite, tmp_path / "run", jobs=1, device="cpu", plugins=["no_such_module"])
+    (reason,) = done.records().query("kind == 'train'")["reason"]
+    assert "cannot start: plugin 'no_such_module' cannot be imported: No module named 'no_such_module'" in reason
+
+
+def test_an_entry_that_the_worker_lacks_is_a_failure_with_its_cause(tiny: dict[str, Any]) -> None:
+    (step, *_) = planned({**tiny, "seeds": 1}, "cpu").steps.values()
+    result = execute({**step.config, "dataset": {"name": "csbm-of-mine"}}, {})
+    assert (result.status, result.reason[:45]) == ("failed", "RegistryError: unknown dataset 'csbm-of-mine'")
 
 
 def test_what_failed_is_tried_again_only_when_asked_for(deeds: list[str], tiny: dict[str, Any], tmp_path: Path) -> None:

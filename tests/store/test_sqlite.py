@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fgai_bench.runner.plan import Step
 from fgai_bench.runner.runs import run
 from fgai_bench.store import schema
 from fgai_bench.store.artifacts import Artifacts, DamagedArtifact
+from fgai_bench.store.canonical import sha256
 from fgai_bench.store.result import Result
+from fgai_bench.store.rows import COLUMNS, PART_COLUMNS, step_checksum
 from fgai_bench.store.sqlite import FILE, Store, StoreError, StoreReader
 
 STEP = Step("a" * 64, "attack", {"kind": "attack", "threat": {"nodes": 5}}, {}, "b" * 64)
@@ -85,13 +92,27 @@ def test_an_artifact_has_the_name_of_its_content_and_is_checked_against_it(tmp_p
         artifacts.read(name)
 
 
-def test_files_that_no_record_names_are_removed(tmp_path: Path) -> None:
+def test_files_that_no_record_names_are_removed_and_nothing_else(tmp_path: Path) -> None:
     artifacts = Artifacts(tmp_path)
     kept, orphan = artifacts.write(b"kept"), artifacts.write(b"orphan")
-    half = tmp_path / ".x.part"
+    half = tmp_path / f".{orphan}.abc_1.part"
     half.touch()
+    (tmp_path / "a folder").mkdir()
+    foreign = [tmp_path / name for name in ("thesis.pt", ".notes.part", "mine.safetensors", ".hidden")]
+    for path in foreign:
+        path.touch()
     assert set(artifacts.remove_all_but([kept])) == {artifacts.path(orphan), half}
-    assert list(tmp_path.iterdir()) == [artifacts.path(kept)]
+    assert set(tmp_path.iterdir()) == {artifacts.path(kept), tmp_path / "a folder", *foreign}
+
+
+def test_nothing_is_removed_behind_a_link(tmp_path: Path) -> None:
+    artifacts = Artifacts(tmp_path / "elsewhere")
+    name = artifacts.write(b"somebody's")
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    linked = Artifacts(tmp_path / "link")
+    assert linked.read(name) == b"somebody's"
+    assert linked.remove_all_but([]) == []
+    assert artifacts.intact(name)
 
 
 def test_a_newer_store_is_refused_in_one_sentence(copy: Path) -> None:
@@ -109,6 +130,7 @@ def test_an_older_store_is_migrated_and_keeps_its_records(copy: Path, content: C
     schema.migrate(connection, (*schema.MIGRATIONS, "CREATE TABLE notes (line TEXT);"))
     assert schema.version(connection) == len(schema.MIGRATIONS) + 1
     assert connection.execute("SELECT count(*) FROM notes").fetchone() == (0,)
+    connection.execute("DROP TABLE notes")
     connection.execute(f"PRAGMA user_version = {len(schema.MIGRATIONS)}")
     connection.close()
     assert content(copy) == before
@@ -206,6 +228,123 @@ def test_the_next_run_removes_what_a_killed_one_left_behind(
     folder = Path(shutil.copytree(reference, tmp_path / "run"))
     kept = set((folder / "artifacts").iterdir())
     Artifacts(folder / "artifacts").write(b"finished, but never recorded")
-    (folder / "artifacts" / ".half.part").write_bytes(b"half")
+    (folder / "artifacts" / f".{'0' * 64}.half.part").write_bytes(b"half")
+    (folder / "artifacts" / "thesis.pt").write_bytes(b"mine")
     assert run(tiny, folder, device="cpu").executed == 0
-    assert set((folder / "artifacts").iterdir()) == kept
+    assert set((folder / "artifacts").iterdir()) == {*kept, folder / "artifacts" / "thesis.pt"}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE VIEW mine AS SELECT * FROM steps",
+        "CREATE TRIGGER kept BEFORE DELETE ON steps BEGIN SELECT RAISE(IGNORE); END",
+        "CREATE INDEX other ON steps (status)",
+        "ALTER TABLE steps ADD COLUMN more TEXT",
+        "DROP TABLE flags",
+    ],
+)
+def test_a_store_whose_tables_are_not_ours_is_refused(statement: str, copy: Path) -> None:
+    with sqlite3.connect(copy / FILE) as connection:
+        connection.execute(statement)
+    connection.close()
+    for opened in (StoreReader, Store):
+        with pytest.raises(StoreError, match=r"is not a store of fgai-bench: its \w+ \w+ is not one of ours"):
+            opened(copy)
+
+
+def test_a_store_that_a_full_disk_left_half_made_is_made_again(tmp_path: Path) -> None:
+    """The limit on the size of files stands for the end of the disk: the header fits, the tables do not."""
+    script = (
+        "import resource, signal, sys; from fgai_bench.store.sqlite import Store, StoreError\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, resource.RLIM_INFINITY))\n"
+        "try: Store(sys.argv[1])\n"
+        "except StoreError as error: print(error)\n"
+    )
+    said = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, timeout=60)
+    assert f"{tmp_path / FILE} " in said.stdout, said.stderr
+    with pytest.raises(StoreError, match="holds no records: its run ended before it wrote one"):
+        StoreReader(tmp_path)
+    store = Store(tmp_path)
+    store.record(STEP, RESULT)
+    assert StoreReader(tmp_path).statuses() == {STEP.hash: "ok"}
+
+
+def test_a_store_of_which_only_the_mark_was_written_is_made_again(tmp_path: Path, tiny: dict[str, Any]) -> None:
+    """As earlier versions left it on a full disk: the mark of the package in the header, and no table."""
+    with sqlite3.connect(tmp_path / FILE) as connection:
+        connection.execute(f"PRAGMA application_id = {schema.APPLICATION}")
+    connection.close()
+    suite = {**tiny, "defenses": ["vanilla"], "seeds": 1, "attacks": []}
+    assert run(suite, tmp_path, executor="inline", device="cpu").executed == 2
+
+
+def test_words_that_no_file_can_hold_are_recorded_readably(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    reason = "no file /data/caf\udce9"
+    result = Result("failed", reason, reason, not_applicable={"f1": reason}, flags=(reason,), environment={"a": reason})
+    store.record(STEP, result)
+    found = StoreReader(tmp_path).result(STEP.hash)
+    readable = "no file /data/caf\\udce9"
+    assert (found.reason, found.detail, found.flags) == (readable, readable, (readable,))
+    assert found.not_applicable == {"f1": readable}
+
+
+def test_an_endless_reason_keeps_its_head_and_its_tail(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    endless = "first words" + "x" * 30_000_000 + "last words"
+    flags = tuple(f"flag {number}" for number in range(1000))
+    store.record(STEP, Result("failed", endless, endless, not_applicable={"f1": endless}, flags=flags, environment={}))
+    found = StoreReader(tmp_path).result(STEP.hash)
+    for text in (found.reason, found.detail, found.not_applicable["f1"]):
+        assert text.startswith("first words")
+        assert text.endswith("last words")
+        assert re.search(r"\[\.\.\. \d+ characters cut \.\.\.\]", text)
+    assert len(found.flags) == 101
+    assert found.flags[-1] == "900 more flags were cut"
+    assert (tmp_path / FILE).stat().st_size < 200_000
+
+
+def test_a_place_that_was_deleted_is_missed(
+    copy: Path, tiny: dict[str, Any], content: Content, reference: Path
+) -> None:
+    with sqlite3.connect(copy / FILE) as connection:
+        connection.execute("DELETE FROM members WHERE position IN (3, 7)")
+    connection.close()
+    with pytest.raises(StoreError, match="2 places of its plan are missing"), StoreReader(copy) as store:
+        store.members()
+    assert run(tiny, copy, executor="inline", device="cpu").executed == 0
+    with StoreReader(copy) as mine, StoreReader(reference) as its:
+        assert sorted(map(str, mine.members())) == sorted(map(str, its.members()))
+
+
+@pytest.mark.parametrize("value", ["x'00'", "'[]'", "'{'", "'null'"])
+def test_a_forged_step_is_refused_in_a_sentence_and_redone(value: str, copy: Path, tiny: dict[str, Any]) -> None:
+    """The checksum is that of the forged record, as far as it can have one."""
+    with StoreReader(copy) as store:
+        hash = next(iter(store.statuses()))
+    with sqlite3.connect(copy / FILE) as connection:
+        connection.execute(f"UPDATE steps SET config = {value} WHERE hash = ?", (hash,))
+    connection.close()
+    reader = StoreReader(copy)
+    found, _ = reader._content(hash)
+    if isinstance(found["config"], str):
+        with sqlite3.connect(copy / FILE) as connection:
+            connection.execute("UPDATE steps SET checksum = ? WHERE hash = ?", (sha256(found), hash))
+        connection.close()
+    with pytest.raises(StoreError, match=f"the records of step {hash[:12]} are none"):
+        reader.records()
+    reader.close()
+    assert run(tiny, copy, executor="inline", device="cpu").executed == 1
+
+
+cells = st.none() | st.text() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(st.data())
+def test_the_checksum_of_a_step_is_that_of_its_canonical_form(data: st.DataObject) -> None:
+    content: dict[str, Any] = {column: data.draw(cells) for column in COLUMNS}
+    for part, columns in PART_COLUMNS.items():
+        content[part] = data.draw(st.lists(st.fixed_dictionaries(dict.fromkeys(columns, cells)), max_size=2))
+    assert step_checksum(content) == sha256(content)
