@@ -70,8 +70,12 @@ class Packed(Artifacts):
         self._packs: dict[str, zipfile.ZipFile] = {}
         self._sizes: dict[str, int] = {}
         for path, content in packs.items():
-            with _unpacking(path):
+            try:
                 opened = zipfile.ZipFile(path if content is None else io.BytesIO(content))
+            except UNPACKING as error:
+                if content is None:
+                    continue  # what is not there is said when it is asked for
+                raise DamagedExport(f"{path} cannot be unpacked ({error}); export the records again") from None
             sizes = {info.filename: info.file_size for info in opened.infolist()}
             total = sum(sizes.values())
             if max(sizes.values(), default=0) > LARGEST_ARTIFACT or (content is not None and total > LARGEST_PACK):

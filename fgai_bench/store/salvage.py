@@ -11,7 +11,6 @@ import hashlib
 import io
 import json
 import sqlite3
-import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
@@ -39,6 +38,7 @@ class Salvaged(StoreReader):
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.path = folder, folder / MANIFEST
+        self.sealed, self._whole = False, set()  # nothing is taken on trust
         self._connection = sqlite3.connect(":memory:", isolation_level=None)
         migrate(self._connection)
         for table in TABLES:
@@ -48,7 +48,7 @@ class Salvaged(StoreReader):
                 with suppress(sqlite3.Error):
                     self._connection.execute(f"INSERT INTO {table} VALUES ({marks})", row)
         packs = [folder / PACK, *(folder / file for file, _ in PACKS.values())]
-        self.artifacts = Packed(folder, {path: None for path in packs if zipfile.is_zipfile(path)})
+        self.artifacts = Packed(folder, dict.fromkeys(packs))
 
     def members(self) -> list[dict[str, Any]]:
         """Return the places that can be read."""
