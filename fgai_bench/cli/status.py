@@ -7,13 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
+from fgai_bench.cli.paths import path_of
 from fgai_bench.cli.terminal import print_table
 
 LISTED = 12  # open cells, before the rest is only counted
 NAMED = 5  # damaged steps, before the rest is only counted
 
 
-def status(folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or exported records.")]) -> None:
+def status(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or exported records.", parser=path_of)],
+) -> None:
     """Show how many steps of a run are done and how many are waiting; exit 1 when a step has failed."""
     from fgai_bench.runner.lock import holder
     from fgai_bench.store.result import RETRIED

@@ -14,7 +14,6 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from fgai_bench.models.kernels.numba_threads import runs_compiled
 
-InputNorm = Literal["none", "row"]
 Norm = Literal["none", "row", "layer"]
 
 

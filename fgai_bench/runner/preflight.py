@@ -98,7 +98,7 @@ def check_options(steps: Iterable[Step]) -> None:
             makers[kind](name, options)
         except ValidationError as error:
             raise SuiteError(f"{kind} {name!r}: {sentence(error, _options_model(error))}") from None
-        except (TypeError, ValueError, RuntimeError) as error:
+        except Exception as error:  # a plugin's constructor may raise anything
             cause = " ".join(str(error).split())
             raise SuiteError(f"{kind} {name!r} cannot be made with the options {canonical(options)}: {cause}") from None
 
