@@ -23,12 +23,21 @@ def one_line(text: str) -> str:
 
 
 def markdown(text: str) -> str:
-    """Return plain text as Markdown that a table can hold: it breaks no row and is never read as HTML.
+    """Return plain text as a line of Markdown, which is never read as HTML.
 
-    >>> print(markdown("a|b <c>"))
-    a\\|b &lt;c>
+    >>> markdown("a <b>")
+    'a &lt;b>'
     """
-    return one_line(text).replace("\\", r"\\").replace("|", r"\|").replace("<", "&lt;")
+    return one_line(text).replace("<", "&lt;")
+
+
+def markdown_cell(text: str) -> str:
+    """Return plain text as a cell of a Markdown table, whose row it does not break.
+
+    >>> print(markdown_cell("a|b"))
+    a\\|b
+    """
+    return markdown(text).replace("\\", r"\\").replace("|", r"\|")
 
 
 def csv_cell(value: Any) -> Any:

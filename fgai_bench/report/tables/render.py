@@ -7,7 +7,7 @@ import io
 import itertools
 from collections.abc import Iterable, Sequence
 
-from fgai_bench.report.escaping import csv_cell, markdown, one_line
+from fgai_bench.report.escaping import csv_cell, markdown, markdown_cell, one_line
 from fgai_bench.report.tables.build import Shown, Table
 
 LATEX = {
@@ -134,9 +134,9 @@ def to_markdown(table: Table) -> str:
     lines = [
         markdown(table.caption),
         "",
-        _pipes(map(markdown, head)),
+        _pipes(map(markdown_cell, head)),
         _pipes(["---"] * len(head)),
-        *(_pipes([*map(markdown, row.heads), *map(_markdown_cell, row.cells)]) for row in table.rows),
+        *(_pipes([*map(markdown_cell, row.heads), *map(_markdown_cell, row.cells)]) for row in table.rows),
     ]
     lines += ["", *(f"- {markdown(note)}" for note in table.notes)] if table.notes else []
     return "\n".join(lines) + "\n"
@@ -147,7 +147,7 @@ def _pipes(cells: Iterable[str]) -> str:
 
 
 def _markdown_cell(shown: Shown) -> str:
-    text = markdown(shown.text)
+    text = markdown_cell(shown.text)
     if shown.underline:
         text = f"<u>{text}</u>"
     return f"**{text}**" if shown.bold else text
