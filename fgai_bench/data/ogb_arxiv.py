@@ -67,7 +67,7 @@ def build_topology(name: str, folder: Path, target: Path) -> None:
     indptr = np.append(0, np.bincount(source, minlength=len(labels)).cumsum())
     arrays = {"indptr": indptr, "indices": cited[order], "label": labels, "year": years, **split}
     narrow = {key: array.astype(np.int16 if key in ("label", "year") else np.int32) for key, array in arrays.items()}
-    np.savez_compressed(target, **narrow)  # type: ignore[arg-type]
+    np.savez_compressed(target, **narrow)
 
 
 def _table(path: Path) -> np.ndarray:

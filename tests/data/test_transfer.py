@@ -213,7 +213,7 @@ def test_arxiv_topology_is_built_from_ogbs_archive(server: tuple[str, Pages], tm
 
 
 def test_another_graph_in_the_archive_is_refused(server: tuple[str, Pages], tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="arxiv-topology: .* has checksum"):
+    with pytest.raises(DataError, match=r"arxiv-topology: .* has checksum"):
         built(TINY, "1" * 64, server, tmp_path / "root")
     assert list((tmp_path / "root").iterdir()) == []
     with pytest.raises(DataError, match="out of range for its 3 nodes"):
