@@ -26,7 +26,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -34,12 +34,13 @@ from fgai_bench.losses import topk_surrogate
 from fgai_bench.metrics.errors import NotApplicable
 from fgai_bench.metrics.topk import group_counts, group_topk_mask
 from fgai_bench.models.base import AttentionModel, Output, frozen_eval
+from fgai_bench.options import Options
 
 QUANTILES = (0, 5, 25, 50, 75, 95, 100)  # percent of the nodes
 ALPHAS, BETAS = (0.05, 0.1, 0.2, 0.5), (0.5, 0.75, 0.9, 1.0)
 
 
-class AuditOptions(BaseModel):
+class AuditOptions(Options):
     """The constants of Definition 1 that an audit uses, and the effort of its search.
 
     Attributes:
@@ -48,12 +49,10 @@ class AuditOptions(BaseModel):
         steps: number of steps of each ascent.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     radii: tuple[float, ...] = (0.1, 0.25, 0.5, 1.0, 2.0)
     k1: float = Field(0.5, gt=0, le=1)
     k2: float = Field(0.5, gt=0, le=1)
-    steps: int = Field(20, ge=1)
+    steps: int = Field(20, ge=1, le=1_000_000)
 
     @field_validator("radii")
     @classmethod

@@ -307,20 +307,22 @@ def load_plugins(plugins: Iterable[str]) -> None:
             module = _file_module(plugin) if _is_file(plugin) else importlib.import_module(plugin)
         except RegistryError:
             raise
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # it may raise anything, and call sys.exit
             raise RegistryError(f"plugin {plugin!r} cannot be imported: {_on_one_line(error)}") from error
         PLUGINS[plugin] = str(getattr(module, "__version__", "")) or _version_of(module.__name__)
 
 
 def _is_file(plugin: str) -> bool:
-    return plugin.endswith(".py") or os.sep in plugin
+    return plugin.endswith(".py") or os.sep in plugin or plugin.startswith(".")
 
 
 def _file_module(plugin: str) -> Any:
     """Import a Python file as the module of its name; importing it again gives the same module."""
     path = Path(plugin).expanduser().absolute()
-    if not path.is_file():
-        raise RegistryError(f"plugin {plugin!r} is not a file; name a Python file or a module that can be imported")
+    if path.suffix != ".py" or not path.is_file():
+        raise RegistryError(f"plugin {plugin!r} is not a Python file; name one, or a module that can be imported")
     known = sys.modules.get(path.stem)
     if known is not None and getattr(known, "__file__", None) == str(path):
         return known

@@ -185,7 +185,7 @@ def test_a_plugin_may_be_a_file_and_joins_every_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--plugin", "./none.py", "ls"], "plugin './none.py' is not a file; name a Python file or a module that"),
+        (["--plugin", "./none.py", "ls"], "plugin './none.py' is not a Python file; name one, or a module that can be"),
         (["ls", "--plugin"], "--plugin needs a module or a Python file, as in"),
         (["ls", "--plugin", ""], "--plugin needs a module or a Python file, as in"),
         (

@@ -20,7 +20,7 @@ import fgai_bench
 PACKAGE = "fgai_bench"
 
 LAYERS = (  # from the bottom; units of one layer do not know each other
-    {"registry", "renamed", "seeds", "cuda_graphs", "sums", "baselines", "fingerprint"},
+    {"registry", "renamed", "options", "seeds", "cuda_graphs", "sums", "baselines", "fingerprint"},
     {"data"},
     {"models"},
     {"metrics", "losses"},

@@ -79,6 +79,8 @@ class PRBCD(Attack):
     tags = ("edges", "gradient", "prediction", "edge-weight", "convergent")
 
     def __init__(self, loss: str = "margin", block_size: int = 50_000, greedy: bool = False) -> None:
+        if block_size < 1:
+            raise ValueError(f"a block holds at least one candidate edge, not {block_size}")
         self.loss, self.block_size, self.greedy = loss, block_size, greedy
         self._objective = objective_named(loss)
 

@@ -35,6 +35,10 @@ class Ensemble(Attack):
     tags = ("injection", "gradient", "prediction")
 
     def __init__(self, losses: Sequence[str] = LOSSES, control: bool = True, judge: Judge | None = None) -> None:
+        if not losses:
+            raise ValueError("an ensemble needs at least one loss")
+        if judge is not None and not callable(judge):
+            raise ValueError(f"judge is a function of an output, not {judge!r}")
         self.losses, self.control, self.judge = tuple(losses), control, judge
         self._members = [InjectionAttack(loss) for loss in losses]
 

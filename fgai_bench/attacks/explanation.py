@@ -126,6 +126,10 @@ class ExplanationAttack(Attack):
             raise ValueError(f"keep is a share of the predictions, between 0 and 1, not {keep}")
         if not loss.startswith("attention"):
             raise ValueError(f"an attack on the explanation needs an attention loss, not {loss!r}")
+        if slack < 0:
+            raise ValueError(f"slack is a margin of logits, at least 0, not {slack}")
+        if not (0 <= halvings <= 100 and 0 <= doublings <= 100):
+            raise ValueError(f"halvings and doublings lie between 0 and 100, not {halvings} and {doublings}")
         self.loss, self.keep, self.slack = loss, keep, slack
         self.scales = [2.0**power for power in range(-halvings, doublings + 1)]
         self.change = objective_named(loss)

@@ -5,19 +5,21 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from fgai_bench.options import Options
 from fgai_bench.renamed import moved
 
 Scenario = Literal["injection", "edges", "features"]
 SCENARIOS: tuple[Scenario, ...] = get_args(Scenario)
+LARGEST = 10**9  # of a count in a budget: more is a slip of the pen, and would not fit into memory
 
 
 class BudgetExceeded(ValueError):
     """An attack returned more than its threat model allows."""
 
 
-class ThreatModel(BaseModel):
+class ThreatModel(Options):
     """What the attacker may change, and by how much. It belongs to the suite, never to a defense.
 
     All scenarios are evasion: the model is trained on the clean graph and sees the attacked one at test time.
@@ -34,18 +36,16 @@ class ThreatModel(BaseModel):
     (20, 10)
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     scenario: Scenario = "injection"
     targets: Literal["test", "all"] = "test"
-    nodes: int = Field(20, ge=0)
-    edges_per_node: int = Field(20, ge=0)
+    nodes: int = Field(20, ge=0, le=LARGEST)
+    edges_per_node: int = Field(20, ge=0, le=LARGEST)
     feature_low: float = -1.0
     feature_high: float = 1.0
     step: float = Field(0.1, gt=0)
-    steps: int = Field(10, ge=0)
-    restarts: int = Field(1, ge=1)
-    edges: int = Field(400, ge=0)
+    steps: int = Field(10, ge=0, le=LARGEST)
+    restarts: int = Field(1, ge=1, le=LARGEST)
+    edges: int = Field(400, ge=0, le=LARGEST)
     epsilon: float = Field(0.1, ge=0)
 
     @model_validator(mode="after")

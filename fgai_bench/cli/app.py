@@ -9,6 +9,7 @@ wrong.
 from __future__ import annotations
 
 import errno
+import io
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -34,8 +35,10 @@ FAILED, WRONG_REQUEST, INTERRUPTED = 1, 2, 130
 # The class of the parser's errors, found without its module: typer bundles its parser or depends on click.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
-# Errors of a full, read-only or forbidden disk: the user can put these right, so they are no defect of the program.
+# Errors of a full, read-only or forbidden disk, and of a path that is too long or has a file where a folder is due: the
+# user can put these right, so they are no defect of the program.
 DISK_ERRORS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
+DISK_ERRORS |= {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP}
 
 app = typer.Typer(
     name="fgai-bench",
@@ -81,12 +84,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     A wrong request is answered with one sentence on the standard error. Any other exception is a defect and keeps its
     traceback.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a path may hold bytes that are no text
     try:
         plugins, others = take_plugins(sys.argv[1:] if arguments is None else arguments)
         load_named(plugins)
         code = app(args=others, prog_name="fgai-bench", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
+    except SystemExit:
+        typer.echo("error: code of a plugin ended the program before the command was done", err=True)
+        return FAILED
     except Exception as error:
         sentence = request_sentence(error)
         if sentence is None:

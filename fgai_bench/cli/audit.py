@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fgai_bench.cli.data import RootOption
+from fgai_bench.cli.paths import path_of
 from fgai_bench.cli.plugins import plugins_of_command
 from fgai_bench.cli.run import conclude, listed
 from fgai_bench.cli.terminal import print_table
@@ -22,7 +23,7 @@ ROW = ["dataset", "model", "label"]
 
 
 def audit(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", parser=path_of)],
     suites: Annotated[
         str | None, typer.Option(help="Only models of these suites of the run, such as definition.")
     ] = None,

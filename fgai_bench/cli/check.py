@@ -18,7 +18,7 @@ def check(
     kind: Annotated[str | None, typer.Option(help="Which kind of thing NAME is, where several share the name.")] = None,
 ) -> None:
     """Run the contract checks of one registered entry; exit 1 when one of them fails."""
-    kind = the_kind(name, kind)
+    kind = kind_of(name, kind)
     KINDS[kind].entry(name)
     from fgai_bench.testing import run_checks
 
@@ -28,10 +28,10 @@ def check(
         raise typer.Exit(1)
 
 
-def the_kind(name: str, kind: str | None) -> str:
+def kind_of(name: str, kind: str | None) -> str:
     """Return the kind that ``kind`` names; if None, the only kind in which ``name`` is registered.
 
-    >>> the_kind("gat", None), the_kind("gat", "model")
+    >>> kind_of("gat", None), kind_of("gat", "model")
     ('models', 'models')
     """
     if kind is not None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
-from fgai_bench.cli.report import RunArgument
+from fgai_bench.cli.report import OutOption, RunArgument
 from fgai_bench.cli.terminal import print_table
 
 
 def claims(
     run: RunArgument,
-    out: Annotated[Path | None, typer.Option(help="Where to write; else RUN/report.")] = None,
+    out: OutOption = None,
 ) -> None:
     """Say of each claim of the paper whether the run supports it, with the interval and the cells that decide."""
     from fgai_bench.report.claims import cells_to_csv, judge, number_text, to_csv, to_markdown

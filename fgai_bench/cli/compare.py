@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fgai_bench.cli.report import RunArgument
+from fgai_bench.cli.report import OutOption, RunArgument
 from fgai_bench.cli.terminal import print_table
 
 TO_HELP = "What to compare with: paper, or a folder of published numbers with a paper.yaml (see baselines/fgai)."
@@ -16,7 +15,7 @@ TO_HELP = "What to compare with: paper, or a folder of published numbers with a 
 def compare(
     run: RunArgument,
     to: Annotated[str, typer.Option(metavar="NAME|PATH", help=TO_HELP)] = "paper",
-    out: Annotated[Path | None, typer.Option(help="Where to write; else RUN/report.")] = None,
+    out: OutOption = None,
 ) -> None:
     """Print and write the run's numbers beside the published ones, with the difference in units of the spread."""
     from fgai_bench.report.compare import HEADINGS, lines, scale_notes, to_csv, to_markdown, untested

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fgai_bench.cli.paths import folder_of
 from fgai_bench.cli.report import RunArgument
 
 app = typer.Typer(help="Leaderboards: merge runs into them.", no_args_is_help=True)
@@ -20,7 +21,7 @@ def options() -> None:
 @app.command()
 def add(
     run: RunArgument,
-    to: Annotated[Path, typer.Option(help="The folder of the leaderboards.")] = Path("results"),
+    to: Annotated[Path, typer.Option(help="The folder of the leaderboards.", parser=folder_of)] = Path("results"),
     check: Annotated[bool, typer.Option("--check", help="Say what is in the way, and write nothing.")] = False,
 ) -> None:
     """Merge a run: for each seed the stronger attack counts; what is not as its suite says is refused."""

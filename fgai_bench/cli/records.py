@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from fgai_bench.cli.data import RootOption
+from fgai_bench.cli.paths import folder_of, path_of
 from fgai_bench.cli.run import listed
 from fgai_bench.cli.terminal import print_table
 
@@ -22,11 +23,12 @@ def options() -> None:
 @app.command()
 def export(
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="Run folders or exported records; several are merged.")
+        list[Path],
+        typer.Argument(metavar="RUN...", help="Run folders or exported records; several are merged.", parser=path_of),
     ],
-    out: Annotated[Path, typer.Option(help="The folder to write; an earlier export there is replaced.")] = Path(
-        "results/records"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="The folder to write; an earlier export there is replaced.", parser=folder_of)
+    ] = Path("results/records"),
     extras: Annotated[
         str | None, typer.Option("--with", help="graphs (attacked ones), models, or both: what `verify` needs.")
     ] = None,
@@ -40,7 +42,7 @@ def export(
     from fgai_bench.store.export import export as write
 
     manifest = write(runs, out, listed(datasets), listed(extras) or (), typer.echo)
-    rows = [[suite, str(sum(counts.values())), said(counts)] for suite, counts in sorted(manifest["suites"].items())]
+    rows = [[suite, str(sum(counts.values())), counted(counts)] for suite, counts in sorted(manifest["suites"].items())]
     print_table(f"records in {out}", ["suite", "steps", "by status"], rows)
     size = sum(about["bytes"] for about in manifest["files"].values())
     typer.echo(f"{manifest['steps']} steps, {size / 1e6:.1f} MB; their hashes are in {out / 'manifest.json'}")
@@ -54,8 +56,8 @@ def export(
 
 @app.command("import")
 def import_(
-    records: Annotated[Path, typer.Argument(metavar="RECORDS", help="Exported records.")],
-    out: Annotated[Path, typer.Option(help="The run folder to make.")],
+    records: Annotated[Path, typer.Argument(metavar="RECORDS", help="Exported records.", parser=path_of)],
+    out: Annotated[Path, typer.Option(help="The run folder to make.", parser=folder_of)],
 ) -> None:
     """Make a run folder of exported records, to go on from its models without training them again."""
     from fgai_bench.store.restore import start_from
@@ -65,10 +67,10 @@ def import_(
     typer.echo(f"{kept} steps in {out}{rest}")
 
 
-def said(counts: dict[str, int]) -> str:
+def counted(counts: dict[str, int]) -> str:
     """Return counts by status in words.
 
-    >>> said({"ok": 3, "oom": 1})
+    >>> counted({"ok": 3, "oom": 1})
     '3 ok, 1 oom'
     """
     return ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
@@ -76,8 +78,13 @@ def said(counts: dict[str, int]) -> str:
 
 @app.command()
 def nulls(
-    records: Annotated[Path, typer.Argument(metavar="RECORDS", help="Exported records, or a run folder.")],
-    out: Annotated[Path, typer.Option(help="The folder of the new export; an earlier export there is replaced.")],
+    records: Annotated[
+        Path, typer.Argument(metavar="RECORDS", help="Exported records, or a run folder.", parser=path_of)
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(help="The folder of the new export; an earlier export there is replaced.", parser=folder_of),
+    ],
     data_root: RootOption = None,
 ) -> None:
     """Add to recorded injection attacks what a uniform attention scores on the same graphs; needs no model."""

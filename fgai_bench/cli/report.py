@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 
+from fgai_bench.cli.paths import folder_of, path_of
 from fgai_bench.cli.run import listed
 
 # Printed on the terminal, too, since readers want to see scores before and after the attack first.
 AT_A_GLANCE = ("table2.md", "link.md")
 
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or exported records.")]
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or exported records.", parser=path_of)]
+OutOption = Annotated[Path | None, typer.Option(help="Where to write; else RUN/report.", parser=folder_of)]
 
 
 def report(
@@ -21,7 +23,7 @@ def report(
     formats: Annotated[
         str, typer.Option("--format", help="Some of latex,markdown,csv,pdf,png,html.")
     ] = "latex,markdown,csv,pdf,png,html",
-    out: Annotated[Path | None, typer.Option(help="Where to write; else RUN/report.")] = None,
+    out: OutOption = None,
     suite: Annotated[str | None, typer.Option(help="Only what stands in this suite.")] = None,
 ) -> None:
     """Write every table and figure for which the run has records; the same run always gives the same bytes."""

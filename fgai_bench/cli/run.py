@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fgai_bench.cli.data import RootOption
+from fgai_bench.cli.paths import folder_of
 from fgai_bench.cli.plugins import plugins_of_command
 from fgai_bench.cli.terminal import print_table
 
@@ -32,7 +33,7 @@ def run(
     jobs: Annotated[int | None, typer.Option(help="Steps at a time; else one per processor, or one on a GPU.")] = None,
     executor: Annotated[str, typer.Option(help="local (worker processes), inline or ray.")] = "local",
     address: Annotated[str | None, typer.Option(help="Address of a Ray cluster; else one is started here.")] = None,
-    out: Annotated[Path | None, typer.Option(help="The run folder; else runs/SUITE.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The run folder; else runs/SUITE.", parser=folder_of)] = None,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, as in attack.steps=50.")
     ] = None,
@@ -77,7 +78,12 @@ def listed(text: str | None) -> list[str] | None:
     >>> listed("gat, gt"), listed(None)
     (['gat', 'gt'], None)
     """
-    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise typer.BadParameter(f"{text!r} names nothing; write names separated by commas, or leave the option out")
+    return names
 
 
 def seeds_of(text: str | None) -> int | list[int] | None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fgai_bench.cli.paths import path_of
 from fgai_bench.cli.terminal import print_table
 
 LISTED = 12  # open cells, before the rest is only counted
@@ -15,7 +16,7 @@ NAMED = 5  # damaged steps, before the rest is only counted
 
 
 def status(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or exported records.")],
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or exported records.", parser=path_of)],
     undecided: Annotated[
         bool | None,
         typer.Option("--open/--no-open", help=f"Say what the seeds leave open; else only up to {MANY:,} steps."),

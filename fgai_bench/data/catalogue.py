@@ -3,6 +3,7 @@
 A dataset is a name, the statistics its graph must have, the raw files it is read from with their checksums, and the
 function that reads them. Checksums of ``.npz`` files are taken over the arrays, not over the archive: a re-compressed
 copy of the same graph is the same graph. Checksums of pickles are taken over the bytes, before anything is unpickled.
+OGB's tables have none of their own: the archive that they come from has one.
 """
 
 from __future__ import annotations
@@ -16,13 +17,21 @@ GRAPH_ARRAYS = tuple(f"{part}_{key}" for part in ("adj", "attr") for key in ("da
 NPZ_GRAPH = (*GRAPH_ARRAYS, "labels")
 NPZ_TOPOLOGY = ("indptr", "indices", "label", "year", "train_idx", "valid_idx", "test_idx")
 SHCHUR = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz"
+AMAZON_MIRROR = "https://github.com/BUPT-GAMMA/CPF/raw/master/data/npz"
 PLANETOID = "https://github.com/kimiyoung/planetoid/raw/master/data"
-OGB_ARXIV = "http://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip"
+PLANETOID_MIRROR = "https://github.com/tkipf/gcn/raw/master/gcn/data"
+OGB_ARXIV = RawFile(
+    "arxiv.zip",
+    "49f85c801589ecdcc52cfaca99693aaea7b8af16a9ac3f41dd85a5f3193fe276",
+    url="https://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip",
+)
 ARXIV_SPLIT = (90_941, 29_799, 48_603)
 
 
 def _npz(name: str, path: str, sha256: str, statistics: Statistics, summary: str) -> Dataset:
-    file = RawFile(path, sha256, NPZ_GRAPH, f"{SHCHUR}/{Path(path).name}")
+    file_name = Path(path).name
+    mirrors = (f"{AMAZON_MIRROR}/{file_name}",) if file_name.startswith("amazon") else ()
+    file = RawFile(path, sha256, NPZ_GRAPH, f"{SHCHUR}/{file_name}", mirrors)
     return Dataset(
         name,
         statistics,
@@ -36,7 +45,10 @@ def _npz(name: str, path: str, sha256: str, statistics: Statistics, summary: str
 
 def _planetoid(name: str, folder: str, sums: dict[str, str], statistics: Statistics, summary: str) -> Dataset:
     raw = [(f"ind.{name}.{part}", sha256) for part, sha256 in sums.items()]
-    files = tuple(RawFile(f"{folder}/raw/{file}", sha256, url=f"{PLANETOID}/{file}") for file, sha256 in raw)
+    files = tuple(
+        RawFile(f"{folder}/raw/{file}", sha256, (), f"{PLANETOID}/{file}", (f"{PLANETOID_MIRROR}/{file}",))
+        for file, sha256 in raw
+    )
     return Dataset(
         name,
         statistics,
@@ -130,6 +142,8 @@ ARXIV_TOPOLOGY = Dataset(
     ),
     split="published",
     split_sizes=ARXIV_SPLIT,
+    archive=OGB_ARXIV,
+    builder="fgai_bench.data.ogb_arxiv:build_topology",
     summary="graph, labels and split of ogbn-arxiv under surrogate features: for scale and cost only",
     paper="https://arxiv.org/abs/2005.00687",
     tags=("node", "surrogate", "large"),

@@ -34,12 +34,19 @@ class RawFile:
         sha256: checksum of the bytes, or of the arrays named by ``keys``; empty when no reference copy is known.
         keys: the arrays that are read from an ``.npz``; empty for other formats.
         url: where the file can be downloaded; empty if nowhere.
+        mirrors: further addresses of the same content, tried in order.
     """
 
     path: str
     sha256: str = ""
     keys: tuple[str, ...] = ()
     url: str = ""
+    mirrors: tuple[str, ...] = ()
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Return every address of the file, the first one first."""
+        return (self.url, *self.mirrors) if self.url else self.mirrors
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,8 @@ class Dataset:
         split: ``"random"`` (10/10/80 % by seed) or ``"published"`` (the reader brings the only split there is).
         split_sizes: training, validation and test nodes of a published split.
         embedded: the files lie inside the package instead of the data root.
-        archive: address of one zip that holds all files.
+        archive: one zip that holds all files, or what they are built from.
+        builder: ``"module:function"`` of ``(name, folder, target)``, builds the only file from the unpacked archive.
         stand_in: a dataset to use if this one is unavailable; naming one makes this dataset optional.
         options: keyword arguments of the reader and their defaults.
         summary, paper, version: what ``fgai-bench ls`` shows; ``version`` changes when the graph changes.
@@ -69,7 +77,8 @@ class Dataset:
     split: Literal["random", "published"] = "random"
     split_sizes: tuple[int, int, int] | None = None
     embedded: bool = False
-    archive: str = ""
+    archive: RawFile | None = None
+    builder: str = ""
     stand_in: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     summary: str = ""

@@ -1,40 +1,53 @@
-"""Download and verify the missing raw files of a dataset, through PyG's and OGB's own downloaders."""
+"""Download and verify the missing raw files of a dataset, or build them from a downloaded archive."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import importlib
 import io
 import os
-import socket
+import shutil
 import sys
 import tempfile
+import time
+import zipfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from fgai_bench.data.dataset import Dataset, RawFile
 from fgai_bench.data.errors import DataError, MissingDataError
+from fgai_bench.data.transfer import TransferError, transferred
 
-TIMEOUT_SECONDS = 30.0
+TEMPORARY = ".fgai-bench-download-"  # how the name of a download under way begins
+STALE_SECONDS = 60.0  # after which a download that nobody holds the lock of has been killed
 
 
 def fetch_files(dataset: Dataset, root: Path) -> None:
     """Download the missing files of ``dataset``; raise with their names and their folder if that is impossible.
 
     Everything is fetched into a temporary folder beside its destination and moved once its checksum is right, so that
-    an interrupted download leaves nothing behind. ``$FGAI_BENCH_OFFLINE`` forbids downloads.
+    an interrupted download leaves nothing behind; what a killed one left is removed by the next.
+    ``$FGAI_BENCH_OFFLINE`` forbids downloads.
     """
-    if os.environ.get("FGAI_BENCH_OFFLINE") or not (dataset.archive or all(file.url for file in dataset.files)):
+    known = dataset.archive is not None or all(file.url for file in dataset.files)
+    if os.environ.get("FGAI_BENCH_OFFLINE") or not known:
         raise MissingDataError(missing_sentence(dataset, root))
     try:
         root.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=root, prefix=".download-") as folder, _connection_timeout():
-            fetched = _fetch_archive(dataset, root, folder) if dataset.archive else _fetch(dataset, root, folder)
+        remove_stale(root)
+        with _temporary(root) as folder:
+            fetched = _from_archive(dataset, root, folder) if dataset.archive else _one_by_one(dataset, root, folder)
             for file, path in fetched.items():
-                _install(dataset, file, path, dataset.path(file, root))
+                _verify(dataset, file, path)
+                target = dataset.path(file, root)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                os.replace(path, target)
     except DataError:
         raise
-    except Exception as error:  # downloaders raise whatever their transport raises
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    except (TransferError, OSError, zipfile.BadZipFile) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
         raise MissingDataError(missing_sentence(dataset, root, f"the download failed: {reason}")) from error
 
 
@@ -46,46 +59,66 @@ def missing_sentence(dataset: Dataset, root: Path, reason: str = "") -> str:
     return f"{dataset.name} needs {names} under {root}{why}; put it there or set FGAI_BENCH_DATA{instead}"
 
 
-def _fetch(dataset: Dataset, root: Path, folder: str) -> dict[RawFile, Path]:
-    from torch_geometric.data import download_url
+def remove_stale(root: Path) -> None:
+    """Remove the temporary folders of downloads that were killed: nobody holds their lock, and they are not new."""
+    for folder in root.glob(f"{TEMPORARY}*"):
+        with contextlib.suppress(OSError):
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if time.time() - os.stat(folder).st_mtime > STALE_SECONDS:
+                    shutil.rmtree(folder)
+            finally:
+                os.close(handle)
 
-    return {file: Path(download_url(file.url, folder, log=False)) for file in dataset.missing(root)}
+
+@contextlib.contextmanager
+def _temporary(root: Path) -> Iterator[Path]:
+    """Make a temporary folder whose lock is held as long as it is in use."""
+    with tempfile.TemporaryDirectory(dir=root, prefix=TEMPORARY, ignore_cleanup_errors=True) as folder:
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            yield Path(folder)
+        finally:
+            os.close(handle)
 
 
-def _fetch_archive(dataset: Dataset, root: Path, folder: str) -> dict[RawFile, Path]:
-    """Download OGB's zip, whose one folder (``arxiv/``) has the content of the dataset's own (``ogbn_arxiv/``).
+def _one_by_one(dataset: Dataset, root: Path, folder: Path) -> dict[RawFile, Path]:
+    return {
+        file: transferred(file.addresses, folder / f"{number}-{Path(file.path).name}", partial(_verify, dataset, file))
+        for number, file in enumerate(dataset.missing(root))
+    }
 
-    OGB's dataset class would ask on standard input before a big download or an update; its downloader does not ask.
+
+def _from_archive(dataset: Dataset, root: Path, folder: Path) -> dict[RawFile, Path]:
+    """Download and unpack the archive; return the files that lie in it, or what the dataset builds from them.
+
+    OGB's zip has one folder (``arxiv/``) with the content of the dataset's own (``ogbn_arxiv/``).
     """
-    with quiet_ogb():
-        from ogb.utils.url import download_url, extract_zip
-
-        archive = download_url(dataset.archive, folder, log=False)
-        extract_zip(archive, folder, log=False)
-    inside = Path(archive).with_suffix("")
+    archive = dataset.archive
+    assert archive is not None
+    path = transferred(archive.addresses, folder / "archive.zip", partial(_verify, dataset, archive))
+    with zipfile.ZipFile(path) as packed:
+        packed.extractall(folder / "unpacked")
+    inside = folder / "unpacked" / Path(archive.path).stem
+    if dataset.builder:
+        module, _, function = dataset.builder.partition(":")
+        (file,) = dataset.files
+        getattr(importlib.import_module(module), function)(dataset.name, inside, folder / "built.npz")
+        return {file: folder / "built.npz"}
     return {file: inside / file.path.partition("/")[2] for file in dataset.missing(root)}
 
 
-def _install(dataset: Dataset, file: RawFile, source: Path, target: Path) -> None:
+def _verify(dataset: Dataset, file: RawFile, path: Path) -> None:
     from fgai_bench.data.checksum import file_sha256, require_checksum
     from fgai_bench.data.npz import read_arrays
 
     if file.keys:
-        read_arrays(dataset.name, file, source)
+        read_arrays(dataset.name, file, path)
     else:
-        require_checksum(dataset.name, file, source, file_sha256(source))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    os.replace(source, target)
-
-
-@contextlib.contextmanager
-def _connection_timeout() -> Iterator[None]:
-    before = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(TIMEOUT_SECONDS)
-    try:
-        yield
-    finally:
-        socket.setdefaulttimeout(before)
+        require_checksum(dataset.name, file, path, file_sha256(path))
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ import scipy.sparse
 import scipy.sparse.linalg
 import torch
 import torch.nn.functional as F
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -27,6 +27,7 @@ from fgai_bench.defenses.gcn import (
     normalised,
     quiet,
 )
+from fgai_bench.defenses.settings import GCNOptions
 from fgai_bench.defenses.similarity import dense
 from fgai_bench.defenses.training import Progress, Training, finished
 from fgai_bench.models.base import AttentionModel
@@ -150,7 +151,7 @@ class GNNSVDSparse(ReplacedModel):
     def __init__(self, rank: int = 15, hidden: int = 16, dropout: float = 0.5) -> None:
         if rank < 1:
             raise ValueError(f"{self.name} must keep at least one singular value, got rank {rank}")
-        self.options: dict[str, Any] = {"rank": rank, "hidden": hidden, "dropout": dropout}
+        self.options: dict[str, Any] = {"rank": rank, **GCNOptions(hidden=hidden, dropout=dropout).model_dump()}
 
     def build(self, data: Data, num_classes: int, seed: int) -> GCNModel:
         return GNNSVDModel(data.x.shape[1], num_classes, dense=self.dense, seed=seed, **self.options)
@@ -167,7 +168,7 @@ class GNNSVD(GNNSVDSparse):
     dense = True
 
 
-class ProGNNOptions(BaseModel):
+class ProGNNOptions(GCNOptions):
     """Weights and steps of Pro-GNN; the defaults are its authors' (their letters in brackets).
 
     Attributes:
@@ -184,8 +185,6 @@ class ProGNNOptions(BaseModel):
         dropout: on the hidden layer, while training.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     sparsity: float = Field(5e-4, ge=0)
     low_rank: float = Field(1.5, ge=0)
     classification: float = Field(1.0, ge=0)
@@ -195,8 +194,6 @@ class ProGNNOptions(BaseModel):
     lr_structure: float = Field(0.01, gt=0)
     structure_steps: int = Field(1, ge=0)
     network_steps: int = Field(2, ge=1)
-    hidden: int = Field(16, ge=1)
-    dropout: float = Field(0.5, ge=0, lt=1)
 
     def arguments(self, training: Training) -> SimpleNamespace:
         """Return the options under the names that DeepRobust's ProGNN reads."""

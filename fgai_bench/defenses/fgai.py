@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor
 
 from fgai_bench.defenses.base import Defense, Fit, Objective, perturbed_output
 from fgai_bench.defenses.training import outputs_once
 from fgai_bench.losses import topk_surrogate, tvd
 from fgai_bench.models.base import Output
+from fgai_bench.options import Options
 
 
-class FGAIOptions(BaseModel):
+class FGAIOptions(Options):
     """Weights and variants of FGAI's four terms; the defaults are the published setting.
 
     Attributes:
@@ -28,8 +29,6 @@ class FGAIOptions(BaseModel):
         anchor: whether the perturbed output is compared with the ``teacher``'s or with the model's own (``self``).
         dropout: whether the student trains with dropout.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     closeness: float = Field(1.0, ge=0)
     similarity: float = Field(1e5, ge=0)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from fgai_bench.defenses.gcn import GCNModel, ReplacedModel, dense_adjacency, edge_presence
+from fgai_bench.defenses.settings import GCNOptions
 from fgai_bench.defenses.similarity import dense, edge_dots
 from fgai_bench.models.attention import Attention
 from fgai_bench.models.base import Output, keyed_attention
@@ -210,7 +211,8 @@ class GNNGuardSparse(ReplacedModel):
     def __init__(self, threshold: float = 0.1, hidden: int = 16, dropout: float = 0.5) -> None:
         if not 0 < threshold <= 1:
             raise ValueError(f"the similarity threshold of {self.name} must lie in (0, 1], got {threshold}")
-        self.options: dict[str, Any] = {"threshold": threshold, "hidden": hidden, "dropout": dropout}
+        size = GCNOptions(hidden=hidden, dropout=dropout)
+        self.options: dict[str, Any] = {"threshold": threshold, **size.model_dump()}
 
     def build(self, data: Data, num_classes: int, seed: int) -> GCNModel:
         return GNNGuardModel(data.x.shape[1], num_classes, dense=self.dense, seed=seed, **self.options)

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.defenses.gcn import Aggregation, GCNModel, ReplacedModel, edge_presence, edge_wise, quiet
+from fgai_bench.defenses.settings import GCNOptions
 from fgai_bench.defenses.similarity import dense, edge_dots
 from fgai_bench.models.edges import SortedEdges, sorted_edges
 
@@ -88,8 +89,10 @@ class Jaccard(ReplacedModel):
     ) -> None:
         if similarity not in (None, "jaccard", "cosine"):
             raise ValueError(f"unknown similarity {similarity!r}; possible are jaccard, cosine")
+        if not 0 <= threshold <= 1:
+            raise ValueError(f"the similarity threshold of {self.name} must lie in [0, 1], got {threshold}")
         self.similarity = similarity
-        self.options = {"threshold": threshold, "hidden": hidden, "dropout": dropout}
+        self.options = {"threshold": threshold, **GCNOptions(hidden=hidden, dropout=dropout).model_dump()}
 
     def build(self, data: Data, num_classes: int, seed: int) -> GCNModel:
         similarity = self.similarity or ("jaccard" if _binary(data.x) else "cosine")

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from fgai_bench.options import Options
 
 
-class Training(BaseModel):
+class Training(Options):
     """Settings of the optimiser, the same for every defense of a trial."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    epochs: int = Field(200, ge=0, le=1_000_000)
+    lr: float = Field(0.01, gt=0, le=1e6)
+    weight_decay: float = Field(5e-4, ge=0, le=1e6)
 
-    epochs: int = Field(200, ge=0)
-    lr: float = Field(0.01, gt=0)
-    weight_decay: float = Field(5e-4, ge=0)
+
+class GCNOptions(Options):
+    """The size of the graph convolutional network that a defense trains in place of the model."""
+
+    hidden: int = Field(16, ge=1, le=65_536)
+    dropout: float = Field(0.5, ge=0, lt=1)

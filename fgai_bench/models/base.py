@@ -15,7 +15,8 @@ from torch_geometric.data import Data
 from fgai_bench.models.attention import Attention
 from fgai_bench.models.edges import NodeMask, SortedEdges, sorted_edges
 from fgai_bench.models.elu import elu
-from fgai_bench.models.features import FeatureProjection, InputNorm, Norm
+from fgai_bench.models.features import FeatureProjection, Norm
+from fgai_bench.models.options import AttentionOptions, InputNorm
 from fgai_bench.seeds import isolated_rng
 
 
@@ -202,25 +203,24 @@ class StackedAttention(AttentionModel):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        self.config = {
-            "in_channels": in_channels,
-            "num_classes": num_classes,
-            "hidden": hidden,
-            "heads": tuple(heads),
-            "dropout": dropout,
-            "attention_dropout": attention_dropout,
-            "input_norm": input_norm,
-            "layer_norm": layer_norm,
-            "seed": seed,
-        }
-        widths = [in_channels, *(hidden * h for h in heads)]
-        sizes = [(hidden, h) for h in heads] + [(num_classes, 1)]
-        between: Norm = "layer" if layer_norm else "none"
-        norms: list[Norm] = [input_norm, *[between] * len(heads)]
+        options = AttentionOptions(
+            hidden=hidden,
+            heads=heads,
+            dropout=dropout,
+            attention_dropout=attention_dropout,
+            input_norm=input_norm,
+            layer_norm=layer_norm,
+        )
+        sizes = {"in_channels": in_channels, "num_classes": num_classes}
+        self.config = {**sizes, **options.model_dump(), "seed": seed}
+        widths = [in_channels, *(options.hidden * h for h in options.heads)]
+        channels_and_heads = [(options.hidden, h) for h in options.heads] + [(num_classes, 1)]
+        between: Norm = "layer" if options.layer_norm else "none"
+        norms: list[Norm] = [options.input_norm, *[between] * len(options.heads)]
         with isolated_rng(seed, "init"):
             self.layers = nn.ModuleList(
-                self.layer_class(width, channels, h, dropout, attention_dropout, norm)
-                for width, (channels, h), norm in zip(widths, sizes, norms, strict=True)
+                self.layer_class(width, channels, h, options.dropout, options.attention_dropout, norm)
+                for width, (channels, h), norm in zip(widths, channels_and_heads, norms, strict=True)
             )
 
     def recordable(self, new_edges: bool) -> bool:

@@ -15,7 +15,6 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from fgai_bench.models.kernels.numba_threads import runs_compiled
 from fgai_bench.sums.ordered import SparseRows
 
-InputNorm = Literal["none", "row"]
 Norm = Literal["none", "row", "layer"]
 
 

@@ -11,7 +11,7 @@ from torch_geometric.nn import GATConv, GATv2Conv, TransformerConv
 
 from fgai_bench.models.attention import Attention, edge_keys
 from fgai_bench.models.base import AttentionModel, Output
-from fgai_bench.models.features import InputNorm
+from fgai_bench.models.options import InputNorm
 from fgai_bench.seeds import isolated_rng
 from fgai_bench.sums.ordered import rows_at, sum_at
 

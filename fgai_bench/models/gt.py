@@ -15,8 +15,9 @@ from fgai_bench.data.laplacian_grown import Solved
 from fgai_bench.data.small_matrices import triton_is_here
 from fgai_bench.models.base import AttentionModel, Output, keyed_attention, layer_shifts
 from fgai_bench.models.edges import OncePerGraph, SortedEdges, sorted_edges
-from fgai_bench.models.features import FeatureProjection, InputNorm
+from fgai_bench.models.features import FeatureProjection
 from fgai_bench.models.kernels.numba_threads import runs_compiled
+from fgai_bench.models.options import GTOptions, InputNorm
 from fgai_bench.models.segments import attend, fused_kernel
 from fgai_bench.seeds import isolated_rng
 from fgai_bench.sums.ordered import sum_at
@@ -137,27 +138,29 @@ class GT(AttentionModel):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        self.config = {
-            "in_channels": in_channels,
-            "num_classes": num_classes,
-            "hidden": hidden,
-            "heads": tuple(heads),
-            "dropout": dropout,
-            "attention_dropout": attention_dropout,
-            "input_norm": input_norm,
-            "layer_norm": layer_norm,
-            "seed": seed,
-        }
+        options = GTOptions(
+            hidden=hidden,
+            heads=heads,
+            dropout=dropout,
+            attention_dropout=attention_dropout,
+            input_norm=input_norm,
+            layer_norm=layer_norm,
+        )
+        sizes = {"in_channels": in_channels, "num_classes": num_classes}
+        self.config = {**sizes, **options.model_dump(), "seed": seed}
+        width = options.hidden
         with isolated_rng(seed, "init"):
-            self.project = FeatureProjection(in_channels, hidden, dropout, input_norm, bias=True)
-            self.encode = nn.Linear(ENCODINGS, hidden)
-            self.layers = nn.ModuleList(GTLayer(hidden, h, dropout, attention_dropout, layer_norm) for h in heads)
+            self.project = FeatureProjection(in_channels, width, options.dropout, options.input_norm, bias=True)
+            self.encode = nn.Linear(ENCODINGS, width)
+            self.layers = nn.ModuleList(
+                GTLayer(width, h, options.dropout, options.attention_dropout, options.layer_norm) for h in options.heads
+            )
             self.read_out = nn.Sequential(
-                nn.Linear(hidden, hidden // 2),
+                nn.Linear(width, width // 2),
                 nn.ReLU(),
-                nn.Linear(hidden // 2, hidden // 4),
+                nn.Linear(width // 2, width // 4),
                 nn.ReLU(),
-                nn.Linear(hidden // 4, num_classes),
+                nn.Linear(width // 4, num_classes),
             )
 
     def recordable(self, new_edges: bool) -> bool:

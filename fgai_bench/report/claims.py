@@ -20,6 +20,7 @@ from typing import Any, Literal
 import yaml
 
 from fgai_bench.report.cells import Cell, cell, scale_of, standings
+from fgai_bench.report.escaping import csv_cell, markdown
 from fgai_bench.report.labels import STATUS, ordered, title
 from fgai_bench.report.published import text_of
 from fgai_bench.report.results import Place, Results
@@ -506,7 +507,7 @@ def cells_to_csv(verdicts: Sequence[Verdict]) -> str:
 
 def _csv(lines: Iterable[Sequence[Any]]) -> str:
     out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows(lines)
+    csv.writer(out, lineterminator="\n").writerows([csv_cell(value) for value in line] for line in lines)
     return out.getvalue()
 
 
@@ -527,7 +528,7 @@ def to_markdown(verdicts: Sequence[Verdict], results: Results) -> str:
         claim = verdict.claim
         lines += [f"## {claim.id}: {verdict.conclusion}", "", f"{claim.text} ({claim.source})", ""]
         lines += [f"Needed in {verdict.needed} of {len(verdict.decisions)} cells; {counted}{_together(verdict)}."]
-        lines += [f"- {decision}" for decision in verdict.deciding]
+        lines += [f"- {markdown(str(decision))}" for decision in verdict.deciding]
         lines += ["", f"What would change it: {verdict.would_change}."]
         lines += [f"To run: {verdict.advice}"] if verdict.advice else []
         lines += [""]

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fgai_bench.report.cells import Cell, cell
+from fgai_bench.report.escaping import csv_cell, markdown, markdown_cell
 from fgai_bench.report.labels import STATUS, title
 from fgai_bench.report.numbers import written
 from fgai_bench.report.published import Published
@@ -105,7 +106,7 @@ def to_csv(comparison: Iterable[Compared]) -> str:
             *(number.mean, number.std, number.status, number.ours, *mine),
             *(pair.difference, pair.spreads, pair.result, number.note),
         ]
-        writer.writerow(["" if value != value else value for value in row])
+        writer.writerow(["" if value != value else csv_cell(value) for value in row])
     return out.getvalue()
 
 
@@ -146,7 +147,8 @@ def scale_notes(comparison: Iterable[Compared]) -> list[str]:
 def to_markdown(comparison: Sequence[Compared], results: Results, reference: str = "the paper") -> str:
     """Write the comparison as a page; ``reference`` is what it calls the paper."""
     table = [HEADINGS, ["---"] * len(HEADINGS), *lines(comparison)]
-    body = ["| " + " | ".join(row) + " |" for row in table] if len(table) > 2 else ["Nothing to compare in this run."]
-    notes = [f"- {sentence}" for sentence in [*untested(comparison), *scale_notes(comparison)]]
+    rows = ["| " + " | ".join(map(markdown_cell, row)) + " |" for row in table]
+    body = rows if len(table) > 2 else ["Nothing to compare in this run."]
+    notes = [f"- {markdown(sentence)}" for sentence in [*untested(comparison), *scale_notes(comparison)]]
     head = f"# Run {results.identity} beside {reference}\n\n{results.version}."
     return "\n".join([head, "", *body, "", *notes]) + "\n"

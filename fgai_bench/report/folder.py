@@ -26,5 +26,5 @@ class Report:
         """Write one text file; line ends are the same everywhere."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content, encoding="utf-8", newline="\n")
+        path.write_text(content, encoding="utf-8", errors="backslashreplace", newline="\n")
         self.written.append(path)

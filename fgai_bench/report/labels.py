@@ -53,12 +53,12 @@ TERMS = ("similarity", "prediction", "explanation")
 
 
 def title(name: str) -> str:
-    """Return a name as tables write it.
+    """Return a name as tables write it; what is no text is spelled out.
 
     >>> title("gatv2"), title("my-defense")
     ('GATv2', 'my-defense')
     """
-    return TITLES.get(name, name)
+    return TITLES.get(name, name.encode("utf-8", "backslashreplace").decode())
 
 
 def ordered(names: Iterable[str]) -> list[str]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from fgai_bench.report.board_files import locked, read_board, write_boards
 from fgai_bench.report.board_identity import identity_of, refuse_other
 from fgai_bench.report.cells import (
     UNEQUAL,
@@ -32,6 +33,7 @@ from fgai_bench.report.cells import (
     standings,
 )
 from fgai_bench.report.errors import ReportError
+from fgai_bench.report.escaping import csv_cell, csv_text
 from fgai_bench.report.results import Measurement, Place, Results
 from fgai_bench.report.statistics import centre_interval, mean
 from fgai_bench.store.records import LEDGER
@@ -369,17 +371,19 @@ def to_csv(board: Board, listed: Sequence[BoardRow]) -> str:
     columns = columns_of(board, listed)
     empty = _row(board, columns, BoardRow(("",) * len(KEY), {}), dict.fromkeys(_ranked_by(board), Standing()))
     header = [*empty, *(["found_by", "worst_slack"] if any("found_by" in row for row in lines) else [])]
-    writer = csv.DictWriter(out, header, lineterminator="\n")
-    writer.writeheader()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(map(csv_cell, header))
     for row in lines:
-        writer.writerow({name: "" if value is None or value != value else value for name, value in row.items()})
+        values = (row.get(name) for name in header)
+        writer.writerow("" if value is None or value != value else csv_cell(value) for value in values)
     return out.getvalue()
 
 
 def read(text: str) -> list[BoardRow]:
     """Read the rows of a file, as far as a merge needs them."""
     listed = []
-    for row in csv.DictReader(io.StringIO(text)):
+    for cells in csv.DictReader(io.StringIO(text, newline="")):
+        row = {name: csv_text(cell) for name, cell in cells.items()}
         if row["defense"] == UNIFORM:
             continue  # it is made anew from the rows of its block
         kept = json.loads(row["seeds"])
@@ -404,13 +408,16 @@ def read(text: str) -> list[BoardRow]:
 
 def write_leaderboards(results: Results, folder: Path) -> list[Path]:
     """Write the three files of one run; a board without rows is a file with a header."""
-    return _write({board: entries(board, results) for board in BOARDS}, folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
+        return _write({board: entries(board, results) for board in BOARDS}, folder)
 
 
 def add(run: str | os.PathLike[str], folder: str | os.PathLike[str], write: bool = True) -> list[Path]:
     """Merge a run into the leaderboards of a folder; raises, and writes nothing, when like would not meet like.
 
-    Without ``write`` everything is checked and nothing is written.
+    What was read is merged once more when the folder is locked: another process may have added a run meanwhile. Without
+    ``write`` everything is checked and nothing is written.
     """
     results, target = Results.read(run), Path(folder)
     if results.names("suite", kind="attack") and not any(entries(board, results) for board in BOARDS):
@@ -418,23 +425,28 @@ def add(run: str | os.PathLike[str], folder: str | os.PathLike[str], write: bool
             f"{run} holds only {', '.join(results.suites)}, where each defense has a budget of its own; leaderboards "
             "rank rows of one budget, so run a suite such as node"
         )
+    added = {board: entries(board, results) for board in BOARDS}
+    _together(added, target)
+    if not write:
+        return []
+    target.mkdir(parents=True, exist_ok=True)
+    with locked(target):
+        return _write(_together(added, target), target)
+
+
+def _together(added: Mapping[Board, list[BoardRow]], folder: Path) -> dict[Board, list[BoardRow]]:
+    """Return the rows of a folder's files merged with others."""
     together = {}
-    for board in BOARDS:
-        path = target / f"{board.name}.csv"
+    for board, listed in added.items():
+        path = folder / f"{board.name}.csv"
+        text = read_board(path)
         try:
-            known = read(path.read_text(encoding="utf-8")) if path.is_file() else []
-        except (KeyError, ValueError, TypeError):
+            known = read(text) if text is not None else []
+        except (AttributeError, KeyError, ValueError, TypeError, csv.Error):
             raise ReportError(f"{path} is not a leaderboard of fgai-bench; choose another folder") from None
-        together[board] = merged(known, entries(board, results), board)
-    return _write(together, target) if write else []
+        together[board] = merged(known, listed, board)
+    return together
 
 
 def _write(boards: Mapping[Board, list[BoardRow]], folder: Path) -> list[Path]:
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    for board, listed in boards.items():
-        path = folder / f"{board.name}.csv"
-        path.with_suffix(".part").write_text(to_csv(board, listed), encoding="utf-8", newline="\n")
-        path.with_suffix(".part").replace(path)
-        written.append(path)
-    return written
+    return write_boards(folder, {f"{board.name}.csv": to_csv(board, listed) for board, listed in boards.items()})

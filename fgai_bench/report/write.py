@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from fgai_bench.report.errors import ReportError
+from fgai_bench.report.escaping import markdown
 from fgai_bench.report.figures import FIGURES, save
 from fgai_bench.report.folder import Report
 from fgai_bench.report.leaderboard import write_leaderboards
@@ -131,10 +132,11 @@ def _write_figures(report: Report, results: Results, formats: Sequence[str], onl
 
 
 def _index(results: Results, tables: Iterable[Table], figures: Iterable[str], absent: dict[str, str]) -> str:
-    suites = ", ".join(map(results.title, results.suites))
+    suites = markdown(", ".join(map(results.title, results.suites)))
     lines = [f"# Report of run {results.identity}", "", f"Suites: {suites}; {results.version}.", ""]
     lines += [f"{sentence}.\n" for sentence in results.remarks]
-    lines += [f"- [{table.name}](tables/{table.name}.md): {table.caption.split('. ')[0]}" for table in tables]
+    captions = {table.name: markdown(table.caption.split(". ")[0]) for table in tables}
+    lines += [f"- [{name}](tables/{name}.md): {caption}" for name, caption in captions.items()]
     lines += [f"- [{name}](figures/{name}.png)" for name in figures]
     lines += ["", "Not in this run:", ""] if absent else []
     lines += [f"- {name}: {sentence}" for name, sentence in absent.items()]

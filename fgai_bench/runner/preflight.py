@@ -101,7 +101,7 @@ def check_options(steps: Iterable[Step]) -> None:
             makers[kind](name, options)
         except ValidationError as error:
             raise SuiteError(f"{kind} {name!r}: {sentence(error, _options_model(error))}") from None
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit) as error:  # a plugin's constructor may raise anything
             cause = " ".join(str(error).split()) or type(error).__name__
             raise SuiteError(f"{kind} {name!r} cannot be made with the options {canonical(options)}: {cause}") from None
 

@@ -24,7 +24,7 @@ def load_suite(which: str | os.PathLike[str] | Suite | Mapping[str, Any]) -> Sui
     if isinstance(which, Mapping):
         return validated(dict(which), "the suite")
     if is_path(which):
-        if not Path(which).exists():
+        if not os.path.exists(which):
             raise SuiteError(f"there is no suite file {which}; names of suites are: {', '.join(SUITES)}")
         return load_file(Path(which))
     return SUITES[os.fspath(which)]

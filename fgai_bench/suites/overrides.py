@@ -166,7 +166,14 @@ def _applied(suite: ResolvedSuite, key: str, value: Any) -> ResolvedSuite | None
     if head in suite.models:
         return _with(suite, Setting(when=When(model=(head,)), model={option: value}))
     if any(head in _title(line) for line in suite.defenses):
-        return _with(suite, Setting(when=When(defense=(head,)), defense={option: value}))
+        # Options on a defense's own line come before all settings, so they are changed there, too.
+        own = [
+            line.model_copy(update={"options": {**line.options, option: value}})
+            if head in _title(line) and option in line.options
+            else line
+            for line in suite.defenses
+        ]
+        return _with(changed(suite, defenses=tuple(own)), Setting(when=When(defense=(head,)), defense={option: value}))
     if any(head in _title(line) for line in suite.attacks):
         lines = [
             line.model_copy(update={"options": {**line.options, option: value}}) if head in _title(line) else line

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,18 +16,55 @@ from fgai_bench.suites.errors import SuiteError, finite, sentence
 from fgai_bench.suites.schema import Suite
 
 SUFFIXES = (".yaml", ".yml")
+LARGEST_FILE = 2**20  # bytes
+LARGEST_DOCUMENT = 100_000  # values
+LARGEST_DEPTH = 50  # levels
 
 
 class _Loader(yaml.SafeLoader):
-    """A loader of plain YAML, where ``1e5`` is a number and a duplicate key is an error."""
+    """A loader of plain YAML, where ``1e5`` is a number and a duplicate key is an error.
+
+    The document is bounded before anything is made of it: in its depth, and in its size with every alias written out,
+    so that neither a value that contains itself nor a few lines that stand for billions of values get further.
+    """
+
+    depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        self.depth += 1
+        if self.depth > LARGEST_DEPTH:
+            raise yaml.YAMLError(f"it is nested deeper than {LARGEST_DEPTH} levels")
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+    def get_single_node(self) -> yaml.Node | None:
+        node = super().get_single_node()
+        if node is not None and _written_out(node, {}) > LARGEST_DOCUMENT:
+            raise yaml.YAMLError(f"with its aliases written out it has more than {LARGEST_DOCUMENT:,} values")
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.MarkedYAMLError(problem="a key is a word, not a list or a mapping")
             if key.value in seen:
                 raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} stands twice", problem_mark=key.start_mark)
-            seen.add(key.value if isinstance(key.value, str) else repr(key.value))
+            seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+
+def _written_out(node: yaml.Node, sizes: dict[yaml.Node, int]) -> int:
+    """Return how many values a node stands for when every alias is replaced by what it names."""
+    if node not in sizes:
+        sizes[node] = 0  # under way: no other node has no value
+        parts = node.value if isinstance(node, yaml.CollectionNode) else ()
+        inner = [part for pair in parts for part in pair] if isinstance(node, yaml.MappingNode) else parts
+        sizes[node] = 1 + sum(_written_out(part, sizes) for part in inner)
+    if not sizes[node]:
+        raise yaml.YAMLError("a value contains itself; write it out without anchors")
+    return sizes[node]
 
 
 _Loader.add_implicit_resolver(
@@ -51,16 +89,31 @@ def is_path(which: str | os.PathLike[str]) -> bool:
 def load_file(path: Path) -> Suite:
     """Return the suite in a YAML file; its name is that of the file unless the content sets another."""
     try:
-        content = parse(path.read_text(encoding="utf-8"))
+        content = parse(_text(path))
+    except SuiteError:
+        raise
     except FileNotFoundError:
         raise SuiteError(f"there is no suite file {path}; `fgai-bench ls suites` lists the names of suites") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise SuiteError(f"the suite file {path} cannot be read: {error}") from None
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+    except OSError as error:
+        raise SuiteError(f"the suite file {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SuiteError(f"the suite file {path} is not UTF-8 text") from None
+    except (yaml.YAMLError, ArithmeticError, RecursionError, TypeError, ValueError) as error:
         raise SuiteError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict):
         raise SuiteError(f"{path} must be a mapping with keys such as datasets, models and defenses")
     return validated({"name": path.stem, **_beside(path, content)}, str(path))
+
+
+def _text(path: Path) -> str:
+    """Return the text of a file of at most ``LARGEST_FILE`` bytes; a device or a pipe may never end and is refused."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise SuiteError(f"the suite file {path} cannot be read: it is no regular file")
+    with path.open("rb") as stream:
+        content = stream.read(LARGEST_FILE + 1)
+    if len(content) > LARGEST_FILE:
+        raise SuiteError(f"the suite file {path} is larger than {LARGEST_FILE:,} bytes, which no suite needs")
+    return content.decode("utf-8")
 
 
 def _beside(path: Path, content: dict[str, Any]) -> dict[str, Any]:
@@ -74,6 +127,8 @@ def _beside(path: Path, content: dict[str, Any]) -> dict[str, Any]:
 def validated(content: dict[str, Any], where: str) -> Suite:
     """Return the suite that plain data describes; raise with the name of the wrong key if it is invalid."""
     try:
+        if strange := [key for key in content if not isinstance(key, str)]:
+            raise SuiteError(f"the key {strange[0]!r} is not a word")
         finite(content)
         return Suite(**content)
     except ValidationError as error:

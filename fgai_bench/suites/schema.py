@@ -9,20 +9,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from fgai_bench.attacks import ThreatModel
 from fgai_bench.defenses import Training
+from fgai_bench.options import Options
 from fgai_bench.suites.errors import sentence
 
 THREATS: dict[str, dict[str, Any]] = {"paper": {}, "links": {"nodes": 15, "edges_per_node": 25}}
 INNER_THREAT = {"step": 0.05, "steps": 10}
-
-
-class Strict(BaseModel):
-    """A part of the document, in which unknown keys are errors and values cannot be changed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def named(value: Any) -> Any:
@@ -42,7 +37,7 @@ def partial(model: type[BaseModel], value: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(sentence(error, model)) from None
 
 
-class InnerLine(Strict):
+class InnerLine(Options):
     """The attack inside adversarial training: its own budget, never that of the evaluation.
 
     Attributes:
@@ -61,7 +56,7 @@ class InnerLine(Strict):
         return partial(ThreatModel, value)
 
 
-class DefenseLine(Strict):
+class DefenseLine(Options):
     """One row of a suite: a defense, its label in tables, its options, and the models it is limited to."""
 
     name: str
@@ -76,7 +71,7 @@ class DefenseLine(Strict):
         return self.label or self.name
 
 
-class AttackLine(Strict):
+class AttackLine(Options):
     """One attack of a suite.
 
     Attributes:
@@ -106,7 +101,7 @@ class AttackLine(Strict):
         return partial(ThreatModel, value)
 
 
-class When(Strict):
+class When(Options):
     """The cells that a setting is for; a key that is left out matches everything."""
 
     task: tuple[str, ...] = ()
@@ -125,7 +120,7 @@ class When(Strict):
         return all(not wanted or given[key] & set(wanted) for key, wanted in self)
 
 
-class Setting(Strict):
+class Setting(Options):
     """Options for the cells that ``when`` selects."""
 
     when: When = When()
@@ -152,7 +147,7 @@ class Setting(Strict):
         return self
 
 
-class Suite(Strict):
+class Suite(Options):
     """A suite as written: a grid with its settings, or a list of other suites.
 
     Attributes:
@@ -190,8 +185,8 @@ class Suite(Strict):
     explainers: tuple[str, ...] = ()
     agreement: bool = False
     sanity: bool = False
-    threads: int = Field(1, ge=1)
-    time_limit: float | None = Field(None, gt=0)
+    threads: int = Field(1, ge=1, le=1024)
+    time_limit: float | None = Field(None, gt=0, le=1e9)
     exclusive: bool = False
     unequal_budgets: bool = False
 
@@ -204,6 +199,22 @@ class Suite(Strict):
     def declared_seeds(self) -> tuple[int, ...]:
         """Return the seeds that the suite itself has, whatever part of them is run."""
         return self.seeds
+
+    @field_validator("name")
+    @classmethod
+    def _name_names_a_folder(cls, value: str) -> str:
+        if (
+            not value.strip()
+            or value[0] in ".-~"
+            or len(value) > 100
+            or not value.isprintable()
+            or set(value) & {*"/\\"}
+        ):
+            raise ValueError(
+                "a suite's name is that of its folder under runs/: at most 100 printable characters without slashes, "
+                f"not beginning with a dot, a hyphen or a tilde, not {value[:40]!r}"
+            )
+        return value
 
     @field_validator("defenses", "attacks", mode="before")
     @classmethod

@@ -39,9 +39,20 @@ def test_names_and_statistics_need_no_torch() -> None:
     subprocess.run([sys.executable, "-c", code + "sys.exit('torch' in sys.modules)"], check=True)
 
 
-def test_every_file_but_those_of_ogb_has_a_checksum() -> None:
-    without = [name for name in DATASETS if not all(len(file.sha256) == 64 for file in DATASETS[name].files)]
-    assert without == ["ogbn-arxiv"]
+def test_every_file_has_a_checksum_or_comes_from_an_archive_that_has_one() -> None:
+    for name in DATASETS:
+        dataset = DATASETS[name]
+        by_archive = dataset.archive is not None and len(dataset.archive.sha256) == 64
+        assert by_archive or all(len(file.sha256) == 64 for file in dataset.files), name
+
+
+def test_every_file_that_is_not_ours_can_be_had_over_https() -> None:
+    for name in DATASETS:
+        dataset = DATASETS[name]
+        files = () if dataset.embedded else (dataset.archive,) if dataset.archive else dataset.files
+        for file in files:
+            assert file.addresses, name
+            assert all(address.startswith("https://") for address in file.addresses), name
 
 
 def test_link_datasets_are_tagged() -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import math
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fgai_bench.report.board_files import locked
 from fgai_bench.report.errors import ReportError
 from fgai_bench.report.leaderboard import BOARDS, add, entries, merged, read, rows, to_csv
 from fgai_bench.report.results import Results
@@ -175,3 +179,81 @@ def test_an_attack_that_leaves_less_lowers_the_worst_case_and_is_named(with_wors
     assert at["f1_mean"] == pytest.approx(listed["at", "injection"]["f1_mean"] - 0.2)
     text = to_csv(NODE, entries(NODE, Results.read(with_worst)))
     assert to_csv(NODE, read(text)) == text
+
+
+def test_an_edited_value_is_not_merged_with(small: Path, tmp_path: Path) -> None:
+    (node, *_) = add(small, tmp_path)
+    before = node.read_bytes()
+    node.write_bytes(before.replace(b"0.9,", b"0.99,", 1))
+    assert node.read_bytes() != before
+    files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(ReportError, match=r"leaderboard_node.csv is not what was last written: its checksum is not in"):
+        add(small, tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == files
+    node.write_bytes(before)
+    add(small, tmp_path)
+
+
+def test_the_checksums_are_those_of_sha256sum(small: Path, tmp_path: Path) -> None:
+    written = add(small, tmp_path)
+    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}" for path in sorted(written)]
+    assert (tmp_path / "leaderboards.sha256").read_text().splitlines() == lines
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        ["leaderboards.sha256", *(path.name for path in written)]
+    )
+
+
+def test_a_folder_of_an_earlier_version_gets_its_checksums(small: Path, tmp_path: Path) -> None:
+    before = [path.read_bytes() for path in add(small, tmp_path)]
+    (tmp_path / "leaderboards.sha256").unlink()
+    assert [path.read_bytes() for path in add(small, tmp_path)] == before
+    assert (tmp_path / "leaderboards.sha256").is_file()
+
+
+@pytest.mark.parametrize("replaced", range(5))
+def test_a_writer_killed_at_any_moment_leaves_a_folder_that_can_be_added_to(
+    small: Path, bench: Any, results_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replaced: int
+) -> None:
+    made = bench()
+    made.add("attack", results_of["attack"]("ln", 0), label="mine", defense="ln", attack_label="injection")
+    other, board = made.close(), tmp_path / "board"
+    add(small, board)
+    done, replace = [], os.replace
+
+    def killed(*paths: Any) -> None:
+        if len(done) == replaced:
+            raise KeyboardInterrupt
+        done.append(paths)
+        replace(*paths)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            add(other, board)
+    add(small, tmp_path / "reference")
+    reference = [path.read_bytes() for path in add(other, tmp_path / "reference")]
+    assert [path.read_bytes() for path in add(other, board)] == reference
+    assert not list(board.glob("*.part"))
+
+
+def test_two_adds_at_once_lose_no_row(bench: Any, results_of: Any, tmp_path: Path) -> None:
+    folders = []
+    for number in range(6):
+        made = bench()
+        where = {"label": f"mine-{number}", "defense": "ln", "attack_label": "injection"}
+        made.add("attack", results_of["attack"]("ln", 0), **where)
+        folders.append(made.close())
+    board = tmp_path / "new" / "board"  # made by whichever comes first
+    with ThreadPoolExecutor(len(folders)) as pool:
+        list(pool.map(lambda folder: add(folder, board), folders))
+    defenses = {row.key[4] for row in read((board / "leaderboard_node.csv").read_text())}
+    assert defenses == {f"mine-{number}" for number in range(6)}
+
+
+def test_a_folder_that_somebody_else_writes_to_is_waited_for_and_then_given_up(tmp_path: Path) -> None:
+    with (
+        locked(tmp_path),
+        pytest.raises(ReportError, match="is being written by another process"),
+        locked(tmp_path, patience=0.2),
+    ):
+        pytest.fail("both hold the lock")

@@ -70,3 +70,11 @@ def test_a_wrong_assignment_is_answered_with_a_sentence(assignment: str, sentenc
         resolve("quick", assignments=[assignment])
     assert sentence in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_set_overrides_an_option_on_the_line_of_a_defense() -> None:
+    grid = {"name": "mine", "datasets": ["cora"], "models": ["gat"], "seeds": 1}
+    suite = {**grid, "defenses": [{"name": "fgai", "options": {"k": 0.5}}]}
+    planned = plan(resolve(suite, assignments=["fgai.k=0.7"]))
+    options = {step.config["defense"]["name"]: step.config["defense"]["options"] for step in planned.steps.values()}
+    assert options == {"vanilla": {}, "fgai": {"k": 0.7}}

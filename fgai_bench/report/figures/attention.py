@@ -20,6 +20,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 
+from fgai_bench.report.escaping import file_name
 from fgai_bench.report.figures.curves import main_suite
 from fgai_bench.report.figures.style import Drawing, panels
 from fgai_bench.report.labels import ordered, title
@@ -104,7 +105,7 @@ def _attention_of(dataset: str, model: str, of: dict[str, Sample]) -> Drawing:
         f"Attention around one node of {title(dataset)} (ringed), before and after injection; injected nodes are pink "
         "squares. Darker edges carry more attention."
     )
-    return Drawing(f"fig2_attention_{dataset}_{model}", caption, figure)
+    return Drawing(file_name(f"fig2_attention_{dataset}_{model}"), caption, figure)
 
 
 def _subgraph(ax: Axes, sample: Sample, attacked: bool, scale: Normalize) -> None:
@@ -165,7 +166,7 @@ def _neighbours_of(dataset: str, model: str, of: dict[str, Sample]) -> Drawing:
         f"The {TOP} neighbours of one node of {title(dataset)} that its attention names, before and after injection. "
         "Red: named both times; grey: only here; pink squares: injected."
     )
-    return Drawing(f"fig3_neighbours_{dataset}_{model}", caption, figure)
+    return Drawing(file_name(f"fig3_neighbours_{dataset}_{model}"), caption, figure)
 
 
 def _star(ax: Axes, sample: Sample, top: list[int], shared: set[int], everyone: list[int]) -> None:

@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
+from fgai_bench.report.escaping import file_name
 from fgai_bench.report.figures.style import PALETTE, Drawing, legend, panels, style_of
 from fgai_bench.report.labels import ordered, title
 from fgai_bench.report.results import Results
@@ -65,7 +66,7 @@ def _f_acc_of(suite: str, dataset: str, halves: dict[str, pd.DataFrame], every: 
         f"F-acc curves on {title(dataset)}, suite {suite}: clean above, attacked below; means over seeds. F+ deletes "
         "the edges of highest attention first, F- those of lowest."
     )
-    return Drawing(f"fig1_f_acc_{dataset}", caption, figure)
+    return Drawing(file_name(f"fig1_f_acc_{dataset}"), caption, figure)
 
 
 def _f_acc_lines(ax: Axes, frame: pd.DataFrame, labels: list[str]) -> None:
@@ -109,7 +110,7 @@ def _losses_of(suite: str, dataset: str, histories: dict[str, dict[str, np.ndarr
     handles, names = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=5, frameon=False)
     caption = f"Terms of FGAI's loss over epochs on {title(dataset)}, suite {suite}, first seed."
-    return Drawing(f"fig4_losses_{dataset}", caption, figure)
+    return Drawing(file_name(f"fig4_losses_{dataset}"), caption, figure)
 
 
 def draw_definition(results: Results) -> list[Drawing]:
@@ -142,4 +143,4 @@ def _definition_of(frame: pd.DataFrame, dataset: str, model: str, shown: dict[st
         ax.set(title=words, xlabel="radius R of the scores", ylim=(0, None))
     legend(figure, labels)
     caption = f"Definition 1 over R: {title(model)} on {title(dataset)}; means over nodes and seeds."
-    return Drawing(f"fig7_definition_{dataset}_{model}", caption, figure)
+    return Drawing(file_name(f"fig7_definition_{dataset}_{model}"), caption, figure)

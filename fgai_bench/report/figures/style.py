@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,7 @@ LOOK: Any = {
     "lines.markersize": 3.5,
     "pdf.fonttype": 42,
     "svg.hashsalt": "fgai-bench",
+    "text.parse_math": False,  # a dollar in a label is a dollar
 }
 METADATA: dict[str, dict[str, Any]] = {
     "pdf": {"Creator": "fgai-bench", "Producer": None, "CreationDate": None},
@@ -79,17 +81,23 @@ def legend(figure: Figure, labels: Iterable[str], extra: Sequence[Line2D] = (), 
     """Draw one legend below all panels."""
     known = list(labels)
     style: Any = "-" if lines else ""
-    handles = [Line2D([], [], linestyle=style, label=title(name), **style_of(name, known)) for name in known]
+    handles = [Line2D([], [], linestyle=style, label=_shown(name), **style_of(name, known)) for name in known]
     handles += extra
     columns = min(len(handles), int(figure.get_size_inches()[0] / 1.1))
     figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False)
+
+
+def _shown(name: str) -> str:
+    """Return a name for a legend; matplotlib would leave out one that begins with an underscore."""
+    return f" {title(name)}" if title(name).startswith("_") else title(name)
 
 
 def save(drawing: Drawing, folder: Path, kinds: Iterable[str]) -> list[Path]:
     """Write a drawing as PDF and PNG; the same drawing has the same bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = {kind: folder / f"{drawing.name}.{kind}" for kind in kinds}
-    with mpl.rc_context(LOOK):
+    with mpl.rc_context(LOOK), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a box stands for a sign that the font lacks
         # Lay out once and hold it: both files then agree, and the second one is cheap.
         drawing.figure.draw_without_rendering()
         drawing.figure.set_layout_engine("none")

@@ -36,8 +36,8 @@ NAMES = ("suite", "task", "dataset", "model", "defense", "attack")
 def page(results: Results) -> str:
     """Return the whole file: template, style, script and data in one; the same results give the same bytes."""
     parts = {name: _asset(f"page.{name}") for name in ("html", "css", "js")}
-    # "</" would end the script that carries the data.
-    data = json.dumps(content(results), sort_keys=True, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
+    data = json.dumps(content(results), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    data = data.replace("<", "\\u003c")  # "</script" and "<!--" would be read as HTML, even inside the data's script
     filled = parts["html"].replace("/*CSS*/", parts["css"]).replace("/*JS*/", parts["js"])
     return filled.replace("/*DATA*/", data)
 

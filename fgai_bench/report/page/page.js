@@ -7,7 +7,8 @@
   // A run of one suite or one task needs no column to say so.
   const names = ["suite", "task", ...always].filter((n) => always.includes(n) || new Set(data.rows.map((r) => r[n])).size > 1);
   const $ = (id) => document.getElementById(id);
-  const say = (name) => data.titles[name] ?? name;
+  const titles = new Map(Object.entries(data.titles)); // a plain object would answer for "constructor", too
+  const say = (name) => titles.get(name) ?? name;
 
   function make(tag, attributes = {}, ...children) {
     const node = document.createElement(tag);

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from fgai_bench.report.escaping import csv_cell, markdown, markdown_cell, one_line
 from fgai_bench.report.tables.build import Shown, Table
 
 LATEX = {
@@ -43,7 +44,8 @@ def escape(text: str) -> str:
     >>> escape("F1↑ 5%"), escape("`run --suite link`")
     ('F1$\\\\uparrow$ 5\\\\%', '\\\\texttt{run --suite link}')
     """
-    plain = ["".join(LATEX.get(sign, sign if sign.isascii() else "?") for sign in part) for part in text.split("`")]
+    parts = one_line(text).split("`")
+    plain = ["".join(LATEX.get(sign, sign if sign.isascii() else "?") for sign in part) for part in parts]
     if len(plain) % 2 == 0:
         return r"\textasciigrave{}".join(plain)
     return "".join(f"\\texttt{{{part}}}" if i % 2 else part for i, part in enumerate(plain))
@@ -130,22 +132,24 @@ def to_markdown(table: Table) -> str:
     columns = [" ".join(path) for path in table.columns]
     head = [*table.heads, *columns]
     lines = [
-        table.caption,
+        markdown(table.caption),
         "",
-        _pipes(head),
+        _pipes(map(markdown_cell, head)),
         _pipes(["---"] * len(head)),
-        *(_pipes([*row.heads, *(_markdown_cell(shown) for shown in row.cells)]) for row in table.rows),
+        *(_pipes([*map(markdown_cell, row.heads), *map(_markdown_cell, row.cells)]) for row in table.rows),
     ]
-    lines += ["", *(f"- {note}" for note in table.notes)] if table.notes else []
+    lines += ["", *(f"- {markdown(note)}" for note in table.notes)] if table.notes else []
     return "\n".join(lines) + "\n"
 
 
-def _pipes(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+def _pipes(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
 
 
 def _markdown_cell(shown: Shown) -> str:
-    text = f"<u>{shown.text}</u>" if shown.underline else shown.text
+    text = markdown_cell(shown.text)
+    if shown.underline:
+        text = f"<u>{text}</u>"
     return f"**{text}**" if shown.bold else text
 
 
@@ -162,7 +166,7 @@ def to_csv(table: Table) -> str:
             numbers = [repr(value) if value == value else "" for value in (shown.mean, shown.std)]
             rank = "" if shown.rank is None else shown.rank
             bold = int(shown.bold)
-            writer.writerow(
-                [*row.heads, " / ".join(path), *numbers, shown.n, rank, bold, shown.status, shown.reason, shown.text]
-            )
+            names = map(csv_cell, [*row.heads, " / ".join(path)])
+            reason = csv_cell(shown.reason)
+            writer.writerow([*names, *numbers, shown.n, rank, bold, shown.status, reason, shown.text])
     return out.getvalue()

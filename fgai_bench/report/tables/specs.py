@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from fgai_bench.report.escaping import file_name
 from fgai_bench.report.labels import ordered, title
 from fgai_bench.report.results import Better, Results
 
@@ -269,7 +270,7 @@ def own_metric_specs(metrics: Mapping[str, Better], tasks: Iterable[str]) -> lis
     ]
     return [
         Spec(
-            "metrics" if task == "node" else f"metrics_{task}",
+            "metrics" if task == "node" else file_name(f"metrics_{task}"),
             "Metrics that the suite names beyond the built-in ones, without and under its first attack.",
             tuple(columns),
             rows=PER_ROW,
