@@ -27,6 +27,7 @@ from fgai_bench.cli.plugins import PluginOption, load_named, take_plugins
 from fgai_bench.cli.report import report
 from fgai_bench.cli.run import run
 from fgai_bench.cli.status import status
+from fgai_bench.cli.tune import tune
 
 FAILED, WRONG_REQUEST, INTERRUPTED = 1, 2, 130
 
@@ -59,6 +60,7 @@ def options(
 
 
 app.command()(run)
+app.command()(tune)
 app.command()(status)
 app.command()(report)
 app.command()(compare)

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fgai_bench.data.laplacian import laplacian_encoding
-from fgai_bench.models.base import AttentionModel, Output, keyed_attention, layer_shifts
+from fgai_bench.models.base import DROPOUT_SPACE, AttentionModel, Output, keyed_attention, layer_shifts
 from fgai_bench.models.edges import OncePerGraph, SortedEdges, sorted_edges
 from fgai_bench.models.features import FeatureProjection, InputNorm
 from fgai_bench.models.kernels.numba_threads import runs_compiled
@@ -115,6 +115,7 @@ class GT(AttentionModel):
     summary = "Graph Transformer with Laplacian positional encodings"
     paper = "https://arxiv.org/abs/2012.09699"
     tags = ("attention", "differentiable", "positional-encoding")
+    search_space = DROPOUT_SPACE
 
     def __init__(
         self,

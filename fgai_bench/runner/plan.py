@@ -28,13 +28,14 @@ from fgai_bench.models import MODELS
 from fgai_bench.registry import Registry
 from fgai_bench.store.canonical import plain, sha256
 from fgai_bench.suites.errors import SuiteError, sentence
-from fgai_bench.suites.schema import AttackLine, DefenseLine, Suite
+from fgai_bench.suites.schema import AttackLine, DefenseLine, Suite, TunedSetting
 from fgai_bench.tasks import TASKS
 
 # Increase when a change to the runner, or to a metric that every step measures, changes recorded values.
 RESULTS_VERSION = "2"
 TEACHER = DefenseLine(name="vanilla")
-Kind = Literal["train", "clean", "attack", "measure", "explain", "agree", "audit"]
+EVALUATION_SEEDS = range(10)  # split seeds that no choice of settings may look at
+Kind = Literal["train", "clean", "attack", "measure", "explain", "agree", "audit", "validate"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class Member:
         kind: kind of the place; a ``measure`` step has ``clean`` or ``attack``, like the step whose records it extends.
         metric: what a ``measure`` step measures; empty for every other step.
         metrics: the names that the suite limits its records to; empty for all.
+        trials: how many settings were tried to choose those of this row; 0 where the suite's own are used.
     """
 
     suite: str
@@ -85,11 +87,12 @@ class Member:
     flags: tuple[str, ...] = ()
     metric: str = ""
     metrics: tuple[str, ...] = ()
+    trials: int = 0
 
     def plain(self) -> dict[str, Any]:
-        """Return the member as plain data, without empty ``metric`` and ``metrics``."""
+        """Return the member as plain data, without empty ``metric``, ``metrics`` and ``trials``."""
         content = asdict(self)
-        return {key: value for key, value in content.items() if value or key not in ("metric", "metrics")}
+        return {key: value for key, value in content.items() if value or key not in ("metric", "metrics", "trials")}
 
 
 @dataclass(frozen=True)
@@ -124,11 +127,17 @@ class Trial:
     def settings(self) -> dict[str, dict[str, Any]]:
         """Return the options that the suite sets for this trial; later settings override earlier ones."""
         merged: dict[str, dict[str, Any]] = {key: {} for key in ("model", "training", "defense", "inner", "threat")}
-        for setting in self.suite.settings:
+        for setting in (*self.suite.settings, *self.chosen):
             if setting.when.matches(self.task, self.dataset, self.model, self.line):
                 for key, values in merged.items():
                     values.update(getattr(setting, key))
         return merged
+
+    @property
+    def chosen(self) -> tuple[TunedSetting, ...]:
+        """Return the settings that a search chose for this trial; none for a line that does not ask for them."""
+        matching = [s for s in self.suite.tuned if s.when.matches(self.task, self.dataset, self.model, self.line)]
+        return tuple(matching[-1:]) if self.line.tuned else ()
 
     def member(self, step: Step, attack: str = "", title: str = "", explainer: str = "", metric: str = "") -> Member:
         """Return the place of a step of this trial in the suite."""
@@ -136,7 +145,8 @@ class Trial:
         where = (self.task, self.dataset, self.model, self.line.name, self.line.title, attack, title, explainer)
         kind = step.kind if not metric else "attack" if attack else "clean"
         wanted = tuple(METRICS.entry(name).name for name in self.suite.metrics)
-        return Member(self.suite.name, kind, step.hash, *where, self.seed, flags, metric, wanted)
+        trials = self.chosen[0].trials if self.chosen else 0
+        return Member(self.suite.name, kind, step.hash, *where, self.seed, flags, metric, wanted, trials)
 
 
 def plan(suites: Iterable[Suite], device: str = "cpu") -> Plan:
@@ -154,15 +164,24 @@ def plan(suites: Iterable[Suite], device: str = "cpu") -> Plan:
     return Plan(draft.steps, tuple(dict.fromkeys(draft.members)))
 
 
+def validation_plan(trials: Iterable[Trial], device: str = "cpu") -> Plan:
+    """Return the steps that score trials on the validation part, each once, with the teachers that they need."""
+    draft = _Draft(device)
+    members = [trial.member(draft.validate(trial)) for trial in trials]
+    return Plan(draft.steps, tuple(dict.fromkeys(members)))
+
+
 def _trials(suite: Suite) -> Iterator[Trial]:
     for task, dataset, model, seed, line in product(
         suite.tasks, suite.datasets, suite.models, suite.seeds, suite.defenses
     ):
-        if _applies(DATASETS.entry(dataset).tags, task) and (not line.models or model in line.models):
-            yield Trial(suite, task, dataset, model, line, seed)
+        if applies(DATASETS.entry(dataset).tags, task) and (not line.models or model in line.models):
+            trial = Trial(suite, task, dataset, model, line, seed)
+            if trial.chosen or not line.tuned:
+                yield trial
 
 
-def _applies(tags: frozenset[str], task: str) -> bool:
+def applies(tags: frozenset[str], task: str) -> bool:
     """Tell whether an entry is for a task; an entry that names no task is for all of them."""
     return task in tags or not tags & {"node", "link", *TASKS}
 
@@ -223,21 +242,29 @@ class _Draft:
                 step = self._step("agree", config, inputs, suite, member.step)
                 self.members.append(replace(member, kind=step.kind, step=step.hash))
 
-    def _train(self, trial: Trial) -> Step:
-        suite, line, settings = trial.suite, trial.line, trial.settings
-        tags = DEFENSES.entry(line.name).tags
-        teacher = self._train(trial.with_defense(TEACHER)) if "needs-teacher" in tags else None
+    def validate(self, trial: Trial) -> Step:
+        """Add the training of a trial and its scores on the validation part under the validation attack: one step.
+
+        The model of the suite's own vanilla line is kept: it is the teacher of every other trial.
+        """
+        if trial.seed in EVALUATION_SEEDS:
+            raise SuiteError(f"seed {trial.seed} belongs to the evaluation; settings must not be chosen on it")
+        tags = DEFENSES.entry(trial.line.name).tags
+        teacher = self.validate(trial.with_defense(TEACHER)) if "needs-teacher" in tags else None
+        threat = _merged(ThreatModel, trial.suite.threat.model_dump(), trial.settings["threat"])
         config = {
-            "task": _versioned(TASKS, trial.task),
-            "dataset": {**_versioned(DATASETS, trial.dataset), "source": _source(trial.dataset)},
-            "model": {**_versioned(MODELS, trial.model), "options": {**suite.model, **settings["model"]}},
-            "defense": {**_versioned(DEFENSES, line.name), "options": {**settings["defense"], **line.options}},
-            "training": _merged(Training, suite.training.model_dump(), settings["training"]),
-            "inner": _inner(trial) if "needs-inner" in tags else None,
-            "teacher": teacher.hash if teacher else None,
-            "seed": trial.seed,
+            **_training_config(trial, teacher),
+            "validation": {**_versioned(ATTACKS, "validation"), "threat": threat},
+            "keep": trial.line.name == TEACHER.name and not trial.line.options and not _changes(trial),
         }
-        return self._step("train", config, {"teacher": teacher.hash} if teacher else {}, suite)
+        return self._step("validate", config, {"teacher": teacher.hash} if teacher else {}, trial.suite)
+
+    def _train(self, trial: Trial) -> Step:
+        tags = DEFENSES.entry(trial.line.name).tags
+        teacher = self._train(trial.with_defense(TEACHER)) if "needs-teacher" in tags else None
+        return self._step(
+            "train", _training_config(trial, teacher), {"teacher": teacher.hash} if teacher else {}, trial.suite
+        )
 
     def _attack(self, trial: Trial, attack: AttackLine, trained: Step) -> Step | None:
         """Return the attack on a trained model; None if it would transfer to the model it was crafted on."""
@@ -279,6 +306,23 @@ class _Draft:
         return self.steps.setdefault(hash, step)
 
 
+def _training_config(trial: Trial, teacher: Step | None) -> dict[str, Any]:
+    """Return the configuration of a training; settings that a search chose override the options of the line."""
+    suite, line, settings = trial.suite, trial.line, trial.settings
+    chosen = trial.chosen[0].defense if trial.chosen else {}
+    options = {**settings["defense"], **line.options, **chosen}
+    return {
+        "task": _versioned(TASKS, trial.task),
+        "dataset": {**_versioned(DATASETS, trial.dataset), "source": _source(trial.dataset)},
+        "model": {**_versioned(MODELS, trial.model), "options": {**suite.model, **settings["model"]}},
+        "defense": {**_versioned(DEFENSES, line.name), "options": options},
+        "training": _merged(Training, suite.training.model_dump(), settings["training"]),
+        "inner": _inner(trial) if "needs-inner" in DEFENSES.entry(line.name).tags else None,
+        "teacher": teacher.hash if teacher else None,
+        "seed": trial.seed,
+    }
+
+
 def _measurement_config(trained: Step) -> dict[str, Any]:
     """Return the configuration that every measurement shares: the trained model and its problem."""
     shared = {key: trained.config[key] for key in ("task", "dataset", "model", "defense", "seed")}
@@ -292,6 +336,12 @@ def _is_plain(attack: AttackLine) -> bool:
 
 def _versioned(registry: Registry[Any], name: str) -> dict[str, Any]:
     return {"name": name, "version": registry.entry(name).version}
+
+
+def _changes(trial: Trial) -> bool:
+    """Tell whether a search chose something for the trial that the suite's own settings do not say."""
+    chosen = trial.chosen[0] if trial.chosen else None
+    return bool(chosen and (chosen.model or chosen.training or chosen.defense or chosen.inner))
 
 
 def _source(dataset: str) -> Any:

@@ -1,0 +1,1 @@
+def write_figures(outcomes, folder): return []

@@ -1,0 +1,130 @@
+"""Write what a study found: ``tuned.yaml`` (a suite), ``trials.csv`` (every trial), and Optuna's own storage."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fgai_bench.store.canonical import canonical, plain
+from fgai_bench.suites.schema import Suite, TunedSetting
+from fgai_bench.suites.tuned import tuned_line
+from fgai_bench.tuning.outcome import SCORES, TOLERANCE, Outcome, Tried
+from fgai_bench.tuning.sampling import frozen
+
+TUNED, TRIALS, OPTUNA = "tuned.yaml", "trials.csv", "optuna.sqlite"
+HEAD = ("task", "dataset", "model", "defense", "trial", "status", "reason", "clean", "attacked", "overlap")
+TAIL = ("reference", "feasible", "on_front", "chosen", "seconds", "space", "settings")
+
+
+def write_outcomes(folder: Path, outcomes: Sequence[Outcome]) -> list[Path]:
+    """Write ``tuned.yaml`` and ``trials.csv``, each as a whole or not at all."""
+    texts = {TUNED: as_suite(outcomes), TRIALS: as_table(outcomes)}
+    for name, text in texts.items():
+        part = folder / f"{name}.part"
+        part.write_text(text, encoding="utf-8", newline="\n")
+        part.replace(folder / name)
+    return [folder / name for name in texts]
+
+
+def as_suite(outcomes: Sequence[Outcome]) -> str:
+    """Return the text of ``tuned.yaml``: the suite with its own lines, tuned lines beside them, and what was chosen."""
+    suite = outcomes[0].cell.suite
+    lines = [line for line in suite.defenses if any(outcome.cell.line == line for outcome in outcomes)]
+    chosen = [outcome.chosen for outcome in outcomes if outcome.chosen is not None]
+    content = {
+        **_written(suite),
+        "name": f"{suite.name}-tuned",
+        "summary": f"{suite.name} with its own settings and with those of {outcomes[0].cell.trials} trials each",
+        "defenses": [plain(line.model_dump(exclude_defaults=True)) for line in (*lines, *map(tuned_line, lines))],
+        "tuned": [_setting(setting) for setting in chosen],
+    }
+    head = (
+        f"# Chosen on validation nodes of the split seeds {', '.join(map(str, outcomes[0].cell.seeds))} under the "
+        f"validation attack: the highest attacked score\n# among the settings that keep the clean score within "
+        f"{TOLERANCE} of the vanilla model's. All trials stand in {TRIALS}.\n"
+    )
+    return head + yaml.safe_dump(content, sort_keys=False, width=120, default_flow_style=None)
+
+
+def _written(suite: Suite) -> dict[str, Any]:
+    content = plain(suite.model_dump(mode="json", exclude_defaults=True))
+    return {key: value for key, value in content.items() if key != "tuned"}
+
+
+def _setting(setting: TunedSetting) -> dict[str, Any]:
+    content: dict[str, Any] = plain(setting.model_dump(exclude_defaults=True))
+    when = {key: names[0] for key, names in content["when"].items()}
+    return {**content, "when": when, "trial": setting.trial, "feasible": setting.feasible}
+
+
+def as_table(outcomes: Sequence[Outcome]) -> str:
+    """Return the text of ``trials.csv``: one row per trial, with its settings and scores."""
+    seeds = outcomes[0].cell.seeds
+    by_seed = [f"{name}@{seed}" for name in SCORES for seed in seeds]
+    out = io.StringIO()
+    writer = csv.DictWriter(out, [*HEAD, *by_seed, *TAIL], lineterminator="\n")
+    writer.writeheader()
+    for outcome in outcomes:
+        for tried in outcome.tried:
+            writer.writerow({name: _text(value) for name, value in _row(outcome, tried).items()})
+    return out.getvalue()
+
+
+def _row(outcome: Outcome, tried: Tried) -> dict[str, Any]:
+    cell = outcome.cell
+    scores = {f"{name}@{seed}": value for seed, found in tried.by_seed.items() for name, value in found.items()}
+    return {
+        **dict(zip(HEAD, (cell.task, cell.dataset, cell.model, cell.line.title, tried.number), strict=False)),
+        "status": "ok" if tried.ok else "failed",
+        "reason": tried.reason,
+        "clean": tried.clean,
+        "attacked": tried.attacked,
+        "overlap": tried.overlap,
+        **scores,
+        "reference": outcome.reference,
+        "feasible": outcome.feasible(tried),
+        "on_front": any(tried.number == other.number for other in outcome.front),
+        "chosen": outcome.choice is not None and tried.number == outcome.choice.number,
+        "seconds": round(tried.seconds, 2),
+        "space": cell.space_hash[:12],
+        "settings": canonical(dict(tried.values)),
+    }
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return "" if value != value else f"{value:.6g}"
+    return value
+
+
+def record_trials(folder: Path, outcome: Outcome) -> None:
+    """Add the trials of a cell that Optuna's storage in the folder lacks, so that its own tools can read the study."""
+    import optuna
+
+    cell = outcome.cell
+    level = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        storage = optuna.storages.RDBStorage(f"sqlite:///{(folder / OPTUNA).absolute()}")
+        study = optuna.create_study(
+            storage=storage,
+            study_name=f"{cell.name} {cell.space_hash[:12]}",
+            direction="maximize",
+            load_if_exists=True,
+        )
+        known = len(study.get_trials(deepcopy=False))
+        study.add_trials([_frozen(outcome, tried) for tried in outcome.tried[known:]])
+    finally:
+        optuna.logging.set_verbosity(level)
+
+
+def _frozen(outcome: Outcome, tried: Tried) -> Any:
+    scores: Mapping[str, float] = {"clean": tried.clean, "attacked": tried.attacked, "overlap": tried.overlap}
+    return frozen(outcome.cell.space, tried.values, outcome.value(tried), **scores, feasible=outcome.feasible(tried))
