@@ -1,8 +1,9 @@
 """Search spaces: the settings that a defense or a model lets a study vary, declared on its class.
 
 A space maps the name of a setting, ``"section.option"``, to the values that may be tried. The sections are those of a
-suite's settings: ``training`` (the optimiser), ``model``, ``defense`` (the class's own options) and ``inner`` (the budget
-of its inner attack, a choice of the training and never the threat model of the evaluation). Nothing here imports torch.
+suite's settings: ``training`` (the optimiser), ``model``, ``defense`` (the class's own options) and ``inner`` (the
+budget of its inner attack, a choice of the training and never the threat model of the evaluation). Nothing here imports
+torch.
 """
 
 from __future__ import annotations

@@ -45,9 +45,7 @@ class ValidationAttack(Attack):
             for index, (place, loss, way, step) in enumerate(MEMBERS)
         ]
         best = min(members, key=lambda member: member.score)
-        attacked = with_injected(
-            victim.data, best.features, attached_edges(victim.data.x.shape[0], best.attached)
-        )
+        attacked = with_injected(victim.data, best.features, attached_edges(victim.data.x.shape[0], best.attached))
         flags = () if search.has_gradient else ("zero gradient",)
         trace = Trace(search.calls, tuple(search.curve), (*search.flags, *flags))
         return replace(Candidate(attacked, injected=best.features), trace=trace)

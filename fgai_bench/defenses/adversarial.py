@@ -26,6 +26,7 @@ class AdversarialTraining(Defense):
         "inner.nodes": Choice(20, 40),
         "inner.edges_per_node": Choice(20, 40),
         "inner.step": Choice(0.05, 0.1, 0.2),
+        "inner.steps": Choice(3, 10),
     }
 
     def __init__(self, weight: float = 0.1) -> None:

@@ -52,7 +52,7 @@ class FGAIOptions(BaseModel):
 FGAI_SPACE: Space = {
     "training.lr": LogRange(1e-3, 1e-2),
     "training.weight_decay": LogRange(1e-6, 1e-3),
-    "training.epochs": Choice(200, 400),
+    "training.epochs": Choice(100, 200, 400),
     "defense.unit": Choice("node"),
     "defense.output": Choice("probability", "raw"),
     "defense.closeness": LogRange(0.3, 10.0),
@@ -84,6 +84,7 @@ class FGAI(Defense):
         "inner.nodes": Choice(20, 40),
         "inner.edges_per_node": Choice(20, 40),
         "inner.step": Choice(0.05, 0.1, 0.2),
+        "inner.steps": Choice(3, 10),
     }
 
     def __init__(self, **options: object) -> None:

@@ -18,7 +18,6 @@ from fgai_bench.models.features import FeatureProjection, InputNorm, Norm
 from fgai_bench.seeds import isolated_rng
 from fgai_bench.spaces import Range, Space
 
-
 DROPOUT_SPACE: Space = {"model.dropout": Range(0.0, 0.8), "model.attention_dropout": Range(0.0, 0.8)}
 
 

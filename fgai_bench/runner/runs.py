@@ -123,7 +123,7 @@ def run(
         plugins: modules that workers import first.
         retry_failed: run again what failed, timed out or ran out of memory.
         observer: receives the events of the run.
-        overrides: ``datasets``, ``models``, ``defenses``, ``attacks``, ``seeds``, ``assignments`` of
+        overrides: ``datasets``, ``models``, ``defenses``, ``attacks``, ``seeds``, ``settings``, ``assignments`` of
             :func:`fgai_bench.suites.resolve`.
     """
     checked_request(jobs, executor, address)

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
+from importlib import resources
+from importlib.resources.abc import Traversable
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Literal, get_args
 
-from fgai_bench.registry import OURS
 from fgai_bench.suites.errors import SuiteError
 from fgai_bench.suites.read import parse
 from fgai_bench.suites.schema import DefenseLine, Suite, TunedSetting
 
 Settings = Literal["published", "tuned", "both"]
 SUFFIX = " tuned"  # ends the label of a tuned line
+PACKAGE = "fgai_bench.baselines"
+
+
+def shipped_baselines() -> Traversable:
+    """Return the folder of baselines: the installed package, else the folder beside ours in a bare checkout."""
+    spec = find_spec(PACKAGE)
+    # A folder without __init__.py is what an update of an older checkout leaves behind, not the package.
+    if spec is None or spec.origin is None:
+        return Path(__file__).parents[2] / "baselines"
+    return resources.files(PACKAGE)
 
 
 def tuned_line(line: DefenseLine) -> DefenseLine:
@@ -27,11 +39,13 @@ def tuned_line(line: DefenseLine) -> DefenseLine:
 @cache
 def committed_settings() -> tuple[TunedSetting, ...]:
     """Return the settings that travel with the package, chosen by the study whose trials lie beside them."""
-    folder = files(f"{OURS}.baselines") / "tuned"
+    folder = shipped_baselines().joinpath("tuned")
     if not folder.is_dir():
         return ()
-    texts = [path.read_text(encoding="utf-8") for path in folder.iterdir() if path.name.endswith(".yaml")]
-    return tuple(TunedSetting(**setting) for text in sorted(texts) for setting in parse(text)["tuned"])
+    paths = sorted((path for path in folder.iterdir() if path.name.endswith(".yaml")), key=lambda path: path.name)
+    return tuple(
+        TunedSetting(**setting) for path in paths for setting in parse(path.read_text(encoding="utf-8"))["tuned"]
+    )
 
 
 def with_settings(suite: Suite, settings: str) -> Suite:

@@ -7,7 +7,8 @@ on nothing else, so neither the number of workers, nor their order, nor an inter
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from fgai_bench.seeds import derive
@@ -16,13 +17,12 @@ from fgai_bench.spaces import Choice, Dimension, LogRange, Space
 if TYPE_CHECKING:
     import optuna
 
+History = Sequence[tuple[Mapping[str, Any], float | None]]
 BATCH = 4
 DIGITS = 4  # significant digits of a suggested number: what a person would write down
 
 
-def suggest(
-    space: Space, history: Sequence[tuple[Mapping[str, Any], float | None]], seed: int, number: int
-) -> dict[str, Any]:
+def suggest(space: Space, history: History, seed: int, number: int) -> dict[str, Any]:
     """Return the settings of trial ``number``; trial 0 is the suite's own settings, so nothing is set.
 
     Args:
@@ -33,11 +33,10 @@ def suggest(
     """
     if number == 0:
         return {}
-    import optuna
+    from optuna.samplers import TPESampler
 
-    sampler = optuna.samplers.TPESampler(seed=derive(seed, f"trial-{number}") % 2**32)
-    study = _study(optuna, space, history, sampler)
-    asked = study.ask(distributions(space))
+    sampler = TPESampler(seed=derive(seed, f"trial-{number}") % 2**32)
+    asked = study_of(space, history, sampler).ask(distributions(space))
     return {name: _rounded(asked.params[name], dimension) for name, dimension in space.items()}
 
 
@@ -71,17 +70,27 @@ def frozen(space: Space, values: Mapping[str, Any], value: float | None, **known
     )
 
 
-def _study(
-    optuna: Any, space: Space, history: Sequence[tuple[Mapping[str, Any], float | None]], sampler: Any
-) -> optuna.Study:
+def study_of(space: Space, history: History, sampler: optuna.samplers.BaseSampler | None = None) -> optuna.Study:
+    """Return a study in memory that holds these trials."""
+    import optuna
+
+    with quiet():
+        study = optuna.create_study(direction="maximize", sampler=sampler)
+        study.add_trials([frozen(space, values, value) for values, value in history])
+    return study
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep Optuna from writing about every study and trial to the standard error."""
+    import optuna
+
     level = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
-        study = optuna.create_study(direction="maximize", sampler=sampler)
-        study.add_trials([frozen(space, values, value) for values, value in history])
+        yield
     finally:
         optuna.logging.set_verbosity(level)
-    return study
 
 
 def _rounded(value: Any, dimension: Dimension) -> Any:

@@ -80,8 +80,6 @@ def tune(
             if retry_failed:
                 store.forget([hash for hash, status in store.statuses().items() if status in RETRIED])
             outcomes = _searched(cells, store, made, observer, device)
-            for outcome in outcomes:
-                record_trials(folder, outcome)
             write_outcomes(folder, outcomes)
     return outcomes
 
@@ -91,9 +89,7 @@ def _plan_of(cells: Sequence[Cell], device: str) -> Plan:
     return validation_plan([trial for cell in cells for trial in (*cell.reference(), *cell.trained(0, {}))], device)
 
 
-def _searched(
-    cells: Sequence[Cell], store: Store, made: Executor, observer: Observer, device: str
-) -> list[Outcome]:
+def _searched(cells: Sequence[Cell], store: Store, made: Executor, observer: Observer, device: str) -> list[Outcome]:
     """Search the cells of one dataset after those of another, so that workers keep a graph while it is needed."""
     outcomes: list[Outcome] = []
     for _, group in groupby(cells, key=lambda cell: (cell.dataset, cell.task)):
@@ -113,13 +109,19 @@ class Search:
     values: list[dict[str, Any]] = field(default_factory=list)
     steps: list[dict[int, str]] = field(default_factory=list)
     reference: dict[int, str] = field(default_factory=dict)
+    complete: bool = False
 
     def next_batch(self, done: set[str]) -> Plan | None:
         """Suggest the next batch if all earlier trials are done, and return its plan; None if not, or at the end."""
         waiting = [hash for steps in (*self.steps, self.reference) for hash in steps.values() if hash not in done]
-        if waiting or len(self.values) >= self.cell.trials:
+        if waiting or self.complete:
             return None
         outcome = self.outcome() if self.values else None
+        if outcome:
+            record_trials(self.store.folder, outcome)
+        if len(self.values) >= self.cell.trials:
+            self.complete = True
+            return None
         history = [(tried.values, outcome.value(tried)) for tried in outcome.tried] if outcome else []
         numbers = range(len(self.values), min(len(self.values) + BATCH, self.cell.trials))
         seed = derive(0, f"search {self.cell.name}")
@@ -144,9 +146,7 @@ class Search:
     def _tried(self, number: int) -> Tried:
         results = {seed: self.store.result(hash) for seed, hash in self.steps[number].items()}
         failed = [f"{result.status}: {result.reason}" for result in results.values() if result.status != "ok"]
-        scores = {
-            seed: {name: r.metrics[name] for name in SCORES if name in r.metrics} for seed, r in results.items()
-        }
+        scores = {seed: {name: r.metrics[name] for name in SCORES if name in r.metrics} for seed, r in results.items()}
         return Tried(
             number, self.values[number], scores, failed[0] if failed else "", sum(r.seconds for r in results.values())
         )

@@ -14,7 +14,7 @@ from fgai_bench.store.canonical import canonical, plain
 from fgai_bench.suites.schema import Suite, TunedSetting
 from fgai_bench.suites.tuned import tuned_line
 from fgai_bench.tuning.outcome import SCORES, TOLERANCE, Outcome, Tried
-from fgai_bench.tuning.sampling import frozen
+from fgai_bench.tuning.sampling import frozen, quiet
 
 TUNED, TRIALS, OPTUNA = "tuned.yaml", "trials.csv", "optuna.sqlite"
 HEAD = ("task", "dataset", "model", "defense", "trial", "status", "reason", "clean", "attacked", "overlap")
@@ -108,21 +108,16 @@ def record_trials(folder: Path, outcome: Outcome) -> None:
     """Add the trials of a cell that Optuna's storage in the folder lacks, so that its own tools can read the study."""
     import optuna
 
-    cell = outcome.cell
-    level = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    try:
+    name = f"{outcome.cell.name} {outcome.cell.space_hash[:12]}"
+    with quiet():
         storage = optuna.storages.RDBStorage(f"sqlite:///{(folder / OPTUNA).absolute()}")
-        study = optuna.create_study(
-            storage=storage,
-            study_name=f"{cell.name} {cell.space_hash[:12]}",
-            direction="maximize",
-            load_if_exists=True,
-        )
-        known = len(study.get_trials(deepcopy=False))
-        study.add_trials([_frozen(outcome, tried) for tried in outcome.tried[known:]])
-    finally:
-        optuna.logging.set_verbosity(level)
+        study = optuna.create_study(storage=storage, study_name=name, direction="maximize", load_if_exists=True)
+        known, trials = study.get_trials(deepcopy=False), [_frozen(outcome, tried) for tried in outcome.tried]
+        if any(old.values != new.values for old, new in zip(known, trials, strict=False)):  # one was run again
+            optuna.delete_study(study_name=name, storage=storage)
+            study = optuna.create_study(storage=storage, study_name=name, direction="maximize")
+            known = []
+        study.add_trials(trials[len(known) :])
 
 
 def _frozen(outcome: Outcome, tried: Tried) -> Any:

@@ -1,0 +1,161 @@
+"""A study: equal trials, the same choice however it is interrupted or spread, and nothing of the test part in it."""
+
+from __future__ import annotations
+
+import csv
+import os
+import random
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fgai_bench.data import load_dataset
+from fgai_bench.store.errors import RequestError
+from fgai_bench.store.sqlite import StoreReader
+from fgai_bench.suites import load_suite
+from fgai_bench.tuning import Outcome, tune
+from fgai_bench.tuning.sampling import BATCH
+
+TRIALS = 6
+KILLS = 20
+
+
+def search(suite: dict[str, Any], folder: Path, trials: int = TRIALS, **more: Any) -> list[Outcome]:
+    return tune(suite, folder, trials=trials, executor="inline", device="cpu", **more)
+
+
+def files(folder: Path) -> tuple[str, list[dict[str, str]]]:
+    """What a study wrote, without the times."""
+    with (folder / "trials.csv").open() as stream:
+        rows = [{key: value for key, value in row.items() if key != "seconds"} for row in csv.DictReader(stream)]
+    return (folder / "tuned.yaml").read_text(), rows
+
+
+def test_every_defense_gets_the_same_trials_and_the_first_is_the_suites_own(tiny, tmp_path):
+    outcomes = search(tiny, tmp_path)
+    assert [len(outcome.tried) for outcome in outcomes] == [TRIALS, TRIALS]
+    assert all(outcome.tried[0].values == {} for outcome in outcomes)
+    assert all(tried.values for outcome in outcomes for tried in outcome.tried[1:])
+    _, rows = files(tmp_path)
+    assert [row["chosen"] for row in rows].count("yes") == 2
+
+
+def test_the_choice_is_a_suite_that_trains_what_was_searched(tiny, tmp_path):
+    """The chosen settings reach a training in the way in which they were tried: the same configuration."""
+    from fgai_bench.runner.plan import plan, validation_plan
+
+    outcome = search({**tiny, "defenses": ["brief"]}, tmp_path)[0]
+    suite = load_suite(tmp_path / "tuned.yaml")
+    assert [line.title for line in suite.defenses] == ["brief", "brief tuned"]
+    assert suite.tuned == (outcome.chosen,)
+    trained = [step.config for step in plan([suite]).steps.values() if step.kind == "train"]
+    (tried,) = validation_plan(outcome.cell.trained(outcome.choice.number, outcome.choice.values)[:1]).steps.values()
+    same = ("task", "dataset", "model", "defense", "training", "inner")
+    assert {key: tried.config[key] for key in same} in [{key: config[key] for key in same} for config in trained]
+
+
+def test_a_finished_study_runs_nothing_again_and_more_trials_keep_the_earlier_ones(tiny, tmp_path, seen):
+    before = search(tiny, tmp_path)
+    trained = len(seen)
+    assert files(tmp_path) == (search(tiny, tmp_path) and files(tmp_path))
+    assert len(seen) == trained
+    longer = search(tiny, tmp_path, trials=TRIALS + BATCH)
+    assert [tried.values for tried in longer[1].tried[:TRIALS]] == [tried.values for tried in before[1].tried]
+
+
+def test_twenty_kills_lose_no_trial_repeat_none_and_change_no_choice(tiny, tmp_path):
+    undisturbed, killed, log = tmp_path / "undisturbed", tmp_path / "killed", tmp_path / "log"
+    search(tiny, undisturbed)
+    draw, kills = random.Random(0), 0
+    finished: set[str] = set()
+    while True:
+        child = os.fork()
+        if not child:
+            try:
+                search(tiny, killed, observer=Logging(log))
+            finally:
+                os._exit(0)
+        if kills < KILLS:
+            time.sleep(draw.uniform(0.02, 0.25))
+            os.kill(child, signal.SIGKILL)
+            kills += 1
+        if not os.waitpid(child, 0)[1] and kills == KILLS:
+            break
+        finished = survivors(killed, finished)
+    assert files(killed) == files(undisturbed)
+    recorded = log.read_text().split()
+    assert len(recorded) == len(set(recorded))
+    with StoreReader(undisturbed) as one, StoreReader(killed) as other:
+        assert one.statuses() == other.statuses()
+
+
+def survivors(folder: Path, before: set[str]) -> set[str]:
+    """The recorded steps; none that was there may be gone."""
+    if not (folder / "store.sqlite").exists() or not (folder / "store.sqlite").stat().st_size:
+        assert not before
+        return before
+    with StoreReader(folder) as store:
+        now = set(store.statuses())
+    assert before <= now
+    return now
+
+
+class Logging:
+    """Writes down every step that was recorded, in a file that outlives the process."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def finished(self, step: Any, result: Any) -> None:
+        with self.path.open("a") as stream:
+            stream.write(f"{step.hash}\n")
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *arguments: None
+
+
+def test_neither_test_labels_nor_test_nodes_reach_a_defense(tiny, tmp_path, seen):
+    search({**tiny, "defenses": ["sly"]}, tmp_path, trials=2)
+    assert len(seen) == 4  # two trials on two split seeds
+    for given in seen:
+        whole = load_dataset("csbm-1e3", seed=given["seed"])
+        assert (given["y"][whole.test_index] == -1).all()
+        assert (given["y"][whole.val_index] == whole.y[whole.val_index]).all()
+        assert given["split"].test.numel() == 0
+        assert given["keys"] == {"x", "edge_index", "y"}
+        assert not any("test" in name for name in vars(given["task"]))
+
+
+@pytest.mark.parametrize("seeds", [[0, 1000], [9], [1000, 1000], []])
+def test_seeds_of_an_evaluation_are_refused(tiny, tmp_path, seeds):
+    with pytest.raises(RequestError, match="seed"):
+        search(tiny, tmp_path / "run", seeds=seeds)
+    assert not (tmp_path / "run").exists()
+
+
+def test_seeds_that_the_suite_evaluates_are_refused_too(tiny, tmp_path):
+    with pytest.raises(RequestError, match="1000 belongs to the evaluation"):
+        search({**tiny, "seeds": [1000]}, tmp_path)
+
+
+def test_optunas_storage_holds_every_trial(tiny, tmp_path):
+    import optuna
+
+    outcome = search({**tiny, "defenses": ["brief"]}, tmp_path)[0]
+    storage = optuna.storages.RDBStorage(f"sqlite:///{tmp_path / 'optuna.sqlite'}")
+    (summary,) = optuna.get_all_study_summaries(storage)
+    trials = optuna.load_study(study_name=summary.study_name, storage=storage).trials
+    assert [trial.params for trial in trials] == [dict(tried.values) for tried in outcome.tried]
+    assert [trial.value for trial in trials] == [outcome.value(tried) for tried in outcome.tried]
+    storage.engine.dispose()
+
+
+def test_links_are_searched_by_roc_auc_on_validation_links(tiny, tmp_path):
+    suite = {**tiny, "tasks": ["link"], "datasets": ["cora"], "defenses": ["vanilla"]}
+    outcome = search(suite, tmp_path, trials=1, seeds=[1000])[0]
+    assert 0 <= outcome.tried[0].attacked <= outcome.tried[0].clean <= 1
+    assert yaml.safe_load((tmp_path / "tuned.yaml").read_text())["tuned"][0]["when"]["task"] == "link"
