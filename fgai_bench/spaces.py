@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+TUNED = " tuned"  # ends the label of a row whose settings a search has chosen
 SECTIONS = ("training", "model", "defense", "inner")
 
 

@@ -20,7 +20,7 @@ import fgai_bench
 PACKAGE = "fgai_bench"
 
 LAYERS = (  # from the bottom; units of one layer do not know each other
-    {"registry", "renamed", "seeds", "cuda_graphs", "baselines"},
+    {"registry", "renamed", "seeds", "shipped", "spaces", "cuda_graphs", "baselines"},
     {"data"},
     {"models"},
     {"metrics", "losses"},
@@ -30,6 +30,7 @@ LAYERS = (  # from the bottom; units of one layer do not know each other
     {"suites"},
     {"store"},
     {"runner"},
+    {"tuning"},
     {"report"},
     {"testing"},
     {"cli"},

@@ -65,7 +65,7 @@ def tune(
         assignments=assignments or [],
     )
     print_table("chosen settings", COLUMNS, [_row(outcome) for outcome in outcomes])
-    for path in (folder / TUNED, folder / TRIALS, *write_figures(outcomes, folder)):
+    for path in (folder / TUNED, folder / TRIALS, *write_figures(folder)):
         typer.echo(path)
     if any(not tried.ok for outcome in outcomes for tried in outcome.tried):
         raise typer.Exit(1)

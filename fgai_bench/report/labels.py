@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fgai_bench.suites.tuned import SUFFIX
+from fgai_bench.spaces import TUNED
 
 TITLES = {
     "gat": "GAT",
@@ -60,7 +60,7 @@ def title(name: str) -> str:
     >>> title("gatv2"), title("my-defense"), title("fgai tuned")
     ('GATv2', 'my-defense', 'FGAI tuned')
     """
-    own = name.removesuffix(SUFFIX)
+    own = name.removesuffix(TUNED)
     return TITLES.get(own, own) + name[len(own) :]
 
 

@@ -21,8 +21,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from fgai_bench.registry import Direction
 from fgai_bench.report.errors import ReportError
-from fgai_bench.suites.tuned import PACKAGE as PACKAGE
-from fgai_bench.suites.tuned import shipped_baselines
+from fgai_bench.shipped import PACKAGE as PACKAGE
+from fgai_bench.shipped import shipped_baselines
 
 DESCRIPTION = "paper.yaml"
 ALIASES = {"paper": "fgai"}  # the benchmark grew out of this paper

@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
-from importlib.resources.abc import Traversable
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Literal, get_args
 
+from fgai_bench.shipped import shipped_baselines
+from fgai_bench.spaces import TUNED
 from fgai_bench.suites.errors import SuiteError
 from fgai_bench.suites.read import parse
 from fgai_bench.suites.schema import DefenseLine, Suite, TunedSetting
 
 Settings = Literal["published", "tuned", "both"]
-SUFFIX = " tuned"  # ends the label of a tuned line
-PACKAGE = "fgai_bench.baselines"
-
-
-def shipped_baselines() -> Traversable:
-    """Return the folder of baselines: the installed package, else the folder beside ours in a bare checkout."""
-    spec = find_spec(PACKAGE)
-    # A folder without __init__.py is what an update of an older checkout leaves behind, not the package.
-    if spec is None or spec.origin is None:
-        return Path(__file__).parents[2] / "baselines"
-    return resources.files(PACKAGE)
 
 
 def tuned_line(line: DefenseLine) -> DefenseLine:
@@ -33,7 +20,7 @@ def tuned_line(line: DefenseLine) -> DefenseLine:
     >>> tuned_line(DefenseLine(name="fgai")).title
     'fgai tuned'
     """
-    return line.model_copy(update={"label": f"{line.title}{SUFFIX}", "tuned": True})
+    return line.model_copy(update={"label": f"{line.title}{TUNED}", "tuned": True})
 
 
 @cache

@@ -120,15 +120,6 @@ class Outcome:
             evidence=self.evidence,
         )
 
-    def best_so_far(self) -> list[float]:
-        """Return the highest attacked score of a feasible trial up to each trial; NaN before the first."""
-        best, curve = math.nan, []
-        for tried in self.tried:
-            if self.feasible(tried) and not tried.attacked <= best:
-                best = tried.attacked
-            curve.append(best)
-        return curve
-
 
 def _plain(by_seed: Mapping[int, Mapping[str, float]]) -> dict[str, dict[str, float]]:
     return {str(seed): dict(scores) for seed, scores in by_seed.items()}

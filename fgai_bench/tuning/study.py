@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from fgai_bench.runner.progress import Observer
 from fgai_bench.runner.runs import checked_request, executor_for
 from fgai_bench.runner.schedule import Schedule
 from fgai_bench.seeds import derive
+from fgai_bench.store.errors import RequestError
 from fgai_bench.store.result import RETRIED, Result
 from fgai_bench.store.sqlite import Store
 from fgai_bench.suites import Suite, resolve
@@ -59,6 +61,8 @@ def tune(
             :func:`fgai_bench.runner.run`; results do not depend on ``jobs``.
         overrides: ``datasets``, ``models``, ``defenses`` and ``assignments`` of :func:`fgai_bench.suites.resolve`.
     """
+    if find_spec("optuna") is None:
+        raise RequestError("a search for settings needs Optuna: pip install 'fgai-bench[tune]'")
     checked_request(jobs, executor, address)
     parts = resolve(suite, **overrides)
     if len(parts) != 1:

@@ -1,4 +1,4 @@
-"""Write what a study found: ``tuned.yaml`` (a suite), ``trials.csv`` (every trial), and Optuna's own storage."""
+"""Write what a study found: ``tuned.yaml`` (a suite), tables of all trials and settings, and Optuna's own storage."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ import yaml
 from fgai_bench.store.canonical import canonical, plain
 from fgai_bench.suites.schema import Suite, TunedSetting
 from fgai_bench.suites.tuned import tuned_line
+from fgai_bench.tuning.importance import importances
 from fgai_bench.tuning.outcome import SCORES, TOLERANCE, Outcome, Tried
 from fgai_bench.tuning.sampling import frozen, quiet
 
-TUNED, TRIALS, OPTUNA = "tuned.yaml", "trials.csv", "optuna.sqlite"
-HEAD = ("task", "dataset", "model", "defense", "trial", "status", "reason", "clean", "attacked", "overlap")
-TAIL = ("reference", "feasible", "on_front", "chosen", "seconds", "space", "settings")
+TUNED, TRIALS, IMPORTANCE, OPTUNA = "tuned.yaml", "trials.csv", "importance.csv", "optuna.sqlite"
+CELL = ("task", "dataset", "model", "defense")
+HEAD = (*CELL, "trial", "status", "reason", "clean", "attacked", "overlap")
+TAIL = ("reference", "allowed", "feasible", "on_front", "chosen", "seconds", "space", "settings")
 
 
 def write_outcomes(folder: Path, outcomes: Sequence[Outcome]) -> list[Path]:
-    """Write ``tuned.yaml`` and ``trials.csv``, each as a whole or not at all."""
-    texts = {TUNED: as_suite(outcomes), TRIALS: as_table(outcomes)}
+    """Write ``tuned.yaml``, ``trials.csv`` and ``importance.csv``, each as a whole or not at all."""
+    texts = {TUNED: as_suite(outcomes), TRIALS: as_table(outcomes), IMPORTANCE: importance_table(outcomes)}
     for name, text in texts.items():
         part = folder / f"{name}.part"
         part.write_text(text, encoding="utf-8", newline="\n")
@@ -75,6 +77,18 @@ def as_table(outcomes: Sequence[Outcome]) -> str:
     return out.getvalue()
 
 
+def importance_table(outcomes: Sequence[Outcome]) -> str:
+    """Return the text of ``importance.csv``: the share of each setting in each cell that has enough trials."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*CELL, "setting", "importance"])
+    for outcome in outcomes:
+        cell = outcome.cell
+        for setting, share in importances(outcome).items():
+            writer.writerow([cell.task, cell.dataset, cell.model, cell.line.title, setting, f"{share:.4f}"])
+    return out.getvalue()
+
+
 def _row(outcome: Outcome, tried: Tried) -> dict[str, Any]:
     cell = outcome.cell
     scores = {f"{name}@{seed}": value for seed, found in tried.by_seed.items() for name, value in found.items()}
@@ -87,6 +101,7 @@ def _row(outcome: Outcome, tried: Tried) -> dict[str, Any]:
         "overlap": tried.overlap,
         **scores,
         "reference": outcome.reference,
+        "allowed": outcome.reference - TOLERANCE,
         "feasible": outcome.feasible(tried),
         "on_front": any(tried.number == other.number for other in outcome.front),
         "chosen": outcome.choice is not None and tried.number == outcome.choice.number,

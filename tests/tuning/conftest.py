@@ -48,6 +48,11 @@ for _name, _class in (("brief", Brief), ("sly", Sly)):
         DEFENSES.add(_name, _class, origin="tests")
 
 
+@pytest.fixture(scope="session")
+def template() -> dict[str, Any]:
+    return TINY
+
+
 @pytest.fixture
 def tiny() -> dict[str, Any]:
     return copy.deepcopy(TINY)

@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import os
 import random
+import shutil
 import signal
 import time
 from pathlib import Path
 from typing import Any
 
+import optuna
 import pytest
 import yaml
 
 from fgai_bench.data import load_dataset
+from fgai_bench.runner.plan import plan, validation_plan
 from fgai_bench.store.errors import RequestError
 from fgai_bench.store.sqlite import StoreReader
 from fgai_bench.suites import load_suite
 from fgai_bench.tuning import Outcome, tune
 from fgai_bench.tuning.sampling import BATCH
 
-TRIALS = 6
+TRIALS = BATCH + 1
 KILLS = 20
 
 
 def search(suite: dict[str, Any], folder: Path, trials: int = TRIALS, **more: Any) -> list[Outcome]:
-    return tune(suite, folder, trials=trials, executor="inline", device="cpu", **more)
+    return tune(suite, folder, **{"trials": trials, "seeds": [1000], "executor": "inline", "device": "cpu"} | more)
+
+
+@pytest.fixture(scope="module")
+def study(template, tmp_path_factory) -> tuple[Path, list[Outcome]]:
+    """The study that nothing disturbed; tests read it."""
+    folder = tmp_path_factory.mktemp("study") / "run"
+    return folder, search(copy.deepcopy(template), folder)
 
 
 def files(folder: Path) -> tuple[str, list[dict[str, str]]]:
@@ -35,41 +46,41 @@ def files(folder: Path) -> tuple[str, list[dict[str, str]]]:
     return (folder / "tuned.yaml").read_text(), rows
 
 
-def test_every_defense_gets_the_same_trials_and_the_first_is_the_suites_own(tiny, tmp_path):
-    outcomes = search(tiny, tmp_path)
+def test_every_defense_gets_the_same_trials_and_the_first_is_the_suites_own(study):
+    folder, outcomes = study
     assert [len(outcome.tried) for outcome in outcomes] == [TRIALS, TRIALS]
     assert all(outcome.tried[0].values == {} for outcome in outcomes)
     assert all(tried.values for outcome in outcomes for tried in outcome.tried[1:])
-    _, rows = files(tmp_path)
-    assert [row["chosen"] for row in rows].count("yes") == 2
+    assert [row["chosen"] for row in files(folder)[1]].count("yes") == 2
 
 
-def test_the_choice_is_a_suite_that_trains_what_was_searched(tiny, tmp_path):
+def test_the_choice_is_a_suite_that_trains_what_was_searched(study):
     """The chosen settings reach a training in the way in which they were tried: the same configuration."""
-    from fgai_bench.runner.plan import plan, validation_plan
-
-    outcome = search({**tiny, "defenses": ["brief"]}, tmp_path)[0]
-    suite = load_suite(tmp_path / "tuned.yaml")
-    assert [line.title for line in suite.defenses] == ["brief", "brief tuned"]
-    assert suite.tuned == (outcome.chosen,)
+    folder, (outcome, other) = study
+    suite = load_suite(folder / "tuned.yaml")
+    assert [line.title for line in suite.defenses] == ["brief", "sly", "brief tuned", "sly tuned"]
+    assert suite.tuned == (outcome.chosen, other.chosen)
     trained = [step.config for step in plan([suite]).steps.values() if step.kind == "train"]
-    (tried,) = validation_plan(outcome.cell.trained(outcome.choice.number, outcome.choice.values)[:1]).steps.values()
+    (tried,) = validation_plan(outcome.cell.trained(outcome.choice.number, outcome.choice.values)).steps.values()
     same = ("task", "dataset", "model", "defense", "training", "inner")
     assert {key: tried.config[key] for key in same} in [{key: config[key] for key in same} for config in trained]
 
 
-def test_a_finished_study_runs_nothing_again_and_more_trials_keep_the_earlier_ones(tiny, tmp_path, seen):
-    before = search(tiny, tmp_path)
-    trained = len(seen)
-    assert files(tmp_path) == (search(tiny, tmp_path) and files(tmp_path))
-    assert len(seen) == trained
-    longer = search(tiny, tmp_path, trials=TRIALS + BATCH)
-    assert [tried.values for tried in longer[1].tried[:TRIALS]] == [tried.values for tried in before[1].tried]
+def test_a_finished_study_runs_nothing_again(tiny, study, tmp_path, seen):
+    folder = tmp_path / "run"
+    shutil.copytree(study[0], folder)
+    search(tiny, folder)
+    assert not seen
+    assert files(folder) == files(study[0])
 
 
-def test_twenty_kills_lose_no_trial_repeat_none_and_change_no_choice(tiny, tmp_path):
-    undisturbed, killed, log = tmp_path / "undisturbed", tmp_path / "killed", tmp_path / "log"
-    search(tiny, undisturbed)
+def test_what_is_suggested_depends_on_no_number_of_trials(study, tiny, tmp_path):
+    shorter = search({**tiny, "defenses": ["brief"]}, tmp_path, trials=2)[0]
+    assert [tried.values for tried in shorter.tried] == [tried.values for tried in study[1][0].tried[:2]]
+
+
+def test_twenty_kills_lose_no_trial_repeat_none_and_change_no_choice(tiny, study, tmp_path):
+    undisturbed, killed, log = study[0], tmp_path / "killed", tmp_path / "log"
     draw, kills = random.Random(0), 0
     finished: set[str] = set()
     while True:
@@ -119,8 +130,8 @@ class Logging:
 
 
 def test_neither_test_labels_nor_test_nodes_reach_a_defense(tiny, tmp_path, seen):
-    search({**tiny, "defenses": ["sly"]}, tmp_path, trials=2)
-    assert len(seen) == 4  # two trials on two split seeds
+    search({**tiny, "defenses": ["sly"]}, tmp_path, trials=1, seeds=[1000, 1001])
+    assert [given["seed"] for given in seen] == [1000, 1001]
     for given in seen:
         whole = load_dataset("csbm-1e3", seed=given["seed"])
         assert (given["y"][whole.test_index] == -1).all()
@@ -142,16 +153,13 @@ def test_seeds_that_the_suite_evaluates_are_refused_too(tiny, tmp_path):
         search({**tiny, "seeds": [1000]}, tmp_path)
 
 
-def test_optunas_storage_holds_every_trial(tiny, tmp_path):
-    import optuna
-
-    outcome = search({**tiny, "defenses": ["brief"]}, tmp_path)[0]
-    storage = optuna.storages.RDBStorage(f"sqlite:///{tmp_path / 'optuna.sqlite'}")
-    (summary,) = optuna.get_all_study_summaries(storage)
-    trials = optuna.load_study(study_name=summary.study_name, storage=storage).trials
+def test_optunas_storage_holds_every_trial(study):
+    folder, (outcome, _) = study
+    storage = optuna.storages.RDBStorage(f"sqlite:///{folder / 'optuna.sqlite'}")
+    name = next(s.study_name for s in optuna.get_all_study_summaries(storage) if " brief " in s.study_name)
+    trials = optuna.load_study(study_name=name, storage=storage).trials
     assert [trial.params for trial in trials] == [dict(tried.values) for tried in outcome.tried]
     assert [trial.value for trial in trials] == [outcome.value(tried) for tried in outcome.tried]
-    storage.engine.dispose()
 
 
 def test_links_are_searched_by_roc_auc_on_validation_links(tiny, tmp_path):
