@@ -41,7 +41,7 @@ def test_fgais_space_holds_the_settings_that_are_known_to_work():
     known = {
         "defense.output": "probability", "defense.dropout": False, "defense.closeness": 3.0, "inner.nodes": 40,
         "inner.edges_per_node": 40, "inner.step": 0.2, "inner.steps": 10, "training.epochs": 400, "training.lr": 0.003,
-        "defense.similarity": 5e4 / 119081, "defense.explanation": 5e4 / 119081,  # 5e4 on amazon-photo, per node
+        "defense.similarity": 2 * 5e4 / 119081, "defense.explanation": 2 * 5e4 / 119081,  # 5e4 on amazon-photo
     }  # fmt: skip
     space = space_of("gat", "fgai")
     assert all(value in space[name] for name, value in known.items())

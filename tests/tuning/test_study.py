@@ -9,6 +9,7 @@ import random
 import shutil
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import yaml
 
 from fgai_bench.data import load_dataset
 from fgai_bench.runner.plan import plan, validation_plan
-from fgai_bench.store.errors import RequestError
+from fgai_bench.store.errors import RequestError, StoreError
 from fgai_bench.store.sqlite import StoreReader
 from fgai_bench.suites import load_suite
 from fgai_bench.tuning import Outcome, tune
@@ -81,38 +82,51 @@ def test_what_is_suggested_depends_on_no_number_of_trials(study, tiny, tmp_path)
 
 def test_twenty_kills_lose_no_trial_repeat_none_and_change_no_choice(tiny, study, tmp_path):
     undisturbed, killed, log = study[0], tmp_path / "killed", tmp_path / "log"
-    draw, kills = random.Random(0), 0
+    log.touch()
+    draw = random.Random(0)
     finished: set[str] = set()
-    while True:
-        child = os.fork()
-        if not child:
-            try:
-                search(tiny, killed, observer=Logging(log))
-            finally:
-                os._exit(0)
-        if kills < KILLS:
-            time.sleep(draw.uniform(0.02, 0.25))
-            os.kill(child, signal.SIGKILL)
-            kills += 1
-        if not os.waitpid(child, 0)[1] and kills == KILLS:
-            break
-        finished = survivors(killed, finished)
+    for _ in range(KILLS):
+        child = forked(lambda: search(tiny, killed, observer=Logging(log)))
+        known, wanted = len(log.read_text()), draw.random() < 0.5
+        while wanted and len(log.read_text()) == known and alive(child):  # half of them after one more trial
+            time.sleep(0.002)
+        time.sleep(draw.uniform(0.0, 0.2))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        before, finished = finished, recorded(killed)
+        assert before <= finished
+    assert os.waitpid(forked(lambda: search(tiny, killed, observer=Logging(log))), 0)[1] == 0
     assert files(killed) == files(undisturbed)
-    recorded = log.read_text().split()
-    assert len(recorded) == len(set(recorded))
-    with StoreReader(undisturbed) as one, StoreReader(killed) as other:
-        assert one.statuses() == other.statuses()
+    steps = log.read_text().split()
+    assert len(steps) == len(set(steps))
+    assert recorded(killed) == recorded(undisturbed)
 
 
-def survivors(folder: Path, before: set[str]) -> set[str]:
-    """The recorded steps; none that was there may be gone."""
-    if not (folder / "store.sqlite").exists() or not (folder / "store.sqlite").stat().st_size:
-        assert not before
-        return before
-    with StoreReader(folder) as store:
-        now = set(store.statuses())
-    assert before <= now
-    return now
+def forked(work: Callable[[], object]) -> int:
+    """Start work in a child process and return its number; the child ends with code 1 if it fails."""
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    return child
+
+
+def alive(child: int) -> bool:
+    """Tell whether a child has not ended; one that has stays to be waited for."""
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+
+
+def recorded(folder: Path) -> set[str]:
+    """The recorded steps; none where the first kill came before there was a table."""
+    try:
+        with StoreReader(folder) as store:
+            return set(store.statuses())
+    except StoreError:
+        return set()
 
 
 class Logging:
