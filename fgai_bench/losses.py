@@ -47,25 +47,46 @@ def topk_surrogate(w: Tensor, w_tilde: Tensor, k: float, groups: Tensor | None =
     >>> topk_surrogate(a, b, k=0.5, groups=torch.tensor([0, 0, 1, 1]))
     tensor(0.2500)
     """
+    times = _times_in_topk(w, w_tilde, k, groups)
+    if groups is None:
+        return ((w - w_tilde).abs() * times).sum() / (2 * k)
+    per_edge = times / (2 * group_counts(groups, k)[groups])  # (E,)
+    return ((w - w_tilde).abs() * per_edge).sum() / groups.bincount().count_nonzero()
+
+
+def topk_variation(w: Tensor, w_tilde: Tensor, k: float, nodes: int, groups: Tensor | None = None) -> Tensor:
+    r"""Return how far the attention of a node moves on the top-k edges, averaged over the nodes: ``L_k`` per node.
+
+    .. math:: \frac{1}{4N} \left( \sum_{e \in T_k(a)} |a_e - b_e| + \sum_{e \in T_k(b)} |a_e - b_e| \right)
+
+    The attention of a node sums to one, so this lies in [0, 1] and depends neither on the number of edges nor on their
+    number per node: it is the total variation distance of a node's attention, limited to the top-k. Arguments as in
+    :func:`topk_surrogate`; ``nodes`` is N.
+
+    >>> import torch
+    >>> a, b = torch.tensor([0.5, 0.5, 1.0]), torch.tensor([0.25, 0.75, 1.0])  # two nodes, of two edges and of one
+    >>> topk_variation(a, b, k=3, nodes=2)  # (1/2) * (|.5-.25| + |.5-.75|) / 2 nodes
+    tensor(0.1250)
+    """
+    return ((w - w_tilde).abs() * _times_in_topk(w, w_tilde, k, groups)).sum() / (4 * nodes)
+
+
+def _times_in_topk(w: Tensor, w_tilde: Tensor, k: float, groups: Tensor | None) -> Tensor:
+    """In how many of the two top-k sets each edge is: ``(E,)`` 0, 1 or 2.
+
+    They multiply and do not select, so that a NaN outside the top-k still shows in the loss.
+    """
     if w.shape != w_tilde.shape or w.dim() != 1:
-        raise ValueError(f"topk_surrogate needs two (E,) weights, got {tuple(w.shape)} and {tuple(w_tilde.shape)}")
-    if groups is not None:
-        return _node_surrogate(w, w_tilde, k, groups)
-    if int(k) != k:
-        raise ValueError(f"over the whole graph k is a number of edges, got {k}")
-    times = topk_mask(w, int(k)).to(w.dtype) + topk_mask(w_tilde, int(k)).to(w.dtype)  # (E,) 0, 1 or 2
-    # A product, not a selection: a NaN outside the top-k must still show in the loss.
-    return ((w - w_tilde).abs() * times).sum() / (2 * k)
-
-
-def _node_surrogate(w: Tensor, w_tilde: Tensor, share: float, groups: Tensor) -> Tensor:
+        raise ValueError(f"top-k terms need two (E,) weights, got {tuple(w.shape)} and {tuple(w_tilde.shape)}")
+    if groups is None:
+        if int(k) != k:
+            raise ValueError(f"over the whole graph k is a number of edges, got {k}")
+        return topk_mask(w, int(k)).to(w.dtype) + topk_mask(w_tilde, int(k)).to(w.dtype)
     if groups.shape != w.shape:
         raise ValueError(f"groups must name one group per edge, got {tuple(groups.shape)} for {w.numel()} edges")
     if not w.numel():
-        raise ValueError("topk_surrogate needs at least one edge")
-    times = group_topk_mask(w, groups, share).to(w.dtype) + group_topk_mask(w_tilde, groups, share).to(w.dtype)
-    per_edge = times / (2 * group_counts(groups, share)[groups])  # (E,)
-    return ((w - w_tilde).abs() * per_edge).sum() / groups.bincount().count_nonzero()
+        raise ValueError("top-k terms need at least one edge")
+    return group_topk_mask(w, groups, k).to(w.dtype) + group_topk_mask(w_tilde, groups, k).to(w.dtype)
 
 
 def jsd(w: Tensor, w_tilde: Tensor) -> Tensor:

@@ -20,7 +20,10 @@ import fgai_bench
 PACKAGE = "fgai_bench"
 
 LAYERS = (  # from the bottom; units of one layer do not know each other
-    {"registry", "renamed", "options", "seeds", "cuda_graphs", "sums", "baselines", "fingerprint"},
+    {
+        *("registry", "renamed", "options", "seeds", "shipped", "spaces", "cuda_graphs", "sums", "baselines"),
+        "fingerprint",
+    },
     {"data"},
     {"models"},
     {"metrics", "losses"},
@@ -30,6 +33,7 @@ LAYERS = (  # from the bottom; units of one layer do not know each other
     {"suites"},
     {"store"},
     {"runner"},
+    {"tuning"},
     {"report"},
     {"testing"},
     {"cli"},

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fgai_bench.losses import topk_surrogate, tvd
+from fgai_bench.losses import topk_surrogate, topk_variation, tvd
 from fgai_bench.metrics import g_tvd
 
 SEEDS = st.integers(0, 2**31)
@@ -156,3 +156,22 @@ def test_values_are_the_same_on_a_gpu() -> None:
     assert on_gpu == pytest.approx(float(topk_surrogate(a, b, 333)))
     on_gpu = float(topk_surrogate(a.cuda(), b.cuda(), 0.3, groups=groups.cuda()))
     assert on_gpu == pytest.approx(float(topk_surrogate(a, b, 0.3, groups=groups)))
+
+
+def test_topk_variation_depends_neither_on_size_nor_on_degree():
+    """Two copies of a graph, and a graph in which every edge stands for two halves, move a node's attention as far."""
+    a, b = torch.tensor([0.5, 0.5, 1.0]), torch.tensor([0.2, 0.8, 1.0])
+    once = topk_variation(a, b, 3, nodes=2)
+    assert once.item() == pytest.approx((0.3 + 0.3) / 2 / 2)
+    assert topk_variation(a.repeat(2), b.repeat(2), 6, nodes=4) == once
+    assert topk_variation(a.repeat(2) / 2, b.repeat(2) / 2, 6, nodes=2).item() == pytest.approx(once.item())
+    assert topk_surrogate(a.repeat(2) / 2, b.repeat(2) / 2, 6).item() == pytest.approx(
+        topk_surrogate(a, b, 3).item() / 2
+    )
+
+
+def test_topk_variation_is_the_surrogate_in_units_of_a_node():
+    a, b = torch.rand(2, 12, generator=torch.Generator().manual_seed(0))
+    assert topk_variation(a, b, 5, nodes=4).item() == pytest.approx(5 / (2 * 4) * topk_surrogate(a, b, 5).item())
+    groups = torch.arange(12) // 3
+    assert topk_variation(a, b, 1.0, 4, groups).item() == pytest.approx((a - b).abs().sum().item() / 2 / 4)

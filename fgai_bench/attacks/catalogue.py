@@ -18,6 +18,7 @@ for _name, _class in (
     ("prbcd", "edges:PRBCD"),
     ("feature-pgd", "features:FeaturePGD"),
     ("ensemble", "ensemble:Ensemble"),
+    ("validation", "validation:ValidationAttack"),
     ("worst", "worst:Worst"),
     ("worst-twice", "worst:WorstTwice"),
     ("worst-edges", "worst_edges:WorstEdges"),

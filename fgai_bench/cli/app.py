@@ -28,6 +28,7 @@ from fgai_bench.cli.plugins import PluginOption, load_named, take_plugins
 from fgai_bench.cli.report import report
 from fgai_bench.cli.run import run
 from fgai_bench.cli.status import status
+from fgai_bench.cli.tune import tune
 from fgai_bench.cli.verify import break_, verify
 
 FAILED, WRONG_REQUEST, INTERRUPTED = 1, 2, 130
@@ -63,6 +64,7 @@ def options(
 
 
 app.command()(run)
+app.command()(tune)
 app.command()(status)
 app.command()(report)
 app.command()(compare)

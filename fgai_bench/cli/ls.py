@@ -13,10 +13,33 @@ from fgai_bench.registry import Entry, Registry, RegistryError
 
 def ls(
     kind: Annotated[str | None, typer.Argument(metavar="KIND", help=f"One of {', '.join(KINDS)}; else all.")] = None,
+    spaces: Annotated[
+        bool, typer.Option("--spaces", help="With defenses or models: the search spaces that they declare.")
+    ] = False,
 ) -> None:
     """List the registered names, each with a summary and its origin."""
+    if spaces:
+        _print_spaces(kind_named(kind or "defenses"))
+        return
     for chosen in KINDS if kind is None else [kind_named(kind)]:
         _print_registry(chosen, KINDS[chosen])
+
+
+def _print_spaces(kind: str) -> None:
+    """Print the search space of every defense or model: one row per setting that a study varies."""
+    from fgai_bench.spaces import OPTIMISER
+
+    if kind not in ("defenses", "models"):
+        raise RegistryError(f"search spaces are declared by defenses and models, not by {kind}")
+    rows = [("every training", name, str(dimension)) for name, dimension in OPTIMISER.items()]
+    for name in KINDS[kind]:
+        space = getattr(KINDS[kind][name], "search_space", None)
+        rows += [(name, setting, str(dimension)) for setting, dimension in (space or {}).items()]
+        if not space:
+            rows.append(
+                (name, "", "nothing of its own" if space is not None else "declares none: the optimiser's only")
+            )
+    print_table(f"search spaces of {kind}", [kind.removesuffix("s"), "setting", "values"], rows)
 
 
 def _print_registry(kind: str, registry: Registry[Any]) -> None:

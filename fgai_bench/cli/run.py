@@ -29,6 +29,9 @@ def run(
     defenses: Annotated[str | None, typer.Option(help=NAMES)] = None,
     attacks: Annotated[str | None, typer.Option(help=NAMES)] = None,
     seeds: Annotated[str | None, typer.Option(help="How many seeds (5), or which (0,3,4).")] = None,
+    settings: Annotated[
+        str, typer.Option(help="published (the suite's own), tuned (those that a search has chosen) or both.")
+    ] = "published",
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     jobs: Annotated[int | None, typer.Option(help="Steps at a time; else one per processor, or one on a GPU.")] = None,
     executor: Annotated[str, typer.Option(help="local (worker processes), inline or ray.")] = "local",
@@ -51,6 +54,7 @@ def run(
         "defenses": listed(defenses),
         "attacks": listed(attacks),
         "seeds": seeds_of(seeds),
+        "settings": settings,
         "assignments": assignments or [],
     }
     if dry_run:

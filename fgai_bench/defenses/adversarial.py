@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from fgai_bench.defenses.base import Defense, Fit, Objective, perturbed_output
+from fgai_bench.spaces import Choice, LogRange, Space
 
 
 class AdversarialTraining(Defense):
@@ -20,6 +21,13 @@ class AdversarialTraining(Defense):
     paper = "https://arxiv.org/abs/1706.06083"
     tags = ("node", "link", "needs-inner")
     inner_options: ClassVar[dict[str, Any]] = {"loss": "nll", "targets": "train"}
+    search_space: ClassVar[Space | None] = {
+        "defense.weight": LogRange(0.05, 2.0),
+        "inner.nodes": Choice(20, 40),
+        "inner.edges_per_node": Choice(20, 40),
+        "inner.step": Choice(0.05, 0.1, 0.2),
+        "inner.steps": Choice(3, 10),
+    }
 
     def __init__(self, weight: float = 0.1) -> None:
         if weight < 0:

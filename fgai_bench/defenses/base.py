@@ -20,6 +20,7 @@ from fgai_bench.defenses.training import InnerAttack, NodeSupervision, Progress,
 from fgai_bench.models.base import AttentionModel, Output
 from fgai_bench.registry import takes
 from fgai_bench.seeds import derive
+from fgai_bench.spaces import Space
 
 Terms = Callable[[int], Mapping[str, Tensor]]
 
@@ -100,6 +101,8 @@ class Defense:
             ``needs-inner``, the inputs it requires; ``replaces-model``, ``dense``, ``transductive``.
         inner_options: the loss and the targets of its inner attack, unless the suite sets others.
         starts_from: whether the student starts as a copy of the given ``model`` or of the ``teacher``.
+        search_space: what a study may vary beside the optimiser and, where the student starts from the model, the
+            model's own space; None, for a defense that declares nothing, leaves the optimiser's settings alone.
     """
 
     summary: ClassVar[str] = ""
@@ -108,6 +111,7 @@ class Defense:
     tags: ClassVar[tuple[str, ...]] = ()
     inner_options: ClassVar[Mapping[str, Any]] = {}
     starts_from: ClassVar[Literal["model", "teacher"]] = "model"
+    search_space: ClassVar[Space | None] = None
 
     def fit(
         self,

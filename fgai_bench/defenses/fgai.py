@@ -10,9 +10,10 @@ from torch import Tensor
 
 from fgai_bench.defenses.base import Defense, Fit, Objective, perturbed_output
 from fgai_bench.defenses.training import outputs_once
-from fgai_bench.losses import topk_surrogate, tvd
+from fgai_bench.losses import topk_surrogate, topk_variation, tvd
 from fgai_bench.models.base import Output
 from fgai_bench.options import Options
+from fgai_bench.spaces import Choice, LogRange, Space
 
 
 class FGAIOptions(Options):
@@ -28,6 +29,10 @@ class FGAIOptions(Options):
         output: D on the ``raw`` outputs or on ``probability`` rows.
         anchor: whether the perturbed output is compared with the ``teacher``'s or with the model's own (``self``).
         dropout: whether the student trains with dropout.
+        unit: what a weight multiplies. ``graph`` is the published form: D summed over the nodes, ``L_k`` averaged over
+            the k edges, so that one weight means something else on every graph. ``node`` averages both over the nodes:
+            D lies in [0, 1] on probability rows, and ``L_k`` is the change of a node's attention on its edges in the
+            top-k, in [0, 1] as well, whatever the size and the degrees of the graph.
     """
 
     closeness: float = Field(1.0, ge=0)
@@ -39,6 +44,22 @@ class FGAIOptions(Options):
     output: Literal["raw", "probability"] = "raw"
     anchor: Literal["teacher", "self"] = "teacher"
     dropout: bool = True
+    unit: Literal["graph", "node"] = "graph"
+
+
+# Weights in units of a node; the weight of the prediction stays 1, since a common factor does not change Adam's steps.
+FGAI_SPACE: Space = {
+    "training.lr": LogRange(1e-3, 1e-2),
+    "training.weight_decay": LogRange(1e-6, 1e-3),
+    "training.epochs": Choice(100, 200, 400),
+    "defense.unit": Choice("node"),
+    "defense.output": Choice("probability", "raw"),
+    "defense.closeness": LogRange(0.3, 10.0),
+    "defense.similarity": LogRange(0.01, 10.0),
+    "defense.explanation": LogRange(0.01, 10.0),
+    "defense.anchor": Choice("teacher", "self"),
+    "defense.dropout": Choice(False, True),
+}
 
 
 class FGAI(Defense):
@@ -57,6 +78,13 @@ class FGAI(Defense):
     tags = ("node", "link", "needs-teacher", "needs-inner")
     inner_options: ClassVar[dict[str, Any]] = {"loss": "tvd", "targets": "all"}
     starts_from = "teacher"
+    search_space: ClassVar[Space | None] = {
+        **FGAI_SPACE,
+        "inner.nodes": Choice(20, 40),
+        "inner.edges_per_node": Choice(20, 40),
+        "inner.step": Choice(0.05, 0.1, 0.2),
+        "inner.steps": Choice(3, 10),
+    }
 
     def __init__(self, **options: object) -> None:
         self.options = FGAIOptions(**options)
@@ -94,6 +122,7 @@ class Faithfulness:
         self.y, self.w = self._outputs(out), attention.weight
         self.groups = attention.edge_index[1] if options.scope == "node" else None
         self.k = options.k if options.scope == "node" else max(1, round(options.k * self.w.numel()))
+        self.nodes = fit.data.x.shape[0]
 
     @property
     def needs_perturbation(self) -> bool:
@@ -108,7 +137,7 @@ class Faithfulness:
     def towards_teacher(self, out: Output) -> dict[str, Tensor]:
         """Return ``closeness * D(y~, y)`` and ``similarity * L_k(w, w~)``."""
         return self._weighted(
-            closeness=lambda: tvd(self._outputs(out), self.y),
+            closeness=lambda: self.variation(self._outputs(out), self.y),
             similarity=lambda: self.surrogate(self.w, self._weights(out)),
         )
 
@@ -116,12 +145,18 @@ class Faithfulness:
         """Return ``prediction * D(anchor, y~')`` and ``explanation * L_k(w~, w~')``."""
         anchor = self.y if self.options.anchor == "teacher" else self._outputs(out)
         return self._weighted(
-            prediction=lambda: tvd(anchor, self._outputs(perturbed)),
+            prediction=lambda: self.variation(anchor, self._outputs(perturbed)),
             explanation=lambda: self.surrogate(self._weights(out), self._weights(perturbed)),
         )
 
+    def variation(self, y: Tensor, y_tilde: Tensor) -> Tensor:
+        """Return D in the unit of the options: summed over the rows, or averaged."""
+        return tvd(y, y_tilde) / (max(y.shape[0], 1) if self.options.unit == "node" else 1)
+
     def surrogate(self, w: Tensor, w_tilde: Tensor) -> Tensor:
-        """Return ``L_k`` in the scope of the options."""
+        """Return ``L_k`` in the scope and the unit of the options."""
+        if self.options.unit == "node":
+            return topk_variation(w, w_tilde, self.k, self.nodes, self.groups)
         return topk_surrogate(w, w_tilde, self.k, self.groups)
 
     def _weighted(self, **terms: Callable[[], Tensor]) -> dict[str, Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar
 
 import torch
 from pydantic import Field
@@ -10,8 +11,9 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.defenses.base import Defense, Fit, Objective
-from fgai_bench.defenses.fgai import Faithfulness, FGAIOptions
+from fgai_bench.defenses.fgai import FGAI_SPACE, Faithfulness, FGAIOptions
 from fgai_bench.models.base import AttentionModel, Output, frozen_eval
+from fgai_bench.spaces import LogRange, Space
 
 
 class FGAIAttentionOptions(FGAIOptions):
@@ -39,6 +41,7 @@ class FGAIAttention(Defense):
     paper = "https://arxiv.org/abs/2410.06950"
     tags = ("node", "link", "needs-teacher")
     starts_from = "teacher"
+    search_space: ClassVar[Space | None] = {**FGAI_SPACE, "defense.radius": LogRange(0.1, 3.0)}
 
     def __init__(self, **options: object) -> None:
         self.options = FGAIAttentionOptions(**options)

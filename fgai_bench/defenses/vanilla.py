@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from fgai_bench.defenses.base import Defense, Fit, Objective
+from fgai_bench.spaces import Space
 
 
 class Vanilla(Defense):
@@ -11,6 +14,7 @@ class Vanilla(Defense):
     summary = "no defense: the task's loss, the best epoch on validation"
     paper = "https://arxiv.org/abs/1710.10903"
     tags = ("node", "link")
+    search_space: ClassVar[Space | None] = {}
 
     def objective(self, fit: Fit) -> Objective:
         return Objective(

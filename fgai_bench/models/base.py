@@ -18,6 +18,9 @@ from fgai_bench.models.elu import elu
 from fgai_bench.models.features import FeatureProjection, Norm
 from fgai_bench.models.options import AttentionOptions, InputNorm
 from fgai_bench.seeds import isolated_rng
+from fgai_bench.spaces import Range, Space
+
+DROPOUT_SPACE: Space = {"model.dropout": Range(0.0, 0.8), "model.attention_dropout": Range(0.0, 0.8)}
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,7 @@ class AttentionModel(nn.Module):
         local: whether a layer's output at a node depends on the node's in-neighbours only. :meth:`propagate` then
             takes ``affected``, too, the :class:`AffectedNodes` of this graph: only the new nodes' rows have changed,
             and only its gradient is needed.
+        search_space: what a study may vary of the model, for defenses that train it from its own start.
     """
 
     summary: ClassVar[str] = ""
@@ -88,6 +92,7 @@ class AttentionModel(nn.Module):
     version: ClassVar[str] = "1"
     tags: ClassVar[tuple[str, ...]] = ()
     local: ClassVar[bool] = False
+    search_space: ClassVar[Space] = {}
     config: dict[str, Any]
     history: list[dict[str, float]]
 
@@ -188,6 +193,7 @@ class StackedAttention(AttentionModel):
     """
 
     local = True
+    search_space = DROPOUT_SPACE
     layer_class: ClassVar[type[AttentionLayer]]
 
     def __init__(

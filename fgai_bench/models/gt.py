@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from fgai_bench.data.laplacian import grown_encoding, laplacian_encoding
 from fgai_bench.data.laplacian_grown import Solved
 from fgai_bench.data.small_matrices import triton_is_here
-from fgai_bench.models.base import AttentionModel, Output, keyed_attention, layer_shifts
+from fgai_bench.models.base import DROPOUT_SPACE, AttentionModel, Output, keyed_attention, layer_shifts
 from fgai_bench.models.edges import OncePerGraph, SortedEdges, sorted_edges
 from fgai_bench.models.features import FeatureProjection
 from fgai_bench.models.kernels.numba_threads import runs_compiled
@@ -124,6 +124,7 @@ class GT(AttentionModel):
     summary = "Graph Transformer with Laplacian positional encodings"
     paper = "https://arxiv.org/abs/2012.09699"
     tags = ("attention", "differentiable", "positional-encoding")
+    search_space = DROPOUT_SPACE
 
     def __init__(
         self,

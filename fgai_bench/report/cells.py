@@ -65,6 +65,7 @@ class Cell:
         flags: reasons for distrust, each once.
         budgets: seed to (threat, ledger) of the attack; empty where nothing attacks.
         null: seed to what a uniform attention scores on the same two graphs; empty where it was not measured.
+        trials: how many settings were tried to choose those of the row; 0 for the suite's own settings.
     """
 
     place: Place | None
@@ -75,6 +76,7 @@ class Cell:
     budgets: Mapping[int, tuple[str, Mapping[str, float]]] = field(default_factory=dict)
     steps: Mapping[int, str] = field(default_factory=dict)
     null: Mapping[int, float] = field(default_factory=dict)
+    trials: int = 0
 
     @property
     def mean(self) -> float:
@@ -138,6 +140,7 @@ def cell(results: Results, place: Place, metric: str, magnitude: bool = False) -
         {seed: (step.threat, step.ledger) for seed, step in seeds.items() if step.threat and step.status == "ok"},
         {seed: step.step for seed, step in seeds.items()},
         {seed: step.values[null] for seed, step in seeds.items() if null in step.values},
+        max((step.trials for step in seeds.values()), default=0),
     )
 
 
@@ -193,7 +196,7 @@ class Standing:
 
     Attributes:
         rank: 1 + the number of rivals that are better, the null among them where it is not beaten; None if unranked.
-        unequal: its budget is not that of the others.
+        unequal: its budget is not that of the others, or its settings were searched with another number of trials.
         beats_null: whether it is better than a uniform attention; None where there is no such null.
         p_beaten: p of "no rival is better", corrected for the number of rivals; below ``ERROR`` it is not bold.
         p_ahead: p of "some rival is at least as good"; small where it is the best alone.
@@ -220,9 +223,11 @@ def standings(cells: Mapping[Hashable, Cell], better: Better) -> dict[Hashable, 
     better by a one-sided paired t test on the metric's scale at ``ERROR`` divided by the number of rivals. Each pair
     has its own spread, because methods differ in theirs a hundredfold. A row that is as good as the best is then first
     in at least 95 % of studies. A row that is not better than a uniform attention on the same graphs cannot be first.
+    Where rows have settings that a search chose, they rank and those with a suite's own settings stand beside them.
     """
-    odd = _of_another_budget(cells)
-    ranked = {key: row for key, row in cells.items() if row.rankable and key not in odd and better != "none"}
+    rivals = _rivals(cells)
+    odd = _of_another_budget(cells) | _of_another_search(cells)
+    ranked = {key: cells[key] for key in rivals if cells[key].rankable and key not in odd and better != "none"}
     seeds = [frozenset(row.values) for row in ranked.values()]
     ranked = {key: row for key, row in ranked.items() if frozenset(row.values) == max(seeds, key=seeds.count)}
     sign = 1 if better == "higher" else -1
@@ -264,6 +269,19 @@ def _ranked(key: Hashable, cells: Mapping[Hashable, Cell], sign: int, plain: Sta
         p_ahead=max(p_above(differences) for differences in lead.values()),
         rival=min(lead, key=lambda rival: mean(lead[rival])),
     )
+
+
+def _rivals(cells: Mapping[Hashable, Cell]) -> list[Hashable]:
+    """Return the rows that are held against each other: the tuned ones if there are two, else the others."""
+    tuned = [key for key, row in cells.items() if row.trials]
+    return tuned if len(tuned) > 1 else [key for key, row in cells.items() if not row.trials]
+
+
+def _of_another_search(cells: Mapping[Hashable, Cell]) -> set[Hashable]:
+    """Return the tuned rows whose number of trials is not that of the majority; all of them without a majority."""
+    tuned = {key: row.trials for key, row in cells.items() if row.trials}
+    numbers = list(tuned.values())
+    return {key for key, trials in tuned.items() if 2 * numbers.count(trials) <= len(numbers) or len(numbers) == 1}
 
 
 def _of_another_budget(cells: Mapping[Hashable, Cell]) -> set[Hashable]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from fgai_bench.spaces import TUNED
+
 TITLES = {
     "gat": "GAT",
     "gatv2": "GATv2",
@@ -55,10 +57,11 @@ TERMS = ("similarity", "prediction", "explanation")
 def title(name: str) -> str:
     """Return a name as tables write it; what is no text is spelled out.
 
-    >>> title("gatv2"), title("my-defense")
-    ('GATv2', 'my-defense')
+    >>> title("gatv2"), title("my-defense"), title("fgai tuned")
+    ('GATv2', 'my-defense', 'FGAI tuned')
     """
-    return TITLES.get(name, name.encode("utf-8", "backslashreplace").decode())
+    own = name.removesuffix(TUNED)
+    return (TITLES.get(own, own) + name[len(own) :]).encode("utf-8", "backslashreplace").decode()
 
 
 def ordered(names: Iterable[str]) -> list[str]:

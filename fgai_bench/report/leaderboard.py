@@ -103,6 +103,7 @@ class BoardRow:
         found_by: for a worst case, the attacks that left the least at some seed.
         slack: for a worst case, seed to how much less twice the search left.
         identity: data, settings and code that it was made with; empty where they were not recorded.
+        trials: how many settings were tried to choose those of the row; 0 for the suite's own settings.
     """
 
     key: tuple[str, ...]
@@ -117,6 +118,7 @@ class BoardRow:
     found_by: tuple[str, ...] = ()
     slack: Mapping[int, float] = field(default_factory=dict)
     identity: Mapping[str, Any] = field(default_factory=dict)
+    trials: int = 0
 
     def cell(self, metric: str) -> Cell:
         """Return one metric of the row as a cell that can be ranked."""
@@ -125,7 +127,8 @@ class BoardRow:
             for name in (metric, null_of(metric))
         )
         absent = [Gap(seed, "absent", f"{metric} was not measured") for seed in self.seeds if seed not in values]
-        return Cell(None, metric, values, (*self.gaps, *absent), self.flags, self.budgets, null=null)
+        gaps = (*self.gaps, *absent)
+        return Cell(None, metric, values, gaps, self.flags, self.budgets, null=null, trials=self.trials)
 
 
 def entries(board: Board, results: Results) -> list[BoardRow]:
@@ -161,6 +164,7 @@ def _entry(results: Results, place: Place, attacked: Mapping[int, Measurement], 
         tuple(dict.fromkeys(step.device for step in ok.values())),
         tuple(name for name in results.own_metrics if any(name in step.values for step in attacked.values())),
         identity=identity_of(results.headers(*(trained, clean, attacked))),
+        trials=max((step.trials for step in attacked.values()), default=0),
     )
 
 
@@ -204,6 +208,11 @@ def _refuse_unequal(entry: BoardRow, other: BoardRow) -> None:
     rivals = all(mine == theirs for i, (mine, theirs) in enumerate(block) if KEY[i] != "defense")
     if not rivals:
         return
+    if entry.trials and other.trials and entry.trials != other.trials:
+        raise ReportError(
+            f"the settings of {' '.join(entry.key[2:5])} were chosen from {entry.trials} trials, those of the "
+            f"leaderboard's {other.key[4]} from {other.trials}; rows of unequal search are not ranked together"
+        )
     threats = [{threat for threat, _ in row.budgets.values()} for row in (entry, other)]
     same = equal_budgets(entry.cell(""), other.cell(""))
     if not same or (all(threats) and threats[0] != threats[1]):
@@ -322,6 +331,8 @@ def _row(board: Board, columns: Sequence[str], entry: BoardRow, standing: Mappin
     if entry.found_by:
         row["found_by"] = ", ".join(entry.found_by)
         row["worst_slack"] = mean(list(entry.slack.values())) if entry.slack else math.nan
+    if entry.trials:
+        row |= {"settings": "tuned", "trials": entry.trials}
     row["flags"] = "; ".join(entry.flags)
     for name in LEDGER:
         spent = [ledger[name] for _, ledger in entry.budgets.values() if name in ledger]
@@ -361,6 +372,7 @@ def _kept(board: Board, entry: BoardRow) -> dict[str, Any]:
         **({"own_metrics": list(entry.own_metrics)} if entry.own_metrics else {}),
         **({"found_by": list(entry.found_by), "slack": dict(entry.slack)} if entry.found_by else {}),
         **({"identity": entry.identity} if entry.identity else {}),
+        **({"trials": entry.trials} if entry.trials else {}),
     }
 
 
@@ -371,6 +383,7 @@ def to_csv(board: Board, listed: Sequence[BoardRow]) -> str:
     columns = columns_of(board, listed)
     empty = _row(board, columns, BoardRow(("",) * len(KEY), {}), dict.fromkeys(_ranked_by(board), Standing()))
     header = [*empty, *(["found_by", "worst_slack"] if any("found_by" in row for row in lines) else [])]
+    header += ["settings", "trials"] if any("settings" in row for row in lines) else []
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(map(csv_cell, header))
     for row in lines:
@@ -401,6 +414,7 @@ def read(text: str) -> list[BoardRow]:
                 tuple(kept.get("found_by", ())),
                 {int(seed): value for seed, value in kept.get("slack", {}).items()},
                 kept.get("identity", {}),
+                kept.get("trials", 0),
             )
         )
     return listed

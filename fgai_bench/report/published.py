@@ -12,9 +12,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from importlib import resources
 from importlib.resources.abc import Traversable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,8 +21,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from fgai_bench.registry import Direction
 from fgai_bench.report.errors import ReportError
+from fgai_bench.shipped import PACKAGE as PACKAGE
+from fgai_bench.shipped import shipped_baselines
 
-PACKAGE = "fgai_bench.baselines"
 DESCRIPTION = "paper.yaml"
 ALIASES = {"paper": "fgai"}  # the benchmark grew out of this paper
 Kind = Literal["clean", "attack", "train"]
@@ -219,15 +218,6 @@ class Paper(Strict):
     def reference(self) -> str:
         """Return what a comparison calls the paper."""
         return self.called or f'"{self.title}"'
-
-
-def shipped_baselines() -> Traversable:
-    """Return the folder of baselines: the installed package, else the folder beside ours in a bare checkout."""
-    spec = find_spec(PACKAGE)
-    # A folder without __init__.py is what an update of an older checkout leaves behind, not the package.
-    if spec is None or spec.origin is None:
-        return Path(__file__).parents[2] / "baselines"
-    return resources.files(PACKAGE)
 
 
 def text_of(name: str) -> str:

@@ -53,6 +53,7 @@ class Measurement:
         reasons: metric to the status and the reason of one that has no value here.
         ledger: what the attack spent.
         threat: the budget it was given, as canonical JSON.
+        trials: how many settings were tried to choose those of its training; 0 for the suite's own settings.
     """
 
     status: str
@@ -67,6 +68,7 @@ class Measurement:
     device: str = ""
     commit: str | None = None
     package: str = ""
+    trials: int = 0
 
 
 @dataclass(frozen=True)
@@ -239,7 +241,8 @@ def _arranged(
         if member.get("metric"):
             continue  # it stands where the step stands that it measures more of
         reason = OTHER_CODE if member["step"] in others else MISSING
-        missing = Measurement("missing", reason, step=member["step"], flags=tuple(member["flags"]))
+        known = {"flags": tuple(member["flags"]), "trials": member.get("trials", 0)}
+        missing = Measurement("missing", reason, step=member["step"], **known)
         places.setdefault(_place(member), {})[member["seed"]] = missing
     by_step: dict[tuple[Place, int], list[dict[str, Any]]] = {}
     for row in records.to_dict("records"):
@@ -247,7 +250,7 @@ def _arranged(
         if place in places:
             by_step.setdefault((place, row["seed"]), []).append(row)
     for (place, seed), rows in by_step.items():
-        places[place][seed] = _measurement(rows)
+        places[place][seed] = replace(_measurement(rows), trials=places[place][seed].trials)
     for row in curves[curves["kind"] == "audit"].to_dict("records"):
         if (place := _place(row)) in places:
             _with_point(places[place], row)

@@ -39,6 +39,7 @@ REGISTRIES: dict[str, Registry[Any]] = {
     "defense": DEFENSES,
     "inner": ATTACKS,
     "attack": ATTACKS,
+    "validation": ATTACKS,
     "explainer": EXPLAINERS,
     "metric": METRICS,
 }

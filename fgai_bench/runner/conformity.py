@@ -13,6 +13,7 @@ from typing import Any
 from fgai_bench.data import DATASETS
 from fgai_bench.registry import RegistryError
 from fgai_bench.runner.plan import plan
+from fgai_bench.spaces import TUNED
 from fgai_bench.store.canonical import canonical
 from fgai_bench.store.code import made_by_other_code
 from fgai_bench.store.names import is_changed, titles
@@ -102,7 +103,9 @@ def _planned(suite: str, members: list[Mapping[str, Any]]) -> dict[tuple[Any, ..
     def names(key: str) -> list[str]:
         return list(dict.fromkeys(member[key] for member in members if member[key] != ""))
 
-    overrides: dict[str, Any] = {"datasets": names("dataset"), "models": names("model"), "defenses": names("label")}
+    defenses = list(dict.fromkeys(label.removesuffix(TUNED) for label in names("label")))
+    overrides: dict[str, Any] = {"datasets": names("dataset"), "models": names("model"), "defenses": defenses}
+    overrides["settings"] = "both" if any(member.get("trials") for member in members) else "published"
     attacks = names("attack_label")
     resolved = resolve(suite, **overrides, **({"attacks": attacks} if attacks else {}), seeds=names("seed"))  # type: ignore[arg-type]
     expected = plan(resolved)

@@ -41,6 +41,8 @@ from fgai_bench.store.result import Result, Status, storable
 from fgai_bench.tasks import TASKS, Problem
 from fgai_bench.tasks.attention_sample import attention_sample
 from fgai_bench.tasks.measurement import Measured, Offers, measured, pair_offers, value_of
+from fgai_bench.tasks.validation import scaled, share_of_budget
+from fgai_bench.tasks.validation import validate as score_on_validation
 
 Progress = Callable[[int, int], None]
 # The metrics that compare two models trained with different seeds.
@@ -109,18 +111,28 @@ def _prepared(task: str, dataset: str, content: str, seed: int, root: str | None
     return TASKS[task].prepare(dataset, seed, root=root, device=device)
 
 
+@functools.lru_cache(maxsize=4)
+def _without_test(task: str, dataset: str, content: str, seed: int, root: str | None, device: str) -> Problem:
+    problem = TASKS[task].prepare(dataset, seed, root=root, device=device)
+    held = problem.without_test()
+    held.provenance = {**problem.provenance, "validation_share": share_of_budget(problem, held)}
+    return held
+
+
 def problem_of(config: Mapping[str, Any], data_root: str | None) -> Problem:
-    """Return the problem of a step; the last two are cached, since neighbouring steps share theirs."""
+    """Return the problem of a step; the last ones are cached, since neighbouring steps share theirs.
+
+    A step that serves the choice of settings gets it without its test part.
+    """
+    prepare = _without_test if config["kind"] == "validate" else _prepared
     dataset = config["dataset"]
     content = dataset.get("source", {}).get("content", "")
-    return _prepared(config["task"]["name"], dataset["name"], content, config["seed"], data_root, config["device"])
+    return prepare(config["task"]["name"], dataset["name"], content, config["seed"], data_root, config["device"])
 
 
 def train(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
     """Train one model with one defense."""
-    tags, task = DEFENSES.entry(config["defense"]["name"]).tags, config["task"]["name"]
-    if task not in tags and tags & set(TASKS):
-        raise NotApplicable(f"the defense {config['defense']['name']!r} is not for the task {task!r}")
+    _check_task(config)
     training = Training(**config["training"])
     fit = functools.partial(_fit, config, inputs, problem)
     warming = warm_up(config, lambda: fit(training.model_copy(update={"epochs": min(1, training.epochs)}), None))
@@ -137,6 +149,32 @@ def train(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress:
         cost=training_cost(config, cost),
         facts={**problem.provenance, "memory": cost.memory},
         artifacts={"model": pack_model(trained), "history": pack_history(trained.history)},
+    )
+
+
+def _check_task(config: Mapping[str, Any]) -> None:
+    """Raise :class:`NotApplicable` if the defense is for other tasks than that of the step."""
+    tags, task = DEFENSES.entry(config["defense"]["name"]).tags, config["task"]["name"]
+    if task not in tags and tags & set(TASKS):
+        raise NotApplicable(f"the defense {config['defense']['name']!r} is not for the task {task!r}")
+
+
+def validate(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
+    """Train one model on a problem without a test part and score it on the validation part, clean and attacked."""
+    _check_task(config)
+    with measure(config["device"], every=0.02) as training:
+        trained = _fit(config, inputs, problem, Training(**config["training"]), progress)
+    threat = scaled(ThreatModel(**config["validation"]["threat"]), problem.provenance["validation_share"])
+    with measure(config["device"], every=0.02) as attacking:
+        scores = score_on_validation(problem, trained, threat, config["seed"])
+    overlap = {} if scores.overlap is None else {"topk_overlap": scores.overlap}
+    return Result(
+        metrics={"validation_clean": scores.clean, "validation_attacked": scores.attacked, **overlap},
+        cost={"train_seconds": training.seconds, "attack_seconds": attacking.seconds},
+        ledger={name: float(value) for name, value in asdict(scores.found.ledger).items()},
+        flags=scores.found.flags,
+        facts=problem.provenance,
+        artifacts={"model": pack_model(trained)} if config["keep"] else {},
     )
 
 
@@ -296,4 +334,5 @@ STEPS: dict[str, Callable[[Mapping[str, Any], Inputs, Problem, Progress | None],
     "agree": agree,
     "explain": explain,
     "audit": audit,
+    "validate": validate,
 }

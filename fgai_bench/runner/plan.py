@@ -10,7 +10,7 @@ of its own (``measure``), so that adding one to a finished run computes nothing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -30,11 +30,12 @@ from fgai_bench.registry import Registry
 from fgai_bench.runner.code import code_of
 from fgai_bench.store.canonical import Texts, sha256
 from fgai_bench.suites.errors import SuiteError, sentence
-from fgai_bench.suites.schema import AttackLine, DefenseLine, Suite
+from fgai_bench.suites.schema import AttackLine, DefenseLine, Suite, TunedSetting
 from fgai_bench.tasks import TASKS
 
 TEACHER = DefenseLine(name="vanilla")
-Kind = Literal["train", "clean", "attack", "measure", "explain", "agree", "audit"]
+EVALUATION_SEEDS = range(10)  # split seeds that no choice of settings may look at
+Kind = Literal["train", "clean", "attack", "measure", "explain", "agree", "audit", "validate"]
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Step:
     exclusive: bool = False
 
 
-OPTIONAL = ("metric", "metrics", "suite_seeds")
+OPTIONAL = ("metric", "metrics", "suite_seeds", "trials")
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ class Member:
         metric: what a ``measure`` step measures; empty for every other step.
         metrics: the names that the suite limits its records to; empty for all.
         suite_seeds: the seeds that the suite itself has, of which a run may have more or fewer.
+        trials: how many settings were tried to choose those of this row; 0 where the suite's own are used.
     """
 
     suite: str
@@ -90,9 +92,10 @@ class Member:
     metric: str = ""
     metrics: tuple[str, ...] = ()
     suite_seeds: tuple[int, ...] = ()
+    trials: int = 0
 
     def plain(self) -> dict[str, Any]:
-        """Return the member as plain data, without ``metric``, ``metrics`` and ``suite_seeds`` that are empty."""
+        """Return the member as plain data, without the optional fields that are empty."""
         return {key: value for key, value in vars(self).items() if value or key not in OPTIONAL}
 
 
@@ -133,11 +136,17 @@ class Trial:
     def settings(self) -> dict[str, dict[str, Any]]:
         """Return the options that the suite sets for this trial; later settings override earlier ones."""
         merged: dict[str, dict[str, Any]] = {key: {} for key in ("model", "training", "defense", "inner", "threat")}
-        for setting in self.suite.settings:
+        for setting in (*self.suite.settings, *self.chosen):
             if setting.when.matches(self.task, self.dataset, self.model, self.line):
                 for key, values in merged.items():
                     values.update(getattr(setting, key))
         return merged
+
+    @property
+    def chosen(self) -> tuple[TunedSetting, ...]:
+        """Return the settings that a search chose for this trial; none for a line that does not ask for them."""
+        matching = [s for s in self.suite.tuned if s.when.matches(self.task, self.dataset, self.model, self.line)]
+        return tuple(matching[-1:]) if self.line.tuned else ()
 
     def member(self, step: Step, attack: str = "", title: str = "", explainer: str = "", metric: str = "") -> Member:
         """Return the place of a step of this trial in the suite."""
@@ -145,8 +154,8 @@ class Trial:
         where = (self.task, self.dataset, self.model, self.line.name, self.line.title, attack, title, explainer)
         kind = step.kind if not metric else "attack" if attack else "clean"
         wanted = tuple(METRICS.entry(name).name for name in self.suite.metrics)
-        declared = self.suite.declared_seeds
-        return Member(self.suite.title, kind, step.hash, *where, self.seed, flags, metric, wanted, suite_seeds=declared)
+        shown = (wanted, self.suite.declared_seeds, self.chosen[0].trials if self.chosen else 0)
+        return Member(self.suite.title, kind, step.hash, *where, self.seed, flags, metric, *shown)
 
 
 def plan(suites: Iterable[Suite], device: str = "cpu", contents: Mapping[str, str] | None = None) -> Plan:
@@ -178,15 +187,24 @@ def _declares(dataset: str) -> bool:
     return DATASETS.entry(dataset).ours or (bool(files) and all(file.sha256 for file in files))
 
 
+def validation_plan(trials: Sequence[Trial], device: str = "cpu", contents: Mapping[str, str] | None = None) -> Plan:
+    """Return the steps that score trials on the validation part, each once, with the teachers that they need."""
+    draft = _Draft(device, contents or {})
+    members = [trial.member(draft.validate(trial)) for trial in trials]
+    return Plan(draft.steps, tuple(dict.fromkeys(members)))
+
+
 def _trials(suite: Suite) -> Iterator[Trial]:
     for task, dataset, model, seed, line in product(
         suite.tasks, suite.datasets, suite.models, suite.seeds, suite.defenses
     ):
-        if _applies(DATASETS.entry(dataset).tags, task) and (not line.models or model in line.models):
-            yield Trial(suite, task, dataset, model, line, seed)
+        if applies(DATASETS.entry(dataset).tags, task) and (not line.models or model in line.models):
+            trial = Trial(suite, task, dataset, model, line, seed)
+            if trial.chosen or not line.tuned:
+                yield trial
 
 
-def _applies(tags: frozenset[str], task: str) -> bool:
+def applies(tags: frozenset[str], task: str) -> bool:
     """Tell whether an entry is for a task; an entry that names no task is for all of them."""
     return task in tags or not tags & {"node", "link", *TASKS}
 
@@ -250,6 +268,25 @@ class _Draft:
                 step = self._step("agree", config, inputs, suite, member.step)
                 self.members.append(replace(member, kind=step.kind, step=step.hash))
 
+    def validate(self, trial: Trial) -> Step:
+        """Add the training of a trial and its scores on the validation part under the validation attack: one step.
+
+        The model of the suite's own vanilla line is kept: it is the teacher of every other trial.
+        """
+        if trial.seed in EVALUATION_SEEDS:
+            raise SuiteError(f"seed {trial.seed} belongs to the evaluation; settings must not be chosen on it")
+        tags = DEFENSES.entry(trial.line.name).tags
+        teacher = self.validate(trial.with_defense(TEACHER)) if "needs-teacher" in tags else None
+        threat = _merged(ThreatModel, trial.suite.threat.model_dump(), trial.settings["threat"])
+        config = {
+            **self._training_settings(trial),
+            "teacher": teacher.hash if teacher else None,
+            "seed": trial.seed,
+            "validation": {**_versioned(ATTACKS, "validation"), "threat": threat},
+            "keep": trial.line.name == TEACHER.name and not trial.line.options and not _changes(trial),
+        }
+        return self._step("validate", config, {"teacher": teacher.hash} if teacher else {}, trial.suite)
+
     def _train(self, trial: Trial) -> Step:
         """Return the training of a trial, which several steps of it may ask for."""
         key = (*trial.cell, trial.seed)
@@ -266,13 +303,14 @@ class _Draft:
         return self._trainings[key]
 
     def _training_settings(self, trial: Trial) -> dict[str, Any]:
-        """Return what decides a training and is the same for all seeds."""
+        """Return what decides a training and is the same for all seeds; chosen settings override a line's options."""
         suite, line, settings = trial.suite, trial.line, trial.settings
+        options = {**settings["defense"], **line.options, **(trial.chosen[0].defense if trial.chosen else {})}
         return {
             "task": _versioned(TASKS, trial.task),
             "dataset": {**_versioned(DATASETS, trial.dataset), "source": self._source(trial.dataset)},
             "model": {**_versioned(MODELS, trial.model), "options": {**suite.model, **settings["model"]}},
-            "defense": {**_versioned(DEFENSES, line.name), "options": {**settings["defense"], **line.options}},
+            "defense": {**_versioned(DEFENSES, line.name), "options": options},
             "training": _merged(Training, suite.training.model_dump(), settings["training"]),
             "inner": _inner(trial) if "needs-inner" in DEFENSES.entry(line.name).tags else None,
         }
@@ -344,6 +382,12 @@ def _is_plain(attack: AttackLine) -> bool:
 
 def _versioned(registry: Registry[Any], name: str) -> dict[str, Any]:
     return {"name": name, "version": registry.entry(name).version}
+
+
+def _changes(trial: Trial) -> bool:
+    """Tell whether a search chose something for the trial that the suite's own settings do not say."""
+    chosen = trial.chosen[0] if trial.chosen else None
+    return bool(chosen and (chosen.model or chosen.training or chosen.defense or chosen.inner))
 
 
 def _inner(trial: Trial) -> dict[str, Any]:

@@ -27,6 +27,9 @@ class Observer:
             slots: how many steps run at a time.
         """
 
+    def extended(self, steps: Iterable[Step], done: Iterable[str]) -> None:
+        """Receive steps that were added to the plan, and the hashes of those that the store holds already."""
+
     def started(self, step: Step) -> None:
         """Receive a step that was given to a worker."""
 
@@ -68,6 +71,14 @@ class PlainLines(Observer):
         self.total, self.slots = len(plan.steps), slots
         if self.left:
             self._print(f"{len(self.left)} of {self.total} steps to run, {slots} at a time")
+
+    def extended(self, steps: Iterable[Step], done: Iterable[str]) -> None:
+        known = set(done)
+        for step in steps:
+            self.total += 1
+            if step.hash not in known:
+                self.left.add(step.hash)
+                self.left_by_key[similarity_key(step.config)] += 1
 
     def started(self, step: Step) -> None:
         if step.hash not in self.left:  # its artifact was lost: what was done is done again
@@ -127,6 +138,10 @@ class Live(PlainLines):
         self.tick()
         self.display.start()
 
+    def extended(self, steps: Iterable[Step], done: Iterable[str]) -> None:
+        super().extended(steps, done)
+        self.display.update(self.overall, total=self.total)
+
     def started(self, step: Step) -> None:
         super().started(step)
         self._remove(step)  # a step that ran out of memory beside others starts a second time
@@ -171,7 +186,8 @@ def outcome(result: Result) -> str:
     """Return a few words about a result: its scores and seconds, or its status and the reason for it."""
     if result.status != "ok":
         return f"{result.status}: {result.reason}"
-    scores = [f"{name} {result.metrics[name]:.4f}" for name in ("f1", "roc_auc", "g_jsd") if name in result.metrics]
+    shown = ("f1", "roc_auc", "g_jsd", "validation_clean", "validation_attacked")
+    scores = [f"{name} {result.metrics[name]:.4f}" for name in shown if name in result.metrics]
     return ", ".join([*scores, f"{result.seconds:.1f} s"])
 
 

@@ -135,10 +135,10 @@ def run(
         plugins: modules that workers import first.
         retry_failed: run again what failed, timed out or ran out of memory.
         observer: receives the events of the run.
-        overrides: ``datasets``, ``models``, ``defenses``, ``attacks``, ``seeds``, ``assignments`` of
+        overrides: ``datasets``, ``models``, ``defenses``, ``attacks``, ``seeds``, ``settings``, ``assignments`` of
             :func:`fgai_bench.suites.resolve`.
     """
-    _check_request(jobs, executor, address)
+    checked_request(jobs, executor, address)
     loaded = load_suite(suite)
     root = checked_data_root(data_root)
     steps = planned(loaded, device, root, **overrides)
@@ -159,13 +159,13 @@ def run_plan(
 ) -> Run:
     """Run the steps of a plan that the folder does not hold yet; arguments as in :func:`run`."""
     observer = observer or Observer()
-    _check_request(jobs, executor, address)
+    checked_request(jobs, executor, address)
     finished = _finished(folder, retry_failed)
     todo = [step for hash, step in steps.steps.items() if hash not in finished]
     if todo:
         check_options(todo)
         check_data(todo, settings.data_root)
-    with closing(_executor(executor, address, jobs, settings, todo)) as made:
+    with closing(executor_for(executor, address, jobs, settings, todo)) as made:
         folder.mkdir(parents=True, exist_ok=True)
         with RunLock(folder), closing(Store(folder)) as store:
             for sentence in store.repair():
@@ -205,7 +205,8 @@ def given_up(steps: Plan, store: StoreReader) -> list[str]:
     ]
 
 
-def _check_request(jobs: int | None, executor: str, address: str | None) -> None:
+def checked_request(jobs: int | None, executor: str, address: str | None) -> None:
+    """Raise if the number of jobs or the executor is not possible."""
     if jobs is not None and not 1 <= jobs <= 1024:
         raise RequestError(f"--jobs must lie between 1 and 1024, not {jobs}")
     if executor not in EXECUTORS:
@@ -241,10 +242,18 @@ def _carry_out(steps: Plan, store: Store, observer: Observer, made: Executor) ->
     return count
 
 
-def _executor(
-    kind: str, address: str | None, jobs: int | None, settings: WorkerSettings, todo: Sequence[Step]
+def executor_for(
+    kind: str,
+    address: str | None,
+    jobs: int | None,
+    settings: WorkerSettings,
+    todo: Sequence[Step],
+    more: bool = False,
 ) -> Executor:
-    """Return the executor for these steps; a Ray cluster is contacted at once, so that a wrong address fails early."""
+    """Return the executor for these steps; a Ray cluster is contacted at once, so that a wrong address fails early.
+
+    ``more`` says that other steps of their kind will follow, so that more workers than steps may be needed.
+    """
     device = todo[0].config["device"] if todo else "cpu"
     threads = max((step.config["threads"] for step in todo), default=1)
     settings = replace(settings, threads=threads)
@@ -257,4 +266,4 @@ def _executor(
         return RayExecutor(address, slots, settings, gpu=device == "cuda")
     if device == "cuda":
         settings = replace(settings, devices=visible_devices())
-    return Processes(min(slots, len(todo)), settings)
+    return Processes(slots if more else min(slots, len(todo)), settings)

@@ -19,6 +19,7 @@ PARTS = {
     "explain": ("explainer", "measure"),
     "agree": ("measure",),
     "audit": ("audit",),
+    "validate": ("task", "dataset", "model", "defense", "inner", "validation", "measure"),
 }
 EVERY = (*NAMED, "measure")  # of a kind of step that is not listed: all that it names
 

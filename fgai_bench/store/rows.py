@@ -105,7 +105,7 @@ def _cell_text(value: Any) -> str:
 
 def place_of(member: Mapping[str, Any]) -> str:
     """Return the identity of a place: everything about it but the step that stands there and what is shown of it."""
-    shown = ("metrics", "suite_seeds")
+    shown = ("metrics", "suite_seeds", "trials")
     return sha256({**{key: value for key, value in member.items() if key not in shown}, "step": ""})
 
 

@@ -19,6 +19,7 @@ from fgai_bench.suites.errors import SuiteError, finite, sentence
 from fgai_bench.suites.load import grids, load_suite
 from fgai_bench.suites.read import parse
 from fgai_bench.suites.schema import AttackLine, DefenseLine, ResolvedSuite, Setting, Suite, When
+from fgai_bench.suites.tuned import with_settings
 from fgai_bench.tasks import TASKS
 
 # The first part of a key of --set, and the field of a setting that it changes; attack is an alias of threat.
@@ -36,12 +37,15 @@ def resolve(
     defenses: Sequence[str] | None = None,
     attacks: Sequence[str] | None = None,
     seeds: int | Sequence[int] | None = None,
+    settings: str = "published",
     assignments: Sequence[str] = (),
 ) -> tuple[ResolvedSuite, ...]:
     """Return the grids of a suite with overrides applied; raise if a name is not registered.
 
     A name that the suite lists keeps the suite's settings for it; other registered names are possible, too. Neither
-    makes it another experiment; an assignment that changes a setting does, and its title says so.
+    makes it another experiment; an assignment that changes a setting does, and its title says so. With the ``settings``
+    ``tuned`` or ``both``, lines with settings that a search has chosen take the place of the suite's own lines or stand
+    beside them.
 
     >>> [part.models for part in resolve("quick", models=["gt"], seeds=1)]
     [('gt',)]
@@ -55,6 +59,7 @@ def resolve(
         parts = tuple(changed(part, seeds=seeds) for part in parts)
     for assignment in assignments:
         parts = _assigned(parts, assignment)
+    parts = tuple(_resolved(with_settings(part, settings)) for part in parts)
     for part in parts:
         check_names(part)
     return parts

@@ -57,13 +57,18 @@ class InnerLine(Options):
 
 
 class DefenseLine(Options):
-    """One row of a suite: a defense, its label in tables, its options, and the models it is limited to."""
+    """One row of a suite: a defense, its label in tables, its options, and the models it is limited to.
+
+    A ``tuned`` line takes the settings that a search has chosen for its cell (the key ``tuned`` of the suite) and has
+    no trials in cells for which none were chosen.
+    """
 
     name: str
     label: str = ""
     options: dict[str, Any] = Field(default_factory=dict)
     inner: InnerLine | None = None
     models: tuple[str, ...] = ()
+    tuned: bool = False
 
     @property
     def title(self) -> str:
@@ -147,6 +152,31 @@ class Setting(Options):
         return self
 
 
+class TunedSetting(Setting):
+    """The settings that a search chose for one cell, for the tuned line of its defense; no threat model is among them.
+
+    Attributes:
+        trials: how many settings were tried; rows of different numbers are not ranked together.
+        trial: the number of the chosen one; 0 is the suite's own settings.
+        feasible: whether it keeps the clean validation score within the tolerance of the vanilla model's.
+        space, evidence: hashes of the space that was searched and of all trials with their scores.
+    """
+
+    trials: int = Field(ge=1)
+    trial: int = Field(0, ge=0)
+    feasible: bool = True
+    space: str = ""
+    evidence: str = ""
+
+    @model_validator(mode="after")
+    def _is_for_one_cell(self) -> TunedSetting:
+        if any(len(names) != 1 for _, names in self.when):
+            raise ValueError("chosen settings are for one task, one dataset, one model and one defense")
+        if self.threat:
+            raise ValueError("a threat model belongs to the suite; chosen settings have none")
+        return self
+
+
 class Suite(Options):
     """A suite as written: a grid with its settings, or a list of other suites.
 
@@ -163,6 +193,7 @@ class Suite(Options):
         threads: number of threads of a step on the CPU; fixed, because the last bits of a result depend on it.
         time_limit: seconds that a step may take.
         exclusive: a step runs alone on the machine, because its time and memory are the result.
+        tuned: settings that a search has chosen, for the lines that ask for them.
         unequal_budgets: settings may give each defense another threat model; such rows are never ranked.
     """
 
@@ -181,6 +212,7 @@ class Suite(Options):
     training: Training = Training()
     model: dict[str, Any] = Field(default_factory=dict)
     settings: tuple[Setting, ...] = ()
+    tuned: tuple[TunedSetting, ...] = ()
     metrics: tuple[str, ...] = ()
     explainers: tuple[str, ...] = ()
     agreement: bool = False

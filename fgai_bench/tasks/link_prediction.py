@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -103,6 +104,13 @@ class LinkProblem(Problem):
             "test_links": 2 * split.test_pos.size(1),
         }
         return cls(loaded.to(device), split.to(device), seed, provenance)
+
+    def without_test(self) -> LinkProblem:
+        none = self.split.test_pos[:, :0]
+        held = LinkProblem(self.data, replace(self.split, test_pos=none, test_neg=none), self.seed, self.provenance)
+        held.readout = LinkReadout(*self.split.pairs("val"))
+        held.targets = torch.unique(held.readout.pairs)
+        return held
 
     def training_targets(self, which: str) -> tuple[Tensor, Readout | None]:
         if which not in ("all", "train"):

@@ -54,6 +54,13 @@ class NodeProblem(Problem):
         data = loaded.to(device)
         return cls(data, Split.of(data), seed, provenance)
 
+    def without_test(self) -> NodeProblem:
+        none = self.split.test[:0]
+        data = Data(x=self.data.x, edge_index=self.data.edge_index, y=self.training_data.y)
+        held = NodeProblem(data, Split(self.split.train, self.split.val, none), self.seed, self.provenance)
+        held.targets, held.num_outputs = self.split.val, self.num_outputs
+        return held
+
     def training_targets(self, which: str) -> tuple[Tensor, Readout | None]:
         if which not in ("all", "train"):
             raise ValueError(f"an inner attack aims at 'all' nodes or the 'train' nodes, not at {which!r}")

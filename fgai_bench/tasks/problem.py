@@ -67,6 +67,14 @@ class Problem:
         """Load the dataset with the split of this seed onto ``device``."""
         raise TypeError(f"{cls.__name__} must implement prepare(dataset, seed, root, device)")
 
+    def without_test(self) -> Problem:
+        """Return the same problem as a search for settings may see it: no test part, validation in its place.
+
+        Its ``targets`` and ``readout`` are those of the validation part, its split has no test part, and its graph
+        carries neither labels nor indices of one.
+        """
+        raise TypeError(f"{type(self).__name__} must implement without_test()")
+
     def inner(self, options: dict[str, Any]) -> InnerAttack:
         """Return the attack of a defense's inner maximisation, on this problem's training side.
 

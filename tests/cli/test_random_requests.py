@@ -19,7 +19,7 @@ BRIEF = {
     "report": ["--only", "table1", "--format", "csv"],
     "check": ["--kind", "task"],
     **{name: [] for name in ("status", "claims", "compare", "ls", "doctor", "export", "nulls", "add")},
-    **{name: [] for name in ("list", "verify", "fetch", "break", "import")},
+    **{name: [] for name in ("list", "verify", "fetch", "break", "import", "tune")},
 }
 UNKNOWN = ["--no-such-option"]  # for a command that is not in the table
 SLOW = {"--imports", "--help"}  # options that import everything, or that end a request before it is read

@@ -223,3 +223,25 @@ def test_labels_are_not_read_at_all():
         for data in (scrambled, PROBLEM.training_data)
     )
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
+
+
+def test_in_units_of_a_node_two_copies_of_a_graph_give_the_terms_of_one():
+    """The published terms double with the graph (D) or stay (L_k); in units of a node all of them stay."""
+    one, options = tiny_graph(), {"closeness": 1.0, "similarity": 1.0, "output": "probability"}
+    nodes = one.x.shape[0]
+    two = one.clone()
+    two.x, two.y = torch.cat([one.x, one.x]), torch.cat([one.y, one.y])
+    two.edge_index = torch.cat([one.edge_index, one.edge_index + nodes], dim=1)
+    losses = {}
+    for unit in ("graph", "node"):
+        for name, data in (("one", one), ("two", two)):
+            task = NodeSupervision(data, PROBLEM.split)
+            given = Fit(tiny_model(), data, PROBLEM.split, task, Training(), 0, teacher=trained_model())
+            faithful = Faithfulness(FGAIOptions(unit=unit, **options), given)
+            with torch.no_grad():
+                out = tiny_model().eval()(data)
+            losses[unit, name] = {term: value.item() for term, value in faithful.towards_teacher(out).items()}
+    assert losses["node", "two"] == pytest.approx(losses["node", "one"], rel=1e-4)
+    assert losses["graph", "two"]["closeness"] == pytest.approx(2 * losses["graph", "one"]["closeness"], rel=1e-4)
+    assert 0 < losses["node", "one"]["closeness"] < 1
+    assert 0 < losses["node", "one"]["similarity"] < 1

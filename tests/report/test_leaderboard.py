@@ -257,3 +257,50 @@ def test_a_folder_that_somebody_else_writes_to_is_waited_for_and_then_given_up(t
         locked(tmp_path, patience=0.2),
     ):
         pytest.fail("both hold the lock")
+
+
+def tuned_run(bench: Any, results_of: Any, trials: dict[str, int]) -> Path:
+    """Three seeds of four defenses with a suite's own settings, and of some with settings that trials chose."""
+    made = bench()
+    for label in ("vanilla", "ln", "at", "fgai"):
+        for seed in range(3):
+            attack = {"seed": seed, "attack_label": "injection", "defense": label}
+            made.add("attack", results_of["attack"](label, seed), label=label, **attack)
+            if label in trials:
+                chosen = {"label": f"{label} tuned", "trials": trials[label], **attack}
+                made.add("attack", results_of["attack"](label, seed, harm=-0.01), **chosen)
+    return made.close()
+
+
+def ranks(folder: Path) -> dict[str, Any]:
+    return {row["defense"]: row["rank"] for row in rows(NODE, entries(NODE, Results.read(folder)))}
+
+
+def test_tuned_rows_rank_and_those_with_the_suites_own_settings_stand_beside_them(bench: Any, results_of: Any) -> None:
+    folder = tuned_run(bench, results_of, {"vanilla": 32, "ln": 32, "fgai": 32})
+    found = ranks(folder)
+    assert [found[name] for name in ("vanilla", "ln", "at", "fgai")] == [None] * 4
+    assert (found["ln tuned"], found["vanilla tuned"]) == (1, 3)
+    text = to_csv(NODE, entries(NODE, Results.read(folder)))
+    assert to_csv(NODE, read(text)) == text
+    by_name = {row["defense"]: row for row in csv.DictReader(io.StringIO(text))}
+    assert (by_name["ln tuned"]["settings"], by_name["ln tuned"]["trials"]) == ("tuned", "32")
+    assert by_name["ln"]["settings"] == ""
+
+
+def test_rows_of_unequal_search_are_not_ranked(bench: Any, results_of: Any, tmp_path: Path) -> None:
+    folder = tuned_run(bench, results_of, {"vanilla": 32, "ln": 32, "fgai": 64})
+    found = ranks(folder)
+    assert (found["ln tuned"], found["vanilla tuned"], found["fgai tuned"]) == (1, 2, None)
+    assert not any(
+        ranks(tuned_run(bench, results_of, {"ln": 32, "fgai": 64})).get(f"{n} tuned") for n in ("ln", "fgai")
+    )
+    with pytest.raises(ReportError, match="chosen from 64 trials, those of the leaderboard's vanilla tuned from 32"):
+        add(folder, tmp_path / "boards")
+    assert not (tmp_path / "boards").exists()
+
+
+def test_one_tuned_row_alone_takes_no_rank_from_the_others(bench: Any, results_of: Any) -> None:
+    found = ranks(tuned_run(bench, results_of, {"fgai": 32}))
+    assert found["fgai tuned"] is None
+    assert found["ln"] == 1

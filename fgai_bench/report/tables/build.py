@@ -314,7 +314,7 @@ def notes(cells: Iterable[Cell], standing: Iterable[Standing]) -> tuple[str, ...
             counted[f"{EXTRAPOLATED} {extrapolated}"] = counted.get(f"{EXTRAPOLATED} {extrapolated}", 0) + 1
     compared = list(standing)
     if unequal := sum(row.unequal for row in compared):
-        counted[f"{UNEQUAL_MARK} unequal budget: shown, never ranked"] = unequal
+        counted[f"{UNEQUAL_MARK} unequal budget or search: shown, never ranked"] = unequal
     if not_better := sum(row.beats_null is False for row in compared):
         counted[f"{NOT_BETTER} {NOT_BETTER_MEANS}"] = not_better
     return tuple(f"{text} ({number} cell{'s' if number != 1 else ''})" for text, number in sorted(counted.items()))

@@ -1,0 +1,125 @@
+"""Figures of a search for settings: what was tried and chosen, which settings matter, and whether it still gained.
+
+They are drawn from the tables that a study writes, ``trials.csv`` and ``importance.csv``, wherever those lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from fgai_bench.report.figures.style import LOOK, Drawing, legend, panels, save, style_of
+from fgai_bench.report.labels import ordered, title
+
+RING: Any = {"linestyle": "", "marker": "o", "markersize": 7, "fillstyle": "none"}
+STAR: Any = {"linestyle": "", "marker": "*", "markersize": 9, "markeredgecolor": "white", "markeredgewidth": 0.5}
+LIMIT: Any = {"color": "0.4", "linestyle": (0, (4, 3)), "linewidth": 1.0}
+SCORE = {"node": "F1", "link": "ROC-AUC"}
+COLUMNS = 4  # panels side by side
+
+
+def write_figures(folder: Path, kinds: Sequence[str] = ("png",)) -> list[Path]:
+    """Draw the study whose tables lie in a folder, and write its figures into ``folder/figures``."""
+    trials, importance = pd.read_csv(folder / "trials.csv"), pd.read_csv(folder / "importance.csv")
+    with mpl.rc_context(LOOK):
+        drawings = [draw_trials(trials), draw_search(trials), *draw_importance(importance)]
+    return [path for drawing in drawings for path in save(drawing, folder / "figures", kinds)]
+
+
+def draw_trials(trials: pd.DataFrame) -> Drawing:
+    """Draw attacked against clean validation score of all trials, with the front and the choice of each defense."""
+    labels = ordered(trials["defense"])
+    figure, axes = _grid(trials, 2.6)
+    for ax, block in zip(axes, _blocks(trials), strict=True):
+        for label in ordered(block["defense"]):
+            _trials_of(ax, block[block["defense"] == label], style_of(label, labels))
+        ax.axvline(block["allowed"].iloc[0], **LIMIT)
+        ax.set_xlabel(f"clean validation {_score(block)}")
+        ax.set_ylabel("attacked")
+    marks = [Line2D([], [], color="0.4", label="chosen", **STAR), Line2D([], [], color="0.4", label="front", **RING)]
+    legend(figure, labels, marks, lines=False)
+    caption = (
+        "All trials of each defense on validation nodes: score under the validation attack against clean score. Right "
+        "of the dashed line the clean score is near enough to the vanilla model's. Rings: no other such trial has both "
+        "a higher attacked score and a higher overlap of the attention."
+    )
+    return Drawing("tuning_trials", caption, figure)
+
+
+def _trials_of(ax: Axes, trials: pd.DataFrame, look: dict[str, Any]) -> None:
+    ax.plot(trials["clean"], trials["attacked"], linestyle="", alpha=0.5, **look)
+    for column, mark in (("on_front", RING), ("chosen", STAR)):
+        marked = trials[trials[column] == "yes"]
+        ax.plot(marked["clean"], marked["attacked"], color=look["color"], **mark)
+
+
+def draw_search(trials: pd.DataFrame) -> Drawing:
+    """Draw the best attacked score of a feasible trial over the number of trials: is the search still gaining?"""
+    labels = ordered(trials["defense"])
+    figure, axes = _grid(trials, 2.2)
+    for ax, block in zip(axes, _blocks(trials), strict=True):
+        for label in ordered(block["defense"]):
+            curve = best_so_far(block[block["defense"] == label])
+            ax.step(curve.index + 1, curve, where="post", color=style_of(label, labels)["color"])
+        ax.set_xlabel("trials")
+        ax.set_ylabel(f"best attacked {_score(block)}")
+    legend(figure, labels)
+    caption = (
+        "Best score under the validation attack so far, among trials that keep the clean score; a line that is absent "
+        "at the left had no such trial yet."
+    )
+    return Drawing("tuning_search", caption, figure)
+
+
+def best_so_far(trials: pd.DataFrame) -> pd.Series[float]:
+    """Return the highest attacked score of a feasible trial up to each trial, by its number; NaN before the first."""
+    allowed = trials.set_index("trial").sort_index()
+    return allowed["attacked"].where(allowed["feasible"] == "yes").cummax().ffill()
+
+
+def draw_importance(importance: pd.DataFrame) -> list[Drawing]:
+    """Draw how much each setting matters, a panel per defense: the mean over its cells; none with too few trials."""
+    if importance.empty:
+        return []
+    labels = ordered(importance["defense"])
+    figure, (axes,) = panels(1, len(labels), height=2.6)
+    for ax, label in zip(axes, labels, strict=True):
+        own = importance[importance["defense"] == label]
+        means = own.groupby("setting")["importance"].mean().sort_values(kind="stable")
+        ax.barh(list(means.index), list(means), color=style_of(label, labels)["color"])
+        ax.set_title(title(label))
+        ax.set_xlabel("importance")
+    caption = (
+        "Importance of each setting (PED-ANOVA): how much its values differ between the better half of the trials and "
+        "all of them; shares of one, means over the cells of a defense."
+    )
+    return [Drawing("tuning_importance", caption, figure)]
+
+
+def _grid(trials: pd.DataFrame, height: float) -> tuple[Any, list[Axes]]:
+    """Return axes for each graph and model, titled; those that stay empty are removed."""
+    blocks = list(_blocks(trials))
+    columns = min(len(blocks), COLUMNS)
+    figure, grid = panels(-(-len(blocks) // columns), columns, height)
+    axes = [ax for row in grid for ax in row]
+    for ax in axes[len(blocks) :]:
+        ax.remove()
+    for ax, block in zip(axes, blocks, strict=False):
+        ax.set_title(f"{title(block['dataset'].iloc[0])}, {title(block['model'].iloc[0])}")
+    return figure, axes[: len(blocks)]
+
+
+def _blocks(trials: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """Yield the trials by the task, graph and model that they share."""
+    for _, block in trials.groupby(["task", "dataset", "model"], sort=False):
+        yield block
+
+
+def _score(block: pd.DataFrame) -> str:
+    return SCORE.get(block["task"].iloc[0], "score")

@@ -1,0 +1,101 @@
+"""A cell of a study: one task, dataset, model and defense, with the space that is searched and the trials it gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+from fgai_bench.data import DATASETS
+from fgai_bench.defenses import DEFENSES
+from fgai_bench.models import MODELS
+from fgai_bench.runner.plan import EVALUATION_SEEDS, TEACHER, Trial, applies
+from fgai_bench.spaces import OPTIMISER, Dimension, by_section, described, joined
+from fgai_bench.store.canonical import sha256
+from fgai_bench.store.errors import RequestError
+from fgai_bench.suites.schema import DefenseLine, Suite, TunedSetting, When
+
+TUNING_SEEDS = (1000, 1001)
+
+
+def space_of(model: str, defense: str) -> dict[str, Dimension]:
+    """Return what is searched: the optimiser's settings, the model's where it is trained afresh, the defense's own.
+
+    A defense that declares no space is searched over the optimiser's settings alone.
+
+    >>> list(space_of("gat", "ln"))[:4]
+    ['training.lr', 'training.weight_decay', 'training.epochs', 'model.dropout']
+    """
+    kind = DEFENSES[defense]
+    own = getattr(kind, "search_space", None)
+    if own is None:
+        return joined(OPTIMISER)
+    models = MODELS[model].search_space if getattr(kind, "starts_from", "model") == "model" else {}
+    return joined(OPTIMISER, models, own)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One search: its place in the suite, how many settings are tried, and the split seeds they are averaged over."""
+
+    suite: Suite
+    task: str
+    dataset: str
+    model: str
+    line: DefenseLine
+    trials: int
+    seeds: tuple[int, ...] = TUNING_SEEDS
+
+    @property
+    def name(self) -> str:
+        """Return the names of the cell's parts."""
+        return f"{self.task} {self.dataset} {self.model} {self.line.title}"
+
+    @cached_property
+    def space(self) -> dict[str, Dimension]:
+        """Return the space that is searched."""
+        return space_of(self.model, self.line.name)
+
+    @property
+    def space_hash(self) -> str:
+        """Return the hash of the space."""
+        return sha256(described(self.space))
+
+    def trained(self, number: int, values: Mapping[str, Any]) -> list[Trial]:
+        """Return the trainings of one trial, one for each split seed."""
+        line = self.line.model_copy(update={"tuned": True, "label": f"{self.line.title} #{number}"})
+        suite = self.suite.model_copy(update={"tuned": (self.setting(number, values),)})
+        return [Trial(suite, self.task, self.dataset, self.model, line, seed) for seed in self.seeds]
+
+    def reference(self) -> list[Trial]:
+        """Return the trainings of the vanilla model with the suite's own settings, whose clean score is the measure."""
+        return [Trial(self.suite, self.task, self.dataset, self.model, TEACHER, seed) for seed in self.seeds]
+
+    def setting(self, number: int, values: Mapping[str, Any], **known: Any) -> TunedSetting:
+        """Return values as the chosen setting of this cell."""
+        when = When(task=(self.task,), dataset=(self.dataset,), model=(self.model,), defense=(self.line.name,))
+        return TunedSetting(when=when, trials=self.trials, trial=number, **by_section(values), **known)
+
+
+def cells_of(suite: Suite, trials: int, seeds: Sequence[int] = TUNING_SEEDS) -> list[Cell]:
+    """Return the cells of a suite, dataset by dataset; raise if a seed belongs to an evaluation."""
+    if not 1 <= trials <= 10_000:
+        raise RequestError(f"--trials must lie between 1 and 10000, not {trials}")
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise RequestError(f"--seeds needs distinct seeds such as 1000,1001, not {','.join(map(str, seeds))}")
+    taken = sorted({*EVALUATION_SEEDS, *suite.seeds} & set(seeds))
+    if taken:
+        raise RequestError(
+            f"seed {taken[0]} belongs to the evaluation, which settings must not be chosen on; the split seeds of a "
+            "search are others, such as 1000,1001"
+        )
+    return list(_cells(suite, trials, tuple(seeds)))
+
+
+def _cells(suite: Suite, trials: int, seeds: tuple[int, ...]) -> Iterator[Cell]:
+    for dataset, task, model, line in product(suite.datasets, suite.tasks, suite.models, suite.defenses):
+        fits = applies(DATASETS.entry(dataset).tags, task) and applies(DEFENSES.entry(line.name).tags, task)
+        if fits and not line.tuned and (not line.models or model in line.models):
+            yield Cell(suite, task, dataset, model, line, trials, seeds)

@@ -1,0 +1,125 @@
+"""The outcome of one search: all its trials, which of them keep the clean score, the front, and the choice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from fgai_bench.store.canonical import sha256
+from fgai_bench.suites.schema import TunedSetting
+from fgai_bench.tuning.cells import Cell
+
+TOLERANCE = 0.01  # of the vanilla model's clean validation score, which a chosen setting may lose
+SCORES = ("validation_clean", "validation_attacked", "topk_overlap")
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One trial: its settings and its scores, each the mean over the split seeds.
+
+    Attributes:
+        number: its number; 0 is the suite's own settings.
+        values: the settings that it changes.
+        by_seed: split seed to the scores by name.
+        reason: why a seed has no scores; empty where all have.
+        seconds: of all its steps.
+    """
+
+    number: int
+    values: Mapping[str, Any]
+    by_seed: Mapping[int, Mapping[str, float]]
+    reason: str = ""
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether every split seed has finite scores."""
+        return not self.reason and all(math.isfinite(v) for scores in self.by_seed.values() for v in scores.values())
+
+    def mean(self, name: str) -> float:
+        """Return the mean of a score over the split seeds; NaN where a seed lacks it."""
+        values = [scores.get(name, math.nan) for scores in self.by_seed.values()]
+        return sum(values) / len(values) if values else math.nan
+
+    @property
+    def clean(self) -> float:
+        """Return the clean validation score."""
+        return self.mean("validation_clean")
+
+    @property
+    def attacked(self) -> float:
+        """Return the validation score under the validation attack."""
+        return self.mean("validation_attacked")
+
+    @property
+    def overlap(self) -> float:
+        """Return the overlap of the attention's top half under the validation attack."""
+        return self.mean("topk_overlap")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All trials of one cell, and the vanilla model's clean validation score."""
+
+    cell: Cell
+    tried: Sequence[Tried]
+    reference: float
+
+    def feasible(self, tried: Tried) -> bool:
+        """Tell whether a trial keeps the clean score within the tolerance of the vanilla model's."""
+        return tried.ok and self.violation(tried) <= 0
+
+    def violation(self, tried: Tried) -> float:
+        """Return by how much the clean score falls short of what is allowed; 0 or less is allowed."""
+        return self.reference - TOLERANCE - tried.clean
+
+    def value(self, tried: Tried) -> float | None:
+        """Return what the search maximises: the attacked score, or minus the violation of the constraint.
+
+        So every trial that keeps the clean score is above every trial that does not; None for a trial that failed.
+        """
+        if not tried.ok:
+            return None
+        return tried.attacked if self.feasible(tried) else -self.violation(tried)
+
+    @cached_property
+    def choice(self) -> Tried | None:
+        """Return the trial of the highest value, the first of equals; None if all failed."""
+        scored = [tried for tried in self.tried if tried.ok]
+        return max(scored, key=lambda tried: (self.value(tried), -tried.number), default=None)
+
+    @cached_property
+    def front(self) -> list[Tried]:
+        """Return the feasible trials that no other beats in both attacked score and overlap, best score first."""
+        allowed = [tried for tried in self.tried if self.feasible(tried) and not math.isnan(tried.overlap)]
+        ordered = sorted(allowed, key=lambda tried: (-tried.attacked, -tried.overlap, tried.number))
+        front: list[Tried] = []
+        for tried in ordered:
+            if not front or tried.overlap > front[-1].overlap:
+                front.append(tried)
+        return front
+
+    @property
+    def evidence(self) -> str:
+        """Return the hash of all trials with their settings and scores."""
+        return sha256([[t.number, dict(t.values), _plain(t.by_seed), t.reason] for t in self.tried])
+
+    @property
+    def chosen(self) -> TunedSetting | None:
+        """Return the choice as a setting of a suite; None if all trials failed."""
+        if self.choice is None:
+            return None
+        return self.cell.setting(
+            self.choice.number,
+            self.choice.values,
+            feasible=self.feasible(self.choice),
+            space=self.cell.space_hash,
+            evidence=self.evidence,
+        )
+
+
+def _plain(by_seed: Mapping[int, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    return {str(seed): dict(scores) for seed, scores in by_seed.items()}

@@ -1,0 +1,105 @@
+"""Suggest the settings of a trial: a pure function of the space, the seed and the trials of earlier batches.
+
+Trials come in batches of fixed size. What a trial is suggested depends on the results of the batches before its own and
+on nothing else, so neither the number of workers, nor their order, nor an interruption changes any suggestion.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from fgai_bench.seeds import derive
+from fgai_bench.spaces import Choice, Dimension, LogRange, Space
+
+if TYPE_CHECKING:
+    import optuna
+
+History = Sequence[tuple[Mapping[str, Any], float | None]]
+BATCH = 4
+DIGITS = 4  # significant digits of a suggested number: what a person would write down
+
+
+def suggest(space: Space, history: History, seed: int, number: int) -> dict[str, Any]:
+    """Return the settings of trial ``number``; trial 0 is the suite's own settings, so nothing is set.
+
+    Args:
+        space: the space.
+        history: settings and value of every trial of earlier batches, in order; no value for a trial that failed.
+        seed: seed of the search.
+        number: number of the trial.
+    """
+    if number == 0:
+        return {}
+    from optuna.samplers import TPESampler
+
+    sampler = TPESampler(seed=derive(seed, f"trial-{number}") % 2**32)
+    asked = study_of(space, history, sampler).ask(distributions(space))
+    return {name: _rounded(asked.params[name], dimension) for name, dimension in space.items()}
+
+
+def distributions(space: Space) -> dict[str, optuna.distributions.BaseDistribution]:
+    """Return a space in Optuna's terms."""
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    def of(dimension: Dimension) -> optuna.distributions.BaseDistribution:
+        if isinstance(dimension, Choice):
+            return CategoricalDistribution(dimension.values)
+        log, bounds = isinstance(dimension, LogRange), (dimension.low, dimension.high)
+        if all(isinstance(bound, int) for bound in bounds):
+            return IntDistribution(int(dimension.low), int(dimension.high), log=log)
+        return FloatDistribution(*bounds, log=log)
+
+    return {name: of(dimension) for name, dimension in space.items()}
+
+
+def frozen(space: Space, values: Mapping[str, Any], value: float | None, **known: Any) -> optuna.trial.FrozenTrial:
+    """Return a finished trial in Optuna's terms; settings that the space does not hold are left out."""
+    from optuna.trial import TrialState, create_trial
+
+    inside = {name: setting for name, setting in values.items() if setting in space[name]}
+    all_distributions = distributions(space)
+    return create_trial(
+        state=TrialState.FAIL if value is None else TrialState.COMPLETE,
+        params=inside,
+        distributions={name: all_distributions[name] for name in inside},
+        value=value,
+        user_attrs=known,
+    )
+
+
+def study_of(space: Space, history: History, sampler: optuna.samplers.BaseSampler | None = None) -> optuna.Study:
+    """Return a study in memory that holds these trials."""
+    import optuna
+
+    with quiet():
+        study = optuna.create_study(direction="maximize", sampler=sampler)
+        study.add_trials([frozen(space, values, value) for values, value in history])
+    return study
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep Optuna from writing about every study and trial to the standard error."""
+    import optuna
+
+    level = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(level)
+
+
+def _rounded(value: Any, dimension: Dimension) -> Any:
+    """Return a suggested number with few digits, inside its bounds.
+
+    >>> _rounded(0.00123456, LogRange(0.001, 0.1)), _rounded("raw", Choice("raw"))
+    (0.001235, 'raw')
+    """
+    if isinstance(dimension, Choice) or not isinstance(value, float) or value == 0:
+        return value
+    digits = DIGITS - 1 - math.floor(math.log10(abs(value)))
+    return min(max(round(value, digits), dimension.low), dimension.high)

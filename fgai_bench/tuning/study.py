@@ -1,0 +1,191 @@
+"""Run a study: every cell of a suite gets the same number of trials; finished steps are in the store, none is lost.
+
+The store holds what was measured, by the hash of its configuration; what is suggested next follows from it. So a study
+that was killed goes on where it was, with the same trials, and ends with the same choice as one that was not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from fgai_bench.runner.executors import Executor, WorkerSettings
+from fgai_bench.runner.lock import RunLock
+from fgai_bench.runner.plan import Plan, Step, validation_plan
+from fgai_bench.runner.preflight import check_data, check_options, checked_data_root, checked_folder, resolved_device
+from fgai_bench.runner.progress import Observer
+from fgai_bench.runner.runs import checked_request, executor_for
+from fgai_bench.runner.schedule import Schedule
+from fgai_bench.seeds import derive
+from fgai_bench.store.errors import RequestError
+from fgai_bench.store.result import RETRIED, Result
+from fgai_bench.store.sqlite import Store
+from fgai_bench.suites import Suite, resolve
+from fgai_bench.suites.errors import SuiteError
+from fgai_bench.tuning.cells import TUNING_SEEDS, Cell, cells_of
+from fgai_bench.tuning.outcome import SCORES, Outcome, Tried
+from fgai_bench.tuning.sampling import BATCH, suggest
+from fgai_bench.tuning.write import record_trials, write_outcomes
+
+
+def tune(
+    suite: str | os.PathLike[str] | Suite | Mapping[str, Any] = "node",
+    out: str | os.PathLike[str] | None = None,
+    *,
+    trials: int = 32,
+    seeds: Sequence[int] = TUNING_SEEDS,
+    device: str = "auto",
+    jobs: int | None = None,
+    executor: str = "local",
+    address: str | None = None,
+    data_root: str | os.PathLike[str] | None = None,
+    plugins: Sequence[str] = (),
+    retry_failed: bool = False,
+    observer: Observer | None = None,
+    **overrides: Any,
+) -> list[Outcome]:
+    """Search the settings of every cell of a suite and return the outcomes; files are written to the folder ``out``.
+
+    Args:
+        suite: a name of ``SUITES``, the path of a YAML file, or its content; its own settings are trial 0.
+        out: the run folder; ``runs/tune-NAME`` if not given. A study that it holds already is gone on with.
+        trials: settings that are tried in each cell, the same number for every defense.
+        seeds: split seeds that a trial is averaged over; those of evaluations are refused.
+        device, jobs, executor, address, data_root, plugins, retry_failed, observer: as in
+            :func:`fgai_bench.runner.run`; results do not depend on ``jobs``.
+        overrides: ``datasets``, ``models``, ``defenses`` and ``assignments`` of :func:`fgai_bench.suites.resolve`.
+    """
+    if find_spec("optuna") is None:
+        raise RequestError("a search for settings needs Optuna: pip install 'fgai-bench[tune]'")
+    checked_request(jobs, executor, address)
+    parts = resolve(suite, **overrides)
+    if len(parts) != 1:
+        raise SuiteError(f"settings are searched for one suite at a time, not for {', '.join(p.name for p in parts)}")
+    cells = cells_of(parts[0], trials, seeds)
+    if not cells:
+        raise SuiteError("nothing to tune: no dataset of the suite is for one of its tasks, or no defense for them")
+    settings = WorkerSettings(tuple(plugins), checked_data_root(data_root))
+    folder = checked_folder(Path(out) if out is not None else Path("runs") / f"tune-{parts[0].name}")
+    observer, device = observer or Observer(), resolved_device(device)
+    first = _plan_of(cells, device)
+    check_options(first.steps.values())
+    check_data(first.steps.values(), settings.data_root)
+    with closing(executor_for(executor, address, jobs, settings, list(first.steps.values()), more=True)) as made:
+        folder.mkdir(parents=True, exist_ok=True)
+        with RunLock(folder), closing(Store(folder)) as store:
+            for sentence in store.repair():
+                observer.said(f"{sentence}; done")
+            if retry_failed:
+                store.forget([hash for hash, status in store.statuses().items() if status in RETRIED])
+            outcomes = _searched(cells, store, made, observer, device)
+            write_outcomes(folder, outcomes)
+    return outcomes
+
+
+def _plan_of(cells: Sequence[Cell], device: str) -> Plan:
+    """Return the steps that are known before anything has run: trial 0 of each cell and what it builds on."""
+    return validation_plan([trial for cell in cells for trial in (*cell.reference(), *cell.trained(0, {}))], device)
+
+
+def _searched(cells: Sequence[Cell], store: Store, made: Executor, observer: Observer, device: str) -> list[Outcome]:
+    """Search the cells of one dataset after those of another, so that workers keep a graph while it is needed."""
+    outcomes: list[Outcome] = []
+    for _, group in groupby(cells, key=lambda cell: (cell.dataset, cell.task)):
+        study = Study([Search(cell, store, device) for cell in group], store, made, observer, device)
+        study.run()
+        outcomes += [search.outcome() for search in study.searches]
+    return outcomes
+
+
+@dataclass
+class Search:
+    """The search of one cell: the settings suggested so far, in order, and the steps that measure them."""
+
+    cell: Cell
+    store: Store
+    device: str
+    values: list[dict[str, Any]] = field(default_factory=list)
+    steps: list[dict[int, str]] = field(default_factory=list)
+    reference: dict[int, str] = field(default_factory=dict)
+    complete: bool = False
+
+    def next_batch(self, done: set[str]) -> Plan | None:
+        """Suggest the next batch if all earlier trials are done, and return its plan; None if not, or at the end."""
+        waiting = [hash for steps in (*self.steps, self.reference) for hash in steps.values() if hash not in done]
+        if waiting or self.complete:
+            return None
+        outcome = self.outcome() if self.values else None
+        if outcome:
+            record_trials(self.store.folder, outcome)
+        if len(self.values) >= self.cell.trials:
+            self.complete = True
+            return None
+        history = [(tried.values, outcome.value(tried)) for tried in outcome.tried] if outcome else []
+        numbers = range(len(self.values), min(len(self.values) + BATCH, self.cell.trials))
+        seed = derive(0, f"search {self.cell.name}")
+        self.values += [suggest(self.cell.space, history, seed, number) for number in numbers]
+        trials = [trial for number in numbers for trial in self.cell.trained(number, self.values[number])]
+        extra = [] if self.reference else self.cell.reference()
+        plan = validation_plan([*extra, *trials], self.device)
+        hashes = [member.step for member in plan.members]
+        seeds = self.cell.seeds
+        self.reference = self.reference or dict(zip(seeds, hashes, strict=False))
+        own = hashes[len(extra) :]
+        self.steps += [dict(zip(seeds, own[i : i + len(seeds)], strict=True)) for i in range(0, len(own), len(seeds))]
+        return plan
+
+    def outcome(self) -> Outcome:
+        """Return the trials measured so far."""
+        tried = [self._tried(number) for number in range(len(self.values))]
+        reference = [self._scores(hash).get("validation_clean") for hash in self.reference.values()]
+        known = [score for score in reference if score is not None]
+        return Outcome(self.cell, tried, sum(known) / len(known) if known else float("-inf"))
+
+    def _tried(self, number: int) -> Tried:
+        results = {seed: self.store.result(hash) for seed, hash in self.steps[number].items()}
+        failed = [f"{result.status}: {result.reason}" for result in results.values() if result.status != "ok"]
+        scores = {seed: {name: r.metrics[name] for name in SCORES if name in r.metrics} for seed, r in results.items()}
+        return Tried(
+            number, self.values[number], scores, failed[0] if failed else "", sum(r.seconds for r in results.values())
+        )
+
+    def _scores(self, hash: str) -> Mapping[str, float]:
+        return self.store.result(hash).metrics
+
+
+class Study(Schedule):
+    """Searches that share their workers: whenever a batch of one is complete, its next batch is added."""
+
+    def __init__(
+        self, searches: Sequence[Search], store: Store, made: Executor, observer: Observer, device: str
+    ) -> None:
+        super().__init__(Plan({}, ()), store, made, observer)
+        self.searches = searches
+
+    def run(self) -> None:
+        """Run all trials that the store does not hold."""
+        self.observer.begin(self.plan, (), self.executor.slots)
+        try:
+            self._add_batches()
+            self.work()
+        finally:
+            self.observer.end()
+
+    def _record(self, step: Step, result: Result) -> None:
+        super()._record(step, result)
+        self._add_batches()
+
+    def _add_batches(self) -> None:
+        for search in self.searches:
+            while (plan := search.next_batch(self.done)) is not None:
+                self.store.place(member.plain() for member in plan.members)
+                new = {hash: step for hash, step in plan.steps.items() if hash not in self.plan.steps}
+                self.plan.steps.update(new)
+                self.waiting |= {hash: step for hash, step in new.items() if hash not in self.done}
+                self.observer.extended(new.values(), self.done)

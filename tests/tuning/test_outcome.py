@@ -1,0 +1,80 @@
+"""What is chosen: the highest attacked score among those that keep the clean one; the front; best so far."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from fgai_bench.spaces import Choice, LogRange, Range
+from fgai_bench.suites import load_suite
+from fgai_bench.tuning import Cell, Outcome, Tried
+from fgai_bench.tuning.importance import importances
+from fgai_bench.tuning.sampling import suggest
+
+CELL = Cell(load_suite("quick"), "node", "cora", "gat", load_suite("quick").defenses[0], trials=4)
+SPACE = {"training.lr": LogRange(0.001, 0.1), "model.dropout": Range(0.0, 0.8), "training.epochs": Choice(1, 2)}
+
+
+def tried(number: int, clean: float, attacked: float, overlap: float = 0.5, reason: str = "") -> Tried:
+    scores = {"validation_clean": clean, "validation_attacked": attacked, "topk_overlap": overlap}
+    return Tried(number, {}, {1000: scores, 1001: scores}, reason)
+
+
+def outcome(*trials: Tried, reference: float = 0.90) -> Outcome:
+    return Outcome(CELL, trials, reference)
+
+
+def test_the_choice_keeps_the_clean_score():
+    """0.885 is more than 0.01 below the vanilla model's 0.90, 0.89 is not."""
+    found = outcome(tried(0, 0.90, 0.40), tried(1, 0.885, 0.80), tried(2, 0.8901, 0.60))
+    assert found.choice.number == 2
+    assert [found.feasible(one) for one in found.tried] == [True, False, True]
+    assert found.value(found.tried[1]) == pytest.approx(0.885 - 0.89)
+
+
+def test_where_none_keeps_it_the_smallest_loss_is_chosen_and_said():
+    found = outcome(tried(0, 0.70, 0.60), tried(1, 0.80, 0.10))
+    assert found.choice.number == 1
+    assert found.chosen.feasible is False
+
+
+def test_of_equals_the_first_is_chosen_and_failures_never():
+    assert outcome(tried(0, 0.9, 0.5), tried(1, 0.9, 0.5)).choice.number == 0
+    assert outcome(tried(0, 0.9, 0.5, reason="oom: no memory"), tried(1, 0.9, 0.1)).choice.number == 1
+    assert outcome(tried(0, 0.9, math.nan)).choice is None
+
+
+def test_the_front_is_what_no_other_beats_in_both():
+    found = outcome(
+        tried(0, 0.9, 0.50, 0.90), tried(1, 0.9, 0.70, 0.60), tried(2, 0.9, 0.60, 0.60), tried(3, 0.5, 0.99, 0.99)
+    )
+    assert [one.number for one in found.front] == [1, 0]
+
+
+def test_evidence_changes_with_a_score():
+    assert outcome(tried(0, 0.9, 0.5)).evidence != outcome(tried(0, 0.9, 0.6)).evidence
+
+
+def test_a_suggestion_is_a_function_of_earlier_trials_and_the_seed():
+    history = [({}, 0.5)] + [(suggest(SPACE, [], 3, number), 0.1 * number) for number in range(1, 12)]
+    first = suggest(SPACE, history, 3, 12)
+    assert first == suggest(SPACE, history, 3, 12)
+    assert all(first[name] in dimension for name, dimension in SPACE.items())
+    assert len({str(suggest(SPACE, history, 3, number)) for number in range(12, 16)}) == 4
+    assert suggest(SPACE, [*history[:-1], (history[-1][0], None)], 3, 12) != first
+    assert suggest(SPACE, history, 3, 0) == {}
+
+
+def test_the_setting_that_decides_is_the_important_one():
+    cell = Cell(load_suite("quick"), "node", "cora", "gat", load_suite("quick").defenses[0], trials=24)
+    trials = []
+    for number in range(24):
+        values = suggest(cell.space, [], 0, number)
+        score = 0.5 if not values else values["model.dropout"]
+        scores = {"validation_clean": 1.0, "validation_attacked": score, "topk_overlap": 0.5}
+        trials.append(Tried(number, values, {1000: scores}))
+    shares = importances(Outcome(cell, trials, 0.9))
+    assert max(shares, key=shares.get) == "model.dropout"
+    assert sum(shares.values()) == pytest.approx(1.0)
+    assert importances(Outcome(cell, trials[:4], 0.9)) == {}

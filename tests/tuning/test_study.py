@@ -1,0 +1,183 @@
+"""A study: equal trials, the same choice however it is interrupted or spread, and nothing of the test part in it."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import os
+import random
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+import yaml
+
+from fgai_bench.data import load_dataset
+from fgai_bench.runner.plan import plan, validation_plan
+from fgai_bench.store.errors import RequestError, StoreError
+from fgai_bench.store.sqlite import StoreReader
+from fgai_bench.suites import load_suite
+from fgai_bench.tuning import Outcome, tune
+from fgai_bench.tuning.sampling import BATCH
+
+TRIALS = BATCH + 1
+KILLS = 20
+
+
+def search(suite: dict[str, Any], folder: Path, trials: int = TRIALS, **more: Any) -> list[Outcome]:
+    return tune(suite, folder, **{"trials": trials, "seeds": [1000], "executor": "inline", "device": "cpu"} | more)
+
+
+@pytest.fixture(scope="module")
+def study(template, tmp_path_factory) -> tuple[Path, list[Outcome]]:
+    """The study that nothing disturbed; tests read it."""
+    folder = tmp_path_factory.mktemp("study") / "run"
+    return folder, search(copy.deepcopy(template), folder)
+
+
+def files(folder: Path) -> tuple[str, list[dict[str, str]]]:
+    """What a study wrote, without the times."""
+    with (folder / "trials.csv").open() as stream:
+        rows = [{key: value for key, value in row.items() if key != "seconds"} for row in csv.DictReader(stream)]
+    return (folder / "tuned.yaml").read_text(), rows
+
+
+def test_every_defense_gets_the_same_trials_and_the_first_is_the_suites_own(study):
+    folder, outcomes = study
+    assert [len(outcome.tried) for outcome in outcomes] == [TRIALS, TRIALS]
+    assert all(outcome.tried[0].values == {} for outcome in outcomes)
+    assert all(tried.values for outcome in outcomes for tried in outcome.tried[1:])
+    assert [row["chosen"] for row in files(folder)[1]].count("yes") == 2
+
+
+def test_the_choice_is_a_suite_that_trains_what_was_searched(study):
+    """The chosen settings reach a training in the way in which they were tried: the same configuration."""
+    folder, (outcome, other) = study
+    suite = load_suite(folder / "tuned.yaml")
+    assert [line.title for line in suite.defenses] == ["brief", "sly", "brief tuned", "sly tuned"]
+    assert suite.tuned == (outcome.chosen, other.chosen)
+    trained = [step.config for step in plan([suite]).steps.values() if step.kind == "train"]
+    (tried,) = validation_plan(outcome.cell.trained(outcome.choice.number, outcome.choice.values)).steps.values()
+    same = ("task", "dataset", "model", "defense", "training", "inner")
+    assert {key: tried.config[key] for key in same} in [{key: config[key] for key in same} for config in trained]
+
+
+def test_a_finished_study_runs_nothing_again(tiny, study, tmp_path, seen):
+    folder = tmp_path / "run"
+    shutil.copytree(study[0], folder)
+    search(tiny, folder)
+    assert not seen
+    assert files(folder) == files(study[0])
+
+
+def test_what_is_suggested_depends_on_no_number_of_trials(study, tiny, tmp_path):
+    shorter = search({**tiny, "defenses": ["brief"]}, tmp_path, trials=2)[0]
+    assert [tried.values for tried in shorter.tried] == [tried.values for tried in study[1][0].tried[:2]]
+
+
+def test_twenty_kills_lose_no_trial_repeat_none_and_change_no_choice(tiny, study, tmp_path):
+    undisturbed, killed, log = study[0], tmp_path / "killed", tmp_path / "log"
+    log.touch()
+    draw = random.Random(0)
+    finished: set[str] = set()
+    for _ in range(KILLS):
+        child = forked(lambda: search(tiny, killed, observer=Logging(log)))
+        known, wanted = len(log.read_text()), draw.random() < 0.5
+        while wanted and len(log.read_text()) == known and alive(child):  # half of them after one more trial
+            time.sleep(0.002)
+        time.sleep(draw.uniform(0.0, 0.2))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        before, finished = finished, recorded(killed)
+        assert before <= finished
+    assert os.waitpid(forked(lambda: search(tiny, killed, observer=Logging(log))), 0)[1] == 0
+    assert files(killed) == files(undisturbed)
+    steps = log.read_text().split()
+    assert len(steps) == len(set(steps))
+    assert recorded(killed) == recorded(undisturbed)
+
+
+def forked(work: Callable[[], object]) -> int:
+    """Start work in a child process and return its number; the child ends with code 1 if it fails."""
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    return child
+
+
+def alive(child: int) -> bool:
+    """Tell whether a child has not ended; one that has stays to be waited for."""
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+
+
+def recorded(folder: Path) -> set[str]:
+    """The recorded steps; none where the first kill came before there was a table."""
+    try:
+        with StoreReader(folder) as store:
+            return set(store.statuses())
+    except StoreError:
+        return set()
+
+
+class Logging:
+    """Writes down every step that was recorded, in a file that outlives the process."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def finished(self, step: Any, result: Any) -> None:
+        with self.path.open("a") as stream:
+            stream.write(f"{step.hash}\n")
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *arguments: None
+
+
+def test_neither_test_labels_nor_test_nodes_reach_a_defense(tiny, tmp_path, seen):
+    search({**tiny, "defenses": ["sly"]}, tmp_path, trials=1, seeds=[1000, 1001])
+    assert [given["seed"] for given in seen] == [1000, 1001]
+    for given in seen:
+        whole = load_dataset("csbm-1e3", seed=given["seed"])
+        assert (given["y"][whole.test_index] == -1).all()
+        assert (given["y"][whole.val_index] == whole.y[whole.val_index]).all()
+        assert given["split"].test.numel() == 0
+        assert given["keys"] == {"x", "edge_index", "y"}
+        assert not any("test" in name for name in vars(given["task"]))
+
+
+@pytest.mark.parametrize("seeds", [[0, 1000], [9], [1000, 1000], []])
+def test_seeds_of_an_evaluation_are_refused(tiny, tmp_path, seeds):
+    with pytest.raises(RequestError, match="seed"):
+        search(tiny, tmp_path / "run", seeds=seeds)
+    assert not (tmp_path / "run").exists()
+
+
+def test_seeds_that_the_suite_evaluates_are_refused_too(tiny, tmp_path):
+    with pytest.raises(RequestError, match="1000 belongs to the evaluation"):
+        search({**tiny, "seeds": [1000]}, tmp_path)
+
+
+def test_optunas_storage_holds_every_trial(study):
+    folder, (outcome, _) = study
+    storage = optuna.storages.RDBStorage(f"sqlite:///{folder / 'optuna.sqlite'}")
+    name = next(s.study_name for s in optuna.get_all_study_summaries(storage) if " brief " in s.study_name)
+    trials = optuna.load_study(study_name=name, storage=storage).trials
+    assert [trial.params for trial in trials] == [dict(tried.values) for tried in outcome.tried]
+    assert [trial.value for trial in trials] == [outcome.value(tried) for tried in outcome.tried]
+
+
+def test_links_are_searched_by_roc_auc_on_validation_links(tiny, tmp_path):
+    suite = {**tiny, "tasks": ["link"], "datasets": ["cora"], "defenses": ["vanilla"]}
+    outcome = search(suite, tmp_path, trials=1, seeds=[1000])[0]
+    assert 0 <= outcome.tried[0].attacked <= outcome.tried[0].clean <= 1
+    assert yaml.safe_load((tmp_path / "tuned.yaml").read_text())["tuned"][0]["when"]["task"] == "link"
