@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import json
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import replace
 
 from fgai_bench.runner.executors import Event, Executor, Job
@@ -25,17 +26,24 @@ class Schedule:
     def __init__(self, plan: Plan, store: Store, executor: Executor, observer: Observer) -> None:
         self.plan, self.store, self.executor, self.observer = plan, store, executor, observer
         self.done = set(store.statuses())
-        self.waiting = {hash: step for hash, step in plan.steps.items() if hash not in self.done}
+        self.waiting: dict[str, Step] = {}
         self.running: dict[str, Step] = {}
         self.alone: set[str] = set()
-        self._position = {hash: position for position, hash in enumerate(plan.steps)}
+        self._position: dict[str, int] = {}
         self._followers: dict[str, list[Step]] = defaultdict(list)
         # Positions in the plan and hashes of steps that may be ready: those that share the machine (True) and others.
         self._ready: dict[bool, list[tuple[int, str]]] = {True: [], False: []}
-        for step in plan.steps.values():
+        self.wait_for(plan.steps.values())
+
+    def wait_for(self, steps: Iterable[Step]) -> None:
+        """Take up steps, after those that wait already; what the store holds is not run again."""
+        new = list(steps)
+        for step in new:
+            self._position[step.hash] = len(self._position)
             for source in step.inputs.values():
                 self._followers[source].append(step)
-        for step in self.waiting.values():
+        self.waiting |= {step.hash: step for step in new if step.hash not in self.done}
+        for step in new:
             self._consider(step)
 
     def work(self) -> None:

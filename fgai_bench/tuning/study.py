@@ -187,5 +187,5 @@ class Study(Schedule):
                 self.store.place(member.plain() for member in plan.members)
                 new = {hash: step for hash, step in plan.steps.items() if hash not in self.plan.steps}
                 self.plan.steps.update(new)
-                self.waiting |= {hash: step for hash, step in new.items() if hash not in self.done}
+                self.wait_for(new.values())
                 self.observer.extended(new.values(), self.done)
