@@ -79,8 +79,8 @@ def submit(
         step, member = row_named(store, row)
         if is_present("attack", step["config"]) is False:
             raise RequestError(
-                f"the row {row} was made by other code than this program's; scores of two codes are not put together, "
-                "so use the program that made it"
+                f"the row {row} was made by other code than this program's; their scores are not put together, so use "
+                "the program that made it"
             )
         victim = Row(store, step, data_root)
         graph, ledger = checked_graph(victim, content)

@@ -5,6 +5,7 @@ Breaking: an attacked graph from anyone lowers a row if it is valid and stronger
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -91,13 +92,12 @@ def test_a_flipped_bit_names_the_rows(
     file: str, kinds: set[str], records: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flip(records / file)
-    done = verify(records)
-    assert done.findings[0].words == file
-    rows = [finding for finding in done.findings if finding.row]
-    assert rows
-    assert {finding.words.split()[0] for finding in rows} <= kinds
     assert main(["verify", str(records)]) == 1
-    assert rows[0].row in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"{file} has changed since it was exported" in said
+    rows = re.findall(r"^ ?([0-9a-f]{12}) +(train|clean|attack) ", said, re.MULTILINE)
+    assert rows
+    assert {kind for _, kind in rows} <= kinds
 
 
 def test_a_flipped_bit_of_the_manifest_is_named(records: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,18 +121,14 @@ def rewritten(folder: Path, kind: str, change: Callable[[Any], Any]) -> str:
 @pytest.mark.parametrize(
     ("kind", "change", "said"),
     [
-        ("clean", lambda r: replace(r, metrics={**r.metrics, "f1": r.metrics["f1"] + 1e-9}), "f1 is recorded as"),
+        ("clean", lambda r: {"metrics": {**r.metrics, "f1": r.metrics["f1"] + 1e-9}}, "f1 is recorded as"),
+        ("attack", lambda r: {"metrics": {**r.metrics, "g_jsd": r.metrics["g_jsd"] * 0.99}}, "g_jsd is recorded as"),
         (
             "attack",
-            lambda r: replace(r, metrics={**r.metrics, "g_jsd": r.metrics["g_jsd"] * 0.99}),
-            "g_jsd is recorded",
+            lambda r: {"ledger": {**r.ledger, "edges": 20.0}},
+            "its ledger has edges 20, and its attacked graph",
         ),
-        (
-            "attack",
-            lambda r: replace(r, ledger={**r.ledger, "edges": 20.0}),
-            "its ledger has edges 20, and its attacked",
-        ),
-        ("train", lambda r: replace(r, facts={**r.facts, "checksum": "other"}), "the graph here is not the recorded"),
+        ("train", lambda r: {"facts": {**r.facts, "checksum": "other"}}, "the graph here is not the recorded one"),
     ],
 )
 def test_a_forged_record_with_valid_checksums_differs(
