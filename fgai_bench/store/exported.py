@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from fgai_bench.store.artifacts import Artifacts, DamagedArtifact, MissingArtifact
 from fgai_bench.store.canonical import sha256
@@ -183,7 +183,7 @@ def _unpacking(path: Path) -> Iterator[None]:
 class _Bounded(io.RawIOBase):
     """A stream that refuses to give more than a number of bytes, so that a small file cannot fill the memory."""
 
-    def __init__(self, stream: IO[bytes], path: Path, largest: int) -> None:
+    def __init__(self, stream: gzip.GzipFile, path: Path, largest: int) -> None:
         super().__init__()
         self._stream, self._path, self._left = stream, path, largest
 

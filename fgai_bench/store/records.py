@@ -64,7 +64,7 @@ def records(store: Recorded) -> pd.DataFrame:
         for member in store.members()
         if (step := steps.get(member["step"])) is not None
         for row in _rows(step, (*member["flags"], *flags.get(step["hash"], ())), environments[step["environment"]])
-        if _is_shown(*row[:2], member.get("metrics", ()))
+        if _is_shown(row[0], row[1], member.get("metrics", ()))
     ]
     return pd.DataFrame(rows, columns=list(RECORDS))
 

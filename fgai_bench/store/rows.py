@@ -124,7 +124,7 @@ def parsed_member(content: str) -> dict[str, Any]:
     """Return a place from its JSON; raise ``ValueError`` if it is none, whoever wrote it."""
     member = json.loads(content)
     texts = [*map(member.get, MEMBER_WORDS), member.get("metric", "")] if isinstance(member, dict) else [None]
-    lists = [member.get("flags"), member.get("metrics", [])] if isinstance(member, dict) else [None]
+    lists: list[Any] = [member.get("flags"), member.get("metrics", [])] if isinstance(member, dict) else [None]
     right = {*map(type, texts)} == {str} and {*map(type, lists)} == {list} and type(member.get("seed")) is int
     if not right or not {type(word) for words in lists for word in words} <= {str}:
         raise ValueError("it has a place that is none")
