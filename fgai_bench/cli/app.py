@@ -9,9 +9,9 @@ wrong.
 from __future__ import annotations
 
 import errno
-import io
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -86,17 +86,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     A wrong request is answered with one sentence on the standard error. Any other exception is a defect and keeps its
     traceback.
     """
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a path may hold bytes that are no text
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a path may hold bytes that are no text; it is shown, not stumbled over
+            stream.reconfigure(errors="backslashreplace")
     try:
         plugins, others = take_plugins(sys.argv[1:] if arguments is None else arguments)
         load_named(plugins)
         code = app(args=others, prog_name="fgai-bench", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
-    except SystemExit:
-        typer.echo("error: code of a plugin ended the program before the command was done", err=True)
-        return FAILED
+    except SystemExit as error:  # a plugin's, since no command of ours leaves in this way
+        typer.echo(f"error: a plugin has ended the program with sys.exit({error.code})", err=True)
+        return WRONG_REQUEST
     except Exception as error:
         sentence = request_sentence(error)
         if sentence is None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from typing import Any
 
+PLAIN = frozenset({str, int, bool, type(None)})
 # The text of a value that is plain already.
 encoded = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=True, ensure_ascii=True).encode
 
@@ -16,7 +17,7 @@ def plain(value: Any) -> Any:
     >>> plain({"heads": (4, 2), "weight": 1e5})
     {'heads': [4, 2], 'weight': 100000}
     """
-    if type(value) is str:  # most values are, and every step of a plan comes through here
+    if type(value) in PLAIN:  # most values are, and every step of a plan comes through here
         return value
     if isinstance(value, dict):
         return {str(key): plain(inner) for key, inner in value.items()}

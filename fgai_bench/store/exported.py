@@ -192,14 +192,11 @@ def _verified_content(path: Path, about: Mapping[str, Any]) -> bytes:
 
 def _read(path: Path, largest: int) -> bytes:
     """Return the content of a file of at most ``largest`` bytes."""
-    try:
-        with path.open("rb") as stream:
-            content = stream.read(largest + 1)
-    except (FileNotFoundError, IsADirectoryError):
-        raise DamagedExport(f"{path} is missing; restore it or export the records again") from None
-    if len(content) > largest:
+    if not path.is_file():
+        raise DamagedExport(f"{path} is missing; restore it or export the records again")
+    if path.stat().st_size > largest:
         raise DamagedExport(f"{path} is larger than {largest / MIB:.0f} MiB, which no export is; not read")
-    return content
+    return path.read_bytes()
 
 
 @contextmanager

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import re
+import time
 
 import pytest
 
 from fgai_bench.runner.plan import Kind, Plan, Step
-from fgai_bench.runner.progress import observer_for
+from fgai_bench.runner.progress import PlainLines, observer_for
 from fgai_bench.store.result import Result
 
 
@@ -106,3 +107,30 @@ def test_a_step_that_starts_again_has_one_bar(terminal: Terminal) -> None:
     observer.started(TRAIN)
     assert terminal.frames()[-1].count("train node") == 1
     observer.end()
+
+
+def test_a_step_that_is_done_again_is_counted_once() -> None:
+    """The training was done, its checkpoint is lost: what is left grows, and the count never exceeds the total."""
+    stream = io.StringIO()
+    observer = observer_for(stream)
+    observer.begin(PLAN, {"a", "b"}, 1)
+    for again in (TRAIN, ATTACK):
+        observer.started(again)
+        observer.finished(again, Result(seconds=1.0))
+    counts = [line.partition("]")[0] for line in stream.getvalue().splitlines()[1:]]
+    assert counts == ["[2/3", "[3/3"]
+
+
+def test_the_time_left_is_as_quick_with_many_steps_as_with_few() -> None:
+    """The number of operations follows the number of kinds of steps, not of steps."""
+
+    def seconds(number: int) -> float:
+        observer = PlainLines(io.StringIO())
+        steps = {str(place): step(str(place), "train") for place in range(number)}
+        observer.begin(Plan(steps, ()), (), 2)
+        began = time.process_time()
+        for one in list(steps.values())[:500]:
+            observer.finished(one, Result(seconds=1.0))
+        return time.process_time() - began
+
+    assert min(seconds(20_000) for _ in range(3)) < 4 * min(seconds(1_000) for _ in range(3))

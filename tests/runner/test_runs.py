@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 import fgai_bench as fb
+from fgai_bench.cli import main
 from fgai_bench.runner.lock import RunLock, RunLocked, holder
 from fgai_bench.runner.preflight import RequestError
 from fgai_bench.runner.runs import Run, run
@@ -173,9 +174,59 @@ def test_a_folder_that_is_not_a_run_is_left_alone(tiny: dict[str, Any], tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_status_counts_and_finds_damage(reference: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from fgai_bench.cli import main
+@pytest.mark.parametrize("left", ["artifacts/thesis.pt", "artifacts/" + "0" * 64 + ".safetensors", "run.lock", "notes"])
+def test_a_folder_with_somebodys_files_is_refused_and_they_stay(
+    left: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "e" / left
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("mine")
+    for store in (False, True):
+        if store:
+            (tmp_path / "e" / "store.sqlite").touch()  # of that name, but empty
+        assert main(["run", "--out", str(tmp_path / "e"), "--device", "cpu"]) == 2
+        assert capsys.readouterr().err.endswith("is not empty and is not a run; choose another folder with --out\n")
+    assert path.read_text() == "mine"
 
+
+def test_a_linked_folder_of_artifacts_is_no_run_and_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "thesis.pt").write_text("mine")
+    (tmp_path / "e").mkdir()
+    (tmp_path / "e" / "artifacts").symlink_to(tmp_path / "elsewhere")
+    assert main(["run", "--out", str(tmp_path / "e"), "--device", "cpu"]) == 2
+    assert (tmp_path / "elsewhere" / "thesis.pt").read_text() == "mine"
+
+
+def test_what_a_run_killed_at_its_start_leaves_is_taken_up(tiny: dict[str, Any], tmp_path: Path) -> None:
+    with RunLock(tmp_path):
+        lock = (tmp_path / "run.lock").read_text()
+    (tmp_path / "run.lock").write_text(lock)
+    (tmp_path / "store.sqlite").touch()
+    suite = {**tiny, "defenses": ["vanilla"], "seeds": 1, "attacks": []}
+    assert run(suite, tmp_path, executor="inline", device="cpu").executed == 2
+
+
+def test_a_plugin_that_leaves_is_a_wrong_request_and_not_a_success(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from fgai_bench.defenses import DEFENSES
+
+    monkeypatch.setattr(DEFENSES, "_entries", dict(DEFENSES._entries))
+    plugin = tmp_path / "plugin_that_leaves.py"
+    plugin.write_text(
+        "import sys\nfrom fgai_bench.defenses import DEFENSES\nfrom fgai_bench.defenses.vanilla import Vanilla\n"
+        "@DEFENSES.register('leaves-at-once', tags=('node',))\nclass Leaves(Vanilla):\n"
+        "    def __init__(self, **options):\n        sys.exit(0)\n"
+    )
+    line = ["run", "--plugin", str(plugin), "--datasets", "csbm-1e3", "--models", "gat", "--device", "cpu"]
+    assert main([*line, "--defenses", "leaves-at-once", "--out", str(tmp_path / "run")]) == 2
+    assert "defense 'leaves-at-once' cannot be made with the options {}" in capsys.readouterr().err
+    plugin.with_name("leaves_when_imported.py").write_text("import sys\nsys.exit(0)\n")
+    assert main(["ls", "--plugin", str(plugin.with_name("leaves_when_imported.py"))]) == 2
+
+
+def test_status_counts_and_finds_damage(reference: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status", str(reference)]) == 0
     assert "nobody is writing to it" in capsys.readouterr().out
     folder = Path(shutil.copytree(reference, tmp_path / "run"))
@@ -189,8 +240,6 @@ def test_status_counts_and_finds_damage(reference: Path, tmp_path: Path, capsys:
 def test_a_dry_run_writes_nothing_and_knows_the_time_of_what_was_run(
     tiny: dict[str, Any], reference: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from fgai_bench.cli import main
-
     (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(tiny))
     line = ["run", "--dry-run", "--device", "cpu", "--suite", str(tmp_path / "tiny.yaml")]
     assert main([*line, "--out", str(tmp_path / "new")]) == 0

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fgai_bench.runner.plan import Step
@@ -342,6 +342,7 @@ def test_a_forged_step_is_refused_in_a_sentence_and_redone(value: str, copy: Pat
 cells = st.none() | st.text() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.data())
 def test_the_checksum_of_a_step_is_that_of_its_canonical_form(data: st.DataObject) -> None:
     content: dict[str, Any] = {column: data.draw(cells) for column in COLUMNS}
