@@ -193,7 +193,7 @@ def test_a_plugin_that_ends_the_program_later_does_not_make_it_a_success(
 
     monkeypatch.setattr(module, "_print_registry", ended)
     answer = ask(["ls", "tasks"])
-    assert (answer.code, answer.err) == (1, "error: code of a plugin ended the program before the command was done\n")
+    assert (answer.code, answer.err) == (2, "error: a plugin has ended the program with sys.exit(0)\n")
 
 
 def test_a_pipe_that_nobody_writes_to_is_not_waited_for(place: Path, ask: Callable[..., Any]) -> None:
