@@ -40,9 +40,9 @@ class Validated:
 def targets_per_edge(data: Data, targets: Tensor) -> float:
     """Return how many targets an edge to a target reaches within one hop, itself included, on average.
 
-    >>> path = Data(x=torch.zeros(3, 1), edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
-    >>> targets_per_edge(path, torch.tensor([0, 1, 2])), targets_per_edge(path, torch.tensor([0, 2]))
-    (2.3333333333333335, 1.0)
+    >>> path = Data(x=torch.zeros(4, 1), edge_index=torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]))
+    >>> targets_per_edge(path, torch.arange(4)), targets_per_edge(path, torch.tensor([0, 2]))
+    (2.5, 1.0)
     """
     inside = torch.zeros(data.x.shape[0], dtype=torch.bool, device=targets.device).index_fill_(0, targets, True)
     between = int((inside[data.edge_index[0]] & inside[data.edge_index[1]]).sum())
