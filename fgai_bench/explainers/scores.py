@@ -1,4 +1,4 @@
-"""Keep the scores of edges for the predictions of nodes in a sparse form: one entry per (node, edge) that can matter."""
+"""Keep scores of edges for the predictions of nodes in a sparse form: one entry per (node, edge) that can matter."""
 
 from __future__ import annotations
 

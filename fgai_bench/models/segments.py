@@ -161,8 +161,8 @@ def fused_kernel(x: Tensor, form: str) -> FusedKernel | None:
 
     On CUDA it takes ``x``, ``(N, P, H, D)`` or ``(N, H, D)``, and scores in the forms of
     :mod:`fgai_bench.models.kernels.triton_attention`, in single precision and for heads that fit one program; on a CPU
-    with Numba, values ``(N, H, D)`` and scores that are ``given`` or ``additive``. None where there is none, and inside of
-    :func:`plain_attention`.
+    with Numba, values ``(N, H, D)`` and scores that are ``given`` or ``additive``. None where there is none, and inside
+    of :func:`plain_attention`.
     """
     kernel = None
     if _plain.get():

@@ -134,7 +134,7 @@ def test_a_part_of_a_graph_keeps_the_encodings_of_the_whole() -> None:
 
 
 def test_attention_times_gradient_gives_the_gradient_of_edge_weights() -> None:
-    """With all weights w of a layer and g their gradients, an edge's weight moves p by ``w (g - sum_neighbours w g)``."""
+    """With weights w and their gradients g, an edge's own weight moves p by ``w (g - sum over its softmax of w g)``."""
     data, model = tiny_graph(), trained_model()
     from fgai_bench.models.edges import sorted_edges
 
