@@ -311,7 +311,7 @@ _declare(
     "explained_unchanged",
     "prediction:how_many",
     "nodes-unchanged",
-    "how many of them the attack left with their prediction",
+    "how many nodes were explained that the attack reaches without changing their prediction",
     range=ANY_SIZE,
 )
 _declare(

@@ -20,9 +20,9 @@ def white_box(
 
     Each target is joined to one carrier of its class and to ``distractors`` other nodes; carriers and distractors have
     the same mean degree. Features are a one-hot class (of a distractor, a random one; of a target, none) and a flag
-    that only carriers have. The first layer copies features and attends to flagged sources, ``exp(focus)`` times as much as
-    to others; the second attends evenly and reads the class. So the class of a target is that of its carrier, and the
-    edge from its carrier is the one that matters; and the last layer's attention says nothing about it.
+    that only carriers have. The first layer copies features and attends to flagged sources ``exp(focus)`` times as much
+    as to others; the second attends evenly and reads the class. So the class of a target is that of its carrier, and
+    the edge from its carrier is the one that matters; and the last layer's attention says nothing about it.
 
     Returns:
         a GAT of two layers with one head, and ``Data`` with ``truth_nodes`` (the targets) and ``truth_edges``.

@@ -74,6 +74,7 @@ def pack_effects(effects: Effects) -> bytes:
         for side in ("clean", "attacked")
         for field in fields(EdgeScores)
     }
+    parts["steady"] = effects.steady
     return tensors.save({name: part.detach().cpu().clone() for name, part in parts.items()})  # both share their nodes
 
 
@@ -83,7 +84,7 @@ def unpack_effects(content: bytes, device: torch.device) -> Effects:
     sides = [
         EdgeScores(**{f.name: parts[f"{side}.{f.name}"] for f in fields(EdgeScores)}) for side in ("clean", "attacked")
     ]
-    return Effects(*sides)
+    return Effects(*sides, parts["steady"])
 
 
 def unpack_attacked(clean: Data, content: bytes) -> Data:

@@ -43,17 +43,23 @@ FIELD_LARGEST = 2**16  # edges of a computation graph, on average, that copies a
 
 @dataclass(frozen=True)
 class Effects:
-    """The true effects of edges on the explained nodes, on the clean and on the attacked graph."""
+    """The true effects of edges on a sample of the nodes that an attack reaches.
+
+    Attributes:
+        clean, attacked: the effects on the clean and on the attacked graph, of the same nodes.
+        steady: ``(S,)`` a second sample, of reached nodes whose prediction the attack did not change: under a strong
+            attack the first holds few of them.
+    """
 
     clean: EdgeScores
     attacked: EdgeScores
+    steady: Tensor
 
 
-def sampled_nodes(problem: Problem, model: AttentionModel, attacked: Data, seed: int, size: int = SAMPLE) -> Tensor:
-    """Return up to ``size`` targets with in-edges that the attack can reach (any, if it reaches none): ``(S,)``.
+def reached_targets(problem: Problem, model: AttentionModel, attacked: Data) -> Tensor:
+    """Return the targets with in-edges that an attack can reach, or all of them if it reaches none: ``(K,)``.
 
-    On a graph that knows which edges matter, of the nodes with such edges and with others. A smaller sample is the
-    beginning of a larger one.
+    On a graph that knows which edges matter, only nodes with such edges and with others.
     """
     targets = problem.targets[torch.isin(problem.targets, problem.data.edge_index[1])]
     if has_truth(problem.data):
@@ -62,6 +68,11 @@ def sampled_nodes(problem: Problem, model: AttentionModel, attacked: Data, seed:
     pool = reached if reached.numel() else targets
     if not pool.numel():
         raise NotApplicable("no target has an edge that could be explained")
+    return pool
+
+
+def sampled_nodes(pool: Tensor, seed: int, size: int = SAMPLE) -> Tensor:
+    """Return up to ``size`` of the nodes, drawn by the seed; a smaller sample is the beginning of a larger one."""
     return pool[torch.randperm(pool.numel(), generator=generator(seed, "explained"))[:size].to(pool.device)]
 
 
@@ -78,12 +89,14 @@ def measured_effects(problem: Problem, model: AttentionModel, attacked: Data, se
         size, most = min(size, WHOLE_SAMPLE), WHOLE_EFFECTS
         if problem.data.x.shape[0] > WHOLE_LARGEST:
             raise NotApplicable("every deletion would be a pass of the model over the whole of a large graph")
-    nodes = sampled_nodes(problem, model, attacked, seed, size)
+    pool = reached_targets(problem, model, attacked)
+    nodes = sampled_nodes(pool, seed, size)
     few = nodes[:4]
     if field_of(attacked.edge_index, attacked.x.shape[0], few, model.hops).edges.numel() > FIELD_LARGEST * few.numel():
         raise NotApplicable(f"computation graphs have more than {FIELD_LARGEST:,} edges, too many to delete one by one")
     clean, perturbed = (edge_effects(model, graph, nodes, most=most, seed=seed) for graph in (problem.data, attacked))
-    return Effects(clean, perturbed)
+    before, after = (problem.output(model, graph).logits[pool].argmax(1) for graph in (problem.data, attacked))
+    return Effects(clean, perturbed, sampled_nodes(pool[before == after], seed + 1, size))
 
 
 def effect_offers(effects: Effects) -> Offers:
@@ -104,26 +117,28 @@ def explain_offers(
 ) -> Offers:
     """Offer everything that is measured of one explainer under one attack."""
     searches = "post-hoc" in getattr(explainer, "tags", ())
-    nodes = effects.clean.nodes[: SEARCHED if searches else None]
+    nodes, steady = (part[: SEARCHED if searches else None] for part in (effects.clean.nodes, effects.steady))
     first, second = (_sparse(explainer, model, problem.data, nodes, draw) for draw in (seed, seed + 1))
     clean = Asked(problem, model, problem.data, first(problem.data, nodes))
     perturbed = Asked(problem, model, attacked, second(attacked, nodes))
     again = second(problem.data, nodes)
     same = clean.predicted == perturbed.predicted  # (B,)
 
-    def pairs(after: EdgeScores, graph: Data, kept: Tensor) -> tuple[Any, ...]:
-        if not bool(kept.any()):
-            raise NotApplicable("the attack changed the prediction of every explained node")
-        both = zip(_explanations(clean.scores, problem.data), _explanations(after, graph), strict=True)
-        return ([pair for pair, wanted in zip(both, kept.tolist(), strict=True) if wanted],)
+    def pairs(before: EdgeScores, after: EdgeScores, graph: Data) -> tuple[Any, ...]:
+        both = zip(_explanations(before, problem.data), _explanations(after, graph), strict=True)
+        return (list(both),)
 
-    every = torch.ones_like(same)
+    def unchanged() -> tuple[Any, ...]:
+        if not steady.numel():
+            raise NotApplicable("the attack changed the prediction of every node that it reaches")
+        return pairs(first(problem.data, steady), second(attacked, steady), attacked)
+
     offers = Offers().add(
-        explanations=lambda: pairs(perturbed.scores, attacked, every),
-        explanations_repeated=lambda: pairs(again, problem.data, every),
-        explanations_unchanged=lambda: pairs(perturbed.scores, attacked, same),
+        explanations=lambda: pairs(clean.scores, perturbed.scores, attacked),
+        explanations_repeated=lambda: pairs(clean.scores, again, problem.data),
+        explanations_unchanged=unchanged,
         nodes=lambda: (nodes,),
-        nodes_unchanged=lambda: (nodes[same],),
+        nodes_unchanged=lambda: (steady,),
         attentions_explained=lambda: _attentions(problem, model, attacked, nodes),
     )
     _offer_claims(offers, perturbed, effects.attacked.first(nodes.numel()), clean.right, "")
