@@ -81,10 +81,11 @@ def pack_effects(effects: Effects) -> bytes:
 def unpack_effects(content: bytes, device: torch.device) -> Effects:
     """Return the effects that :func:`pack_effects` packed, on a device."""
     parts = {name: part.to(device) for name, part in tensors.load(content).items()}
-    sides = [
-        EdgeScores(**{f.name: parts[f"{side}.{f.name}"] for f in fields(EdgeScores)}) for side in ("clean", "attacked")
-    ]
-    return Effects(*sides, parts["steady"])
+    clean, attacked = (
+        EdgeScores(**{field.name: parts[f"{side}.{field.name}"] for field in fields(EdgeScores)})
+        for side in ("clean", "attacked")
+    )
+    return Effects(clean, attacked, parts["steady"])
 
 
 def unpack_attacked(clean: Data, content: bytes) -> Data:
