@@ -126,8 +126,8 @@ def _caption(groups: Sequence[Explained]) -> str:
     group = groups[0]
     return (
         f"Stability against correctness of explanations, suite {group.suite}: to the right, the share of an "
-        f"explanation's top edges that stay under the attack {group.attack}, over reached nodes whose prediction did "
-        f"not change; upwards, its {CORRECTNESS[group.measure]} on the clean graph. Means over seeds, bars are standard "
-        "deviations. Lines are nulls, which know nothing of the trained model: what is below them explains less than "
-        "they do, however stable it is."
+        f"explanation's top edges that stay under the attack {group.attack}, over reached nodes that keep their class; "
+        f"upwards, its {CORRECTNESS[group.measure]} on the clean graph. Means over seeds with standard deviations. "
+        "Lines are nulls, which know nothing of the trained model: what is below them explains less than they do, "
+        "however stable it is."
     )
