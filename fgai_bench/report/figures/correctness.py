@@ -78,23 +78,34 @@ def _panel(ax: Axes, results: Results, group: Explained, explainers: Sequence[st
 
 
 def _nulls(ax: Axes, results: Results, group: Explained) -> None:
-    """Draw each null's correctness, averaged over the defenses, as a line across the panel with its name on it."""
-    levels = {}
+    """Draw each null's correctness, averaged over the defenses, as a line with its name; a ring marks its stability."""
+    levels, beside = {}, {}
+    middle = sum(ax.get_xlim()) / 2
     for name in group.nulls:
-        cells = [group.cell(results, defense, name, group.measure) for defense in group.defenses]
-        known = [found.mean for found in cells if found.values]
-        if known:
-            levels[name] = sum(known) / len(known)
+        level, kept = (_average(results, group, name, metric) for metric in (group.measure, STABILITY))
+        if level is not None:
+            levels[name] = level
+        if level is not None and kept is not None:
+            ax.plot(kept, level, "o", markersize=4, markerfacecolor="white", markeredgecolor="0.45", zorder=1)
+            beside[name] = kept > middle  # the name then stands on the other side
     low, high = ax.get_ylim()
     gap = 0.045 * (max([high, *levels.values()]) - min([low, *levels.values()]))
     last = -math.inf
     for name, level in sorted(levels.items(), key=lambda pair: pair[1]):
         ax.axhline(level, color="0.45", linewidth=0.9, linestyle=NULL_LINES.get(name, (0, (3, 1))), zorder=0)
         last = max(level, last + gap)
+        side, at = ("left", 0.01) if beside.get(name) else ("right", 0.99)
         ax.annotate(
-            f"null: {name}", (1.0, last), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=6,
+            f"null: {name}", (at, last), xycoords=("axes fraction", "data"), ha=side, va="bottom", fontsize=6,
             color="0.35",
         )  # fmt: skip
+
+
+def _average(results: Results, group: Explained, explainer: str, metric: str) -> float | None:
+    """Return the mean over the defenses of a metric of one explainer; None where nothing was measured."""
+    cells = [group.cell(results, defense, explainer, metric) for defense in group.defenses]
+    known = [found.mean for found in cells if found.values]
+    return sum(known) / len(known) if known else None
 
 
 def _spread(std: float) -> float:
@@ -128,6 +139,6 @@ def _caption(groups: Sequence[Explained]) -> str:
         f"Stability against correctness of explanations, suite {group.suite}: to the right, the share of an "
         f"explanation's top edges that stay under the attack {group.attack}, over reached nodes that keep their class; "
         f"upwards, its {CORRECTNESS[group.measure]} on the clean graph. Means over seeds with standard deviations. "
-        "Lines are nulls, which know nothing of the trained model: what is below them explains less than they do, "
-        "however stable it is."
+        "Lines are nulls, which know nothing of the trained model, rings their stability: what is below a line "
+        "explains less than that null does, however stable it is."
     )
