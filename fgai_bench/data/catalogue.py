@@ -9,6 +9,7 @@ OGB's tables have none of their own: the archive that they come from has one.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from fgai_bench.data.dataset import Dataset, RawFile, Statistics
 from fgai_bench.registry import OURS, Registry
@@ -80,6 +81,42 @@ def _csbm(name: str, edges: int, *tags: str) -> Dataset:
         paper="https://arxiv.org/abs/1807.09596",
         tags=("node", "generated", *tags),
     )
+
+
+def _truth(
+    name: str, kind: str, statistics: Statistics, summary: str, paper: str, options: dict[str, Any], *tags: str
+) -> Dataset:
+    return Dataset(
+        name,
+        statistics,
+        f"fgai_bench.data.truths:read_{kind}",
+        options=options,
+        summary=summary,
+        paper=paper,
+        tags=("node", "generated", "truth", *tags),
+    )
+
+
+def _motifs(motif: str, nodes: int, edges: int) -> Dataset:
+    options = {"motif": motif, "nodes": 400, "edges": 3, "motifs": 80, "graph_seed": 0}
+    summary = f"known edges: {motif} motifs on a Barabasi-Albert graph, PyG's ExplainerDataset"
+    statistics = Statistics(nodes, edges, 12, 4)
+    return _truth(f"ba-{motif}", "motifs", statistics, summary, "https://arxiv.org/abs/1903.03894", options)
+
+
+def _planted(name: str, strength: float, edges: int) -> Dataset:
+    options = {
+        "nodes": 800,
+        "carriers": 120,
+        "classes": 4,
+        "features": 16,
+        "planted": 2,
+        "noise_degree": 6.0,
+        "strength": strength,
+        "graph_seed": 0,
+    }
+    summary = f"known edges: planted carriers of the label, strength {strength:g}, in a graph of noise"
+    return _truth(name, "planted", Statistics(920, edges, 16, 4), summary, "https://arxiv.org/abs/1807.09596", options)
 
 
 AMAZON_PHOTO = _npz(
@@ -207,5 +244,18 @@ for _dataset in (
     _csbm("csbm-1e4", 10_000, "scaling"),
     _csbm("csbm-1e5", 100_000, "scaling"),
     _csbm("csbm-1e6", 1_000_000, "scaling", "large"),
+    _motifs("house", 800, 1_724),
+    _motifs("grid", 1_120, 2_204),
+    _motifs("tree", 960, 1_724),
+    _truth(
+        "infection",
+        "infection",
+        Statistics(1_000, 1_966, 2, 4),
+        "known edges: paths of an infection in a random graph, PyG's InfectionDataset",
+        "https://doi.org/10.1145/3447548.3467283",
+        {"nodes": 1_000, "mean_degree": 4.0, "infected": 60, "graph_seed": 0},
+    ),
+    _planted("csbm-planted", 1.0, 3_985),
+    _planted("csbm-planted-weak", 0.3, 3_985),
 ):
     DATASETS.add(_dataset.name, _dataset, OURS)

@@ -1,21 +1,25 @@
 """Define what every explainer is: a class whose call gives a score to each edge for the prediction of each node.
 
 To write an explainer, subclass :class:`Explainer` and implement :meth:`Explainer.explain`; one that is trained on a
-graph before it can explain also implements :meth:`Explainer.fitted`.
+graph before it can explain also implements :meth:`Explainer.fitted`. One that can explain many nodes at once subclasses
+:class:`BlockExplainer` instead, whose scores are sparse and come block by block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.models.base import AttentionModel
+from fgai_bench.explainers.field import Field, field_of, fields
+from fgai_bench.explainers.scores import EdgeScores
+from fgai_bench.models.base import AttentionModel, frozen_eval
 from fgai_bench.registry import takes
 
 Answer = Callable[[Data, Tensor], Tensor]
+SparseAnswer = Callable[[Data, Tensor], EdgeScores]
 
 
 class Explainer:
@@ -23,7 +27,9 @@ class Explainer:
 
     Attributes:
         summary, paper, version: what ``fgai-bench ls`` shows; ``version`` changes when results change.
-        tags: ``post-hoc``, it uses the model and not its attention; ``random``, its scores depend on the seed.
+        tags: ``attention``, it reads the model's attention; ``gradient``, it differentiates the model; ``post-hoc``, it
+            searches for each node, which is slow; ``null``, it knows nothing of the trained model; ``random``, its
+            scores depend on the seed.
     """
 
     summary: ClassVar[str] = ""
@@ -42,6 +48,38 @@ class Explainer:
     def explain(self, model: AttentionModel, data: Data, nodes: Tensor, seed: int) -> Tensor:
         """Return the scores ``(len(nodes), E)``, in the order of ``data.edge_index``."""
         raise TypeError(f"{type(self).__name__} must implement explain(model, data, nodes, seed)")
+
+    def sparse(self, model: AttentionModel, data: Data, nodes: Tensor, *, seed: int = 0) -> SparseAnswer:
+        """Return the same as :meth:`fitted`, but an answer has only the edges that can matter to each node."""
+        answer = self.fitted(model, data, nodes, seed=seed)
+
+        def on_fields(graph: Data, explained: Tensor) -> EdgeScores:
+            field = field_of(graph.edge_index, graph.x.shape[0], explained, model.hops)
+            return EdgeScores.of_dense(field, answer(graph, explained))
+
+        return on_fields
+
+
+class BlockExplainer(Explainer):
+    """An explainer of many nodes at once: :meth:`prepared` looks at the graph once, then blocks of nodes are scored."""
+
+    def prepared(self, model: AttentionModel, data: Data, seed: int) -> Callable[[Field], Tensor]:
+        """Return a function that gives a score to each (node, edge) pair of a field: ``Field -> (M,)``."""
+        raise TypeError(f"{type(self).__name__} must implement prepared(model, data, seed)")
+
+    def stream(self, model: AttentionModel, data: Data, nodes: Tensor, *, seed: int = 0) -> Iterator[EdgeScores]:
+        """Yield the scores of blocks of nodes; no (nodes, edges) matrix is made, however many nodes there are."""
+        with frozen_eval(model):
+            score = self.prepared(model, data, seed)
+        for field in fields(data.edge_index, data.x.shape[0], nodes, model.hops):
+            with frozen_eval(model):
+                yield EdgeScores.on(field, score(field).detach())
+
+    def explain(self, model: AttentionModel, data: Data, nodes: Tensor, seed: int) -> Tensor:
+        return EdgeScores.joined(self.stream(model, data, nodes, seed=seed)).dense(data.edge_index.size(1))
+
+    def sparse(self, model: AttentionModel, data: Data, nodes: Tensor, *, seed: int = 0) -> SparseAnswer:
+        return lambda graph, explained: EdgeScores.joined(self.stream(model, graph, explained, seed=seed))
 
 
 def admitted(obj: Any, name: str) -> Any:

@@ -12,5 +12,16 @@ if TYPE_CHECKING:
 EXPLAINERS: Registry[type[Explainer]] = Registry(
     "explainer", "fgai_bench.explainers", "fgai_bench.explainers.base:admitted"
 )
+EXPLAINERS.declare("attention-last", "fgai_bench.explainers.attention:AttentionLast")
+EXPLAINERS.declare("attention-mean", "fgai_bench.explainers.attention:AttentionMean")
+EXPLAINERS.declare("attention-rollout", "fgai_bench.explainers.attention:AttentionRollout")
+EXPLAINERS.declare("gatt", "fgai_bench.explainers.attention:GAtt")
+EXPLAINERS.declare("attention-gradient", "fgai_bench.explainers.attention:AttentionGradient")
+EXPLAINERS.declare("saliency", "fgai_bench.explainers.gradient:Saliency")
+EXPLAINERS.declare("integrated-gradients", "fgai_bench.explainers.gradient:IntegratedGradients")
 EXPLAINERS.declare("gnn-explainer", "fgai_bench.explainers.post_hoc:GNNExplainerMasks")
 EXPLAINERS.declare("pg-explainer", "fgai_bench.explainers.post_hoc:PGExplainerMasks")
+EXPLAINERS.declare("random", "fgai_bench.explainers.nulls:RandomScores")
+EXPLAINERS.declare("uniform", "fgai_bench.explainers.nulls:UniformScores")
+EXPLAINERS.declare("degree", "fgai_bench.explainers.nulls:DegreeScores")
+EXPLAINERS.declare("untrained", "fgai_bench.explainers.nulls:UntrainedAttention")

@@ -35,8 +35,7 @@ class Surface(nn.Module):
     def __init__(self, model: AttentionModel) -> None:
         super().__init__()
         self.model = model
-        depth = len(getattr(model, "layers", ())) or 2
-        self.hops = nn.ModuleList(_Layer() for _ in range(depth))
+        self.hops = nn.ModuleList(_Layer() for _ in range(model.hops))
 
     def forward(self, h: Tensor, edge_index: Tensor) -> Tensor:
         last: Any = self.hops[-1]

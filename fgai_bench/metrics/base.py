@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 from fgai_bench.registry import Direction, Scale
 
-Where = Literal["clean", "attack", "explain", "train"]
+Where = Literal["clean", "attack", "effect", "explain", "train"]
 NULLS = ("random", "uniform", "degree", "untrained")
 INPUTS: dict[str, tuple[str, tuple[Where, ...]]] = {
     "output": ("the model's output on the graph, or on the attacked graph", ("clean", "attack")),
@@ -49,7 +49,31 @@ INPUTS: dict[str, tuple[str, tuple[Where, ...]]] = {
     "kept": ("the share of predictions that an attack on the explanation kept, as it says itself", ("attack",)),
     "explanations": ("pairs of explanations of the same node, clean and attacked", ("explain",)),
     "explanations-repeated": ("the same, of two runs of the explainer on the clean graph", ("explain",)),
-    "nodes": ("the nodes that were explained", ("explain",)),
+    "explanations-unchanged": ("as explanations, of reached nodes whose prediction did not change", ("explain",)),
+    "nodes": ("the nodes that were explained", ("effect", "explain")),
+    "nodes-unchanged": ("further ones, of those that the attack reaches without changing them", ("explain",)),
+    "nodes-wrong": ("those of them whose prediction is wrong, or was changed by the attack", ("explain",)),
+    "effects": ("per node the scores of its edges and their true effects, on the attacked graph", ("explain",)),
+    "effects-clean": ("the same on the clean graph", ("explain",)),
+    "effects-alone": ("as effects, where nothing but the size of the effects is known", ("effect",)),
+    "effects-alone-clean": ("the same on the clean graph", ("effect",)),
+    "probabilities-without-top": ("two (N, C) outputs: of the attacked graph, and without the top edges", ("explain",)),
+    "probabilities-without-top-clean": ("the same on the clean graph", ("explain",)),
+    "probabilities-only-top": ("two (N, C) outputs: of the attacked graph, and of its top edges alone", ("explain",)),
+    "probabilities-only-top-clean": ("the same on the clean graph", ("explain",)),
+    "fidelities": ("fidelity+ and fidelity- on the attacked graph", ("explain",)),
+    "fidelities-clean": ("the same on the clean graph", ("explain",)),
+    **{
+        f"curve-{end}-explained{clean}": (
+            f"rates, and accuracy after each node's {end} edges go, {words}",
+            ("explain",),
+        )
+        for end in ("highest", "lowest")
+        for clean, words in (("", "attacked graph"), ("-clean", "clean graph"))
+    },
+    "truths": ("per node the scores of its edges and which of them truly matter, on the attacked graph", ("explain",)),
+    "truths-clean": ("the same on the clean graph", ("explain",)),
+    "truths-wrong": ("as truths, of the nodes whose prediction is wrong or was changed", ("explain",)),
     "model": ("the trained model", ("train", "clean", "attack")),
     "validation": ("the validation score of the training", ("train",)),
     "cost": ("seconds and memory by name, of the training and of the attack", ("clean", "attack")),

@@ -262,8 +262,19 @@ for _null in NULLS:
             range=SLOPE,
         )
 
-for _name, _suffix in (("", "explanations"), ("_floor", "explanations-repeated")):
-    _note = ", asked twice: the noise floor" if _name else " before and after an attack"
+_correlation: dict[str, Any] = {**_higher, "range": (-1.0, 1.0)}
+for _name, _suffix, _note in (
+    ("", "explanations", " before and after an attack"),
+    ("_unchanged", "explanations-unchanged", " before and after, where the prediction did not change"),
+    ("_floor", "explanations-repeated", ", asked twice: the noise floor"),
+):
+    _declare(
+        f"explainer_rank_correlation{_name}",
+        "explanation:explanation_rank_correlation",
+        _suffix,
+        f"mean rank correlation of an explanation{_note}",
+        **_correlation,
+    )
     _declare(
         f"explainer_topk_overlap{_name}",
         "explanation:explanation_overlap",
@@ -296,6 +307,85 @@ _declare(
     **_node_jsd,
 )
 _declare("explained_nodes", "prediction:how_many", "nodes", "how many nodes were explained", range=ANY_SIZE)
+_declare(
+    "explained_unchanged",
+    "prediction:how_many",
+    "nodes-unchanged",
+    "how many nodes were explained that the attack reaches without changing their prediction",
+    range=ANY_SIZE,
+)
+_declare(
+    "explained_wrong",
+    "prediction:how_many",
+    "nodes-wrong",
+    "how many of them are predicted wrongly, or otherwise than before the attack",
+    range=ANY_SIZE,
+)
+_share_higher: dict[str, Any] = {**_higher, "range": SHARE, "scale": "logit"}
+_share_lower: dict[str, Any] = {**_lower, "range": SHARE, "scale": "logit"}
+GRAPHFRAMEX = "https://arxiv.org/abs/2206.09677"
+GRAPHXAI = "https://arxiv.org/abs/2208.09339"
+for _end, _where in (("", "on the attacked graph"), ("_clean", "on the clean graph")):
+    _ending = _end.replace("_", "-")
+    for _metric, _function, _inputs, _words, _how in (
+        (
+            "effect_spearman",
+            "effect_spearman",
+            "effects",
+            "rank correlation with the true effect of edges",
+            _correlation,
+        ),
+        ("effect_precision", "effect_precision", "effects", "top edges among those of largest effect", _share_higher),
+        ("effect_largest", "effect_largest", "effects-alone", "largest effect of one edge", {"range": SHARE}),
+        (
+            "fidelity_plus",
+            "fidelity",
+            "probabilities-without-top",
+            "predictions that change without the top edges",
+            {**_share_higher, "paper": GRAPHFRAMEX},
+        ),
+        (
+            "fidelity_minus",
+            "fidelity",
+            "probabilities-only-top",
+            "predictions that change on the top edges alone",
+            {**_share_lower, "paper": GRAPHFRAMEX},
+        ),
+        (
+            "unfaithfulness",
+            "unfaithfulness",
+            "probabilities-only-top",
+            "distance of the output on the top edges alone",
+            {**_share_lower, "paper": GRAPHXAI},
+        ),
+        (
+            "characterisation",
+            "characterisation",
+            "fidelities",
+            "harmonic mean of fidelity+ and 1 - fidelity-",
+            {**_share_higher, "paper": GRAPHFRAMEX},
+        ),
+        ("truth_auroc", "truth_auroc", "truths", "AUROC of scores against the edges that truly matter", _share_higher),
+        ("truth_precision", "truth_precision", "truths", "true edges among the top ones, as many", _share_higher),
+    ):
+        _declare(f"{_metric}{_end}", f"faithfulness:{_function}", f"{_inputs}{_ending}", f"{_words}, {_where}", **_how)
+    for _sign, _first, _better in (("pos", "highest", _lower), ("neg", "lowest", _higher)):
+        _declare(
+            f"explainer_f_slope_{_sign}{_end}",
+            "f_slope:f_slope",
+            f"curve-{_first}-explained{_ending}",
+            f"slope of accuracy as each node's {_first} edges go, {_where}",
+            **_better,
+            paper=FGAI,
+            range=SLOPE,
+        )
+_declare(
+    "truth_auroc_wrong",
+    "faithfulness:truth_auroc",
+    "truths-wrong",
+    "truth_auroc of the nodes that are predicted wrongly, or otherwise than before the attack",
+    **_share_higher,
+)
 
 _declare(
     "validation_score",

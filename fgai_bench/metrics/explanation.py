@@ -8,23 +8,49 @@ from statistics import fmean
 import torch
 
 from fgai_bench.metrics.errors import NotApplicable
-from fgai_bench.metrics.inputs import finite_pair
-from fgai_bench.metrics.stability import node_jsd, topk_overlap
+from fgai_bench.metrics.inputs import finite, finite_pair, non_negative
+from fgai_bench.metrics.ranks import shown, spearman
+from fgai_bench.metrics.stability import topk_overlap
 from fgai_bench.models.attention import Attention, align, edge_keys
-
-SHOWN = 10  # edges of an explanation that a person looks at
 
 Pairs = Sequence[tuple[Attention, Attention]]
 
 
 def explanation_overlap(pairs: Pairs) -> float:
-    """Return the mean of :func:`top_overlap` over pairs of explanations, one pair for each node."""
-    return fmean(top_overlap(*pair) for pair in pairs)
+    """Return the mean of :func:`top_overlap` over pairs of explanations, one for each node whose both name an edge."""
+    return fmean(top_overlap(*pair) for pair in _named(pairs))
 
 
 def explanation_jsd(pairs: Pairs) -> float:
-    """Return the mean of :func:`divergence` over pairs of explanations, one pair for each node."""
-    return fmean(divergence(*pair) for pair in pairs)
+    """Return the mean of :func:`divergence` over pairs of explanations, one for each node whose both name an edge."""
+    return fmean(divergence(*pair) for pair in _named(pairs))
+
+
+def _named(pairs: Pairs) -> Pairs:
+    """Return the pairs in which both explanations give some edge a score, or raise if there is none."""
+    found = [pair for pair in pairs if all(bool((mask.weight != 0).any()) for mask in pair)]
+    if not found:
+        raise NotApplicable("the explanation of a node names no edge")
+    return found
+
+
+def explanation_rank_correlation(pairs: Pairs) -> float:
+    """Return the mean of Spearman's correlation of two explanations over the edges of the clean one.
+
+    A node with one edge, or whose two explanations are both constant, ranks nothing before or after: it counts 1.
+
+    >>> edges = torch.tensor([[0, 1, 2], [1, 2, 0]])
+    >>> before, after = (Attention(edges, torch.tensor(w)) for w in ([0.9, 0.2, 0.1], [0.1, 0.2, 0.9]))
+    >>> explanation_rank_correlation([(before, after)])
+    -1.0
+    """
+    return fmean(_rank_correlation(*pair) for pair in pairs)
+
+
+def _rank_correlation(mask: Attention, mask_tilde: Attention) -> float:
+    w, w_tilde = finite_pair(*align(mask, mask_tilde), "scores")
+    constant = [bool((weight == weight[0]).all()) for weight in (w, w_tilde)]
+    return 1.0 if all(constant) else spearman(w, w_tilde)
 
 
 def top_overlap(mask: Attention, mask_tilde: Attention) -> float:
@@ -38,7 +64,7 @@ def top_overlap(mask: Attention, mask_tilde: Attention) -> float:
     seen = w > 0
     if not bool(seen.any()):
         raise NotApplicable("the explanation of a node names no edge")
-    return topk_overlap(w[seen], w_tilde[seen], max(1, min(SHOWN, int(seen.sum()) // 2)))
+    return topk_overlap(w[seen], w_tilde[seen], shown(int(seen.sum())))
 
 
 def divergence(mask: Attention, mask_tilde: Attention) -> float:
@@ -49,7 +75,13 @@ def divergence(mask: Attention, mask_tilde: Attention) -> float:
     0.0
     """
     size = 1 + max(int(part.edge_index.max()) for part in (mask, mask_tilde))
-    # As if all edges led into one node: then its distribution over in-edges is that of the explanation.
-    parts = [edge_keys(part.edge_index, size) for part in (mask, mask_tilde)]
-    stars = [torch.stack([keys, torch.zeros_like(keys)]) for keys in parts]
-    return node_jsd(Attention(stars[0], mask.weight), Attention(stars[1], mask_tilde.weight))
+    keys = [edge_keys(part.edge_index, size) for part in (mask, mask_tilde)]
+    union, place = torch.unique(torch.cat(keys), return_inverse=True)
+    shares = []
+    for part, where in zip((mask, mask_tilde), place.split([key.numel() for key in keys]), strict=True):
+        weight = non_negative(finite(part.weight, "scores"), "scores")
+        if not bool(weight.any()):
+            raise NotApplicable("the explanation of a node names no edge")
+        shares.append(weight.new_zeros(union.numel()).index_add_(0, where, weight / weight.sum()))
+    middle = (shares[0] + shares[1]) / 2
+    return max(0.0, float(sum(torch.xlogy(share, share / middle).nan_to_num().sum() for share in shares)) / 2)

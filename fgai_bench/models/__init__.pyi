@@ -1,6 +1,7 @@
 from .attention import Attention as Attention
 from .attention import align as align
 from .base import AttentionModel as AttentionModel
+from .base import HeadWeights as HeadWeights
 from .base import Output as Output
 from .build import build_model as build_model
 from .catalogue import MODELS as MODELS

@@ -39,6 +39,28 @@ class Output:
 
 
 @dataclass(frozen=True)
+class HeadWeights:
+    """The attention of one layer, head by head, as the layer used it.
+
+    Attributes:
+        edge_index: ``(2, E + added)`` the graph's edges in their order, then the self-loops that the layer added.
+        weights: ``(E + added, H)`` in the layer's own order; where kernels are plain, the tensor that its sums used.
+        place: ``(E + added,)`` the position in ``weights`` of each edge of ``edge_index``.
+        added: how many of the last edges are added self-loops.
+    """
+
+    edge_index: Tensor
+    weights: Tensor
+    place: Tensor
+    added: int
+
+    def averaged(self, values: Tensor | None = None) -> Attention:
+        """Average over the heads, of the weights or of ``values`` of their shape, in the order of ``edge_index``."""
+        heads = self.weights if values is None else values
+        return Attention(self.edge_index, heads.mean(1).index_select(0, self.place), self.added)
+
+
+@dataclass(frozen=True)
 class AffectedNodes:
     """The nodes that new nodes affect: a hidden layer's output changes only where its neighbourhood did.
 
@@ -114,6 +136,28 @@ class AttentionModel(nn.Module):
         """
         raise TypeError(f"{type(self).__name__} must implement propagate(h, edge_index)")
 
+    @property
+    def hops(self) -> int:
+        """Return how many edges a message travels: a node's output depends on edges within so many hops behind it."""
+        return len(getattr(self, "layers", ())) or 2
+
+    def with_layers(self, h: Tensor, edge_index: Tensor) -> tuple[Output, tuple[HeadWeights, ...]]:
+        """Return the result of :meth:`propagate` and the attention of every layer, first to last.
+
+        The attention is empty for a model that does not tell it, and for one that has none.
+        """
+        return self.propagate(h, edge_index), ()
+
+    def restricted(self, part: Tensor, rows: Tensor, edge_index: Tensor, num_nodes: int) -> bool:
+        """Tell whether a part of a graph gives the same output, at nodes whose computation graph lies whole in it.
+
+        Args:
+            part: ``(2, M)`` edges between nodes of the part.
+            rows: ``(P,)`` the node of the graph that each node of the part is a copy of.
+            edge_index, num_nodes: the graph, from which a model may take along what it computes of the whole.
+        """
+        return self.local
+
     def shifted(self, out: Output, h: Tensor, edge_index: Tensor, score_shift: Tensor) -> Output:
         """Return the result of :meth:`propagate` with a shift of the last scores; ``out`` is the result without it.
 
@@ -159,6 +203,11 @@ def keyed_attention(edges: SortedEdges, weights: Tensor) -> Attention:
     """Average the heads of sorted weights ``(E, H)``; return the attention in the order of ``edges.edge_index``."""
     averaged = weights.squeeze(1) if weights.size(1) == 1 else weights.mean(1)
     return Attention(edges.edge_index, averaged.index_select(0, edges.inverse), edges.added)
+
+
+def head_weights(edges: SortedEdges, weights: Tensor) -> HeadWeights:
+    """Return the attention of one layer of sorted edges: ``(E, H)``."""
+    return HeadWeights(edges.edge_index, weights, edges.inverse, edges.added)
 
 
 def layer_shifts(
@@ -243,6 +292,22 @@ class StackedAttention(AttentionModel):
         edge_weight: Tensor | None = None,
         affected: AffectedNodes | None = None,
     ) -> Output:
+        return self._propagated(h, edge_index, score_shift, edge_weight, affected)
+
+    def with_layers(self, h: Tensor, edge_index: Tensor) -> tuple[Output, tuple[HeadWeights, ...]]:
+        seen: list[HeadWeights] = []
+        return self._propagated(h, edge_index, seen=seen), tuple(seen)
+
+    def _propagated(
+        self,
+        h: Tensor,
+        edge_index: Tensor,
+        score_shift: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        affected: AffectedNodes | None = None,
+        seen: list[HeadWeights] | None = None,
+    ) -> Output:
+        """Return the output; ``seen`` is filled with the attention of every layer, where a list is given."""
         edges = sorted_edges(edge_index, h.size(0))
         shifts = layer_shifts(len(self.layers), edges, score_shift, edge_weight)
         hidden: list[Tensor] = []
@@ -250,6 +315,8 @@ class StackedAttention(AttentionModel):
             projected = h if depth == 0 else layer.project(elu(hidden[-1]))  # type: ignore[operator]
             h, weights = layer(projected, edges, shift, affected and affected.mask(depth))
             hidden.append(affected.filled(depth, h) if affected and depth < len(self.layers) - 1 else h)
+            if seen is not None:
+                seen.append(head_weights(edges, weights))
         return Output(h, keyed_attention(edges, weights), tuple(hidden[:-1]))
 
     def shifted(self, out: Output, h: Tensor, edge_index: Tensor, score_shift: Tensor) -> Output:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn import GATConv, GATv2Conv, TransformerConv
+from torch_geometric.nn import GATConv, GATv2Conv, MessagePassing, TransformerConv
 
-from fgai_bench.models.attention import Attention, edge_keys
-from fgai_bench.models.base import AttentionModel, Output
+from fgai_bench.models.attention import edge_keys
+from fgai_bench.models.base import AttentionModel, HeadWeights, Output
 from fgai_bench.models.options import InputNorm
 from fgai_bench.seeds import isolated_rng
 from fgai_bench.sums.ordered import rows_at, sum_at
@@ -22,7 +23,9 @@ class FromPyG(AttentionModel):
     """A wrapper of ``module(x, edge_index) -> (N, C)``; the last attention layer that ran gives the attention.
 
     A shift of the scores is applied to the weights themselves, which is the same thing:
-    ``softmax(s + d) = w e^d / sum(w e^d)`` with ``w = softmax(s)``.
+    ``softmax(s + d) = w e^d / sum(w e^d)`` with ``w = softmax(s)``. An edge of weight p has its attention weight
+    multiplied by p in every attention layer, before they are made to sum to one again; layers that do not attend have
+    no edge weights.
     """
 
     def __init__(
@@ -49,16 +52,22 @@ class FromPyG(AttentionModel):
         self._seen: list[tuple[Tensor, Tensor]] = []
         self._edge_index: Tensor | None = None
         self._shift: Tensor | None = None
+        self._presence: Tensor | None = None
         convs = [m for m in self.module.modules() if isinstance(m, ATTENTION_CONVS)]
         if not convs:
             raise ValueError("from_pyg needs a module that contains a GATConv, GATv2Conv or TransformerConv")
-        for conv in convs:
+        self._last = len(convs) - 1
+        for place, conv in enumerate(convs):
             conv.register_forward_pre_hook(_ask_for_attention, with_kwargs=True)
             conv.register_forward_hook(self._keep_attention)
-        if isinstance(convs[-1], TransformerConv):
-            convs[-1].register_message_forward_hook(self._shift_messages)
-        else:
-            convs[-1].register_edge_update_forward_hook(self._shift_weights)
+            if isinstance(conv, TransformerConv):
+                conv.register_message_forward_hook(partial(self._shift_messages, place))
+            else:
+                conv.register_edge_update_forward_hook(partial(self._shift_weights, place))
+
+    @property
+    def hops(self) -> int:
+        return sum(isinstance(part, MessagePassing) for part in self.module.modules())
 
     def embed(self, x: Tensor) -> Tensor:
         x = x.to_dense() if x.layout == torch.sparse_csr else x
@@ -69,17 +78,24 @@ class FromPyG(AttentionModel):
     def propagate(
         self, h: Tensor, edge_index: Tensor, score_shift: Tensor | None = None, edge_weight: Tensor | None = None
     ) -> Output:
-        if edge_weight is not None:
-            raise ValueError("a wrapped PyG model has no edge weights; attack it by injection or by features")
+        return self._propagated(h, edge_index, score_shift, edge_weight)[0]
+
+    def with_layers(self, h: Tensor, edge_index: Tensor) -> tuple[Output, tuple[HeadWeights, ...]]:
+        return self._propagated(h, edge_index)
+
+    def _propagated(
+        self, h: Tensor, edge_index: Tensor, score_shift: Tensor | None = None, edge_weight: Tensor | None = None
+    ) -> tuple[Output, tuple[HeadWeights, ...]]:
+        """Return the output and the attention of every attention layer that ran."""
         self._edge_index, self._shift = edge_index, score_shift
+        self._presence = None if edge_weight is None else edge_weight.clamp(min=1e-30).log()
         try:
             logits = self.module(h, edge_index)
-            used, weights = self._seen[-1]
+            seen = tuple(_head_weights(used, weights, edge_index) for used, weights in self._seen)
         finally:
             self._seen.clear()
-            self._edge_index = self._shift = None
-        edges, added, place = _places(used, edge_index)
-        return Output(logits, Attention(edges, weights.mean(1)[place], added))
+            self._edge_index = self._shift = self._presence = None
+        return Output(logits, seen[-1].averaged()), seen
 
     def rebuilt(self, seed: int = 0, **changes: Any) -> AttentionModel:
         fresh = FromPyG(**{**self.config, **changes, "seed": seed})
@@ -93,24 +109,31 @@ class FromPyG(AttentionModel):
         self._seen.append((edge_index, weights))
         return out
 
-    def _shift_weights(self, conv: nn.Module, inputs: Any, weights: Tensor) -> Tensor | None:
-        if self._shift is None:
-            return None
-        return weights * self._ratio(inputs[0], weights)
+    def _shift_weights(self, layer: int, conv: nn.Module, inputs: Any, weights: Tensor) -> Tensor | None:
+        ratio = self._ratio(layer, inputs[0], weights)
+        return None if ratio is None else weights * ratio
 
-    def _shift_messages(self, conv: Any, inputs: Any, messages: Tensor) -> Tensor | None:
-        if self._shift is None or self._edge_index is None:
+    def _shift_messages(self, layer: int, conv: Any, inputs: Any, messages: Tensor) -> Tensor | None:
+        ratio = None if self._edge_index is None else self._ratio(layer, self._edge_index, conv._alpha)
+        if ratio is None:
             return None
-        ratio = self._ratio(self._edge_index, conv._alpha)
         conv._alpha = conv._alpha * ratio
         return messages * ratio.unsqueeze(-1)
 
-    def _ratio(self, used: Tensor, weights: Tensor) -> Tensor:
+    def _shift_of(self, layer: int, edges: int) -> Tensor | None:
+        """Return what a layer's scores are shifted by, ``(edges,)``, added self-loops last; None for nothing."""
+        shift = self._shift if layer == self._last else None
+        if self._presence is None:
+            return shift
+        presence = nn.functional.pad(self._presence, (0, edges - self._presence.numel()))
+        return presence if shift is None else presence + shift
+
+    def _ratio(self, layer: int, used: Tensor, weights: Tensor) -> Tensor | None:
         """Return the shift's factor on each weight: ``e^d * sum(w) / sum(w e^d)`` per destination, ``(E, H)``."""
-        assert self._shift is not None
-        assert self._edge_index is not None
+        if self._edge_index is None or (shift := self._shift_of(layer, used.size(1))) is None:
+            return None
         _, _, place = _places(used, self._edge_index)
-        factor = torch.empty_like(self._shift).index_copy(0, place, self._shift).exp().unsqueeze(-1)  # (E, 1)
+        factor = torch.empty_like(shift).index_copy(0, place, shift).exp().unsqueeze(-1)  # (E, 1)
         before, after = (sum_at(used[1], w, int(used.max()) + 1) for w in (weights, weights * factor))
         return factor * rows_at(used[1], before / after.clamp(min=1e-38))
 
@@ -126,6 +149,11 @@ def from_pyg(module: nn.Module, in_channels: int = 0) -> FromPyG:
 
 def _ask_for_attention(conv: nn.Module, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     return args, {**kwargs, "return_attention_weights": True}
+
+
+def _head_weights(used: Tensor, weights: Tensor, edge_index: Tensor) -> HeadWeights:
+    edges, added, place = _places(used, edge_index)
+    return HeadWeights(edges, weights, place, added)
 
 
 def _places(used: Tensor, edge_index: Tensor) -> tuple[Tensor, int, Tensor]:

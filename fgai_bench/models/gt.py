@@ -13,7 +13,15 @@ from torch import Tensor, nn
 from fgai_bench.data.laplacian import grown_encoding, laplacian_encoding
 from fgai_bench.data.laplacian_grown import Solved
 from fgai_bench.data.small_matrices import triton_is_here
-from fgai_bench.models.base import DROPOUT_SPACE, AttentionModel, Output, keyed_attention, layer_shifts
+from fgai_bench.models.base import (
+    DROPOUT_SPACE,
+    AttentionModel,
+    HeadWeights,
+    Output,
+    head_weights,
+    keyed_attention,
+    layer_shifts,
+)
 from fgai_bench.models.edges import OncePerGraph, SortedEdges, sorted_edges
 from fgai_bench.models.features import FeatureProjection
 from fgai_bench.models.kernels.numba_threads import runs_compiled
@@ -173,6 +181,26 @@ class GT(AttentionModel):
     def propagate(
         self, h: Tensor, edge_index: Tensor, score_shift: Tensor | None = None, edge_weight: Tensor | None = None
     ) -> Output:
+        return self._propagated(h, edge_index, score_shift, edge_weight)
+
+    def with_layers(self, h: Tensor, edge_index: Tensor) -> tuple[Output, tuple[HeadWeights, ...]]:
+        seen: list[HeadWeights] = []
+        return self._propagated(h, edge_index, seen=seen), tuple(seen)
+
+    def restricted(self, part: Tensor, rows: Tensor, edge_index: Tensor, num_nodes: int) -> bool:
+        """Let a part keep the encodings of the whole graph; everything else that a block computes is local."""
+        _encodings.remember(part, rows.numel(), _encodings(edge_index, num_nodes)[rows])
+        return True
+
+    def _propagated(
+        self,
+        h: Tensor,
+        edge_index: Tensor,
+        score_shift: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        seen: list[HeadWeights] | None = None,
+    ) -> Output:
+        """Return the output; ``seen`` is filled with the attention of every layer, where a list is given."""
         edges = sorted_edges(edge_index, h.size(0))
         h = h + self.encode(_encodings(edge_index, h.size(0)).to(h.dtype))
         shifts = layer_shifts(len(self.layers), edges, score_shift, edge_weight)
@@ -180,6 +208,8 @@ class GT(AttentionModel):
         for layer, shift in zip(self.layers, shifts, strict=True):
             h, weights = layer(h, edges, shift)
             given.append(h)
+            if seen is not None:
+                seen.append(head_weights(edges, weights))
         return Output(self.read_out(h), keyed_attention(edges, weights), tuple(given[:-1]))
 
     def shifted(self, out: Output, h: Tensor, edge_index: Tensor, score_shift: Tensor) -> Output:

@@ -6,7 +6,9 @@ so the memory of a layer grows with the edges times the heads only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache, partial
 from typing import Any
 
@@ -20,6 +22,17 @@ from fgai_bench.sums.ordered import rows_at, sum_at
 
 FusedKernel = Callable[..., tuple[Tensor, Tensor]]
 LARGEST_FUSED = 1024
+_plain: ContextVar[bool] = ContextVar("plain", default=False)
+
+
+@contextmanager
+def plain_attention() -> Iterator[None]:
+    """Compute attention without fused kernels: sums are then differentiable in the weights that a layer returns."""
+    before = _plain.set(True)
+    try:
+        yield
+    finally:
+        _plain.reset(before)
 
 
 def segment_sum(values: Tensor, edges: SortedEdges) -> Tensor:
@@ -149,9 +162,12 @@ def fused_kernel(x: Tensor, form: str) -> FusedKernel | None:
 
     On CUDA it takes ``x``, ``(N, P, H, D)`` or ``(N, H, D)``, and scores in the forms of
     :mod:`fgai_bench.models.kernels.triton_attention`, in single precision and for heads that fit one program; on a CPU
-    with Numba, values ``(N, H, D)`` and scores that are ``given`` or ``additive``. None where there is none.
+    with Numba, values ``(N, H, D)`` and scores that are ``given`` or ``additive``. None where there is none, and inside
+    of :func:`plain_attention`.
     """
     kernel = None
+    if _plain.get():
+        return None
     if runs_compiled(x):
         kernel = _cpu_kernel(form)
     elif x.is_cuda and x.dtype == torch.float32 and x.shape[-2:].numel() <= LARGEST_FUSED and x.numel() < 2**31:

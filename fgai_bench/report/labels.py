@@ -32,16 +32,24 @@ TITLES = {
     "cora": "Cora",
     "pubmed": "Pubmed",
     "citeseer": "Citeseer",
+    "attention-last": "last attention",
+    "attention-mean": "mean attention",
+    "attention-rollout": "rollout",
+    "gatt": "GAtt",
+    "attention-gradient": "attention x gradient",
+    "saliency": "saliency",
+    "integrated-gradients": "integrated gradients",
     "gnn-explainer": "GNNExplainer",
     "pg-explainer": "PGExplainer",
 }
 # The paper's order, suites by the order of its tables; what it does not have follows in the order of the plan.
 ORDER = (
-    *("node", "link", "ablation", "cost", "definition", "stress", "scale", "published-budgets"),
+    *("node", "link", "ablation", "cost", "definition", "stress", "truth", "scale", "published-budgets"),
     *("gat", "gatv2", "gt"),
     *("vanilla", "ln", "at", "fgai", "fgai-attention", "pro-gnn", "gnn-svd", "gnnguard"),
     *("amazon-photo", "amazon-cs", "coauthor-cs", "coauthor-physics", "ogbn-arxiv", "arxiv-topology"),
     *("cora", "pubmed", "citeseer"),
+    *("ba-house", "ba-grid", "ba-tree", "infection", "csbm-planted", "csbm-planted-weak"),
 )
 STATUS = {
     "oom": "OOM",

@@ -32,14 +32,17 @@ from fgai_bench.store.canonical import sha256
 from fgai_bench.store.packing import (
     pack_attacked,
     pack_audit,
+    pack_effects,
     pack_history,
     pack_model,
     unpack_attacked,
+    unpack_effects,
     unpack_model,
 )
 from fgai_bench.store.result import Result, Status, storable
 from fgai_bench.tasks import TASKS, Problem
 from fgai_bench.tasks.attention_sample import attention_sample
+from fgai_bench.tasks.explained import effect_offers, explain_offers, measured_effects
 from fgai_bench.tasks.measurement import Measured, Offers, measured, pair_offers, value_of
 from fgai_bench.tasks.validation import scaled, share_of_budget
 from fgai_bench.tasks.validation import validate as score_on_validation
@@ -283,14 +286,22 @@ def measure_one(config: Mapping[str, Any], inputs: Inputs, problem: Problem, pro
     return Result(metrics={name: value}, cost={"measure_seconds": cost.seconds}, facts=problem.provenance)
 
 
-def explain(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
-    """Run a post-hoc explainer on the clean and on the attacked graph and compare its explanations."""
-    from fgai_bench.tasks.explained import explain_offers
-
+def effect(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
+    """Measure the true effects of single edges on a sample of nodes, before and after an attack."""
     model, attacked = _model("model", config, inputs, problem), unpack_attacked(problem.data, inputs["attacked"])
+    with measure(config["device"], every=0.02) as cost:
+        effects = measured_effects(problem, model, attacked, config["seed"], config["nodes"])
+    result = _result(measured(effect_offers(effects)), problem, {"effect_seconds": cost.seconds})
+    return replace(result, artifacts={"effects": pack_effects(effects)})
+
+
+def explain(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
+    """Ask an explainer on the clean and on the attacked graph; compare its answers with each other and with effects."""
+    model, attacked = _model("model", config, inputs, problem), unpack_attacked(problem.data, inputs["attacked"])
+    effects = unpack_effects(inputs["effects"], problem.data.edge_index.device)
     explainer = EXPLAINERS[config["explainer"]["name"]]()
     with measure(config["device"], every=0.02) as cost:
-        measurements = measured(explain_offers(explainer, problem, model, attacked, config["seed"]))
+        measurements = measured(explain_offers(explainer, problem, model, attacked, effects, config["seed"]))
     return _result(measurements, problem, {"explain_seconds": cost.seconds, "explain_peak_mib": cost.peak_mib})
 
 
@@ -332,6 +343,7 @@ STEPS: dict[str, Callable[[Mapping[str, Any], Inputs, Problem, Progress | None],
     "attack": attack,
     "measure": measure_one,
     "agree": agree,
+    "effect": effect,
     "explain": explain,
     "audit": audit,
     "validate": validate,

@@ -35,7 +35,7 @@ from fgai_bench.tasks import TASKS
 
 TEACHER = DefenseLine(name="vanilla")
 EVALUATION_SEEDS = range(10)  # split seeds that no choice of settings may look at
-Kind = Literal["train", "clean", "attack", "measure", "explain", "agree", "audit", "validate"]
+Kind = Literal["train", "clean", "attack", "measure", "effect", "explain", "agree", "audit", "validate"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,8 @@ class Step:
         hash: identity of the step, computed from ``config`` alone.
         kind: what the step does.
         config: everything that changes the result, as plain data.
-        inputs: role to hash of the steps whose artifacts it needs: ``teacher``, ``model``, ``other``, ``attacked``.
+        inputs: role to hash of the steps whose artifacts it needs: ``teacher``, ``model``, ``other``, ``attacked``,
+            ``effects``.
         trial: hash of the training step whose model is trained or measured.
         time_limit: seconds after which the step is stopped.
         exclusive: whether no other step may run at the same time.
@@ -236,9 +237,8 @@ class _Draft:
                 continue
             self.members.append(trial.member(step, attack.name, attack.title))
             self._measure(trial, trained, step, attack)
-            for explainer in suite.explainers if _is_plain(attack) else ():
-                explained = self._explain(suite, trained, step, explainer)
-                self.members.append(trial.member(explained, attack.name, attack.title, explainer))
+            if suite.explainers and _is_explained(attack) and "explained" in TASKS.entry(trial.task).tags:
+                self._explain_all(trial, attack, trained, step)
 
     def _measure(self, trial: Trial, trained: Step, attacked: Step | None, line: AttackLine | None = None) -> None:
         """Add a step for each metric of the suite that is not built in and whose input is available here."""
@@ -340,14 +340,16 @@ class _Draft:
         }
         return self._step("attack", config, inputs, trial.suite, trained.hash)
 
-    def _explain(self, suite: Suite, trained: Step, attacked: Step, explainer: str) -> Step:
-        config = {
-            **_measurement_config(trained),
-            "explainer": _versioned(EXPLAINERS, explainer),
-            "attacked": attacked.hash,
-        }
-        inputs = {"model": trained.hash, "attacked": attacked.hash}
-        return self._step("explain", config, inputs, suite, trained.hash)
+    def _explain_all(self, trial: Trial, attack: AttackLine, trained: Step, attacked: Step) -> None:
+        """Add the true effects of edges under an attack, and every explainer of the suite to be held against them."""
+        suite, inputs = trial.suite, {"model": trained.hash, "attacked": attacked.hash}
+        config = {**_measurement_config(trained), "attacked": attacked.hash, "nodes": suite.explained_nodes}
+        effects = self._step("effect", config, inputs, suite, trained.hash)
+        self.members.append(trial.member(effects, attack.name, attack.title))
+        for explainer in suite.explainers:
+            asked = {**config, "explainer": _versioned(EXPLAINERS, explainer), "effects": effects.hash}
+            explained = self._step("explain", asked, {**inputs, "effects": effects.hash}, suite, trained.hash)
+            self.members.append(trial.member(explained, attack.name, attack.title, explainer))
 
     def _source(self, dataset: str) -> dict[str, Any]:
         """Return what tells the content of a dataset: checksums of its files, options of its generator, a digest."""
@@ -375,9 +377,10 @@ def _measurement_config(trained: Step) -> dict[str, Any]:
     return {**shared, "trained": trained.hash}
 
 
-def _is_plain(attack: AttackLine) -> bool:
-    """Tell whether an attack uses the suite's budget and the defended model; only such attacks are explained."""
-    return not (attack.label or attack.threat or attack.transfer or attack.seeds)
+def _is_explained(attack: AttackLine) -> bool:
+    """Tell whether explainers are asked under an attack: it has the suite's budget, and is no control."""
+    plain = not (attack.label or attack.threat or attack.transfer or attack.seeds)
+    return plain and "control" not in ATTACKS.entry(attack.name).tags
 
 
 def _versioned(registry: Registry[Any], name: str) -> dict[str, Any]:

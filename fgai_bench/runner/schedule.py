@@ -17,7 +17,7 @@ from fgai_bench.store.sqlite import Store
 
 PATIENCE = 0.5  # seconds to wait for events before the observer's clock is updated
 # The name of the artifact that a step reads from each of its inputs, by the role of the input.
-TAKEN = {"teacher": "model", "model": "model", "other": "model", "attacked": "attacked"}
+TAKEN = {"teacher": "model", "model": "model", "other": "model", "attacked": "attacked", "effects": "effects"}
 
 
 class Schedule:

@@ -16,6 +16,7 @@ PARTS = {
     "clean": ("measure",),
     "attack": ("attack", "measure"),
     "measure": ("metric", "measure"),
+    "effect": ("measure",),
     "explain": ("explainer", "measure"),
     "agree": ("measure",),
     "audit": ("audit",),

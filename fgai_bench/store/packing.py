@@ -17,9 +17,11 @@ from torch_geometric.data import Data
 from fgai_bench.attacks.result import row_differences
 from fgai_bench.data.checksum import graph_sha256
 from fgai_bench.definition1 import Audit
+from fgai_bench.explainers import EdgeScores
 from fgai_bench.models import AttentionModel, build_model
 from fgai_bench.models.features import append_rows, dense_rows, replace_rows
 from fgai_bench.store.canonical import canonical
+from fgai_bench.tasks.explained import Effects
 
 # One entry only: the order of several is not fixed, and equal content must have equal bytes.
 META = "fgai_bench"
@@ -73,6 +75,27 @@ def pack_audit(audit: Audit) -> bytes:
     parts = {field.name: getattr(audit, field.name) for field in fields(audit) if field.name != "radii"}
     parts["radii"] = torch.tensor(audit.radii, dtype=torch.float64)
     return tensors.save({name: part.detach().cpu().contiguous() for name, part in parts.items()})
+
+
+def pack_effects(effects: Effects) -> bytes:
+    """Pack the true effects of edges before and after an attack."""
+    parts = {
+        f"{side}.{field.name}": getattr(getattr(effects, side), field.name)
+        for side in ("clean", "attacked")
+        for field in fields(EdgeScores)
+    }
+    parts["steady"] = effects.steady
+    return tensors.save({name: part.detach().cpu().clone() for name, part in parts.items()})  # both share their nodes
+
+
+def unpack_effects(content: bytes, device: torch.device) -> Effects:
+    """Return the effects that :func:`pack_effects` packed, on a device."""
+    parts = {name: part.to(device) for name, part in tensors.load(content).items()}
+    clean, attacked = (
+        EdgeScores(**{field.name: parts[f"{side}.{field.name}"] for field in fields(EdgeScores)})
+        for side in ("clean", "attacked")
+    )
+    return Effects(clean, attacked, parts["steady"])
 
 
 def unpack_attacked(clean: Data, content: bytes) -> Data:

@@ -3,10 +3,10 @@
 ``records`` has one row per step, metric and place in a suite. Columns:
 
 =====================  =============================================================================================
-suite, kind            where the step stands; ``train``, ``clean``, ``attack``, ``explain``, ``agree``, ``audit``
+suite, kind            where the step stands; ``train``, ``clean``, ``attack``, ``effect``, ``explain``, ...
 task, dataset, model   the cell
 defense, label         the registered name; the row's label (an ablation has many labels of one defense)
-attack, attack_label   likewise; empty where nothing attacks. ``explainer``: the post-hoc explainer, if any
+attack, attack_label   likewise; empty where nothing attacks. ``explainer``: its name, if one was asked
 seed                   of the trial
 metric, family, value  ``family`` is ``measure`` (the same on every run) or ``cost`` (seconds, memory); empty metric and
                        missing value where the step has no values at all

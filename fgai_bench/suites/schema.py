@@ -187,7 +187,8 @@ class Suite(Options):
         version: changes when the meaning of the suite changes; shown with its records.
         metrics: names of ``METRICS``; the suite's records are limited to them, and those of plugins are measured, too.
             Empty for all built-in metrics.
-        explainers: post-hoc explainers to compare with the attention.
+        explainers: names of ``EXPLAINERS``, asked under the attacks that have the suite's own budget and no label.
+        explained_nodes: how many of the nodes that an attack reaches are explained; 8 where each is searched for.
         agreement: compare the attention of models trained with different seeds.
         sanity: also rank edges at random, by degree, uniformly and by an untrained model, for the F-slopes.
         threads: number of threads of a step on the CPU; fixed, because the last bits of a result depend on it.
@@ -215,6 +216,7 @@ class Suite(Options):
     tuned: tuple[TunedSetting, ...] = ()
     metrics: tuple[str, ...] = ()
     explainers: tuple[str, ...] = ()
+    explained_nodes: int = Field(64, ge=1)
     agreement: bool = False
     sanity: bool = False
     threads: int = Field(1, ge=1, le=1024)

@@ -24,7 +24,8 @@ from fgai_bench.tasks.reached import reached_nodes, some
 class NodeProblem(Problem):
     """Node classification on one dataset and seed."""
 
-    summary = "node classification: micro F1, stability of outputs and attention, F-slope"
+    summary = "node classification: micro F1, stability of outputs and attention, F-slope, explanations"
+    tags = ("explained",)
     task = "node"
 
     def __init__(self, data: Data, split: Split, seed: int = 0, provenance: dict[str, Any] | None = None) -> None:

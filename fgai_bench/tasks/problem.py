@@ -38,6 +38,7 @@ class Problem:
     """One task on one dataset and seed.
 
     Attributes:
+        tags: ``explained``, its predictions are of nodes, and explainers can be asked about them.
         data: the graph that the model sees, labels included; attacks start from it.
         training_data: the same graph with the test labels taken out; defenses get this one.
         split: training, validation and test parts.

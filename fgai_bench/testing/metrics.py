@@ -89,12 +89,18 @@ DRAWS: dict[str, Any] = {
     "kept": lambda draw: float(torch.rand(1, generator=draw)),
     "validation": lambda draw: float(torch.rand(1, generator=draw)),
     "explanations": lambda draw: [(_attention(draw), _attention(draw)) for _ in range(2)],
+    "effects": lambda draw: [(torch.rand(6, generator=draw), torch.randn(6, generator=draw) / 9) for _ in range(2)],
+    "truths": lambda draw: [(torch.rand(6, generator=draw), torch.arange(6) < 2 + node) for node in range(2)],
+    "fidelities": lambda draw: float(torch.rand(1, generator=draw)),
     "reached": lambda draw: torch.rand(9, generator=draw) < 0.5,
     "nodes": lambda draw: torch.randperm(9, generator=draw)[:4],
     "model": lambda draw: tiny_model(),
     "cost": lambda draw: {"train_seconds": float(torch.rand(1, generator=draw)), "train_peak_mib": 100.0},
 }
-ALONE = ("attention", "output", "reached", "kept", "validation", "explanations", "nodes", "model", "cost")
+ALONE = (
+    *("attention", "output", "reached", "kept", "validation", "explanations", "effects", "truths", "nodes", "model"),
+    "cost",
+)
 """Inputs that are one argument."""
 
 CHECKS: CheckList[MetricSubject] = CheckList()

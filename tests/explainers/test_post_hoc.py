@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -14,8 +15,17 @@ from fgai_bench.explainers.post_hoc import GNNExplainerMasks, PGExplainerMasks, 
 from fgai_bench.metrics import NotApplicable
 from fgai_bench.metrics.explanation import divergence, top_overlap
 from fgai_bench.models import Attention
-from fgai_bench.tasks.explained import SAMPLE, explain_offers, sampled_nodes
+from fgai_bench.tasks.explained import (
+    SEARCHED,
+    WHOLE_EFFECTS,
+    WHOLE_SAMPLE,
+    explain_offers,
+    measured_effects,
+    reached_targets,
+    sampled_nodes,
+)
 from fgai_bench.tasks.measurement import measured
+from fgai_bench.tasks.reached import reached_nodes
 from fgai_bench.testing.fixture import tiny_model, tiny_problem, trained_model
 
 EDGES = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
@@ -84,40 +94,68 @@ def _less(edges: torch.Tensor, edge: int) -> torch.Tensor:
     return torch.cat([edges[:, :edge], edges[:, edge + 1 :]], dim=1)
 
 
-@pytest.mark.parametrize("name", EXPLAINERS.names())
-def test_what_is_recorded(name: str, attacked: Attacked) -> None:
-    explainer = EXPLAINERS[name](epochs=2)
+def recorded(explainer: Any, attacked: Data) -> dict[str, float]:
     problem, model = tiny_problem(), trained_model().train()
-    found = measured(explain_offers(explainer, problem, model, attacked.data, seed=0)).metrics
+    effects = measured_effects(problem, model, attacked, seed=0)
+    found = measured(explain_offers(explainer, problem, model, attacked, effects, seed=0)).metrics
+    assert model.training
+    assert all(parameter.requires_grad and parameter.grad is None for parameter in model.parameters())
+    return found
+
+
+@pytest.mark.parametrize("name", ["gnn-explainer", "pg-explainer"])
+def test_what_is_recorded(name: str, attacked: Attacked) -> None:
+    found = recorded(EXPLAINERS[name](epochs=2), attacked.data)
+    kinds = ("topk_overlap", "jsd", "rank_correlation")
+    claims = ("effect_spearman", "effect_precision", "fidelity_plus", "fidelity_minus", "unfaithfulness")
     assert set(found) == {
-        *(f"explainer_{kind}{floor}" for kind in ("topk_overlap", "jsd") for floor in ("", "_floor")),
-        *("attention_topk_overlap", "attention_jsd", "explained_nodes"),
+        *(f"explainer_{kind}{ending}" for kind in kinds for ending in ("", "_unchanged", "_floor")),
+        *("attention_topk_overlap", "attention_jsd", "explained_nodes", "explained_unchanged"),
+        *(f"{claim}{ending}" for claim in (*claims, "characterisation") for ending in ("", "_clean")),
+        *(f"explainer_f_slope_{sign}{ending}" for sign in ("pos", "neg") for ending in ("", "_clean")),
     }
     assert all(math.isfinite(value) for value in found.values())
     assert 0 < found["explainer_jsd_floor"] < found["explainer_jsd"] <= math.log(2)  # new edges carry weight
-    assert model.training
-    assert all(parameter.requires_grad and parameter.grad is None for parameter in model.parameters())
+    assert found["explained_nodes"] == SEARCHED
 
 
 def test_without_an_attack_there_is_nothing_but_the_noise() -> None:
-    problem = tiny_problem()
-    found = measured(
-        explain_offers(GNNExplainerMasks(epochs=2), problem, trained_model(), problem.data, seed=0)
-    ).metrics
+    found = recorded(GNNExplainerMasks(epochs=2), tiny_problem().data)
     assert found["explainer_topk_overlap"] == found["explainer_topk_overlap_floor"]
     assert found["explainer_jsd"] == found["explainer_jsd_floor"]
     assert found["attention_topk_overlap"] == 1
     assert found["attention_jsd"] == 0
 
 
+def test_an_explainer_without_noise_has_no_floor_and_clean_values_without_an_attack(attacked: Attacked) -> None:
+    found = recorded(EXPLAINERS["gatt"](), tiny_problem().data)
+    assert found["explainer_jsd_floor"] == found["explainer_jsd"] == 0
+    assert found["explainer_rank_correlation_floor"] == pytest.approx(1)
+    for name in ("effect_spearman", "fidelity_plus", "unfaithfulness", "explainer_f_slope_pos"):
+        assert found[name] == pytest.approx(found[f"{name}_clean"])
+    assert recorded(EXPLAINERS["gatt"](), attacked.data)["explainer_jsd"] > 0
+
+
 def test_the_sample_is_of_reached_targets(attacked: Attacked) -> None:
-    problem = tiny_problem()
-    nodes = sampled_nodes(problem, attacked.data, seed=0)
-    reached = attacked.data.edge_index[1, problem.data.edge_index.size(1) :]
-    assert set(nodes.tolist()) <= set(reached.tolist()) & set(problem.targets.tolist())
-    assert len(set(nodes.tolist())) == nodes.numel() <= SAMPLE
-    assert nodes.tolist() == sampled_nodes(problem, attacked.data, seed=0).tolist()
-    assert sampled_nodes(problem, problem.data, seed=0).numel() == SAMPLE  # any targets, where no edge is new
+    problem, model = tiny_problem(), trained_model()
+    pool = reached_targets(problem, model, attacked.data)
+    reached = reached_nodes(problem.data, attacked.data, 2).nonzero().flatten()
+    assert set(pool.tolist()) == set(reached.tolist()) & set(problem.targets.tolist())
+    nodes = sampled_nodes(pool, seed=0, size=5)
+    assert len(set(nodes.tolist())) == 5
+    assert nodes.tolist() == sampled_nodes(pool, seed=0, size=8).tolist()[:5]
+    assert nodes.tolist() != sampled_nodes(pool, seed=1, size=5).tolist()
+    assert reached_targets(problem, model, problem.data).numel() == problem.targets.numel()  # where nothing is new
+    effects = measured_effects(problem, model, attacked.data, seed=0)
+    same = model(problem.data).logits.argmax(1) == model(attacked.data).logits[: problem.data.num_nodes].argmax(1)
+    assert bool(same[effects.steady].all())
+
+
+def test_a_model_that_needs_the_whole_graph_is_asked_about_less() -> None:
+    problem, model = tiny_problem(), tiny_model("gt").eval()
+    effects = measured_effects(problem, model, problem.data, seed=0)
+    assert effects.clean.nodes.numel() == WHOLE_SAMPLE
+    assert int(torch.bincount(effects.clean.owner).max()) <= WHOLE_EFFECTS
 
 
 def test_overlap_counts_the_edges_that_the_clean_explanation_saw() -> None:
@@ -140,7 +178,7 @@ def test_links_are_not_explained(attacked: Attacked) -> None:
     problem = tiny_problem()
     linked = type("Linked", (), {"readout": lambda self, out: out, "data": problem.data, "targets": problem.targets})()
     with pytest.raises(NotApplicable, match="not about links"):
-        explain_offers(GNNExplainerMasks(), linked, trained_model(), attacked.data, seed=0)
+        measured_effects(linked, trained_model(), attacked.data, seed=0)
 
 
 def test_targets_without_edges_cannot_be_explained() -> None:
@@ -148,4 +186,4 @@ def test_targets_without_edges_cannot_be_explained() -> None:
     bare = Data(x=problem.data.x, edge_index=problem.data.edge_index[:, :0])
     lonely = type("Lonely", (), {"readout": None, "data": bare, "targets": problem.targets})()
     with pytest.raises(NotApplicable, match="no target has an edge"):
-        sampled_nodes(lonely, bare, seed=0)
+        reached_targets(lonely, trained_model(), bare)

@@ -131,10 +131,29 @@ def test_loops_of_the_graph_are_not_counted_as_added():
     assert torch.equal(attention.of_graph().edge_index, data.edge_index)
 
 
-def test_edge_weights_and_modules_without_attention_are_refused():
-    model, data = from_pyg(Theirs(GATConv)), tiny_graph()
-    with pytest.raises(ValueError, match="a wrapped PyG model has no edge weights"):
-        model.propagate(model.embed(data.x), data.edge_index, edge_weight=torch.ones(data.num_edges))
+@pytest.mark.parametrize("conv", [GATConv, GATv2Conv])
+def test_an_edge_of_weight_zero_is_no_edge_and_one_of_weight_one_is_itself(conv):
+    model, data = from_pyg(Theirs(conv)), tiny_graph()
+    kept = torch.arange(data.num_edges) % 3 > 0
+    with torch.no_grad():
+        h = model.embed(data.x)
+        masked = model.propagate(h, data.edge_index, edge_weight=kept.float()).logits
+        assert torch.allclose(masked, model.propagate(h, data.edge_index[:, kept]).logits, atol=1e-5)
+        whole = model.propagate(h, data.edge_index, edge_weight=torch.ones(data.num_edges)).logits
+        assert torch.allclose(whole, model.propagate(h, data.edge_index).logits, atol=1e-6)
+
+
+@pytest.mark.parametrize("conv", CONVS)
+def test_the_layers_are_all_there_and_the_last_is_the_attention(conv):
+    model, data = from_pyg(Theirs(conv)), tiny_graph()
+    with torch.no_grad():
+        out, layers = model.with_layers(model.embed(data.x), data.edge_index)
+    assert model.hops == len(layers) == 2
+    assert torch.equal(layers[-1].averaged().weight, out.attention.weight)
+    assert not torch.allclose(layers[0].averaged().weight, out.attention.weight)
+
+
+def test_modules_without_attention_are_refused():
     with pytest.raises(ValueError, match="contains a GATConv, GATv2Conv or TransformerConv"):
         from_pyg(GCNConv(FEATURES, CLASSES))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fgai_bench.cli.app import main
+from fgai_bench.report.figures import FIGURES
 from fgai_bench.report.write import names
 
 
@@ -46,7 +47,7 @@ def test_everything_has_a_file(document: Path) -> None:
     tables = {path.stem for path in (document / "tables").glob("*.tex")}
     figures = {path.stem for path in (document / "figures").glob("*.pdf")}
     for name in names():
-        if name.startswith("fig"):
+        if name in {figure.name for figure in FIGURES}:
             assert any(figure.startswith(name) for figure in figures), name
         elif name not in ("leaderboard", "metrics", "page", "reliability"):
             assert name in tables

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ SUITE: dict[str, Any] = {
     "seeds": 2,
     "training": {"epochs": 3},
     "threat": {"nodes": 2, "edges_per_node": 2, "steps": 2},
-    "explainers": ["pg-explainer"],
+    "explainers": ["pg-explainer", "gatt", "random"],
+    "explained_nodes": 6,
     "agreement": True,
 }
 
@@ -32,7 +34,10 @@ def test_explanations_and_agreement_become_records(tmp_path: Path) -> None:
     records = Run(tmp_path / "run").records()
     assert set(records["status"]) == {"ok"}
     explained = records.query("kind == 'explain'")
-    assert set(explained["explainer"]) == {"pg-explainer"}
+    assert set(explained["explainer"]) == {"pg-explainer", "gatt", "random"}
+    assert {"effect_spearman", "effect_spearman_clean", "explainer_jsd_unchanged"} <= set(explained["metric"])
+    effects = records.query("kind == 'effect'")
+    assert set(effects["metric"]) >= {"effect_largest", "explained_nodes"}
     assert set(explained["attack_label"]) == {"injection"}
     assert {"explainer_topk_overlap", "explainer_jsd_floor", "attention_jsd"} <= set(explained["metric"])
     agreed = records.query("kind == 'agree'").set_index("metric")["value"]
@@ -43,11 +48,9 @@ def test_explanations_and_agreement_become_records(tmp_path: Path) -> None:
 def test_only_attacks_with_the_suites_own_budget_are_explained() -> None:
     steps = plan(resolve("stress", seeds=1, datasets=["cora"], defenses=["vanilla"]))
     explained = {(m.attack_label, m.explainer) for m in steps.members if m.kind == "explain"}
-    assert explained == {
-        (attack, explainer)
-        for attack in ("injection", "random-injection", "worst", "explanation")
-        for explainer in ("gnn-explainer", "pg-explainer")
-    }
+    attacks = {"injection", "worst", "explanation"}
+    assert explained == set(product(attacks, resolve("stress")[0].explainers))
+    assert {m.attack_label for m in steps.members if m.kind == "effect"} == attacks
 
 
 def test_an_unknown_explainer_is_named() -> None:

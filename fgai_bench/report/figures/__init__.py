@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import matplotlib as mpl
 
 from fgai_bench.report.figures.attention import draw_attention, draw_neighbours
+from fgai_bench.report.figures.correctness import draw_stability_correctness
 from fgai_bench.report.figures.curves import draw_definition, draw_f_acc, draw_losses
 from fgai_bench.report.figures.scatter import draw_budget, draw_scale, draw_tradeoff
 from fgai_bench.report.figures.style import LOOK, Drawing, save
@@ -39,4 +40,5 @@ FIGURES = (
     Figure("fig6_budget", "stress", draw_budget),
     Figure("fig7_definition", "definition", draw_definition),
     Figure("fig8_scale", "scale", draw_scale),
+    Figure("stability_correctness", "stress", draw_stability_correctness),
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.report.escaping import file_name
 from fgai_bench.report.labels import ordered, title
 from fgai_bench.report.results import Better, Results
@@ -252,10 +253,15 @@ GRIDS: tuple[Spec, ...] = (
 
 def grids_of(results: Results) -> list[Spec]:
     """Return the tables that a run may fill: ours, with its own explainers and the metrics that its suites name."""
-    explainers = ordered(name for name in results.names("explainer") if name)
+    explainers = ordered(name for name in results.names("explainer") if name and is_post_hoc(name))
     columns = _explainer_columns(explainers) if explainers else ()
     ours = [replace(spec, columns=columns) if spec.name == "explainers" and columns else spec for spec in GRIDS]
     return [*ours, *own_metric_specs(results.own_metrics, results.names("task"))]
+
+
+def is_post_hoc(explainer: str) -> bool:
+    """Tell whether an explainer searches for each node, or is not known here; the table ``explanations`` has all."""
+    return explainer not in EXPLAINERS or "post-hoc" in EXPLAINERS.entry(explainer).tags
 
 
 ARROWS = {"higher": "↑", "lower": "↓", "none": ""}

@@ -1,0 +1,188 @@
+"""Explain a prediction by the model's attention: of one layer, of all, or along the paths that messages take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from fgai_bench.explainers.base import BlockExplainer
+from fgai_bench.explainers.field import Field
+from fgai_bench.explainers.gradient import PARTIAL, part_of, predicted_classes, probabilities
+from fgai_bench.metrics.errors import NotApplicable
+from fgai_bench.models import Attention, align
+from fgai_bench.models.base import AttentionModel
+from fgai_bench.models.segments import plain_attention
+
+
+def last_attention(model: AttentionModel, data: Data) -> Attention:
+    """Return the attention of the last layer over the edges of the graph; raise where the model has none."""
+    with torch.no_grad():
+        attention = model(data).attention
+    if attention is None:
+        raise NotApplicable("the model has no attention")
+    return attention
+
+
+def layer_attentions(model: AttentionModel, data: Data) -> tuple[Attention, ...]:
+    """Return the attention of every layer, first to last, heads averaged; raise where the model does not tell them."""
+    with torch.no_grad():
+        out, layers = model.with_layers(model.embed(data.x), data.edge_index)
+    if out.attention is None:
+        raise NotApplicable("the model has no attention")
+    if not layers:
+        raise NotApplicable("the model does not tell the attention of its hidden layers")
+    return tuple(layer.averaged() for layer in layers)
+
+
+def over_graph(attention: Attention, data: Data) -> Tensor:
+    """Return the weight of each edge of the graph, in its order; 0 for one that the model left out: ``(E,)``."""
+    own = attention.of_graph()
+    if torch.equal(own.edge_index, data.edge_index):
+        return own.weight
+    edges = data.edge_index
+    weight = align(Attention(edges, own.weight.new_zeros(edges.size(1))), own)[1]
+    if weight.numel() != edges.size(1):
+        raise NotApplicable("the graph has parallel edges, and the model does not keep them apart")
+    return weight
+
+
+class AttentionLast(BlockExplainer):
+    """The last layer's attention, averaged over its heads, of every edge that can matter: ``s_v(e) = a_L(e)``."""
+
+    summary = "the last layer's attention: what the paper reads as the explanation"
+    paper = "https://arxiv.org/abs/2410.06950"
+    tags = ("attention",)
+
+    def prepared(self, model: AttentionModel, data: Data, seed: int) -> Callable[[Field], Tensor]:
+        weight = over_graph(last_attention(model, data), data)
+        return lambda field: weight[field.edges]
+
+
+class AttentionMean(BlockExplainer):
+    """The mean of attention over layers and heads, as PyG's AttentionExplainer: ``s_v(e) = mean_l a_l(e)``."""
+
+    summary = "attention averaged over layers and heads, as PyG's AttentionExplainer with reduce='mean'"
+    tags = ("attention",)
+
+    def prepared(self, model: AttentionModel, data: Data, seed: int) -> Callable[[Field], Tensor]:
+        layers = [over_graph(layer, data) for layer in layer_attentions(model, data)]
+        weight = torch.stack(layers).mean(0)
+        return lambda field: weight[field.edges]
+
+
+class GAtt(BlockExplainer):
+    r"""GAtt (Shin et al. 2024): attention summed over the places of an edge in a node's computation tree.
+
+    .. math:: s_v(j \to i) = \sum_{m=1}^{L} \big(A_L A_{L-1} \cdots A_{m+1}\big)_{vi} \; a_m(j \to i)
+
+    where :math:`A_m` is the matrix of the attention of layer m, self-loops included: an edge's attention at each of its
+    places times the attention along the path from there to the node.
+    """
+
+    summary = "GAtt: attention multiplied along the paths of the computation tree"
+    paper = "https://arxiv.org/abs/2406.04612"
+    tags = ("attention",)
+    residual = 0.0
+
+    def prepared(self, model: AttentionModel, data: Data, seed: int) -> Callable[[Field], Tensor]:
+        size = data.x.shape[0]
+        layers = []
+        for attention in layer_attentions(model, data):
+            weight, loops = over_graph(attention, data), _loops(attention, size)
+            share = 1 - self.residual
+            layers.append((share * weight, share * loops + self.residual))
+        return lambda field: _along_paths(field, layers)
+
+
+class AttentionRollout(GAtt):
+    r"""Attention rollout (Abnar and Zuidema 2020), read edge by edge.
+
+    As :class:`GAtt` with half of each layer's attention on the node itself, for what a residual connection carries:
+    :math:`A_m` becomes :math:`(A_m + I) / 2` and :math:`a_m` becomes :math:`a_m / 2`. The score is the share of the
+    rollout that flows over the edge, summed over the layers.
+    """
+
+    summary = "attention rollout: paths through (attention + identity) / 2"
+    paper = "https://arxiv.org/abs/2005.00928"
+    residual = 0.5
+
+
+def _loops(attention: Attention, num_nodes: int) -> Tensor:
+    """Return the attention that each node pays to itself over a self-loop that the model added: ``(N,)``."""
+    loops = attention.weight.new_zeros(num_nodes)
+    kept = attention.weight.numel() - attention.added
+    loops[attention.edge_index[0, kept:]] = attention.weight[kept:]
+    return loops
+
+
+def _along_paths(field: Field, layers: list[tuple[Tensor, Tensor]]) -> Tensor:
+    """Return the sum over layers of (weight of the paths from the edge's end to the node) x (weight of the edge).
+
+    ``layers`` holds, first to last, the weights of edges ``(E,)`` and of added self-loops ``(N,)``.
+    """
+    source, destination = field.ends
+    block, size = field.nodes.numel(), field.num_nodes
+    first = layers[-1][0]
+    paths = first.new_zeros(block, size)  # the weight of all paths from a node of the graph to a node of the block
+    paths[torch.arange(block, device=paths.device), field.nodes] = 1
+    total = first.new_zeros(field.edges.numel())
+    into, out_of = field.owner * size + destination, field.owner * size + source
+    for weight, loops in reversed(layers):
+        flow = paths.view(-1)[into] * weight[field.edges]  # (M,)
+        total += flow
+        paths = (paths * loops).view(-1).index_add_(0, out_of, flow).view(block, size)
+    return total
+
+
+class AttentionGradient(BlockExplainer):
+    r"""Attention times its gradient, averaged over heads and summed over layers.
+
+    .. math:: s_v(e) = \Big| \sum_m \frac{1}{H_m} \sum_h a_{m,h}(e) \, \frac{\partial p_v}{\partial a_{m,h}(e)} \Big|
+
+    with :math:`p_v` the probability of the predicted class of v. The gradient takes each weight by itself: the others
+    of the same softmax stay as they are.
+    """
+
+    summary = "attention x gradient of the predicted probability, over all layers"
+    paper = "https://arxiv.org/abs/2103.15679"
+    tags = ("attention", "gradient")
+
+    def prepared(self, model: AttentionModel, data: Data, seed: int) -> Callable[[Field], Tensor]:
+        layer_attentions(model, data)  # not applicable without the attention of every layer
+        with torch.no_grad():
+            embedded = model.embed(data.x)
+        classes = predicted_classes(model, embedded, data)
+
+        def score(field: Field) -> Tensor:
+            return torch.cat([self._scored(model, embedded, part, classes) for part in field.split(PARTIAL)])
+
+        return score
+
+    def _scored(self, model: AttentionModel, embedded: Tensor, field: Field, classes: Tensor) -> Tensor:
+        part = part_of(model, field)
+        if part is None:
+            return torch.cat([self._alone(model, embedded, one, classes) for one in field.split(0)])
+        # Differentiable, though no parameter is: the weights must be part of a history.
+        rows = embedded[part.rows].requires_grad_()
+        return self._products(model, rows, part.edges, part.roots, classes[field.nodes])
+
+    def _alone(self, model: AttentionModel, embedded: Tensor, field: Field, classes: Tensor) -> Tensor:
+        """Return the scores of one node on the whole graph, for a model that cannot be restricted to a part."""
+        rows = embedded.detach().clone().requires_grad_()
+        found = self._products(model, rows, field.edge_index, field.nodes, classes[field.nodes])
+        return found[field.edges]
+
+    @staticmethod
+    def _products(model: AttentionModel, h: Tensor, edges: Tensor, roots: Tensor, classes: Tensor) -> Tensor:
+        with torch.enable_grad(), plain_attention():
+            out, layers = model.with_layers(h, edges)
+            wanted = [layer.weights for layer in layers]
+            slopes = torch.autograd.grad(probabilities(out.logits, roots, classes).sum(), wanted)
+        parts = [
+            layer.averaged(layer.weights.detach() * slope).of_graph().weight
+            for layer, slope in zip(layers, slopes, strict=True)
+        ]
+        return torch.stack(parts).sum(0).abs()

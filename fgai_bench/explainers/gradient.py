@@ -1,0 +1,115 @@
+"""Explain a prediction by gradients with respect to edge weights: at the graph itself, or on the way from no edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from fgai_bench.explainers.base import BlockExplainer
+from fgai_bench.explainers.field import Field, Part
+from fgai_bench.models.base import AttentionModel
+
+PARTIAL = 2**18
+"""Edges of the computation graphs that are differentiated at once."""
+
+
+def predicted_classes(model: AttentionModel, embedded: Tensor, data: Data) -> Tensor:
+    """Return the predicted class of every node: ``(N,)``."""
+    with torch.no_grad():
+        return model.propagate(embedded, data.edge_index).logits.argmax(1)
+
+
+def probabilities(logits: Tensor, rows: Tensor, classes: Tensor) -> Tensor:
+    """Return the probability of one class in each of some rows: ``(N, C), (B,), (B,) -> (B,)``."""
+    return logits[rows].softmax(1).gather(1, classes.unsqueeze(1)).squeeze(1)
+
+
+def part_of(model: AttentionModel, field: Field) -> Part | None:
+    """Return the field as a graph of its own, or None if the model's output there would be another."""
+    part = field.part()
+    same = model.restricted(part.edges, part.rows, field.edge_index, field.num_nodes)
+    return part if same else None
+
+
+def weight_gradient(
+    model: AttentionModel, embedded: Tensor, field: Field, classes: Tensor, level: float = 1.0
+) -> Tensor:
+    r"""Return the derivative of each node's predicted probability with respect to the weight of each of its edges.
+
+    .. math:: \partial p_v / \partial w_e \quad \text{at} \quad w = (\text{level}, ..., \text{level})
+
+    Args:
+        model: a model in evaluation mode.
+        embedded: ``(N, ...)`` its embedded nodes.
+        field: the (node, edge) pairs.
+        classes: ``(N,)`` the class of each node whose probability is differentiated.
+        level: the weight of every edge.
+
+    Returns:
+        ``(M,)`` in the order of the field's pairs.
+    """
+    part = part_of(model, field)
+    if part is not None:
+        return _slope(model, embedded[part.rows], part.edges, part.roots, classes[field.nodes], level)
+    # The whole graph for each node: slower, and right for every model.
+    alone = [
+        _slope(model, embedded, one.edge_index, one.nodes, classes[one.nodes], level)[one.edges]
+        for one in field.split(0)
+    ]
+    return torch.cat(alone)
+
+
+def _slope(model: AttentionModel, h: Tensor, edges: Tensor, roots: Tensor, classes: Tensor, level: float) -> Tensor:
+    weight = torch.full((edges.size(1),), level, dtype=h.dtype, device=h.device, requires_grad=True)
+    with torch.enable_grad():
+        logits = model.propagate(h, edges, edge_weight=weight).logits
+        return torch.autograd.grad(probabilities(logits, roots, classes).sum(), weight)[0]
+
+
+class Saliency(BlockExplainer):
+    r"""The size of the gradient of the predicted probability with respect to the weight of each edge.
+
+    .. math:: s_v(e) = \big| \partial p_v / \partial w_e \big| \quad \text{at} \quad w = 1
+
+    An edge of weight w has its attention multiplied by w in every layer before it sums to one again.
+    """
+
+    summary = "size of the gradient of the predicted probability over edge weights"
+    paper = "https://arxiv.org/abs/1312.6034"
+    tags = ("gradient",)
+    levels: tuple[float, ...] = (1.0,)
+
+    def prepared(self, model: AttentionModel, data: Data, seed: int) -> Callable[[Field], Tensor]:
+        with torch.no_grad():
+            embedded = model.embed(data.x)
+        classes = predicted_classes(model, embedded, data)
+
+        def score(field: Field) -> Tensor:
+            return torch.cat([self._scored(model, embedded, part, classes) for part in field.split(PARTIAL)])
+
+        return score
+
+    def _scored(self, model: AttentionModel, embedded: Tensor, field: Field, classes: Tensor) -> Tensor:
+        slopes = [weight_gradient(model, embedded, field, classes, level) for level in self.levels]
+        return torch.stack(slopes).mean(0).abs()
+
+
+class IntegratedGradients(Saliency):
+    r"""Integrated gradients (Sundararajan et al. 2017) over edge weights, from a graph without edges to the graph.
+
+    .. math:: s_v(e) = \Big| \int_0^1 \frac{\partial p_v}{\partial w_e}(t, ..., t) \, dt \Big|
+
+    by the midpoint rule. Before their size is taken, the scores of a node sum to what its edges together change.
+
+    Args:
+        steps: points of the midpoint rule.
+    """
+
+    summary = "integrated gradients of the predicted probability over edge weights, from no edges to all"
+    paper = "https://arxiv.org/abs/1703.01365"
+
+    def __init__(self, steps: int = 16) -> None:
+        self.levels = tuple((step + 0.5) / steps for step in range(steps))

@@ -1,0 +1,147 @@
+"""Metrics of what an explanation claims: against the true effect of edges, by removal, and against known true edges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from statistics import fmean
+
+import torch
+from torch import Tensor
+
+from fgai_bench.metrics.errors import NotApplicable
+from fgai_bench.metrics.inputs import finite, finite_pair
+from fgai_bench.metrics.ranks import auroc, shown, spearman
+from fgai_bench.metrics.topk import topk_mask
+
+Pairs = Sequence[tuple[Tensor, Tensor]]
+
+
+def effect_spearman(pairs: Pairs) -> float:
+    r"""Return the mean over nodes of the rank correlation between scores and the size of the true effect of edges.
+
+    .. math:: \frac{1}{|V|} \sum_v \rho\big(s_v(e), |\Delta_v(e)|\big)_{e}
+
+    A node counts if at least two of its edges have different effects; a constant score has the correlation 0.
+
+    >>> effect_spearman([(torch.tensor([0.1, 0.2, 0.3]), torch.tensor([0.0, 0.01, -0.2]))])
+    1.0
+    """
+    return _mean_over_nodes(pairs, spearman)
+
+
+def effect_precision(pairs: Pairs) -> float:
+    """Return the mean over nodes of the share of the k edges with the highest scores among the k of largest effect.
+
+    ``k`` is half of a node's edges, at least one and at most ten.
+
+    >>> effect_precision([(torch.tensor([0.3, 0.2, 0.1, 0.0]), torch.tensor([0.9, 0.0, -0.8, 0.0]))])
+    0.5
+    """
+    return _mean_over_nodes(pairs, _shared_top)
+
+
+def _shared_top(scores: Tensor, effects: Tensor) -> float:
+    k = shown(scores.numel())
+    return float((topk_mask(scores, k) & topk_mask(effects, k)).sum()) / k
+
+
+def effect_largest(pairs: Pairs) -> float:
+    """Return the mean over nodes of the largest effect of a single edge, a change of probability.
+
+    >>> effect_largest([(torch.ones(2), torch.tensor([0.1, -0.3]))])  # doctest: +ELLIPSIS
+    0.3000...
+    """
+    return _mean_over_nodes(pairs, lambda _, effects: float(effects.max()), constant=True)
+
+
+def _mean_over_nodes(pairs: Pairs, of_node: Callable[[Tensor, Tensor], float], constant: bool = False) -> float:
+    """Return the mean of a function of scores and sizes of effects; without ``constant``, of nodes they differ at."""
+    values = []
+    for scores, effects in pairs:
+        if not scores.numel():
+            continue
+        s, size = finite_pair(scores, effects.abs(), "scores")
+        if constant or bool((size != size[0]).any()):
+            values.append(of_node(s, size))
+    if not values:
+        raise NotApplicable("no explained node has edges of different effect")
+    return fmean(values)
+
+
+def fidelity(whole: Tensor, part: Tensor) -> float:
+    r"""Return the share of nodes whose predicted class is another on a part of their computation graph.
+
+    .. math:: 1 - \frac{1}{N} \sum_i \mathbb{1}\big(\hat y_i^{part} = \hat y_i\big)
+
+    Fidelity+ where the part lacks the edges of the explanation (high is good), fidelity- where it has only these (low
+    is good); as PyG defines them for explanations of a model.
+
+    Shapes: ``(N, C), (N, C)`` distributions.
+
+    >>> fidelity(torch.tensor([[0.9, 0.1], [0.6, 0.4]]), torch.tensor([[0.7, 0.3], [0.2, 0.8]]))
+    0.5
+    """
+    y, other = finite_pair(whole, part, "outputs")
+    return float((y.argmax(1) != other.argmax(1)).double().mean())
+
+
+def unfaithfulness(whole: Tensor, part: Tensor) -> float:
+    r"""Return how far the output on the explanation alone is from the output on the graph, as PyG defines it.
+
+    .. math:: 1 - \exp\Big(-\frac{1}{N} \sum_i \mathrm{KL}\big(\hat y_i^{part} \,\|\, y_i\big)\Big)
+
+    Shapes: ``(N, C), (N, C)`` distributions.
+
+    >>> round(unfaithfulness(torch.tensor([[0.5, 0.5]]), torch.tensor([[1.0, 0.0]])), 6)  # KL = ln 2
+    0.5
+    """
+    y, other = finite_pair(whole, part, "outputs")
+    divergence = torch.nn.functional.kl_div(y.clamp(min=1e-38).log(), other, reduction="batchmean")
+    return min(1.0, max(0.0, 1 - math.exp(-float(divergence))))
+
+
+def characterisation(fidelity_plus: float, fidelity_minus: float) -> float:
+    """Return the harmonic mean of fidelity+ and 1 - fidelity-, PyG's characterization score with equal weights.
+
+    >>> characterisation(0.5, 0.5)
+    0.5
+    """
+    for share in (fidelity_plus, fidelity_minus):
+        if not 0 <= share <= 1:
+            raise ValueError(f"a fidelity lies between 0 and 1, got {share}")
+    necessary, sufficient = float(fidelity_plus), 1 - float(fidelity_minus)
+    return 2 * necessary * sufficient / (necessary + sufficient) if necessary and sufficient else 0.0
+
+
+def truth_auroc(pairs: Pairs) -> float:
+    """Return the mean over nodes of the area under the ROC curve of scores against the edges that are known to matter.
+
+    A node counts if some of its edges matter and some do not.
+
+    >>> truth_auroc([(torch.tensor([0.9, 0.5, 0.1]), torch.tensor([True, False, False]))])
+    1.0
+    """
+    return _mean_over_truths(pairs, auroc)
+
+
+def truth_precision(pairs: Pairs) -> float:
+    """Return the mean over nodes of the share of true edges among as many with the highest scores as are true.
+
+    >>> truth_precision([(torch.tensor([0.9, 0.5, 0.1]), torch.tensor([True, False, True]))])
+    0.5
+    """
+    return _mean_over_truths(
+        pairs, lambda scores, truth: float(truth[topk_mask(scores, int(truth.sum()))].double().mean())
+    )
+
+
+def _mean_over_truths(pairs: Pairs, of_node: Callable[[Tensor, Tensor], float]) -> float:
+    values = [
+        of_node(finite(scores, "scores"), truth.bool())
+        for scores, truth in pairs
+        if scores.numel() and 0 < int(truth.sum()) < truth.numel()
+    ]
+    if not values:
+        raise NotApplicable("no explained node has both edges that matter and edges that do not")
+    return fmean(values)

@@ -1,0 +1,137 @@
+"""Explanations of a run: how far an attack moves each of them, and how right each was to begin with.
+
+Come here for what the figure ``stability_correctness``, the table ``explanations`` and the page read. Correctness is
+the AUROC against the edges that truly matter where the graph knows them, else the rank correlation with the true effect
+of edges. Both are taken on the clean graph, where an explanation was right or wrong before anybody moved it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fgai_bench.explainers import EXPLAINERS
+from fgai_bench.report.cells import Cell, cell
+from fgai_bench.report.labels import ordered
+from fgai_bench.report.results import Place, Results
+from fgai_bench.report.statistics import Comparison
+
+STABILITY = "explainer_topk_overlap_unchanged"
+CORRECTNESS = {
+    "truth_auroc_clean": "AUROC against the edges that truly matter",
+    "effect_spearman_clean": "rank correlation with the true effect of edges",
+}
+ATTACKS = ("worst", "injection", "explanation")  # the first of them that a run has
+
+
+@dataclass(frozen=True)
+class Explained:
+    """All explainers on one graph and model under one attack.
+
+    Attributes:
+        measure: the metric of correctness.
+        places: defense and explainer to place.
+    """
+
+    suite: str
+    dataset: str
+    model: str
+    attack: str
+    measure: str
+    places: Mapping[tuple[str, str], Place]
+
+    @property
+    def defenses(self) -> list[str]:
+        """Return the defenses, in the paper's order."""
+        return ordered(label for label, _ in self.places)
+
+    @property
+    def explainers(self) -> list[str]:
+        """Return the explainers that know the model, in the order of the registry, then those of others."""
+        return _in_order(name for _, name in self.places if not is_null(name))
+
+    @property
+    def nulls(self) -> list[str]:
+        """Return the nulls."""
+        return _in_order(name for _, name in self.places if is_null(name))
+
+    def cell(self, results: Results, defense: str, explainer: str, metric: str) -> Cell:
+        """Return one metric of one explainer on one defense over the seeds."""
+        place = self.places.get((defense, explainer))
+        return Cell(None, metric) if place is None else cell(results, place, metric)
+
+    def best_null(self, results: Results, defense: str, metric: str) -> tuple[str, Cell] | None:
+        """Return the null with the highest mean of a metric on a defense; None where none was measured."""
+        cells = [(name, self.cell(results, defense, name, metric)) for name in self.nulls]
+        known = [(name, found) for name, found in cells if found.values]
+        return max(known, key=lambda pair: pair[1].mean) if known else None
+
+
+def _in_order(names: Any) -> list[str]:
+    found = set(names)
+    known = [name for name in EXPLAINERS.names() if name in found]
+    return [*known, *sorted(found.difference(known))]
+
+
+def is_null(explainer: str) -> bool:
+    """Tell whether an explainer knows nothing of the trained model."""
+    return explainer in EXPLAINERS and "null" in EXPLAINERS.entry(explainer).tags
+
+
+def explained(results: Results) -> list[Explained]:
+    """Return what a run says about explanations: for each suite, graph and model, under its strongest attack."""
+    groups: dict[tuple[str, str, str], dict[Place, Any]] = {}
+    for place, seeds in results.select(kind="explain"):
+        groups.setdefault((place.suite, place.dataset, place.model), {})[place] = seeds
+    found = []
+    for (suite, dataset, model), places in groups.items():
+        attacks = [place.attack for place in places]
+        attack = next((name for name in ATTACKS if name in attacks), attacks[0])
+        values = {metric for seeds in places.values() for step in seeds.values() for metric in step.values}
+        measure = next((metric for metric in CORRECTNESS if metric in values), None)
+        if measure:
+            here = {(place.label, place.explainer): place for place in places if place.attack == attack}
+            found.append(Explained(suite, dataset, model, attack, measure, here))
+    return sorted(found, key=lambda group: ordered([g.dataset for g in found]).index(group.dataset))
+
+
+def points(results: Results) -> list[dict[str, Any]]:
+    """Return every explainer on every defense as plain data: stability and correctness with their spread, or None.
+
+    Keys: ``suite``, ``dataset``, ``model``, ``attack``, ``defense``, ``explainer``, ``null`` (whether it is one),
+    ``measure``, ``stability``, ``correctness``, ``correctness_attacked``; each of the last three has ``mean``, ``std``
+    and ``seeds``.
+    """
+    rows = []
+    for group in explained(results):
+        for defense in group.defenses:
+            for explainer in (*group.explainers, *group.nulls):
+                if (defense, explainer) not in group.places:
+                    continue
+                metrics = {
+                    "stability": STABILITY,
+                    "correctness": group.measure,
+                    "correctness_attacked": group.measure.removesuffix("_clean"),
+                }
+                names = {key: getattr(group, key) for key in ("suite", "dataset", "model", "attack", "measure")}
+                values = {key: _plain(group.cell(results, defense, explainer, m)) for key, m in metrics.items()}
+                rows.append({**names, "defense": defense, "explainer": explainer, "null": is_null(explainer), **values})
+    return rows
+
+
+def _plain(found: Cell) -> dict[str, Any] | None:
+    if not found.values:
+        return None
+    std = found.std if found.std == found.std else None
+    return {"mean": found.mean, "std": std, "seeds": {str(seed): value for seed, value in found.values.items()}}
+
+
+def against(left: Cell, right: Cell) -> Comparison:
+    """Compare two cells seed by seed, in the metric's own units."""
+    return Comparison.of(left.values, right.values, "identity")
+
+
+def shared_defenses(groups: Sequence[Explained]) -> list[str]:
+    """Return the defenses of all groups, each once, in the paper's order."""
+    return ordered(label for group in groups for label in group.defenses)

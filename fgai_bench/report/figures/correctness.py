@@ -1,0 +1,144 @@
+"""Stability against correctness: is an explanation that stays put under attack also right?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from fgai_bench.report.explanations import CORRECTNESS, STABILITY, Explained, explained, shared_defenses
+from fgai_bench.report.figures.style import Drawing, style_of
+from fgai_bench.report.labels import title
+from fgai_bench.report.results import Results
+
+SHAPES = {
+    "attention-last": "o",
+    "attention-mean": "s",
+    "attention-rollout": "D",
+    "gatt": "^",
+    "attention-gradient": "v",
+    "saliency": "P",
+    "integrated-gradients": "X",
+    "gnn-explainer": "*",
+    "pg-explainer": "h",
+}
+OTHERS = ("<", ">", "p", "8", "d", "H")
+SIZE = 6.5
+BAR: dict[str, Any] = {"elinewidth": 0.6, "alpha": 0.95, "markeredgewidth": 0.6, "markeredgecolor": "white"}
+NULL_LINES = {"random": (0, (1, 2)), "uniform": (0, (4, 2)), "degree": (0, (6, 1, 1, 1)), "untrained": (0, (2, 1))}
+
+
+def draw_stability_correctness(results: Results) -> list[Drawing]:
+    """Draw a figure for each suite and graph, a panel for each model: one point per defense and explainer."""
+    groups: dict[tuple[str, str], list[Explained]] = {}
+    for group in explained(results):
+        groups.setdefault((group.suite, group.dataset), []).append(group)
+    several = len({suite for suite, _ in groups}) > 1
+    drawings = []
+    for (suite, dataset), panels in groups.items():
+        name = f"stability_correctness_{dataset}" + (f"_{suite}" if several else "")
+        drawings.append(Drawing(name, _caption(panels), _figure(results, panels)))
+    return drawings
+
+
+def _figure(results: Results, groups: Sequence[Explained]) -> Figure:
+    width = 4.4 if len(groups) == 1 else 3.5 * len(groups)
+    figure = Figure(figsize=(width + 1.7, 3.9), layout="constrained")
+    row = figure.subplots(1, len(groups), squeeze=False, sharey=True)[0]
+    explainers = list(dict.fromkeys(name for group in groups for name in group.explainers))
+    for ax, group in zip(row, groups, strict=True):
+        _panel(ax, results, group, explainers)
+    row[0].set_ylabel(f"right: {CORRECTNESS[groups[0].measure]}")
+    _legend(figure, shared_defenses(groups), explainers)
+    return figure
+
+
+def _panel(ax: Axes, results: Results, group: Explained, explainers: Sequence[str]) -> None:
+    for explainer in explainers:
+        for defense in group.defenses:
+            x = group.cell(results, defense, explainer, STABILITY)
+            y = group.cell(results, defense, explainer, group.measure)
+            if x.values and y.values:
+                color = style_of(defense, group.defenses)["color"]
+                style = {"marker": shape(explainer, explainers), "color": color, "markersize": SIZE, "linestyle": ""}
+                ax.errorbar(
+                    x.mean, y.mean, xerr=_spread(x.std), yerr=_spread(y.std), label=f"{defense} {explainer}",
+                    **style, **BAR,
+                )  # fmt: skip
+    _nulls(ax, results, group)
+    ax.set_title(f"{title(group.model)} on {title(group.dataset)}, attack {group.attack}")
+    ax.set_xlabel("stable: top edges that stay, where predictions stay")
+    low, high = ax.get_xlim()
+    ax.set_xlim(low, min(high, 1.03))
+    ax.text(0.99, 0.99, "stable and right", transform=ax.transAxes, ha="right", va="top", color="0.6", style="italic")
+
+
+def _nulls(ax: Axes, results: Results, group: Explained) -> None:
+    """Draw each null's correctness, averaged over the defenses, as a line with its name; a ring marks its stability."""
+    levels, beside = {}, {}
+    middle = sum(ax.get_xlim()) / 2
+    for name in group.nulls:
+        level, kept = (_average(results, group, name, metric) for metric in (group.measure, STABILITY))
+        if level is not None:
+            levels[name] = level
+        if level is not None and kept is not None:
+            ax.plot(kept, level, "o", markersize=4, markerfacecolor="white", markeredgecolor="0.45", zorder=1)
+            beside[name] = kept > middle  # the name then stands on the other side
+    low, high = ax.get_ylim()
+    gap = 0.045 * (max([high, *levels.values()]) - min([low, *levels.values()]))
+    last = -math.inf
+    for name, level in sorted(levels.items(), key=lambda pair: pair[1]):
+        ax.axhline(level, color="0.45", linewidth=0.9, linestyle=NULL_LINES.get(name, (0, (3, 1))), zorder=0)
+        last = max(level, last + gap)
+        side, at = ("left", 0.01) if beside.get(name) else ("right", 0.99)
+        ax.annotate(
+            f"null: {name}", (at, last), xycoords=("axes fraction", "data"), ha=side, va="bottom", fontsize=6,
+            color="0.35",
+        )  # fmt: skip
+
+
+def _average(results: Results, group: Explained, explainer: str, metric: str) -> float | None:
+    """Return the mean over the defenses of a metric of one explainer; None where nothing was measured."""
+    cells = [group.cell(results, defense, explainer, metric) for defense in group.defenses]
+    known = [found.mean for found in cells if found.values]
+    return sum(known) / len(known) if known else None
+
+
+def _spread(std: float) -> float:
+    return 0.0 if math.isnan(std) else std
+
+
+def shape(explainer: str, explainers: Sequence[str]) -> str:
+    """Return the marker of an explainer; those of others take the remaining ones in turn."""
+    unknown = [name for name in explainers if name not in SHAPES]
+    return SHAPES[explainer] if explainer in SHAPES else OTHERS[unknown.index(explainer) % len(OTHERS)]
+
+
+def _legend(figure: Figure, defenses: Sequence[str], explainers: Sequence[str]) -> None:
+    """Draw two lists beside the panels: colours are defenses, shapes are explainers."""
+
+    def entry(label: str, **style: Any) -> Line2D:
+        return Line2D([], [], linestyle="", markersize=SIZE, markeredgecolor="white", label=title(label), **style)
+
+    def heading(text: str) -> Line2D:
+        return Line2D([], [], linestyle="", marker="", label=f"$\\bf{{{text}}}$")
+
+    colours = [entry(name, marker="o", color=style_of(name, defenses)["color"]) for name in defenses]
+    shapes = [entry(name, marker=shape(name, explainers), color="0.35") for name in explainers]
+    handles = [heading("defense"), *colours, heading("explainer"), *shapes]
+    figure.legend(handles=handles, loc="outside right center", frameon=False, handletextpad=0.3, labelspacing=0.45)
+
+
+def _caption(groups: Sequence[Explained]) -> str:
+    group = groups[0]
+    return (
+        f"Stability against correctness of explanations, suite {group.suite}: to the right, the share of an "
+        f"explanation's top edges that stay under the attack {group.attack}, over reached nodes that keep their class; "
+        f"upwards, its {CORRECTNESS[group.measure]} on the clean graph. Means over seeds with standard deviations. "
+        "Lines are nulls, which know nothing of the trained model, rings their stability: what is below a line "
+        "explains less than that null does, however stable it is."
+    )

@@ -1,0 +1,92 @@
+"""The table of explanations: how stable and how right every explainer is, beside the best null on the same models."""
+
+from __future__ import annotations
+
+import math
+
+from fgai_bench.report.cells import Cell, Standing
+from fgai_bench.report.explanations import STABILITY, Explained, against, explained
+from fgai_bench.report.labels import title
+from fgai_bench.report.numbers import written
+from fgai_bench.report.results import Results
+from fgai_bench.report.statistics import mean
+from fgai_bench.report.tables.build import NOT_BETTER, Row, Shown, Table, notes, show, source
+from fgai_bench.report.tables.specs import Column
+
+NAME = "explanations"
+HEADS = ("Dataset", "Model", "Method", "Explainer")
+CLEAN = (
+    Column("truth AUROC↑", "truth_auroc_clean", "explain", better="higher"),
+    Column("effect rank corr.↑", "effect_spearman_clean", "explain", better="higher"),
+)
+ATTACKED = (
+    Column("truth AUROC↑", "truth_auroc", "explain", better="higher"),
+    Column("effect rank corr.↑", "effect_spearman", "explain", better="higher"),
+    Column("top edges kept↑", STABILITY, "explain", better="higher"),
+    Column("rank corr. kept↑", "explainer_rank_correlation_unchanged", "explain", better="higher"),
+)
+REMOVED = (
+    Column("fidelity+↑", "fidelity_plus_clean", "explain", better="higher"),
+    Column("fidelity-↓", "fidelity_minus_clean", "explain", better="lower"),
+    Column("unfaithfulness↓", "unfaithfulness_clean", "explain", better="lower"),
+    Column("F+ slope↓", "explainer_f_slope_pos_clean", "explain", better="lower"),
+    Column("F- slope↑", "explainer_f_slope_neg_clean", "explain", better="higher"),
+)
+CAPTION = (
+    "Explanations: how right they are on the clean graph (AUROC against known edges, rank correlation with the true "
+    "effect of edges), by how much more than the best null of the same models (paired by seed, 95 % interval; "
+    f"{NOT_BETTER}: not above it), and what is left under attack. "
+)
+
+
+def explanation_table(results: Results) -> Table | None:
+    """Return the table, or None where a run asked no explainer."""
+    groups = explained(results)
+    if not groups:
+        return None
+    rows, cells = [], []
+    for group in groups:
+        for defense in group.defenses:
+            for explainer in (*group.explainers, *group.nulls):
+                if (defense, explainer) in group.places:
+                    row, used = _row(results, group, defense, explainer)
+                    rows.append(row)
+                    cells += used
+    columns = (
+        *(("clean", column.title) for column in CLEAN),
+        ("clean", "above the best null"),
+        *(("attacked", column.title) for column in ATTACKED),
+        *(("clean, edges removed", column.title) for column in REMOVED),
+    )
+    suites = ", ".join(dict.fromkeys(group.suite for group in groups))
+    attacks = ", ".join(dict.fromkeys(group.attack for group in groups))
+    caption = f"{CAPTION}Attack: {attacks}. {source(results, suites, cells)}"
+    return Table(NAME, caption, HEADS, columns, tuple(rows), notes(cells, ()), 3)
+
+
+def _row(results: Results, group: Explained, defense: str, explainer: str) -> tuple[Row, list[Cell]]:
+    cells = {
+        column.metric: group.cell(results, defense, explainer, column.metric)
+        for column in (*CLEAN, *ATTACKED, *REMOVED)
+    }
+    parts = [[show(cells[column.metric], Standing(), column) for column in part] for part in (CLEAN, ATTACKED, REMOVED)]
+    beside = _above_null(results, group, defense, explainer)
+    heads = (title(group.dataset), title(group.model), title(defense), title(explainer))
+    return Row(heads, (*parts[0], beside, *parts[1], *parts[2])), list(cells.values())
+
+
+def _above_null(results: Results, group: Explained, defense: str, explainer: str) -> Shown:
+    """Return by how much an explainer is above the best null of the same models, in the group's correctness."""
+    null = group.best_null(results, defense, group.measure)
+    own = group.cell(results, defense, explainer, group.measure)
+    if explainer in group.nulls or null is None or not own.values:
+        return Shown("--", status="absent", reason="it is a null itself, or none was measured")
+    comparison = against(own, null[1])
+    if not comparison.differences:
+        return Shown("--", status="absent", reason="no seed has both")
+    centre, bounds = mean(comparison.differences), comparison.bounds_on_scale
+    if bounds is None:
+        return Shown(f"{written(centre, math.nan)} ({null[0]})", mean=centre, n=1)
+    middle, low, high = (written(value, math.nan) for value in (centre, *bounds))
+    mark = "" if bounds[0] > 0 else NOT_BETTER
+    return Shown(f"{middle} [{low}, {high}]{mark} ({null[0]})", mean=centre, n=len(comparison.differences))

@@ -1,0 +1,88 @@
+"""Stability and correctness of explanations: the points, the table beside nulls, and the figure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fgai_bench.report.explanations import explained, points
+from fgai_bench.report.figures import FIGURES
+from fgai_bench.report.results import Results
+from fgai_bench.report.tables.explanations import explanation_table
+from fgai_bench.report.tables.specs import grids_of
+from fgai_bench.store.result import Result
+
+RIGHT = {"attention-last": 0.30, "gatt": 0.50, "random": 0.0, "uniform": 0.40}
+KEPT = {"vanilla": 0.6, "fgai": 0.9}
+
+
+@pytest.fixture(scope="module")
+def asked(bench: Callable[[], Any]) -> Path:
+    """Two defenses, four explainers, three seeds, under two attacks; a second graph knows its true edges."""
+    made = bench()
+    for seed in range(3):
+        for label, kept in KEPT.items():
+            for name, right in RIGHT.items():
+                noise = 0.01 * seed * (1 if name == "gatt" else -1)
+                values = {"effect_spearman_clean": right + noise, "effect_spearman": right / 2 + noise}
+                values["explainer_topk_overlap_unchanged"] = kept
+                where = {"suite": "stress", "label": label, "seed": seed, "explainer": name}
+                made.add("explain", Result(metrics=values), attack_label="injection", **where)
+                made.add("explain", Result(metrics=values), attack_label="worst", **where)
+                known = Result(metrics={**values, "truth_auroc_clean": 0.5 + right, "truth_auroc": 0.5})
+                made.add("explain", known, attack_label="injection", dataset="infection", **{**where, "suite": "truth"})
+    return made.close()
+
+
+def test_the_strongest_attack_and_the_truth_come_first(asked: Path) -> None:
+    groups = {group.dataset: group for group in explained(Results.read(asked))}
+    assert groups["amazon-photo"].attack == "worst"
+    assert groups["amazon-photo"].measure == "effect_spearman_clean"
+    assert groups["infection"].measure == "truth_auroc_clean"
+    assert groups["infection"].explainers == ["attention-last", "gatt"]
+    assert groups["infection"].nulls == ["random", "uniform"]
+
+
+def test_points_are_plain_data_for_every_defense_and_explainer(asked: Path) -> None:
+    rows = points(Results.read(asked))
+    assert len(rows) == 2 * len(KEPT) * len(RIGHT)
+    row = next(r for r in rows if (r["dataset"], r["defense"], r["explainer"]) == ("amazon-photo", "fgai", "gatt"))
+    assert row["stability"]["mean"] == pytest.approx(0.9)
+    assert row["correctness"]["mean"] == pytest.approx(0.51)
+    assert row["correctness_attacked"]["mean"] == pytest.approx(0.26)
+    assert [r["null"] for r in rows[:4]] == [False, False, True, True]
+
+
+def test_the_table_says_what_does_not_beat_the_best_null(asked: Path) -> None:
+    table = explanation_table(Results.read(asked))
+    assert table is not None
+    above = {row.heads[2:]: row.cells[2].text for row in table.rows if row.heads[0] == "Amazon-Photo"}
+    assert above["Vanilla", "GAtt"].endswith("(uniform)")
+    assert "°" not in above["Vanilla", "GAtt"]
+    assert "°" in above["FGAI", "last attention"]
+    assert above["FGAI", "random"] == "--"
+
+
+def test_the_figure_has_a_point_for_each_defense_and_explainer_and_a_line_for_each_null(asked: Path) -> None:
+    (figure,) = [f for f in FIGURES if f.name == "stability_correctness"]
+    drawings = {drawing.name: drawing for drawing in figure.drawings(Results.read(asked))}
+    assert set(drawings) == {"stability_correctness_amazon-photo_stress", "stability_correctness_infection_truth"}
+    ax = drawings["stability_correctness_amazon-photo_stress"].figure.axes[0]
+    found = {c.get_label(): c.lines[0].get_xydata()[0].tolist() for c in ax.containers}
+    assert found["fgai gatt"] == pytest.approx([0.9, 0.51])
+    assert len(found) == 4
+    assert {text.get_text() for text in ax.texts} >= {"null: random", "null: uniform"}
+
+
+def test_the_table_of_post_hoc_explainers_keeps_to_them(asked: Path) -> None:
+    (spec,) = [spec for spec in grids_of(Results.read(asked)) if spec.name == "explainers"]
+    assert {column.explainer for column in spec.columns} == {"gnn-explainer", "pg-explainer"}
+
+
+def test_a_run_without_explainers_has_none_of_it(small: Path) -> None:
+    results = Results.read(small)
+    assert points(results) == []
+    assert explanation_table(results) is None
