@@ -31,6 +31,8 @@ LAYERS = (  # from the bottom; units of one layer do not know each other
     {"store"},
     {"runner"},
     {"report"},
+    {"card"},
+    {"api"},
     {"testing"},
     {"cli"},
 )

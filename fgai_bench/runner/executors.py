@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, Protocol
 
+from fgai_bench.data import DATASETS
+from fgai_bench.registry import load_plugins
 from fgai_bench.store.result import Result
 
 SERVE = "import sys, json; sys.path[:] = json.loads(sys.argv[2]); from fgai_bench.runner.worker import serve; serve()"
@@ -48,12 +50,20 @@ class Event:
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """Settings of every worker: modules to import first, the data root, threads per step, devices."""
+    """Settings of every worker: modules to import first, the data root, threads per step, devices, graphs in memory."""
 
     plugins: Sequence[str] = ()
     data_root: str | None = None
     threads: int = 1
     devices: Sequence[str] = ()
+    datasets: Mapping[str, Any] = field(default_factory=dict)
+
+    def prepare(self) -> None:
+        """Make the names of the main process known in a worker: its plugins, and the graphs that it holds in memory."""
+        load_plugins(self.plugins)
+        for name, dataset in self.datasets.items():
+            if name not in DATASETS:
+                DATASETS.add(name, dataset)
 
 
 class Executor(Protocol):

@@ -96,10 +96,9 @@ class RayExecutor:
 
 def run_remotely(config: Mapping[str, Any], roles: Sequence[str], settings: WorkerSettings, *contents: bytes) -> Result:
     """Run one step inside a Ray task, in the same way as every other executor."""
-    from fgai_bench.registry import load_plugins
     from fgai_bench.runner.execute import execute
 
-    load_plugins(settings.plugins)
+    settings.prepare()
     return execute(config, dict(zip(roles, contents, strict=True)), settings.data_root)
 
 

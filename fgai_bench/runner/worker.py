@@ -10,7 +10,6 @@ import time
 from multiprocessing.connection import Connection
 from typing import Any
 
-from fgai_bench.registry import load_plugins
 from fgai_bench.runner.executors import Event, Job, WorkerSettings
 
 EVERY = 0.2  # seconds between two reports of progress
@@ -22,7 +21,7 @@ def serve() -> None:
     inbox: queue.Queue[tuple[str, Any]] = queue.Queue()
     threading.Thread(target=_listen, args=(connection, inbox), daemon=True).start()
     _, settings = inbox.get()
-    load_plugins(settings.plugins)
+    settings.prepare()
     while True:
         _, job = inbox.get()
         connection.send(("started", job.hash))

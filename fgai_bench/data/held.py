@@ -1,0 +1,60 @@
+"""A dataset that is a graph in memory: what ``DATASETS.add("mine", data)`` makes of a PyG ``Data``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch_geometric.data import Data
+
+from fgai_bench.data.dataset import Dataset, Statistics
+from fgai_bench.data.errors import DataError
+from fgai_bench.data.given import given_graph, num_classes
+from fgai_bench.data.graph import undirected_edge_count
+
+
+@dataclass(frozen=True)
+class HeldGraph:
+    """A reader that returns the graph it holds; it can be sent to other processes."""
+
+    data: Data
+
+    def __call__(self, root: Path) -> Data:
+        """Return a copy of the graph."""
+        return self.data.clone()
+
+
+def held_dataset(name: str, data: Any) -> Dataset:
+    """Return a dataset of a user's graph, with the statistics counted on it; raise if the graph cannot be used."""
+    try:
+        graph = given_graph(data)
+    except DataError as error:
+        raise TypeError(str(error)) from None
+    statistics = Statistics(
+        graph.x.shape[0], undirected_edge_count(graph.edge_index), graph.x.shape[1], num_classes(graph)
+    )
+    return Dataset(
+        name,
+        statistics,
+        HeldGraph(graph),
+        summary=f"a graph of one's own: {statistics.edges:,} edges, {statistics.classes} classes",
+        tags=("node",),
+    )
+
+
+def for_suites(name: str, data: Any) -> Data:
+    """Return a user's graph as a suite can use it, or raise a sentence that names the dataset.
+
+    The models of suites know features and edges, and take each edge in both directions.
+    """
+    try:
+        graph = given_graph(data)
+    except DataError as error:
+        raise DataError(f"the dataset {name!r} cannot be used: {error}") from None
+    if graph.get("edge_attr") is not None:
+        raise DataError(
+            f"the dataset {name!r} has edge_attr, which the models of suites do not use; leave it out, or evaluate a "
+            "network of your own with fgai_bench.evaluate"
+        )
+    return graph
