@@ -7,7 +7,6 @@ sparse or dense features. See :mod:`fgai_bench.data.given` for what a graph may 
 from __future__ import annotations
 
 import copy
-import difflib
 import inspect
 import warnings
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from pydantic import ValidationError
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
@@ -33,6 +33,8 @@ from fgai_bench.defenses.errors import FitError
 from fgai_bench.models.base import AttentionModel, frozen_eval
 from fgai_bench.models.errors import ModelError
 from fgai_bench.models.from_pyg import FromPyG
+from fgai_bench.runner.preflight import options_model
+from fgai_bench.suites.errors import sentence
 from fgai_bench.tasks.node_classification import NodeProblem
 
 Threat = NamedThreat | ThreatModel
@@ -50,7 +52,7 @@ def build_model(name: str, data: Data, seed: int = 0, **options: Any) -> Attenti
     return model.to(graph.edge_index.device)
 
 
-def wrap(module: nn.Module, inputs: Sequence[str] | None = None) -> AttentionModel:
+def wrap(module: Any, inputs: Sequence[str] | None = None) -> AttentionModel:
     """Return a user's own network, trained or not, as a model of this package; the module itself stays as it is.
 
     Its ``forward(x, edge_index, ...)`` or ``forward(data)`` returns logits ``(N, C)``, and it contains a GATConv,
@@ -97,19 +99,20 @@ def fit(
         options: of the training (``epochs``, ``lr``, ``weight_decay``) and of the defense, by name.
     """
     entry = DEFENSES.entry(defense)
-    own, trained = _sorted_options(defense, options)
+    own, training = _sorted_options(options)
+    method: Any = _made(entry.load(), "defense", defense, own)
     start, problem, _ = _prepared(model, data, split)
     for part in ("train", "val"):
         if not getattr(problem.split, part).numel():
             raise DataError(
                 f"training needs {part} nodes; give the graph a {part}_mask or a {part}_index that has some"
             )
-    common: dict[str, Any] = {"supervision": problem.supervision, "training": Training(**trained), "progress": progress}
+    common: dict[str, Any] = {"supervision": problem.supervision, "training": training, "progress": progress}
     if "needs-teacher" in entry.tags:
-        given = teacher is not None
-        first: Any = _prepared(teacher, data, split)[0] if given else DEFENSES["vanilla"]()
-        common["teacher"] = first if given else first.fit(start, problem.training_data, problem.split, seed, **common)
-    method: Any = entry.load()(**own)  # type: ignore[operator]
+        if teacher is not None:
+            common["teacher"] = _prepared(teacher, data, split)[0]
+        else:
+            common["teacher"] = DEFENSES["vanilla"]().fit(start, problem.training_data, problem.split, seed, **common)
     if "needs-inner" in entry.tags:
         common["inner"] = problem.inner({**getattr(method, "inner_options", {}), **(inner or {})})
     fitted: AttentionModel = method.fit(start, problem.training_data, problem.split, seed, **common)
@@ -186,7 +189,6 @@ def evaluate(
     for name in names:
         ATTACKS.entry(name)
     trained, problem, given = _prepared(model, data, split)
-    trained = copy.deepcopy(trained)
     chosen = chosen_threat(threat, problem.data, problem.targets)
     parts = {"clean": 1, CONTROL: draws_of(CONTROL), **{name: draws_of(name) for name in names}, "explanation": 1}
     with shown_progress(trained, parts, progress) as step:
@@ -234,28 +236,25 @@ def _targets(targets: Any, graph: Data) -> Tensor:
     return index
 
 
-def _sorted_options(defense: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the options of a defense and those of its training; raise if one is neither's."""
-    training = set(Training.model_fields)
-    known = set(inspect.signature(DEFENSES[defense]).parameters) - {"args", "kwargs"}
-    for name in options:
-        if name not in training | known:
-            near = difflib.get_close_matches(name, sorted(training | known), n=3, cutoff=0.0)
-            raise FitError(f"{defense} has no option {name!r}; the nearest are: {', '.join(near)}")
-    return (
-        {name: value for name, value in options.items() if name in known},
-        {name: value for name, value in options.items() if name in training - known},
-    )
+def _sorted_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], Training]:
+    """Return the options that are not the training's, and the training; by name."""
+    own = {name: value for name, value in options.items() if name not in Training.model_fields}
+    given = {name: value for name, value in options.items() if name in Training.model_fields}
+    return own, _made(Training, "training", "of a defense", given)
 
 
 def _made(kind: Any, what: str, name: str, options: Mapping[str, Any]) -> Any:
-    """Return an object of a class with these options, or raise a sentence that says which it takes."""
-    known = [parameter for parameter in inspect.signature(kind).parameters if parameter not in ("args", "kwargs")]
+    """Return an object of a class with these options, or raise a sentence that says what it takes."""
+    parameters = inspect.signature(kind).parameters.values()
+    known = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     unknown = [option for option in options if option not in known]
-    if unknown:
+    if unknown and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         possible = ", ".join(known) or "none"
-        raise ThreatError(f"the {what} {name!r} has no option {unknown[0]!r}; its options are: {possible}")
-    return kind(**options)
+        raise FitError(f"the {what} {name!r} has no option {unknown[0]!r}; its options are: {possible}")
+    try:
+        return kind(**options)
+    except ValidationError as error:
+        raise FitError(f"the {what} {name!r}: {sentence(error, options_model(error))}") from None
 
 
 def _facts(model: AttentionModel, problem: NodeProblem) -> dict[str, int]:

@@ -92,10 +92,10 @@ def _rank_correlation(left: NDArray[np.float64], right: NDArray[np.float64]) -> 
     >>> round(_rank_correlation(np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.5, 0.2])), 6)
     0.5
     """
-    ranks = [_ranks(values) for values in (left, right)]
-    if any(np.ptp(values) == 0 for values in ranks):
+    first, second = _ranks(left), _ranks(right)
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
         return 0.0
-    return float(np.corrcoef(*ranks)[0, 1])
+    return float(np.corrcoef(first, second)[0, 1])
 
 
 def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -233,10 +233,9 @@ def _joined(draws: Sequence[Stability]) -> Stability | None:
     if not draws:
         return None
     return Stability(
-        *(
-            tuple(values for draw in draws for values in getattr(draw, name))
-            for name in ("overlap", "divergence", "null")
-        ),
+        tuple(values for draw in draws for values in draw.overlap),
+        tuple(values for draw in draws for values in draw.divergence),
+        tuple(values for draw in draws for values in draw.null),
         tuple(share for draw in draws for share in draw.reached),
     )
 

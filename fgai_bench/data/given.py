@@ -46,7 +46,13 @@ def _one_graph(data: Any) -> Data:
     """Return the graph itself, or the only graph of a dataset."""
     if isinstance(data, Data):
         return data
-    if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, Mapping | str | Tensor):
+    several = not hasattr(data, "to_homogeneous")
+    if (
+        several
+        and hasattr(data, "__getitem__")
+        and hasattr(data, "__len__")
+        and not isinstance(data, Mapping | str | Tensor)
+    ):
         if len(data) == 1 and isinstance(data[0], Data):
             return data[0]
         raise DataError(f"a graph is needed, not a {type(data).__name__} of {len(data)}; choose one of it, as in [0]")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch_geometric.data import Data
 
 from fgai_bench.data.dataset import Dataset, Statistics
@@ -16,13 +18,22 @@ from fgai_bench.data.graph import undirected_edge_count
 
 @dataclass(frozen=True)
 class HeldGraph:
-    """A reader that returns the graph it holds; it can be sent to other processes."""
+    """A reader that returns the graph it holds; it is sent to other processes as bytes, not as shared memory."""
 
     data: Data
+
+    def __reduce__(self) -> tuple[Any, tuple[bytes]]:
+        content = io.BytesIO()
+        torch.save(self.data.to_dict(), content)
+        return _restored, (content.getvalue(),)
 
     def __call__(self, root: Path) -> Data:
         """Return a copy of the graph."""
         return self.data.clone()
+
+
+def _restored(content: bytes) -> HeldGraph:
+    return HeldGraph(Data.from_dict(torch.load(io.BytesIO(content), weights_only=False)))
 
 
 def held_dataset(name: str, data: Any) -> Dataset:

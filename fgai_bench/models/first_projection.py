@@ -9,6 +9,16 @@ from torch import Tensor, nn
 from torch_geometric.nn.dense.linear import Linear
 
 
+class Shared:
+    """A tensor that copies of its owner share, as they share the graph that it belongs to."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+
+    def __deepcopy__(self, memory: Any) -> Shared:
+        return self
+
+
 class FirstProjections:
     """Let the linear layers of a module that see the node features themselves compute only rows that are new.
 
@@ -18,7 +28,7 @@ class FirstProjections:
     """
 
     def __init__(self, module: nn.Module) -> None:
-        self.known: Tensor | None = None
+        self._known: Shared | None = None
         self._appended: Tensor | None = None
         self._rows: Tensor | None = None
         self._products: dict[int, tuple[tuple[int, ...], Tensor]] = {}
@@ -28,8 +38,13 @@ class FirstProjections:
 
     def remember(self, x: Tensor) -> None:
         """Take these rows for the known ones."""
-        self.known = x
+        self._known = Shared(x)
         self._products.clear()
+
+    @property
+    def known(self) -> Tensor | None:
+        """Return the rows that are known, dense."""
+        return None if self._known is None else self._known.tensor
 
     def appended(self, rows: Tensor, new: Tensor) -> Tensor:
         """Return rows with new ones after them, and note whether the first of them are the known ones."""

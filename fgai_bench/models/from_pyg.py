@@ -17,7 +17,7 @@ from fgai_bench.models.base import AttentionModel, Output
 from fgai_bench.models.errors import ModelError
 from fgai_bench.models.extra_inputs import ExtraInputs, Signature, call
 from fgai_bench.models.features import InputNorm
-from fgai_bench.models.first_projection import FirstProjections
+from fgai_bench.models.first_projection import FirstProjections, Shared
 from fgai_bench.seeds import isolated_rng
 
 _known_places: WeakTensorKeyDictionary = WeakTensorKeyDictionary()  # an attack asks for one graph many times
@@ -65,7 +65,7 @@ class FromPyG(AttentionModel):
         self.signature = Signature.of(module)
         self._extra: ExtraInputs | None = None
         self._projections = FirstProjections(self.module)
-        self._known_x: Tensor | None = None
+        self._known_x: Shared | None = None
         self.norm = nn.LayerNorm(in_channels) if layer_norm else None
         self.row_norm = input_norm == "row"
         self._seen: list[tuple[Tensor, Tensor]] = []
@@ -86,7 +86,7 @@ class FromPyG(AttentionModel):
     def on_graph(self, data: Data) -> FromPyG:
         """Take what the module needs beside features and edges from this graph, also on graphs that come from it."""
         self._extra = self._inputs_of(data)
-        self._known_x = data.x
+        self._known_x = Shared(data.x)
         self._projections.remember(_dense(data.x))
         return self
 
@@ -97,7 +97,8 @@ class FromPyG(AttentionModel):
 
     def embed(self, x: Tensor) -> Tensor:
         known = self._projections.known
-        x = known if x is self._known_x and known is not None else _dense(x)
+        same = self._known_x is not None and x is self._known_x.tensor
+        x = known if same and known is not None else _dense(x)
         if self.row_norm:
             x = x / x.abs().sum(1, keepdim=True).clamp(min=1e-12)
         return x if self.norm is None else self.norm(x)
