@@ -102,6 +102,17 @@ class Dataset:
         return data
 
 
+def _of_graph(name: str, graph: Any) -> Dataset:
+    """Return the dataset of a graph in memory, with the statistics counted on it."""
+    try:
+        reader, sizes = importlib.import_module("fgai_bench.data.held").counted(graph)
+    except DataError as error:
+        raise TypeError(str(error)) from None
+    statistics = Statistics(*sizes)
+    summary = f"a graph of one's own: {statistics.edges:,} edges, {statistics.classes} classes"
+    return Dataset(name, statistics, reader, summary=summary, tags=("node",))
+
+
 def _is_graph(obj: Any) -> bool:
     """Tell whether an object is a PyG graph or a PyG dataset, without importing torch."""
     return any(kind.__module__.startswith("torch_geometric.data") for kind in type(obj).__mro__)
@@ -119,8 +130,7 @@ def admitted(obj: Any, name: str) -> Dataset:
     if isinstance(obj, Dataset):
         return obj
     if _is_graph(obj):
-        held: Dataset = importlib.import_module("fgai_bench.data.held").held_dataset(name, obj)
-        return held
+        return _of_graph(name, obj)
     if not callable(obj) or isinstance(obj, type):
         raise TypeError(f"it is {obj!r:.60}, neither a Dataset nor a function of the data root nor a PyG Data")
     parameters = list(inspect.signature(obj).parameters.values())

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch_geometric.data import Data
 
-from fgai_bench.data.dataset import Dataset, Statistics
 from fgai_bench.data.errors import DataError
 from fgai_bench.data.given import given_graph, num_classes
 from fgai_bench.data.graph import undirected_edge_count
@@ -36,22 +35,11 @@ def _restored(content: bytes) -> HeldGraph:
     return HeldGraph(Data.from_dict(torch.load(io.BytesIO(content), weights_only=False)))
 
 
-def held_dataset(name: str, data: Any) -> Dataset:
-    """Return a dataset of a user's graph, with the statistics counted on it; raise if the graph cannot be used."""
-    try:
-        graph = given_graph(data)
-    except DataError as error:
-        raise TypeError(str(error)) from None
-    statistics = Statistics(
-        graph.x.shape[0], undirected_edge_count(graph.edge_index), graph.x.shape[1], num_classes(graph)
-    )
-    return Dataset(
-        name,
-        statistics,
-        HeldGraph(graph),
-        summary=f"a graph of one's own: {statistics.edges:,} edges, {statistics.classes} classes",
-        tags=("node",),
-    )
+def counted(data: Any) -> tuple[HeldGraph, tuple[int, int, int, int]]:
+    """Return a reader of a user's graph, and its nodes, undirected edges, features and classes."""
+    graph = given_graph(data)
+    sizes = graph.x.shape[0], undirected_edge_count(graph.edge_index), graph.x.shape[1], num_classes(graph)
+    return HeldGraph(graph), sizes
 
 
 def for_suites(name: str, data: Any) -> Data:
