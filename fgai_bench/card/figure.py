@@ -48,9 +48,12 @@ def _predictions(ax: Axes, card: Judgement) -> None:
         ax.errorbar(row.value, place, xerr=spread, fmt="o", color=BEFORE if row.attack == "clean" else AFTER, capsize=3)
         ax.annotate(f"{row.value:.2f}", (row.value, place), (0, 6), textcoords="offset points", ha="center", fontsize=7)
     ax.axvline(card.measured.guess, color="0.5", linestyle=":", linewidth=1)
-    ax.annotate("most common class", (card.measured.guess, -0.45), rotation=90, fontsize=6, color="0.4", ha="right")
     ax.set_yticks(places, [row.attack for row in rows])
-    ax.set(xlim=(0, 1), ylim=(-0.6, len(rows) - 0.4), xlabel="test nodes predicted rightly")
+    ax.set(
+        xlim=(0, 1),
+        ylim=(-0.6, len(rows) - 0.4),
+        xlabel="test nodes predicted rightly\n(dotted: guessing the most common class)",
+    )
     ax.set_title("Predictions, 95 % intervals")
 
 

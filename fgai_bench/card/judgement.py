@@ -118,6 +118,13 @@ class Judgement:
         return "unstable" if any(row.high >= row.null for row in change) else "stands"
 
     @property
+    def all_notes(self) -> list[str]:
+        """Return what was decided on the way, and how much of the graph each attack reaches."""
+        known = [(o.name, o.stability) for o in self.measured.outcomes.values() if o.stability]
+        reach = [f"{name} reaches {np.mean(stability.reached):.0%} of the nodes" for name, stability in known]
+        return [*self.notes, *reach]
+
+    @property
     def alarms(self) -> list[str]:
         """Return every reason to distrust the card or the network, one sentence each."""
         return [*self.chosen.alarms, *self._prediction_alarms(), *self._explanation_alarms()]

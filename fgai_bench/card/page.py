@@ -36,7 +36,7 @@ def fragment(card: Judgement) -> str:
     first, second = headline(card)
     shown = base64.b64encode(picture(card)).decode()
     alarms = "".join(f"<li>{escape(alarm)}</li>" for alarm in card.alarms)
-    notes = "".join(f"<li>{escape(note)}</li>" for note in (*card.notes, cost(card)))
+    notes = "".join(f"<li>{escape(note)}</li>" for note in (*card.all_notes, cost(card)))
     return (
         f"<style>{STYLE}</style><div class='fgai-card'><h1>{escape(card.title)}</h1>"
         f"<p>Attacker: {escape(card.chosen.sentence)}</p>"

@@ -72,7 +72,7 @@ def text(card: Judgement) -> str:
     lines += _table(card, "explanation")
     if card.alarms:
         lines += ["", "Alarms", *(f"  ! {alarm}" for alarm in card.alarms)]
-    return "\n".join([*lines, "", "Notes", *(f"  - {note}" for note in (*card.notes, cost(card)))])
+    return "\n".join([*lines, "", "Notes", *(f"  - {note}" for note in (*card.all_notes, cost(card)))])
 
 
 def _table(card: Judgement, part: str) -> list[str]:

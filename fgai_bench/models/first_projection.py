@@ -78,9 +78,9 @@ class _Projected:
     def __init__(self, projections: FirstProjections, number: int, layer: nn.Module) -> None:
         self.projections, self.number, self.layer = projections, number, layer
 
-    def __call__(self, x: Tensor) -> Tensor:
-        product = self.projections.product(self.number, self.layer, x)
+    def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
+        product = self.projections.product(self.number, self.layer, args[0]) if args else None
         if product is not None:
             return product
-        result: Tensor = type(self.layer).forward(self.layer, x)
+        result: Tensor = type(self.layer).forward(self.layer, *args, **kwargs)
         return result

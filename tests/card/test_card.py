@@ -34,6 +34,8 @@ def test_the_table_holds_every_number_that_is_printed(card):
     for alarm in card.alarms:
         assert alarm in printed
     assert card.chosen.sentence in printed
+    reached = np.mean(card.measured.outcomes["injection"].stability.reached)
+    assert f"injection reaches {reached:.0%} of the nodes" in printed
 
 
 def test_the_page_needs_nothing_else(card, tmp_path):
