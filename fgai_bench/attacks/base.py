@@ -98,7 +98,8 @@ class Attack:
             readout: what of an output the attack tries to change; the targets' logits, if none is given.
             surrogate: the vanilla model, handed to attacks with the tag ``uses-surrogate``.
         """
-        checked_model(model)
+        if "control" not in self.tags:  # a control looks at no model
+            checked_model(model)
         threat = threat or ThreatModel(scenario=self.scenario())
         if targets.dtype == torch.bool:
             targets = node_index(targets, data.x.shape[0], "targets")
