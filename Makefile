@@ -6,13 +6,14 @@ RESULTS ?= results
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test bench tables env lint types tests clean
+.PHONY: help demo test bench tables docs env lint types tests clean
 
 help:
 	@echo "make demo   run the default suite on the embedded Cora and write its report"
 	@echo "make test   lint, types and tests"
 	@echo "make bench  time ours beside PyG; DATASETS='amazon-photo coauthor-cs' for others than Cora"
 	@echo "make tables regenerate everything under results/ from the records in results/records; nothing is run"
+	@echo "make docs   build the documentation into build/site; a warning or a broken link is an error"
 	@echo "make clean  remove the environment and every cache (runs are kept)"
 
 demo: $(STAMP)
@@ -32,11 +33,14 @@ tables: $(STAMP)
 	rm -rf $(RESULTS)/tables $(RESULTS)/figures
 	$(BIN)/fgai-bench report $(RESULTS)/records --out $(RESULTS) --format latex,markdown,csv,png,html
 
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 env: $(STAMP)
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,ray,page,tune]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,ray,page,tune,docs]"
 	touch $@
 
 lint: $(STAMP)

@@ -303,32 +303,35 @@ PLUGINS: dict[str, str] = {}
 def load_plugins(plugins: Iterable[str]) -> None:
     """Import each plugin, a module or the path of a Python file, so that its ``@register`` decorators run."""
     for plugin in plugins:
-        try:
-            module = _file_module(plugin) if _is_file(plugin) else importlib.import_module(plugin)
-        except RegistryError:
-            raise
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # it may raise anything, and call sys.exit
-            raise RegistryError(f"plugin {plugin!r} cannot be imported: {_on_one_line(error)}") from error
+        module = imported(plugin)
         PLUGINS[plugin] = str(getattr(module, "__version__", "")) or _version_of(module.__name__)
+
+
+def imported(source: str, what: str = "plugin") -> Any:
+    """Import a module or a Python file by its path; ``what`` is its name in the sentence that says why it cannot be."""
+    try:
+        return _file_module(source, what) if _is_file(source) else importlib.import_module(source)
+    except (RegistryError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # it may raise anything, and call sys.exit
+        raise RegistryError(f"{what} {source!r} cannot be imported: {_on_one_line(error)}") from error
 
 
 def _is_file(plugin: str) -> bool:
     return plugin.endswith(".py") or os.sep in plugin or plugin.startswith(".")
 
 
-def _file_module(plugin: str) -> Any:
+def _file_module(plugin: str, what: str = "plugin") -> Any:
     """Import a Python file as the module of its name; importing it again gives the same module."""
     path = Path(plugin).expanduser().absolute()
     if path.suffix != ".py" or not path.is_file():
-        raise RegistryError(f"plugin {plugin!r} is not a Python file; name one, or a module that can be imported")
+        raise RegistryError(f"{what} {plugin!r} is not a Python file; name one, or a module that can be imported")
     known = sys.modules.get(path.stem)
     if known is not None and getattr(known, "__file__", None) == str(path):
         return known
     elsewhere = known is not None or importlib.util.find_spec(path.stem)
     if elsewhere and not (known is None and elsewhere.origin == str(path)):  # type: ignore[union-attr]
-        raise RegistryError(f"plugin {plugin!r} would hide the module {path.stem!r}; give the file another name")
+        raise RegistryError(f"{what} {plugin!r} would hide the module {path.stem!r}; give the file another name")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None

@@ -35,6 +35,8 @@ LAYERS = (  # from the bottom; units of one layer do not know each other
     {"runner"},
     {"tuning"},
     {"report"},
+    {"card"},
+    {"api"},
     {"testing"},
     {"cli"},
 )

@@ -17,7 +17,8 @@ from torch_geometric.data import Data
 from fgai_bench.attacks.objectives import Readout
 from fgai_bench.attacks.result import Attacked, Candidate, finish_attack
 from fgai_bench.attacks.threat import SCENARIOS, Scenario, ThreatModel
-from fgai_bench.models.base import AttentionModel, Output, frozen_eval
+from fgai_bench.data.node_index import node_index
+from fgai_bench.models.base import AttentionModel, Output, checked_model, frozen_eval
 from fgai_bench.registry import takes
 
 
@@ -91,13 +92,17 @@ class Attack:
         Args:
             model: the victim; it is left exactly as it was.
             data: the clean graph; it is not changed.
-            targets: ``(T,)`` nodes that may be attached to, or changed.
+            targets: ``(T,)`` nodes that may be attached to, or changed; or a mask of them, ``(N,)`` boolean.
             threat: the budget; the paper's, if none is given.
             seed: of every draw; None draws from torch's own generator.
             readout: what of an output the attack tries to change; the targets' logits, if none is given.
             surrogate: the vanilla model, handed to attacks with the tag ``uses-surrogate``.
         """
+        if "control" not in self.tags:  # a control looks at no model
+            checked_model(model)
         threat = threat or ThreatModel(scenario=self.scenario())
+        if targets.dtype == torch.bool:
+            targets = node_index(targets, data.x.shape[0], "targets")
         with frozen_eval(model), frozen_eval(surrogate) if surrogate is not None else nullcontext():
             candidate = self.search(Victim(model, data, targets, readout, surrogate), threat, seed)
         return finish_attack(data, candidate, threat)

@@ -16,6 +16,8 @@ from fgai_bench.attacks.base import Attack, Victim
 from fgai_bench.attacks.objectives import Reference, objective_named
 from fgai_bench.attacks.result import Candidate, Trace
 from fgai_bench.attacks.threat import ThreatModel
+from fgai_bench.data import undirected_edge_count
+from fgai_bench.data.extend import extended
 from fgai_bench.models.attention import Attention, align, edge_keys
 from fgai_bench.models.base import AttentionModel, Output
 from fgai_bench.seeds import generator, isolated_rng
@@ -25,9 +27,7 @@ ABSENT, PRESENT = 1e-7, 1e-3  # weights of candidates that are not chosen: as go
 
 def with_edges(data: Data, pairs: Tensor) -> Data:
     """A new graph with the undirected ``pairs`` ``(2, P)`` appended in both directions."""
-    attacked = Data.from_dict(dict(data.to_dict()))
-    attacked.edge_index = torch.cat([data.edge_index, pairs, pairs.flip(0)], dim=1)
-    return attacked
+    return extended(data, data.x, torch.cat([data.edge_index, pairs, pairs.flip(0)], dim=1))
 
 
 def absent(pairs: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
@@ -46,7 +46,7 @@ class RandomEdges(Attack):
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         edges, nodes, draw = victim.data.edge_index, victim.data.x.shape[0], generator(seed or 0, "attack-edges")
-        wanted = min(threat.edges, nodes * (nodes - 1) // 2 - edges.size(1) // 2)
+        wanted = min(threat.edges, nodes * (nodes - 1) // 2 - undirected_edge_count(edges))
         pairs = torch.empty(2, 0, dtype=torch.long, device=edges.device)
         while pairs.size(1) < wanted:
             more = torch.randint(nodes, (2, 2 * wanted + 16), generator=draw).to(pairs.device)

@@ -15,6 +15,7 @@ from fgai_bench.attacks.pgd import Search, ascend
 from fgai_bench.attacks.placement import attached_edges, random_targets
 from fgai_bench.attacks.result import Candidate
 from fgai_bench.attacks.threat import ThreatModel
+from fgai_bench.data.extend import extended
 from fgai_bench.models.base import AffectedNodes, Output
 from fgai_bench.models.edges import append_nodes
 from fgai_bench.models.features import append_rows
@@ -27,16 +28,12 @@ def injected_edges(num_nodes: int, targets: Tensor, threat: ThreatModel, seed: i
 
 
 def with_injected(data: Data, features: Tensor, edges: Tensor) -> Data:
-    """A new graph: the original nodes and edges first, then the injected ones; injected nodes have label -1."""
+    """A new graph: the original nodes and edges first, then the injected ones; see :func:`extended` for the rest."""
     return _on(data, features, append_nodes(data.edge_index, data.x.shape[0], edges, features.shape[0]))
 
 
 def _on(data: Data, features: Tensor, edge_index: Tensor) -> Data:
-    attacked = Data.from_dict(dict(data.to_dict()))
-    attacked.x, attacked.edge_index = append_rows(data.x, features), edge_index
-    if data.y is not None:
-        attacked.y = torch.cat([data.y, data.y.new_full((features.shape[0],), -1)])
-    return attacked
+    return extended(data, append_rows(data.x, features), edge_index)
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ class Injection:
 
     def output(self, features: Tensor) -> Output:
         """The model's output with these injected features: ``(nodes, F) -> Output``."""
-        embedded = torch.cat([self.embedded, self.victim.model.embed(features)])
+        embedded = self.victim.model.appended(self.embedded, self.victim.model.embed(features))
         known: dict[str, Any] = {} if self.affected is None else {"affected": self.affected}
         return self.victim.model.propagate(embedded, self.edge_index, **known)
 

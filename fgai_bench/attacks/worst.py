@@ -248,7 +248,8 @@ class Worst(Attack):
 
     def outsiders(self, victim: Victim, threat: ThreatModel, seed: int | None) -> list[Candidate]:
         """Return what is no part of the portfolio but must not be stronger: the control and the published attack."""
-        published = threat.model_copy(update={"step": 0.1, "steps": 10, "restarts": 1})
+        step = 0.05 * (threat.feature_high - threat.feature_low)  # 0.1 in the published range [-1, 1]
+        published = threat.model_copy(update={"step": step or 0.1, "steps": 10, "restarts": 1})
         return [RandomInjection().search(victim, threat, seed), InjectionAttack().search(victim, published, seed)]
 
     def candidate(self, search: Search, member: Member) -> Candidate:

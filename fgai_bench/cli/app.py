@@ -23,6 +23,7 @@ from fgai_bench.cli.check import check
 from fgai_bench.cli.claims import claims
 from fgai_bench.cli.compare import compare
 from fgai_bench.cli.doctor import doctor
+from fgai_bench.cli.evaluate import evaluate
 from fgai_bench.cli.ls import ls
 from fgai_bench.cli.plugins import PluginOption, load_named, take_plugins
 from fgai_bench.cli.report import report
@@ -65,6 +66,7 @@ def options(
 
 app.command()(run)
 app.command()(tune)
+app.command()(evaluate)
 app.command()(status)
 app.command()(report)
 app.command()(compare)

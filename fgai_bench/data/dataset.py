@@ -102,10 +102,29 @@ class Dataset:
             raise DataError(f"{self.name} has no option {', '.join(unknown)}; its options are: {possible}")
         chosen = {**self.options, **options}
         if callable(self.reader):
-            return self.reader(root, **chosen)
+            tidy: Data = importlib.import_module("fgai_bench.data.held").for_suites(
+                self.name, self.reader(root, **chosen)
+            )
+            return tidy
         module, _, function = self.reader.partition(":")
         data: Data = getattr(importlib.import_module(module), function)(self, root, **chosen)
         return data
+
+
+def _of_graph(name: str, graph: Any) -> Dataset:
+    """Return the dataset of a graph in memory, with the statistics counted on it."""
+    try:
+        reader, sizes = importlib.import_module("fgai_bench.data.held").counted(graph)
+    except DataError as error:
+        raise TypeError(str(error)) from None
+    statistics = Statistics(*sizes)
+    summary = f"a graph of one's own: {statistics.edges:,} edges, {statistics.classes} classes"
+    return Dataset(name, statistics, reader, summary=summary, tags=("node",))
+
+
+def _is_graph(obj: Any) -> bool:
+    """Tell whether an object is a PyG graph or a PyG dataset, without importing torch."""
+    return any(kind.__module__.startswith("torch_geometric.data") for kind in type(obj).__mro__)
 
 
 FACTS = ("statistics", "files", "split", "split_sizes", "summary", "paper", "version", "tags")
@@ -119,8 +138,8 @@ def admitted(obj: Any, name: str) -> Dataset:
     """
     if isinstance(obj, Dataset):
         return obj
-    if hasattr(obj, "edge_index") and hasattr(obj, "clone"):
-        return Dataset(name, None, lambda root: obj.clone(), summary=f"a graph of {obj.num_nodes} nodes")
+    if _is_graph(obj):
+        return _of_graph(name, obj)
     if not callable(obj) or isinstance(obj, type):
         raise TypeError(f"it is {obj!r:.60}, neither a Dataset nor a function of the data root nor a PyG Data")
     parameters = list(inspect.signature(obj).parameters.values())

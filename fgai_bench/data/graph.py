@@ -40,7 +40,10 @@ def checked(name: str, data: Data) -> Data:
     if data.y.shape != (nodes,):
         raise DataError(f"{name} must have one label for each of its {nodes} nodes, not {tuple(data.y.shape)}")
     if nodes and int(data.y.min()) < 0:
-        raise DataError(f"{name} has the negative label {int(data.y.min())}")
+        least = int(data.y.min())
+        raise DataError(
+            f"{name} has the negative label {least}, which means no label; suites need a class for every node"
+        )
     if not bool(torch.isfinite(_values(data.x)).all()):
         raise DataError(f"{name} has features that are NaN or infinite")
     return data

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.data.errors import DataError
+from fgai_bench.data.node_index import node_index
 from fgai_bench.seeds import generator
 
 PARTS = ("train", "val", "test")
@@ -18,11 +19,18 @@ PARTS = ("train", "val", "test")
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Disjoint index tensors of the training, validation and test nodes, each sorted."""
+    """Disjoint index tensors of the training, validation and test nodes, each sorted; masks are turned into these."""
 
     train: Tensor
     val: Tensor
     test: Tensor
+
+    def __post_init__(self) -> None:
+        """Read boolean masks as the nodes that they mark."""
+        for part in PARTS:
+            nodes = getattr(self, part)
+            if nodes.dtype == torch.bool:
+                object.__setattr__(self, part, node_index(nodes, nodes.shape[0], f"the {part} mask"))
 
     @classmethod
     def of(cls, data: Data, seed: int = 0) -> Split:
@@ -42,12 +50,18 @@ class Split:
         >>> Split.given(Data(**masks)).val
         tensor([1])
         """
-        if all(f"{part}_index" in data for part in PARTS):
-            return cls(*(data[f"{part}_index"] for part in PARTS))
-        if not all(f"{part}_mask" in data for part in PARTS):
+        names = {
+            part: name for part in PARTS for name in (f"{part}_mask", f"{part}_index") if data.get(name) is not None
+        }
+        if not names:
             return None
-        masks = [data[f"{part}_mask"].bool() for part in PARTS]
-        return cls(*((m if m.dim() == 1 else m[:, seed % m.size(1)]).nonzero().view(-1) for m in masks))
+        missing = [part for part in PARTS if part not in names]
+        if missing:
+            raise DataError(
+                f"the graph carries {' and '.join(names.values())} but neither {missing[0]}_mask nor "
+                f"{missing[0]}_index; give it all three parts or none"
+            )
+        return cls(*(_nodes_of(data, name, seed) for name in names.values()))
 
     @property
     def hash(self) -> str:
@@ -77,6 +91,13 @@ class Split:
         if not complete and empty:
             raise DataError(f"{name} has a split without {empty[0]} nodes")
         return self
+
+
+def _nodes_of(data: Data, name: str, seed: int) -> Tensor:
+    """Return the nodes that a mask or an index vector of the graph names; the seed chooses one of several masks."""
+    value: Tensor = data[name]
+    size = data.x.shape[0] if data.x is not None else value.shape[0] if value.dim() == 2 else data.num_nodes
+    return node_index(value, size, name, seed % value.shape[1] if value.dim() == 2 else 0)
 
 
 def random_split(num_nodes: int, seed: int, train: float = 0.1, val: float = 0.1) -> Split:

@@ -17,7 +17,7 @@ from torch_geometric.data import Data
 
 from fgai_bench.data.splits import Split
 from fgai_bench.defenses.training import InnerAttack, NodeSupervision, Progress, Supervision, Training, optimise
-from fgai_bench.models.base import AttentionModel, Output
+from fgai_bench.models.base import AttentionModel, Output, checked_model
 from fgai_bench.registry import takes
 from fgai_bench.seeds import derive
 from fgai_bench.spaces import Space
@@ -139,6 +139,7 @@ class Defense:
             training: settings of the optimiser.
             progress: is called with ``(epoch, epochs)`` after every epoch.
         """
+        checked_model(model)
         split = Split.of(data) if split is None else split
         task = supervision or NodeSupervision(data, split)
         fit = Fit(model, data, split, task, training or Training(), seed, teacher, inner, type(self).__name__)

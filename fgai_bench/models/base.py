@@ -15,6 +15,7 @@ from torch_geometric.data import Data
 from fgai_bench.models.attention import Attention
 from fgai_bench.models.edges import NodeMask, SortedEdges, sorted_edges
 from fgai_bench.models.elu import elu
+from fgai_bench.models.errors import ModelError
 from fgai_bench.models.features import FeatureProjection, Norm
 from fgai_bench.models.options import AttentionOptions, InputNorm
 from fgai_bench.seeds import isolated_rng
@@ -169,6 +170,14 @@ class AttentionModel(nn.Module):
         """Map ``data.x`` and ``data.edge_index`` to :class:`Output`."""
         return self.propagate(self.embed(data.x), data.edge_index, score_shift)
 
+    def appended(self, embedded: Tensor, new: Tensor) -> Tensor:
+        """Return embedded nodes with new ones after them: ``(N, ...), (R, ...) -> (N + R, ...)``."""
+        return torch.cat([embedded, new])
+
+    def hops_behind(self, out: Output) -> int | None:
+        """Return how many hops behind a node its output can depend on, given one; None for the whole graph."""
+        return len(out.hidden) + 1 if self.local else None
+
     def recordable(self, new_edges: bool) -> bool:
         """Tell whether a forward pass reads nothing back from the device, so that CUDA can record and replay it.
 
@@ -180,6 +189,13 @@ class AttentionModel(nn.Module):
         """Return a freshly initialised model of the same class with a changed configuration, on the same device."""
         device = next(self.parameters()).device
         return type(self)(**{**self.config, **changes, "seed": seed}).to(device)
+
+
+def checked_model(model: Any) -> None:
+    """Raise a sentence if ``model`` is not a model of this package but, say, a module that nobody has wrapped."""
+    if not hasattr(model, "propagate") or not hasattr(model, "embed"):
+        name = type(model).__name__
+        raise ModelError(f"{name} is not a model of this package; wrap it first: fgai_bench.wrap(module)")
 
 
 @contextmanager

@@ -3,29 +3,46 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.weak import WeakTensorKeyDictionary
+from torch_geometric.data import Data
 from torch_geometric.nn import GATConv, GATv2Conv, MessagePassing, TransformerConv
 
 from fgai_bench.models.attention import edge_keys
 from fgai_bench.models.base import AttentionModel, HeadWeights, Output
+from fgai_bench.models.errors import ModelError
+from fgai_bench.models.extra_inputs import ExtraInputs, Signature, call
+from fgai_bench.models.first_projection import FirstProjections, Shared
 from fgai_bench.models.options import InputNorm
 from fgai_bench.seeds import isolated_rng
 from fgai_bench.sums.ordered import rows_at, sum_at
 
+_known_places: WeakTensorKeyDictionary = WeakTensorKeyDictionary()  # an attack asks for one graph many times
 ATTENTION_CONVS = (GATConv, GATv2Conv, TransformerConv)
 
 
 class FromPyG(AttentionModel):
-    """A wrapper of ``module(x, edge_index) -> (N, C)``; the last attention layer that ran gives the attention.
+    """A wrapper of ``module(x, edge_index, ...) -> (N, C)``; the last attention layer that ran gives the attention.
+
+    Further arguments of the module (``edge_attr``, ...) are taken from the graph that it is called with. Attacks change
+    features and edges only: :meth:`on_graph` says from which graph everything else is completed.
 
     A shift of the scores is applied to the weights themselves, which is the same thing:
     ``softmax(s + d) = w e^d / sum(w e^d)`` with ``w = softmax(s)``. An edge of weight p has its attention weight
     multiplied by p in every attention layer, before they are made to sum to one again; layers that do not attend have
     no edge weights.
+
+    Args:
+        module: it is copied, and the copy computes in single precision.
+        input_norm, layer_norm, in_channels: of the input, for the defenses ``row-norm`` and ``ln``.
+        inputs: names of further arguments that are taken from the graph; None for those that the module's forward
+            names and the graph carries.
+        seed: of freshly initialised copies.
     """
 
     def __init__(
@@ -34,6 +51,7 @@ class FromPyG(AttentionModel):
         input_norm: InputNorm = "none",
         layer_norm: bool = False,
         in_channels: int = 0,
+        inputs: Sequence[str] | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__()
@@ -42,11 +60,16 @@ class FromPyG(AttentionModel):
             "input_norm": input_norm,
             "layer_norm": layer_norm,
             "in_channels": in_channels,
+            "inputs": inputs,
             "seed": seed,
         }
         if layer_norm and not in_channels:
-            raise ValueError("layer normalisation of a PyG model needs in_channels, the number of features per node")
-        self.module = copy.deepcopy(module)
+            raise ModelError("layer normalisation of a PyG model needs in_channels, the number of features per node")
+        self.module = copy.deepcopy(module).float()
+        self.signature = Signature.of(module)
+        self._extra: ExtraInputs | None = None
+        self._projections = FirstProjections(self.module)
+        self._known_x: Shared | None = None
         self.norm = nn.LayerNorm(in_channels) if layer_norm else None
         self.row_norm = input_norm == "row"
         self._seen: list[tuple[Tensor, Tensor]] = []
@@ -55,7 +78,8 @@ class FromPyG(AttentionModel):
         self._presence: Tensor | None = None
         convs = [m for m in self.module.modules() if isinstance(m, ATTENTION_CONVS)]
         if not convs:
-            raise ValueError("from_pyg needs a module that contains a GATConv, GATv2Conv or TransformerConv")
+            raise ModelError("wrap needs a module that contains a GATConv, GATv2Conv or TransformerConv")
+        self.edge_features = any(getattr(conv, "edge_dim", None) is not None for conv in convs)
         self._last = len(convs) - 1
         for place, conv in enumerate(convs):
             conv.register_forward_pre_hook(_ask_for_attention, with_kwargs=True)
@@ -69,11 +93,32 @@ class FromPyG(AttentionModel):
     def hops(self) -> int:
         return sum(isinstance(part, MessagePassing) for part in self.module.modules())
 
+    def on_graph(self, data: Data) -> FromPyG:
+        """Take what the module needs beside features and edges from this graph, also on graphs that come from it."""
+        self._extra = self._inputs_of(data)
+        self._known_x = Shared(data.x)
+        self._projections.remember(_dense(data.x))
+        return self
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """Return the names of what the module is given, as far as a graph is known."""
+        return ("x", "edge_index", *(self._extra.names if self._extra else ()))
+
     def embed(self, x: Tensor) -> Tensor:
-        x = x.to_dense() if x.layout == torch.sparse_csr else x
+        known = self._projections.known
+        same = self._known_x is not None and x is self._known_x.tensor
+        x = known if same and known is not None else _dense(x)
         if self.row_norm:
             x = x / x.abs().sum(1, keepdim=True).clamp(min=1e-12)
         return x if self.norm is None else self.norm(x)
+
+    def forward(self, data: Data, score_shift: Tensor | None = None) -> Output:
+        before, self._extra = self._extra, self._inputs_of(data)
+        try:
+            return super().forward(data, score_shift)
+        finally:
+            self._extra = before
 
     def propagate(
         self, h: Tensor, edge_index: Tensor, score_shift: Tensor | None = None, edge_weight: Tensor | None = None
@@ -90,18 +135,56 @@ class FromPyG(AttentionModel):
         self._edge_index, self._shift = edge_index, score_shift
         self._presence = None if edge_weight is None else edge_weight.clamp(min=1e-30).log()
         try:
-            logits = self.module(h, edge_index)
+            logits = self._called(h, edge_index)
             seen = tuple(_head_weights(used, weights, edge_index) for used, weights in self._seen)
         finally:
             self._seen.clear()
             self._edge_index = self._shift = self._presence = None
         return Output(logits, seen[-1].averaged()), seen
 
+    def appended(self, embedded: Tensor, new: Tensor) -> Tensor:
+        return self._projections.appended(embedded, new)
+
+    def hops_behind(self, out: Output) -> int | None:
+        return self.hops
+
+    def _inputs_of(self, data: Data) -> ExtraInputs:
+        named = self.config["inputs"]
+        return ExtraInputs.of(data, self.signature.wanted(data, self.edge_features) if named is None else named)
+
+    def _called(self, h: Tensor, edge_index: Tensor) -> Tensor:
+        """Return the module's logits ``(N, C)``, or raise a sentence that says what it was called with."""
+        if self._extra is None and self.signature.needed:
+            raise ModelError(f"the network also needs {self.signature.needed[0]}: call model.on_graph(data) first")
+        further = {} if self._extra is None else self._extra.on(edge_index, h.shape[0])
+        constant = not self.training and not any(parameter.requires_grad for parameter in self.parameters())
+        self._projections.begin(h, constant)
+        try:
+            logits = call(self.module, self.signature, h, edge_index, further)
+        except (RuntimeError, TypeError, AttributeError, KeyError, AssertionError, IndexError) as error:
+            if isinstance(error, torch.OutOfMemoryError):
+                raise
+            given = {"x": h, "edge_index": edge_index, **further}
+            shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in given.items())
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise ModelError(f"the network cannot be called with {shapes}: {reason}") from error
+        finally:
+            self._projections.end()
+        if not isinstance(logits, Tensor) or logits.dim() != 2 or logits.shape[0] != h.shape[0]:
+            shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+            raise ModelError(
+                f"the network must return one row of logits per node, ({h.shape[0]}, classes), not {shape}"
+            )
+        if not self._seen:
+            raise ModelError("the network has attention layers, but none of them ran")
+        return logits
+
     def rebuilt(self, seed: int = 0, **changes: Any) -> AttentionModel:
         fresh = FromPyG(**{**self.config, **changes, "seed": seed})
         with isolated_rng(seed, "init"):
             for part in fresh.module.modules():
                 getattr(part, "reset_parameters", lambda: None)()
+        fresh._extra = self._extra
         return fresh.to(next(self.parameters()).device)
 
     def _keep_attention(self, conv: nn.Module, args: Any, output: Any) -> Tensor:
@@ -138,13 +221,23 @@ class FromPyG(AttentionModel):
         return factor * rows_at(used[1], before / after.clamp(min=1e-38))
 
 
-def from_pyg(module: nn.Module, in_channels: int = 0) -> FromPyG:
-    """Wrap a copy of ``module``, whose ``forward(x, edge_index)`` returns logits ``(N, C)``.
+def from_pyg(module: nn.Module, in_channels: int = 0, inputs: Sequence[str] | None = None) -> FromPyG:
+    """Wrap a copy of ``module``, whose ``forward(x, edge_index, ...)`` or ``forward(data)`` returns logits ``(N, C)``.
 
-    The last GATConv, GATv2Conv or TransformerConv in it gives the attention, averaged over its heads. ``in_channels``
-    is needed only by the defense ``ln``: what is inside a module cannot be normalised from outside, so its input is.
+    The last GATConv, GATv2Conv or TransformerConv in it gives the attention, averaged over its heads.
+
+    Args:
+        module: trained or not; it stays as it is.
+        in_channels: needed only by the defense ``ln``: what is inside a module cannot be normalised from outside, so
+            its input is.
+        inputs: names of further arguments of forward that are taken from the graph; those that forward names and the
+            graph carries, if not given.
     """
-    return FromPyG(module, in_channels=in_channels)
+    return FromPyG(module, in_channels=in_channels, inputs=inputs)
+
+
+def _dense(x: Tensor) -> Tensor:
+    return x if x.layout == torch.strided else x.to_dense()
 
 
 def _ask_for_attention(conv: nn.Module, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -159,12 +252,21 @@ def _head_weights(used: Tensor, weights: Tensor, edge_index: Tensor) -> HeadWeig
 def _places(used: Tensor, edge_index: Tensor) -> tuple[Tensor, int, Tensor]:
     """Return the graph's edges in their order, then the loops that the layer added; the number of these loops; and the
     position of each edge in ``used``: ``(2, E), int, (E,)``. Parallel edges are matched in their order."""
+    known = _known_places.get(edge_index)
+    if known is not None and known[0] == edge_index._version and torch.equal(known[1], used):
+        return known[2]
+    result = _computed_places(used, edge_index)
+    _known_places[edge_index] = (edge_index._version, used, result)
+    return result
+
+
+def _computed_places(used: Tensor, edge_index: Tensor) -> tuple[Tensor, int, Tensor]:
     size = int(used.max()) + 1
     loops = used[:, used[0] == used[1]]
     added = loops[:, ~torch.isin(loops[0], edge_index[0, edge_index[0] == edge_index[1]])]
     keyed = torch.cat([edge_index, added], dim=1)
     if keyed.shape != used.shape:
-        raise ValueError("a wrapped PyG model must attend over the edges it is given, each self-loop at most once")
+        raise ModelError("a wrapped PyG model must attend over the edges it is given, each self-loop at most once")
     place = torch.empty_like(keyed[0])
     place[edge_keys(keyed, size).argsort(stable=True)] = edge_keys(used, size).argsort(stable=True)
     return keyed, added.size(1), place

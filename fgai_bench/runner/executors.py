@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, Protocol
 
+from fgai_bench.data import DATASETS
+from fgai_bench.registry import load_plugins
 from fgai_bench.runner.processes import descendants, waited
 from fgai_bench.store.result import Result
 
@@ -60,6 +62,7 @@ class WorkerSettings:
         threads: per step.
         devices: GPUs to share among the workers.
         variables: of the environment, where the worker's machine does not set them itself.
+        datasets: graphs in memory, by name.
     """
 
     plugins: Sequence[str] = ()
@@ -67,6 +70,14 @@ class WorkerSettings:
     threads: int = 1
     devices: Sequence[str] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
+    datasets: Mapping[str, Any] = field(default_factory=dict)
+
+    def prepare(self) -> None:
+        """Make the names of the main process known in a worker: its plugins, and the graphs that it holds in memory."""
+        load_plugins(self.plugins)
+        for name, dataset in self.datasets.items():
+            if name not in DATASETS:
+                DATASETS.add(name, dataset)
 
 
 class Executor(Protocol):

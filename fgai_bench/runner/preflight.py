@@ -100,7 +100,7 @@ def check_options(steps: Iterable[Step]) -> None:
         try:
             makers[kind](name, options)
         except ValidationError as error:
-            raise SuiteError(f"{kind} {name!r}: {sentence(error, _options_model(error))}") from None
+            raise SuiteError(f"{kind} {name!r}: {sentence(error, options_model(error))}") from None
         except (Exception, SystemExit) as error:  # a plugin's constructor may raise anything
             cause = " ".join(str(error).split()) or type(error).__name__
             raise SuiteError(f"{kind} {name!r} cannot be made with the options {canonical(options)}: {cause}") from None
@@ -120,7 +120,7 @@ def _choices(steps: Iterable[Step]) -> list[tuple[str, str, dict[str, Any]]]:
     return list(choices.values())
 
 
-def _options_model(error: ValidationError) -> Any:
+def options_model(error: ValidationError) -> Any:
     """Return the class whose options were wrong, so that the message can list its keys."""
     from pydantic import BaseModel
 

@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from fgai_bench.data import DATASETS, Dataset
 from fgai_bench.runner.estimate import Estimate
 from fgai_bench.runner.executors import Executor, Inline, Processes, WorkerSettings
 from fgai_bench.runner.lock import RunLock
@@ -143,8 +145,14 @@ def run(
     root = checked_data_root(data_root)
     steps = planned(loaded, device, root, **overrides)
     folder = checked_folder(Path(out) if out is not None else Path("runs") / loaded.name)
-    settings = WorkerSettings(tuple(plugins), root)
+    settings = WorkerSettings(tuple(plugins), root, datasets=graphs_in_memory(steps))
     return run_plan(steps, folder, settings, jobs, executor, address, retry_failed, observer)
+
+
+def graphs_in_memory(steps: Plan) -> dict[str, Dataset]:
+    """Return the datasets of a plan that are graphs of this process, which its workers cannot read from files."""
+    names = dict.fromkeys(member.dataset for member in steps.members)
+    return {name: DATASETS[name] for name in names if not isinstance(DATASETS[name].reader, str | FunctionType)}
 
 
 def run_plan(

@@ -11,7 +11,6 @@ import time
 from multiprocessing.connection import Connection
 from typing import Any
 
-from fgai_bench.registry import load_plugins
 from fgai_bench.runner.executors import Event, Job, WorkerSettings
 from fgai_bench.runner.processes import end_with_parent, has_children
 from fgai_bench.store.result import Result, storable
@@ -38,7 +37,7 @@ def serve() -> None:
 def _prepare(settings: WorkerSettings) -> Result | None:
     """Import plugins and libraries before the clock of a step starts; return the failure of all steps if one fails."""
     try:
-        load_plugins(settings.plugins)
+        settings.prepare()
         import fgai_bench.runner.execute  # noqa: F401
     except (Exception, SystemExit) as error:
         reason = " ".join(str(error).split())

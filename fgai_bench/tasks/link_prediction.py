@@ -17,7 +17,7 @@ from fgai_bench.metrics.prediction import area_under_curve
 from fgai_bench.models.base import AttentionModel, Output
 from fgai_bench.tasks.measurement import Offers, clean_offers, pair_offers, uniform_offers
 from fgai_bench.tasks.problem import Problem
-from fgai_bench.tasks.reached import reached_nodes
+from fgai_bench.tasks.reached import reached_by_attack
 
 EMBEDDING = 64
 
@@ -127,7 +127,7 @@ class LinkProblem(Problem):
     def attack_offers(self, model: AttentionModel, attacked: Data) -> Offers:
         clean, perturbed = self.output(model, self.data), self.output(model, attacked)
         offers = pair_offers(clean, perturbed, self.readout)
-        reached = reached_nodes(self.data, attacked, len(clean.hidden) + 1 if model.local else None)
+        reached = reached_by_attack(model, self.data, attacked, clean, perturbed)
         offers.add(reached=lambda: (reached,), **uniform_offers(self.data, attacked))
         return offers.add(scores=lambda: self._scores(perturbed), model=lambda: (model,))
 

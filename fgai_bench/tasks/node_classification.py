@@ -18,7 +18,7 @@ from fgai_bench.models import Attention, align
 from fgai_bench.models.base import AttentionModel, Output, frozen_eval
 from fgai_bench.tasks.measurement import Offers, attention_of, clean_offers, into_unchanged, pair_offers, uniform_offers
 from fgai_bench.tasks.problem import Problem
-from fgai_bench.tasks.reached import reached_nodes, some
+from fgai_bench.tasks.reached import reached_by_attack, some
 
 
 class NodeProblem(Problem):
@@ -96,7 +96,7 @@ class NodeProblem(Problem):
     ) -> dict[str, Callable[[], tuple[Any, ...]]]:
         """Return the inputs of the metrics that look only at the nodes that the attack can reach, by name."""
         nodes = self.data.x.shape[0]
-        reached = reached_nodes(self.data, attacked, len(clean.hidden) + 1 if model.local else None)
+        reached = reached_by_attack(model, self.data, attacked, clean, perturbed)
 
         def attentions() -> tuple[Attention, Attention]:
             return edges_into(attention_of(clean), some(reached)), attention_of(perturbed)

@@ -95,13 +95,31 @@ def test_a_users_dataset_is_a_function_of_the_root(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"edge_index": torch.tensor([[0], [9]])}, r"^bad has an edge with node 9, out of range for its 3 nodes$"),
-        ({"edge_index": torch.tensor([[-1], [0]])}, r"^bad has an edge with node -1, out of range for its 3 nodes$"),
-        ({"x": torch.full((3, 2), np.nan)}, r"^bad has features that are NaN or infinite$"),
-        ({"x": torch.full((3, 2), np.inf)}, r"^bad has features that are NaN or infinite$"),
-        ({"y": torch.tensor([0, 1])}, r"^bad must have one label for each of its 3 nodes, not \(2,\)$"),
-        ({"y": torch.tensor([0, -1, 1])}, r"^bad has the negative label -1$"),
-        ({"x": None}, r"^bad must have x, edge_index and y$"),
+        (
+            {"edge_index": torch.tensor([[0], [9]])},
+            r"^the dataset 'bad' .* an edge names the node 9, but data.x has 3 rows$",
+        ),
+        (
+            {"edge_index": torch.tensor([[-1], [0]])},
+            r"^the dataset 'bad' .* an edge names the node -1, but data.x has 3 rows$",
+        ),
+        (
+            {"x": torch.full((3, 2), np.nan)},
+            r"^the dataset 'bad' cannot be used: data.x has entries that are NaN or infinite$",
+        ),
+        (
+            {"x": torch.full((3, 2), np.inf)},
+            r"^the dataset 'bad' cannot be used: data.x has entries that are NaN or infinite$",
+        ),
+        (
+            {"y": torch.tensor([0, 1])},
+            r"^the dataset 'bad' .* one class for each of the 3 nodes, not the shape \(2,\)$",
+        ),
+        (
+            {"y": torch.tensor([0, -1, 1])},
+            r"^bad has the negative label -1, which means no label; suites need a class for every node$",
+        ),
+        ({"x": None}, r"^the dataset 'bad' cannot be used: the graph has no features; set data.x"),
         (
             {"train_index": torch.tensor([0]), "val_index": torch.tensor([0]), "test_index": torch.tensor([1])},
             r"^bad must have each of its 3 nodes in exactly one part of the split$",

@@ -1,0 +1,303 @@
+"""What a user calls: build or wrap a network, train it with a defense, attack it, and get a card for it.
+
+Every function takes any PyG ``Data``: boolean masks (one or several splits) or index vectors, directed or not, with
+sparse or dense features. See :mod:`fgai_bench.data.given` for what a graph may look like.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from fgai_bench import models
+from fgai_bench.attacks import ATTACKS, Attacked, ThreatModel
+from fgai_bench.attacks.auto_threat import NamedThreat, chosen_threat
+from fgai_bench.attacks.errors import ThreatError
+from fgai_bench.card import Card
+from fgai_bench.card.evaluation import CONTROL, draws_of, evaluated, in_scenario
+from fgai_bench.card.progress import shown_progress
+from fgai_bench.data import DataError, undirected_edge_count
+from fgai_bench.data.given import UNLABELLED, GivenSplit, given_graph, given_split, num_classes
+from fgai_bench.data.node_index import node_index
+from fgai_bench.defenses import DEFENSES, Training
+from fgai_bench.defenses.errors import FitError
+from fgai_bench.models.base import AttentionModel, frozen_eval
+from fgai_bench.models.errors import ModelError
+from fgai_bench.models.from_pyg import FromPyG
+from fgai_bench.runner.preflight import options_model
+from fgai_bench.suites.errors import sentence
+from fgai_bench.tasks.node_classification import NodeProblem
+
+Threat = NamedThreat | ThreatModel
+
+
+def build_model(name: str, data: Data, seed: int = 0, **options: Any) -> AttentionModel:
+    """Return a registered model for a graph, freshly initialised; its sizes are read from the graph.
+
+    >>> from torch_geometric.datasets import KarateClub
+    >>> build_model("gat", KarateClub()[0], hidden=4).config["num_classes"]
+    4
+    """
+    graph = given_graph(data)
+    model = models.build_model(name, graph.x.shape[1], num_classes(graph), seed=seed, **options)
+    return model.to(graph.edge_index.device)
+
+
+def wrap(module: Any, inputs: Sequence[str] | None = None) -> AttentionModel:
+    """Return a user's own network, trained or not, as a model of this package; the module itself stays as it is.
+
+    Its ``forward(x, edge_index, ...)`` or ``forward(data)`` returns logits ``(N, C)``, and it contains a GATConv,
+    GATv2Conv or TransformerConv; the last of them gives the attention. Further arguments (``edge_attr``, ...) are taken
+    from the graph under the same name.
+
+    Args:
+        module: the network; a model of this package is returned as it is.
+        inputs: names of the further arguments that it is given; those that its forward names and the graph carries,
+            if not said.
+    """
+    if isinstance(module, AttentionModel):
+        return module
+    if not isinstance(module, nn.Module):
+        kind = "the class" if isinstance(module, type) else "an object of the class"
+        name = module.__name__ if isinstance(module, type) else type(module).__name__
+        raise ModelError(f"a network is needed, a torch.nn.Module, not {kind} {name}")
+    return models.from_pyg(module, inputs=inputs)
+
+
+def fit(
+    defense: str,
+    model: nn.Module,
+    data: Data,
+    seed: int = 0,
+    *,
+    split: int = 0,
+    teacher: nn.Module | None = None,
+    inner: Mapping[str, Any] | None = None,
+    progress: Any = None,
+    **options: Any,
+) -> AttentionModel:
+    """Return the model trained with a defense; the given model stays as it is, and test labels are never seen.
+
+    Args:
+        defense: a name of ``DEFENSES``; ``vanilla`` for none.
+        model: of :func:`build_model`, or a network of your own.
+        data: with training and validation nodes, as masks or indices.
+        seed: of dropout, initial weights and inner attack.
+        split: which split, where the masks hold several.
+        teacher: the trained vanilla model; trained here if the defense needs one and it is not given.
+        inner: options of the inner attack (``nodes``, ``edges_per_node``, ``steps``, ``loss``, ...), if it has one.
+        progress: is called with ``(epoch, epochs)`` after every epoch.
+        options: of the training (``epochs``, ``lr``, ``weight_decay``) and of the defense, by name.
+    """
+    entry = DEFENSES.entry(defense)
+    own, training = _sorted_options(options)
+    method: Any = _made(entry.load(), "defense", defense, own)
+    start, problem, _ = _prepared(model, data, split)
+    for part in ("train", "val"):
+        if not getattr(problem.split, part).numel():
+            raise DataError(
+                f"training needs {part} nodes; give the graph a {part}_mask or a {part}_index that has some"
+            )
+    common: dict[str, Any] = {"supervision": problem.supervision, "training": training, "progress": progress}
+    if "needs-teacher" in entry.tags:
+        if teacher is not None:
+            common["teacher"] = _prepared(teacher, data, split)[0]
+        else:
+            common["teacher"] = DEFENSES["vanilla"]().fit(start, problem.training_data, problem.split, seed, **common)
+    if "needs-inner" in entry.tags:
+        common["inner"] = problem.inner({**getattr(method, "inner_options", {}), **(inner or {})})
+    fitted: AttentionModel = method.fit(start, problem.training_data, problem.split, seed, **common)
+    return fitted
+
+
+def attack(
+    name: str,
+    model: nn.Module,
+    data: Data,
+    threat: Threat = "paper",
+    seed: int = 0,
+    *,
+    targets: Tensor | None = None,
+    split: int = 0,
+    surrogate: nn.Module | None = None,
+    **options: Any,
+) -> Attacked:
+    """Attack a trained model and return the attacked graph with what was spent: ``.data, .ledger, .curve, .flags``.
+
+    Args:
+        name: a name of ``ATTACKS``; ``worst`` is the standard attack.
+        model: of this package, or a network of your own.
+        data: the clean graph.
+        threat: ``paper`` (20 nodes with 20 edges, features in [-1, 1]), ``auto`` (follows the graph) or a
+            ``ThreatModel``; a budget that does not fit the graph warns, and is a flag of the result.
+        seed: of every draw.
+        targets: nodes that may be attached to or changed, as a mask or indices; the labelled test nodes, if not given.
+        split: which split, where the masks hold several.
+        surrogate: another model of the same task, whose weaknesses may transfer.
+        options: of the attack.
+    """
+    entry = ATTACKS.entry(name)
+    victim, problem, _ = _prepared(model, data, split)
+    aimed = problem.targets if targets is None else _targets(targets, problem.data)
+    chosen = chosen_threat(threat, problem.data, aimed)
+    for alarm in chosen.alarms:
+        warnings.warn(alarm, stacklevel=2)
+    further: dict[str, Any] = {}
+    if surrogate is not None and "uses-surrogate" in entry.tags:
+        further["surrogate"] = _prepared(surrogate, data, split)[0]
+    search: Any = _made(entry.load(), "attack", name, options)
+    budget = in_scenario(chosen.threat, name)
+    found: Attacked = search(victim, problem.data, aimed, threat=budget, seed=seed, **further)
+    return replace(found, flags=(*found.flags, *chosen.alarms))
+
+
+def evaluate(
+    model: nn.Module,
+    data: Data,
+    attacks: Sequence[str] = ("injection", "worst"),
+    threat: Threat = "auto",
+    seed: int = 0,
+    *,
+    split: int = 0,
+    progress: bool = True,
+) -> Card:
+    """Return a card that says how far a trained network's predictions and attention can be trusted on a graph.
+
+    Nothing is trained. The network is attacked on its labelled test nodes; every number has a 95 % interval over attack
+    seeds and nodes. Attacks that take moments have three seeds; ``worst``, whose search is long, has one.
+
+    Args:
+        model: trained; of this package, or a network of your own.
+        data: the graph, with test nodes as a mask or indices; without, all labelled nodes outside the other parts.
+        attacks: names of ``ATTACKS``. A random control is always run, to see whether the searches are worth anything.
+        threat: ``auto`` takes the range of the features from the graph and scales nodes and edges to it, ``paper`` is
+            the paper's budget, or give a ``ThreatModel``. The card says what was chosen.
+        seed: of the first attack.
+        split: which split, where the masks hold several.
+        progress: show a bar on a terminal or in a notebook.
+    """
+    names = (attacks,) if isinstance(attacks, str) else tuple(attacks)
+    for name in names:
+        ATTACKS.entry(name)
+    trained, problem, given = _prepared(model, data, split)
+    chosen = chosen_threat(threat, problem.data, problem.targets)
+    parts = {"clean": 1, CONTROL: draws_of(CONTROL), **{name: draws_of(name) for name in names}, "explanation": 1}
+    with shown_progress(trained, parts, progress) as step:
+        measured = evaluated(trained, problem, chosen, names, seed, step)
+    facts = _facts(trained, problem)
+    return Card(_title(trained, facts, problem.data), facts, measured, chosen, _notes(trained, problem, given, names))
+
+
+def _prepared(model: nn.Module, data: Data, split: int) -> tuple[AttentionModel, NodeProblem, GivenSplit]:
+    """Return a model that fits the graph, the problem on that graph, and how its split was read."""
+    wrapped = wrap(model)
+    graph = given_graph(data)
+    parameter = next(wrapped.parameters(), None)
+    if parameter is not None:
+        graph = graph.to(parameter.device)
+    if isinstance(wrapped, FromPyG):
+        wrapped = copy.deepcopy(wrapped).on_graph(graph)
+        wrapped.config["in_channels"] = wrapped.config["in_channels"] or graph.x.shape[1]
+    given = given_split(graph, split)
+    _check_fit(wrapped, graph)
+    return wrapped, NodeProblem(graph, given.split), given
+
+
+def _check_fit(model: AttentionModel, graph: Data) -> None:
+    """Raise if a model cannot be run on a graph, or has fewer outputs than the graph has classes."""
+    expected = model.config.get("in_channels") if not isinstance(model, FromPyG) else None
+    if expected is not None and expected != graph.x.shape[1]:
+        raise ModelError(f"the model takes {expected} features per node, but the graph has {graph.x.shape[1]}")
+    with frozen_eval(model), torch.no_grad():
+        logits = model(graph).logits
+    classes = int(graph.y.max()) + 1
+    if logits.shape[1] < classes:
+        raise ModelError(f"the network has {logits.shape[1]} outputs, but the labels go up to class {classes - 1}")
+    if not bool(torch.isfinite(logits).all()):
+        raise ModelError("the network's outputs on the clean graph are not finite")
+
+
+def _targets(targets: Any, graph: Data) -> Tensor:
+    index = node_index(targets, graph.x.shape[0], "targets").to(graph.edge_index.device)
+    if not index.numel():
+        raise ThreatError("there is no node to attack: targets is empty")
+    unlabelled = int((graph.y[index] == UNLABELLED).sum())
+    if unlabelled:
+        raise ThreatError(f"{unlabelled} of the targets have no label, so that no attack on them can be judged")
+    return index
+
+
+def _sorted_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], Training]:
+    """Return the options that are not the training's, and the training; by name."""
+    own = {name: value for name, value in options.items() if name not in Training.model_fields}
+    given = {name: value for name, value in options.items() if name in Training.model_fields}
+    return own, _made(Training, "training", "of a defense", given)
+
+
+def _made(kind: Any, what: str, name: str, options: Mapping[str, Any]) -> Any:
+    """Return an object of a class with these options, or raise a sentence that says what it takes."""
+    parameters = inspect.signature(kind).parameters.values()
+    known = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    unknown = [option for option in options if option not in known]
+    if unknown and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        possible = ", ".join(known) or "none"
+        raise FitError(f"the {what} {name!r} has no option {unknown[0]!r}; its options are: {possible}")
+    try:
+        return kind(**options)
+    except ValidationError as error:
+        raise FitError(f"the {what} {name!r}: {sentence(error, options_model(error))}") from None
+
+
+def _facts(model: AttentionModel, problem: NodeProblem) -> dict[str, int]:
+    data = problem.data
+    return {
+        "nodes": data.x.shape[0],
+        "edges": data.edge_index.shape[1],
+        "features": data.x.shape[1],
+        "classes": problem.num_outputs,
+        "test nodes": problem.targets.numel(),
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+    }
+
+
+def _is_directed(data: Data) -> bool:
+    loops = int((data.edge_index[0] == data.edge_index[1]).sum())
+    return 2 * undirected_edge_count(data.edge_index) != torch.unique(data.edge_index, dim=1).shape[1] - loops
+
+
+def _title(model: AttentionModel, facts: Mapping[str, int], data: Data) -> str:
+    name = type(model.module).__name__ if isinstance(model, FromPyG) else type(model).__name__
+    kind = "directed" if _is_directed(data) else "undirected"
+    return (
+        f"{name} ({facts['parameters']:,} parameters) on a graph of {facts['nodes']:,} nodes, "
+        f"{facts['edges']:,} {kind} edges, {facts['features']:,} features and {facts['classes']} classes"
+    )
+
+
+def _notes(model: AttentionModel, problem: NodeProblem, given: GivenSplit, attacks: Sequence[str]) -> tuple[str, ...]:
+    data = problem.data
+    notes = [*given.notes]
+    if isinstance(model, FromPyG):
+        notes.append(f"the network is given {', '.join(model.input_names)}")
+        unused = [name for name in ("edge_attr", "edge_weight") if name in data and name not in model.input_names]
+        notes += [f"the graph's {name} is no input of this network" for name in unused]
+        if any(name.startswith("edge_") and name != "edge_index" for name in model.input_names):
+            notes.append("new edges have the mean edge attribute of the graph")
+    if _is_directed(data):
+        notes.append("the graph is directed and stays so; edges of new nodes lead in both directions")
+    single = [name for name in attacks if draws_of(name) == 1]
+    if single:
+        notes.append(
+            f"one attack seed for {' and '.join(single)}, whose search is long: its interval is over nodes only"
+        )
+    notes.append("intervals take the test nodes for a sample of independent nodes")
+    return tuple(notes)

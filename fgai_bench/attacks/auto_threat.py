@@ -1,0 +1,138 @@
+"""Choose a threat model that fits a graph: the range of features from its data, nodes and edges from its size."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from fgai_bench.attacks.errors import ThreatError
+from fgai_bench.attacks.threat import ThreatModel
+
+SHARE = 0.01  # of the nodes that an attacker may add, at most as many as in the paper
+MOST_NODES = MOST_EDGES = 20
+LARGE_SHARE = 0.05  # of the nodes; more than that is no small change of the graph any more
+UNEVEN = 10.0  # columns of features whose ranges differ by more are better scaled before
+NamedThreat = Literal["auto", "paper"]
+
+
+@dataclass(frozen=True)
+class ChosenThreat:
+    """A threat model, with what is to be said about it.
+
+    Attributes:
+        threat: the budget.
+        sentence: what the attacker may do, and why so much.
+        alarms: reasons why the budget does not fit the graph.
+    """
+
+    threat: ThreatModel
+    sentence: str
+    alarms: tuple[str, ...] = ()
+
+
+def chosen_threat(threat: NamedThreat | ThreatModel | str, data: Data, targets: Tensor) -> ChosenThreat:
+    """Return the threat model that a name or a :class:`ThreatModel` means on a graph.
+
+    ``auto`` follows the graph (:func:`auto_threat`), ``paper`` is the paper's 20 nodes with 20 edges and features in
+    [-1, 1], whatever the graph is like.
+    """
+    if isinstance(threat, ThreatModel):
+        chosen, reason = threat, "as given"
+    elif threat == "paper":
+        chosen, reason = ThreatModel(), "as in the paper"
+    elif threat == "auto":
+        chosen, reason = auto_threat(data, targets), "chosen for this graph"
+    else:
+        raise ThreatError(f"unknown threat {threat!r}; possible are 'auto', 'paper' and a ThreatModel")
+    words = (
+        f"{chosen.nodes} new node{'s' if chosen.nodes != 1 else ''} with up to {chosen.edges_per_node} "
+        f"edge{'s' if chosen.edges_per_node != 1 else ''} each to test nodes, "
+        f"features in [{chosen.feature_low:g}, {chosen.feature_high:g}] ({reason})"
+    )
+    return ChosenThreat(chosen, words, (*_misfits(chosen, data), *_uneven(data, threat)))
+
+
+def auto_threat(data: Data, targets: Tensor) -> ThreatModel:
+    r"""Return the budget for a graph of N nodes with E edges.
+
+    Nodes: :math:`\min(20, \max(1, \lceil N / 100 \rceil))`. Edges per node: the mean in-degree, rounded up, from 1 to
+    20, and no more than the targets. Features: from the smallest to the largest entry that the graph has; a graph whose
+    entries are all the same gives the attacker that value and 0. Ten steps cross the range from where they start, as
+    in the paper.
+
+    >>> path = Data(x=torch.eye(4), edge_index=torch.tensor([[0, 1, 2, 1, 2, 3], [1, 2, 3, 0, 1, 2]]))
+    >>> threat = auto_threat(path, torch.arange(4))
+    >>> threat.nodes, threat.edges_per_node, threat.feature_low, threat.feature_high, threat.step
+    (1, 2, 0.0, 1.0, 0.1)
+    """
+    size = data.x.shape[0]
+    nodes = min(MOST_NODES, max(1, math.ceil(SHARE * size)))
+    degree = math.ceil(data.edge_index.shape[1] / size)
+    edges = max(1, min(MOST_EDGES, degree, targets.numel()))
+    low, high = feature_range(data.x)
+    if low == high:
+        low, high = min(low, 0.0), max(high, 0.0)
+    start = min(max(0.0, low), high)
+    width = high - low
+    return ThreatModel(
+        nodes=nodes,
+        edges_per_node=edges,
+        feature_low=low,
+        feature_high=high,
+        step=max(high - start, start - low) / 10 or 0.1,
+        edges=nodes * edges,
+        epsilon=0.05 * width,
+    )
+
+
+def feature_range(x: Tensor) -> tuple[float, float]:
+    """Return the smallest and the largest entry of features, dense or CSR.
+
+    >>> feature_range(torch.tensor([[0.0, 3.0], [-1.0, 0.0]]))
+    (-1.0, 3.0)
+    """
+    if x.layout == torch.strided:
+        return float(x.min()), float(x.max())
+    values = x.values()
+    stored = (float(values.min()), float(values.max())) if values.numel() else (0.0, 0.0)
+    return (min(stored[0], 0.0), max(stored[1], 0.0)) if values.numel() < x.numel() else stored
+
+
+def _misfits(threat: ThreatModel, data: Data) -> list[str]:
+    """Say where a budget does not fit a graph: features of another scale, or nearly as many new nodes as old ones."""
+    low, high = feature_range(data.x)
+    alarms = []
+    allowed, width = threat.feature_high - threat.feature_low, high - low
+    if width > 0 and allowed < 0.5 * width:
+        alarms.append(
+            f"the features lie in [{low:g}, {high:g}], but the attacker may only use "
+            f"[{threat.feature_low:g}, {threat.feature_high:g}]: it looks stronger than it is; use threat='auto'"
+        )
+    elif width > 0 and allowed > 4 * width:
+        alarms.append(
+            f"the features lie in [{low:g}, {high:g}], but the attacker may use "
+            f"[{threat.feature_low:g}, {threat.feature_high:g}]: it looks weaker than it is; use threat='auto'"
+        )
+    size = data.x.shape[0]
+    if threat.nodes > max(1, LARGE_SHARE * size):
+        alarms.append(f"{threat.nodes} nodes are added to a graph of {size}; threat='auto' scales them to the graph")
+    return alarms
+
+
+def _uneven(data: Data, threat: object) -> list[str]:
+    """Say where one range for all columns of the features is much wider than that of most columns."""
+    if threat != "auto" or data.x.layout != torch.strided or data.x.shape[1] < 2:
+        return []
+    spread = data.x.amax(0) - data.x.amin(0)  # (F,)
+    typical = float(spread[spread > 0].median()) if bool((spread > 0).any()) else 0.0
+    if typical and float(spread.max()) > UNEVEN * typical:
+        return [
+            f"the columns of the features have different ranges (up to {float(spread.max()):.3g}, typically "
+            f"{typical:.3g}), and the attacker may use the widest in all of them; train on scaled columns to compare"
+        ]
+    return []

@@ -1,0 +1,109 @@
+"""Hold attention against what edges do: delete them one by one and see how far the prediction moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fgai_bench.metrics import degree_ranking, random_ranking
+from fgai_bench.models import Attention, AttentionModel
+from fgai_bench.models.base import frozen_eval
+from fgai_bench.seeds import generator
+from fgai_bench.tasks.node_classification import NodeProblem
+
+SAMPLE = 30  # test nodes that are looked at
+FEWEST, MOST = 3, 20  # in-edges that such a node has: fewer have no order, more take long
+
+
+@dataclass(frozen=True)
+class EdgeEffect:
+    """Rank correlation of rankings with the measured effect of edges, one value per node.
+
+    Attributes:
+        attention: of the model's attention, ``(n,)``.
+        random, degree: of rankings that know nothing, ``(n,)``.
+    """
+
+    attention: NDArray[np.float64]
+    random: NDArray[np.float64]
+    degree: NDArray[np.float64]
+
+
+def measure_edge_effect(model: AttentionModel, problem: NodeProblem, seed: int) -> EdgeEffect | str:
+    """Return how attention ranks the in-edges of some test nodes against their effect, or why it cannot be said.
+
+    The effect of an edge on a node is the change of the probability of the node's predicted class when the edge is
+    deleted, and nothing else. The rank correlation is Spearman's, over the in-edges of each node.
+    """
+    nodes = _sampled(problem, seed)
+    if nodes.numel() < 2:
+        return f"fewer than two test nodes have {FEWEST} to {MOST} edges leading into them"
+    edges = problem.data.edge_index
+    attention = problem.output(model, problem.data).attention
+    assert attention is not None
+    rankings = (attention.of_graph(), random_ranking(edges, seed), degree_ranking(edges))
+    columns: list[list[float]] = [[], [], []]
+    for node in nodes.tolist():
+        places = (edges[1] == node).nonzero().view(-1)
+        effect = deletion_effects(model, problem, node, places).cpu().numpy()
+        for column, ranking in zip(columns, rankings, strict=True):
+            column.append(_rank_correlation(_weights_on(ranking, edges, places), effect))
+    return EdgeEffect(*(np.array(column) for column in columns))
+
+
+def deletion_effects(model: AttentionModel, problem: NodeProblem, node: int, places: Tensor) -> Tensor:
+    """Return ``|p - p without the edge|`` of the node's predicted class, for each edge at ``places``: ``(len,)``."""
+    data = problem.data
+    with frozen_eval(model), torch.no_grad():
+        embedded = model.embed(data.x)
+        before = model.propagate(embedded, data.edge_index).logits[node].softmax(0)
+        predicted = int(before.argmax())
+        kept = torch.ones(data.edge_index.shape[1], dtype=torch.bool, device=data.edge_index.device)
+        effects = []
+        for place in places.tolist():
+            kept[place] = False
+            after = model.propagate(embedded, data.edge_index[:, kept]).logits[node].softmax(0)
+            kept[place] = True
+            effects.append((before[predicted] - after[predicted]).abs())
+    return torch.stack(effects)
+
+
+def _sampled(problem: NodeProblem, seed: int) -> Tensor:
+    """Return up to ``SAMPLE`` test nodes of moderate in-degree, at random."""
+    degree = torch.bincount(problem.data.edge_index[1], minlength=problem.data.x.shape[0])
+    test = problem.split.test
+    pool = test[(degree[test] >= FEWEST) & (degree[test] <= MOST)]
+    return pool[torch.randperm(pool.numel(), generator=generator(seed, "edge-effect"))[:SAMPLE].to(pool.device)]
+
+
+def _weights_on(ranking: Attention, edges: Tensor, places: Tensor) -> NDArray[np.float64]:
+    """Return the weights of a ranking whose edges are those of the graph, in their order: ``(len(places),)``."""
+    assert torch.equal(ranking.edge_index, edges)
+    return ranking.weight[places].double().cpu().numpy()
+
+
+def _rank_correlation(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
+    """Return Spearman's rank correlation; 0 where one side does not order anything.
+
+    >>> round(_rank_correlation(np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.5, 0.2])), 6)
+    0.5
+    """
+    first, second = _ranks(left), _ranks(right)
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
+        return 0.0
+    return float(np.corrcoef(first, second)[0, 1])
+
+
+def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the rank of each value; equal values share the mean of their ranks.
+
+    >>> _ranks(np.array([5.0, 1.0, 5.0])).tolist()
+    [1.5, 0.0, 1.5]
+    """
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    result: NDArray[np.float64] = (counts.cumsum() - (counts + 1) / 2)[place]
+    return result

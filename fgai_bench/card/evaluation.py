@@ -1,0 +1,284 @@
+"""Measure one network on one graph: predictions and attention, clean and under every attack. A card is made of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch_geometric.data import Data
+
+from fgai_bench.attacks import ATTACKS, Attacked, ThreatModel
+from fgai_bench.attacks.auto_threat import ChosenThreat
+from fgai_bench.card.edge_effect import EdgeEffect, measure_edge_effect
+from fgai_bench.metrics import NotApplicable, edges_into, uniform_attention
+from fgai_bench.metrics.stability import (
+    attention_entropy_normalised,
+    node_jsd_values,
+    node_topk_overlap_values,
+)
+from fgai_bench.models import AttentionModel
+from fgai_bench.models.base import Output
+from fgai_bench.tasks.measurement import SHARE, value_of
+from fgai_bench.tasks.node_classification import NodeProblem
+from fgai_bench.tasks.reached import reached_by_attack
+
+CONTROL = "random-injection"
+SEEDS = 3  # of an attack that takes moments; one whose search is long has one
+SHOWN_NODES, SHOWN_EDGES = 3, 8
+SLOPES = ("f_slope_pos", "f_slope_pos_random", "f_slope_pos_degree")
+Values = NDArray[np.float64]
+Step = Callable[[str, int], None]
+
+
+@dataclass(frozen=True)
+class Stability:
+    """How much the attention of the reached nodes changes: one value per draw and node, and the same of a null.
+
+    Attributes:
+        overlap: ``(S,)`` arrays ``(R,)``: share of the top half of each node's in-edges that stays there.
+        divergence: the same of the Jensen-Shannon divergence of its attention, 0 to ln 2.
+        null: the divergence of a uniform attention, which knows nothing.
+        reached: share of the nodes that each draw reaches.
+    """
+
+    overlap: tuple[Values, ...]
+    divergence: tuple[Values, ...]
+    null: tuple[Values, ...]
+    reached: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one attack leaves.
+
+    Attributes:
+        name: the attack.
+        right: ``(S, T)`` boolean, which test nodes are predicted rightly after each draw.
+        stability: of the attention, or None for a network without one.
+        ledger: what the strongest draw spent.
+        flags: reasons for distrust.
+        seconds: of all draws.
+        strongest: the attacked graph that leaves the least.
+    """
+
+    name: str
+    right: NDArray[np.bool_]
+    stability: Stability | None
+    ledger: dict[str, float]
+    flags: tuple[str, ...]
+    seconds: float
+    strongest: Data
+
+
+@dataclass(frozen=True)
+class ChangedNode:
+    """A node whose attention an attack changed, for the picture.
+
+    Attributes:
+        node: its number; before, after: predicted classes.
+        neighbours: the other ends of its strongest in-edges; injected: which of them are new.
+        weights: ``(2, n)`` attention before and after.
+        divergence: of its attention.
+    """
+
+    node: int
+    before: int
+    after: int
+    neighbours: tuple[int, ...]
+    injected: tuple[bool, ...]
+    weights: Values
+    divergence: float
+
+
+@dataclass
+class Evaluation:
+    """Everything that was measured; see the attributes of its parts.
+
+    Attributes:
+        right: ``(T,)`` which test nodes are predicted rightly on the clean graph.
+        guess: share of the test nodes that are of the most common class.
+        outcomes: by attack; control: of random features at random places, or None where it was not run.
+        entropy: of the attention as a share of the largest possible, or None without attention.
+        slopes: F-slope of the attention and of rankings that know nothing, by name of the metric.
+        effect: attention against the measured effect of edges, or the reason why it was not measured.
+        changed: the nodes whose attention the last attack changed most.
+        seconds: by part.
+    """
+
+    right: NDArray[np.bool_]
+    guess: float
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    control: Outcome | None = None
+    entropy: float | None = None
+    slopes: dict[str, float] = field(default_factory=dict)
+    effect: EdgeEffect | str = ""
+    changed: tuple[ChangedNode, ...] = ()
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def evaluated(
+    model: AttentionModel,
+    problem: NodeProblem,
+    chosen: ChosenThreat,
+    attacks: Sequence[str],
+    seed: int,
+    step: Step = lambda part, parts: None,
+) -> Evaluation:
+    """Measure a model on a problem under every attack; ``step`` is told the name of the part that begins."""
+    started = time.perf_counter()
+    step("clean", 0)
+    clean = problem.output(model, problem.data)
+    right = _right(problem, clean)
+    result = Evaluation(right, _most_common_share(problem))
+    result.seconds["clean"] = time.perf_counter() - started
+    for name in dict.fromkeys((CONTROL, *attacks)):
+        step(name, draws_of(name))
+        outcome = attacked_outcome(name, model, problem, chosen.threat, seed, clean)
+        result.seconds[name] = outcome.seconds
+        if name == CONTROL:
+            result.control = outcome
+        if name in attacks:
+            result.outcomes[name] = outcome
+    step("explanation", 0)
+    started = time.perf_counter()
+    if clean.attention is not None:
+        result.entropy = attention_entropy_normalised(clean.attention)
+        result.slopes = _slopes(model, problem)
+        result.effect = measure_edge_effect(model, problem, seed)
+        if result.outcomes:
+            strongest = list(result.outcomes.values())[-1].strongest
+            result.changed = changed_nodes(problem, clean, problem.output(model, strongest), strongest)
+    result.seconds["explanation"] = time.perf_counter() - started
+    return result
+
+
+def draws_of(attack: str) -> int:
+    """Return how many seeds an attack is run with: one for a search of fixed, large length, else ``SEEDS``."""
+    return 1 if "fixed-search" in ATTACKS.entry(attack).tags else SEEDS
+
+
+def attacked_outcome(
+    name: str, model: AttentionModel, problem: NodeProblem, threat: ThreatModel, seed: int, clean: Output
+) -> Outcome:
+    """Run one attack with its seeds and measure what each leaves."""
+    started = time.perf_counter()
+    rows, stabilities, found = [], [], []
+    for draw in range(draws_of(name)):
+        attack: Any = ATTACKS[name]()
+        result: Attacked = attack(
+            model, problem.data, problem.targets, threat=in_scenario(threat, name), seed=seed + draw
+        )
+        perturbed = problem.output(model, result.data)
+        rows.append(_right(problem, perturbed))
+        stabilities.append(_stability(model, problem, result.data, clean, perturbed))
+        found.append(result)
+    right = np.stack(rows)
+    strongest = found[int(right.mean(1).argmin())]
+    flags = tuple(dict.fromkeys(flag for result in found for flag in result.flags))
+    ledger = {key: float(value) for key, value in asdict(strongest.ledger).items()}
+    known = [stability for stability in stabilities if stability is not None]
+    return Outcome(name, right, _joined(known), ledger, flags, time.perf_counter() - started, strongest.data)
+
+
+def in_scenario(threat: ThreatModel, attack: str) -> ThreatModel:
+    """Return the budget in the scenario of an attack: what it changes is its own affair."""
+    tags = ATTACKS.entry(attack).tags
+    scenario = next((name for name in ("edges", "features", "injection") if name in tags), threat.scenario)
+    return threat.model_copy(update={"scenario": scenario})
+
+
+def _right(problem: NodeProblem, out: Output) -> NDArray[np.bool_]:
+    test = problem.split.test
+    result: NDArray[np.bool_] = (out.logits[test].argmax(1) == problem.data.y[test]).cpu().numpy()
+    return result
+
+
+def _most_common_share(problem: NodeProblem) -> float:
+    labels = problem.data.y[problem.split.test]
+    return float(torch.bincount(labels).max()) / labels.numel()
+
+
+def _stability(
+    model: AttentionModel, problem: NodeProblem, attacked: Data, clean: Output, perturbed: Output
+) -> Stability | None:
+    """Return the change of the attention of the reached nodes, beside that of a uniform attention."""
+    if clean.attention is None or perturbed.attention is None:
+        return None
+    data = problem.data
+    reached = reached_by_attack(model, data, attacked, clean, perturbed)
+    share = float(reached.float().mean())
+    into = edges_into(clean.attention, reached)
+    if not into.of_graph().weight.numel():
+        return Stability((), (), (), (share,))
+    uniform = [uniform_attention(graph.edge_index, graph.x.shape[0]) for graph in (data, attacked)]
+    return Stability(
+        (_numbers(node_topk_overlap_values(into, perturbed.attention, SHARE)),),
+        (_numbers(node_jsd_values(into, perturbed.attention)),),
+        (_numbers(node_jsd_values(edges_into(uniform[0], reached), uniform[1])),),
+        (share,),
+    )
+
+
+def _numbers(nodes_and_values: tuple[Tensor, Tensor]) -> Values:
+    return nodes_and_values[1].double().cpu().numpy()
+
+
+def _joined(draws: Sequence[Stability]) -> Stability | None:
+    if not draws:
+        return None
+    return Stability(
+        tuple(values for draw in draws for values in draw.overlap),
+        tuple(values for draw in draws for values in draw.divergence),
+        tuple(values for draw in draws for values in draw.null),
+        tuple(share for draw in draws for share in draw.reached),
+    )
+
+
+def _slopes(model: AttentionModel, problem: NodeProblem) -> dict[str, float]:
+    """Return the F-slopes of the attention and of rankings that know nothing; empty where nothing can be deleted."""
+    offers = problem.clean_offers(model, nulls=True)
+    slopes = {}
+    for name in SLOPES:
+        try:
+            slopes[name] = value_of(name, offers)
+        except NotApplicable:
+            return {}
+    return slopes
+
+
+def changed_nodes(problem: NodeProblem, clean: Output, perturbed: Output, attacked: Data) -> tuple[ChangedNode, ...]:
+    """Return the test nodes with at least two in-edges whose attention changed most, most first."""
+    if clean.attention is None or perturbed.attention is None:
+        return ()
+    nodes, divergence = node_jsd_values(clean.attention, perturbed.attention)
+    degree = torch.bincount(problem.data.edge_index[1], minlength=problem.data.x.shape[0])
+    shown = torch.isin(nodes, problem.split.test) & (degree[nodes] > 1)
+    nodes, divergence = nodes[shown], divergence[shown]
+    order = divergence.argsort(descending=True, stable=True)[:SHOWN_NODES]
+    return tuple(_changed(int(nodes[i]), float(divergence[i]), problem, clean, perturbed) for i in order.tolist())
+
+
+def _changed(node: int, divergence: float, problem: NodeProblem, clean: Output, perturbed: Output) -> ChangedNode:
+    weights: dict[int, list[float]] = {}
+    for place, attention in enumerate((clean.attention, perturbed.attention)):
+        assert attention is not None
+        into = (attention.edge_index[1] == node).nonzero().view(-1)
+        for source, weight in zip(attention.edge_index[0, into].tolist(), attention.weight[into].tolist(), strict=True):
+            weights.setdefault(source, [0.0, 0.0])[place] += weight
+    strongest = sorted(weights, key=lambda source: (-max(weights[source]), source))[:SHOWN_EDGES]
+    size = problem.data.x.shape[0]
+    return ChangedNode(
+        node,
+        int(clean.logits[node].argmax()),
+        int(perturbed.logits[node].argmax()),
+        tuple(strongest),
+        tuple(source >= size for source in strongest),
+        np.array([weights[source] for source in strongest]).T,
+        divergence,
+    )

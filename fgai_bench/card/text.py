@@ -1,0 +1,100 @@
+"""Write a card as plain text and name its quantities in words."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fgai_bench.card.judgement import Judgement, Row
+
+QUANTITIES = {
+    "f1": "share of test nodes predicted rightly (micro F1)",
+    "attention_change": "change of the attention of reached nodes (Jensen-Shannon, 0 to 0.69)",
+    "attention_top_half_kept": "top half of a reached node's edges that stays there",
+    "edge_effect_correlation": "rank correlation of attention with the measured effect of edges",
+    "f_slope_pos": "slope of accuracy as the edges of highest attention are deleted (steeper down is better)",
+}
+NULLS = {
+    "f1": "guessing the most common class",
+    "attention_change": "uniform attention",
+    "attention_top_half_kept": "uniform attention",
+    "edge_effect_correlation": "better of random and degree",
+    "f_slope_pos": "steeper of random and degree",
+}
+PREDICTION = {
+    "stand": "stand",
+    "weaken": "weaken",
+    "fall": "fall",
+    "no better than a guess": "are no better than a guess",
+    "not attacked": "were not attacked",
+}
+EXPLANATION = {
+    "none": "the network has no attention",
+    "unproven": "attention is not shown to explain the predictions",
+    "unstable": "attention names edges that matter, but does not withstand the attacks",
+    "stands": "attention names edges that matter and changes less than a uniform one",
+}
+WIDTH = 100
+
+
+def number(value: float) -> str:
+    """Return a number with three digits; empty for NaN.
+
+    >>> number(0.12345), number(math.nan), number(-0.00004)
+    ('0.123', '', '-0.0000')
+    """
+    if math.isnan(value):
+        return ""
+    return f"{value:.3f}" if abs(value) >= 0.001 or not value else f"{value:.4f}"
+
+
+def interval(row: Row) -> str:
+    """Return the interval of a row in brackets; empty where it has none."""
+    return "" if math.isnan(row.low) else f"[{number(row.low)}, {number(row.high)}]"
+
+
+def headline(card: Judgement) -> tuple[str, str]:
+    """Return the two sentences that answer: on predictions, and on the explanation."""
+    clean, worst = card.row("f1"), card.worst
+    assert clean is not None
+    attacked = card.row("f1", worst.name) if worst else None
+    path = f": {number(clean.value)} are right"
+    if attacked is not None:
+        path += f", {number(attacked.value)} {interval(attacked)} under {attacked.attack}"
+    return f"Predictions {PREDICTION[card.prediction]}{path}.", f"Explanation: {EXPLANATION[card.explanation]}."
+
+
+def text(card: Judgement) -> str:
+    """Return the card as lines of plain text."""
+    first, second = headline(card)
+    lines = [card.title, f"Attacker: {card.chosen.sentence}", "", first, *_table(card, "prediction"), "", second]
+    lines += _table(card, "explanation")
+    if card.alarms:
+        lines += ["", "Alarms", *(f"  ! {alarm}" for alarm in card.alarms)]
+    return "\n".join([*lines, "", "Notes", *(f"  - {note}" for note in (*card.all_notes, cost(card)))])
+
+
+def _table(card: Judgement, part: str) -> list[str]:
+    lines, said = [], ""
+    for row in card.rows:
+        if row.part != part:
+            continue
+        if row.quantity != said:
+            said = row.quantity
+            lines.append(f"  {QUANTITIES[said]}")
+        null = f"; {NULLS[said]}: {number(row.null)}"
+        seeds = f"{row.seeds} attack seed{'s' if row.seeds > 1 else ''}, " if row.attack != "clean" else ""
+        lines.append(
+            f"    {row.attack:<18} {number(row.value):>7} {interval(row):<18} {seeds}{row.nodes:,} nodes{null}"
+        )
+    return lines
+
+
+def cost(card: Judgement) -> str:
+    """Return what the evaluation cost, in words."""
+    seconds = card.measured.seconds
+    longest = sorted(seconds, key=lambda part: -seconds[part])[:2]
+    gradients = sum(outcome.ledger["gradient_calls"] for outcome in card.measured.outcomes.values())
+    parts = ", ".join(f"{part} {seconds[part]:.1f} s" for part in longest)
+    return f"{sum(seconds.values()):.1f} s in all ({parts}), {gradients:,.0f} gradients"

@@ -1,0 +1,72 @@
+"""Extend a graph by nodes and edges so that everything else it carries still fits: one row per node, one per edge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+OWN = ("x", "edge_index")
+
+
+def typical_row(values: Tensor) -> Tensor:
+    """Return the row that a new node or edge has: the mean of numbers, the most common of integers, False of masks.
+
+    >>> typical_row(torch.tensor([[1.0, 0.0], [0.0, 0.0]])).tolist(), int(typical_row(torch.tensor([2, 5, 5])))
+    ([0.5, 0.0], 5)
+    """
+    if values.dtype == torch.bool:
+        return torch.zeros_like(values[0])
+    return values.mean(0) if values.is_floating_point() or values.is_complex() else values.mode(0).values
+
+
+def with_new_rows(values: Tensor, rows: int, fill: Tensor | None = None) -> Tensor:
+    """Append ``rows`` typical rows: ``(N, ...) -> (N + rows, ...)``.
+
+    >>> with_new_rows(torch.tensor([1.0, 3.0]), 1).tolist()
+    [1.0, 3.0, 2.0]
+    """
+    if not rows or not values.shape[0]:
+        return values
+    row = typical_row(values) if fill is None else fill
+    return torch.cat([values, row.expand(rows, *values.shape[1:])])
+
+
+def extended(data: Data, x: Tensor, edge_index: Tensor) -> Data:
+    """Return a graph with more nodes or edges; what the graph carries per node and per edge grows with it.
+
+    Original nodes and edges stay first, in their order. New nodes have the label -1 and are in no mask; all else that
+    belongs to new nodes and edges is typical of the graph, see :func:`typical_row`.
+
+    >>> graph = Data(x=torch.zeros(2, 1), edge_index=torch.tensor([[0], [1]]), edge_attr=torch.tensor([4.0]))
+    >>> extended(graph, torch.zeros(3, 1), torch.tensor([[0, 2], [1, 0]])).edge_attr.tolist()
+    [4.0, 4.0]
+    """
+    nodes, edges = data.x.shape[0], data.edge_index.shape[1]
+    content: dict[str, Any] = dict(data.to_dict())
+    for name, value in content.items():
+        if name in OWN or not isinstance(value, Tensor):
+            continue
+        if name == "y":
+            content[name] = with_new_rows(value, x.shape[0] - nodes, value.new_full((), -1))
+        elif belongs_to_edges(name, value, nodes, edges):
+            content[name] = with_new_rows(value, edge_index.shape[1] - edges)
+        elif belongs_to_nodes(name, value, nodes, edges):
+            content[name] = with_new_rows(value, x.shape[0] - nodes)
+    return Data.from_dict({**content, "x": x, "edge_index": edge_index})
+
+
+def belongs_to_edges(name: str, value: Tensor, nodes: int, edges: int) -> bool:
+    """Tell whether an attribute has one row per edge; where nodes and edges are as many, its name decides."""
+    return _one_row_per(name, value, edges) and (edges != nodes or "edge" in name)
+
+
+def belongs_to_nodes(name: str, value: Tensor, nodes: int, edges: int) -> bool:
+    """Tell whether an attribute has one row per node; where nodes and edges are as many, its name decides."""
+    return _one_row_per(name, value, nodes) and (edges != nodes or "edge" not in name)
+
+
+def _one_row_per(name: str, value: Tensor, rows: int) -> bool:
+    return not name.endswith("index") and value.dim() > 0 and value.layout == torch.strided and value.shape[0] == rows

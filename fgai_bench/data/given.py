@@ -1,0 +1,226 @@
+"""Check a graph that somebody brings along: come here for what a user's PyG ``Data`` may look like.
+
+Nothing about the graph is changed that a network trained on it would notice: directed edges stay directed, edge
+attributes and further inputs stay with their edges. What cannot be used is answered with one sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from fgai_bench.data.errors import DataError
+from fgai_bench.data.graph import csr_tensor
+from fgai_bench.data.node_index import node_index
+from fgai_bench.data.splits import PARTS, Split
+
+UNLABELLED = -1
+
+
+def given_graph(data: Any, labels: bool = True) -> Data:
+    """Return a copy of a user's graph with features float32 (dense or CSR), edges int64 and labels ``(N,)`` int64.
+
+    A PyG dataset of one graph counts as that graph. Labels may be ``(N, 1)``; a negative or missing (NaN) one means
+    that the node has none, and becomes -1. ``labels=False``: the graph need not have any.
+
+    >>> graph = Data(x=torch.eye(2).double(), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([[1], [-7]]))
+    >>> tidy = given_graph(graph)
+    >>> tidy.x.dtype, tidy.y.tolist(), tidy.edge_index.tolist()
+    (torch.float32, [1, -1], [[0], [1]])
+    """
+    tidy = Data.from_dict(dict(_one_graph(data).to_dict()))
+    tidy.x = _features(tidy)
+    tidy.edge_index = _edges(tidy)
+    if labels or tidy.y is not None:
+        tidy.y = _labels(tidy)
+    _check_edge_attributes(tidy)
+    return tidy
+
+
+def _one_graph(data: Any) -> Data:
+    """Return the graph itself, or the only graph of a dataset."""
+    if isinstance(data, Data):
+        return data
+    several = not hasattr(data, "to_homogeneous")
+    if (
+        several
+        and hasattr(data, "__getitem__")
+        and hasattr(data, "__len__")
+        and not isinstance(data, Mapping | str | Tensor)
+    ):
+        if len(data) == 1 and isinstance(data[0], Data):
+            return data[0]
+        raise DataError(f"a graph is needed, not a {type(data).__name__} of {len(data)}; choose one of it, as in [0]")
+    raise DataError(
+        f"a torch_geometric.data.Data with x, edge_index and y is needed, not {_a(type(data).__name__)}; "
+        "a HeteroData has to_homogeneous()"
+    )
+
+
+def _a(noun: str) -> str:
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+
+
+def _features(data: Data) -> Tensor:
+    x: Tensor | None = data.x
+    if x is None:
+        raise DataError(
+            "the graph has no features; set data.x, such as torch.ones(data.num_nodes, 10) where there are none"
+        )
+    if not isinstance(x, Tensor):
+        raise DataError(f"data.x must be a tensor, dense or sparse, not {_a(type(x).__name__)}")
+    if x.dim() != 2 or not x.shape[1] or not x.shape[0]:
+        raise DataError(f"data.x must have the shape (nodes, features), not {tuple(x.shape)}")
+    if x.is_complex():
+        raise DataError("data.x has complex numbers; networks of this benchmark take real ones")
+    x = x.detach().float()
+    if x.layout != torch.strided:
+        x = _csr(x)
+    values = x.values() if x.layout == torch.sparse_csr else x
+    if not bool(torch.isfinite(values).all()):
+        raise DataError("data.x has entries that are NaN or infinite")
+    return x
+
+
+def _csr(x: Tensor) -> Tensor:
+    """Return sparse features of any layout as CSR, entries of one place added up: ``(N, F) -> (N, F)``."""
+    coo = x.to_sparse_coo().coalesce()
+    rows, columns = coo.indices()
+    indptr = torch.nn.functional.pad(torch.bincount(rows, minlength=x.shape[0]).cumsum(0), (1, 0))
+    return csr_tensor(indptr, columns, coo.values(), (x.shape[0], x.shape[1]))
+
+
+def _edges(data: Data) -> Tensor:
+    edges: Tensor | None = data.edge_index
+    if edges is None:
+        other = " (adj_t alone is not enough)" if "adj_t" in data else ""
+        raise DataError(f"the graph has no edge_index{other}; give it one of shape (2, edges)")
+    if not isinstance(edges, Tensor) or edges.dim() != 2 or edges.shape[0] != 2 or edges.is_floating_point():
+        shape = tuple(getattr(edges, "shape", ()))
+        raise DataError(f"data.edge_index must hold integers of the shape (2, edges), not {shape}")
+    nodes = data.x.shape[0]
+    if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < nodes:
+        wrong = int(edges.min()) if int(edges.min()) < 0 else int(edges.max())
+        raise DataError(f"an edge names the node {wrong}, but data.x has {nodes} rows")
+    return edges.as_subclass(Tensor).long()
+
+
+def _labels(data: Data) -> Tensor:
+    y: Tensor | None = data.y
+    nodes = data.x.shape[0]
+    if y is None:
+        raise DataError("the graph has no labels; set data.y, the class of every node")
+    if not isinstance(y, Tensor):
+        raise DataError(f"data.y must be a tensor, not {_a(type(y).__name__)}")
+    if y.dim() == 2 and y.shape[1] == 1:
+        y = y.squeeze(1)
+    if y.shape != (nodes,):
+        several = "; of several labels per node, choose one" if y.dim() == 2 and y.shape[0] == nodes else ""
+        raise DataError(
+            f"data.y must have one class for each of the {nodes} nodes, not the shape {tuple(y.shape)}{several}"
+        )
+    if y.is_floating_point():
+        known = torch.isfinite(y)
+        if not torch.equal(y[known], y[known].round()):
+            raise DataError("data.y has fractions; the benchmark is about classes, not about regression")
+        y = torch.where(known, y, UNLABELLED)
+    y = y.long()
+    return torch.where(y < 0, UNLABELLED, y)
+
+
+def _check_edge_attributes(data: Data) -> None:
+    """Raise if an attribute of edges does not have one row per edge."""
+    for name in ("edge_attr", "edge_weight", "edge_type"):
+        value = data.get(name)
+        if isinstance(value, Tensor) and (not value.dim() or value.shape[0] != data.edge_index.shape[1]):
+            raise DataError(
+                f"data.{name} has the shape {tuple(value.shape)}, but the graph has {data.edge_index.shape[1]} edges"
+            )
+
+
+@dataclass(frozen=True)
+class GivenSplit:
+    """The parts of a graph that somebody brings along, as far as it names them.
+
+    Attributes:
+        split: training, validation and test nodes that have a label; a part that is not named is empty, except that of
+            the test nodes, which are then all others.
+        notes: one sentence for everything that was decided on the way.
+    """
+
+    split: Split
+    notes: tuple[str, ...] = field(default=())
+
+
+def given_split(data: Data, column: int = 0, unlabelled: bool = False) -> GivenSplit:
+    """Return the split of a graph that :func:`given_graph` checked: its masks or index vectors, used as given.
+
+    Args:
+        data: with any of ``train_mask``, ``val_mask``, ``test_mask`` or ``train_index``, ``val_index``, ``test_index``.
+        column: which split, where masks hold several: ``(N, S)``.
+        unlabelled: keep nodes without a label in the parts.
+    """
+    nodes = data.x.shape[0]
+    found = {part: _part(data, part, nodes, column) for part in PARTS}
+    named = {part: index for part, index in found.items() if index is not None}
+    _check_disjoint(named)
+    notes = _several(data, column)
+    known = torch.ones_like(data.y, dtype=torch.bool) if unlabelled or data.y is None else data.y != UNLABELLED
+    if "test" not in named:
+        others = known.clone()
+        for index in named.values():
+            others[index] = False
+        named["test"] = others.nonzero().view(-1)
+        where = f"all nodes outside the {' and '.join(p for p in PARTS if p in found and found[p] is not None)} nodes"
+        trained_on = "all labelled nodes, which may hold nodes that the network was trained on"
+        notes += [f"the graph names no test nodes: tested on {where if len(named) > 1 else trained_on}"]
+    dropped = int((~known[named["test"]]).sum())
+    if dropped:
+        notes += [f"{dropped} of {named['test'].numel()} test nodes have no label and are left out"]
+    kept = {part: index[known[index]] for part, index in named.items()}
+    if not kept["test"].numel():
+        reason = "its test nodes have no labels" if named["test"].numel() else "its test mask is empty"
+        raise DataError(f"the graph has no node to test on: {reason}")
+    empty = data.edge_index.new_empty(0)
+    return GivenSplit(Split(*(kept.get(part, empty) for part in PARTS)), tuple(notes))
+
+
+def _part(data: Data, part: str, nodes: int, column: int) -> Tensor | None:
+    for name in (f"{part}_index", f"{part}_mask"):
+        if data.get(name) is not None:
+            return node_index(data[name], nodes, name, column).to(data.edge_index.device)
+    return None
+
+
+def _several(data: Data, column: int) -> list[str]:
+    masks = [data[f"{part}_mask"] for part in PARTS if isinstance(data.get(f"{part}_mask"), Tensor)]
+    widths = {mask.shape[1] for mask in masks if mask.dim() == 2}
+    if len(widths) > 1:
+        raise DataError(
+            f"the masks of the graph hold different numbers of splits: {', '.join(map(str, sorted(widths)))}"
+        )
+    return [f"the masks hold {width} splits: this is split {column}" for width in widths if width > 1]
+
+
+def _check_disjoint(parts: Mapping[str, Tensor]) -> None:
+    names = list(parts)
+    for first, one in enumerate(names):
+        for other in names[first + 1 :]:
+            shared = parts[one][torch.isin(parts[one], parts[other])]
+            if shared.numel():
+                raise DataError(
+                    f"{shared.numel()} nodes, such as {int(shared[0])}, are both {one} and {other} nodes; "
+                    "each node may be in one part"
+                )
+
+
+def num_classes(data: Data) -> int:
+    """Return the number of classes: what the graph says, else one more than its largest label."""
+    largest = int(data.y.max()) + 1
+    said = data.to_dict().get("num_classes")
+    return max(largest, said) if isinstance(said, int) else largest

@@ -1,0 +1,242 @@
+"""What used to go wrong without a word, or with one of torch's: each gets the right result or one sentence."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.datasets import KarateClub
+from torch_geometric.nn import GAT, GCNConv
+
+import fgai_bench as fb
+from fgai_bench.attacks import ATTACKS, ThreatModel
+from fgai_bench.attacks.auto_threat import chosen_threat
+from fgai_bench.data import DataError, Split
+from fgai_bench.data.given import given_graph, given_split
+from fgai_bench.defenses import DEFENSES
+from fgai_bench.models.errors import ModelError
+from fgai_bench.testing.fixture import CLASSES, FEATURES
+from tests.card.networks import WithEdgeAttributes
+
+QUICK = ("injection",)
+
+
+def changed(data: Data, **attributes) -> Data:
+    """Return the graph with some attributes replaced; None removes one."""
+    content = {**data.to_dict(), **attributes}
+    return Data.from_dict({name: value for name, value in content.items() if value is not None})
+
+
+def test_boolean_masks_are_the_split(data):
+    split = given_split(given_graph(data)).split
+    for part in ("train", "val", "test"):
+        assert torch.equal(getattr(split, part), data[f"{part}_mask"].nonzero().view(-1))
+    assert torch.equal(Split.given(data).train, split.train)
+
+
+def test_masks_where_indices_are_meant_are_read_as_masks(data, network):
+    by_mask = fb.attack("injection", network, data, threat="auto", targets=data.test_mask)
+    by_index = fb.attack("injection", network, data, threat="auto", targets=data.test_mask.nonzero().view(-1))
+    assert torch.equal(by_mask.data.edge_index, by_index.data.edge_index)
+    model = fb.wrap(network)
+    first_release = ATTACKS["injection"]()(model, data, data.test_mask, threat=ThreatModel(nodes=1, edges_per_node=3))
+    assert first_release.ledger.edges == 3
+    split = Split(data.train_mask, data.val_mask, data.test_mask)
+    assert torch.equal(split.test, data.test_mask.nonzero().view(-1))
+    assert given_split(given_graph(changed(data, test_mask=None, test_index=data.test_mask))).split.test.tolist() == (
+        split.test.tolist()
+    )
+
+
+def test_part_of_a_split_is_refused_where_all_of_it_is_needed(data):
+    graph = changed(data, val_mask=None)
+    with pytest.raises(DataError, match="carries train_mask and test_mask but neither val_mask nor val_index"):
+        Split.of(graph)
+    with pytest.raises(DataError, match="training needs val nodes; give the graph a val_mask"):
+        fb.fit("vanilla", fb.build_model("gat", graph), graph, epochs=1)
+
+
+def test_edge_attributes_follow_every_change_of_the_edges(data):
+    """Deleted, reordered and new edges: each edge keeps its own attribute."""
+    graph = changed(data, edge_attr=torch.rand(data.num_edges, 2))
+    network = WithEdgeAttributes().eval()
+    model = fb.wrap(network).on_graph(graph)
+    order = torch.randperm(data.num_edges, generator=torch.Generator().manual_seed(0))[:100]
+    with torch.no_grad():
+        theirs = network(graph.x, graph.edge_index[:, order], graph.edge_attr[order])
+        ours = model.propagate(graph.x, graph.edge_index[:, order]).logits
+    assert torch.allclose(theirs, ours, atol=1e-6)
+
+
+def test_inputs_that_the_graph_lacks_are_named(data):
+    with pytest.raises(ModelError, match="forward needs edge_attr, which the graph does not carry; it carries x, edge"):
+        fb.evaluate(WithEdgeAttributes(), data, attacks=QUICK)
+    with pytest.raises(ModelError, match=r"also needs edge_attr: call model.on_graph\(data\) first"):
+        fb.wrap(WithEdgeAttributes()).propagate(data.x, data.edge_index)
+
+
+def test_inputs_that_the_network_does_not_take_are_said(data, network):
+    card = fb.evaluate(network, changed(data, edge_attr=torch.rand(data.num_edges, 2)), attacks=QUICK)
+    assert "the graph's edge_attr is no input of this network" in card.notes
+
+
+def test_an_optional_input_is_left_out_where_no_layer_uses_it(data):
+    graph = changed(data, edge_attr=torch.rand(data.num_edges, 2))
+    network = GAT(FEATURES, 4, 2, CLASSES, v2=True).eval()
+    with torch.no_grad():
+        assert torch.allclose(fb.wrap(network)(graph).logits, network(graph.x, graph.edge_index), atol=1e-6)
+
+
+def test_a_budget_follows_the_features_and_the_size_of_the_graph(data):
+    small = Data(x=50 + 50 * torch.rand(8, 3), edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]]), y=torch.zeros(8).long())
+    threat = chosen_threat("auto", small, torch.arange(8)).threat
+    assert (threat.nodes, threat.edges_per_node) == (1, 1)
+    assert threat.feature_low == float(small.x.min())
+    assert threat.feature_high == float(small.x.max())
+
+
+def test_a_budget_that_does_not_fit_warns(data, network):
+    graph = changed(data, x=10 * data.x)
+    with pytest.warns(UserWarning, match="auto") as told:
+        found = fb.attack("injection", network, graph)
+    sentences = [str(warning.message) for warning in told]
+    assert any("but the attacker may only use [-1, 1]: it looks stronger than it is" in text for text in sentences)
+    assert any(f"20 nodes are added to a graph of {data.num_nodes}" in text for text in sentences)
+    assert set(sentences) <= set(found.flags)
+    assert set(sentences) <= set(fb.evaluate(network, graph, attacks=QUICK, threat="paper").alarms)
+
+
+def test_unlabelled_test_nodes_are_left_out_and_said(data, network):
+    test = data.test_mask.nonzero().view(-1)
+    y = data.y.clone()
+    y[test[:4]] = torch.tensor([-1, -1, -100, -1])
+    card = fb.evaluate(network, changed(data, y=y), attacks=QUICK)
+    assert card.facts["test nodes"] == test.numel() - 4
+    assert f"4 of {test.numel()} test nodes have no label and are left out" in card.notes
+    with pytest.raises(ValueError, match="4 of the targets have no label"):
+        fb.attack("injection", network, changed(data, y=y), targets=test)
+
+
+def test_nothing_to_test_on_is_no_perfect_score(data, network):
+    with pytest.raises(DataError, match="no node to test on: its test mask is empty"):
+        fb.evaluate(network, changed(data, test_mask=torch.zeros_like(data.test_mask)))
+    y = torch.where(data.test_mask, -1, data.y)
+    with pytest.raises(DataError, match="no node to test on: its test nodes have no labels"):
+        fb.evaluate(network, changed(data, y=y))
+
+
+def test_a_node_in_two_parts_is_refused(data, network):
+    with pytest.raises(DataError, match="are both train and test nodes; each node may be in one part"):
+        fb.evaluate(network, changed(data, test_mask=~data.val_mask))
+
+
+@pytest.mark.parametrize(
+    "as_given",
+    [
+        lambda d: changed(d, x=d.x.double()),
+        lambda d: changed(d, x=d.x.to_sparse()),
+        lambda d: changed(d, y=d.y.view(-1, 1)),
+        lambda d: changed(d, y=d.y.double()),
+        lambda d: changed(d, edge_index=d.edge_index.int()),
+        lambda d: changed(d, test_mask=d.test_mask.long()),
+        lambda d: changed(d, test_mask=None, test_index=d.test_mask.nonzero().view(-1).flip(0)),
+    ],
+    ids=["double", "coo", "column of labels", "labels as numbers", "short edges", "mask of numbers", "indices"],
+)
+def test_usual_forms_of_a_graph_mean_the_same(as_given, data, network):
+    found = fb.attack("random-injection", network, as_given(data), threat="auto")
+    same = fb.attack("random-injection", network, data, threat="auto")
+    assert torch.equal(found.data.edge_index, same.data.edge_index)
+    assert torch.equal(found.data.x.to_dense(), same.data.x.to_dense())
+
+
+def test_a_network_in_double_precision_is_evaluated_in_single(data, network):
+    double = copy.deepcopy(network).double()
+    with torch.no_grad():
+        assert torch.allclose(fb.wrap(double)(data).logits, network(data.x, data.edge_index), atol=1e-5)
+    assert next(double.parameters()).dtype == torch.float64
+
+
+WRONG_GRAPHS = {
+    "no features": (lambda d: changed(d, x=None), "the graph has no features; set data.x"),
+    "a vector of features": (
+        lambda d: changed(d, x=d.x[:, 0]),
+        r"must have the shape \(nodes, features\), not \(36,\)",
+    ),
+    "NaN": (lambda d: changed(d, x=d.x / 0), "NaN or infinite"),
+    "no edges": (lambda d: changed(d, edge_index=None), "the graph has no edge_index"),
+    "edges that lie": (lambda d: changed(d, edge_index=d.edge_index.t()), r"of the shape \(2, edges\), not \(140, 2\)"),
+    "an edge to nowhere": (lambda d: changed(d, edge_index=d.edge_index + 9), "names the node 44, but data.x has 36"),
+    "no labels": (lambda d: changed(d, y=None), "the graph has no labels"),
+    "several labels": (lambda d: changed(d, y=torch.ones(36, 3)), "of several labels per node, choose one"),
+    "regression": (lambda d: changed(d, y=d.y + 0.5), "about classes, not about regression"),
+    "edge attributes of another length": (lambda d: changed(d, edge_attr=torch.ones(3)), "but the graph has 140 edges"),
+    "a short mask": (lambda d: changed(d, test_mask=d.test_mask[:9]), "but the graph has 36 nodes"),
+    "an unknown node": (lambda d: changed(d, test_mask=None, test_index=torch.tensor([99])), "names the node 99"),
+    "two kinds of nodes": (lambda d: HeteroData(), "a HeteroData has to_homogeneous"),
+    "several graphs": (lambda d: [d, d], "not a list of 2; choose one of it"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_GRAPHS)
+def test_a_graph_that_cannot_be_used_is_answered_with_one_sentence(what, data, network):
+    spoiled, sentence = WRONG_GRAPHS[what]
+    with pytest.raises(DataError, match=sentence) as told:
+        fb.evaluate(network, spoiled(data), attacks=QUICK)
+    assert "\n" not in str(told.value)
+
+
+WRONG_NETWORKS = {
+    "a class": (lambda: GAT, "a network is needed, a torch.nn.Module, not the class GAT"),
+    "no attention": (lambda: GCNConv(FEATURES, CLASSES), "contains a GATConv, GATv2Conv or TransformerConv"),
+    "other features": (lambda: GAT(5, 4, 2, CLASSES), r"cannot be called with x \(36, 8\), edge_index \(2, 140\)"),
+    "too few classes": (lambda: GAT(FEATURES, 4, 2, 2), "has 2 outputs, but the labels go up to class 2"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_NETWORKS)
+def test_a_network_that_cannot_be_used_is_answered_with_one_sentence(what, data):
+    made, sentence = WRONG_NETWORKS[what]
+    with pytest.raises(ModelError, match=sentence):
+        fb.evaluate(made(), data, attacks=QUICK)
+
+
+def test_unwrapped_modules_are_wrapped_or_refused_with_the_way_out(data, network):
+    with pytest.raises(
+        ModelError, match=r"WithBatchNorm is not a model of this package; wrap it first: fgai_bench.wrap"
+    ):
+        ATTACKS["injection"]()(network, data, data.test_mask)
+    with pytest.raises(ModelError, match="wrap it first"):
+        DEFENSES["vanilla"]().fit(network, data)
+    assert isinstance(network, nn.Module)
+    assert fb.wrap(fb.wrap(network)).module is not network
+
+
+def test_a_dataset_of_one_graph_is_that_graph():
+    assert torch.equal(given_graph(KarateClub()).edge_index, KarateClub()[0].edge_index)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda n, d: fb.evaluate(n, d, attacks=("wurst",)), "unknown attack 'wurst'; the nearest names are: worst"),
+        (lambda n, d: fb.evaluate(n, d, threat="papre"), "unknown threat 'papre'; possible are 'auto', 'paper'"),
+        (lambda n, d: fb.attack("worst", n, d, threat="auto", loss="nll"), "'worst' has no option 'loss'"),
+        (lambda n, d: fb.fit("at", n, d, wieght=1), "'at' has no option 'wieght'; its options are: weight"),
+        (lambda n, d: fb.fit("fgai", n, d, similarty=1), "did you mean 'similarity'"),
+        (lambda n, d: fb.fit("vanilla", n, d, epochs=-1), "epochs"),
+        (lambda n, d: fb.evaluate(n, d, split=3, attacks=QUICK), None),
+    ],
+)
+def test_wrong_requests_are_answered_with_one_sentence(call, sentence, data, network):
+    if sentence is None:
+        graph = changed(data, test_mask=data.test_mask.view(-1, 1))
+        with pytest.raises(DataError, match="test_mask holds 1 splits, counted from 0; there is no split 3"):
+            call(network, graph)
+        return
+    with pytest.raises(ValueError, match=sentence) as told:
+        call(network, data)
+    assert type(told.value).__module__.startswith("fgai_bench")
