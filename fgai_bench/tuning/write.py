@@ -55,7 +55,7 @@ def as_suite(outcomes: Sequence[Outcome]) -> str:
 
 def _written(suite: Suite) -> dict[str, Any]:
     content = plain(suite.model_dump(mode="json", exclude_defaults=True))
-    return {key: value for key, value in content.items() if key != "tuned"}
+    return {key: value for key, value in content.items() if key in Suite.model_fields and key != "tuned"}
 
 
 def _setting(setting: TunedSetting) -> dict[str, Any]:
