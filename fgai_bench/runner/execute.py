@@ -127,7 +127,7 @@ def problem_of(config: Mapping[str, Any], data_root: str | None) -> Problem:
 
     A step that serves the choice of settings gets it without its test part.
     """
-    prepare = _without_test if config["kind"] == "validate" else _prepared
+    prepare = _without_test if config.get("kind") == "validate" else _prepared
     dataset = config["dataset"]
     content = dataset.get("source", {}).get("content", "")
     return prepare(config["task"]["name"], dataset["name"], content, config["seed"], data_root, config["device"])
