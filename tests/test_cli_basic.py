@@ -90,7 +90,7 @@ def test_ls_of_one_kind_shows_names_papers_and_tags(kind: str, capsys: pytest.Ca
         (["data", "verfy"], "No such command 'verfy'. Did you mean 'verify'?"),
         (["data", "verify", "crora"], "unknown dataset 'crora'; the nearest names are: cora, "),
         (["check"], "Missing argument 'NAME'; 'fgai-bench check --help' lists what is possible"),
-        (["check", "gatt"], "unknown name 'gatt'; the nearest names are: gat, "),
+        (["check", "gaat"], "unknown name 'gaat'; the nearest names are: gat, "),
         (["check", "gatt", "--kind", "model"], "unknown model 'gatt'; the nearest names are: gat, "),
         (["check", "gat", "--kind", "modl"], "unknown kind 'modl'; the nearest names are: models, "),
         (["--plugin", "no_such_module", "ls"], "plugin 'no_such_module' cannot be imported: No module named"),

@@ -107,6 +107,7 @@ class AttentionRollout(GAtt):
 
     summary = "attention rollout: paths through (attention + identity) / 2"
     paper = "https://arxiv.org/abs/2005.00928"
+    tags = ("attention",)
     residual = 0.5
 
 

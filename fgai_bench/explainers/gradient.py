@@ -110,6 +110,7 @@ class IntegratedGradients(Saliency):
 
     summary = "integrated gradients of the predicted probability over edge weights, from no edges to all"
     paper = "https://arxiv.org/abs/1703.01365"
+    tags = ("gradient",)
 
     def __init__(self, steps: int = 16) -> None:
         self.levels = tuple((step + 0.5) / steps for step in range(steps))

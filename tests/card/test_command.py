@@ -76,7 +76,7 @@ def test_weights_are_loaded_from_safetensors(folder, capsys):
         (["my_karate_script:only_a_graph"], "only_a_graph must return (model, data)"),
         (["my_karate_script:too_narrow"], "has 2 outputs, but the labels go up to class 3"),
         (["no_such_module_here:f"], "source 'no_such_module_here' cannot be imported"),
-        (["./nowhere.py:f"], "source './nowhere.py' is not a file"),
+        (["./nowhere.py:f"], "source './nowhere.py' is not a Python file"),
         (["my_karate_script:network_and_graph", "--attacks", "wurst"], "unknown attack 'wurst'"),
         (["my_karate_script:network_and_graph", "--threat", "none"], "unknown threat 'none'"),
         (["my_karate_script:network_and_graph", "--weights", "no.safetensors"], "no.safetensors are not a file"),

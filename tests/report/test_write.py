@@ -107,5 +107,9 @@ def test_compare_and_claims_print_and_write(copied: Path, capsys: pytest.Capture
 
 
 def test_leaderboard_add(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["leaderboard", "add", str(small), "--to", str(tmp_path / "results")]) == 0
-    assert capsys.readouterr().out.count(".csv\n") == 3
+    line = ["leaderboard", "add", str(small), "--to", str(tmp_path / "results")]
+    assert main(line) == 2  # made up, not run: its steps do not say which code made them
+    assert "carry no fingerprint of their code" in capsys.readouterr().err
+    assert main([*line, "--check"]) == 1
+    assert "would be refused" in capsys.readouterr().out
+    assert not (tmp_path / "results").exists()

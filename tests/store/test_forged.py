@@ -238,7 +238,7 @@ def test_an_export_of_nothing_replaces_nothing(
     before = (exported / "manifest.json").read_bytes()
     line = ["records", "export", str(tmp_path / "run"), "--out", str(exported)]
     assert main([*line, "--datasets", datasets]) == 2
-    assert "--datasets names no dataset; there are records on cora" in capsys.readouterr().err
+    assert "names nothing; write names separated by commas" in capsys.readouterr().err
     Store(tmp_path / "empty").close()
     assert main(["records", "export", str(tmp_path / "empty"), "--out", str(exported)]) == 2
     assert "there are no records to export" in capsys.readouterr().err

@@ -260,8 +260,9 @@ def grids_of(results: Results) -> list[Spec]:
 
 
 def is_post_hoc(explainer: str) -> bool:
-    """Tell whether an explainer searches for each node, or is not known here; the table ``explanations`` has all."""
-    return explainer not in EXPLAINERS or "post-hoc" in EXPLAINERS.entry(explainer).tags
+    """Tell whether an explainer searches for each node, or is a package's; the table ``explanations`` has all."""
+    known = explainer in EXPLAINERS and EXPLAINERS.entry(explainer).ours
+    return not known or "post-hoc" in EXPLAINERS.entry(explainer).tags
 
 
 ARROWS = {"higher": "↑", "lower": "↓", "none": ""}

@@ -11,7 +11,8 @@ import pytest
 
 from fgai_bench.cli import main
 from fgai_bench.report.claims import judge
-from fgai_bench.report.leaderboard import BOARDS, entries
+from fgai_bench.report.errors import ReportError
+from fgai_bench.report.leaderboard import BOARDS, add, entries
 from fgai_bench.report.results import Results
 from fgai_bench.report.tables.budgets import LARGE, SHARES, budget_table
 from fgai_bench.report.tables.build import suite_for
@@ -117,9 +118,11 @@ def test_leaderboards_have_no_row_of_it_and_refuse_it_alone(
 ) -> None:
     assert {entry.key[0] for board in BOARDS for entry in entries(board, Results.read(both))} == {"node"}
     assert main(["leaderboard", "add", str(unequal), "--to", str(tmp_path / "results")]) == 2
-    assert "holds only published-budgets, where each defense has a budget of its own" in capsys.readouterr().err
+    assert "carry no fingerprint of their code" in capsys.readouterr().err
+    with pytest.raises(ReportError, match="holds only published-budgets, where each defense has a budget of its own"):
+        add(unequal, tmp_path / "results")
     assert not (tmp_path / "results").exists()
-    assert main(["leaderboard", "add", str(both), "--to", str(tmp_path / "results")]) == 0
+    add(both, tmp_path / "results")
     with (tmp_path / "results" / "leaderboard_node.csv").open() as stream:
         assert {row["suite"] for row in csv.DictReader(stream)} == {"node"}
 
