@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib import rc_context
 from matplotlib.collections import LineCollection
 
-from fgai_bench.report.figures import FIGURES, Drawing, save
+from fgai_bench.report.figures import FIGURES, Drawing, save, style
 from fgai_bench.report.figures.attention import Sample, layout
+from fgai_bench.report.figures.style import LOOK
 from fgai_bench.report.results import Results
 
 NAMED = {figure.name: figure for figure in FIGURES}
@@ -109,3 +111,13 @@ def test_the_layout_keeps_nodes_apart_and_the_centre_in_the_middle() -> None:
     assert len(set(place.values())) == len(place) == 6
     assert {round(float(np.hypot(*place[n])), 6) for n in (1, 2, 4)} == {0.5}
     assert {round(float(np.hypot(*place[n])), 6) for n in (3, 5)} == {1.0}
+
+
+def test_powers_of_ten_are_set_as_powers_and_labels_as_they_are(tmp_path: Path) -> None:
+    with rc_context(LOOK):
+        figure, ((ax,),) = style.panels(1, 1)
+        ax.set(yscale="log", ylim=(1, 1e5), xlabel="$x$")
+    save(Drawing("powers", "", figure), tmp_path, ["png"])
+    assert any("10^{" in number.get_text() for number in ax.get_yticklabels())
+    assert all(number.get_parse_math() for number in ax.get_yticklabels())
+    assert not ax.xaxis.label.get_parse_math()

@@ -92,15 +92,25 @@ def _shown(name: str) -> str:
     return f" {title(name)}" if title(name).startswith("_") else title(name)
 
 
+def _show_powers(figure: Figure) -> None:
+    """Let the numbers of logarithmic axes be set as powers of ten: they are matplotlib's own, and no label."""
+    for ax in figure.axes:
+        for axis in (ax.xaxis, ax.yaxis):
+            for number in axis.get_ticklabels(which="both") if axis.get_scale() == "log" else ():
+                number.set_parse_math(True)
+
+
 def save(drawing: Drawing, folder: Path, kinds: Iterable[str]) -> list[Path]:
     """Write a drawing as PDF and PNG; the same drawing has the same bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = {kind: folder / f"{drawing.name}.{kind}" for kind in kinds}
     with mpl.rc_context(LOOK), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a box stands for a sign that the font lacks
+        _show_powers(drawing.figure)
         # Lay out once and hold it: both files then agree, and the second one is cheap.
         drawing.figure.draw_without_rendering()
         drawing.figure.set_layout_engine("none")
+        _show_powers(drawing.figure)
         for kind, path in paths.items():
             drawing.figure.savefig(path, dpi=200, metadata=METADATA[kind])
     return list(paths.values())
