@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fgai_bench.metrics import degree_ranking, random_ranking
+from fgai_bench.metrics.ranks import spearman
 from fgai_bench.models import Attention, AttentionModel
 from fgai_bench.models.base import frozen_eval
 from fgai_bench.seeds import generator
@@ -49,14 +50,17 @@ def measure_edge_effect(model: AttentionModel, problem: NodeProblem, seed: int) 
     columns: list[list[float]] = [[], [], []]
     for node in nodes.tolist():
         places = (edges[1] == node).nonzero().view(-1)
-        effect = deletion_effects(model, problem, node, places).cpu().numpy()
+        effect = deletion_effects(model, problem, node, places)
         for column, ranking in zip(columns, rankings, strict=True):
-            column.append(_rank_correlation(_weights_on(ranking, edges, places), effect))
+            column.append(spearman(_weights_on(ranking, edges, places), effect))
     return EdgeEffect(*(np.array(column) for column in columns))
 
 
 def deletion_effects(model: AttentionModel, problem: NodeProblem, node: int, places: Tensor) -> Tensor:
-    """Return ``|p - p without the edge|`` of the node's predicted class, for each edge at ``places``: ``(len,)``."""
+    """Return ``|p - p without the edge|`` of the node's predicted class, for each edge at ``places``: ``(len,)``.
+
+    On the whole graph, so that a network may also be given what belongs to edges (``edge_attr``).
+    """
     data = problem.data
     with frozen_eval(model), torch.no_grad():
         embedded = model.embed(data.x)
@@ -80,30 +84,7 @@ def _sampled(problem: NodeProblem, seed: int) -> Tensor:
     return pool[torch.randperm(pool.numel(), generator=generator(seed, "edge-effect"))[:SAMPLE].to(pool.device)]
 
 
-def _weights_on(ranking: Attention, edges: Tensor, places: Tensor) -> NDArray[np.float64]:
+def _weights_on(ranking: Attention, edges: Tensor, places: Tensor) -> Tensor:
     """Return the weights of a ranking whose edges are those of the graph, in their order: ``(len(places),)``."""
     assert torch.equal(ranking.edge_index, edges)
-    return ranking.weight[places].double().cpu().numpy()
-
-
-def _rank_correlation(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
-    """Return Spearman's rank correlation; 0 where one side does not order anything.
-
-    >>> round(_rank_correlation(np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.5, 0.2])), 6)
-    0.5
-    """
-    first, second = _ranks(left), _ranks(right)
-    if np.ptp(first) == 0 or np.ptp(second) == 0:
-        return 0.0
-    return float(np.corrcoef(first, second)[0, 1])
-
-
-def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the rank of each value; equal values share the mean of their ranks.
-
-    >>> _ranks(np.array([5.0, 1.0, 5.0])).tolist()
-    [1.5, 0.0, 1.5]
-    """
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    result: NDArray[np.float64] = (counts.cumsum() - (counts + 1) / 2)[place]
-    return result
+    return ranking.weight[places]
