@@ -133,6 +133,7 @@ def test_every_way_to_die_is_a_typed_record_and_the_run_goes_on(
     assert "no such thing" in done.provenance().query("status == 'failed'")["detail"].str.cat()
 
 
+@pytest.mark.slow
 def test_what_a_step_leaves_behind_is_ended_and_the_run_goes_on(
     deeds: list[str], tiny: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -174,6 +175,7 @@ def results_of(executor: Processes, jobs: list[Job], pause: float = 0.0) -> dict
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system cannot keep processes on one processor")
 def test_only_the_time_in_which_a_step_could_run_counts(deeds: list[str], tiny: dict[str, Any]) -> None:
     """Neither the import of libraries counts, nor waiting for a processor, nor what a stopped driver did not see."""

@@ -74,6 +74,7 @@ def test_two_nodes_give_the_same_records_and_so_does_one_that_is_left(
     assert content(tmp_path / "run") == content(reference)
 
 
+@pytest.mark.slow
 @ray_test
 def test_nodes_get_the_data_folder_and_say_what_they_lack(
     tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -106,6 +107,7 @@ def test_nodes_get_the_data_folder_and_say_what_they_lack(
         cluster.shutdown()
 
 
+@pytest.mark.slow
 @ray_test
 def test_the_last_node_that_is_lost_is_missed(
     tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
