@@ -94,7 +94,8 @@ class Registry(Generic[T]):
     >>> shapes = Registry("shape")
     >>> @shapes.register("square", summary="four equal sides", tags=("convex",))
     ... def square(side): return side * side
-    >>> shapes["square"](3), shapes.entry("square").summary
+    >>> square = shapes["square"]
+    >>> square(3), shapes.entry("square").summary
     (9, 'four equal sides')
     >>> shapes["sqare"]
     Traceback (most recent call last):

@@ -125,12 +125,16 @@ def _legend(figure: Figure, defenses: Sequence[str], explainers: Sequence[str]) 
         return Line2D([], [], linestyle="", markersize=SIZE, markeredgecolor="white", label=title(label), **style)
 
     def heading(text: str) -> Line2D:
-        return Line2D([], [], linestyle="", marker="", label=f"$\\bf{{{text}}}$")
+        return Line2D([], [], linestyle="", marker="", label=text)
 
     colours = [entry(name, marker="o", color=style_of(name, defenses)["color"]) for name in defenses]
     shapes = [entry(name, marker=shape(name, explainers), color="0.35") for name in explainers]
     handles = [heading("defense"), *colours, heading("explainer"), *shapes]
-    figure.legend(handles=handles, loc="outside right center", frameon=False, handletextpad=0.3, labelspacing=0.45)
+    drawn = figure.legend(
+        handles=handles, loc="outside right center", frameon=False, handletextpad=0.3, labelspacing=0.45
+    )
+    for place in (0, 1 + len(colours)):
+        drawn.get_texts()[place].set_fontweight("bold")
 
 
 def _caption(groups: Sequence[Explained]) -> str:
