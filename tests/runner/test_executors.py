@@ -261,7 +261,10 @@ def test_a_timed_training_that_is_too_slow_is_extrapolated(tiny: dict[str, Any],
     assert records.query("kind == 'clean'")["status"].tolist() == ["timeout"]
 
 
-@pytest.mark.parametrize(("timed", "device", "processes"), [(False, "cpu", 1), (True, "cpu", 3), (True, "cuda", 1)])
+@pytest.mark.parametrize(
+    ("timed", "device", "processes"),
+    [(False, "cpu", 1), pytest.param(True, "cpu", 3, marks=pytest.mark.slow), (True, "cuda", 1)],
+)
 def test_timed_steps_share_a_process_only_where_its_memory_does_not_count(
     timed: bool, device: str, processes: int, deeds: list[str], tiny: dict[str, Any], tmp_path: Path
 ) -> None:
