@@ -3,7 +3,7 @@
 The store is made through the public names, with results that take no time to compute; times are of the processor,
 so that they hold on a machine that is shared:
 
-    python -m benchmarks.many_steps 2500 10000 50000 --folder /tmp/many
+    python -m benchmarks.many_steps 2500 10000 50000 --folder runs/many_steps
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def main() -> None:
     """Print one line of a table for each number of steps."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("steps", type=int, nargs="+")
-    parser.add_argument("--folder", type=Path, default=Path("/tmp/many_steps"))
+    parser.add_argument("--folder", type=Path, default=Path("runs/many_steps"))
     parser.add_argument("--no-report", action="store_true", help="leave the report out")
     arguments = parser.parse_args()
     heads = [

@@ -156,8 +156,8 @@ def attack(
         further["surrogate"] = _prepared(surrogate, data, split)[0]
     search: Any = _made(entry.load(), "attack", name, options)
     budget = in_scenario(chosen.threat, name)
-    found: Attacked = search(victim, problem.data, aimed, threat=budget, seed=seed, **further)
-    return replace(found, flags=(*found.flags, *chosen.alarms))
+    attacked: Attacked = search(victim, problem.data, aimed, threat=budget, seed=seed, **further)
+    return replace(attacked, flags=(*attacked.flags, *chosen.alarms))
 
 
 def evaluate(

@@ -116,17 +116,17 @@ def _is_near(module: str, other: str) -> bool:
 def _closure(parts: tuple[Part, ...], stop: frozenset[str]) -> str:
     dropped = {part.module: part.dropped for part in parts}
     shared = frozenset(name for names in dropped.values() for name in names)
-    found: dict[str, str] = {}
+    hashes: dict[str, str] = {}
     waiting = list(dropped)
     while waiting:
         module = waiting.pop()
-        if module in found or module in stop or (_path(module) is None and module not in dropped):
+        if module in hashes or module in stop or (_path(module) is None and module not in dropped):
             continue
         # A base class of a task has the same methods as the task, so what is dropped there is dropped here.
         names = dropped.get(module, shared if module.startswith(f"{OURS}.tasks.") else frozenset())
-        found[module], imported = _read(module, names)
+        hashes[module], imported = _read(module, names)
         waiting += imported
-    return hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest()[:16]
+    return hashlib.sha256(repr(sorted(hashes.items())).encode()).hexdigest()[:16]
 
 
 @cache

@@ -9,10 +9,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fgai_bench.explainers import edge_effects
 from fgai_bench.metrics import degree_ranking, random_ranking
 from fgai_bench.metrics.ranks import spearman
 from fgai_bench.models import Attention, AttentionModel
-from fgai_bench.models.base import frozen_eval
 from fgai_bench.seeds import generator
 from fgai_bench.tasks.node_classification import NodeProblem
 
@@ -46,34 +46,15 @@ def measure_edge_effect(model: AttentionModel, problem: NodeProblem, seed: int) 
     edges = problem.data.edge_index
     attention = problem.output(model, problem.data).attention
     assert attention is not None
+    effects = edge_effects(model, problem.data, nodes, only_into=True)
+    of_node = [effects.owner == place for place in range(nodes.numel())]
+
+    def correlations(ranking: Attention) -> NDArray[np.float64]:
+        weights = _weights_on(ranking, edges, effects.edges)
+        return np.array([spearman(weights[mask], effects.values[mask].abs()) for mask in of_node])
+
     rankings = (attention.of_graph(), random_ranking(edges, seed), degree_ranking(edges))
-    columns: list[list[float]] = [[], [], []]
-    for node in nodes.tolist():
-        places = (edges[1] == node).nonzero().view(-1)
-        effect = deletion_effects(model, problem, node, places)
-        for column, ranking in zip(columns, rankings, strict=True):
-            column.append(spearman(_weights_on(ranking, edges, places), effect))
-    return EdgeEffect(*(np.array(column) for column in columns))
-
-
-def deletion_effects(model: AttentionModel, problem: NodeProblem, node: int, places: Tensor) -> Tensor:
-    """Return ``|p - p without the edge|`` of the node's predicted class, for each edge at ``places``: ``(len,)``.
-
-    On the whole graph, so that a network may also be given what belongs to edges (``edge_attr``).
-    """
-    data = problem.data
-    with frozen_eval(model), torch.no_grad():
-        embedded = model.embed(data.x)
-        before = model.propagate(embedded, data.edge_index).logits[node].softmax(0)
-        predicted = int(before.argmax())
-        kept = torch.ones(data.edge_index.shape[1], dtype=torch.bool, device=data.edge_index.device)
-        effects = []
-        for place in places.tolist():
-            kept[place] = False
-            after = model.propagate(embedded, data.edge_index[:, kept]).logits[node].softmax(0)
-            kept[place] = True
-            effects.append((before[predicted] - after[predicted]).abs())
-    return torch.stack(effects)
+    return EdgeEffect(*map(correlations, rankings))
 
 
 def _sampled(problem: NodeProblem, seed: int) -> Tensor:

@@ -50,10 +50,10 @@ def fragment(card: Judgement) -> str:
 
 def _table(card: Judgement) -> str:
     head = "".join(f"<th scope='col'>{name}</th>" for name in ("", "under", "value", "95 %", "null", "seeds", "nodes"))
-    lines, said = [], ""
+    lines, headed = [], ""
     for row in card.rows:
-        title = "" if row.quantity == said else QUANTITIES[row.quantity]
-        said = row.quantity
+        title = "" if row.quantity == headed else QUANTITIES[row.quantity]
+        headed = row.quantity
         null = f"{number(row.null)} ({NULLS[row.quantity]})"
         cells = (number(row.value), interval(row), null, str(row.seeds), f"{row.nodes:,}")
         numbers = "".join(f"<td class='n'>{escape(cell)}</td>" for cell in cells)

@@ -76,14 +76,14 @@ def text(card: Judgement) -> str:
 
 
 def _table(card: Judgement, part: str) -> list[str]:
-    lines, said = [], ""
+    lines, headed = [], ""
     for row in card.rows:
         if row.part != part:
             continue
-        if row.quantity != said:
-            said = row.quantity
-            lines.append(f"  {QUANTITIES[said]}")
-        null = f"; {NULLS[said]}: {number(row.null)}"
+        if row.quantity != headed:
+            headed = row.quantity
+            lines.append(f"  {QUANTITIES[headed]}")
+        null = f"; {NULLS[headed]}: {number(row.null)}"
         seeds = f"{row.seeds} attack seed{'s' if row.seeds > 1 else ''}, " if row.attack != "clean" else ""
         lines.append(
             f"    {row.attack:<18} {number(row.value):>7} {interval(row):<18} {seeds}{row.nodes:,} nodes{null}"

@@ -29,20 +29,20 @@ def add(
     from fgai_bench.report.leaderboard import add as merge
     from fgai_bench.runner.conformity import objections
 
-    said = objections(run)
-    if not check and said:
-        more = f" (and {len(said) - 1} more reasons; --check lists them)" if len(said) > 1 else ""
-        raise ReportError(f"{run} is not added: {said[0]}{more}")
+    reasons = objections(run)
+    if not check and reasons:
+        more = f" (and {len(reasons) - 1} more reasons; --check lists them)" if len(reasons) > 1 else ""
+        raise ReportError(f"{run} is not added: {reasons[0]}{more}")
     try:
         written = merge(run, to, write=not check)
     except ReportError as error:
         if not check:
             raise
-        said.append(str(error))
+        reasons.append(str(error))
     if check:
-        for sentence in said:
+        for sentence in reasons:
             typer.echo(sentence)
-        typer.echo(f"{run} would be refused" if said else f"{run} would be added to {to}")
-        raise typer.Exit(1 if said else 0)
+        typer.echo(f"{run} would be refused" if reasons else f"{run} would be added to {to}")
+        raise typer.Exit(1 if reasons else 0)
     for path in written:
         typer.echo(path)

@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 
 from fgai_bench.explainers.base import BlockExplainer
 from fgai_bench.explainers.field import Field
-from fgai_bench.explainers.gradient import PARTIAL, part_of, predicted_classes, probabilities
+from fgai_bench.explainers.gradient import GradientExplainer, part_of, probabilities
 from fgai_bench.metrics.errors import NotApplicable
 from fgai_bench.models import Attention, align
 from fgai_bench.models.base import AttentionModel
@@ -138,7 +138,7 @@ def _along_paths(field: Field, layers: list[tuple[Tensor, Tensor]]) -> Tensor:
     return total
 
 
-class AttentionGradient(BlockExplainer):
+class AttentionGradient(GradientExplainer):
     r"""Attention times its gradient, averaged over heads and summed over layers.
 
     .. math:: s_v(e) = \Big| \sum_m \frac{1}{H_m} \sum_h a_{m,h}(e) \, \frac{\partial p_v}{\partial a_{m,h}(e)} \Big|
@@ -153,16 +153,9 @@ class AttentionGradient(BlockExplainer):
 
     def prepared(self, model: AttentionModel, data: Data, seed: int) -> Callable[[Field], Tensor]:
         layer_attentions(model, data)  # not applicable without the attention of every layer
-        with torch.no_grad():
-            embedded = model.embed(data.x)
-        classes = predicted_classes(model, embedded, data)
+        return super().prepared(model, data, seed)
 
-        def score(field: Field) -> Tensor:
-            return torch.cat([self._scored(model, embedded, part, classes) for part in field.split(PARTIAL)])
-
-        return score
-
-    def _scored(self, model: AttentionModel, embedded: Tensor, field: Field, classes: Tensor) -> Tensor:
+    def scored(self, model: AttentionModel, embedded: Tensor, field: Field, classes: Tensor) -> Tensor:
         part = part_of(model, field)
         if part is None:
             return torch.cat([self._alone(model, embedded, one, classes) for one in field.split(0)])
@@ -173,8 +166,8 @@ class AttentionGradient(BlockExplainer):
     def _alone(self, model: AttentionModel, embedded: Tensor, field: Field, classes: Tensor) -> Tensor:
         """Return the scores of one node on the whole graph, for a model that cannot be restricted to a part."""
         rows = embedded.detach().clone().requires_grad_()
-        found = self._products(model, rows, field.edge_index, field.nodes, classes[field.nodes])
-        return found[field.edges]
+        products = self._products(model, rows, field.edge_index, field.nodes, classes[field.nodes])
+        return products[field.edges]
 
     @staticmethod
     def _products(model: AttentionModel, h: Tensor, edges: Tensor, roots: Tensor, classes: Tensor) -> Tensor:

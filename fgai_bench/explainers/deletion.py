@@ -102,7 +102,7 @@ def whole_outputs(model: AttentionModel, data: Data, nodes: Tensor) -> Tensor:
 
 
 def edge_effects(
-    model: AttentionModel, data: Data, nodes: Tensor, *, most: int | None = None, seed: int = 0
+    model: AttentionModel, data: Data, nodes: Tensor, *, most: int | None = None, seed: int = 0, only_into: bool = False
 ) -> EdgeScores:
     r"""Return the exact effect of single edges on the predictions of nodes.
 
@@ -117,6 +117,7 @@ def edge_effects(
         nodes: ``(B,)`` the nodes.
         most: edges for each node at most, drawn from its computation graph; all of them if None.
         seed: of that draw.
+        only_into: leave out edges that do not lead into the node itself.
 
     Returns:
         the effects of the edges of each node's computation graph, as many as were asked for.
@@ -128,6 +129,8 @@ def edge_effects(
     """
     field = field_of(data.edge_index, data.x.shape[0], nodes, model.hops)
     chosen = torch.arange(field.edges.numel(), device=nodes.device) if most is None else drawn_pairs(field, most, seed)
+    if only_into:
+        chosen = chosen[data.edge_index[1, field.edges[chosen]] == nodes[field.owner[chosen]]]
     owner = field.owner[chosen]
     copies = Copies(field, owner, chosen, torch.arange(chosen.numel(), device=nodes.device))
     whole = whole_outputs(model, data, nodes)

@@ -69,7 +69,25 @@ def _slope(model: AttentionModel, h: Tensor, edges: Tensor, roots: Tensor, class
         return torch.autograd.grad(probabilities(logits, roots, classes).sum(), weight)[0]
 
 
-class Saliency(BlockExplainer):
+class GradientExplainer(BlockExplainer):
+    """An explainer by gradients of the predicted probability: :meth:`scored` is asked about parts that fit memory."""
+
+    def prepared(self, model: AttentionModel, data: Data, seed: int) -> Callable[[Field], Tensor]:
+        with torch.no_grad():
+            embedded = model.embed(data.x)
+        classes = predicted_classes(model, embedded, data)
+
+        def score(field: Field) -> Tensor:
+            return torch.cat([self.scored(model, embedded, part, classes) for part in field.split(PARTIAL)])
+
+        return score
+
+    def scored(self, model: AttentionModel, embedded: Tensor, field: Field, classes: Tensor) -> Tensor:
+        """Return the scores of a field, ``(M,)``, from embedded nodes and predicted classes, ``(N, ...), (N,)``."""
+        raise TypeError(f"{type(self).__name__} must implement scored(model, embedded, field, classes)")
+
+
+class Saliency(GradientExplainer):
     r"""The size of the gradient of the predicted probability with respect to the weight of each edge.
 
     .. math:: s_v(e) = \big| \partial p_v / \partial w_e \big| \quad \text{at} \quad w = 1
@@ -82,17 +100,7 @@ class Saliency(BlockExplainer):
     tags = ("gradient",)
     levels: tuple[float, ...] = (1.0,)
 
-    def prepared(self, model: AttentionModel, data: Data, seed: int) -> Callable[[Field], Tensor]:
-        with torch.no_grad():
-            embedded = model.embed(data.x)
-        classes = predicted_classes(model, embedded, data)
-
-        def score(field: Field) -> Tensor:
-            return torch.cat([self._scored(model, embedded, part, classes) for part in field.split(PARTIAL)])
-
-        return score
-
-    def _scored(self, model: AttentionModel, embedded: Tensor, field: Field, classes: Tensor) -> Tensor:
+    def scored(self, model: AttentionModel, embedded: Tensor, field: Field, classes: Tensor) -> Tensor:
         slopes = [weight_gradient(model, embedded, field, classes, level) for level in self.levels]
         return torch.stack(slopes).mean(0).abs()
 

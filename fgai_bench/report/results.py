@@ -129,7 +129,7 @@ class Results:
     @property
     def remarks(self) -> list[str]:
         """Return a sentence for each thing about these records that a reader of any table of them should know."""
-        said = [
+        sentences = [
             f"{title} is another experiment than the suite as it is declared; leaderboards and the paper's numbers do "
             "without it"
             for title in map(self.title, self.suites)
@@ -137,8 +137,8 @@ class Results:
         ]
         if self.other_code:
             number = len(self.other_code)
-            said.append(f"{number} recorded steps were made by other code than the rest and are not mixed with it")
-        return said
+            sentences.append(f"{number} recorded steps were made by other code than the rest and are not mixed with it")
+        return sentences
 
     @property
     def suites(self) -> list[str]:

@@ -34,16 +34,16 @@ def objections(run: str | os.PathLike[str]) -> list[str]:
     placed = [member for member in placed if not member.get("metric") and not _is_submitted(headers[member["step"]])]
     used = {member["step"]: headers[member["step"]] for member in placed}
     others = made_by_other_code(members, headers)
-    said = [f"{title} is not the suite as it is declared" for title in titles(members).values() if is_changed(title)]
+    reasons = [f"{title} is not the suite as it is declared" for title in titles(members).values() if is_changed(title)]
     if others:
-        said.append(f"{len(others)} of its steps were made by other code than the rest")
-    said += _about_provenance(used, environments)
-    said += _about_data(used)
+        reasons.append(f"{len(others)} of its steps were made by other code than the rest")
+    reasons += _about_provenance(used, environments)
+    reasons += _about_data(used)
     for suite in dict.fromkeys(member["suite"] for member in placed):
         if suite in SUITES:
             own = [member for member in placed if member["suite"] == suite]
-            said += dict.fromkeys(_about_settings(suite, own, headers))
-    return said
+            reasons += dict.fromkeys(_about_settings(suite, own, headers))
+    return reasons
 
 
 def _is_submitted(header: Mapping[str, Any]) -> bool:

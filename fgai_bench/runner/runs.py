@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from fgai_bench.data import DATASETS, Dataset
 from fgai_bench.runner.estimate import Estimate
 from fgai_bench.runner.executors import Executor, Inline, Processes, WorkerSettings
 from fgai_bench.runner.lock import RunLock
-from fgai_bench.runner.plan import Plan, Step, plan, undeclared
+from fgai_bench.runner.plan import Member, Plan, Step, plan, undeclared
 from fgai_bench.runner.preflight import (
     check_data,
     check_options,
@@ -102,12 +102,16 @@ def planned(
 ) -> Plan:
     """Return the plan of a suite on a device; overrides as in :func:`run`. Graphs of a user's own are read for it."""
     suites = resolve(suite, **overrides)
-    own = undeclared(suites)
-    if not own:
-        return plan(suites, resolved_device(device))
+    return plan(suites, resolved_device(device), contents_of(suites, data_root))
+
+
+def contents_of(suites: Iterable[Suite], data_root: str | None) -> dict[str, str]:
+    """Return the digests of the graphs whose content no declaration tells, by dataset; these are read for it."""
+    if not (own := undeclared(suites)):
+        return {}
     from fgai_bench.data import content_sha256
 
-    return plan(suites, resolved_device(device), {name: content_sha256(name, data_root) for name in own})
+    return {name: content_sha256(name, data_root) for name in own}
 
 
 def run(
@@ -145,13 +149,13 @@ def run(
     root = checked_data_root(data_root)
     steps = planned(loaded, device, root, **overrides)
     folder = checked_folder(Path(out) if out is not None else Path("runs") / loaded.name)
-    settings = WorkerSettings(tuple(plugins), root, datasets=graphs_in_memory(steps))
+    settings = WorkerSettings(tuple(plugins), root, datasets=graphs_in_memory(steps.members))
     return run_plan(steps, folder, settings, jobs, executor, address, retry_failed, observer)
 
 
-def graphs_in_memory(steps: Plan) -> dict[str, Dataset]:
+def graphs_in_memory(members: Iterable[Member]) -> dict[str, Dataset]:
     """Return the datasets of a plan that are graphs of this process, which its workers cannot read from files."""
-    names = dict.fromkeys(member.dataset for member in steps.members)
+    names = dict.fromkeys(member.dataset for member in members)
     return {name: DATASETS[name] for name in names if not isinstance(DATASETS[name].reader, str | FunctionType)}
 
 

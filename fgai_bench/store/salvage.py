@@ -62,14 +62,14 @@ def changed_files(folder: Path) -> list[str]:
         manifest = read_manifest(folder)
     except DamagedExport as error:
         return [str(error)]
-    said = []
+    sentences = []
     for name, about in manifest["files"].items():
         path = folder / name
         if not path.is_file():
-            said.append(f"{path} is missing")
+            sentences.append(f"{path} is missing")
         elif hashlib.sha256(path.read_bytes()).hexdigest() != about["sha256"]:
-            said.append(f"{path} has changed since it was exported")
-    return said
+            sentences.append(f"{path} has changed since it was exported")
+    return sentences
 
 
 def _rows(path: Path, columns: list[str]) -> Iterator[list[Any]]:

@@ -153,9 +153,9 @@ def _assigned(parts: tuple[ResolvedSuite, ...], assignment: str) -> tuple[Resolv
     if all(part is None for part in applied):
         raise SuiteError(f"--set {key}: no such key; {_possible(parts)}")
     head, dot, option = key.strip().partition(".")
-    said = () if head in UNCHANGING else (f"{SECTIONS.get(head, head)}{dot}{option}={' '.join(text.split())}",)
+    change = () if head in UNCHANGING else (f"{SECTIONS.get(head, head)}{dot}{option}={' '.join(text.split())}",)
     return tuple(
-        changed(new, changes=(*new.changes, *said)) if new else part for new, part in zip(applied, parts, strict=True)
+        changed(new, changes=(*new.changes, *change)) if new else part for new, part in zip(applied, parts, strict=True)
     )
 
 

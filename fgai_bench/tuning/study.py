@@ -20,7 +20,7 @@ from fgai_bench.runner.lock import RunLock
 from fgai_bench.runner.plan import Plan, Step, validation_plan
 from fgai_bench.runner.preflight import check_data, check_options, checked_data_root, checked_folder, resolved_device
 from fgai_bench.runner.progress import Observer
-from fgai_bench.runner.runs import checked_request, executor_for
+from fgai_bench.runner.runs import checked_request, contents_of, executor_for, graphs_in_memory
 from fgai_bench.runner.schedule import Schedule
 from fgai_bench.seeds import derive
 from fgai_bench.store.errors import RequestError
@@ -70,12 +70,14 @@ def tune(
     cells = cells_of(parts[0], trials, seeds)
     if not cells:
         raise SuiteError("nothing to tune: no dataset of the suite is for one of its tasks, or no defense for them")
-    settings = WorkerSettings(tuple(plugins), checked_data_root(data_root))
+    root = checked_data_root(data_root)
+    contents = contents_of(parts, root)
     folder = checked_folder(Path(out) if out is not None else Path("runs") / f"tune-{parts[0].name}")
     observer, device = observer or Observer(), resolved_device(device)
-    first = _plan_of(cells, device)
+    first = _plan_of(cells, device, contents)
     check_options(first.steps.values())
-    check_data(first.steps.values(), settings.data_root)
+    check_data(first.steps.values(), root)
+    settings = WorkerSettings(tuple(plugins), root, datasets=graphs_in_memory(first.members))
     with closing(executor_for(executor, address, jobs, settings, list(first.steps.values()), more=True)) as made:
         folder.mkdir(parents=True, exist_ok=True)
         with RunLock(folder), closing(Store(folder)) as store:
@@ -83,21 +85,29 @@ def tune(
                 observer.said(f"{sentence}; done")
             if retry_failed:
                 store.forget([hash for hash, status in store.statuses().items() if status in RETRIED])
-            outcomes = _searched(cells, store, made, observer, device)
+            outcomes = _searched(cells, store, made, observer, device, contents)
             write_outcomes(folder, outcomes)
     return outcomes
 
 
-def _plan_of(cells: Sequence[Cell], device: str) -> Plan:
+def _plan_of(cells: Sequence[Cell], device: str, contents: Mapping[str, str]) -> Plan:
     """Return the steps that are known before anything has run: trial 0 of each cell and what it builds on."""
-    return validation_plan([trial for cell in cells for trial in (*cell.reference(), *cell.trained(0, {}))], device)
+    trials = [trial for cell in cells for trial in (*cell.reference(), *cell.trained(0, {}))]
+    return validation_plan(trials, device, contents)
 
 
-def _searched(cells: Sequence[Cell], store: Store, made: Executor, observer: Observer, device: str) -> list[Outcome]:
+def _searched(
+    cells: Sequence[Cell],
+    store: Store,
+    made: Executor,
+    observer: Observer,
+    device: str,
+    contents: Mapping[str, str],
+) -> list[Outcome]:
     """Search the cells of one dataset after those of another, so that workers keep a graph while it is needed."""
     outcomes: list[Outcome] = []
     for _, group in groupby(cells, key=lambda cell: (cell.dataset, cell.task)):
-        study = Study([Search(cell, store, device) for cell in group], store, made, observer, device)
+        study = Study([Search(cell, store, device, contents) for cell in group], store, made, observer)
         study.run()
         outcomes += [search.outcome() for search in study.searches]
     return outcomes
@@ -110,6 +120,7 @@ class Search:
     cell: Cell
     store: Store
     device: str
+    contents: Mapping[str, str] = field(default_factory=dict)
     values: list[dict[str, Any]] = field(default_factory=list)
     steps: list[dict[int, str]] = field(default_factory=list)
     reference: dict[int, str] = field(default_factory=dict)
@@ -132,7 +143,7 @@ class Search:
         self.values += [suggest(self.cell.space, history, seed, number) for number in numbers]
         trials = [trial for number in numbers for trial in self.cell.trained(number, self.values[number])]
         extra = [] if self.reference else self.cell.reference()
-        plan = validation_plan([*extra, *trials], self.device)
+        plan = validation_plan([*extra, *trials], self.device, self.contents)
         hashes = [member.step for member in plan.members]
         seeds = self.cell.seeds
         self.reference = self.reference or dict(zip(seeds, hashes, strict=False))
@@ -162,9 +173,7 @@ class Search:
 class Study(Schedule):
     """Searches that share their workers: whenever a batch of one is complete, its next batch is added."""
 
-    def __init__(
-        self, searches: Sequence[Search], store: Store, made: Executor, observer: Observer, device: str
-    ) -> None:
+    def __init__(self, searches: Sequence[Search], store: Store, made: Executor, observer: Observer) -> None:
         super().__init__(Plan({}, ()), store, made, observer)
         self.searches = searches
 

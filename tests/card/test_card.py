@@ -10,9 +10,10 @@ import pytest
 import torch
 
 import fgai_bench as fb
-from fgai_bench.card.edge_effect import EdgeEffect, deletion_effects
+from fgai_bench.card.edge_effect import EdgeEffect
 from fgai_bench.card.evaluation import Outcome, Stability
 from fgai_bench.card.progress import shown_progress
+from fgai_bench.explainers import edge_effects
 from fgai_bench.report.statistics import mean_interval, share_interval
 from fgai_bench.testing.fixture import tiny_problem, trained_model
 
@@ -110,12 +111,13 @@ def test_the_effect_of_an_edge_is_that_of_leaving_it_out():
     model, problem = trained_model(), tiny_problem()
     data, node = problem.data, int(problem.split.test[0])
     places = (data.edge_index[1] == node).nonzero().view(-1)
-    effects = deletion_effects(model, problem, node, places)
+    effects = edge_effects(model, data, torch.tensor([node]), only_into=True)
+    assert effects.edges.tolist() == places.tolist()
     fewer = data.clone()
     fewer.edge_index = torch.cat([data.edge_index[:, : places[0]], data.edge_index[:, places[0] + 1 :]], 1)
     with torch.no_grad():
         before, after = (model(graph).logits[node].softmax(0) for graph in (data, fewer))
-    assert float(effects[0]) == pytest.approx(float((before - after)[before.argmax()].abs()), abs=1e-6)
+    assert float(effects.values[0]) == pytest.approx(float((before - after)[before.argmax()]), abs=1e-6)
 
 
 def test_the_model_is_as_it_was_after_a_progress_bar(monkeypatch):

@@ -103,3 +103,39 @@ def test_removal_takes_the_top_edges_of_each_node() -> None:
             assert torch.allclose(found[1, place], expected, atol=1e-6)
     lowest = top_pairs(scores, torch.tensor([1, 1, 1]), highest=False)
     assert scores.values[lowest].tolist() == [float(scores.of(place)[1].min()) for place in range(3)]
+
+
+@pytest.mark.parametrize("kind", ["gat", "pyg"])
+def test_only_edges_into_the_node_are_those_of_all_that_lead_into_it(kind: str) -> None:
+    model, data = models()[kind], tiny_graph()
+    every, into = edge_effects(model, data, NODES), edge_effects(model, data, NODES, only_into=True)
+    near = data.edge_index[1, every.edges] == NODES[every.owner]
+    assert into.edges.tolist() == every.edges[near].tolist()
+    torch.testing.assert_close(into.values, every.values[near], atol=1e-6, rtol=0)
+
+
+class WithEdgeFeatures(torch.nn.Module):
+    """Two layers that look at what belongs to an edge."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            self.first = TransformerConv(FEATURES, 4, edge_dim=2)
+            self.second = TransformerConv(4, CLASSES, edge_dim=2)
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor) -> Tensor:
+        return self.second(torch.relu(self.first(x, edge_index, edge_attr)), edge_index, edge_attr)
+
+
+def test_every_other_edge_keeps_its_attributes() -> None:
+    data, module = tiny_graph(), WithEdgeFeatures().eval()
+    data.edge_attr = torch.randn(data.edge_index.size(1), 2, generator=torch.Generator().manual_seed(0))
+    model = from_pyg(module).on_graph(data)
+    effects = edge_effects(model, data, NODES[:1])
+    with torch.no_grad():
+        whole = module(data.x.to_dense(), data.edge_index, data.edge_attr)[0].softmax(0)
+        for edge, effect in zip(effects.edges.tolist(), effects.values.tolist(), strict=True):
+            kept = torch.arange(data.edge_index.size(1)) != edge
+            without = module(data.x.to_dense(), data.edge_index[:, kept], data.edge_attr[kept])[0].softmax(0)
+            assert effect == pytest.approx(float((whole - without)[whole.argmax()]), abs=1e-6)

@@ -17,13 +17,14 @@ import optuna
 import pytest
 import yaml
 
-from fgai_bench.data import load_dataset
+from fgai_bench.data import DATASETS, load_dataset
 from fgai_bench.runner.plan import plan, validation_plan
 from fgai_bench.store.errors import RequestError, StoreError
 from fgai_bench.store.sqlite import StoreReader
 from fgai_bench.suites import load_suite
 from fgai_bench.tuning import Outcome, tune
 from fgai_bench.tuning.sampling import BATCH
+from tests.card.networks import masked_graph
 
 TRIALS = BATCH + 1
 KILLS = 20
@@ -181,3 +182,20 @@ def test_links_are_searched_by_roc_auc_on_validation_links(tiny, tmp_path):
     outcome = search(suite, tmp_path, trials=1, seeds=[1000])[0]
     assert 0 <= outcome.tried[0].attacked <= outcome.tried[0].clean <= 1
     assert yaml.safe_load((tmp_path / "tuned.yaml").read_text())["tuned"][0]["when"]["task"] == "link"
+
+
+@pytest.mark.parametrize("executor", ["inline", "local"])
+def test_a_graph_in_memory_is_searched_and_a_changed_one_anew(executor, tiny, tmp_path, monkeypatch):
+    tiny |= {"datasets": ["mine"], "defenses": ["vanilla"], "threat": {"nodes": 1, "edges_per_node": 2, "steps": 1}}
+    graph = masked_graph()
+    other = graph.clone()
+    other.x = graph.x.flip(0)
+    known, recorded = dict(DATASETS._entries), []
+    for data in (graph, graph, other):
+        monkeypatch.setattr(DATASETS, "_entries", dict(known))
+        DATASETS.add("mine", data)
+        (outcome,) = search(tiny, tmp_path / "run", trials=1, executor=executor, jobs=1)
+        assert outcome.tried[0].reason == ""
+        with StoreReader(tmp_path / "run") as store:
+            recorded.append(len(store.statuses()))
+    assert recorded == [1, 1, 2]
