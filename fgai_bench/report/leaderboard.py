@@ -430,8 +430,8 @@ def write_leaderboards(results: Results, folder: Path) -> list[Path]:
 def add(run: str | os.PathLike[str], folder: str | os.PathLike[str], write: bool = True) -> list[Path]:
     """Merge a run into the leaderboards of a folder; raises, and writes nothing, when like would not meet like.
 
-    What was read is merged once more when the folder is locked: another process may have added a run meanwhile. Without
-    ``write`` everything is checked and nothing is written.
+    A folder is read under its lock, since another process may be replacing its files. Without ``write`` everything is
+    checked and nothing is written.
     """
     results, target = Results.read(run), Path(folder)
     if results.names("suite", kind="attack") and not any(entries(board, results) for board in BOARDS):
@@ -440,12 +440,15 @@ def add(run: str | os.PathLike[str], folder: str | os.PathLike[str], write: bool
             "rank rows of one budget, so run a suite such as node"
         )
     added = {board: entries(board, results) for board in BOARDS}
-    _together(added, target)
-    if not write:
-        return []
-    target.mkdir(parents=True, exist_ok=True)
+    if not target.is_dir():
+        for board, listed in added.items():
+            merged([], listed, board)  # what is refused leaves no folder behind
+        if not write:
+            return []
+        target.mkdir(parents=True, exist_ok=True)
     with locked(target):
-        return _write(_together(added, target), target)
+        together = _together(added, target)
+        return _write(together, target) if write else []
 
 
 def _together(added: Mapping[Board, list[BoardRow]], folder: Path) -> dict[Board, list[BoardRow]]:

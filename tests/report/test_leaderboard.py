@@ -250,6 +250,24 @@ def test_two_adds_at_once_lose_no_row(bench: Any, results_of: Any, tmp_path: Pat
     assert defenses == {f"mine-{number}" for number in range(6)}
 
 
+def test_files_that_somebody_is_replacing_are_not_read(bench: Any, results_of: Any, tmp_path: Path) -> None:
+    made = bench()
+    made.add("attack", results_of["attack"]("ln", 0), label="ln", defense="ln", attack_label="injection")
+    folder, board = made.close(), tmp_path / "board"
+    add(folder, board)
+    file = board / "leaderboard_node.csv"
+    whole = file.read_bytes()
+    with ThreadPoolExecutor(1) as pool:
+        with locked(board):
+            file.write_bytes(whole[:100])  # what a reader would see between two files of another writer
+            second = pool.submit(add, folder, board)
+            with pytest.raises(TimeoutError):
+                second.result(timeout=0.5)
+            file.write_bytes(whole)
+        second.result(timeout=30)
+    assert file.read_bytes() == whole
+
+
 def test_a_folder_that_somebody_else_writes_to_is_waited_for_and_then_given_up(tmp_path: Path) -> None:
     with (
         locked(tmp_path),
