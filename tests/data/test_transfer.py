@@ -114,6 +114,26 @@ def test_a_server_that_trickles_is_given_up(
     assert list((tmp_path / "root").iterdir()) == []
 
 
+def test_a_server_whose_headers_never_end_is_given_up(
+    server: tuple[str, Pages], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def headers(handler: BaseHTTPRequestHandler) -> None:
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
+        try:
+            for number in range(90):
+                handler.wfile.write(f"X-{number}: a\r\n".encode())
+                time.sleep(0.02)
+        except OSError:
+            pass
+
+    address, pages = server
+    pages["endless"] = headers
+    monkeypatch.setattr(transfer, "ANSWER_SECONDS", 0.3)
+    with pytest.raises(MissingDataError, match=r"has not begun after 0\.3 s"):
+        fetch_files(dataset_at(f"{address}/endless"), tmp_path / "root")
+    assert list((tmp_path / "root").iterdir()) == []
+
+
 def test_half_a_file_is_none(server: tuple[str, Pages], tmp_path: Path) -> None:
     def half(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(200)
