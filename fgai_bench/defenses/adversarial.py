@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from pydantic import Field
 from torch import Tensor
 
 from fgai_bench.defenses.base import Defense, Fit, Objective, perturbed_output
+from fgai_bench.options import Options
 from fgai_bench.spaces import Choice, LogRange, Space
+
+
+class AdversarialOptions(Options):
+    """The weight of the loss on the attacked copy."""
+
+    weight: float = Field(default=0.1, ge=0)
 
 
 class AdversarialTraining(Defense):
@@ -30,9 +38,7 @@ class AdversarialTraining(Defense):
     }
 
     def __init__(self, weight: float = 0.1) -> None:
-        if weight < 0:
-            raise ValueError(f"the weight of the adversarial loss must not be negative, got {weight}")
-        self.weight = weight
+        self.weight = AdversarialOptions(weight=weight).weight
 
     def objective(self, fit: Fit) -> Objective:
         attack, recordable = fit.attack()

@@ -50,5 +50,6 @@ def test_it_needs_an_inner_attack_and_a_weight_that_makes_sense():
         ValueError, match=r"^AdversarialTraining needs inner=\.\.\., an attack on the model being trained$"
     ):
         fit("at")
-    with pytest.raises(ValueError, match="must not be negative, got -1"):
-        DEFENSES["at"](weight=-1)
+    for weight, reason in ((-1, "greater than or equal to 0"), (True, "a number is needed"), ("x", "a valid number")):
+        with pytest.raises(ValueError, match=reason):
+            DEFENSES["at"](weight=weight)
