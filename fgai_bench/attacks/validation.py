@@ -1,8 +1,9 @@
-"""A short search for choosing settings: four members of the standard attack's kind, a twentieth of its length.
+"""A search for choosing settings: members of the standard attack's kind, narrowed down in a quarter of its length.
 
 A study of settings attacks validation nodes thousands of times, so its attack is short. It is not the evaluation's: it
-has fewer members, no transfer and no second round, and draws from seeds of its own. How good it is at ranking settings
-is all that matters; how low it gets is not recorded anywhere as a result.
+has fewer members, no transfer and no moved edges, and draws from seeds of its own. All that matters is that it ranks
+settings as the standard attack does. Thirty steps do not: some defenses fall to their first steps and others, which
+would fall lower, only to long ones, so that a short search prefers what merely slows it down.
 """
 
 from __future__ import annotations
@@ -13,25 +14,26 @@ from typing import ClassVar
 from fgai_bench.attacks.ascent import Direction
 from fgai_bench.attacks.base import Attack, Victim
 from fgai_bench.attacks.injection import with_injected
-from fgai_bench.attacks.placement import attached_edges, cover, random
+from fgai_bench.attacks.placement import attached_edges
 from fgai_bench.attacks.result import Candidate, Trace
 from fgai_bench.attacks.threat import ThreatModel
-from fgai_bench.attacks.worst import LARGE, SMALL, Member, Search, near_zero
+from fgai_bench.attacks.worst import LARGE, PLACEMENTS, SMALL, Member, Search, near_zero
 
-STEPS = 30  # of each member
 MEMBERS: tuple[tuple[str, str, Direction, float], ...] = (
+    ("near-cover", "margin", "row", LARGE),
+    ("near-cover", "scaled-margin", "row", SMALL),
+    ("near-cover", "masked-nll", "row", SMALL),
+    ("wide-cover", "nll", "row", LARGE),
     ("cover", "margin", "row", LARGE),
-    ("cover", "nll", "row", SMALL),
     ("random", "margin", "row", LARGE),
-    ("random", "nll", "row", SMALL),
 )
-PLACEMENTS = {"cover": cover, "random": random}
+STAGES = ((len(MEMBERS), 30), (2, 100), (1, 200))  # how many members go on, and for how many steps: 580 in all
 
 
 class ValidationAttack(Attack):
-    """The strongest of four short searches: placed by cover and at random, raising the margin loss and the NLL."""
+    """The strongest of six searches, placed by covers and at random: all short, two longer, the best one long."""
 
-    summary = "a short search on validation nodes, by which settings are chosen; never the evaluation's attack"
+    summary = "a shorter search on validation nodes, by which settings are chosen; never the evaluation's attack"
     paper = "https://arxiv.org/abs/2003.01690"
     tags: ClassVar[tuple[str, ...]] = ("injection", "gradient", "prediction", "fixed-search")
 
@@ -39,12 +41,16 @@ class ValidationAttack(Attack):
         search = Search(victim, threat, seed)
         if not threat.nodes or not min(threat.edges_per_node, victim.targets.numel()):
             return Candidate(victim.data)
-        places = {name: place(victim, search.clean, threat, seed) for name, place in PLACEMENTS.items()}
+        names = dict.fromkeys(place for place, *_ in MEMBERS)
+        places = {name: PLACEMENTS[name](victim, search.clean, threat, seed) for name in names}
         members = [
-            search.climb(Member(f"{place} {loss}", places[place], loss, way, step, near_zero(search, index)), STEPS)
+            Member(f"{place} {loss}", places[place], loss, way, step, near_zero(search, index))
             for index, (place, loss, way, step) in enumerate(MEMBERS)
         ]
-        best = min(members, key=lambda member: member.score)
+        for kept, steps in STAGES:
+            going_on = sorted(members, key=lambda member: member.score)[:kept]
+            members = [search.climb(member, steps) for member in going_on]
+        best = members[0]
         attacked = with_injected(victim.data, best.features, attached_edges(victim.data.x.shape[0], best.attached))
         flags = () if search.has_gradient else ("zero gradient",)
         trace = Trace(search.calls, tuple(search.curve), (*search.flags, *flags))
