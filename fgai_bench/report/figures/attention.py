@@ -21,10 +21,9 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 
 from fgai_bench.report.escaping import file_name
-from fgai_bench.report.figures.curves import main_suite
 from fgai_bench.report.figures.style import Drawing, panels
 from fgai_bench.report.labels import ordered, title
-from fgai_bench.report.results import Results
+from fgai_bench.report.results import Results, main_suite
 
 ROLE = "attention"
 SHOWN = ("vanilla", "fgai")

@@ -12,10 +12,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from fgai_bench.report.cells import Cell, cell, null_cell
-from fgai_bench.report.figures.curves import main_suite
 from fgai_bench.report.figures.style import Drawing, legend, panels, style_of
 from fgai_bench.report.labels import ordered, title
-from fgai_bench.report.results import Place, Results
+from fgai_bench.report.results import Place, Results, main_suite
 
 Point = tuple[float, Cell]
 UNIFORM_LINE: dict[str, Any] = {"color": "0.4", "linestyle": (0, (4, 3)), "linewidth": 1.0}
