@@ -36,5 +36,5 @@ def report(
         typer.echo("\nNot in this run:")
     for name, sentence in done.absent.items():
         typer.echo(f"{name}: {sentence}")
-    first = [path.name for path in done.written if path.name in BEGINNINGS]
-    typer.echo(f"\n{len(done.written)} files in {done.folder}" + (f"; begin with {' or '.join(first)}" if first else ""))
+    first = " or ".join(path.name for path in done.written if path.name in BEGINNINGS)
+    typer.echo(f"\n{len(done.written)} files in {done.folder}{first and f'; begin with {first}'}")

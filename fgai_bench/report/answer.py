@@ -52,9 +52,12 @@ class Stand:
     @property
     def score(self) -> str:
         """Return the attacked score with its interval, or what stands in its place."""
-        if not self.attacked.values:
-            return STATUS[self.attacked.status]
-        return f"{short(self.attacked.mean)} {self.interval}".rstrip()
+        return f"{self.attacked_score} {self.interval}".rstrip()
+
+    @property
+    def attacked_score(self) -> str:
+        """Return the attacked score, or what stands in its place."""
+        return short(self.attacked.mean) if self.attacked.values else STATUS[self.attacked.status]
 
     @property
     def clean_score(self) -> str:
@@ -84,8 +87,8 @@ class Answer:
 
     @property
     def subject(self) -> str:
-        """Return graph and model, as in ``Amazon-Photo, GAT``."""
-        return f"{title(self.dataset)}, {title(self.model)}"
+        """Return graph and model, as in ``Amazon-Photo, GAT``; a graph whose links are predicted says so."""
+        return f"{title(self.dataset)}{' links' if self.task == 'link' else ''}, {title(self.model)}"
 
     @property
     def sentence(self) -> str:
@@ -99,15 +102,15 @@ class Answer:
         later = self._by_score(stand for stand in self.stands if (stand.standing.rank or 1) > 1)
         if not first:
             return self._unranked()
-        score, seeds = SCORES[self.score], len(first[0].attacked.values)
+        score, under = SCORES[self.score], f"{self._under} ({len(first[0].attacked.values)} seeds)"
         if len(first) == 1:
             (best,) = first
             rest = f"; next is {later[0].name}, {later[0].score}" if later else ""
-            scores = f"{score} {best.clean_score} clean, {best.score} {self._under}"
-            return f"{best.name} stands best: {scores}{rest}. {seeds} seeds."
+            scores = f"{score} {best.clean_score} clean, {best.score} {under}"
+            return f"{best.name} stands best: {scores}{rest}."
         rest = f"; {later[0].name}, {later[0].score}, is told from the best" if later else ""
         scores = _together([f"{stand.name} ({stand.clean_score} clean, {stand.score})" for stand in first])
-        return f"{scores} cannot be told apart by {score} {self._under}{rest}. {seeds} seeds."
+        return f"{scores} cannot be told apart by {score} {under}{rest}."
 
     @property
     def _under(self) -> str:
