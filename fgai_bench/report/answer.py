@@ -32,8 +32,8 @@ class Stand:
 
     @property
     def name(self) -> str:
-        """Return the defense as pages write it, with a word where its attack was found too weak."""
-        return title(self.defense) + (" (unreliable)" if self.unreliable else "")
+        """Return the defense as pages write it."""
+        return title(self.defense)
 
     @property
     def unreliable(self) -> bool:
@@ -51,8 +51,8 @@ class Stand:
 
     @property
     def score(self) -> str:
-        """Return the attacked score with its interval, or what stands in its place."""
-        return f"{self.attacked_score} {self.interval}".rstrip()
+        """Return the attacked score with its interval, or what stands in its place; it says when it is unreliable."""
+        return f"{'unreliable ' if self.unreliable else ''}{self.attacked_score} {self.interval}".rstrip()
 
     @property
     def attacked_score(self) -> str:
@@ -249,7 +249,7 @@ def _cell(answer: Answer, label: str) -> str:
         return STATUS["absent"]
     if not stand.attacked.values:
         return stand.score
-    text = f"{stand.clean_score} → {stand.score}" + ("†" if stand.unreliable else "")
+    text = f"{stand.clean_score} → {stand.score}"
     return f"**{text}**" if stand.standing.bold else text
 
 
@@ -264,4 +264,4 @@ def as_markdown(found: Sequence[Answer]) -> list[str]:
     parts = ["\n".join(f"- {markdown(answer.sentence)}" for answer in found), *map(markdown, notes(found))]
     for task in dict.fromkeys(answer.task for answer in found):
         parts.append(matrix([answer for answer in found if answer.task == task]))
-    return [*parts, "Bold: the best, or not to be told from it. † The attack was found too weak."]
+    return [*parts, "Bold: the best, or not to be told from it."]

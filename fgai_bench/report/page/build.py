@@ -49,10 +49,10 @@ DIGITS = 6  # of a seed's value: more would double the file and say nothing
 
 def page(results: Results) -> str:
     """Return the whole file: template, style, script and data in one; the same results give the same bytes."""
-    parts = {name: _asset(f"page.{name}") for name in ("html", "css", "js")}
+    script = _asset("plots.js") + _asset("page.js")
     data = json.dumps(content(results), sort_keys=True, separators=(",", ":"), allow_nan=False)
     data = data.replace("<", "\\u003c")  # "</script" and "<!--" would be read as HTML, even inside the data's script
-    filled = parts["html"].replace("/*CSS*/", parts["css"]).replace("/*JS*/", parts["js"])
+    filled = _asset("page.html").replace("/*CSS*/", _asset("page.css")).replace("/*JS*/", script)
     return filled.replace("/*DATA*/", data)
 
 

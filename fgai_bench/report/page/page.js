@@ -1,29 +1,14 @@
-"use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const palette = ["var(--hue-0)", "#56B4E9", "#E69F00", "#D55E00", "#CC79A7", "#009E73", "#0072B2", "#999999"];
   const known = ["vanilla", "ln", "at", "fgai", "fgai-attention", "pro-gnn", "gnn-svd", "gnnguard"];
+  const { make, draw, span, frame, key, stroke, shapes } = plots;
   const $ = (id) => document.getElementById(id);
   const titles = new Map(Object.entries(data.titles)); // a plain object would answer for "constructor", too
   const say = (name) => titles.get(name) ?? name;
   const distinct = (values) => [...new Set(values)];
   const phone = matchMedia("(max-width: 600px)");
 
-  function make(tag, attributes = {}, ...children) {
-    const node = document.createElement(tag);
-    for (const [key, value] of Object.entries(attributes)) {
-      if (key === "onclick" || key === "onchange") node[key] = value;
-      else node.setAttribute(key, value);
-    }
-    node.append(...children);
-    return node;
-  }
-  function draw(tag, attributes = {}, ...children) {
-    const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-    node.append(...children);
-    return node;
-  }
   // Black is the vanilla model's: what is not ours takes the rest of the palette in turn. Tuned settings keep the hue.
   const base = (label) => label.replace(/ tuned$/, "");
   const others = distinct(data.rows.map((r) => base(r.defense))).filter((l) => !known.includes(l));
@@ -51,45 +36,6 @@
     form.append(make("label", { for: id }, word, select));
     return select;
   }
-
-  // Axes, ticks and legends of every plot.
-  function ticks([low, high]) {
-    const raw = (high - low) / 5;
-    const power = 10 ** Math.floor(Math.log10(raw));
-    const step = [1, 2, 5, 10].map((k) => k * power).find((s) => s >= raw * 0.999);
-    const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
-    const found = [];
-    for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9; k += 1) found.push([k * step, (k * step).toFixed(digits)]);
-    return found;
-  }
-  function span(values, pad) {
-    const [low, high] = values.length ? [Math.min(...values), Math.max(...values)] : [0, 1];
-    const room = Math.max(0.01, (high - low) * pad);
-    return [low - room, high + room];
-  }
-  function frame(w, h, xs, ys, xTitle, yTitle, label) {
-    const [left, right, top, bottom] = [40, 10, 24, 36];
-    const X = (v) => left + ((v - xs[0]) / (xs[1] - xs[0])) * (w - left - right);
-    const Y = (v) => h - bottom - ((v - ys[0]) / (ys[1] - ys[0])) * (h - top - bottom);
-    const svg = draw("svg", { viewBox: `0 0 ${w} ${h}`, role: "img", "aria-label": label });
-    for (const [y, text] of ticks(ys)) {
-      svg.append(draw("line", { class: "axis", x1: left, x2: w - right, y1: Y(y), y2: Y(y) }),
-        draw("text", { x: left - 5, y: Y(y) + 4, "text-anchor": "end" }, text));
-    }
-    for (const [x, text] of ticks(xs)) svg.append(draw("text", { x: X(x), y: h - bottom + 14, "text-anchor": "middle" }, text));
-    svg.append(draw("text", { x: (left + w - right) / 2, y: h - 4, "text-anchor": "middle" }, `${xTitle} →`),
-      draw("text", { x: 2, y: 11 }, `↑ ${yTitle}`));
-    return { svg, X, Y, left, right: w - right };
-  }
-  const key = (words, ...marks) => make("span", {}, draw("svg", { viewBox: "0 0 22 12", "aria-hidden": "true" }, ...marks), words);
-  const stroke = (color, more = {}) => draw("line", { x1: 0, x2: 22, y1: 6, y2: 6, stroke: color, "stroke-width": 2, ...more });
-  const shapes = [
-    (r) => `M${-r} 0a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0z`, (r) => `M${-r} ${-r}h${2 * r}v${2 * r}h${-2 * r}z`,
-    (r) => `M0 ${-1.3 * r}L${r} 0L0 ${1.3 * r}L${-r} 0z`, (r) => `M0 ${-1.2 * r}L${1.1 * r} ${r}H${-1.1 * r}z`,
-    (r) => `M0 ${1.2 * r}L${1.1 * r} ${-r}H${-1.1 * r}z`, (r) => `M${-r / 3} ${-r}h${r / 1.5}v${r / 1.5}h${r / 1.5}v${r / 1.5}h${-r / 1.5}v${r / 1.5}h${-r / 1.5}v${-r / 1.5}h${-r / 1.5}v${-r / 1.5}h${r / 1.5}z`,
-    (r) => `M${-r} ${-r}L0 0L${-r} ${r}H${r}L0 0L${r} ${-r}z`, (r) => `M${-r} ${-r}L0 0L${r} ${-r}V${r}L0 0L${-r} ${r}z`,
-    (r) => `M${-1.2 * r} 0L${-r / 2} ${-r}H${r / 2}L${1.2 * r} 0L${r / 2} ${r}H${-r / 2}z`,
-  ];
 
   // The answer for the chosen model: sentences, a matrix for each task, stability against correctness.
   let view = data.models[0] ?? "";
@@ -119,9 +65,10 @@
   function matrix(graphs) {
     const attacks = distinct(graphs.map((a) => a.attack));
     const suites = distinct(graphs.map((a) => a.suite));
+    const weak = graphs.some((a) => a.stands.some((s) => s.unreliable));
     const under = (attack) => (attack === "injection" ? "the published attack" : attack);
     const words = `${graphs[0].question}, ${say(view)}: clean → attacked ${graphs[0].score} [95 % interval]` +
-      `${attacks.length === 1 ? ` under ${under(attacks[0])}` : ""}. Shaded: first, or not told from it.`;
+      `${attacks.length === 1 ? ` under ${under(attacks[0])}` : ""}. Shaded: first, or not told from it.${weak ? " † unreliable." : ""}`;
     const head = make("tr", {}, make("th", { scope: "col" }, "defense"), ...graphs.map((a) => make("th", { scope: "col" }, say(a.dataset),
       attacks.length > 1 ? make("span", { class: "interval" }, under(a.attack)) : "",
       suites.length > 1 && a.suite !== suites[0] ? make("span", { class: "interval" }, `suite ${a.suite}`) : "")));
