@@ -26,7 +26,7 @@ SHAPES = {
     "gnn-explainer": "*",
     "pg-explainer": "h",
 }
-OTHERS = ("<", ">", "p", "8", "d", "H")
+OTHERS = ("<", ">", "p")
 SIZE = 6.5
 BAR: dict[str, Any] = {"elinewidth": 0.6, "alpha": 0.95, "markeredgewidth": 0.6, "markeredgecolor": "white"}
 NULL_LINES = {"random": (0, (1, 2)), "uniform": (0, (4, 2)), "degree": (0, (6, 1, 1, 1)), "untrained": (0, (2, 1))}

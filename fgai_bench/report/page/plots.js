@@ -17,7 +17,7 @@ const plots = (() => {
     return node;
   }
   function ticks([low, high]) {
-    const raw = (high - low) / 5;
+    const raw = (high - low) / 6;
     const power = 10 ** Math.floor(Math.log10(raw));
     const step = [1, 2, 5, 10].map((k) => k * power).find((s) => s >= raw * 0.999);
     const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
