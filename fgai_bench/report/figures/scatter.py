@@ -84,7 +84,8 @@ def _tradeoff_point(ax: Axes, results: Results, place: Place, labels: Sequence[s
         style = style_of(place.label, labels)
         # A bar that would reach zero has no place on a logarithmic axis.
         low = min(_bar(x), 0.9 * x.mean)
-        ax.errorbar(x.mean, y.mean, xerr=[[low], [_bar(x)]], yerr=_bar(y), elinewidth=0.8, label=place.label, **style)
+        ends: dict[str, Any] = {"elinewidth": 0.8, "capsize": 2}  # ends are seen where one bar lies on another
+        ax.errorbar(x.mean, y.mean, xerr=[[low], [_bar(x)]], yerr=_bar(y), label=place.label, **ends, **style)
 
 
 def _bar(row: Cell) -> float:
