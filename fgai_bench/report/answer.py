@@ -215,10 +215,7 @@ def notes(found: Sequence[Answer]) -> list[str]:
     without = [answer for answer in found if answer.attack != STANDARD]
     if without:
         which = "" if len(without) == len(found) else f" for {_together([answer.subject for answer in without])}"
-        said.append(
-            f"No worst case is recorded{which}: the order is that under the published attack, ten steps at random "
-            "places, which a stronger attack may turn."
-        )
+        said.append(f"No worst case is recorded{which}: {_weaker({answer.attack for answer in without})}.")
     trials = sorted({answer.trials for answer in found if answer.trials})
     if trials:
         number = _together([str(number) for number in trials])
@@ -227,6 +224,12 @@ def notes(found: Sequence[Answer]) -> list[str]:
             "the published settings stand beside them."
         )
     return said
+
+
+def _weaker(attacks: set[str]) -> str:
+    if attacks == {PUBLISHED}:
+        return "the published attack chooses its places at random, and a stronger one may turn the order"
+    return "the order is that under the attack that each sentence names, and a stronger one may turn it"
 
 
 def matrix(found: Sequence[Answer]) -> str:

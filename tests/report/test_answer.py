@@ -24,7 +24,7 @@ def test_ties_are_ties_and_the_next_is_told_from_the_best(small: Path) -> None:
         "cannot be told apart by F1 under the published attack (3 seeds); Vanilla, .400 [.38, .43], is told from the "
         "best."
     )
-    assert notes(answers(Results.read(small)))[0].startswith("No worst case is recorded: ")
+    assert notes(answers(Results.read(small)))[0].startswith("No worst case is recorded: the published attack ")
 
 
 def test_the_worst_case_speaks_where_it_is_recorded_and_tuned_settings_rank() -> None:

@@ -7,6 +7,7 @@
   const titles = new Map(Object.entries(data.titles)); // a plain object would answer for "constructor", too
   const say = (name) => titles.get(name) ?? name;
   const distinct = (values) => [...new Set(values)];
+  const under = (attack) => (attack === "injection" ? "the published attack" : attack);
   const phone = matchMedia("(max-width: 600px)");
 
   // Black is the vanilla model's: what is not ours takes the rest of the palette in turn. Tuned settings keep the hue.
@@ -66,7 +67,6 @@
     const attacks = distinct(graphs.map((a) => a.attack));
     const suites = distinct(graphs.map((a) => a.suite));
     const weak = graphs.some((a) => a.stands.some((s) => s.unreliable));
-    const under = (attack) => (attack === "injection" ? "the published attack" : attack);
     const words = `${graphs[0].question}, ${say(view)}: clean → attacked ${graphs[0].score} [95 % interval]` +
       `${attacks.length === 1 ? ` under ${under(attacks[0])}` : ""}. Shaded: first, or not told from it.${weak ? " † unreliable." : ""}`;
     const head = make("tr", {}, make("th", { scope: "col" }, "defense"), ...graphs.map((a) => make("th", { scope: "col" }, say(a.dataset),
@@ -135,7 +135,7 @@
       ...distinct(points.map((p) => p.defense)).map((d) => key(say(d), draw("rect", { x: 5, y: 1, width: 12, height: 10, fill: hue(d) }))),
       ...explainers.map((e) => key(say(e), dot(e, "var(--soft)"))), key("null: knows nothing of the trained model; ring: its stability", stroke("var(--soft)", { "stroke-dasharray": "4 3" })));
     return make("figure", {}, make("figcaption", {}, `Stability against correctness of explanations: ${say(view)} on ${say(first.dataset)} ` +
-      `under ${first.attack}; means, bars are standard deviations over seeds. What is below a line explains less than that null.`), svg, legend);
+      `under ${under(first.attack)}; means, bars are standard deviations over seeds. What is below a line explains less than that null.`), svg, legend);
   }
 
   // The table of all rows; what it shows is written into the address.
@@ -270,7 +270,7 @@
   }
   function plot(lines, attack, labels, ys) {
     const [w, h] = phone.matches ? [360, 250] : [520, 300];
-    const words = attack ? `under ${attack === "injection" ? "the published attack" : attack}` : "clean";
+    const words = attack ? `under ${under(attack)}` : "clean";
     const signOf = (c) => (c.curve === "f_acc_neg" ? "F-" : "F+");
     const ends = lines.map((c) => `${say(c.label)} ${signOf(c)} from ${c.points[0][1].toFixed(2)} to ${c.points.at(-1)[1].toFixed(2)}`);
     const xs = [0, Math.max(...lines.flatMap((c) => c.points.map((p) => p[0])), 0.1)];
