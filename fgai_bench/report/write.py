@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from fgai_bench.report.answer import answers, as_markdown, notes
+from fgai_bench.report.answer import Answer, answers, as_markdown, notes
 from fgai_bench.report.errors import ReportError
 from fgai_bench.report.escaping import markdown
 from fgai_bench.report.figures import FIGURES, save
@@ -71,7 +71,7 @@ def write_report(
     if _wanted("page", only) and "html" in formats:
         report.add("page.html", page(results))
     if not only and "markdown" in formats:
-        report.add("index.md", _index(results, tables, figures if "png" in formats else {}, report.absent))
+        report.add("index.md", _index(results, found, tables, figures if "png" in formats else {}, report.absent))
     return report
 
 
@@ -138,12 +138,18 @@ def _write_figures(report: Report, results: Results, formats: Sequence[str], onl
     return captions
 
 
-def _index(results: Results, tables: Iterable[Table], figures: Mapping[str, str], absent: Mapping[str, str]) -> str:
+def _index(
+    results: Results,
+    found: Sequence[Answer],
+    tables: Iterable[Table],
+    figures: Mapping[str, str],
+    absent: Mapping[str, str],
+) -> str:
     """Write the first page of a report: the answer, the main table and figure, then what else there is."""
     suites = markdown(", ".join(map(results.title, results.suites)))
     lines = [f"# Report of run {results.identity}", "", f"Suites: {suites}; {results.version}.", ""]
     lines += [f"{sentence}.\n" for sentence in results.remarks]
-    lines += [f"{part}\n" for part in as_markdown(answers(results))]
+    lines += [f"{part}\n" for part in as_markdown(found)]
     shown = next((name for main in MAIN_FIGURES for name in figures if name.startswith(main)), None)
     if shown is not None:
         lines += [f"![{shown}](figures/{shown}.png)", "", markdown(figures[shown]), ""]

@@ -184,7 +184,10 @@ def seen(browser: Any, selector: str) -> tuple[int, int]:
 @pytest.mark.page
 @pytest.mark.parametrize(("width", "height"), [(1400, 900), (400, 850)])
 def test_the_first_screen_of_the_committed_results_answers(browser: Any, width: int, height: int) -> None:
-    look_at(browser, ROOT / "results" / "page.html", width, height)
+    committed = ROOT / "results" / "page.html"
+    for name in ("plots.js", "page.js", "page.css"):  # it was made with the files of this checkout
+        assert (ROOT / "fgai_bench" / "report" / "page" / name).read_text() in committed.read_text()
+    look_at(browser, committed, width, height)
     cells = seen(browser, ".matrix td")
     assert cells == (37, 37)  # five defenses on five graphs, four on the links of three: each with its numbers
     text = browser.execute_script("return document.querySelector('.matrix td.first').innerText")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -186,19 +186,22 @@ def _curves(results: Results) -> list[dict[str, Any]]:
     frame = results.curves[results.curves["curve"].isin(CURVES)]
     attacks = set(frame["attack_label"])
     attack = next((name for name in (STANDARD, PUBLISHED) if name in attacks), PUBLISHED)
-    wanted = frame["attack_label"].isin(["", attack])
     keys = ["suite", "dataset", "model", "label", "attack_label", "curve"]
-    lines = []
-    for names, group in frame[wanted].groupby(keys, sort=False):
-        line = [_point(float(x), dict(enumerate(of["y"]))) for x, of in group.groupby("x")]
-        lines.append({**dict(zip(keys, names, strict=True)), "points": line})
+    seeds: dict[tuple[str, ...], dict[float, list[float]]] = {}
+    for *names, x, y in frame[frame["attack_label"].isin(["", attack])][[*keys, "x", "y"]].itertuples(index=False):
+        seeds.setdefault(tuple(names), {}).setdefault(float(x), []).append(float(y))
+    lines = [
+        dict(zip(keys, names, strict=True)) | {"points": [_point(x, ys) for x, ys in sorted(of.items())]}
+        for names, of in seeds.items()
+    ]
     return sorted(lines, key=lambda line: results.suites.index(line["suite"]))
 
 
-def _point(x: float, values: Mapping[int, float]) -> list[float]:
+def _point(x: float, values: Sequence[float]) -> list[float]:
     """Return where a curve passes, and its band: ``[x, mean, low, high]``."""
-    centre = mean(list(values.values()))
-    return [x, *(round(y, 5) for y in (centre, *(centre_interval(values, "logit") or (centre, centre))))]
+    centre = mean(values)
+    band = centre_interval(dict(enumerate(values)), "logit") or (centre, centre)
+    return [x, *(round(y, 5) for y in (centre, *band))]
 
 
 def _graphs(results: Results) -> list[dict[str, Any]]:
