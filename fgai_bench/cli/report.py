@@ -10,8 +10,7 @@ import typer
 from fgai_bench.cli.paths import folder_of, path_of
 from fgai_bench.cli.run import listed
 
-# Printed on the terminal, too, since readers want to see scores before and after the attack first.
-AT_A_GLANCE = ("table2.md", "link.md")
+BEGINNINGS = ("page.html", "index.md")
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or exported records.", parser=path_of)]
 OutOption = Annotated[Path | None, typer.Option(help="Where to write; else RUN/report.", parser=folder_of)]
@@ -27,14 +26,15 @@ def report(
     suite: Annotated[str | None, typer.Option(help="Only what stands in this suite.")] = None,
 ) -> None:
     """Write every table and figure for which the run has records; the same run always gives the same bytes."""
+    from fgai_bench.report.escaping import one_line
     from fgai_bench.report.write import write_report
 
     done = write_report(run, out, listed(formats) or (), listed(only) or (), suite)
-    for sentence in done.remarks:
-        typer.echo(sentence)
+    for sentence in (*done.answer, *done.remarks):
+        typer.echo(one_line(sentence))
+    if done.absent:
+        typer.echo("\nNot in this run:")
     for name, sentence in done.absent.items():
         typer.echo(f"{name}: {sentence}")
-    for path in done.written:
-        if path.name in AT_A_GLANCE:
-            typer.echo(f"\n{path.read_text()}")
-    typer.echo(f"{len(done.written)} files in {done.folder}")
+    first = " or ".join(path.name for path in done.written if path.name in BEGINNINGS)
+    typer.echo(f"\n{len(done.written)} files in {done.folder}{first and f'; begin with {first}'}")

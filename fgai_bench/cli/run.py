@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -140,13 +141,19 @@ def plan_rows(plan: Plan) -> list[list[str]]:
 
 
 def conclude(done: Run) -> None:
-    """Print the number of steps by status; if some could be tried again, list the steps without a value and exit 1."""
+    """Print the number of steps by status and what to do next.
+
+    If some steps could be tried again, list the steps without a value and exit 1.
+    """
     from fgai_bench.cli.status import failures
     from fgai_bench.store.result import RETRIED
 
     counts = done.counts()
     by_status = ", ".join(f"{number} {status}" for status, number in counts.items())
     typer.echo(f"{done.executed} steps executed; {done.folder}: {by_status}")
-    if any(status in RETRIED for status in counts):
+    failed = any(status in RETRIED for status in counts)
+    if failed:
         failures(done.folder)
+    typer.echo(f"next: fgai-bench report {shlex.quote(str(done.folder))}")
+    if failed:
         raise typer.Exit(1)

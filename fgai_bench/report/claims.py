@@ -524,15 +524,20 @@ def to_markdown(verdicts: Sequence[Verdict], results: Results) -> str:
     """Write the verdicts as a page, each with its cells."""
     lines = [f"# Verdicts on the paper's claims, run {results.identity}", "", f"{results.version}.", "", HOW, ""]
     for verdict in verdicts:
-        counted = ", ".join(f"{verdict.count(name)} {name}" for name in OUTCOMES if verdict.count(name))
         claim = verdict.claim
         lines += [f"## {claim.id}: {verdict.conclusion}", "", f"{claim.text} ({claim.source})", ""]
-        lines += [f"Needed in {verdict.needed} of {len(verdict.decisions)} cells; {counted}{_together(verdict)}."]
+        lines += [f"{summary(verdict)}."]
         lines += [f"- {markdown(str(decision))}" for decision in verdict.deciding]
         lines += ["", f"What would change it: {verdict.would_change}."]
         lines += [f"To run: {verdict.advice}"] if verdict.advice else []
         lines += [""]
     return "\n".join(lines)
+
+
+def summary(verdict: Verdict) -> str:
+    """Say in how many cells a claim has to hold, what the cells say, and their average."""
+    counted = ", ".join(f"{verdict.count(name)} {name}" for name in OUTCOMES if verdict.count(name))
+    return f"Needed in {verdict.needed} of {len(verdict.decisions)} cells; {counted}{_together(verdict)}"
 
 
 def _together(verdict: Verdict) -> str:

@@ -61,6 +61,12 @@ class Explained:
         place = self.places.get((defense, explainer))
         return Cell(None, metric) if place is None else cell(results, place, metric)
 
+    def average(self, results: Results, explainer: str, metric: str) -> float | None:
+        """Return the mean over the defenses of a metric of one explainer; None where nothing was measured."""
+        cells = [self.cell(results, defense, explainer, metric) for defense in self.defenses]
+        known = [found.mean for found in cells if found.values]
+        return sum(known) / len(known) if known else None
+
     def best_null(self, results: Results, defense: str, metric: str) -> tuple[str, Cell] | None:
         """Return the null with the highest mean of a metric on a defense; None where none was measured."""
         cells = [(name, self.cell(results, defense, name, metric)) for name in self.nulls]
@@ -118,6 +124,17 @@ def points(results: Results) -> list[dict[str, Any]]:
                 values = {key: _plain(group.cell(results, defense, explainer, m)) for key, m in metrics.items()}
                 rows.append({**names, "defense": defense, "explainer": explainer, "null": is_null(explainer), **values})
     return rows
+
+
+def null_levels(results: Results) -> list[dict[str, Any]]:
+    """Return how right and how stable each null is on each graph and model, averaged over the defenses."""
+    return [
+        {"suite": group.suite, "dataset": group.dataset, "model": group.model, "name": name}
+        | {"correctness": level, "stability": group.average(results, name, STABILITY)}
+        for group in explained(results)
+        for name in group.nulls
+        if (level := group.average(results, name, group.measure)) is not None
+    ]
 
 
 def _plain(found: Cell) -> dict[str, Any] | None:

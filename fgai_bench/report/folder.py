@@ -13,12 +13,14 @@ class Report:
     Attributes:
         folder: of the report.
         written: paths, in order.
+        answer: sentences that say which defense stands on which graph, and what to know about them.
         absent: name to the sentence that says what to run for it.
         remarks: sentences about the records, for the reader of any of it.
     """
 
     folder: Path
     written: list[Path] = field(default_factory=list)
+    answer: list[str] = field(default_factory=list)
     absent: dict[str, str] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
 

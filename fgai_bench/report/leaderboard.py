@@ -253,7 +253,7 @@ def _stronger(row: BoardRow, other: BoardRow, board: Board) -> BoardRow:
 def rows(board: Board, listed: Iterable[BoardRow]) -> list[dict[str, Any]]:
     """Return the rows of the file, ranked within their suite, dataset, model and attack; g-JSD has its own rank."""
     entries = lowered(board, list(listed))
-    standing = {metric: _standings(entries, metric, better) for metric, better in _ranked_by(board).items()}
+    standing = {metric: ranked(entries, metric, better) for metric, better in _ranked_by(board).items()}
     columns = columns_of(board, entries)
     return [
         _row(board, columns, entry, {metric: standing[metric].get(entry.key, Standing()) for metric in standing})
@@ -302,7 +302,8 @@ def _ranked_by(board: Board) -> dict[str, Better]:
     return {board.score: board.better, **({"g_jsd": "lower"} if "g_jsd" in board.metrics else {})}
 
 
-def _standings(listed: Sequence[BoardRow], metric: str, better: Better) -> dict[Hashable, Standing]:
+def ranked(listed: Sequence[BoardRow], metric: str, better: Better) -> dict[Hashable, Standing]:
+    """Return how rows stand in a metric within their suite, dataset, model and attack, by their keys."""
     blocks: dict[tuple[Any, ...], dict[Hashable, Cell]] = {}
     standard = {entry.key[:4] for entry in listed if entry.key[5] == STANDARD}
     for entry in listed:

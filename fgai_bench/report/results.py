@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 Better = Literal["higher", "lower", "none"]
 MISSING = "not run yet; the same `fgai-bench run` goes on with it"
+MAIN = ("node", "quick", "definition", "stress")  # the suites that speak first, where several hold the same graph
+SIDE = ("ablation", "cost", "scale", "published-budgets")  # they vary settings or budgets, or measure cost
 OTHER_CODE = "made by other code than the rest of its suite; `fgai-bench run` makes it anew"
 
 
@@ -219,6 +221,13 @@ class Results:
 
         content = self.artifacts.get((step, role))
         return None if content is None else load(content)
+
+
+def main_suite(results: Results, kind: str = "attack") -> str | None:
+    """Return the suite that the paper's figures are drawn from: the first known one, else the user's own."""
+    held = results.names("suite", kind=kind, task="node")
+    own = [suite for suite in held if suite not in SIDE]
+    return next((suite for suite in (*MAIN, *own) if suite in held), None)
 
 
 def _other_code(members: Iterable[Mapping[str, Any]], provenance: pd.DataFrame) -> set[str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from fgai_bench.report.answer import Answer, answers, as_markdown, notes
 from fgai_bench.report.errors import ReportError
 from fgai_bench.report.escaping import markdown
 from fgai_bench.report.figures import FIGURES, save
@@ -30,6 +31,7 @@ RENDERERS: dict[str, tuple[str, Callable[[Table], str]]] = {
     "csv": ("csv", to_csv),
 }
 LISTS = ("dataset_node", "dataset_link", *NULLS, "explanations", "budgets", "reliability")
+MAIN_FIGURES = ("stability_correctness", "fig5_tradeoff")  # the first of them that was drawn stands in the index
 OTHERS = ("metrics", "leaderboard", "page")
 SUITE_OF = {
     **dict.fromkeys(("dataset_node", *NULLS), "node"),
@@ -58,6 +60,8 @@ def write_report(
     _check(formats, only)
     results = Results.read(run, suite)
     report = Report(Path(out) if out is not None else Path(run) / "report", remarks=results.remarks)
+    found = answers(results)
+    report.answer += [answer.sentence for answer in found] + notes(found)
     tables = _write_tables(report, results, formats, only)
     figures = _write_figures(report, results, formats, only)
     if not only and "latex" in formats:
@@ -67,7 +71,7 @@ def write_report(
     if _wanted("page", only) and "html" in formats:
         report.add("page.html", page(results))
     if not only and "markdown" in formats:
-        report.add("index.md", _index(results, tables, figures, report.absent))
+        report.add("index.md", _index(results, found, tables, figures if "png" in formats else {}, report.absent))
     return report
 
 
@@ -134,10 +138,22 @@ def _write_figures(report: Report, results: Results, formats: Sequence[str], onl
     return captions
 
 
-def _index(results: Results, tables: Iterable[Table], figures: Iterable[str], absent: dict[str, str]) -> str:
+def _index(
+    results: Results,
+    found: Sequence[Answer],
+    tables: Iterable[Table],
+    figures: Mapping[str, str],
+    absent: Mapping[str, str],
+) -> str:
+    """Write the first page of a report: the answer, the main table and figure, then what else there is."""
     suites = markdown(", ".join(map(results.title, results.suites)))
     lines = [f"# Report of run {results.identity}", "", f"Suites: {suites}; {results.version}.", ""]
     lines += [f"{sentence}.\n" for sentence in results.remarks]
+    lines += [f"{part}\n" for part in as_markdown(found)]
+    shown = next((name for main in MAIN_FIGURES for name in figures if name.startswith(main)), None)
+    if shown is not None:
+        lines += [f"![{shown}](figures/{shown}.png)", "", markdown(figures[shown]), ""]
+    lines += ["## Everything else", ""]
     captions = {table.name: markdown(table.caption.split(". ")[0]) for table in tables}
     lines += [f"- [{name}](tables/{name}.md): {caption}" for name, caption in captions.items()]
     lines += [f"- [{name}](figures/{name}.png)" for name in figures]

@@ -38,6 +38,8 @@ BASE = {
 }
 UNIFORM = 0.0006  # g-JSD of a uniform attention: five seeds tell FGAI's from it, three do not
 WOBBLE = (-0.01, 0.0, 0.01, 0.005, -0.005)
+RIGHT = {"attention-last": 0.30, "gatt": 0.50, "random": 0.0, "uniform": 0.40}
+KEPT = {"vanilla": 0.6, "fgai": 0.9}
 RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 
 
@@ -255,6 +257,24 @@ def wide(bench: Callable[[], Bench]) -> Path:
     return made.close()
 
 
+@pytest.fixture(scope="session")
+def asked(bench: Callable[[], Bench]) -> Path:
+    """Two defenses, four explainers, three seeds, under two attacks; a second graph knows its true edges."""
+    made = bench()
+    for seed in range(3):
+        for label, kept in KEPT.items():
+            for name, right in RIGHT.items():
+                noise = 0.01 * seed * (1 if name == "gatt" else -1)
+                values = {"effect_spearman_clean": right + noise, "effect_spearman": right / 2 + noise}
+                values["explainer_topk_overlap_unchanged"] = kept
+                where = {"suite": "stress", "label": label, "seed": seed, "explainer": name}
+                made.add("explain", Result(metrics=values), attack_label="injection", **where)
+                made.add("explain", Result(metrics=values), attack_label="worst", **where)
+                known = Result(metrics={**values, "truth_auroc_clean": 0.5 + right, "truth_auroc": 0.5})
+                made.add("explain", known, attack_label="injection", dataset="infection", **{**where, "suite": "truth"})
+    return made.close()
+
+
 @pytest.fixture
 def copied(small: Path, tmp_path: Path) -> Path:
     """A copy of the small store, to write a report beside."""
@@ -267,7 +287,7 @@ FLAGS = (
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A real Chromium without a window, which keeps what pages say on their console."""
     from selenium import webdriver

@@ -44,6 +44,13 @@ def test_the_subgraph_shows_every_edge_that_is_there(small: Path) -> None:
     weights = [sorted(next(c for c in ax.collections if isinstance(c, LineCollection)).get_array()) for ax in panels]
     assert weights[0] == pytest.approx([0.2, 0.3, 0.5, 1.0])  # the injected edge is not there yet
     assert weights[1] == pytest.approx([0.1, 0.1, 0.1, 0.7, 1.0])
+    scales = {next(c for c in ax.collections if isinstance(c, LineCollection)).get_clim() for ax in panels}
+    assert scales == {(0.0, 1.0)}  # one for all panels
+    assert "injected node" in legend_of(drawing)
+
+
+def legend_of(drawing: Drawing) -> list[str]:
+    return [text.get_text() for legend in drawing.figure.legends for text in legend.get_texts()]
 
 
 def test_shared_neighbours_are_red(small: Path) -> None:
@@ -52,6 +59,7 @@ def test_shared_neighbours_are_red(small: Path) -> None:
     assert titles[1] == "GAT Vanilla, attacked: 3 of 3 kept"
     colors = [line.get_color() for line in drawing.figure.axes[1].lines]
     assert sorted(colors) == ["#CC79A7", "#D55E00", "#D55E00", "#D55E00"]  # the injected node, and the three shared
+    assert legend_of(drawing) == ["the node itself", "named before and after", "named only here", "injected node"]
 
 
 def test_losses_are_the_recorded_terms(small: Path) -> None:
@@ -66,11 +74,23 @@ def test_one_point_per_defense(small: Path) -> None:
     assert points["ln"] == pytest.approx([0.002, 0.9])
 
 
+def test_the_tradeoff_is_that_under_the_worst_case_where_it_is_recorded(bench: Any, results_of: Any) -> None:
+    made = bench()
+    for attack, harm in (("injection", 0.0), ("worst", 0.3)):
+        made.add("attack", results_of["attack"]("ln", 1, harm), label="ln", attack_label=attack)
+    (drawing,) = drawn("fig5_tradeoff", made.close())
+    (point,) = drawing.figure.axes[0].containers
+    assert point.lines[0].get_xydata()[0].tolist() == pytest.approx([0.002, 0.6])
+    assert "under the worst case" in drawing.caption
+
+
 def test_the_budget_sweep_is_over_nodes_only(wide: Path) -> None:
     (drawing,) = drawn("fig6_budget", wide)
     sweeps = {c.get_label(): c.lines[0].get_xydata().tolist() for c in drawing.figure.axes[0].containers}
     # 20 nodes are the published attack, 40 the sweep; the ensemble and the control do not belong to it.
-    assert sweeps["fgai"] == [pytest.approx([20, 0.855]), pytest.approx([40, 0.755])]
+    assert sweeps["fgai"] == [pytest.approx([20, 0.855], rel=0.02), pytest.approx([40, 0.755], rel=0.02)]
+    for fgai, vanilla in zip(sweeps["fgai"], sweeps["vanilla"], strict=True):
+        assert fgai[0] > vanilla[0]  # beside each other, so that no bar hides another
 
 
 def test_definition_curves_are_over_r(wide: Path) -> None:
@@ -95,6 +115,14 @@ def test_a_label_of_the_users_own_gets_a_line(bench: Any, results_of: Any) -> No
         made.add("attack", results_of["attack"]("ln", 0), label=label, attack_label="injection", suite="own")
     (drawing,) = drawn("fig1_f_acc", made.close())
     assert "mine f_acc_pos" in lines(drawing, 0)
+
+
+def test_no_other_entry_has_the_marker_of_ours() -> None:
+    assert not set(style.MARKERS) & set(style.OTHER_MARKERS)
+    labels = ["vanilla", "mine", "mine tuned", "yours"]
+    mine, tuned, yours = (style.style_of(label, labels) for label in labels[1:])
+    assert mine["marker"] != yours["marker"]
+    assert tuned == {**mine, "markerfacecolor": "white"}
 
 
 def test_files_have_no_dates(small: Path, tmp_path: Path) -> None:

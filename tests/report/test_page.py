@@ -13,6 +13,8 @@ import pytest
 from fgai_bench.report.page.build import content, page
 from fgai_bench.report.results import Results
 
+ROOT = Path(__file__).parents[2]
+
 
 def test_the_page_needs_no_network(small: Path) -> None:
     text = page(Results.read(small))
@@ -37,17 +39,30 @@ def test_gaps_travel_with_their_reason(broken: Path) -> None:
     assert rows["at"]["cells"]["score"]["text"] == "OOM"
     assert rows["at"]["cells"]["score"]["gaps"]["0"] == "OOM: needs 214 GiB"
     assert rows["rich"]["cells"]["score"]["unequal"]
-    assert rows["rich"]["cells"]["score"]["rank"] is None
+    assert rows["rich"]["cells"]["score"].get("rank") is None
+
+
+def look_at(browser: Any, path: Path, width: int = 1400, height: int = 900, state: str = "") -> Any:
+    """Load a page afresh in a window of this size, as a phone where it is narrow."""
+    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.get("about:blank")
+    browser.get(path.as_uri() + state)
+    return browser
+
+
+@pytest.fixture(scope="module")
+def written(broken: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the store with gaps."""
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    path.write_text(page(Results.read(broken)), encoding="utf-8")
+    return path
 
 
 @pytest.fixture
-def opened(browser: Any, broken: Path, tmp_path: Path) -> Any:
-    """The page of the store with gaps, freshly loaded."""
-    path = tmp_path / "page.html"
-    path.write_text(page(Results.read(broken)), encoding="utf-8")
-    browser.set_window_size(1200, 1000)
-    browser.get(path.as_uri())
-    yield browser
+def opened(browser: Any, written: Path) -> Any:
+    """That page, freshly loaded, with all its rows."""
+    yield look_at(browser, written, state="#view=gat")
     assert browser.get_log("browser") == []  # nothing went wrong on the console
 
 
@@ -76,7 +91,7 @@ def test_sorting(opened: Any) -> None:
     for arrow in ("descending", "ascending"):
         click(opened, "#board th button[data-key=score]")
         texts = [text for text in column(opened, "score") if text != "--"]  # a uniform attention predicts nothing
-        numbers = [float(text.split("±")[0].split(" ")[0]) for text in texts if text[0].isdigit()]
+        numbers = [float(text.split()[0].rstrip("†‡°")) for text in texts if text[0].isdigit()]
         assert numbers == sorted(numbers, reverse=arrow == "descending")
         assert texts[-3:] == ["OOM", "timeout", "n/a"]  # gaps come last, whichever way
         head = opened.execute_script("return document.querySelector('th[data-key=score]').getAttribute('aria-sort')")
@@ -89,9 +104,25 @@ def test_filtering(opened: Any) -> None:
     choose(opened, "filter-dataset", "amazon-cs")
     choose(opened, "filter-defense", "at")
     assert column(opened, "score") == ["OOM"]
+    assert opened.execute_script("return document.getElementById('count').textContent").startswith(
+        f"1 of {everything} "
+    )
     choose(opened, "filter-dataset", "")
     choose(opened, "filter-defense", "")
     assert len(column(opened, "score")) == everything
+
+
+@pytest.mark.page
+def test_the_address_restores_what_the_table_shows(opened: Any, written: Path) -> None:
+    choose(opened, "filter-dataset", "amazon-photo")
+    choose(opened, "filter-attack", "injection")
+    click(opened, "#board th button[data-key=g_jsd]")
+    before, state = column(opened, "g_jsd"), opened.execute_script("return location.hash")
+    look_at(opened, written, state=state)
+    assert column(opened, "g_jsd") == before
+    assert opened.execute_script("return document.getElementById('filter-dataset').value") == "amazon-photo"
+    look_at(opened, written, state="#view=gat&defense=ln&dataset=nowhere&sort=-nothing")
+    assert set(column(opened, "defense")) == {"LN"}  # what a state names and is not there is left out
 
 
 @pytest.mark.page
@@ -124,13 +155,100 @@ def test_hovering_explains_curves_and_edges(opened: Any) -> None:
 
 
 @pytest.mark.page
-def test_two_looks_and_a_phone(opened: Any) -> None:
+def test_two_looks(opened: Any) -> None:
     back = "return getComputedStyle(document.body).backgroundColor"
     first = opened.execute_script(back)
     click(opened, "#look")
     assert opened.execute_script(back) != first
     click(opened, "#look")
     assert opened.execute_script(back) == first
-    opened.set_window_size(500, 800)
-    wide, seen = opened.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
-    assert wide <= seen  # only the table scrolls sideways, in its own frame
+
+
+# Of the elements of a selector: how many there are, and how many lie in the window, none of them empty.
+SEEN = """
+const all = [...document.querySelectorAll(arguments[0])];
+const inside = all.filter((node) => {
+  const box = node.getBoundingClientRect();
+  const whole = box.left >= 0 && box.top >= 0 && box.right <= innerWidth && box.bottom <= innerHeight;
+  return box.width && whole && node.innerText.trim();
+});
+return [all.length, inside.length];
+"""
+
+
+def seen(browser: Any, selector: str) -> tuple[int, int]:
+    total, inside = browser.execute_script(SEEN, selector)
+    return total, inside
+
+
+@pytest.mark.page
+@pytest.mark.parametrize(("width", "height"), [(1400, 900), (400, 850)])
+def test_the_first_screen_of_the_committed_results_answers(browser: Any, width: int, height: int) -> None:
+    committed = ROOT / "results" / "page.html"
+    for name in ("plots.js", "page.js", "page.css"):  # it was made with the files of this checkout
+        assert (ROOT / "fgai_bench" / "report" / "page" / name).read_text() in committed.read_text()
+    look_at(browser, committed, width, height)
+    cells = seen(browser, ".matrix td")
+    assert cells == (37, 37)  # five defenses on five graphs, four on the links of three: each with its numbers
+    text = browser.execute_script("return document.querySelector('.matrix td.first').innerText")
+    assert re.fullmatch(r"\.\d{3} → \.\d{3}\s+\[\.\d+, \.\d+\]", text)
+    sentences, visible = seen(browser, "#sentences li")
+    assert sentences == 8
+    assert visible == 8 if width == 1400 else visible >= 2
+    if width == 1400:
+        assert seen(browser, "#explanations p") == (1, 1)  # not recorded, and said so
+    for selector in ("html", ".wide"):  # neither the page nor its long table scrolls sideways
+        wide, room = browser.execute_script(
+            "const box = document.querySelector(arguments[0]); return [box.scrollWidth, box.clientWidth]", selector
+        )
+        assert wide <= room
+    assert browser.get_log("browser") == []
+
+
+@pytest.mark.page
+def test_the_figure_shows_points_and_nulls(browser: Any, asked: Path, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(page(Results.read(asked)), encoding="utf-8")
+    look_at(browser, path)
+    assert browser.execute_script("return document.querySelectorAll('#explanations path.explained').length") == 2 * 2
+    levels = "return [...document.querySelectorAll('#explanations text.level')].map(node => node.textContent)"
+    assert browser.execute_script(levels) == ["null: random", "null: uniform"]
+    assert seen(browser, "#explanations figure") == (1, 1)
+    choose(browser, "explained-place", "truth / infection")
+    caption = browser.execute_script("return document.querySelector('#explanations svg').textContent")
+    assert "AUROC against the edges that truly matter" in caption
+    assert browser.get_log("browser") == []
+
+
+@pytest.mark.page
+def test_everything_can_be_done_from_the_keyboard(browser: Any) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    look_at(browser, ROOT / "results" / "page.html")
+    focused = """const on = document.activeElement; return [on.tagName, on.value, getComputedStyle(on).outlineStyle]"""
+
+    def press(*keys: str) -> list[str]:
+        for key in keys:
+            ActionChains(browser).send_keys(key).perform()
+        return list(browser.execute_script(focused))
+
+    assert press(Keys.TAB) == ["INPUT", "gat", "solid"]
+    assert press(Keys.ARROW_RIGHT)[:2] == ["INPUT", "gatv2"]
+    assert (
+        browser.execute_script("return document.querySelector('#sentences strong').innerText") == "Amazon-Photo, GATv2"
+    )
+    assert set(column(browser, "model")) == {"GATv2"}  # the table follows
+    assert "view=gatv2" in browser.current_url
+    browser.execute_script("document.querySelector('#board td[data-key=score] button').focus()")
+    press(Keys.ENTER)
+    assert browser.execute_script("return document.getElementById('detail').open")
+    press(Keys.ESCAPE)
+    assert not browser.execute_script("return document.getElementById('detail').open")
+    assert browser.execute_script("return document.activeElement.closest('td').dataset.key") == "score"
+    bare = """
+        const all = (selector) => [...document.querySelectorAll(selector)];
+        return [...all("th").filter((th) => !th.scope), ...all("select").filter((select) => !select.labels.length),
+                ...all("main table").filter((table) => !table.caption)].map((node) => node.outerHTML);
+    """
+    assert browser.execute_script(bare) == []  # headings have a scope, controls a label, tables a caption

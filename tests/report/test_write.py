@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from fgai_bench.cli.app import main
+from fgai_bench.report.answer import answers
 from fgai_bench.report.figures import FIGURES
+from fgai_bench.report.results import Results
 from fgai_bench.report.write import names
 
 
@@ -31,6 +33,12 @@ def test_the_same_store_gives_the_same_bytes(small: Path, tmp_path: Path, capsys
     ):  # fmt: skip
         assert name in one
     said = capsys.readouterr().out
+    (answer,) = answers(Results.read(small))
+    assert said.splitlines()[0] == answer.sentence  # the answer comes first
+    assert said.splitlines()[-1].endswith("begin with page.html or index.md")
+    index = (tmp_path / "one" / "index.md").read_text()
+    for part in (f"- {answer.sentence}", "| GAT, LN | **.910 → .900 [.87, .92]** |", "](figures/fig5_tradeoff.png)"):
+        assert part in index
     assert "link: not tested in this run; `fgai-bench run --suite link`" in said
     assert "definition: not tested in this run" in said
 

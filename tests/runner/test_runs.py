@@ -71,6 +71,7 @@ def test_more_seeds_run_the_missing_ones_only(tiny: dict[str, Any], reference: P
     done = subprocess.run([*line, "--executor", "inline"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "24 steps executed" in done.stdout
+    assert done.stdout.splitlines()[-1] == f"next: fgai-bench report {folder}"
     after = Run(folder).records()
     assert sorted(set(after["seed"])) == [0, 1, 2, 3]
     kept = after[after["seed"] < 2]

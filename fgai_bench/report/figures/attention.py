@@ -19,18 +19,19 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap, Normalize
+from matplotlib.lines import Line2D
 
 from fgai_bench.report.escaping import file_name
-from fgai_bench.report.figures.curves import main_suite
-from fgai_bench.report.figures.style import Drawing, panels
+from fgai_bench.report.figures.style import Drawing, legend_below, panels
 from fgai_bench.report.labels import ordered, title
-from fgai_bench.report.results import Results
+from fgai_bench.report.results import Results, main_suite
 
 ROLE = "attention"
 SHOWN = ("vanilla", "fgai")
 COLORS = LinearSegmentedColormap.from_list("attention", ["#dfe3e6", "#56B4E9", "#0072B2", "#00203f"])
 TOP = 8
 SHARED, OTHER, INJECTED = "#D55E00", "#999999", "#CC79A7"
+NODE, CENTRE = "0.25", "#0072B2"
 
 
 @dataclass(frozen=True)
@@ -93,19 +94,32 @@ def ordered_key(key: tuple[str, str], keys: Any) -> tuple[int, int]:
 
 def _attention_of(dataset: str, model: str, of: dict[str, Sample]) -> Drawing:
     figure, axes = panels(len(of), 2, height=2.4)
+    largest = max(
+        float(weights.max(initial=0.0)) for sample in of.values() for weights in (sample.clean, sample.attacked)
+    )
+    scale = Normalize(0, largest or 1.0)
     for row, (label, sample) in zip(axes, of.items(), strict=True):
-        both = np.concatenate([sample.clean, sample.attacked])
-        scale = Normalize(0, float(both.max()) or 1.0)
         for ax, attacked in zip(row, (False, True), strict=True):
             _subgraph(ax, sample, attacked, scale)
             ax.set_title(f"{title(model)} {title(label)}, {'attacked' if attacked else 'clean'}")
-        mappable = ScalarMappable(scale, COLORS)
-        figure.colorbar(mappable, ax=row, label="attention", fraction=0.04, aspect=25)
+    every = [ax for row in axes for ax in row]
+    figure.colorbar(ScalarMappable(scale, COLORS), ax=every, label="attention", fraction=0.04, aspect=35)
+    ring = {"markersize": 8, "markerfacecolor": "none", "markeredgecolor": CENTRE, "markeredgewidth": 1.4}
+    legend_below(figure, [_mark("the node itself", **ring), _mark("node", color=NODE), _injected_mark()])
     caption = (
         f"Attention around one node of {title(dataset)} (ringed), before and after injection; injected nodes are pink "
-        "squares. Darker edges carry more attention."
+        "squares. Darker edges carry more attention, on one scale for all panels."
     )
     return Drawing(file_name(f"fig2_attention_{dataset}_{model}"), caption, figure)
+
+
+def _mark(words: str, **style: Any) -> Line2D:
+    """Return a legend's entry for a kind of node."""
+    return Line2D([], [], label=words, **{"linestyle": "", "marker": "o", "markersize": 4, **style})
+
+
+def _injected_mark() -> Line2D:
+    return _mark("injected node", marker="s", color=INJECTED)
 
 
 def _subgraph(ax: Axes, sample: Sample, attacked: bool, scale: Normalize) -> None:
@@ -117,10 +131,10 @@ def _subgraph(ax: Axes, sample: Sample, attacked: bool, scale: Normalize) -> Non
     edges.set_array(weights[order])
     ax.add_collection(edges)
     seen = sorted({int(n) for i in order for n in sample.edge_index[:, i]})
-    for new, color, marker in ((False, "0.25", "o"), (True, INJECTED, "s")):
+    for new, color, marker in ((False, NODE, "o"), (True, INJECTED, "s")):
         at = np.array([place[n] for n in seen if (n >= sample.nodes) == new]).reshape(-1, 2)
         ax.scatter(at[:, 0], at[:, 1], s=12, color=color, marker=marker, zorder=2, linewidths=0)
-    ax.scatter(*place[sample.centre], s=70, facecolors="none", edgecolors="#0072B2", linewidths=1.4, zorder=3)
+    ax.scatter(*place[sample.centre], s=70, facecolors="none", edgecolors=CENTRE, linewidths=1.4, zorder=3)
     ax.set(aspect="equal", xlim=(-1.1, 1.1), ylim=(-1.1, 1.1))
     ax.axis("off")
 
@@ -162,6 +176,8 @@ def _neighbours_of(dataset: str, model: str, of: dict[str, Sample]) -> Drawing:
         for ax, top, words in zip(row, tops, ("clean", "attacked"), strict=True):
             _star(ax, sample, top, shared, everyone)
             ax.set_title(f"{title(model)} {title(label)}, {words}: {len(shared)} of {len(tops[0])} kept")
+    kept, here = _mark("named before and after", color=SHARED), _mark("named only here", color=OTHER)
+    legend_below(figure, [_mark("the node itself", color="black", markersize=6), kept, here, _injected_mark()])
     caption = (
         f"The {TOP} neighbours of one node of {title(dataset)} that its attention names, before and after injection. "
         "Red: named both times; grey: only here; pink squares: injected."

@@ -26,7 +26,7 @@ SHAPES = {
     "gnn-explainer": "*",
     "pg-explainer": "h",
 }
-OTHERS = ("<", ">", "p", "8", "d", "H")
+OTHERS = ("<", ">", "p")
 SIZE = 6.5
 BAR: dict[str, Any] = {"elinewidth": 0.6, "alpha": 0.95, "markeredgewidth": 0.6, "markeredgecolor": "white"}
 NULL_LINES = {"random": (0, (1, 2)), "uniform": (0, (4, 2)), "degree": (0, (6, 1, 1, 1)), "untrained": (0, (2, 1))}
@@ -82,7 +82,7 @@ def _nulls(ax: Axes, results: Results, group: Explained) -> None:
     levels, beside = {}, {}
     middle = sum(ax.get_xlim()) / 2
     for name in group.nulls:
-        level, kept = (_average(results, group, name, metric) for metric in (group.measure, STABILITY))
+        level, kept = (group.average(results, name, metric) for metric in (group.measure, STABILITY))
         if level is not None:
             levels[name] = level
         if level is not None and kept is not None:
@@ -99,13 +99,6 @@ def _nulls(ax: Axes, results: Results, group: Explained) -> None:
             f"null: {name}", (at, last), xycoords=("axes fraction", "data"), ha=side, va="bottom", fontsize=6,
             color="0.35",
         )  # fmt: skip
-
-
-def _average(results: Results, group: Explained, explainer: str, metric: str) -> float | None:
-    """Return the mean over the defenses of a metric of one explainer; None where nothing was measured."""
-    cells = [group.cell(results, defense, explainer, metric) for defense in group.defenses]
-    known = [found.mean for found in cells if found.values]
-    return sum(known) / len(known) if known else None
 
 
 def _spread(std: float) -> float:

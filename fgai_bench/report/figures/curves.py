@@ -10,19 +10,10 @@ from matplotlib.lines import Line2D
 from fgai_bench.report.escaping import file_name
 from fgai_bench.report.figures.style import PALETTE, Drawing, legend, panels, style_of
 from fgai_bench.report.labels import ordered, title
-from fgai_bench.report.results import Results
+from fgai_bench.report.results import Results, main_suite
 
 KEYS = ["suite", "kind", "dataset", "model", "label", "attack_label", "curve", "x"]
-MAIN = ("node", "quick", "definition", "stress")
-EXCLUDED = ("ablation", "cost", "scale", "published-budgets")
 TERMS = ("closeness", "similarity", "prediction", "explanation", "loss")
-
-
-def main_suite(results: Results, kind: str = "attack") -> str | None:
-    """Return the suite that the paper's figures are drawn from: the first known one, else the user's own."""
-    held = results.names("suite", kind=kind, task="node")
-    own = [suite for suite in held if suite not in EXCLUDED]
-    return next((suite for suite in (*MAIN, *own) if suite in held), None)
 
 
 def mean_curves(results: Results, suite: str, kind: str, attack: str = "") -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Sequence
@@ -9,15 +10,16 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
 from fgai_bench.report.cells import Cell, cell, null_cell
-from fgai_bench.report.figures.curves import main_suite
 from fgai_bench.report.figures.style import Drawing, legend, panels, style_of
 from fgai_bench.report.labels import ordered, title
-from fgai_bench.report.results import Place, Results
+from fgai_bench.report.leaderboard import STANDARD
+from fgai_bench.report.results import Place, Results, main_suite
 
-Point = tuple[float, Cell]
+ATTACKS = (STANDARD, "injection")  # the first of them that a suite has
+BESIDE = 1.035  # the ratio of two defenses' places at one budget
 UNIFORM_LINE: dict[str, Any] = {"color": "0.4", "linestyle": (0, (4, 3)), "linewidth": 1.0}
 
 
@@ -27,34 +29,44 @@ def draw_tradeoff(results: Results) -> list[Drawing]:
     A graph of one seed has no spread to show and is left out beside graphs that have several.
     """
     suite = main_suite(results)
-    attacked = list(results.select(suite=suite or "", kind="attack", task="node", attack="injection"))
+    held = results.names("attack", suite=suite or "", kind="attack", task="node")
+    attack = next((name for name in ATTACKS if name in held), "")
+    attacked = list(results.select(suite=suite or "", kind="attack", task="node", attack=attack))
     if not attacked:
         return []
     several = {place.dataset for place, seeds in attacked if len(seeds) > 1}
-    places = [attack for attack in attacked if not several or attack[0].dataset in several]
-    datasets = ordered(place.dataset for place, _ in places)
-    models = ordered(place.model for place, _ in places)
-    labels = ordered(place.label for place, _ in places)
-    figure, axes = panels(len(datasets), len(models))
-    for row, dataset in zip(axes, datasets, strict=True):
-        for ax, model in zip(row, models, strict=True):
-            for label in labels:
-                place = Place(str(suite), "attack", "node", dataset, model, label, "injection")
-                _tradeoff_point(ax, results, place, labels)
-            if not ax.has_data():
-                ax.set_axis_off()
-                continue
-            null = null_cell(cell(results, place, "g_jsd") for place, _ in places if place[3:5] == (dataset, model))
-            if null.values:
-                ax.axvline(null.mean, **UNIFORM_LINE)
-            ax.set(title=f"{title(model)} on {title(dataset)}", xlabel="g-JSD (left is stabler)", ylabel="attacked F1")
-            _logarithmic(ax)
+    places = [place for place, _ in attacked if not several or place.dataset in several]
+    datasets, models = ordered(place.dataset for place in places), ordered(place.model for place in places)
+    labels = ordered(place.label for place in places)
+    blocks = [(dataset, model) for dataset in datasets for model in models]
+    columns = len(models) if len(models) > 1 else min(2, len(datasets))
+    figure, axes = panels(math.ceil(len(blocks) / columns), columns)
+    every = [ax for row in axes for ax in row]
+    for ax, block in itertools.zip_longest(every, blocks):
+        own = [place for place in places if block is not None and place[3:5] == block]
+        _tradeoff(ax, results, own, labels)
     legend(figure, labels, extra=[Line2D([], [], label="uniform attention", **UNIFORM_LINE)], lines=False)
+    words = "the worst case" if attack == STANDARD else "the published attack"
     caption = (
-        f"Attacked F1 against the stability of attention, suite {results.title(suite)}; bars are standard deviations "
-        "over seeds, the dashed line is a uniform attention on the same graphs, where it was measured."
+        f"F1 against the stability of attention, both under {words}, suite {results.title(suite)}; bars are standard "
+        "deviations over seeds, the dashed line is a uniform attention on the same graphs, where it was measured."
     )
     return [Drawing("fig5_tradeoff", caption, figure)]
+
+
+def _tradeoff(ax: Axes, results: Results, places: Sequence[Place], labels: Sequence[str]) -> None:
+    """Draw one panel: a point per defense, and the uniform attention as a line; without data it stays empty."""
+    for place in sorted(places, key=lambda place: labels.index(place.label)):
+        _tradeoff_point(ax, results, place, labels)
+    if not ax.has_data():
+        ax.set_axis_off()
+        return
+    null = null_cell(cell(results, place, "g_jsd") for place in places)
+    if null.values:
+        ax.axvline(null.mean, **UNIFORM_LINE)
+    names = f"{title(places[0].model)} on {title(places[0].dataset)}"
+    ax.set(title=names, xlabel="g-JSD (left is stabler)", ylabel="attacked F1")
+    _logarithmic(ax)
 
 
 def _logarithmic(ax: Axes) -> None:
@@ -72,7 +84,8 @@ def _tradeoff_point(ax: Axes, results: Results, place: Place, labels: Sequence[s
         style = style_of(place.label, labels)
         # A bar that would reach zero has no place on a logarithmic axis.
         low = min(_bar(x), 0.9 * x.mean)
-        ax.errorbar(x.mean, y.mean, xerr=[[low], [_bar(x)]], yerr=_bar(y), elinewidth=0.8, label=place.label, **style)
+        ends: dict[str, Any] = {"elinewidth": 0.8, "capsize": 2}  # ends are seen where one bar lies on another
+        ax.errorbar(x.mean, y.mean, xerr=[[low], [_bar(x)]], yerr=_bar(y), label=place.label, **ends, **style)
 
 
 def _bar(row: Cell) -> float:
@@ -97,10 +110,16 @@ def draw_budget(results: Results) -> list[Drawing]:
             here = {p.label: sweep for p, sweep in sweeps_by_place.items() if (p.suite, p.dataset, p.model) == column}
             _budget_lines(ax, results, here, metric, labels)
             ax.set(title=f"{title(column[2])} on {title(column[1])}", ylabel=words)
+    budgets = sorted({nodes for sweep in sweeps_by_place.values() for nodes in sweep})
     for ax in axes[-1]:
-        ax.set_xlabel("injected nodes")
+        ax.set(xlabel="injected nodes", xscale="log")
+        ax.set_xticks(budgets, list(map(str, budgets)))
+        ax.xaxis.set_minor_locator(NullLocator())
     legend(figure, labels)
-    caption = "Attacked F1 and overlap of the top-k edges over the budget; bars are standard deviations over seeds."
+    caption = (
+        "Attacked F1 and overlap of the top-k edges over the budget; bars are standard deviations over seeds, drawn a "
+        "little beside each other."
+    )
     return [Drawing("fig6_budget", caption, figure)]
 
 
@@ -120,8 +139,10 @@ def _sweep(results: Results, place: Place, threat: str) -> dict[int, Place]:
 def _budget_lines(
     ax: Axes, results: Results, sweeps: dict[str, dict[int, Place]], metric: str, labels: Sequence[str]
 ) -> None:
+    """Draw a line for each defense; its points stand beside those of the others, so that no bar hides another."""
     for label, sweep in sweeps.items():
-        points = [(nodes, cell(results, place, metric)) for nodes, place in sweep.items()]
+        beside = BESIDE ** (labels.index(label) - (len(labels) - 1) / 2)
+        points = [(nodes * beside, cell(results, place, metric)) for nodes, place in sweep.items()]
         known = [(nodes, row) for nodes, row in points if row.values]
         ax.errorbar(
             [nodes for nodes, _ in known],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,11 +15,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from fgai_bench.report.labels import title
+from fgai_bench.spaces import TUNED
 
 # Okabe and Ito's palette; black for the vanilla model.
 PALETTE = ("#000000", "#56B4E9", "#E69F00", "#D55E00", "#CC79A7", "#009E73", "#0072B2", "#999999")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-OTHER_MARKERS = ("h", "<", ">", "p", "8", "d", "H")  # of what is not known here, so that it never looks like ours
+OTHER_MARKERS = ("<", ">", "p", "h")  # of what is not known here: none of them looks like one of ours
 KNOWN = ("vanilla", "ln", "at", "fgai", "fgai-attention", "pro-gnn", "gnn-svd", "gnnguard")
 WIDTH = 7.0  # inches: the width of a page's text; half of it stays readable
 LOOK: Any = {
@@ -58,16 +60,22 @@ class Drawing:
 def style_of(label: str, labels: Sequence[str] = ()) -> dict[str, Any]:
     """Return the colour and, for readers who see no colours, the marker of a defense.
 
-    Those that are not ours take the palette in turn, never the vanilla model's black, with markers of their own.
+    Those that are not ours take the palette in turn, never the vanilla model's black, with markers of their own. Tuned
+    settings have the colour and marker of their defense, hollow.
 
     >>> style_of("vanilla")["color"], style_of("mine", ["vanilla", "mine"])["color"]
     ('#000000', '#56B4E9')
+    >>> style_of("ln tuned")["color"] == style_of("ln")["color"], style_of("ln tuned")["markerfacecolor"]
+    (True, 'white')
     """
-    if label in KNOWN:
-        return {"color": PALETTE[KNOWN.index(label)], "marker": MARKERS[KNOWN.index(label)]}
-    others = [name for name in labels if name not in KNOWN]
-    turn = others.index(label) if label in others else 0
-    return {"color": PALETTE[1 + turn % (len(PALETTE) - 1)], "marker": OTHER_MARKERS[turn % len(OTHER_MARKERS)]}
+    own = label.removesuffix(TUNED)
+    hollow = {"markerfacecolor": "white"} if own != label else {}
+    if own in KNOWN:
+        return {"color": PALETTE[KNOWN.index(own)], "marker": MARKERS[KNOWN.index(own)], **hollow}
+    others = list(dict.fromkeys(name.removesuffix(TUNED) for name in labels if name.removesuffix(TUNED) not in KNOWN))
+    turn = others.index(own) if own in others else 0
+    color = PALETTE[1 + turn % (len(PALETTE) - 1)]
+    return {"color": color, "marker": OTHER_MARKERS[turn % len(OTHER_MARKERS)], **hollow}
 
 
 def panels(rows: int, columns: int, height: float = 1.9, **options: Any) -> tuple[Figure, list[list[Axes]]]:
@@ -82,9 +90,16 @@ def legend(figure: Figure, labels: Iterable[str], extra: Sequence[Line2D] = (), 
     known = list(labels)
     style: Any = "-" if lines else ""
     handles = [Line2D([], [], linestyle=style, label=_shown(name), **style_of(name, known)) for name in known]
-    handles += extra
-    columns = min(len(handles), int(figure.get_size_inches()[0] / 1.1))
-    figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False)
+    legend_below(figure, [*handles, *extra])
+
+
+def legend_below(figure: Figure, handles: Sequence[Line2D]) -> None:
+    """Draw these below all panels, in rows of nearly the same length."""
+    longest = max(len(str(handle.get_label())) for handle in handles)
+    most = max(1, int(figure.get_size_inches()[0] / (0.45 + 0.062 * longest)))  # inches: a mark, and a letter
+    rows = math.ceil(len(handles) / most)
+    columns = math.ceil(len(handles) / rows)
+    figure.legend(handles=list(handles), loc="outside lower center", ncols=columns, frameon=False)
 
 
 def _shown(name: str) -> str:

@@ -1,44 +1,58 @@
-"""The page: one HTML file that needs no network, to sort, filter and look behind every cell of a run."""
+"""The page: one HTML file that needs no network; the answer first, then a table to filter and look behind."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-from fgai_bench.report.cells import UNIFORM, Cell, Standing, standings
-from fgai_bench.report.claims import judge
+from fgai_bench.report.answer import PUBLISHED, SCORES, TASKS, Answer, answers, notes
+from fgai_bench.report.cells import UNIFORM, Cell, Standing, scale_of
+from fgai_bench.report.claims import Verdict, judge, summary
+from fgai_bench.report.explanations import CORRECTNESS, null_levels, points
 from fgai_bench.report.figures.attention import layout, samples
 from fgai_bench.report.labels import STATUS, ordered, title
-from fgai_bench.report.leaderboard import BOARDS, Board, BoardRow, entries, lowered, null_rows
+from fgai_bench.report.leaderboard import BOARDS, STANDARD, Board, BoardRow, entries, lowered, null_rows, ranked
 from fgai_bench.report.numbers import written
 from fgai_bench.report.results import Place, Results
+from fgai_bench.report.statistics import centre_interval, mean
 
 # Key, heading, which way is better, how it is written. ``score`` is F1 of nodes and ROC-AUC of links.
 COLUMNS: tuple[tuple[str, str, Any, str], ...] = (
     ("score", "attacked score", "higher", "fixed"),
     ("score_clean", "clean score", "higher", "fixed"),
     ("g_jsd", "g-JSD", "lower", "scientific"),
-    ("g_jsd_vs_uniform", "log(g-JSD / uniform)", "none", "fixed"),
-    ("g_tvd", "g-TVD", "lower", "fixed"),
     ("topk_overlap", "top-k overlap", "higher", "fixed"),
+    ("attention_entropy_normalised_clean", "entropy", "none", "fixed"),
+    ("g_tvd", "g-TVD", "lower", "fixed"),
     ("prediction_kept", "predictions kept", "higher", "fixed"),
     ("f_slope_pos", "F+ slope", "lower", "fixed"),
     ("f_slope_neg", "F- slope", "none", "fixed"),
     ("train_seconds", "training (s)", "none", "fixed"),
 )
-VERSUS = "_vs_uniform"
 NAMES = ("suite", "task", "dataset", "model", "defense", "attack")
+CURVES = ("f_acc_pos", "f_acc_neg")
+METRICS_IN_WORDS = {
+    **SCORES,
+    "g_jsd": "g-JSD",
+    "g_tvd": "g-TVD",
+    "f_slope_pos": "the F+ slope",
+    "f_slope_neg": "the F- slope",
+    "train_seconds": "training seconds",
+    "train_peak_mib": "peak MiB of training",
+    "attention_topk_overlap": "top-k overlap",
+}
+DIGITS = 6  # of a seed's value: more would double the file and say nothing
 
 
 def page(results: Results) -> str:
     """Return the whole file: template, style, script and data in one; the same results give the same bytes."""
-    parts = {name: _asset(f"page.{name}") for name in ("html", "css", "js")}
+    script = _asset("plots.js") + _asset("page.js")
     data = json.dumps(content(results), sort_keys=True, separators=(",", ":"), allow_nan=False)
     data = data.replace("<", "\\u003c")  # "</script" and "<!--" would be read as HTML, even inside the data's script
-    filled = parts["html"].replace("/*CSS*/", parts["css"]).replace("/*JS*/", parts["js"])
+    filled = _asset("page.html").replace("/*CSS*/", _asset("page.css")).replace("/*JS*/", script)
     return filled.replace("/*DATA*/", data)
 
 
@@ -48,20 +62,19 @@ def _asset(name: str) -> str:
 
 def content(results: Results) -> dict[str, Any]:
     """Return everything that the page shows, as plain data."""
+    found = answers(results)
     return {
         "run": {"id": results.identity, "suites": list(map(results.title, results.suites)), "version": results.version},
+        "answers": [_answer(answer) for answer in found],
+        "notes": [*notes(found), *(f"{remark}." for remark in results.remarks)],
+        "explanations": _explanations(results),
         "columns": [{"key": key, "title": words, "better": better} for key, words, better, _ in columns_of(results)],
-        "order": {name: ordered(results.names(name)) for name in ("dataset", "model")},
+        "models": ordered(answer.model for answer in found) or ordered(results.names("model")),
         "titles": {name: title(name) for name in _all_names(results)},
         "rows": [row for board in BOARDS[:2] for row in _rows(board, results)],
         "curves": _curves(results),
         "graphs": _graphs(results),
-        "claims": [
-            {"id": verdict.claim.id, "text": verdict.claim.text, "verdict": verdict.conclusion}
-            | {"change": verdict.would_change, "advice": verdict.advice}
-            | {"cells": [str(decision) for decision in verdict.deciding]}
-            for verdict in judge(results)
-        ],
+        "claims": [_claim(verdict) for verdict in judge(results)],
     }
 
 
@@ -72,13 +85,36 @@ def columns_of(results: Results) -> tuple[tuple[str, str, Any, str], ...]:
 
 
 def _all_names(results: Results) -> list[str]:
-    used = {name for place in results.places for name in (place.dataset, place.model, place.label)}
-    return sorted(used | {UNIFORM})
+    used = {name for place in results.places for name in (place.dataset, place.model, place.label, place.explainer)}
+    return sorted(used - {""} | {UNIFORM})
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    return {
+        **{key: getattr(answer, key) for key in ("suite", "task", "dataset", "model", "attack", "subject", "verdict")},
+        "score": SCORES[answer.score],
+        "question": TASKS.get(answer.task, answer.task),
+        "stands": [
+            {"defense": stand.defense, "clean": stand.clean_score, "interval": stand.interval}
+            | {"attacked": stand.attacked_score, "gap": not stand.attacked.values}
+            | {"rank": stand.standing.rank, "unreliable": stand.unreliable}
+            for stand in answer.stands
+        ],
+    }
+
+
+def _explanations(results: Results) -> dict[str, Any]:
+    """Return stability against correctness: a point per defense and explainer, a level per null."""
+    drawn = [point for point in points(results) if point["stability"] and point["correctness"] and not point["null"]]
+    return {"points": drawn, "nulls": null_levels(results), "measures": CORRECTNESS}
 
 
 def _rows(board: Board, results: Results) -> list[dict[str, Any]]:
     listed = lowered(board, entries(board, results))
-    standing = {key: _standings(board, listed, key, better) for key, _, better, _ in columns_of(results)}
+    standing = {
+        key: ranked(listed, _metric(board, key), better) for key, _, better, _ in columns_of(results) if key != "score"
+    }
+    standing["score"] = ranked(listed, board.score, board.better)
     blocks = list(dict.fromkeys(_block(entry) for entry in listed))
     together = sorted([*listed, *null_rows(board, listed)], key=lambda entry: blocks.index(_block(entry)))
     return [_row(board, results, entry, standing) for entry in together]
@@ -89,26 +125,12 @@ def _block(entry: BoardRow) -> tuple[str, ...]:
     return (*entry.key[:4], entry.key[5])
 
 
-def _cell(board: Board, entry: BoardRow, key: str) -> Cell:
-    """Return the cell of a column; one that ends in ``_vs_uniform`` holds differences from the uniform attention."""
-    metric = key.replace("score", board.score)
-    if not metric.endswith(VERSUS):
-        return entry.cell(metric)
-    cell = entry.cell(metric.removesuffix(VERSUS))
-    seeds = sorted(cell.values.keys() & cell.null.keys())
-    differences = cell.relative.differences if cell.relative else ()
-    return Cell(None, metric, dict(zip(seeds, differences, strict=True)))
-
-
-def _standings(board: Board, listed: list[BoardRow], key: str, better: Any) -> dict[Hashable, Standing]:
-    blocks: dict[Hashable, dict[Hashable, Cell]] = {}
-    for entry in listed:
-        blocks.setdefault(_block(entry), {})[entry.key] = _cell(board, entry, key)
-    return {name: standing for cells in blocks.values() for name, standing in standings(cells, better).items()}
+def _metric(board: Board, key: str) -> str:
+    return key.replace("score", board.score)
 
 
 def _row(
-    board: Board, results: Results, entry: BoardRow, standing: dict[str, dict[Hashable, Standing]]
+    board: Board, results: Results, entry: BoardRow, standing: Mapping[str, Mapping[Hashable, Standing]]
 ) -> dict[str, Any]:
     names = dict(zip(NAMES, entry.key, strict=True))
     place = Place(names["suite"], "attack", *(names[n] for n in ("task", "dataset", "model", "defense", "attack")))
@@ -117,12 +139,12 @@ def _row(
         **names,
         "flags": list(entry.flags),
         "cells": {
-            key: _shown(_cell(board, entry, key), standing[key].get(entry.key, Standing()), style)
+            key: _shown(entry.cell(_metric(board, key)), standing[key].get(entry.key, Standing()), style)
             for key, _, _, style in columns_of(results)
         },
         "ledger": {str(seed): dict(step.ledger) for seed, step in measured.items() if step.ledger},
         "threat": next((json.loads(step.threat) for step in measured.values() if step.threat), {}),
-        "steps": {str(seed): step.step for seed, step in measured.items()},
+        "steps": {str(seed): step.step[:12] for seed, step in measured.items()},
         "where": {
             "device": "; ".join(entry.devices) or "--",
             "commit": ", ".join(entry.versions) or "--",
@@ -132,35 +154,54 @@ def _row(
 
 
 def _shown(row: Cell, standing: Standing, style: str) -> dict[str, Any]:
-    text = written(row.mean, row.std, style) if row.values else STATUS[row.status]
+    """Return a cell as the page shows it; what is not said (no gap, no null, not bold) is left out."""
+    text = written(row.mean, math.nan, style) if row.values else STATUS[row.status]
     if row.values and row.gaps:
         text += f" ({STATUS[row.status]} {len(row.gaps)}/{len(row.values) + len(row.gaps)})"
-    number = row.mean if math.isfinite(row.mean) else None
-    return {
-        "text": text,
-        "mean": number,
+    bounds = centre_interval(row.values, scale_of(row.metric)) if row.values else None
+    interval = "[{}, {}]".format(*(written(bound, math.nan, style) for bound in bounds)) if bounds else ""
+    null = mean(list(row.null.values())) if row.null else math.nan
+    said = {
+        "std": f"{row.std:.2g}" if math.isfinite(row.std) else "",
+        "interval": interval,
+        "null": written(null, math.nan, style) if math.isfinite(null) else "",
         "bold": standing.bold,
         "rank": standing.rank,
         "unequal": standing.unequal,
-        "beatsNull": standing.beats_null,
-        "status": row.status,
-        "reason": row.reason,
-        "seeds": {str(seed): value for seed, value in sorted(row.values.items()) if math.isfinite(value)},
+        "seeds": {str(seed): _rounded(value) for seed, value in sorted(row.values.items()) if math.isfinite(value)},
         "gaps": {str(gap.seed): f"{STATUS[gap.status]}: {gap.reason}" for gap in row.gaps},
     }
+    kept = {key: value for key, value in said.items() if value}
+    beaten = {} if standing.beats_null is None else {"beatsNull": standing.beats_null}
+    number = _rounded(row.mean) if math.isfinite(row.mean) else None
+    return {"text": text, "mean": number, "status": row.status, **beaten, **kept}
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")
 
 
 def _curves(results: Results) -> list[dict[str, Any]]:
-    """Return F-acc curves, clean and under the published attack, averaged over seeds."""
-    frame = results.curves
-    wanted = frame["curve"].isin(["f_acc_pos", "f_acc_neg"]) & frame["attack_label"].isin(["", "injection"])
+    """Return F-acc curves with their 95 % band over seeds: clean, and under ``worst`` or else the published attack."""
+    frame = results.curves[results.curves["curve"].isin(CURVES)]
+    attacks = set(frame["attack_label"])
+    attack = next((name for name in (STANDARD, PUBLISHED) if name in attacks), PUBLISHED)
     keys = ["suite", "dataset", "model", "label", "attack_label", "curve"]
-    lines = []
-    for names, group in frame[wanted].groupby(keys, sort=False):
-        points = group.groupby("x")["y"].mean()
-        line = [[float(x), round(float(y), 6)] for x, y in points.items()]
-        lines.append({**dict(zip(keys, names, strict=True)), "points": line})
-    return lines
+    seeds: dict[tuple[str, ...], dict[float, list[float]]] = {}
+    for *names, x, y in frame[frame["attack_label"].isin(["", attack])][[*keys, "x", "y"]].itertuples(index=False):
+        seeds.setdefault(tuple(names), {}).setdefault(float(x), []).append(float(y))
+    lines = [
+        dict(zip(keys, names, strict=True)) | {"points": [_point(x, ys) for x, ys in sorted(of.items())]}
+        for names, of in seeds.items()
+    ]
+    return sorted(lines, key=lambda line: results.suites.index(line["suite"]))
+
+
+def _point(x: float, values: Sequence[float]) -> list[float]:
+    """Return where a curve passes, and its band: ``[x, mean, low, high]``."""
+    centre = mean(values)
+    band = centre_interval(dict(enumerate(values)), "logit") or (centre, centre)
+    return [x, *(round(y, 5) for y in (centre, *band))]
 
 
 def _graphs(results: Results) -> list[dict[str, Any]]:
@@ -177,3 +218,19 @@ def _graphs(results: Results) -> list[dict[str, Any]]:
             about = {"dataset": dataset, "model": model, "label": label, "centre": sample.centre}
             drawn.append({**about, "nodes": nodes, "edges": edges})
     return drawn
+
+
+def _claim(verdict: Verdict) -> dict[str, Any]:
+    """Return a claim with its verdict, its cells counted, and the unit of what is shown."""
+    claim = verdict.claim
+    metric = METRICS_IN_WORDS.get(claim.left.metric, claim.left.metric)
+    kind = "ratio" if verdict.is_ratio else "value" if claim.kind in ("positive", "status") else "difference"
+    return {
+        "text": claim.text,
+        "verdict": verdict.conclusion,
+        "counted": summary(verdict),
+        "unit": "" if claim.kind == "status" else f"{kind} of {metric}",
+        "cells": [str(decision) for decision in verdict.deciding],
+        "change": verdict.would_change,
+        "advice": verdict.advice,
+    }

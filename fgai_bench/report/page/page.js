@@ -1,37 +1,21 @@
-"use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const palette = ["var(--hue-0)", "#56B4E9", "#E69F00", "#D55E00", "#CC79A7", "#009E73", "#0072B2", "#999999"];
   const known = ["vanilla", "ln", "at", "fgai", "fgai-attention", "pro-gnn", "gnn-svd", "gnnguard"];
-  const always = ["dataset", "model", "defense", "attack"];
-  // A run of one suite or one task needs no column to say so.
-  const names = ["suite", "task", ...always].filter((n) => always.includes(n) || new Set(data.rows.map((r) => r[n])).size > 1);
+  const { make, draw, span, frame, key, stroke, shapes } = plots;
   const $ = (id) => document.getElementById(id);
   const titles = new Map(Object.entries(data.titles)); // a plain object would answer for "constructor", too
   const say = (name) => titles.get(name) ?? name;
-
-  function make(tag, attributes = {}, ...children) {
-    const node = document.createElement(tag);
-    for (const [key, value] of Object.entries(attributes)) {
-      if (key === "onclick" || key === "onchange") node[key] = value;
-      else node.setAttribute(key, value);
-    }
-    node.append(...children);
-    return node;
-  }
-  function draw(tag, attributes = {}, ...children) {
-    const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-    node.append(...children);
-    return node;
-  }
   const distinct = (values) => [...new Set(values)];
-  const colorOf = (label) => {
-    const others = distinct(data.curves.map((c) => c.label)).filter((l) => !known.includes(l));
-    // Black is the vanilla model's: others take the rest of the palette in turn.
-    const turn = 1 + (Math.max(0, others.indexOf(label)) % (palette.length - 1));
-    return palette[known.includes(label) ? known.indexOf(label) : turn];
-  };
+  const under = (attack) => (attack === "injection" ? "the published attack" : attack);
+  const phone = matchMedia("(max-width: 600px)");
+
+  // Black is the vanilla model's: what is not ours takes the rest of the palette in turn. Tuned settings keep the hue.
+  const base = (label) => label.replace(/ tuned$/, "");
+  const others = distinct(data.rows.map((r) => base(r.defense))).filter((l) => !known.includes(l));
+  const hue = (label) => (known.includes(base(label)) ? palette[known.indexOf(base(label))]
+    : palette[1 + (Math.max(0, others.indexOf(base(label))) % (palette.length - 1))]);
+  const faint = (label, labels) => (labels.some((l) => l !== base(l)) && label === base(label) ? 0.4 : 1);
 
   // The tooltip: for a mouse that hovers, and for a finger that taps.
   const tip = $("tip");
@@ -46,7 +30,6 @@
     node.addEventListener("pointermove", show);
     node.addEventListener("pointerleave", () => { tip.hidden = true; });
   }
-
   function picker(form, id, word, values, changed, all = true) {
     const select = make("select", { id, onchange: changed });
     if (all) select.append(make("option", { value: "" }, "all"));
@@ -55,13 +38,140 @@
     return select;
   }
 
-  // The leaderboard.
+  // The answer for the chosen model: sentences, a matrix for each task, stability against correctness.
+  let view = data.models[0] ?? "";
+  for (const model of data.models) {
+    const radio = make("input", { type: "radio", name: "view", value: model, onchange: () => { choose(model); changed(); } });
+    $("models").append(make("label", {}, radio, say(model)));
+  }
+  const own = () => data.answers.filter((a) => a.model === view);
+  function choose(model) {
+    view = model;
+    const [first] = own();
+    for (const [name, value] of [["model", model], ["attack", first?.attack], ["suite", first?.suite]]) set(filters.get(name), value);
+    if (!first) return;
+    set(pickCurve, placeOf(first));
+    set(pickGraph, `${first.dataset} / ${model}`);
+    curves();
+    graphs();
+  }
+  function answer() {
+    for (const radio of document.querySelectorAll("#models input")) radio.checked = radio.value === view;
+    const said = own().map((a) => make("li", {}, make("strong", {}, a.subject), `: ${a.verdict}`));
+    $("sentences").replaceChildren(...(said.length ? said : [make("li", {}, "This run holds no attack to answer from.")]));
+    $("notes").replaceChildren(...data.notes.map((note) => make("p", {}, note)));
+    $("matrices").replaceChildren(...distinct(own().map((a) => a.task)).map((task) => matrix(own().filter((a) => a.task === task))));
+    explanations();
+  }
+  function matrix(graphs) {
+    const attacks = distinct(graphs.map((a) => a.attack));
+    const suites = distinct(graphs.map((a) => a.suite));
+    const weak = graphs.some((a) => a.stands.some((s) => s.unreliable));
+    const words = `${graphs[0].question}, ${say(view)}: clean → attacked ${graphs[0].score} [95 % interval]` +
+      `${attacks.length === 1 ? ` under ${under(attacks[0])}` : ""}. Shaded: first, or not told from it.${weak ? " † unreliable." : ""}`;
+    const head = make("tr", {}, make("th", { scope: "col" }, "defense"), ...graphs.map((a) => make("th", { scope: "col" }, say(a.dataset),
+      attacks.length > 1 ? make("span", { class: "interval" }, under(a.attack)) : "",
+      suites.length > 1 && a.suite !== suites[0] ? make("span", { class: "interval" }, `suite ${a.suite}`) : "")));
+    const rows = distinct(graphs.flatMap((a) => a.stands.map((s) => s.defense))).map((defense) =>
+      make("tr", {}, make("th", { scope: "row" }, say(defense)), ...graphs.map((a) => {
+        const s = a.stands.find((one) => one.defense === defense);
+        if (!s || s.gap) return make("td", { class: "small" }, s ? s.attacked : "--");
+        const rank = s.rank === null ? "not ranked" : `rank ${s.rank}`;
+        return make("td", { class: s.rank === 1 ? "first" : "", title: rank }, `${s.clean} → ${s.attacked}${s.unreliable ? "†" : ""}`,
+          make("span", { class: "interval" }, s.interval));
+      })));
+    return make("table", { class: "matrix" }, make("caption", {}, words), make("thead", {}, head), make("tbody", {}, ...rows));
+  }
+  let graph = "";
+  function explanations() {
+    const of = (one) => `${one.suite} / ${one.dataset}`;
+    const points = data.explanations.points.filter((p) => p.model === view);
+    const places = distinct(points.map(of));
+    $("answer").classList.toggle("plain", !places.length);
+    if (!places.length) {
+      const where = distinct(data.explanations.points.map((p) => say(p.model))).join(", ");
+      $("explanations").replaceChildren(make("p", { class: "small" }, `Whether stable explanations are also right was not recorded ` +
+        `for ${say(view)}${where ? `, but for ${where}` : " in this run; fgai-bench run --suite stress measures it"}.`));
+      return;
+    }
+    const form = make("form");
+    const pick = picker(form, "explained-place", "suite / graph", places, () => { graph = pick.value; explanations(); $("explained-place")?.focus(); }, false);
+    if (places.includes(graph)) pick.value = graph;
+    const here = points.filter((p) => of(p) === pick.value);
+    const nulls = data.explanations.nulls.filter((n) => n.model === view && of(n) === pick.value);
+    $("explanations").replaceChildren(places.length > 1 ? form : "", stability(here, nulls));
+  }
+  function stability(points, nulls) {
+    const [w, h] = phone.matches ? [370, 280] : [580, 330];
+    const ends = (p, k) => [p[k].mean - (p[k].std ?? 0), p[k].mean + (p[k].std ?? 0)];
+    const xs = span([...points.flatMap((p) => ends(p, "stability")), ...nulls.flatMap((n) => n.stability ?? [])], 0.05);
+    const ys = span([...points.flatMap((p) => ends(p, "correctness")), ...nulls.map((n) => n.correctness)], 0.06);
+    const first = points[0];
+    const measure = data.explanations.measures[first.measure];
+    const numbers = points.map((p) => `${say(p.defense)} ${say(p.explainer)}: stable ${p.stability.mean.toFixed(3)}, right ${p.correctness.mean.toFixed(3)}`);
+    const { svg, X, Y, left, right } = frame(w, h, xs, ys, "stable: share of top edges that stay, where predictions stay", `right: ${measure}`, numbers.join("; "));
+    let last = Infinity;
+    for (const n of [...nulls].sort((a, b) => b.correctness - a.correctness).reverse()) {
+      const at = Y(n.correctness);
+      const aside = n.stability !== null && X(n.stability) > (left + right) / 2; // the name stands away from the ring
+      last = Math.min(at - 3, last - 11);
+      svg.append(draw("line", { x1: left, x2: right, y1: at, y2: at, stroke: "var(--soft)", "stroke-dasharray": "4 3" }),
+        draw("text", { class: "level", x: aside ? left + 3 : right, y: last, "text-anchor": aside ? "start" : "end" }, `null: ${n.name}`));
+      if (n.stability !== null) svg.append(draw("circle", { cx: X(n.stability), cy: at, r: 3.5, fill: "var(--back)", stroke: "var(--soft)" }));
+    }
+    const explainers = distinct(points.map((p) => p.explainer));
+    const shape = (name) => shapes[explainers.indexOf(name) % shapes.length];
+    points.forEach((p, i) => {
+      const [x, y] = [X(p.stability.mean), Y(p.correctness.mean)];
+      const [a, b] = ends(p, "stability");
+      const [c, d] = ends(p, "correctness");
+      const thin = { stroke: hue(p.defense), "stroke-opacity": 0.6 };
+      const mark = draw("path", { d: shape(p.explainer)(5), transform: `translate(${x} ${y})`, fill: hue(p.defense), stroke: "var(--back)", class: "explained" });
+      explain(mark, numbers[i]);
+      svg.append(draw("line", { x1: X(a), x2: X(b), y1: y, y2: y, ...thin }), draw("line", { x1: x, x2: x, y1: Y(c), y2: Y(d), ...thin }), mark);
+    });
+    const dot = (name, color) => draw("path", { d: shape(name)(4.5), transform: "translate(11 6)", fill: color });
+    const legend = make("div", { class: "legend small" },
+      ...distinct(points.map((p) => p.defense)).map((d) => key(say(d), draw("rect", { x: 5, y: 1, width: 12, height: 10, fill: hue(d) }))),
+      ...explainers.map((e) => key(say(e), dot(e, "var(--soft)"))), key("null: knows nothing of the trained model; ring: its stability", stroke("var(--soft)", { "stroke-dasharray": "4 3" })));
+    return make("figure", {}, make("figcaption", {}, `Stability against correctness of explanations: ${say(view)} on ${say(first.dataset)} ` +
+      `under ${under(first.attack)}; means, bars are standard deviations over seeds. What is below a line explains less than that null.`), svg, legend);
+  }
+
+  // The table of all rows; what it shows is written into the address.
+  const always = ["dataset", "model", "defense", "attack"];
+  const suites = distinct(data.rows.map((r) => r.suite));
+  const mixed = suites.some((suite) => distinct(data.rows.filter((r) => r.suite === suite).map((r) => r.task)).length > 1);
+  // A run of one suite needs no column to say so, and a suite of one task neither.
+  const names = [...(suites.length > 1 ? ["suite"] : []), ...(mixed ? ["task"] : []), ...always];
+  const filters = new Map(names.map((name) => [name, picker($("filters"), `filter-${name}`, name, distinct(data.rows.map((r) => r[name])), changed)]));
+  const [score, ...rest] = data.columns;
+  const columns = [{ key: "rank", title: "rank", better: "lower" }, score, { key: "interval", title: "95 % interval" }, ...rest];
   let sorted = { key: "", down: false };
-  const filters = Object.fromEntries(
-    names.map((name) => [name, picker($("filters"), `filter-${name}`, name, distinct(data.rows.map((r) => r[name])), fill)]),
-  );
-  function value(row, key) {
-    return names.includes(key) ? row[key] : row.cells[key].mean;
+
+  function set(select, value) {
+    if (select && [...select.options].some((option) => option.value === value)) select.value = value;
+  }
+  function restore() {
+    const state = new URLSearchParams(location.hash.slice(1));
+    if (![...state.keys()].length) { choose(data.models[0] ?? ""); return; }
+    if (data.models.includes(state.get("view"))) view = state.get("view");
+    for (const [name, select] of filters) { select.value = ""; set(select, state.get(name) ?? ""); }
+    const by = state.get("sort") ?? "";
+    const wanted = by.replace(/^-/, "");
+    sorted = [...names, ...columns.map((c) => c.key)].includes(wanted) ? { key: wanted, down: by.startsWith("-") } : { key: "", down: false };
+  }
+  function changed() {
+    const state = new URLSearchParams({ view });
+    for (const [name, select] of filters) if (select.value) state.set(name, select.value);
+    if (sorted.key) state.set("sort", (sorted.down ? "-" : "") + sorted.key);
+    history.replaceState(null, "", `#${state}`);
+    answer();
+    fill();
+  }
+  function value(row, by) {
+    if (names.includes(by)) return row[by];
+    return by === "rank" ? row.cells.score.rank ?? null : row.cells[by].mean;
   }
   function order(a, b) {
     const [x, y] = [value(a, sorted.key), value(b, sorted.key)];
@@ -70,40 +180,48 @@
     const by = typeof x === "string" ? x.localeCompare(y) : x - y;
     return sorted.down ? -by : by;
   }
-  function sortBy(key) {
-    const column = data.columns.find((c) => c.key === key);
-    const first = Boolean(column && column.better === "higher");
-    sorted = { key, down: sorted.key === key ? !sorted.down : first };
-    fill();
+  function sortBy(by) {
+    const first = columns.find((c) => c.key === by)?.better === "higher";
+    sorted = { key: by, down: sorted.key === by ? !sorted.down : first };
+    changed();
   }
-  const headings = [...names.map((key) => ({ key, title: key })), ...data.columns];
   const headRow = make("tr");
-  for (const { key, title, better } of headings) {
-    const arrow = better === "higher" ? " ↑" : better === "lower" ? " ↓" : "";
-    headRow.append(make("th", { scope: "col", "data-key": key },
-      make("button", { type: "button", "data-key": key, onclick: () => sortBy(key) }, title + arrow)));
+  for (const { key: by, title, better } of [...names.map((name) => ({ key: name, title: name })), ...columns]) {
+    const arrow = by !== "rank" && better === "higher" ? " ↑" : by !== "rank" && better === "lower" ? " ↓" : "";
+    headRow.append(make("th", { scope: "col", "data-key": by },
+      by === "interval" ? title : make("button", { type: "button", "data-key": by, onclick: () => sortBy(by) }, title + arrow)));
   }
   $("board").tHead.append(headRow);
   function fill() {
-    const rows = data.rows.filter((row) => names.every((n) => !filters[n].value || row[n] === filters[n].value));
+    const rows = data.rows.filter((row) => [...filters].every(([name, select]) => !select.value || row[name] === select.value));
     if (sorted.key) rows.sort(order);
-    $("count").textContent = `${rows.length} of ${data.rows.length} rows`;
+    $("count").textContent = `${rows.length} of ${data.rows.length} rows; the address keeps this choice`;
     for (const th of headRow.children) {
-      const own = th.dataset.key === sorted.key;
-      th.setAttribute("aria-sort", own ? (sorted.down ? "descending" : "ascending") : "none");
+      const mine = th.dataset.key === sorted.key;
+      th.setAttribute("aria-sort", mine ? (sorted.down ? "descending" : "ascending") : "none");
     }
     $("board").tBodies[0].replaceChildren(...rows.map(line));
   }
+  function shown(row, cell) {
+    const distrust = row.flags.some((f) => f.startsWith("unreliable")) && cell.mean !== null ? "†" : "";
+    return cell.text + distrust + (cell.unequal ? "‡" : "") + (cell.beatsNull === false ? "°" : "");
+  }
   function line(row) {
     const tr = make("tr");
-    for (const name of names) tr.append(make("td", {}, say(row[name])));
-    for (const { key, title } of data.columns) {
-      const cell = row.cells[key];
-      const distrust = row.flags.some((f) => f.startsWith("unreliable")) && cell.mean !== null ? "†" : "";
-      const text = cell.text + distrust + (cell.unequal ? "‡" : "") + (cell.beatsNull === false ? "°" : "");
-      const open = () => detail(row, key, title);
-      tr.append(make("td", { class: cell.bold ? "best" : cell.status === "ok" ? "" : "gap", "data-key": key },
-        make("button", { type: "button", onclick: open }, text)));
+    // A phone hides most columns: what belongs to a value there stands below it.
+    const more = ["model", "attack", "suite", "task"].filter((n) => names.includes(n) && !filters.get(n).value).map((n) => say(row[n])).join(", ");
+    for (const name of names) tr.append(make("td", { "data-key": name, ...(name === "defense" ? { "data-more": more } : {}) }, say(row[name])));
+    for (const { key: by, title } of columns) {
+      if (by === "rank" || by === "interval") {
+        tr.append(make("td", { "data-key": by }, by === "rank" ? String(row.cells.score.rank ?? "--") : row.cells.score.interval ?? "--"));
+        continue;
+      }
+      const cell = row.cells[by];
+      const sub = cell.null ? `null ${cell.null}` : cell.std && by !== "score" ? `±${cell.std}` : "";
+      const entropy = row.cells.attention_entropy_normalised_clean;
+      const aside = by === "score" ? cell.interval : by === "g_jsd" && entropy.mean !== null ? `entropy ${entropy.text}` : "";
+      tr.append(make("td", { class: cell.bold ? "best" : cell.status === "ok" ? "" : "gap", "data-key": by, ...(aside ? { "data-more": aside } : {}) },
+        make("button", { type: "button", onclick: () => detail(row, by, title) }, shown(row, cell)), make("span", { class: "sub" }, sub)));
     }
     return tr;
   }
@@ -113,15 +231,18 @@
     for (const [a, b] of pairs) body.append(make("tr", {}, make("th", { scope: "row" }, a), make("td", {}, String(b))));
     return make("div", {}, make("h3", {}, caption), make("table", {}, body));
   }
-  function detail(row, key, title) {
-    const cell = row.cells[key];
+  function detail(row, by, title) {
+    const cell = row.cells[by];
     const spent = Object.entries(row.ledger).map(([seed, ledger]) =>
       [`seed ${seed}`, Object.entries(ledger).map(([n, v]) => `${n} ${v}`).join(", ")]);
+    const said = [cell.text, cell.interval ? `95 % interval ${cell.interval}` : "", cell.null ? `uniform attention ${cell.null}` : "",
+      cell.rank ? `rank ${cell.rank}` : "not ranked"].filter(Boolean).join("; ");
     $("detail-body").replaceChildren(
-      make("h2", {}, `${title}: ${say(row.defense)} on ${say(row.model)}, ${say(row.dataset)}, ${row.attack}`),
-      make("p", {}, `${cell.text}${cell.rank === null ? "; not ranked" : `; rank ${cell.rank}`}`),
-      listing("Seeds", [...Object.entries(cell.seeds), ...Object.entries(cell.gaps)]),
+      make("h2", { id: "detail-title" }, `${title}: ${say(row.defense)} on ${say(row.model)}, ${say(row.dataset)}, ${row.attack}`),
+      make("p", {}, said),
+      listing("Seeds", [...Object.entries(cell.seeds ?? {}), ...Object.entries(cell.gaps ?? {})]),
       listing("Reasons for distrust", row.flags.map((flag, i) => [i + 1, flag])),
+      listing("The row", data.columns.map((c) => [c.title, shown(row, row.cells[c.key]) + (row.cells[c.key].null ? `, uniform ${row.cells[c.key].null}` : "")])),
       listing("Ledger: what the attack spent", spent),
       listing("Budget", Object.entries(row.threat)),
       listing("Provenance", [["suite", row.suite], ...Object.entries(row.where),
@@ -130,52 +251,47 @@
     $("detail").showModal();
   }
 
-  // Curves: F+ solid, F- dashed; clean beside attacked.
-  const curvePlaces = distinct(data.curves.map((c) => `${c.suite} / ${c.dataset} / ${c.model}`));
-  const pickCurve = picker($("pick-curves"), "curve-place", "suite / dataset / model", curvePlaces, curves, false);
+  // Curves: F+ solid, F- dashed; clean beside attacked, on equal scales.
+  const placeOf = (c) => `${c.suite} / ${c.dataset} / ${c.model}`;
+  const pickCurve = picker($("pick-curves"), "curve-place", "suite / dataset / model", distinct(data.curves.map(placeOf)), curves, false);
   function curves() {
-    const chosen = data.curves.filter((c) => `${c.suite} / ${c.dataset} / ${c.model}` === pickCurve.value);
+    const chosen = data.curves.filter((c) => placeOf(c) === pickCurve.value);
     if (!chosen.length) {
       $("curves").replaceChildren(make("p", { class: "small" }, "This run has no such curves."));
       return;
     }
     const labels = distinct(chosen.map((c) => c.label));
-    $("curves").replaceChildren(...["", "injection"].map((attack) => plot(chosen.filter((c) => c.attack_label === attack), attack)));
-    $("legend").replaceChildren(...labels.map((label) => {
-      const mark = make("i");
-      mark.style.background = colorOf(label);
-      return make("span", {}, mark, say(label));
-    }), make("span", {}, "solid: highest attention deleted first; dashed: lowest first"));
+    const ys = span(chosen.flatMap((c) => c.points.flatMap((p) => p.slice(1))), 0.04);
+    const attacks = distinct(["", ...chosen.map((c) => c.attack_label)]);
+    $("curves").replaceChildren(...attacks.map((attack) => plot(chosen.filter((c) => c.attack_label === attack), attack, labels, ys)));
+    $("legend-curves").replaceChildren(...labels.map((l) => key(say(l), stroke(hue(l), { opacity: faint(l, labels) }))),
+      key("F+: highest attention deleted first", stroke("var(--soft)")), key("F-: lowest first", stroke("var(--soft)", { "stroke-dasharray": "5 4" })),
+      key("95 % interval over seeds", draw("rect", { x: 0, y: 1, width: 22, height: 10, fill: "var(--soft)", opacity: 0.25 })));
   }
-  function plot(lines, attack) {
-    const [w, h, left, bottom] = [340, 220, 38, 26];
-    const ys = lines.flatMap((l) => l.points.map((p) => p[1]));
-    const [low, high] = ys.length ? [Math.min(...ys), Math.max(...ys)] : [0, 1];
-    const pad = Math.max(0.02, (high - low) * 0.08);
-    const X = (x) => left + (x / 0.5) * (w - left - 10);
-    const Y = (y) => h - bottom - ((y - low + pad) / (high - low + 2 * pad)) * (h - bottom - 10);
-    const svg = draw("svg", { viewBox: `0 0 ${w} ${h}`, role: "img", "aria-label": `accuracy, ${attack || "clean"}` });
-    for (let i = 0; i <= 4; i += 1) {
-      const y = low + ((high - low) * i) / 4;
-      svg.append(draw("line", { class: "axis", x1: left, x2: w - 10, y1: Y(y), y2: Y(y) }),
-        draw("text", { x: 4, y: Y(y) + 3 }, y.toFixed(2)));
-    }
-    for (const x of [0, 0.1, 0.2, 0.3, 0.4, 0.5]) svg.append(draw("text", { x: X(x) - 7, y: h - 8 }, String(x)));
+  function plot(lines, attack, labels, ys) {
+    const [w, h] = phone.matches ? [360, 250] : [520, 300];
+    const words = attack ? `under ${under(attack)}` : "clean";
+    const signOf = (c) => (c.curve === "f_acc_neg" ? "F-" : "F+");
+    const ends = lines.map((c) => `${say(c.label)} ${signOf(c)} from ${c.points[0][1].toFixed(2)} to ${c.points.at(-1)[1].toFixed(2)}`);
+    const xs = [0, Math.max(...lines.flatMap((c) => c.points.map((p) => p[0])), 0.1)];
+    const { svg, X, Y } = frame(w, h, xs, ys, "share r of deleted edges", "share still correct", `${words}: ${ends.join("; ")}`);
     for (const one of lines) {
-      const path = one.points.map(([x, y], i) => `${i ? "L" : "M"}${X(x)} ${Y(y)}`).join("");
-      const dash = one.curve === "f_acc_neg" ? "5 4" : "none";
-      svg.append(draw("path", { d: path, fill: "none", stroke: colorOf(one.label), "stroke-width": 2, "stroke-dasharray": dash }));
-      const sign = one.curve === "f_acc_neg" ? "F-" : "F+";
-      for (const [x, y] of one.points) {
+      const color = hue(one.label);
+      const along = (points, column) => points.map((p) => `${X(p[0])} ${Y(p[column])}`).join("L");
+      const opacity = faint(one.label, labels);
+      svg.append(draw("path", { d: `M${along(one.points, 2)}L${along([...one.points].reverse(), 3)}z`, fill: color, opacity: 0.13 * opacity, class: "band" }),
+        draw("path", { d: `M${along(one.points, 1)}`, fill: "none", stroke: color, "stroke-width": 2, opacity,
+          "stroke-dasharray": one.curve === "f_acc_neg" ? "5 4" : "none" }));
+      for (const [x, y, low, high] of one.points) {
         const dot = draw("circle", { cx: X(x), cy: Y(y), r: 6, fill: "transparent", class: "point" });
-        explain(dot, `${say(one.label)} ${sign}, r = ${x}: ${y.toFixed(3)}`);
+        explain(dot, `${say(one.label)} ${signOf(one)}, r = ${x}: ${y.toFixed(3)} [${low.toFixed(3)}, ${high.toFixed(3)}]`);
         svg.append(dot);
       }
     }
-    return make("figure", {}, make("figcaption", {}, attack ? "attacked" : "clean"), svg);
+    return make("figure", {}, make("figcaption", {}, words), svg);
   }
 
-  // Attention around one node.
+  // Attention around one node: one scale for all drawings.
   const graphPlaces = distinct(data.graphs.map((g) => `${g.dataset} / ${g.model}`));
   const pickGraph = picker($("pick-graphs"), "graph-place", "dataset / model", graphPlaces, graphs, false);
   function graphs() {
@@ -184,46 +300,60 @@
       $("graphs").replaceChildren(make("p", { class: "small" }, "This run keeps no sample of attention."));
       return;
     }
-    $("graphs").replaceChildren(...chosen.flatMap((g) => [around(g, 2), around(g, 3)]));
+    const largest = Math.max(1e-9, ...chosen.flatMap((g) => g.edges.map((e) => Math.max(e[2], e[3]))));
+    $("graphs").replaceChildren(...chosen.flatMap((g) => [around(g, 2, largest), around(g, 3, largest)]));
+    const disc = (color) => draw("circle", { cx: 11, cy: 6, r: 4, fill: color });
+    $("legend-graphs").replaceChildren(key("the centre", disc("#D55E00")), key("node", disc("var(--text)")),
+      key("injected node", draw("rect", { x: 7, y: 2, width: 8, height: 8, fill: "#CC79A7" })),
+      key("attention 0", stroke("var(--accent)", { opacity: 0.2, "stroke-width": 1 })),
+      key(`to ${largest.toFixed(3)}, the same scale in all drawings`, stroke("var(--accent)", { "stroke-width": 4 })));
   }
-  function around(graph, column) {
-    const svg = draw("svg", { viewBox: "-1.12 -1.12 2.24 2.24", role: "img", "aria-label": `attention, ${graph.label}` });
-    const at = new Map(graph.nodes.map(([id, x, y, injected]) => [id, { x, y, injected }]));
-    const largest = Math.max(1e-9, ...graph.edges.map((e) => Math.max(e[2], e[3])));
-    const lines = graph.edges.filter((e) => e[column] > 0).sort((a, b) => a[column] - b[column]);
+  function around(of, column, largest) {
+    const words = `${say(of.label)}, ${column === 2 ? "clean" : "attacked"}`;
+    const svg = draw("svg", { viewBox: "-1.12 -1.12 2.24 2.24", role: "img", "aria-label": `attention around node ${of.centre}, ${words}` });
+    const at = new Map(of.nodes.map(([id, x, y, injected]) => [id, { x, y, injected }]));
+    const lines = of.edges.filter((e) => e[column] > 0).sort((a, b) => a[column] - b[column]);
     for (const edge of lines) {
       const [a, b] = [at.get(edge[0]), at.get(edge[1])];
       const share = edge[column] / largest;
       const ends = { x1: a.x, y1: a.y, x2: b.x, y2: b.y };
-      svg.append(draw("line", { ...ends, stroke: "var(--accent)", "stroke-width": 0.006 + 0.02 * share, opacity: 0.12 + 0.88 * share }));
+      svg.append(draw("line", { ...ends, stroke: "var(--accent)", "stroke-width": 0.006 + 0.02 * share, opacity: 0.2 + 0.8 * share }));
       const hit = draw("line", { ...ends, stroke: "transparent", "stroke-width": 0.05, class: "edge" });
       explain(hit, `${edge[0]} → ${edge[1]}: ${edge[2].toFixed(4)} before, ${edge[3].toFixed(4)} after`);
       svg.append(hit);
     }
     const used = new Set(lines.flatMap((e) => [e[0], e[1]]));
     for (const [id, { x, y, injected }] of at) {
-      if (!used.has(id) && id !== graph.centre) continue;
-      const own = id === graph.centre;
-      const dot = draw("circle", { cx: x, cy: y, r: own ? 0.045 : 0.022, fill: injected ? "#CC79A7" : own ? "#D55E00" : "var(--text)" });
-      explain(dot, `node ${id}${injected ? ", injected" : ""}${own ? ", the centre" : ""}`);
+      const centre = id === of.centre;
+      if (!used.has(id) && !centre) continue;
+      const dot = injected ? draw("rect", { x: x - 0.025, y: y - 0.025, width: 0.05, height: 0.05, fill: "#CC79A7" })
+        : draw("circle", { cx: x, cy: y, r: centre ? 0.045 : 0.022, fill: centre ? "#D55E00" : "var(--text)" });
+      explain(dot, `node ${id}${injected ? ", injected" : ""}${centre ? ", the centre" : ""}`);
       svg.append(dot);
     }
-    const words = `${say(graph.label)}, ${column === 2 ? "clean" : "attacked"}`;
     return make("figure", {}, make("figcaption", {}, words), svg);
   }
 
-  $("about").textContent = `run ${data.run.id}; suites ${data.run.suites.join(", ")}; ${data.run.version}`;
+  const verdicts = distinct(data.claims.map((c) => c.verdict));
+  $("tally").textContent = `${data.claims.length} claims: ` + verdicts.map((v) => `${data.claims.filter((c) => c.verdict === v).length} ${v}`).join(", ") +
+    ". A cell is a graph with a model; x is a ratio.";
   $("claims").replaceChildren(...data.claims.map((claim) => make("li", {},
-    make("span", { class: "verdict" }, claim.verdict), ` · ${claim.text} `,
-    make("span", { class: "small" }, [...claim.cells.slice(0, 3), claim.advice].filter(Boolean).join("; ")),
-    make("div", { class: "small" }, `What would change it: ${claim.change}.`))));
+    make("span", { class: "verdict" }, claim.verdict), ` · ${claim.text}`,
+    make("div", { class: "small" }, `${claim.counted}${claim.unit ? ` (${claim.unit})` : ""}. What would change it: ${claim.change}.`),
+    claim.cells.length || claim.advice ? make("details", { class: "small" }, make("summary", {}, `${claim.cells.length} deciding cells`),
+      ...[...claim.cells, claim.advice].filter(Boolean).map((text) => make("div", {}, text))) : "")));
+  $("about").textContent = `fgai-bench, run ${data.run.id}; suites ${data.run.suites.join(", ")}; ${data.run.version}`;
   $("look").onclick = () => {
     const root = document.documentElement;
     const dark = (root.dataset.look ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
     root.dataset.look = dark ? "light" : "dark";
     $("look").setAttribute("aria-pressed", String(!dark));
   };
-  fill();
+  const show = () => { answer(); fill(); };
+  addEventListener("hashchange", () => { restore(); show(); });
+  phone.addEventListener("change", () => { explanations(); curves(); });
   curves();
   graphs();
+  restore();
+  show();
 })();

@@ -1,0 +1,78 @@
+"""The answer: who stands, who cannot be told apart, and what is said where nothing can be ranked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fgai_bench.report.answer import answers, as_markdown, notes
+from fgai_bench.report.results import Results
+
+ROOT = Path(__file__).parents[2]
+
+
+def said(folder: Path) -> dict[str, str]:
+    return {answer.subject: answer.verdict for answer in answers(Results.read(folder))}
+
+
+def test_ties_are_ties_and_the_next_is_told_from_the_best(small: Path) -> None:
+    (verdict,) = said(small).values()
+    assert verdict == (
+        "LN (.910 clean, .900 [.87, .92]), AT (.920 clean, .890 [.75, .96]) and FGAI (.900 clean, .850 [.82, .87]) "
+        "cannot be told apart by F1 under the published attack (3 seeds); Vanilla, .400 [.38, .43], is told from the "
+        "best."
+    )
+    assert notes(answers(Results.read(small)))[0].startswith("No worst case is recorded: the published attack ")
+
+
+def test_the_worst_case_speaks_where_it_is_recorded_and_tuned_settings_rank() -> None:
+    found = answers(Results.read(ROOT / "results" / "tuned" / "records"))
+    assert [answer.attack for answer in found] == ["worst"] * 4
+    assert found[0].sentence == (
+        "Amazon-Photo, GAT: FGAI tuned stands best: F1 .927 clean, .800 [.74, .85] under worst (5 seeds); next is "
+        "LN tuned, .586 [.49, .67]."
+    )
+    (note,) = notes(found)
+    assert "32 trials" in note
+
+
+@pytest.fixture(scope="module")
+def odd(bench: Any, results_of: Any) -> Path:
+    """One seed on one graph, nothing but gaps on another, a search on links, and an ablation that does not speak."""
+    from fgai_bench.store.result import Result
+
+    made = bench()
+    for label in ("ln", "at"):
+        where = {"label": label, "attack_label": "injection"}
+        made.add("clean", results_of["clean"](label, 1), label=label)
+        made.add("attack", results_of["attack"](label, 1), **where)
+        made.add("attack", Result("oom", "needs 214 GiB"), dataset="amazon-cs", **where)
+        made.add("attack", results_of["attack"](label, 1), dataset="cora", suite="ablation", **where)
+        for seed in range(2):
+            score = {"roc_auc": 0.9 if label == "ln" else 0.6}
+            made.add("attack", Result(metrics=score), task="link", suite="link", dataset="cora", seed=seed, **where)
+    return made.close()
+
+
+def test_what_cannot_be_ranked_is_not(odd: Path) -> None:
+    highest, none, links = said(odd).values()
+    assert highest == "LN has the highest F1 under the published attack, .900 (.910 clean); one seed ranks nothing."
+    assert none == "no F1 under the published attack: LN OOM and AT OOM."
+    assert links.startswith(
+        "LN stands best: ROC-AUC -- clean, .900 [.900, .900] under the published attack (2 seeds); "
+    )
+    assert list(said(odd)) == ["Amazon-Photo, GAT", "Amazon-CS, GAT", "Cora links, GAT"]
+
+
+def test_every_answer_has_a_row_in_the_matrix(broken: Path) -> None:
+    found = answers(Results.read(broken))
+    (table,) = [part for part in as_markdown(found) if part.startswith("|")]
+    assert "| GAT, Vanilla | .919 → .405 [.34, .47] |" in table
+    assert "| GAT, Pro-GNN | -- | n/a |" in table
+    assert "| GAT, sound | -- | **-- → .695 [" in table
+    assert table.splitlines()[4].startswith("| GAT, AT | ")
+    assert table.splitlines()[4].endswith(" | OOM |")
+    for answer in found:
+        assert all(f"GAT, {stand.name}" in table for stand in answer.stands)
