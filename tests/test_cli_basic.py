@@ -36,6 +36,16 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"fgai-bench {__version__}\n"
 
 
+def test_a_reader_who_has_read_enough_is_no_error() -> None:
+    """As with ``fgai-bench ls | head -1``."""
+    line = [sys.executable, "-m", "fgai_bench.cli", "ls"]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout and running.stderr
+        running.stdout.close()
+        assert running.stderr.read() == ""
+    assert running.returncode == 1
+
+
 def test_the_installed_script_is_main() -> None:
     (script,) = importlib.metadata.entry_points(group="console_scripts", name="fgai-bench")
     assert script.load() is main

@@ -98,6 +98,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except SystemExit as error:  # a plugin's, since no command of ours leaves in this way
+        if isinstance(error.__context__, BrokenPipeError):
+            return FAILED  # the parser's: whoever reads the output has read enough
         typer.echo(f"error: a plugin has ended the program with sys.exit({error.code})", err=True)
         return WRONG_REQUEST
     except Exception as error:

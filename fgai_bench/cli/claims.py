@@ -13,9 +13,11 @@ def claims(
     out: OutOption = None,
 ) -> None:
     """Say of each claim of the paper whether the run supports it, with the interval and the cells that decide."""
-    from fgai_bench.report.claims import cells_to_csv, judge, number_text, to_csv, to_markdown
+    from fgai_bench.report.claims import judge
     from fgai_bench.report.folder import Report
     from fgai_bench.report.results import Results
+    from fgai_bench.report.verdicts import number_text
+    from fgai_bench.report.written_verdicts import cells_to_csv, to_csv, to_markdown
 
     results = Results.read(run)
     verdicts = judge(results)

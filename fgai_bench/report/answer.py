@@ -108,7 +108,7 @@ class Answer:
             rest = f"; next is {later[0].name}, {later[0].score}" if later else ""
             scores = f"{score} {best.clean_score} clean, {best.score} {under}"
             return f"{best.name} stands best: {scores}{rest}."
-        rest = f"; {later[0].name}, {later[0].score}, is told from the best" if later else ""
+        rest = f"; {later[0].name}, {later[0].score}, is below the best" if later else ""
         scores = _together([f"{stand.name} ({stand.clean_score} clean, {stand.score})" for stand in first])
         return f"{scores} cannot be told apart by {score} {under}{rest}."
 

@@ -10,11 +10,12 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 from fgai_bench.report.cells import ERROR, Cell, scale_of, standings
-from fgai_bench.report.claims import judge, number_text
+from fgai_bench.report.claims import judge
 from fgai_bench.report.labels import title
 from fgai_bench.report.leaderboard import BOARDS, Board, BoardRow, entries
 from fgai_bench.report.results import Results
 from fgai_bench.report.statistics import Comparison, seeds_needed
+from fgai_bench.report.verdicts import number_text
 
 
 @dataclass(frozen=True)

@@ -11,22 +11,11 @@ import numpy as np
 import pytest
 
 from fgai_bench.defenses import DEFENSES
-from fgai_bench.report.claims import (
-    SIGNIFICANT,
-    Claim,
-    Decision,
-    Evidence,
-    Side,
-    Verdict,
-    cells_to_csv,
-    judge,
-    load_claims,
-    outcomes,
-    to_csv,
-    to_markdown,
-)
+from fgai_bench.report.claims import SIGNIFICANT, judge, load_claims, outcomes
 from fgai_bench.report.results import Results
 from fgai_bench.report.statistics import p_above, seeds_needed
+from fgai_bench.report.verdicts import Claim, Decision, Evidence, Side, Verdict
+from fgai_bench.report.written_verdicts import cells_to_csv, to_csv, to_markdown
 from fgai_bench.suites import SUITES
 
 HERE = {"datasets": ("amazon-photo",), "models": ("gat",)}

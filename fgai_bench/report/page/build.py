@@ -10,7 +10,7 @@ from typing import Any
 
 from fgai_bench.report.answer import PUBLISHED, SCORES, TASKS, Answer, answers, notes
 from fgai_bench.report.cells import UNIFORM, Cell, Standing, scale_of
-from fgai_bench.report.claims import Verdict, judge, summary
+from fgai_bench.report.claims import judge
 from fgai_bench.report.explanations import CORRECTNESS, null_levels, points
 from fgai_bench.report.figures.attention import layout, samples
 from fgai_bench.report.labels import STATUS, ordered, title
@@ -18,6 +18,8 @@ from fgai_bench.report.leaderboard import BOARDS, STANDARD, Board, BoardRow, ent
 from fgai_bench.report.numbers import written
 from fgai_bench.report.results import Place, Results
 from fgai_bench.report.statistics import centre_interval, mean
+from fgai_bench.report.verdicts import Verdict
+from fgai_bench.report.written_verdicts import summary
 
 # Key, heading, which way is better, how it is written. ``score`` is F1 of nodes and ROC-AUC of links.
 COLUMNS: tuple[tuple[str, str, Any, str], ...] = (

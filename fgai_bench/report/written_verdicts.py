@@ -1,0 +1,109 @@
+"""Verdicts on claims as files: one line per claim, one line per cell, and a page."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from fgai_bench.report.escaping import csv_cell, markdown
+from fgai_bench.report.results import Results
+from fgai_bench.report.statistics import p_value, sign_flip_p
+from fgai_bench.report.verdicts import OUTCOMES, Claim, Decision, Verdict, number_text
+
+COLUMNS = (
+    *("id", "claim", "verdict", *OUTCOMES, "shown_alone", "mean", "low", "high", "is_ratio"),
+    *("deciding", "would_change", "advice"),
+)
+CELL_COLUMNS = (
+    *("id", "dataset", "model", "outcome", "shown_alone", "value", "low", "high", "is_ratio", "scale"),
+    *("p", "p_sign_flips", "seeds", "seeds_that_would_tell", "reason"),
+)
+
+
+def rows(verdicts: Sequence[Verdict]) -> list[list[Any]]:
+    """Return verdicts as rows under ``COLUMNS``."""
+    return [
+        [
+            *(verdict.claim.id, verdict.claim.text, verdict.conclusion, *(verdict.count(name) for name in OUTCOMES)),
+            sum(decision.shown_alone for decision in verdict.decisions),
+            *(_number(verdict.value), *(verdict.bounds or ("", "")), int(verdict.is_ratio)),
+            *("; ".join(map(str, verdict.deciding)), verdict.would_change, verdict.advice),
+        ]
+        for verdict in verdicts
+    ]
+
+
+def cell_rows(verdicts: Sequence[Verdict]) -> list[list[Any]]:
+    """Return every cell of every claim as rows under ``CELL_COLUMNS``."""
+    return [_cell_row(verdict.claim, decision) for verdict in verdicts for decision in verdict.decisions]
+
+
+def _cell_row(claim: Claim, decision: Decision) -> list[Any]:
+    evidence = decision.evidence
+    toward = evidence.toward
+    return [
+        *(claim.id, decision.dataset, decision.model, decision.outcome, int(decision.shown_alone)),
+        *(_number(decision.value), *(decision.bounds or ("", "")), int(decision.is_ratio)),
+        evidence.comparison.scale if evidence.comparison else "",
+        *((p_value(toward), sign_flip_p(toward)) if toward else ("", "")),
+        *(decision.seeds, "" if decision.enough is None else decision.enough, evidence.missing or evidence.why),
+    ]
+
+
+def _number(value: float) -> float | str:
+    return value if value == value else ""
+
+
+def to_csv(verdicts: Sequence[Verdict]) -> str:
+    """Write one line per claim."""
+    return _csv([COLUMNS, *rows(verdicts)])
+
+
+def cells_to_csv(verdicts: Sequence[Verdict]) -> str:
+    """Write one line per claim and cell, with both p-values and the seeds that would tell."""
+    return _csv([CELL_COLUMNS, *cell_rows(verdicts)])
+
+
+def _csv(lines: Iterable[Sequence[Any]]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows([csv_cell(value) for value in line] for line in lines)
+    return out.getvalue()
+
+
+HOW = (
+    "Differences are paired by seed and tested by Student's t on the metric's scale; intervals are 95 %, a factor `x` "
+    "is a ratio. A cell holds or fails after Holm's correction over the cells of its claim; a claim about all cells "
+    "needs every cell to show it, each without a correction. Where a claim names a margin or a limit, p is against "
+    "that, and the difference is shown as it is. Seeds that would tell: for 80 % power, if difference and spread stay "
+    "as they are."
+)
+
+
+def to_markdown(verdicts: Sequence[Verdict], results: Results) -> str:
+    """Write the verdicts as a page, each with its cells."""
+    lines = [f"# Verdicts on the paper's claims, run {results.identity}", "", f"{results.version}.", "", HOW, ""]
+    for verdict in verdicts:
+        claim = verdict.claim
+        lines += [f"## {claim.id}: {verdict.conclusion}", "", f"{claim.text} ({claim.source})", ""]
+        lines += [f"{summary(verdict)}."]
+        lines += [f"- {markdown(str(decision))}" for decision in verdict.deciding]
+        lines += ["", f"What would change it: {verdict.would_change}."]
+        lines += [f"To run: {verdict.advice}"] if verdict.advice else []
+        lines += [""]
+    return "\n".join(lines)
+
+
+def summary(verdict: Verdict) -> str:
+    """Say in how many cells a claim has to hold, what the cells say, and their average."""
+    counted = ", ".join(f"{verdict.count(name)} {name}" for name in OUTCOMES if verdict.count(name))
+    return f"Needed in {verdict.needed} of {len(verdict.decisions)} cells; {counted}{_together(verdict)}"
+
+
+def _together(verdict: Verdict) -> str:
+    alone = sum(decision.shown_alone for decision in verdict.decisions)
+    shown = f", {alone} show it without the correction" if verdict.everywhere and len(verdict.decisions) > 1 else ""
+    if verdict.bounds is None:
+        return shown
+    return f"{shown}; cells average {number_text(verdict.value, verdict.bounds, verdict.is_ratio)}"
