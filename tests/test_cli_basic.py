@@ -40,7 +40,8 @@ def test_a_reader_who_has_read_enough_is_no_error() -> None:
     """As with ``fgai-bench ls | head -1``."""
     line = [sys.executable, "-m", "fgai_bench.cli", "ls"]
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-        assert running.stdout and running.stderr
+        assert running.stdout
+        assert running.stderr
         running.stdout.close()
         assert running.stderr.read() == ""
     assert running.returncode == 1

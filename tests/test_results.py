@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from fgai_bench.report.board_csv import rows as report_rows
 from fgai_bench.report.leaderboard import BOARDS, entries
-from fgai_bench.report.leaderboard import rows as report_rows
 from fgai_bench.report.results import Results
 from fgai_bench.report.statistics import interval
 from fgai_bench.store.sqlite import StoreReader

@@ -1,4 +1,4 @@
-"""Leaderboards: come here for the CSV files with one row per (dataset, model, defense, attack), and for merging runs.
+"""Leaderboards: come here for their rows, one per (dataset, model, defense, attack), for ranks and for merging runs.
 
 Merging keeps, seed by seed, the stronger attack: the one that leaves the lower score. Rows are held to one budget: what
 was attacked with another threat model, or with another spending, is refused and nothing is written. Every row carries
@@ -7,17 +7,12 @@ the values of its seeds, so that ranks and intervals are computed anew whenever 
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
-import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
-from fgai_bench.report.board_files import locked, read_board, write_boards
 from fgai_bench.report.board_identity import identity_of, refuse_other
 from fgai_bench.report.cells import (
     UNEQUAL,
@@ -29,14 +24,10 @@ from fgai_bench.report.cells import (
     equal_budgets,
     null_cell,
     null_of,
-    scale_of,
     standings,
 )
 from fgai_bench.report.errors import ReportError
-from fgai_bench.report.escaping import csv_cell, csv_text
 from fgai_bench.report.results import Measurement, Place, Results
-from fgai_bench.report.statistics import centre_interval, mean
-from fgai_bench.store.records import LEDGER
 
 STANDARD, TWICE = "worst", "worst-twice"  # the attack that ranks, wherever a suite runs it; twice its search
 KEY = ("suite", "task", "dataset", "model", "defense", "attack")
@@ -250,17 +241,6 @@ def _stronger(row: BoardRow, other: BoardRow, board: Board) -> BoardRow:
     )
 
 
-def rows(board: Board, listed: Iterable[BoardRow]) -> list[dict[str, Any]]:
-    """Return the rows of the file, ranked within their suite, dataset, model and attack; g-JSD has its own rank."""
-    entries = lowered(board, list(listed))
-    standing = {metric: ranked(entries, metric, better) for metric, better in _ranked_by(board).items()}
-    columns = columns_of(board, entries)
-    return [
-        _row(board, columns, entry, {metric: standing[metric].get(entry.key, Standing()) for metric in standing})
-        for entry in sorted([*entries, *null_rows(board, entries)], key=_in_block)
-    ]
-
-
 def lowered(board: Board, listed: Sequence[BoardRow]) -> list[BoardRow]:
     """Return the rows, each worst case lowered by any attack inside its threat model that left less, seed by seed."""
     return [_lowered(board, row, listed) if row.key[5] == STANDARD else row for row in listed]
@@ -288,20 +268,6 @@ def _allowed(row: BoardRow, seed: int) -> dict[str, Any]:
     return {key: value for key, value in threat.items() if key not in ("step", "steps", "restarts")}
 
 
-def _in_block(entry: BoardRow) -> tuple[Any, ...]:
-    """Sort by suite, task, dataset, model, attack; the uniform attention comes last."""
-    return (*entry.key[:4], entry.key[4] == UNIFORM, entry.key[4:])
-
-
-def columns_of(board: Board, listed: Iterable[BoardRow]) -> tuple[str, ...]:
-    """Return the metrics of a file: the board's own, then those that suites of its rows name."""
-    return tuple(dict.fromkeys([*board.columns, *sorted({name for row in listed for name in row.own_metrics})]))
-
-
-def _ranked_by(board: Board) -> dict[str, Better]:
-    return {board.score: board.better, **({"g_jsd": "lower"} if "g_jsd" in board.metrics else {})}
-
-
 def ranked(listed: Sequence[BoardRow], metric: str, better: Better) -> dict[Hashable, Standing]:
     """Return how rows stand in a metric within their suite, dataset, model and attack, by their keys."""
     blocks: dict[tuple[Any, ...], dict[Hashable, Cell]] = {}
@@ -314,157 +280,3 @@ def ranked(listed: Sequence[BoardRow], metric: str, better: Better) -> dict[Hash
         block = (*entry.key[:4], entry.key[5], machine)
         blocks.setdefault(block, {})[entry.key] = entry.cell(metric)
     return {key: standing for cells in blocks.values() for key, standing in standings(cells, better).items()}
-
-
-def _row(board: Board, columns: Sequence[str], entry: BoardRow, standing: Mapping[str, Standing]) -> dict[str, Any]:
-    row: dict[str, Any] = dict(zip(KEY, entry.key, strict=True))
-    cell = entry.cell(board.score)
-    row |= {"status": cell.status, "reason": cell.reason, "n": len(cell.values)}
-    if entry.key[4] == UNIFORM:
-        row |= {"status": "null", "reason": "attention 1/(d+1) on the same graphs", "n": len(entry.seeds)}
-    row |= {("rank" if name == board.score else f"rank_{name}"): place.rank for name, place in standing.items()}
-    if board.nulls:
-        row["beats_uniform"] = {True: "yes", False: "no", None: None}[standing["g_jsd"].beats_null]
-    for metric in columns:
-        row |= _summary(entry.cell(metric))
-    for metric in board.nulls:
-        row |= _relative(entry.cell(metric))
-    if entry.found_by:
-        row["found_by"] = ", ".join(entry.found_by)
-        row["worst_slack"] = mean(list(entry.slack.values())) if entry.slack else math.nan
-    if entry.trials:
-        row |= {"settings": "tuned", "trials": entry.trials}
-    row["flags"] = "; ".join(entry.flags)
-    for name in LEDGER:
-        spent = [ledger[name] for _, ledger in entry.budgets.values() if name in ledger]
-        row[f"ledger_{name}"] = max(spent) if spent else math.nan
-    threats = list(dict.fromkeys(threat for threat, _ in entry.budgets.values()))
-    row |= {"threat": json.dumps([json.loads(threat) for threat in threats], sort_keys=True)}
-    row |= {"run": " ".join(entry.runs), "commit": " ".join(entry.versions), "device": "; ".join(entry.devices)}
-    row["seeds"] = json.dumps(_kept(board, entry), sort_keys=True)
-    return row
-
-
-def _summary(cell: Cell) -> dict[str, float]:
-    bounds = centre_interval(cell.values, scale_of(cell.metric)) or (math.nan, math.nan)
-    names = (f"{cell.metric}_{part}" for part in ("mean", "std", "low", "high"))
-    return dict(zip(names, (cell.mean, cell.std, *bounds), strict=True))
-
-
-def _relative(cell: Cell) -> dict[str, float]:
-    """Return a cell against the uniform attention: the mean difference on the metric's scale, with its interval."""
-    relative = cell.relative
-    bounds = (relative.bounds_on_scale if relative else None) or (math.nan, math.nan)
-    centre = mean(relative.differences) if relative else math.nan
-    names = (f"{cell.metric}_vs_uniform{part}" for part in ("", "_low", "_high"))
-    return dict(zip(names, (centre, *bounds), strict=True))
-
-
-def _kept(board: Board, entry: BoardRow) -> dict[str, Any]:
-    """Return everything that a later merge needs: values, budgets and gaps of the seeds."""
-    return {
-        "values": {
-            seed: {m: v[m] for m in (*board.columns, *board.nulls.values(), *entry.own_metrics) if m in v}
-            for seed, v in entry.seeds.items()
-        },
-        "budgets": {seed: [threat, dict(ledger)] for seed, (threat, ledger) in entry.budgets.items()},
-        "gaps": [[gap.seed, gap.status, gap.reason] for gap in entry.gaps],
-        "devices": list(entry.devices),
-        **({"own_metrics": list(entry.own_metrics)} if entry.own_metrics else {}),
-        **({"found_by": list(entry.found_by), "slack": dict(entry.slack)} if entry.found_by else {}),
-        **({"identity": entry.identity} if entry.identity else {}),
-        **({"trials": entry.trials} if entry.trials else {}),
-    }
-
-
-def to_csv(board: Board, listed: Sequence[BoardRow]) -> str:
-    """Return the text of a board's file."""
-    lines = rows(board, listed)
-    out = io.StringIO()
-    columns = columns_of(board, listed)
-    empty = _row(board, columns, BoardRow(("",) * len(KEY), {}), dict.fromkeys(_ranked_by(board), Standing()))
-    header = [*empty, *(["found_by", "worst_slack"] if any("found_by" in row for row in lines) else [])]
-    header += ["settings", "trials"] if any("settings" in row for row in lines) else []
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(map(csv_cell, header))
-    for row in lines:
-        values = (row.get(name) for name in header)
-        writer.writerow("" if value is None or value != value else csv_cell(value) for value in values)
-    return out.getvalue()
-
-
-def read(text: str) -> list[BoardRow]:
-    """Read the rows of a file, as far as a merge needs them."""
-    listed = []
-    for cells in csv.DictReader(io.StringIO(text, newline="")):
-        row = {name: csv_text(cell) for name, cell in cells.items()}
-        if row["defense"] == UNIFORM:
-            continue  # it is made anew from the rows of its block
-        kept = json.loads(row["seeds"])
-        listed.append(
-            BoardRow(
-                tuple(row[name] for name in KEY),
-                {int(seed): values for seed, values in kept["values"].items()},
-                tuple(Gap(*gap) for gap in kept["gaps"]),
-                tuple(flag for flag in row["flags"].split("; ") if flag),
-                {int(seed): (threat, ledger) for seed, (threat, ledger) in kept["budgets"].items()},
-                tuple(row["run"].split()),
-                tuple(row["commit"].split()),
-                tuple(kept["devices"]),
-                tuple(kept.get("own_metrics", ())),
-                tuple(kept.get("found_by", ())),
-                {int(seed): value for seed, value in kept.get("slack", {}).items()},
-                kept.get("identity", {}),
-                kept.get("trials", 0),
-            )
-        )
-    return listed
-
-
-def write_leaderboards(results: Results, folder: Path) -> list[Path]:
-    """Write the three files of one run; a board without rows is a file with a header."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder):
-        return _write({board: entries(board, results) for board in BOARDS}, folder)
-
-
-def add(run: str | os.PathLike[str], folder: str | os.PathLike[str], write: bool = True) -> list[Path]:
-    """Merge a run into the leaderboards of a folder; raises, and writes nothing, when like would not meet like.
-
-    A folder is read under its lock, since another process may be replacing its files. Without ``write`` everything is
-    checked and nothing is written.
-    """
-    results, target = Results.read(run), Path(folder)
-    if results.names("suite", kind="attack") and not any(entries(board, results) for board in BOARDS):
-        raise ReportError(
-            f"{run} holds only {', '.join(results.suites)}, where each defense has a budget of its own; leaderboards "
-            "rank rows of one budget, so run a suite such as node"
-        )
-    added = {board: entries(board, results) for board in BOARDS}
-    if not target.is_dir():
-        for board, listed in added.items():
-            merged([], listed, board)  # what is refused leaves no folder behind
-        if not write:
-            return []
-        target.mkdir(parents=True, exist_ok=True)
-    with locked(target):
-        together = _together(added, target)
-        return _write(together, target) if write else []
-
-
-def _together(added: Mapping[Board, list[BoardRow]], folder: Path) -> dict[Board, list[BoardRow]]:
-    """Return the rows of a folder's files merged with others."""
-    together = {}
-    for board, listed in added.items():
-        path = folder / f"{board.name}.csv"
-        text = read_board(path)
-        try:
-            known = read(text) if text is not None else []
-        except (AttributeError, KeyError, ValueError, TypeError, csv.Error):
-            raise ReportError(f"{path} is not a leaderboard of fgai-bench; choose another folder") from None
-        together[board] = merged(known, listed, board)
-    return together
-
-
-def _write(boards: Mapping[Board, list[BoardRow]], folder: Path) -> list[Path]:
-    return write_boards(folder, {f"{board.name}.csv": to_csv(board, listed) for board, listed in boards.items()})

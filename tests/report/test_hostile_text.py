@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from fgai_bench.cli.app import main
+from fgai_bench.report.board_csv import read
 from fgai_bench.report.escaping import csv_text
-from fgai_bench.report.leaderboard import BOARDS, read
+from fgai_bench.report.leaderboard import BOARDS
 
 LABELS = (
     "<!--<script>", "</script><b>bold</b>", "constructor", "__proto__", "toString", "=1+1", "+2", "-1+cmd|' /C x'!A0",

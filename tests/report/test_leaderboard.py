@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
+from fgai_bench.report.board_csv import add, read, rows, to_csv
 from fgai_bench.report.board_files import locked
 from fgai_bench.report.errors import ReportError
-from fgai_bench.report.leaderboard import BOARDS, add, entries, merged, read, rows, to_csv
+from fgai_bench.report.leaderboard import BOARDS, entries, merged
 from fgai_bench.report.results import Results
 from fgai_bench.report.tables.build import build
 from fgai_bench.report.tables.specs import GRIDS

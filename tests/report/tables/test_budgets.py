@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from fgai_bench.cli import main
+from fgai_bench.report.board_csv import add
 from fgai_bench.report.claims import judge
 from fgai_bench.report.errors import ReportError
-from fgai_bench.report.leaderboard import BOARDS, add, entries
+from fgai_bench.report.leaderboard import BOARDS, entries
 from fgai_bench.report.results import Results
 from fgai_bench.report.tables.budgets import LARGE, SHARES, budget_table
 from fgai_bench.report.tables.build import suite_for
