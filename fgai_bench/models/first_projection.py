@@ -29,8 +29,8 @@ class FirstProjections:
 
     def __init__(self, module: nn.Module) -> None:
         self._known: Shared | None = None
-        self._appended: Tensor | None = None
-        self._rows: Tensor | None = None
+        self._appended: tuple[Tensor, Tensor] | None = None  # the features, and those of their rows that are new
+        self._pass: tuple[Tensor, Tensor] | None = None
         self._products: dict[int, tuple[tuple[int, ...], Tensor]] = {}
         for number, layer in enumerate(module.modules()):
             if isinstance(layer, Linear | nn.Linear):
@@ -49,27 +49,32 @@ class FirstProjections:
     def appended(self, rows: Tensor, new: Tensor) -> Tensor:
         """Return rows with new ones after them, and note whether the first of them are the known ones."""
         longer = torch.cat([rows, new])
-        self._appended = longer if rows is self.known else None
+        self._appended = (longer, new) if rows is self.known else None
         return longer
 
     def begin(self, h: Tensor, constant: bool) -> None:
         """Prepare a pass through the module on features ``h``; ``constant``: its parameters need no gradient."""
-        self._rows = h if constant and h is self._appended else None
+        given = constant and self._appended is not None and h is self._appended[0]
+        self._pass = self._appended if given else None
 
     def end(self) -> None:
         """Forget the features of the pass that is over."""
-        self._rows = self._appended = None
+        self._pass = self._appended = None
+
+    def sees(self, x: Tensor) -> bool:
+        """Tell whether these are the features of this pass, of which the first rows are known."""
+        return self._pass is not None and x is self._pass[0]
 
     def product(self, number: int, layer: Any, x: Tensor) -> Tensor | None:
         """Return the layer's product with the features of this pass; None for anything else."""
-        if x is not self._rows or self.known is None:
+        if self._pass is None or x is not self._pass[0] or self.known is None:
             return None
         state = tuple(version for parameter in layer.parameters() for version in (id(parameter), parameter._version))
         remembered = self._products.get(number)
         if remembered is None or remembered[0] != state:
             with torch.no_grad():
                 remembered = self._products[number] = (state, type(layer).forward(layer, self.known))
-        return torch.cat([remembered[1], type(layer).forward(layer, x[self.known.shape[0] :])])
+        return torch.cat([remembered[1], type(layer).forward(layer, self._pass[1])])
 
 
 class _Projected:
