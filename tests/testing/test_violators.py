@@ -181,9 +181,7 @@ def test_an_entry_that_cannot_be_used_at_all_fails_and_says_why():
     assert (first.status, first.message) == ("failed", "RuntimeError: no such thing")
     assert (second.status, second.message) == ("failed", f"the same error as in {first.name}; nothing else is run")
     assert len(others) == len(checks_of("models")) - 2
-    assert {(result.status, result.message) for result in others} == {
-        ("skipped", f"not run: {first.name} comes first")
-    }
+    assert {(result.status, result.message) for result in others} == {("skipped", f"not run: {first.name} comes first")}
 
 
 def test_checks_that_fail_by_what_they_see_do_not_stop_the_others():
