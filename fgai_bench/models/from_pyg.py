@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -170,6 +171,15 @@ class FromPyG(AttentionModel):
 
     def hops_behind(self, out: Output) -> int | None:
         return self.hops
+
+    @contextmanager
+    def taken_for_local(self) -> Iterator[None]:
+        """Take the module for one whose layers look at in-neighbours only; that it does so is for the caller to see."""
+        self.local = True  # type: ignore[misc]
+        try:
+            yield
+        finally:
+            del self.local
 
     def _inputs_of(self, data: Data) -> ExtraInputs:
         named = self.config["inputs"]

@@ -176,3 +176,13 @@ def test_links_between_pages_lead_somewhere():
     for path in DOCS.rglob("*.md"):
         for target in re.findall(r"\]\(([^)#:]+\.md)", path.read_text()):
             assert (path.parent / target).is_file(), f"{path.name} links to {target}"
+
+
+def test_the_files_of_the_repository_are_complete():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == fb.__version__
+    assert "## [Unreleased]" in (ROOT / "CHANGELOG.md").read_text()
+    for folder, kind in (("ISSUE_TEMPLATE", "issue"), ("PULL_REQUEST_TEMPLATE", "pull request")):
+        assert (ROOT / ".github" / folder / "submit-a-row.md").is_file(), kind
+    assert (ROOT / ".github" / "ISSUE_TEMPLATE" / "break-a-row.md").is_file()
+    assert "make docs" in (ROOT / ".ci" / "run").read_text()
