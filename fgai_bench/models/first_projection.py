@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import torch
@@ -19,6 +20,46 @@ class Shared:
         return self
 
 
+class _NewRows(torch.autograd.Function):
+    """Write new rows at the end of features, of which they are the only part that has a gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, features: Tensor, new: Tensor) -> Tensor:
+        ctx.mark_dirty(features)
+        ctx.first = features.shape[0] - new.shape[0]
+        features[ctx.first :] = new
+        return features
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
+        return None, grad[ctx.first :]
+
+
+class RoomForRows:
+    """Features with room for new rows at their end, so that a search need not copy all others at every step.
+
+    What was returned last must be forgotten before the room is used again; otherwise, and where nothing is kept, rows
+    are joined as always. A copy of the owner has a room of its own.
+    """
+
+    def __init__(self) -> None:
+        self._room: Tensor | None = None
+        self._last: weakref.ref[Tensor] | None = None
+
+    def __deepcopy__(self, memory: Any) -> RoomForRows:
+        return RoomForRows()
+
+    def joined(self, rows: Tensor, new: Tensor) -> Tensor:
+        """Return ``cat([rows, new])``; ``rows`` are the same in every call."""
+        if self._last is not None and self._last() is not None:
+            return torch.cat([rows, new])
+        if self._room is None or self._room.shape[0] != rows.shape[0] + new.shape[0]:
+            self._room = torch.cat([rows, new.detach()])
+        longer: Tensor = _NewRows.apply(self._room.detach(), new)
+        self._last = weakref.ref(longer)
+        return longer
+
+
 class FirstProjections:
     """Let the linear layers of a module that see the node features themselves compute only rows that are new.
 
@@ -29,6 +70,7 @@ class FirstProjections:
 
     def __init__(self, module: nn.Module) -> None:
         self._known: Shared | None = None
+        self._room = RoomForRows()
         self._appended: tuple[Tensor, Tensor] | None = None  # the features, and those of their rows that are new
         self._pass: tuple[Tensor, Tensor] | None = None
         self._products: dict[int, tuple[tuple[int, ...], Tensor]] = {}
@@ -38,7 +80,7 @@ class FirstProjections:
 
     def remember(self, x: Tensor) -> None:
         """Take these rows for the known ones."""
-        self._known = Shared(x)
+        self._known, self._room = Shared(x), RoomForRows()
         self._products.clear()
 
     @property
@@ -46,10 +88,16 @@ class FirstProjections:
         """Return the rows that are known, dense."""
         return None if self._known is None else self._known.tensor
 
-    def appended(self, rows: Tensor, new: Tensor) -> Tensor:
-        """Return rows with new ones after them, and note whether the first of them are the known ones."""
-        longer = torch.cat([rows, new])
-        self._appended = (longer, new) if rows is self.known else None
+    def appended(self, rows: Tensor, new: Tensor, constant: bool) -> Tensor:
+        """Return rows with new ones after them, and note whether the first of them are the known ones.
+
+        ``constant``: the module's parameters need no gradient, so that nothing has to keep the features of a pass.
+        """
+        if rows is not self.known:
+            self._appended = None
+            return torch.cat([rows, new])
+        longer = self._room.joined(rows, new) if constant else torch.cat([rows, new])
+        self._appended = (longer, new)
         return longer
 
     def begin(self, h: Tensor, constant: bool) -> None:

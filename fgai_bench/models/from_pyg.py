@@ -167,10 +167,15 @@ class FromPyG(AttentionModel):
         return logits, seen
 
     def appended(self, embedded: Tensor, new: Tensor) -> Tensor:
-        return self._projections.appended(embedded, new)
+        return self._projections.appended(embedded, new, self._constant)
 
     def hops_behind(self, out: Output) -> int | None:
         return self.hops
+
+    @property
+    def _constant(self) -> bool:
+        """Tell whether the module is evaluated, and its parameters need no gradient."""
+        return not self.training and not any(parameter.requires_grad for parameter in self.parameters())
 
     @contextmanager
     def taken_for_local(self) -> Iterator[None]:
@@ -190,8 +195,7 @@ class FromPyG(AttentionModel):
         if self._extra is None and self.signature.needed:
             raise ModelError(f"the network also needs {self.signature.needed[0]}: call model.on_graph(data) first")
         further = {} if self._extra is None else self._extra.on(edge_index, h.shape[0])
-        constant = not self.training and not any(parameter.requires_grad for parameter in self.parameters())
-        self._projections.begin(h, constant)
+        self._projections.begin(h, self._constant)
         try:
             logits = call(self.module, self.signature, h, edge_index, further)
         except (RuntimeError, TypeError, AttributeError, KeyError, AssertionError, IndexError) as error:
