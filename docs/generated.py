@@ -74,7 +74,9 @@ def _models_of(annotation: Any) -> list[type[BaseModel]]:
 
 def _table(title: str, model: type[BaseModel]) -> str:
     summary = (model.__doc__ or "").strip().split("\n\n")[0].replace("\n", " ")
-    lines = [f"## {title}", "", " ".join(summary.split()), "", "| key | kind | default |", "|---|---|---|"]
+    lines = [f"## {title}", "", " ".join(summary.split()), ""]
+    lines += ["| key | what it is | kind | default |", "|---|---|---|---|"]
+    meanings = _meanings(model)
     for name, field in model.model_fields.items():
         kind = getattr(field.annotation, "__name__", None)
         words = str(field.annotation) if kind is None or "[" in str(field.annotation) else kind
@@ -82,8 +84,18 @@ def _table(title: str, model: type[BaseModel]) -> str:
         for module in ("fgai_bench.suites.schema.", "fgai_bench.attacks.threat.", "fgai_bench.defenses.settings."):
             words = words.replace(module, "")
         default = "needed" if field.is_required() else _default(field)
-        lines.append(f"| `{name}` | {words} | {default} |")
+        lines.append(f"| `{name}` | {meanings[name]} | {words} | {default} |")
     return "\n".join(lines)
+
+
+def _meanings(model: type[BaseModel]) -> dict[str, str]:
+    """Return what the docstrings of a schema, and of those that it extends, say of its keys."""
+    found: dict[str, str] = {}
+    for kind in reversed(model.__mro__):
+        listed = inspect.cleandoc(kind.__dict__.get("__doc__") or "").partition("Attributes:\n")[2].split("\n\n")[0]
+        for names, words in re.findall(r"^    (\w[\w, ]*): (.*(?:\n {8}.*)*)", listed, flags=re.MULTILINE):
+            found |= dict.fromkeys(names.split(", "), " ".join(words.replace("``", "`").split()))
+    return found
 
 
 def _default(field: Any) -> str:
