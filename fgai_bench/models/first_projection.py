@@ -38,12 +38,13 @@ class _NewRows(torch.autograd.Function):
 class RoomForRows:
     """Features with room for new rows at their end, so that a search need not copy all others at every step.
 
-    What was returned last must be forgotten before the room is used again; otherwise, and where nothing is kept, rows
-    are joined as always. A copy of the owner has a room of its own.
+    What was returned last must be forgotten before the room is used again; otherwise rows are joined as always. A room
+    that somebody else wrote into, as a module that works in place, is given up. A copy of the owner has its own.
     """
 
     def __init__(self) -> None:
         self._room: Tensor | None = None
+        self._version = 0
         self._last: weakref.ref[Tensor] | None = None
 
     def __deepcopy__(self, memory: Any) -> RoomForRows:
@@ -53,10 +54,11 @@ class RoomForRows:
         """Return ``cat([rows, new])``; ``rows`` are the same in every call."""
         if self._last is not None and self._last() is not None:
             return torch.cat([rows, new])
-        if self._room is None or self._room.shape[0] != rows.shape[0] + new.shape[0]:
-            self._room = torch.cat([rows, new.detach()])
-        longer: Tensor = _NewRows.apply(self._room.detach(), new)
-        self._last = weakref.ref(longer)
+        room, size = self._room, rows.shape[0] + new.shape[0]
+        if room is None or room.shape[0] != size or room._version != self._version:
+            room = self._room = torch.cat([rows, new.detach()])
+        longer: Tensor = _NewRows.apply(room.detach(), new)
+        self._version, self._last = room._version, weakref.ref(longer)
         return longer
 
 

@@ -88,3 +88,9 @@ def test_rows_that_somebody_still_holds_are_not_written_over():
     place = first.data_ptr()
     del first
     assert room.joined(rows, 3 * torch.ones(1, 3)).data_ptr() == place
+
+
+def test_a_module_that_works_in_place_spoils_nothing_for_the_next_pass():
+    room, rows = RoomForRows(), torch.zeros(2, 3)
+    room.joined(rows, torch.ones(1, 3)).add_(5)
+    assert room.joined(rows, torch.ones(1, 3)).tolist() == [[0, 0, 0], [0, 0, 0], [1, 1, 1]]
