@@ -32,6 +32,19 @@ class ThreatModel(Options):
     features      features of ``nodes`` target nodes, each entry by at most ``epsilon``
     ============  ======================================================================================
 
+    Attributes:
+        scenario: what may change, see above.
+        targets: the nodes that may be attached to or changed.
+        nodes: how many nodes are injected, or changed.
+        edges_per_node: edges of each injected node.
+        feature_low: smallest value of an injected feature.
+        feature_high: largest value of an injected feature.
+        step: of the published attack's ascent; the standard attack has its own.
+        steps: gradients of the published attack; the standard attack has its own.
+        restarts: starting points of the published attack.
+        edges: new undirected edges, in the scenario ``edges``.
+        epsilon: largest change of an entry, in the scenario ``features``.
+
     >>> ThreatModel().nodes, ThreatModel().steps
     (20, 10)
     """

@@ -8,11 +8,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch_geometric.data import Data
 
 from fgai_bench.explainers import edge_effects
+from fgai_bench.explainers.field import field_of
+from fgai_bench.explainers.scores import EdgeScores
 from fgai_bench.metrics import degree_ranking, random_ranking
 from fgai_bench.metrics.ranks import spearman
 from fgai_bench.models import Attention, AttentionModel
+from fgai_bench.models.base import frozen_eval
+from fgai_bench.models.from_pyg import FromPyG
 from fgai_bench.seeds import generator
 from fgai_bench.tasks.node_classification import NodeProblem
 
@@ -46,7 +51,7 @@ def measure_edge_effect(model: AttentionModel, problem: NodeProblem, seed: int) 
     edges = problem.data.edge_index
     attention = problem.output(model, problem.data).attention
     assert attention is not None
-    effects = edge_effects(model, problem.data, nodes, only_into=True)
+    effects = effects_into(model, problem.data, nodes)
     of_node = [effects.owner == place for place in range(nodes.numel())]
 
     def correlations(ranking: Attention) -> NDArray[np.float64]:
@@ -55,6 +60,24 @@ def measure_edge_effect(model: AttentionModel, problem: NodeProblem, seed: int) 
 
     rankings = (attention.of_graph(), random_ranking(edges, seed), degree_ranking(edges))
     return EdgeEffect(*map(correlations, rankings))
+
+
+def effects_into(model: AttentionModel, data: Data, nodes: Tensor) -> EdgeScores:
+    """Return the exact effects of the edges into the nodes; side by side for a user's network that allows it.
+
+    A network that gives the nodes on copies of their computation graphs what it gives them on the whole graph looks at
+    nothing else, and copies without one edge can go through it at once.
+    """
+    if isinstance(model, FromPyG) and len(model.input_names) == 2:
+        part = field_of(data.edge_index, data.x.shape[0], nodes, model.hops).part()
+        with frozen_eval(model), torch.no_grad():
+            embedded = model.embed(data.x)
+            alone = model.propagate(embedded[part.rows], part.edges).logits[part.roots]
+            whole = model.propagate(embedded, data.edge_index).logits[nodes]
+        if torch.allclose(alone, whole, rtol=1e-4, atol=1e-5):
+            with model.taken_for_local():
+                return edge_effects(model, data, nodes, only_into=True)
+    return edge_effects(model, data, nodes, only_into=True)
 
 
 def _sampled(problem: NodeProblem, seed: int) -> Tensor:

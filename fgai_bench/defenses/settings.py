@@ -8,7 +8,13 @@ from fgai_bench.options import Options
 
 
 class Training(Options):
-    """Settings of the optimiser, the same for every defense of a trial."""
+    """Settings of the optimiser, the same for every defense of a trial.
+
+    Attributes:
+        epochs: passes over the training nodes.
+        lr: learning rate of Adam.
+        weight_decay: of Adam.
+    """
 
     epochs: int = Field(200, ge=0, le=1_000_000)
     lr: float = Field(0.01, gt=0, le=1e6)

@@ -155,7 +155,8 @@ class AttentionModel(nn.Module):
         Args:
             part: ``(2, M)`` edges between nodes of the part.
             rows: ``(P,)`` the node of the graph that each node of the part is a copy of.
-            edge_index, num_nodes: the graph, from which a model may take along what it computes of the whole.
+            edge_index: of the graph, from which a model may take along what it computes of the whole.
+            num_nodes: of the graph.
         """
         return self.local
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -14,11 +15,14 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GATConv, GATv2Conv, MessagePassing, TransformerConv
 
 from fgai_bench.models.attention import edge_keys
-from fgai_bench.models.base import AttentionModel, HeadWeights, Output
+from fgai_bench.models.base import AttentionModel, HeadWeights, Output, head_weights
+from fgai_bench.models.edges import SortedEdges
 from fgai_bench.models.errors import ModelError
 from fgai_bench.models.extra_inputs import ExtraInputs, Signature, call
+from fgai_bench.models.first_attention import FirstAttention
 from fgai_bench.models.first_projection import FirstProjections, Shared
 from fgai_bench.models.options import InputNorm
+from fgai_bench.models.pyg_layers import PlainForward, is_plain
 from fgai_bench.seeds import isolated_rng
 from fgai_bench.sums.ordered import rows_at, sum_at
 
@@ -69,10 +73,12 @@ class FromPyG(AttentionModel):
         self.signature = Signature.of(module)
         self._extra: ExtraInputs | None = None
         self._projections = FirstProjections(self.module)
+        self._first = FirstAttention()
+        self._whole = False
         self._known_x: Shared | None = None
         self.norm = nn.LayerNorm(in_channels) if layer_norm else None
         self.row_norm = input_norm == "row"
-        self._seen: list[tuple[Tensor, Tensor]] = []
+        self._seen: list[tuple[Tensor | SortedEdges, Tensor] | None] = []  # None where only the output was computed
         self._edge_index: Tensor | None = None
         self._shift: Tensor | None = None
         self._presence: Tensor | None = None
@@ -82,6 +88,8 @@ class FromPyG(AttentionModel):
         self.edge_features = any(getattr(conv, "edge_dim", None) is not None for conv in convs)
         self._last = len(convs) - 1
         for place, conv in enumerate(convs):
+            if is_plain(conv):
+                conv.forward = PlainForward(conv, place, self)
             conv.register_forward_pre_hook(_ask_for_attention, with_kwargs=True)
             conv.register_forward_hook(self._keep_attention)
             if isinstance(conv, TransformerConv):
@@ -98,6 +106,7 @@ class FromPyG(AttentionModel):
         self._extra = self._inputs_of(data)
         self._known_x = Shared(data.x)
         self._projections.remember(_dense(data.x))
+        self._first = FirstAttention(data.edge_index, data.x.shape[0])
         return self
 
     @property
@@ -123,7 +132,10 @@ class FromPyG(AttentionModel):
     def propagate(
         self, h: Tensor, edge_index: Tensor, score_shift: Tensor | None = None, edge_weight: Tensor | None = None
     ) -> Output:
-        return self._propagated(h, edge_index, score_shift, edge_weight)[0]
+        logits, seen = self._passed(h, edge_index, score_shift, edge_weight)
+        if seen[-1] is None:  # the layers run in another order than they are declared in
+            return self._propagated(h, edge_index, score_shift, edge_weight)[0]
+        return Output(logits, seen[-1].averaged())
 
     def with_layers(self, h: Tensor, edge_index: Tensor) -> tuple[Output, tuple[HeadWeights, ...]]:
         return self._propagated(h, edge_index)
@@ -132,21 +144,47 @@ class FromPyG(AttentionModel):
         self, h: Tensor, edge_index: Tensor, score_shift: Tensor | None = None, edge_weight: Tensor | None = None
     ) -> tuple[Output, tuple[HeadWeights, ...]]:
         """Return the output and the attention of every attention layer that ran."""
+        self._whole = True
+        try:
+            logits, seen = self._passed(h, edge_index, score_shift, edge_weight)
+        finally:
+            self._whole = False
+        layers = tuple(layer for layer in seen if layer is not None)
+        return Output(logits, layers[-1].averaged()), layers
+
+    def _passed(
+        self, h: Tensor, edge_index: Tensor, score_shift: Tensor | None, edge_weight: Tensor | None
+    ) -> tuple[Tensor, list[HeadWeights | None]]:
+        """Return the logits and the attention of every attention layer that ran; None where it was not computed."""
         self._edge_index, self._shift = edge_index, score_shift
         self._presence = None if edge_weight is None else edge_weight.clamp(min=1e-30).log()
         try:
             logits = self._called(h, edge_index)
-            seen = tuple(_head_weights(used, weights, edge_index) for used, weights in self._seen)
+            seen = [used and _head_weights(*used, edge_index) for used in self._seen]
         finally:
             self._seen.clear()
             self._edge_index = self._shift = self._presence = None
-        return Output(logits, seen[-1].averaged()), seen
+        return logits, seen
 
     def appended(self, embedded: Tensor, new: Tensor) -> Tensor:
-        return self._projections.appended(embedded, new)
+        return self._projections.appended(embedded, new, self._constant)
 
     def hops_behind(self, out: Output) -> int | None:
         return self.hops
+
+    @property
+    def _constant(self) -> bool:
+        """Tell whether the module is evaluated, and its parameters need no gradient."""
+        return not self.training and not any(parameter.requires_grad for parameter in self.parameters())
+
+    @contextmanager
+    def taken_for_local(self) -> Iterator[None]:
+        """Take the module for one whose layers look at in-neighbours only; that it does so is for the caller to see."""
+        self.local = True  # type: ignore[misc]
+        try:
+            yield
+        finally:
+            del self.local
 
     def _inputs_of(self, data: Data) -> ExtraInputs:
         named = self.config["inputs"]
@@ -157,8 +195,7 @@ class FromPyG(AttentionModel):
         if self._extra is None and self.signature.needed:
             raise ModelError(f"the network also needs {self.signature.needed[0]}: call model.on_graph(data) first")
         further = {} if self._extra is None else self._extra.on(edge_index, h.shape[0])
-        constant = not self.training and not any(parameter.requires_grad for parameter in self.parameters())
-        self._projections.begin(h, constant)
+        self._projections.begin(h, self._constant)
         try:
             logits = call(self.module, self.signature, h, edge_index, further)
         except (RuntimeError, TypeError, AttributeError, KeyError, AssertionError, IndexError) as error:
@@ -188,8 +225,8 @@ class FromPyG(AttentionModel):
         return fresh.to(next(self.parameters()).device)
 
     def _keep_attention(self, conv: nn.Module, args: Any, output: Any) -> Tensor:
-        out, (edge_index, weights) = output
-        self._seen.append((edge_index, weights))
+        out, seen = output
+        self._seen.append(seen)
         return out
 
     def _shift_weights(self, layer: int, conv: nn.Module, inputs: Any, weights: Tensor) -> Tensor | None:
@@ -203,7 +240,14 @@ class FromPyG(AttentionModel):
         conv._alpha = conv._alpha * ratio
         return messages * ratio.unsqueeze(-1)
 
-    def _shift_of(self, layer: int, edges: int) -> Tensor | None:
+    def edges_of_pass(self) -> Tensor | None:
+        return self._edge_index
+
+    def known_of(self, layer: int, x: Tensor) -> FirstAttention | None:
+        partly = not self._whole and layer != self._last and self._shift is None and self._presence is None
+        return self._first if partly and self._projections.sees(x) else None
+
+    def shift_of(self, layer: int, edges: int) -> Tensor | None:
         """Return what a layer's scores are shifted by, ``(edges,)``, added self-loops last; None for nothing."""
         shift = self._shift if layer == self._last else None
         if self._presence is None:
@@ -213,7 +257,7 @@ class FromPyG(AttentionModel):
 
     def _ratio(self, layer: int, used: Tensor, weights: Tensor) -> Tensor | None:
         """Return the shift's factor on each weight: ``e^d * sum(w) / sum(w e^d)`` per destination, ``(E, H)``."""
-        if self._edge_index is None or (shift := self._shift_of(layer, used.size(1))) is None:
+        if self._edge_index is None or (shift := self.shift_of(layer, used.size(1))) is None:
             return None
         _, _, place = _places(used, self._edge_index)
         factor = torch.empty_like(shift).index_copy(0, place, shift).exp().unsqueeze(-1)  # (E, 1)
@@ -244,7 +288,9 @@ def _ask_for_attention(conv: nn.Module, args: Any, kwargs: dict[str, Any]) -> tu
     return args, {**kwargs, "return_attention_weights": True}
 
 
-def _head_weights(used: Tensor, weights: Tensor, edge_index: Tensor) -> HeadWeights:
+def _head_weights(used: Tensor | SortedEdges, weights: Tensor, edge_index: Tensor) -> HeadWeights:
+    if isinstance(used, SortedEdges):
+        return head_weights(used, weights)
     edges, added, place = _places(used, edge_index)
     return HeadWeights(edges, weights, place, added)
 

@@ -30,6 +30,7 @@ from typing import Any
 
 from fgai_bench.store.artifacts import Artifacts, DamagedArtifact, MissingArtifact
 from fgai_bench.store.canonical import sha256
+from fgai_bench.store.names import titles
 from fgai_bench.store.schema import MIGRATIONS, PARTS, migrate
 
 MANIFEST = "manifest.json"
@@ -168,7 +169,8 @@ def _check_counts(connection: sqlite3.Connection, manifest: Mapping[str, Any], f
     """Raise :class:`DamagedExport` if the steps of a suite are not as many as the manifest counts."""
     try:
         members = [json.loads(content) for (content,) in connection.execute("SELECT content FROM members")]
-        places = {(member["suite"], member["step"]) for member in members}
+        named = titles(members)
+        places = {(named[member["suite"]], member["step"]) for member in members}
         counted = {suite: sum(counts.values()) for suite, counts in manifest["suites"].items()}
     except (ValueError, TypeError, KeyError, RecursionError):
         raise DamagedExport(

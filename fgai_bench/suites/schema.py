@@ -61,6 +61,14 @@ class DefenseLine(Options):
 
     A ``tuned`` line takes the settings that a search has chosen for its cell (the key ``tuned`` of the suite) and has
     no trials in cells for which none were chosen.
+
+    Attributes:
+        name: a name of ``DEFENSES``.
+        label: name of the row in tables; the defense's name if empty.
+        options: options of the defense.
+        inner: the attack inside its training, where it differs from the suite's.
+        models: the models that it is run with; all of the suite if empty.
+        tuned: take the chosen settings.
     """
 
     name: str
@@ -107,7 +115,14 @@ class AttackLine(Options):
 
 
 class When(Options):
-    """The cells that a setting is for; a key that is left out matches everything."""
+    """The cells that a setting is for; a key that is left out matches everything.
+
+    Attributes:
+        task: one name or several.
+        dataset: one name or several.
+        model: one name or several.
+        defense: one name or label, or several.
+    """
 
     task: tuple[str, ...] = ()
     dataset: tuple[str, ...] = ()
@@ -126,7 +141,16 @@ class When(Options):
 
 
 class Setting(Options):
-    """Options for the cells that ``when`` selects."""
+    """Options for the cells that ``when`` selects.
+
+    Attributes:
+        when: the cells.
+        model: options of the model.
+        training: settings of the optimiser.
+        defense: options of the defense.
+        inner: options and budget of the attack inside its training.
+        threat: what differs from the suite's threat model.
+    """
 
     when: When = When()
     model: dict[str, Any] = Field(default_factory=dict)
@@ -181,7 +205,18 @@ class Suite(Options):
     """A suite as written: a grid with its settings, or a list of other suites.
 
     Attributes:
+        name: what it is called in commands and tables; the file's name, if not said.
+        summary: one line for ``fgai-bench ls suites``.
         include: names or paths of suites that this one is made of; then it has no grid of its own.
+        tasks: names of tasks, ``node`` and ``link``.
+        datasets: names of ``DATASETS``.
+        models: names of ``MODELS``.
+        defenses: names of ``DEFENSES``, or lines with a label and options.
+        attacks: names of ``ATTACKS``, or lines with a label, options and a budget of their own.
+        inner: the attack inside adversarial trainings.
+        training: settings of the optimiser, the same for every defense.
+        model: options of every model.
+        settings: options for some of the cells; later ones override earlier ones.
         seeds: a number of seeds, counted from 0, or a list of them.
         threat: the name of a threat model, or its fields.
         version: changes when the meaning of the suite changes; shown with its records.

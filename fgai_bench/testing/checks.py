@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 Status = Literal["passed", "failed", "skipped", "expected-failure"]
@@ -40,11 +40,13 @@ class CheckResult:
         name: name of the check.
         status: ``passed``, ``failed``, ``skipped``, or ``expected-failure``: it failed, and the entry says why.
         message: what was observed, or the reason; empty if passed.
+        raised: it failed because the entry raised an error, and not because of what was observed.
     """
 
     name: str
     status: Status
     message: str = ""
+    raised: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Check(Generic[S]):
             reason = subject.expected_failures.get(self.name)
             result = self._run_unless_skipped(subject)
         except Exception as error:
-            return CheckResult(self.name, "failed", _error_message(error))
+            return _failed(self.name, error)
         if reason is None or result.status == "skipped":
             return result
         if result.status == "failed":
@@ -91,7 +93,7 @@ class Check(Generic[S]):
         except CheckSkipped as reason:
             return CheckResult(self.name, "skipped", str(reason))
         except Exception as error:
-            return CheckResult(self.name, "failed", _error_message(error))
+            return _failed(self.name, error)
         return CheckResult(self.name, "passed")
 
 
@@ -143,9 +145,9 @@ def require(condition: bool, seen: str) -> None:
         raise CheckFailed(seen)
 
 
-def _error_message(error: Exception) -> str:
-    message = " ".join(str(error).split())
-    return message if isinstance(error, CheckFailed) else f"{type(error).__name__}: {message}"
+def _failed(name: str, error: Exception) -> CheckResult:
+    message, raised = " ".join(str(error).split()), not isinstance(error, CheckFailed)
+    return CheckResult(name, "failed", f"{type(error).__name__}: {message}" if raised else message, raised)
 
 
 def _listed(tags: Iterable[str]) -> str:

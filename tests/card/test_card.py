@@ -8,14 +8,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from torch import nn
+from torch_geometric.nn import GATConv
 
 import fgai_bench as fb
-from fgai_bench.card.edge_effect import EdgeEffect
+from fgai_bench.card.edge_effect import EdgeEffect, effects_into
 from fgai_bench.card.evaluation import Outcome, Stability
 from fgai_bench.card.progress import shown_progress
 from fgai_bench.explainers import edge_effects
 from fgai_bench.report.statistics import mean_interval, share_interval
-from fgai_bench.testing.fixture import tiny_problem, trained_model
+from fgai_bench.testing.fixture import CLASSES, FEATURES, tiny_problem, trained_model
 
 
 @pytest.fixture(scope="module")
@@ -148,3 +150,25 @@ def test_an_interval_of_one_draw_is_over_nodes_and_more_draws_widen_it():
     one = mean_interval([np.array([0.0, 1.0, 0.0, 1.0])])
     apart = mean_interval([np.array([0.0, 1.0, 0.0, 1.0]), np.array([1.0, 1.0, 1.0, 1.0])])
     assert apart[2] - apart[1] > one[2] - one[1]
+
+
+class Centred(nn.Module):
+    """A network whose layers look at all nodes: what it computes on a part of a graph is something else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = GATConv(FEATURES, 8), GATConv(8, CLASSES)
+
+    def forward(self, x, edge_index):
+        h = self.first(x, edge_index)
+        return self.second((h - h.mean(0)).relu(), edge_index)
+
+
+def test_effects_measured_side_by_side_are_those_of_single_deletions(data, network):
+    nodes = data.test_mask.nonzero().view(-1)[:4]
+    for module in (network, Centred().eval()):
+        model = fb.wrap(module).on_graph(data)
+        found, one_by_one = effects_into(model, data, nodes), edge_effects(model, data, nodes, only_into=True)
+        assert torch.equal(found.edges, one_by_one.edges)
+        assert torch.allclose(found.values, one_by_one.values, atol=1e-6)
+        assert model.local is False

@@ -1,12 +1,15 @@
-"""The documentation: its pages work when pasted, its references hold every name, and every page is in the contents."""
+"""The documentation: every code block of every page is run or is visibly none, and references hold every name."""
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shlex
 import sys
+import tomllib
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -18,18 +21,59 @@ from fgai_bench.suites.schema import Suite
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PASTED = ("index", "evaluate-your-network")
+PAGES = sorted(str(path.relative_to(DOCS).with_suffix("")) for path in DOCS.rglob("*.md"))
+NOTEBOOKS = [page for page in PAGES if page.startswith("notebooks/")]
+FENCE = re.compile(r"^ *```(.*?)\n(.*?)^ *```$", flags=re.DOTALL | re.MULTILINE)
+SHARED = ROOT.parent / "shared" / "data"
+
+# What the blocks of a page must have printed.
+SAID = {
+    "index": ["Predictions", "fgai-attention", "worst-twice"],
+    "evaluate-your-network": ["Predictions", "needs edge_attr"],
+    "adding-a-defense": ["twice the hidden width", "defenses calm", "torch.Size([2728, 7])", "runs/mine"],
+    "adding-an-attack": [
+        "Ledger(nodes=20, edges=400, largest_feature=1.0,",
+        "spent nodes = 3, but its threat model allows 2",
+    ],
+    "adding-an-explainer": ["torch.Size([4, 10556])"],
+    "gpu": ["Predictions"],
+    "verifying": ["0 rows or files are not as recorded", "Ada L."],
+}
+# What it must have written.
+WRITTEN = {
+    "evaluate-your-network": {"card/index.html": "Predictions"},
+    "adding-a-suite": {
+        "runs/own/report/tables/metrics.md": "worst_node_tvd↓",
+        "runs/own/report/leaderboard_node.csv": "worst_node_tvd_mean",
+    },
+}
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
     """Return the code blocks of a page as (language, code)."""
-    return re.findall(r"```(\w+)\n(.*?)```", (DOCS / f"{page}.md").read_text(), flags=re.DOTALL)
+    return FENCE.findall((DOCS / f"{page}.md").read_text(encoding="utf-8"))
+
+
+def with_code(pages: list[str]) -> list[str]:
+    return [page for page in pages if blocks(page)]
+
+
+FILES = {
+    code.split()[2]: code for page in PAGES for kind, code in blocks(page) if code.startswith("# file: ")
+}  # pages refer to each other's files
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """An empty working directory; nothing stays registered."""
-    monkeypatch.setattr(fb.DATASETS, "_entries", dict(fb.DATASETS._entries))
+    """A working directory with the files of the pages as a reader would have saved them; nothing stays registered."""
+    for name, code in FILES.items():
+        (tmp_path / name).write_text(code, encoding="utf-8")
+        monkeypatch.delitem(sys.modules, name.removesuffix(".py"), raising=False)
+    for name in dir(fb):
+        if name.isupper():
+            monkeypatch.setattr(getattr(fb, name), "_entries", dict(getattr(fb, name)._entries))
+    if "FGAI_BENCH_DATA" not in os.environ and SHARED.is_dir():
+        monkeypatch.setenv("FGAI_BENCH_DATA", str(SHARED))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
     with torch.random.fork_rng(devices=[]):
@@ -37,45 +81,108 @@ def folder(tmp_path, monkeypatch):
         yield tmp_path
 
 
-@pytest.mark.parametrize("page", PASTED)
-def test_a_page_works_when_pasted_from_top_to_bottom(page, folder, monkeypatch, capsys):
-    names: dict[str, object] = {}
+def run_block(page: str, kind: str, code: str, names: dict[str, object]) -> None:
+    """Run one block of a page; ``names`` are those that its Python blocks have defined."""
+    if code.startswith("# file: "):
+        assert kind in ("python", "yaml")
+    elif kind == "python":
+        exec(compile(code, f"{page}.md", "exec"), names)
+    elif kind == "bash":
+        for line in code.splitlines():
+            words = [str(names[w[1:]]) if w.startswith("$") else w for w in shlex.split(line, comments=True)]
+            assert words[0] == "fgai-bench", f"{page} asks to run {words[0]}"
+            assert main(words[1:]) == 0, line
+    elif kind == "toml":
+        assert all(group.startswith("fgai_bench.") for group in tomllib.loads(code)["project"]["entry-points"])
+    else:
+        assert kind == "text", f"a block of {page} is neither run nor marked as text: {code[:80]}"
+
+
+@pytest.mark.parametrize("page", [page for page in with_code(PAGES) if page not in NOTEBOOKS])
+def test_a_page_works_when_pasted_from_top_to_bottom(page, folder, capsys):
+    names: dict[str, object] = {"__name__": page}
     for kind, code in blocks(page):
-        if code.startswith("# file: "):
-            name = code.split()[2]
-            (folder / name).write_text(code)
-            monkeypatch.delitem(sys.modules, name.removesuffix(".py"), raising=False)
-        elif kind == "python":
-            exec(compile(code, f"{page}.md", "exec"), names)
-        elif kind == "bash" and "pip install" not in code:
-            for line in code.splitlines():
-                assert main(shlex.split(line)[1:]) == 0, line
-    assert "Predictions" in capsys.readouterr().out
+        run_block(page, kind, code, names)
+    said = capsys.readouterr().out
+    for words in SAID.get(page, []):
+        assert words in said
+    for file, words in WRITTEN.get(page, {}).items():
+        assert words in (folder / file).read_text(encoding="utf-8")
+    assert "failed" not in said.replace("--retry-failed", "")
 
 
-def test_every_page_is_in_the_contents():
-    config = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
-    listed = set(re.findall(r"[\w/-]+\.md", str(config["nav"])))
-    assert listed == {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
+@pytest.mark.parametrize("page", with_code(PAGES))
+def test_shown_commands_name_options_that_exist(page, capsys):
+    """What is only shown, because it takes hours or other machines, is spelled as the program takes it."""
+    for kind, code in blocks(page):
+        for line in code.splitlines() if kind == "text" else ():
+            words = shlex.split(line, comments=True)
+            if words[:1] != ["fgai-bench"]:
+                continue
+            command = words[1:3] if words[1] in ("records", "leaderboard", "data") else words[1:2]
+            assert main([*command, "--help"]) == 0
+            offered = capsys.readouterr().out
+            assert all(word in offered for word in words if word.startswith("--")), line
 
 
-def _generated():
+def generated() -> ModuleType:
     spec = importlib.util.spec_from_file_location("generated_pages", DOCS / "generated.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
+def output_of(notebook: str) -> str:
+    """Return what a notebook prints, run as the site runs it."""
+    page = (DOCS / f"{notebook}.md").read_text(encoding="utf-8")
+    shown = generated().with_outputs(page)
+    return "\n".join(code for kind, code in FENCE.findall(shown) if kind == "text")
+
+
+def test_attention_is_held_against_what_edges_do(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    said = output_of("notebooks/attention")
+    correlation = {name: float(value) for name, value in re.findall(r"^([\w-]+) +(-?[\d.]+)", said, flags=re.MULTILINE)}
+    assert correlation["gatt"] > correlation["attention-last"]
+    assert abs(correlation["random"]) < 0.3
+    assert "gatt beats " in said
+
+
+def test_the_leaderboard_is_read_from_the_committed_files(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    said = output_of("notebooks/leaderboard")
+    assert "ranked rows share their rank with another" in said
+    assert re.search(r"fgai +5 +\d", said)
+    assert "oom: " in said or "timeout: " in said
+
+
+def test_every_page_is_in_the_contents():
+    config = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+    listed = set(re.findall(r"[\w/-]+\.md", str(config["nav"])))
+    assert listed == {f"{page}.md" for page in PAGES}
+
+
 def test_references_are_made_from_the_code():
-    generated = _generated()
+    made = {page: generated().on_page_markdown((DOCS / f"{page}.md").read_text()) for page in PAGES if "ref" in page}
     for page, names in (("suite-file", Suite.model_fields), ("metrics", fb.METRICS.names())):
-        made = generated.on_page_markdown((DOCS / "reference" / f"{page}.md").read_text())
-        assert "<!--" not in made
+        assert "<!--" not in made[f"reference/{page}"]
         for name in names:
-            assert f"| `{name}` |" in made
+            assert f"| `{name}` |" in made[f"reference/{page}"]
+    told = yaml.safe_load((DOCS / "reference" / "metrics.yaml").read_text())
+    assert set(re.findall(r"^## (\w+)$", made["reference/metrics"], flags=re.MULTILINE)) == set(told)
 
 
 def test_links_between_pages_lead_somewhere():
     for path in DOCS.rglob("*.md"):
         for target in re.findall(r"\]\(([^)#:]+\.md)", path.read_text()):
             assert (path.parent / target).is_file(), f"{path.name} links to {target}"
+
+
+def test_the_files_of_the_repository_are_complete():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == fb.__version__
+    assert "## [Unreleased]" in (ROOT / "CHANGELOG.md").read_text()
+    for folder, kind in (("ISSUE_TEMPLATE", "issue"), ("PULL_REQUEST_TEMPLATE", "pull request")):
+        assert (ROOT / ".github" / folder / "submit-a-row.md").is_file(), kind
+    assert (ROOT / ".github" / "ISSUE_TEMPLATE" / "break-a-row.md").is_file()
+    assert "make docs" in (ROOT / ".ci" / "run").read_text()

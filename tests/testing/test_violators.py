@@ -177,9 +177,23 @@ def test_an_entry_that_cannot_be_used_at_all_fails_and_says_why():
         def __init__(self, *args, **kwargs):
             raise RuntimeError("no such thing")
 
-    found = check_entry("models", entry(Broken, MODEL_TAGS))
-    assert {result.status for result in found} == {"failed"}
-    assert {result.message for result in found} == {"RuntimeError: no such thing"}
+    first, second, *others = check_entry("models", entry(Broken, MODEL_TAGS))
+    assert (first.status, first.message) == ("failed", "RuntimeError: no such thing")
+    assert (second.status, second.message) == ("failed", f"the same error as in {first.name}; nothing else is run")
+    assert len(others) == len(checks_of("models")) - 2
+    assert {(result.status, result.message) for result in others} == {("skipped", f"not run: {first.name} comes first")}
+
+
+def test_checks_that_fail_by_what_they_see_do_not_stop_the_others():
+    class Loud(GAT):
+        def propagate(self, *args, **kwargs):
+            out = super().propagate(*args, **kwargs)
+            return replace(out, logits=out.logits * torch.rand(()))
+
+    found = check_entry("models", entry(Loud, MODEL_TAGS))
+    failed = [result for result in found if result.status == "failed"]
+    assert len(failed) > 1
+    assert not any("not run" in result.message or result.raised for result in found)
 
 
 def test_the_split_of_the_honest_graph_is_the_one_that_is_asked_for():

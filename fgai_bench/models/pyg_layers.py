@@ -1,0 +1,150 @@
+"""Compute PyG's attention layers with the kernels of this package, where a layer is used in its plain form.
+
+``GATConv``, ``GATv2Conv`` and ``TransformerConv`` have the formulas of the layers here; their gathers and scatters of
+``(E, heads, channels)`` are what a search of two thousand gradients spends its time on.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch_geometric.nn import GATConv, GATv2Conv, TransformerConv
+
+from fgai_bench.models.edges import OncePerGraph, SortedEdges, sorted_edges
+from fgai_bench.models.first_attention import FirstAttention
+from fgai_bench.models.gatv2 import attend_dynamically
+from fgai_bench.models.gt import dot_product_attention
+from fgai_bench.models.segments import attend_additively
+
+INSIDE = ("_propagate", "_message", "_aggregate", "_edge_update")  # where a hook may change what a layer computes
+
+
+class Pass(Protocol):
+    """What a layer has to know of the pass through its network."""
+
+    def edges_of_pass(self) -> Tensor | None:
+        """Return the edges that the network was called with; None outside of a pass."""
+
+    def shift_of(self, layer: int, edges: int) -> Tensor | None:
+        """Return what the scores of a layer on so many edges are shifted by, ``(edges,)``, added self-loops last."""
+
+    def known_of(self, layer: int, x: Tensor) -> FirstAttention | None:
+        """Return what is known of a layer on features ``x`` where nothing but its output is needed; else None."""
+
+
+def is_plain(layer: Any) -> bool:
+    """Tell whether a layer is one of PyG's as it is: no subclass, no edge features, no hook inside, the usual sums."""
+    hooks = [value for name, value in vars(layer).items() if name.startswith(INSIDE) and name.endswith("_hooks")]
+    return (
+        type(layer) in (GATConv, GATv2Conv, TransformerConv)
+        and isinstance(layer.in_channels, int)
+        and layer.edge_dim is None
+        and (layer.flow, layer.decomposed_layers) == ("source_to_target", 1)
+        and layer.aggr in ("add", "sum")
+        and not any(hooks)
+    )
+
+
+class PlainForward:
+    """The forward of a plain layer: by kernels where it is called on the whole graph and does not train.
+
+    It then returns ``(out, (edges, weights))`` with the sorted edges, and weights in their order, or ``(out, None)``
+    where only the output was needed; otherwise what the layer itself returns.
+    """
+
+    def __init__(self, layer: Any, number: int, network: Pass) -> None:
+        self.layer, self.number, self.network = layer, number, network
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not self._is_usual(*args, **kwargs):
+            return type(self.layer).forward(self.layer, *args, **kwargs)
+        named = dict(zip(("x", "edge_index"), args, strict=False)) | kwargs
+        x, edge_index = named["x"], named["edge_index"]
+        known = self.network.known_of(self.number, x)
+        if known is not None:
+            attend = partial(_output, self.layer, x)
+            out = known.attended(self.number, self.layer, edge_index, x.shape[0], self._sorted, attend)
+            if out is not None:
+                return out, None
+        edges = self._sorted(edge_index, x.shape[0])
+        if edges is None:
+            return type(self.layer).forward(self.layer, *args, **kwargs)
+        out, weights = _attended(self.layer, x, None, edges, self.network.shift_of(self.number, edges.source.numel()))
+        return out, (edges, weights)
+
+    def _is_usual(
+        self, x: Any, edge_index: Any, *further: Any, return_attention_weights: bool = True, **named: Any
+    ) -> bool:
+        """Tell whether the layer is evaluated on features and on the graph's own edges, and is given nothing else."""
+        usual = isinstance(x, Tensor) and x.dim() == 2 and edge_index is self.network.edges_of_pass()
+        return (
+            usual
+            and not self.layer.training
+            and not self.layer.explain
+            and all(value is None for value in (*further, *named.values()))
+        )
+
+    def _sorted(self, edge_index: Tensor, num_nodes: int) -> SortedEdges | None:
+        """Return the edges that the layer attends over, or None where the kernels compute something else."""
+        return (_with_loops if getattr(self.layer, "add_self_loops", False) else _as_given)(edge_index, num_nodes)
+
+
+@OncePerGraph
+def _with_loops(edge_index: Tensor, num_nodes: int) -> SortedEdges | None:
+    """Return the edges with one self-loop at every node; None where a node has several, which PyG takes for one."""
+    loops = edge_index[0, edge_index[0] == edge_index[1]]
+    return sorted_edges(edge_index, num_nodes) if loops.unique().numel() == loops.numel() else None
+
+
+@OncePerGraph
+def _as_given(edge_index: Tensor, num_nodes: int) -> SortedEdges | None:
+    """Return the edges without any added self-loop; None where a node has no in-edge, and so nothing to attend to."""
+    destination, order = edge_index[1].sort(stable=True)
+    pointer = torch.searchsorted(destination, torch.arange(num_nodes + 1, device=edge_index.device))
+    if not bool((pointer.diff() > 0).all()):
+        return None
+    return SortedEdges(edge_index, edge_index[0, order], destination, pointer, order, 0, num_nodes)
+
+
+def _output(layer: Any, x: Tensor, rows: Tensor, edges: SortedEdges) -> Tensor:
+    return _attended(layer, x, rows, edges, None)[0]
+
+
+def _attended(
+    layer: Any, x: Tensor, rows: Tensor | None, edges: SortedEdges, shift: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Return what PyG's layer computes, evaluated, on all rows of ``x`` or on some: ``(N, F) -> (N, D), (E, H)``."""
+
+    def by(linear: Any, *shape: int) -> Tensor:
+        product = linear(x) if rows is None else linear(x).index_select(0, rows)
+        return product.view(-1, *shape)
+
+    heads = (layer.heads, layer.out_channels)
+    if isinstance(layer, GATConv):
+        att = (layer.att_src[0], layer.att_dst[0])
+        found = attend_additively(by(layer.lin, *heads), *att, edges, shift, 0.0, False, slope=layer.negative_slope)
+    elif isinstance(layer, GATv2Conv):
+        left = by(layer.lin_l, *heads)
+        sides = torch.stack([left, left if layer.share_weights else by(layer.lin_r, *heads)], 1)
+        found = attend_dynamically(sides, layer.att[0], edges, shift, 0.0, False, slope=layer.negative_slope)
+    else:
+        parts = [by(linear, *heads) for linear in (layer.lin_query, layer.lin_key, layer.lin_value)]
+        found = dot_product_attention(torch.stack(parts, 1), edges, shift, 0.0, False)
+    out, weights = found
+    out = out.flatten(1) if layer.concat else out.mean(1)
+    width = out.shape[1]
+    if isinstance(layer, TransformerConv):
+        return (_with_skip(layer, by(layer.lin_skip, width), out) if layer.root_weight else out), weights
+    if layer.res is not None:
+        out = out + by(layer.res, width)
+    return (out if layer.bias is None else out + layer.bias), weights
+
+
+def _with_skip(layer: Any, own: Tensor, out: Tensor) -> Tensor:
+    if layer.lin_beta is None:
+        return out + own
+    share = layer.lin_beta(torch.cat([out, own, out - own], dim=-1)).sigmoid()
+    return share * own + (1 - share) * out
