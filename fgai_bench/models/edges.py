@@ -142,6 +142,13 @@ def append_nodes(edge_index: Tensor, num_nodes: int, new_edges: Tensor, new_node
     return longer
 
 
+def edges_between(source: Tensor, destination: Tensor, num_nodes: int) -> SortedEdges:
+    """Return edges that are sorted by destination already, ``(E,)`` both, as they are: no loop is added."""
+    order = torch.arange(source.numel(), device=source.device)
+    pointer = _segments(destination, num_nodes)
+    return SortedEdges(torch.stack([source, destination]), source, destination, pointer, order, 0, num_nodes)
+
+
 def _sorted(edge_index: Tensor, lacking: Tensor, num_nodes: int, before: SortedEdges | None = None) -> SortedEdges:
     keyed = torch.cat([edge_index, lacking.expand(2, -1)], dim=1)  # (2, E)
     destination, order = keyed[1].sort(stable=True)

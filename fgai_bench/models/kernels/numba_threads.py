@@ -39,7 +39,7 @@ def over_rows(loop: Callable[..., None], pointer: Tensor, *arguments: Tensor | f
         pointer: ``(N + 1,)`` where the entries of each row begin.
         arguments: further arguments of the loop; tensors become arrays that share their memory.
     """
-    arrays = [x.detach().numpy() if isinstance(x, Tensor) else x for x in arguments]
+    arrays = [_array(x) if isinstance(x, Tensor) else x for x in arguments]
     begins = pointer.numpy()
     rows, entries = len(begins) - 1, int(begins[-1])
     threads = max(1, min(torch.get_num_threads(), entries // WORTH_A_THREAD))
@@ -53,3 +53,8 @@ def over_rows(loop: Callable[..., None], pointer: Tensor, *arguments: Tensor | f
         for other in others:
             other.result()
     return None
+
+
+def _array(x: Tensor) -> np.ndarray:
+    """Return the array that shares the memory of ``x``; detaching costs more than the rest of it, and is rare."""
+    return (x.detach() if x.requires_grad else x).numpy()
