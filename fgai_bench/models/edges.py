@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, update_wrapper
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
@@ -63,6 +64,11 @@ class SortedEdges:
     def by_destination(self) -> tuple[Tensor, Tensor]:
         """Return ``(E,)`` sources and ``(N + 1,)`` pointers in 32 bits, as kernels read them."""
         return self.source.int(), self.pointer.int()
+
+    @cached_property
+    def arrays(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return ``(E,)`` sources and ``(N + 1,)`` pointers as arrays that share their memory, on a CPU."""
+        return self.source.numpy(), self.pointer.numpy()
 
     @cached_property
     def by_source(self) -> tuple[Tensor, Tensor, Tensor]:
