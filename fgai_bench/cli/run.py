@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fgai_bench.runner.estimate import Estimate
     from fgai_bench.runner.forecast import Calibration
     from fgai_bench.runner.plan import Plan, Step
+    from fgai_bench.runner.progress import PlainLines
     from fgai_bench.runner.runs import Run
 
 NAMES = "Names separated by commas; else the suite's."
@@ -62,6 +63,7 @@ def run(
     if dry_run:
         show_plan(suite, out, device, overrides, data_root)
         return
+    observer = observer_for(sys.stdout)
     done = carry_out(
         suite,
         out,
@@ -72,10 +74,18 @@ def run(
         data_root=data_root,
         plugins=plugins_of_command(),
         retry_failed=retry_failed,
-        observer=observer_for(sys.stdout),
+        observer=observer,
         **overrides,
     )
+    if done.executed:
+        print_table(*time_table(observer))
     conclude(done)
+
+
+def time_table(observer: PlainLines) -> tuple[str, list[str], list[list[str]]]:
+    """Return the table that says how long a run took and where its time went."""
+    took, rows = observer.spent.rows()
+    return took, ["what", "steps", "seconds of workers", "share"], rows
 
 
 def listed(text: str | None) -> list[str] | None:
@@ -155,7 +165,7 @@ def forecast_rows(plan: Plan, waiting: list[Step], estimate: Estimate, calibrati
                 largest, cell = expected.bytes, title(step)
         spent = spoken(seconds if count > unknown or not count else None)
         more = f", and {unknown} steps of which nothing is known" if unknown and count > unknown else ""
-        rows.append([suite, str(count), f"about {spent}{more}", spoken_bytes(largest) if cell else "unknown", cell])
+        rows.append([suite, str(count), f"about {spent}{more}", spoken_bytes(largest) if cell else "-", cell])
     return rows
 
 

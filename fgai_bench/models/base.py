@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -285,8 +286,8 @@ class StackedAttention(AttentionModel):
             out, weights = layer(h.index_select(0, part.rows), part.edges, None, part.mask)
             changed = out.index_select(0, part.inside)
             if depth < len(self.layers) - 1:
-                following = self.layers[depth + 1]
-                h = affected.next_input(depth, changed, lambda rows, to=following: to.project(elu(rows)))
+                project = self.layers[depth + 1].project
+                h = affected.next_input(depth, changed, partial(_activated, project))  # type: ignore[arg-type]
         return Output(*affected.output(changed, weights))
 
     def with_layers(self, h: Tensor, edge_index: Tensor) -> tuple[Output, tuple[HeadWeights, ...]]:
@@ -320,6 +321,11 @@ class StackedAttention(AttentionModel):
         edges = sorted_edges(edge_index, h.size(0))
         logits, weights = last(projected, edges, score_shift)
         return Output(logits, keyed_attention(edges, weights), out.hidden)
+
+
+def _activated(project: Callable[[Tensor], Tensor], h: Tensor) -> Tensor:
+    """Return the projection of a hidden layer's output, row by row: ``(N, ...) -> (N, ...)``."""
+    return project(elu(h))
 
 
 class AttentionLayer(nn.Module):

@@ -28,12 +28,13 @@ COPIES = {"vanilla": 1.0, "ln": 1.6, "row-norm": 1.0, "at": 2.2, "fgai": 2.6, "f
 # What a training costs in epochs of `vanilla`, and one step of its inner attack; measured on an H200 and on a CPU.
 EPOCH = {"vanilla": 1.0, "ln": 1.2, "row-norm": 1.1, "at": 2.3, "fgai": 2.3, "fgai-attention": 2.0}
 INNER = {"at": 0.27, "fgai": 0.3, "fgai-attention": 1.0}
+SCORED = 1.7  # a step of an attack on links against one on nodes: every pair is scored
 # What other steps cost, in passes without gradients: evaluations, then one gradient step of an attack.
-CLEAN, SANITY, ATTACKED, GRADIENT = 50, 50, 45, 3
+CLEAN, SANITY, ATTACKED, GRADIENT = 30, 30, 25, 1.5
+LINKS = 4  # evaluations of a step on links, which has no curves and no nulls
 LONG_SEARCH = {"worst": 2300, "worst-twice": 4600, "ensemble": 60, "explanation": 400}  # gradients
-PER_EXPLAINED = 4  # passes for a node whose explanation or true effects are asked for
-EXPLAINED = 20
-STARTED = 0.1  # seconds of any step: models are unpacked, results are packed
+EXPLAINED, PER_EXPLAINED = 20, 2  # passes, and small ones over a node's surroundings, where explanations are asked for
+STARTED = 0.03  # seconds of any step: models are unpacked, results are packed
 
 
 @dataclass(frozen=True)
@@ -213,16 +214,20 @@ def _timed(model: str, graph: Any, device: str) -> tuple[float, tuple[float, flo
 
 
 def _each(work: Callable[[int], object], device: str) -> float:
-    """Return the seconds of one round: those of several, less those of a few, so that what comes first is not in it."""
+    """Return the seconds of one round: those of several, less those of a few, so that what comes first is not in it.
+
+    On a CPU they are those of the processor, so that the forecast is that of an idle machine.
+    """
+    clock = time.process_time if device == "cpu" else time.perf_counter
 
     def seconds(rounds: int) -> float:
-        began = time.perf_counter()
+        began = clock()
         work(rounds)
         if device != "cpu":
             import torch
 
             torch.cuda.synchronize()
-        return time.perf_counter() - began
+        return clock() - began
 
     seconds(WARM)
     few = seconds(WARM)
@@ -241,16 +246,17 @@ def forecast(config: Mapping[str, Any], calibration: Calibration) -> Forecast:
     """Forecast a step of a plan; nothing is read, and nothing of the step's size is allocated."""
     outputs = 64 if config["task"]["name"] == "link" else None
     size = Size.declared(DATASETS[config["dataset"]["name"]], outputs)
-    shape = size and Shape.of(config["model"]["name"], config["model"]["options"], size.outputs)
-    if size is None or shape is None:
+    if size is None or (shape := Shape.of(config["model"]["name"], config["model"]["options"], size.outputs)) is None:
         return Forecast(None, None)
     needed = shape.training_bytes(size, config["defense"]["name"]) if config["kind"] == "train" else None
     speed, work = calibration.speed(shape.name), shape.work(size)
     if config["kind"] == "train":
         epochs = _epochs(config)
         return Forecast(None if epochs is None else STARTED + epochs * speed.epoch.seconds(work), needed)
-    passes = _passes(config)
-    return Forecast(None if passes is None else STARTED + passes * speed.forward.seconds(work), None)
+    if (passes := _passes(config)) is None:
+        return Forecast(None, None)
+    whole, small = passes
+    return Forecast(STARTED + whole * speed.forward.seconds(work) + small * speed.forward.fixed, None)
 
 
 def _epochs(config: Mapping[str, Any]) -> float | None:
@@ -260,21 +266,23 @@ def _epochs(config: Mapping[str, Any]) -> float | None:
         return None
     threat = inner["threat"] if inner else {}
     steps = threat.get("steps", 10) * threat.get("restarts", 1) if defense in INNER else 0
+    steps *= SCORED if config["task"]["name"] == "link" else 1
     return config["training"]["epochs"] * (EPOCH[defense] + INNER.get(defense, 0.0) * steps)
 
 
-def _passes(config: Mapping[str, Any]) -> float | None:
-    """Return how many passes without gradients a step is worth that is no training."""
-    kind = config["kind"]
+def _passes(config: Mapping[str, Any]) -> tuple[float, float] | None:
+    """Return how many passes without gradients a step is worth that is no training: over the graph, over few nodes."""
+    kind, of_links = config["kind"], config["task"]["name"] == "link"
     if kind == "clean":
-        return CLEAN + SANITY * bool(config["sanity"])
+        return LINKS if of_links else CLEAN + SANITY * bool(config["sanity"]), 0
     if kind == "attack":
         name, threat = config["attack"]["name"], config["threat"]
         steps = 0 if name.startswith("random") else threat.get("steps", 10) * threat.get("restarts", 1)
-        return ATTACKED + GRADIENT * LONG_SEARCH.get(name, steps)
+        gradients = LONG_SEARCH.get(name, steps) * (SCORED if of_links else 1)
+        return (LINKS if of_links else ATTACKED) + GRADIENT * gradients, 0
     if kind in ("effect", "explain"):
-        return EXPLAINED + PER_EXPLAINED * config.get("nodes", 64)
-    return float(CLEAN) if kind in ("agree", "measure") else None
+        return EXPLAINED, PER_EXPLAINED * (config.get("nodes") or 64)
+    return (CLEAN, 0) if kind in ("agree", "measure", "audit") else None
 
 
 def spoken_bytes(number: float) -> str:
