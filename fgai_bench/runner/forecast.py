@@ -100,7 +100,7 @@ class Shape:
         >>> size = Size.declared(DATASETS["arxiv-topology"])
         >>> shape = Shape.of("gat", {"hidden": 128, "heads": [4, 2]}, size.outputs)
         >>> round(shape.training_bytes(size, "fgai") / 2**20)  # measured: 5,779 MiB
-        6062
+        6256
         """
         if defense not in COPIES:
             return None
