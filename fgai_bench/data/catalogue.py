@@ -65,12 +65,12 @@ def _planetoid(
     )
 
 
-def _csbm(name: str, edges: int, *tags: str) -> Dataset:
+def _csbm(name: str, edges: int, *tags: str, degree: float = 10.0, classes: int = 5, features: int = 64) -> Dataset:
     options = {
         "edges": edges,
-        "degree": 10.0,
-        "classes": 5,
-        "features": 64,
+        "degree": degree,
+        "classes": classes,
+        "features": features,
         "homophily": 0.8,
         "signal": 0.2,
         "graph_seed": 0,
@@ -78,7 +78,7 @@ def _csbm(name: str, edges: int, *tags: str) -> Dataset:
     any_size = "contextual stochastic block model of any size: 10,000 edges, 5 classes"
     return Dataset(
         name,
-        Statistics(edges // 5, edges, 64, 5),
+        Statistics(round(2 * edges / degree), edges, features, classes),
         "fgai_bench.data.csbm:read",
         options=options,
         summary=f"csbm with {edges:,} edges" if tags else any_size,
@@ -255,6 +255,8 @@ for _dataset in (
     _csbm("csbm-1e4", 10_000, "scaling"),
     _csbm("csbm-1e5", 100_000, "scaling"),
     _csbm("csbm-1e6", 1_000_000, "scaling", "large"),
+    # The size of ogbn-products; about a minute and 13 GiB to make.
+    _csbm("csbm-products", 60_000_000, "scaling", "large", "huge", degree=50.0, classes=47, features=100),
     _motifs("house", 800, 1_724),
     _motifs("grid", 1_120, 2_204),
     _motifs("tree", 960, 1_724),
