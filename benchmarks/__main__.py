@@ -1,6 +1,8 @@
 """``python -m benchmarks [DATASET ...] [--device cuda] [--out FILE]``: a table of medians, spreads and ratios.
 
-Ours against PyG with dense features, in turn, in one process. ``--only layer,injection`` runs the rows that begin so.
+Ours against PyG (the peer) with dense features, in turn, in one process; the floor is what moving the bytes of a layer
+takes at the speed of a large copy, if no row that an edge gathers is in a cache.
+``--only layer,injection`` runs the rows that begin so.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import argparse
 import csv
 import math
 import os
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -63,7 +66,7 @@ class Bench:
         times = [ours.median, ours.spread, peer.median, peer.spread]
         return [what, self.dataset, *times, ratio, *peaks, floor, above]
 
-    def layers(self, speed: float | None) -> Iterator[list[object]]:
+    def layers(self, speed: float) -> Iterator[list[object]]:
         """One hidden attention layer on projected nodes, forward and backward, 8 heads x 8."""
         nodes, edge_index = self.data.x.shape[0], self.data.edge_index
         edges = sorted_edges(edge_index, nodes)
@@ -72,14 +75,14 @@ class Bench:
             h = torch.randn(nodes, 64, device=self.device, requires_grad=True)
             both_ways = partial(forward_and_backward, torch.randn(nodes, 64, device=self.device))
             calls = {"ours": partial(both_ways, ours, h), "peer": partial(both_ways, theirs, h, edge_index)}
-            repeat = 10 if self.device == "cuda" else 1
-            yield self.row(f"layer {name}", alternate(calls, self.device, self.rounds, repeat=repeat))
-            if speed is None:
+            repeat, floor = 10 if self.device == "cuda" else 1, bytes_moved(name, edges) / speed
+            yield self.row(f"layer {name}", alternate(calls, self.device, self.rounds, repeat=repeat), floor=floor)
+            if self.device != "cuda":
                 continue
             with own_stream(torch.device(self.device)):
                 recorded = Replayed(calls["ours"])
                 timed = alternate({**calls, "ours": recorded}, self.device, self.rounds, warm_up=5, repeat=20)
-                yield self.row(f"layer {name}, recorded", timed, floor=bytes_moved(name, edges) / speed)
+                yield self.row(f"layer {name}, recorded", timed, floor=floor)
 
     def epoch(self, name: str) -> list[object]:
         """Training with validation, per epoch."""
@@ -136,7 +139,7 @@ class Bench:
         calls = {"g-JSD": lambda: g_jsd(*align(clean, after)), "node-JSD": lambda: node_jsd(clean, after)}
         return self.row("g-JSD | node-JSD", alternate(calls, self.device, min(self.rounds, 5)))
 
-    def rows(self, speed: float | None, only: tuple[str, ...]) -> Iterator[list[object]]:
+    def rows(self, speed: float, only: tuple[str, ...]) -> Iterator[list[object]]:
         """Every row whose name begins with one of ``only``."""
         if "layer".startswith(only):
             yield from self.layers(speed)
@@ -195,11 +198,9 @@ def bytes_moved(name: str, edges: SortedEdges) -> int:
     return edges.num_nodes * per_node + edges.source.numel() * (gathered * 64 * 4 + 2 * 2 * 8 + 2 * 8 * 4)
 
 
-def bandwidth(device: str) -> float | None:
-    """Bytes per millisecond of a large copy on this CUDA device, counting reads and writes."""
-    if device != "cuda":
-        return None
-    source = torch.empty(2**28, device=device)
+def bandwidth(device: str) -> float:
+    """Bytes per millisecond of a large copy on this device, by torch's threads, counting reads and writes."""
+    source = torch.zeros(2**28 if device == "cuda" else 2**25, device=device)
     target = torch.empty_like(source)
     timed = alternate({"copy": lambda: target.copy_(source)}, device, rounds=10, repeat=5)
     return 2 * source.numel() * 4 / timed["copy"].median
@@ -234,7 +235,7 @@ def main() -> None:
         bench = Bench(problem, dataset, arguments.device, arguments.rounds)
         for row in bench.rows(speed, tuple(arguments.only.split(","))):
             rows.append(row)
-            print(tabulate([row], floatfmt=".3f", tablefmt="plain"), flush=True)
+            print(f"{row[0]}, {dataset}: {row[2]:.3f} ms, {row[4]:.3f} ms", file=sys.stderr, flush=True)
     print(tabulate(rows, headers=HEADER, floatfmt=".3f"))
     if len(sizes) > 2 and all(dataset.startswith("csbm") for dataset in arguments.datasets):
         for what in dict.fromkeys(str(row[0]) for row in rows):

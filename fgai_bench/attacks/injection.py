@@ -16,7 +16,8 @@ from fgai_bench.attacks.placement import attached_edges, random_targets
 from fgai_bench.attacks.result import Candidate
 from fgai_bench.attacks.threat import ThreatModel
 from fgai_bench.data.extend import extended
-from fgai_bench.models.base import AffectedNodes, Output
+from fgai_bench.models.affected import AffectedNodes
+from fgai_bench.models.base import Output
 from fgai_bench.models.edges import append_nodes
 from fgai_bench.models.features import append_rows
 from fgai_bench.seeds import uniform
@@ -63,7 +64,9 @@ class Injection:
     def with_edges(cls, victim: Victim, embedded: Tensor, clean: Output, edges: Tensor, nodes: int) -> Injection:
         """Attach ``nodes`` injected nodes by these edges; ``embedded`` and ``clean`` are the victim's, unattacked."""
         edge_index = append_nodes(victim.data.edge_index, victim.data.x.shape[0], edges, nodes)
-        affected = AffectedNodes.of(clean, edge_index, nodes) if victim.model.local else None
+        affected = None
+        if victim.model.local and clean.attention is not None:
+            affected = AffectedNodes.of(clean.logits, clean.attention, clean.hidden, edge_index, nodes)
         return cls(victim, edge_index, embedded, affected, Reference.of(clean, victim.read))
 
     def output(self, features: Tensor) -> Output:

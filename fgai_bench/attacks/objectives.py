@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 import torch.nn.functional as F
@@ -30,6 +31,11 @@ class Reference:
     logits: Tensor
     prediction: Tensor
     weight: Tensor | None
+
+    @cached_property
+    def probabilities(self) -> Tensor:
+        """Return ``(M, C)`` the clean output distributions of the targets."""
+        return self.logits.softmax(1)
 
     @classmethod
     def of(cls, out: Output, readout: Readout) -> Reference:
@@ -58,7 +64,7 @@ def margin(logits: Tensor, out: Output, reference: Reference) -> Tensor:
 
 def output_tvd(logits: Tensor, out: Output, reference: Reference) -> Tensor:
     """Total variation between clean and attacked output distributions, averaged over the targets."""
-    return tvd(logits.softmax(1), reference.logits.softmax(1)) / logits.size(0)
+    return tvd(logits.softmax(1), reference.probabilities) / logits.size(0)
 
 
 def masked_nll(logits: Tensor, out: Output, reference: Reference) -> Tensor:

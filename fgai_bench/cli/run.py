@@ -15,7 +15,10 @@ from fgai_bench.cli.plugins import plugins_of_command
 from fgai_bench.cli.terminal import print_table
 
 if TYPE_CHECKING:
-    from fgai_bench.runner.plan import Plan
+    from fgai_bench.runner.estimate import Estimate
+    from fgai_bench.runner.forecast import Calibration
+    from fgai_bench.runner.plan import Plan, Step
+    from fgai_bench.runner.progress import PlainLines
     from fgai_bench.runner.runs import Run
 
 NAMES = "Names separated by commas; else the suite's."
@@ -61,6 +64,7 @@ def run(
     if dry_run:
         show_plan(suite, out, device, overrides, data_root)
         return
+    observer = observer_for(sys.stdout)
     done = carry_out(
         suite,
         out,
@@ -71,10 +75,18 @@ def run(
         data_root=data_root,
         plugins=plugins_of_command(),
         retry_failed=retry_failed,
-        observer=observer_for(sys.stdout),
+        observer=observer,
         **overrides,
     )
+    if done.executed:
+        print_table(*time_table(observer))
     conclude(done)
+
+
+def time_table(observer: PlainLines) -> tuple[str, list[str], list[list[str]]]:
+    """Return the table that says how long a run took and where its time went."""
+    took, rows = observer.spent.rows()
+    return took, ["what", "steps", "seconds of workers", "share"], rows
 
 
 def listed(text: str | None) -> list[str] | None:
@@ -106,8 +118,9 @@ def seeds_of(text: str | None) -> int | list[int] | None:
 
 
 def show_plan(suite: str, out: Path | None, device: str, overrides: dict[str, Any], data_root: Path | None) -> None:
-    """Print every trial of the plan, the number of steps, and the estimated time of those that have to run."""
-    from fgai_bench.runner.preflight import check_options, checked_data_root
+    """Print every trial of the plan, the number of steps, and what those that have to run will probably take."""
+    from fgai_bench.runner.forecast import calibration_of
+    from fgai_bench.runner.preflight import check_options, checked_data_root, resolved_device
     from fgai_bench.runner.runs import known_times, planned
     from fgai_bench.suites import load_suite
 
@@ -121,7 +134,40 @@ def show_plan(suite: str, out: Path | None, device: str, overrides: dict[str, An
     kinds = [step.kind for step in plan.steps.values()]
     counted = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
     typer.echo(f"{len(plan.steps)} steps ({counted}); {len(plan.steps) - len(waiting)} done, {len(waiting)} to run")
-    typer.echo(f"time on one worker: {estimate.total(step.config for step in waiting)}")
+    if waiting:
+        calibration = calibration_of(resolved_device(device))
+        print_table("forecast", FORECAST_COLUMNS, forecast_rows(plan, waiting, estimate, calibration))
+
+
+FORECAST_COLUMNS = ["suite", "steps to run", "time on one worker", "largest training", "on"]
+
+
+def forecast_rows(plan: Plan, waiting: list[Step], estimate: Estimate, calibration: Calibration) -> list[list[str]]:
+    """Return one table row for each suite: what its steps will take; a step of several suites counts for the first.
+
+    Times of similar steps that have finished come first; where there are none, what the machine's speed suggests.
+    """
+    from fgai_bench.runner.estimate import similarity_key, spoken
+    from fgai_bench.runner.forecast import forecast, spoken_bytes
+    from fgai_bench.runner.progress import title
+
+    suite_of: dict[str, str] = {}
+    for member in plan.members:
+        suite_of.setdefault(member.step, member.suite)
+    rows = []
+    for suite in dict.fromkeys(suite_of.values()):
+        seconds, unknown, largest, cell, count = 0.0, 0, 0.0, "", 0
+        for step in (step for step in waiting if suite_of[step.hash] == suite):
+            expected = forecast(step.config, calibration)
+            known = estimate.seconds(similarity_key(step.config))
+            took = expected.seconds if known is None else known
+            count, seconds, unknown = count + 1, seconds + (took or 0.0), unknown + (took is None)
+            if expected.bytes is not None and expected.bytes > largest:
+                largest, cell = expected.bytes, title(step)
+        spent = spoken(seconds if count > unknown or not count else None)
+        more = f", and {unknown} steps of which nothing is known" if unknown and count > unknown else ""
+        rows.append([suite, str(count), f"about {spent}{more}", spoken_bytes(largest) if cell else "-", cell])
+    return rows
 
 
 PLAN_COLUMNS = ["suite", "task", "dataset", "model", "defense", "label", "seeds", "attacks"]

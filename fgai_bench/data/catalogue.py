@@ -29,7 +29,7 @@ OGB_ARXIV = RawFile(
 ARXIV_SPLIT = (90_941, 29_799, 48_603)
 
 
-def _npz(name: str, path: str, sha256: str, statistics: Statistics, summary: str) -> Dataset:
+def _npz(name: str, path: str, sha256: str, statistics: Statistics, nonzeros: float, summary: str) -> Dataset:
     file_name = Path(path).name
     mirrors = (f"{AMAZON_MIRROR}/{file_name}",) if file_name.startswith("amazon") else ()
     file = RawFile(path, sha256, NPZ_GRAPH, f"{SHCHUR}/{file_name}", mirrors)
@@ -38,13 +38,16 @@ def _npz(name: str, path: str, sha256: str, statistics: Statistics, summary: str
         statistics,
         "fgai_bench.data.npz:read",
         (file,),
+        nonzeros=nonzeros,
         summary=summary,
         paper="https://arxiv.org/abs/1811.05868",
         tags=("node", "real"),
     )
 
 
-def _planetoid(name: str, folder: str, sums: dict[str, str], statistics: Statistics, summary: str) -> Dataset:
+def _planetoid(
+    name: str, folder: str, sums: dict[str, str], statistics: Statistics, nonzeros: float, summary: str
+) -> Dataset:
     raw = [(f"ind.{name}.{part}", sha256) for part, sha256 in sums.items()]
     files = tuple(
         RawFile(f"{folder}/raw/{file}", sha256, (), f"{PLANETOID}/{file}", (f"{PLANETOID_MIRROR}/{file}",))
@@ -55,18 +58,19 @@ def _planetoid(name: str, folder: str, sums: dict[str, str], statistics: Statist
         statistics,
         "fgai_bench.data.planetoid:read",
         files,
+        nonzeros=nonzeros,
         summary=summary,
         paper="https://arxiv.org/abs/1603.08861",
         tags=("node", "link", "real"),
     )
 
 
-def _csbm(name: str, edges: int, *tags: str) -> Dataset:
+def _csbm(name: str, edges: int, *tags: str, degree: float = 10.0, classes: int = 5, features: int = 64) -> Dataset:
     options = {
         "edges": edges,
-        "degree": 10.0,
-        "classes": 5,
-        "features": 64,
+        "degree": degree,
+        "classes": classes,
+        "features": features,
         "homophily": 0.8,
         "signal": 0.2,
         "graph_seed": 0,
@@ -74,7 +78,7 @@ def _csbm(name: str, edges: int, *tags: str) -> Dataset:
     any_size = "contextual stochastic block model of any size: 10,000 edges, 5 classes"
     return Dataset(
         name,
-        Statistics(edges // 5, edges, 64, 5),
+        Statistics(round(2 * edges / degree), edges, features, classes),
         "fgai_bench.data.csbm:read",
         options=options,
         summary=f"csbm with {edges:,} edges" if tags else any_size,
@@ -124,6 +128,7 @@ AMAZON_PHOTO = _npz(
     "Photo/raw/amazon_electronics_photo.npz",
     "bbb7c5830fbbc5118f9bf53daa8b1239434288102c38507809388c4689ea60ff",
     Statistics(7_650, 119_081, 745, 8),
+    0.35,
     "Amazon co-purchases, photo: 119,081 edges, 8 classes",
 )
 AMAZON_CS = _npz(
@@ -131,6 +136,7 @@ AMAZON_CS = _npz(
     "Computers/raw/amazon_electronics_computers.npz",
     "b7372b2e80eb8e83a8c2a8b8d5edd603717ba40e806c785de97a961eb0cfcfd0",
     Statistics(13_752, 245_861, 767, 10),
+    0.35,
     "Amazon co-purchases, computers: 245,861 edges, 10 classes",
 )
 COAUTHOR_CS = _npz(
@@ -138,6 +144,7 @@ COAUTHOR_CS = _npz(
     "CS/raw/ms_academic_cs.npz",
     "11b8eadd0a9974c184fb46d84a0bbdbf0e4cf5388409667d8930dd8b45728c23",
     Statistics(18_333, 81_894, 6_805, 15),
+    0.009,
     "co-authors, computer science: 81,894 edges, 15 classes",
 )
 COAUTHOR_PHYSICS = _npz(
@@ -145,6 +152,7 @@ COAUTHOR_PHYSICS = _npz(
     "Physics/raw/ms_academic_phy.npz",
     "60940241b5b50d4071a7cca4d37df59bcc7026546ba73677b14dfa8d1ec27894",
     Statistics(34_493, 247_962, 8_415, 5),
+    0.004,
     "co-authors, physics: 247,962 edges, 5 classes",
 )
 OGBN_ARXIV = Dataset(
@@ -191,6 +199,7 @@ CORA = Dataset(
     "fgai_bench.data.npz:read",
     (RawFile("cora.npz", "ab28c1493d300f39f4693e10fde2a2470a2fe6bde305ed9b1dbd3d8e46ec3a9c", NPZ_GRAPH),),
     embedded=True,
+    nonzeros=0.013,
     summary="citations inside the package: 5,278 edges, 7 classes",
     paper="https://arxiv.org/abs/1603.08861",
     tags=("node", "link", "real", "embedded"),
@@ -209,6 +218,7 @@ CITESEER = _planetoid(
         "test.index": "2af990671580b6b2df5d158d1038f8292e30c9cd821b5453f399659b25b723d4",
     },
     Statistics(3_327, 4_552, 3_703, 6),
+    0.009,
     "citations: 4,552 edges, 6 classes",
 )
 PUBMED = _planetoid(
@@ -225,6 +235,7 @@ PUBMED = _planetoid(
         "test.index": "b101d421688bbaecbd82e8a18f1e282378d6830f3a37666f28ebc47f844341b5",
     },
     Statistics(19_717, 44_324, 500, 3),
+    0.1,
     "citations: 44,324 edges, 3 classes",
 )
 
@@ -244,6 +255,8 @@ for _dataset in (
     _csbm("csbm-1e4", 10_000, "scaling"),
     _csbm("csbm-1e5", 100_000, "scaling"),
     _csbm("csbm-1e6", 1_000_000, "scaling", "large"),
+    # The size of ogbn-products; about a minute and 13 GiB to make.
+    _csbm("csbm-products", 60_000_000, "scaling", "large", "huge", degree=50.0, classes=47, features=100),
     _motifs("house", 800, 1_724),
     _motifs("grid", 1_120, 2_204),
     _motifs("tree", 960, 1_724),

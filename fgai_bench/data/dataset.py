@@ -65,6 +65,7 @@ class Dataset:
         archive: one zip that holds all files, or what they are built from.
         builder: ``"module:function"`` of ``(name, folder, target)``, builds the only file from the unpacked archive.
         stand_in: a dataset to use if this one is unavailable; naming one makes this dataset optional.
+        nonzeros: share of the features that are not zero, about; what is below a tenth is kept as CSR.
         options: keyword arguments of the reader and their defaults.
         summary, paper, version: what ``fgai-bench ls`` shows; ``version`` changes when the graph changes.
         tags: the tasks it is for, ``node`` and ``link`` (both if neither is named), and further properties.
@@ -80,6 +81,7 @@ class Dataset:
     archive: RawFile | None = None
     builder: str = ""
     stand_in: str = ""
+    nonzeros: float = 1.0
     options: Mapping[str, Any] = field(default_factory=dict)
     summary: str = ""
     paper: str = ""

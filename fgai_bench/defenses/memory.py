@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import psutil
@@ -20,11 +21,13 @@ class OutOfMemory(Exception):
         available: bytes that the device has.
 
     >>> str(OutOfMemory("pro-gnn on 169343 nodes", 574 * 2**30, 20 * 2**30))
-    'pro-gnn on 169343 nodes needs about 574.0 GiB, 20.0 GiB are available'
+    'pro-gnn on 169343 nodes needs about 574.0 GiB, 20.0 GiB are available: it would take 29 such devices'
     """
 
     def __init__(self, method: str, needed: int, available: int) -> None:
-        super().__init__(f"{method} needs about {needed / _GIB:,.1f} GiB, {available / _GIB:,.1f} GiB are available")
+        figures = f"{method} needs about {needed / _GIB:,.1f} GiB, {available / _GIB:,.1f} GiB are available"
+        devices = math.ceil(needed / available) if available > 0 else 0
+        super().__init__(f"{figures}: it would take {devices} such devices" if devices > 1 else figures)
         self.method, self.needed, self.available = method, needed, available
 
     def __reduce__(self) -> tuple[type[OutOfMemory], tuple[str, int, int]]:
@@ -41,13 +44,15 @@ def dense_bytes(num_nodes: int, matrices: float, num_features: int = 0, copies: 
     return int(4 * (matrices * num_nodes**2 + copies * num_nodes * num_features))
 
 
-def require_memory(method: str, needed: int, device: torch.device | str) -> None:
+def require_memory(method: str, needed: int, device: torch.device | str, doubt: float = 1.0) -> None:
     """Raise :class:`OutOfMemory` if ``method`` needs more bytes than the process can still allocate on the device.
+
+    ``doubt`` is the factor by which ``needed`` may be too high: what could fit is left to try.
 
     >>> require_memory("a small method", 1024, "cpu")
     """
     available = available_bytes(device)
-    if needed > available:
+    if needed > doubt * available:
         raise OutOfMemory(method, needed, available)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -12,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
+from fgai_bench.models.affected import AffectedNodes
 from fgai_bench.models.attention import Attention
 from fgai_bench.models.edges import NodeMask, SortedEdges, sorted_edges
 from fgai_bench.models.elu import elu
@@ -59,40 +61,6 @@ class HeadWeights:
         """Average over the heads, of the weights or of ``values`` of their shape, in the order of ``edge_index``."""
         heads = self.weights if values is None else values
         return Attention(self.edge_index, heads.mean(1).index_select(0, self.place), self.added)
-
-
-@dataclass(frozen=True)
-class AffectedNodes:
-    """The nodes that new nodes affect: a hidden layer's output changes only where its neighbourhood did.
-
-    Attributes:
-        hidden: ``(N, ...)`` per hidden layer, its output on the graph without the new nodes.
-        changed: ``(N + new,)`` boolean, the new nodes first; then per layer, where its output is computed: a hidden one
-            where it changes, the last one everywhere, since its attention is needed.
-    """
-
-    hidden: tuple[Tensor, ...]
-    changed: tuple[Tensor, ...]
-
-    @classmethod
-    def of(cls, clean: Output, edge_index: Tensor, new_nodes: int) -> AffectedNodes:
-        """Find the nodes that ``new_nodes`` at the end of a graph affect, for an :attr:`AttentionModel.local` model."""
-        size = clean.logits.size(0) + new_nodes
-        edges = sorted_edges(edge_index, size)
-        changed = [torch.arange(size, device=edge_index.device) >= size - new_nodes]
-        for _ in clean.hidden:
-            arriving = changed[-1][edges.source].to(clean.logits.dtype)
-            changed.append(arriving.new_zeros(size).index_add_(0, edges.destination, arriving) > 0)
-        everywhere = torch.ones_like(changed[0])
-        return cls(tuple(F.pad(h, (0, 0, 0, new_nodes)) for h in clean.hidden), (*changed, everywhere))
-
-    def mask(self, layer: int) -> NodeMask:
-        """Return the nodes whose output a layer must compute."""
-        return NodeMask(self.changed[layer + 1], self.changed[layer])
-
-    def filled(self, layer: int, h: Tensor) -> Tensor:
-        """Return the output ``h`` of a hidden layer, replaced by that of the clean graph where nothing changed."""
-        return torch.where(self.changed[layer + 1].unsqueeze(1), h, self.hidden[layer])
 
 
 class AttentionModel(nn.Module):
@@ -309,7 +277,19 @@ class StackedAttention(AttentionModel):
         edge_weight: Tensor | None = None,
         affected: AffectedNodes | None = None,
     ) -> Output:
+        if affected is not None and not h.is_cuda and score_shift is None and edge_weight is None:
+            return self._propagated_in_parts(h, affected)
         return self._propagated(h, edge_index, score_shift, edge_weight, affected)
+
+    def _propagated_in_parts(self, h: Tensor, affected: AffectedNodes) -> Output:
+        """Return the output with what the new nodes change computed anew; it does not tell its hidden layers."""
+        for depth, (layer, part) in enumerate(zip(self.layers, affected.parts, strict=True)):
+            out, weights = layer(h.index_select(0, part.rows), part.edges, None, part.mask)
+            changed = out.index_select(0, part.inside)
+            if depth < len(self.layers) - 1:
+                project = self.layers[depth + 1].project
+                h = affected.next_input(depth, changed, partial(_activated, project))  # type: ignore[arg-type]
+        return Output(*affected.output(changed, weights))
 
     def with_layers(self, h: Tensor, edge_index: Tensor) -> tuple[Output, tuple[HeadWeights, ...]]:
         seen: list[HeadWeights] = []
@@ -342,6 +322,11 @@ class StackedAttention(AttentionModel):
         edges = sorted_edges(edge_index, h.size(0))
         logits, weights = last(projected, edges, score_shift)
         return Output(logits, keyed_attention(edges, weights), out.hidden)
+
+
+def _activated(project: Callable[[Tensor], Tensor], h: Tensor) -> Tensor:
+    """Return the projection of a hidden layer's output, row by row: ``(N, ...) -> (N, ...)``."""
+    return project(elu(h))
 
 
 class AttentionLayer(nn.Module):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, update_wrapper
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
@@ -63,6 +64,11 @@ class SortedEdges:
     def by_destination(self) -> tuple[Tensor, Tensor]:
         """Return ``(E,)`` sources and ``(N + 1,)`` pointers in 32 bits, as kernels read them."""
         return self.source.int(), self.pointer.int()
+
+    @cached_property
+    def arrays(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return ``(E,)`` sources and ``(N + 1,)`` pointers as arrays that share their memory, on a CPU."""
+        return self.source.numpy(), self.pointer.numpy()
 
     @cached_property
     def by_source(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -140,6 +146,13 @@ def append_nodes(edge_index: Tensor, num_nodes: int, new_edges: Tensor, new_node
     lacking = [before.edge_index[0, edge_index.size(1) :], torch.arange(num_nodes, size, device=edge_index.device)]
     sorted_edges.remember(longer, size, _sorted(longer, torch.cat(lacking), size, before))
     return longer
+
+
+def edges_between(source: Tensor, destination: Tensor, num_nodes: int) -> SortedEdges:
+    """Return edges that are sorted by destination already, ``(E,)`` both, as they are: no loop is added."""
+    order = torch.arange(source.numel(), device=source.device)
+    pointer = _segments(destination, num_nodes)
+    return SortedEdges(torch.stack([source, destination]), source, destination, pointer, order, 0, num_nodes)
 
 
 def _sorted(edge_index: Tensor, lacking: Tensor, num_nodes: int, before: SortedEdges | None = None) -> SortedEdges:

@@ -20,12 +20,13 @@ from torch_geometric.data import Data
 from fgai_bench.attacks import ATTACKS, ThreatModel
 from fgai_bench.data import content_sha256
 from fgai_bench.defenses import DEFENSES, Training
-from fgai_bench.defenses.memory import OutOfMemory
+from fgai_bench.defenses.memory import OutOfMemory, require_memory
 from fgai_bench.definition1 import AuditOptions
 from fgai_bench.definition1 import audit as audit_pair
 from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.metrics import NotApplicable, measure
 from fgai_bench.models import AttentionModel, build_model
+from fgai_bench.runner.forecast import DOUBT, Shape, Size
 from fgai_bench.runner.provenance import environment, plugins_used
 from fgai_bench.runner.timing import TimedEnough, extrapolated, stopwatch, training_cost, warm_up
 from fgai_bench.store.canonical import sha256
@@ -136,6 +137,7 @@ def problem_of(config: Mapping[str, Any], data_root: str | None) -> Problem:
 def train(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
     """Train one model with one defense."""
     _check_task(config)
+    _check_memory(config, problem)
     training = Training(**config["training"])
     fit = functools.partial(_fit, config, inputs, problem)
     warming = warm_up(config, lambda: fit(training.model_copy(update={"epochs": min(1, training.epochs)}), None))
@@ -160,6 +162,20 @@ def _check_task(config: Mapping[str, Any]) -> None:
     tags, task = DEFENSES.entry(config["defense"]["name"]).tags, config["task"]["name"]
     if task not in tags and tags & set(TASKS):
         raise NotApplicable(f"the defense {config['defense']['name']!r} is not for the task {task!r}")
+
+
+def _check_memory(config: Mapping[str, Any], problem: Problem) -> None:
+    """Raise :class:`OutOfMemory` if the training will certainly not fit its device; nothing is allocated for it yet."""
+    x, edges = problem.training_data.x, problem.training_data.edge_index.size(1)
+    sparse = x.layout == torch.sparse_csr
+    stored = x.values().numel() if sparse else x.numel()
+    size = Size(x.shape[0], edges + x.shape[0], x.shape[1], stored, sparse, problem.num_outputs)
+    model, defense = config["model"]["name"], config["defense"]["name"]
+    shape = Shape.of(model, config["model"]["options"], size.outputs)
+    needed = shape and shape.training_bytes(size, defense)
+    if needed:
+        named = f"{defense} of {model} on {size.nodes:,} nodes and {edges:,} edges"
+        require_memory(named, int(needed), config["device"], DOUBT)
 
 
 def validate(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:

@@ -86,6 +86,9 @@ class Executor(Protocol):
     @property
     def slots(self) -> int: ...
 
+    def start(self) -> None:
+        """Let workers get ready, if there will be any, while the request is still being checked."""
+
     def submit(self, job: Job) -> None:
         """Accept a job and start it at once or soon."""
 
@@ -104,6 +107,9 @@ class Inline:
     def __init__(self, settings: WorkerSettings) -> None:
         self.settings = settings
         self._jobs: list[Job] = []
+
+    def start(self) -> None:
+        pass
 
     def submit(self, job: Job) -> None:
         self._jobs.append(job)
@@ -196,6 +202,10 @@ class Processes:
         self._workers: list[_Worker] = []
         self._made = 0
         self._clock = time.monotonic()
+
+    def start(self) -> None:
+        while len(self._workers) < self.slots:
+            self._start()
 
     def submit(self, job: Job) -> None:
         for worker in [worker for worker in self._workers if worker.job is None and not worker.suits(job)]:

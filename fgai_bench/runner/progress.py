@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from fgai_bench.runner.estimate import Estimate, Key, similarity_key, spoken
 from fgai_bench.runner.plan import Plan, Step
+from fgai_bench.runner.spent import TimeSpent
 from fgai_bench.store.result import Result
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class PlainLines(Observer):
         self.total = 0
         self.slots = 1
         self.estimate = Estimate()
+        self.spent = TimeSpent()
         self.left: set[str] = set()
         self.left_by_key: Counter[Key] = Counter()
 
@@ -69,6 +71,7 @@ class PlainLines(Observer):
         self.left = set(plan.steps).difference(done)
         self.left_by_key = Counter(similarity_key(plan.steps[hash].config) for hash in self.left)
         self.total, self.slots = len(plan.steps), slots
+        self.spent.workers = slots
         if self.left:
             self._print(f"{len(self.left)} of {self.total} steps to run, {slots} at a time")
 
@@ -91,6 +94,7 @@ class PlainLines(Observer):
             self.left_by_key[similarity_key(step.config)] -= 1
         if result.status == "ok":
             self.estimate.learn(step.config, result.seconds)
+        self.spent.add(step.kind, result.seconds)
         self._show(step, result)
 
     def said(self, sentence: str) -> None:
@@ -191,6 +195,6 @@ def outcome(result: Result) -> str:
     return ", ".join([*scores, f"{result.seconds:.1f} s"])
 
 
-def observer_for(stream: TextIO) -> Observer:
+def observer_for(stream: TextIO) -> PlainLines:
     """Return the live display if the stream is a terminal, else the observer that prints plain lines."""
     return Live(stream) if stream.isatty() else PlainLines(stream)

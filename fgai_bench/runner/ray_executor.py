@@ -68,6 +68,9 @@ class RayExecutor:
     def _room(self) -> int:
         return int(self._ray.cluster_resources().get(self._key, 0) // self._units_per_step)
 
+    def start(self) -> None:
+        pass  # a worker starts where its first step is sent
+
     def submit(self, job: Job) -> None:
         inputs = {role: self._ray.put(content) for role, content in job.inputs.items()}
         bare = replace(job, config=dict(job.config), inputs={})

@@ -174,10 +174,11 @@ def run_plan(
     checked_request(jobs, executor, address)
     finished = _finished(folder, retry_failed)
     todo = [step for hash, step in steps.steps.items() if hash not in finished]
-    if todo:
-        check_options(todo)
-        check_data(todo, settings.data_root)
     with closing(executor_for(executor, address, jobs, settings, todo)) as made:
+        if todo:
+            made.start()
+            check_options(todo)
+            check_data(todo, settings.data_root)
         folder.mkdir(parents=True, exist_ok=True)
         with RunLock(folder), closing(Store(folder)) as store:
             for sentence in store.repair():

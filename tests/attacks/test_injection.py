@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -15,6 +13,7 @@ from fgai_bench.attacks.injection import Injection, injected_edges, starting_poi
 from fgai_bench.attacks.objectives import OBJECTIVES
 from fgai_bench.data import load_dataset
 from fgai_bench.models import build_model
+from fgai_bench.models.affected import AffectedNodes
 from fgai_bench.models.gat import GAT
 from fgai_bench.testing.attacks import recount, require_within
 from fgai_bench.testing.fixture import CLASSES, FEATURES, NODES, tiny_graph, tiny_model, trained_model
@@ -77,18 +76,30 @@ def test_what_new_nodes_do_not_reach_need_not_be_computed_again(name):
     victim = Victim(model, graph, graph.test_index)
     scene = Injection.prepare(victim, ThreatModel(nodes=2, edges_per_node=3), 0)
     assert scene.affected is not None
-    new, near, far, everywhere = (int(changed.sum()) for changed in scene.affected.changed)
-    assert everywhere == graph.x.shape[0] + 2
+    new, near, far, last = (int(changed.sum()) for changed in scene.affected.changed)
     assert (new, near) == (2, 2 + len(set(scene.edge_index[1, scene.edge_index[0] >= graph.x.shape[0]].tolist())))
-    assert near < far < graph.x.shape[0] / 10
+    assert near < far < last < graph.x.shape[0] / 10
+    assert [len(part.nodes) for part in scene.affected.parts] == [near, far, last]
+    clean = victim.output()
+    unknown = AffectedNodes.of(clean.logits, clean.attention, clean.hidden, scene.edge_index.clone(), 2)
+    assert len(unknown.parts[-1].nodes) == graph.x.shape[0] + 2  # nothing says which edges are the clean graph's
+    no_shift = torch.zeros_like(model(scene.graph(torch.zeros(2, graph.x.shape[1]))).attention.weight)
+    ways = {
+        "in parts": {"affected": scene.affected},
+        "with an unknown graph before": {"affected": unknown},
+        "by masks": {"affected": scene.affected, "score_shift": no_shift},
+        "whole": {},
+    }
     found = []
-    for affected in (scene.affected, None):
+    for arguments in ways.values():
         features = torch.full((2, graph.x.shape[1]), 0.5, requires_grad=True)
-        out = replace(scene, affected=affected).output(features)
+        embedded = torch.cat([scene.embedded, model.embed(features)])
+        out = model.propagate(embedded, scene.edge_index, **arguments)
         loss = out.logits.square().sum() + 1e3 * out.attention.weight.square().sum()
         found.append((out.logits, out.attention.weight, torch.autograd.grad(loss, features)[0]))
-    for some, whole in zip(*found, strict=True):
-        torch.testing.assert_close(some, whole)
+    for way in found[:-1]:
+        for some, whole in zip(way, found[-1], strict=True):
+            torch.testing.assert_close(some, whole)
 
 
 class Counting(GAT):

@@ -86,6 +86,14 @@ def test_more_edges_than_pairs() -> None:
         generate_csbm(edges=100, degree=10)
 
 
+def test_the_largest_size_is_that_of_products() -> None:
+    declared, small = DATASETS["csbm-products"], {"edges": 120_000}
+    assert (declared.statistics.nodes, 2 * declared.statistics.edges) == (2_400_000, 120_000_000)
+    graph = load_dataset("csbm-products", **small)
+    assert (graph.num_nodes, graph.num_edges, graph.x.shape[1]) == (4_800, 240_000, 100)
+    assert int(graph.y.max()) == 46
+
+
 @pytest.mark.slow
 def test_time_grows_with_the_edges() -> None:
     start = time.perf_counter()

@@ -35,6 +35,9 @@ def test_the_limit_is_what_is_available(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(OutOfMemory, match=r"a method needs about 0\.0 GiB, 0\.0 GiB are available") as raised:
         require_memory("a method", 1001, "cpu")
     assert (raised.value.needed, raised.value.available) == (1001, 1000)
+    require_memory("a method", 1249, "cpu", doubt=1.25)
+    with pytest.raises(OutOfMemory, match="it would take 2 such devices"):
+        require_memory("a method", 1251, "cpu", doubt=1.25)
 
 
 def test_the_figures_survive_a_process_border() -> None:
@@ -42,7 +45,7 @@ def test_the_figures_survive_a_process_border() -> None:
     assert (error.method, error.needed, str(error)) == (
         "a method",
         3 * 2**30,
-        "a method needs about 3.0 GiB, 1.0 GiB are available",
+        "a method needs about 3.0 GiB, 1.0 GiB are available: it would take 3 such devices",
     )
 
 

@@ -125,7 +125,8 @@ def test_every_way_to_die_is_a_typed_record_and_the_run_goes_on(
     reasons = table["reason"]
     assert reasons["dies", "train"] == "its worker was killed by SIGKILL, as the system does when memory runs out"
     assert reasons["raises", "train"] == "KeyError: 'no such thing'"
-    assert reasons["swells", "train"] == "dense thing needs about 214.0 GiB, 20.0 GiB are available"
+    needs = "dense thing needs about 214.0 GiB, 20.0 GiB are available: it would take 11 such devices"
+    assert reasons["swells", "train"] == needs
     assert reasons["sleeps", "train"] == "stopped after its time limit of 8 s"
     assert reasons["leaves", "train"] == "SystemExit: 3"
     assert table.loc[("swells", "attack"), "status"] == "oom"

@@ -249,4 +249,4 @@ def test_a_dry_run_writes_nothing_and_knows_the_time_of_what_was_run(
     assert main([*line, "--out", str(reference), "--seeds", "3"]) == 0
     out = capsys.readouterr().out
     assert "36 steps (9 train, 9 clean, 18 attack); 24 done, 12 to run" in out
-    assert "time on one worker: unknown" not in out
+    assert "about unknown" not in out

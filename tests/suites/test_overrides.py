@@ -44,7 +44,8 @@ def test_set_changes_the_threat_under_both_its_names() -> None:
 
 
 def test_set_reaches_exactly_what_it_names() -> None:
-    steps = plan(resolve("quick", assignments=["fgai.k=0.25", "gat.hidden=4", "training.epochs=7"])).steps.values()
+    assignments = ["fgai.k=0.25", "gat.hidden=4", "training.epochs=7"]
+    steps = plan(resolve("quick", models=["gat", "gatv2"], assignments=assignments)).steps.values()
     trained = [step.config for step in steps if step.kind == "train"]
     assert {c["defense"]["options"].get("k") for c in trained if c["defense"]["name"] == "fgai"} == {0.25}
     assert {c["defense"]["options"].get("k") for c in trained if c["defense"]["name"] != "fgai"} == {None}

@@ -52,9 +52,13 @@ def test_every_suite_is_valid_and_bears_its_name(name: str) -> None:
     assert suite.summary
 
 
-def test_dry_run_of_full_lists_every_trial_of_the_papers_six_tables(capsys: pytest.CaptureFixture[str]) -> None:
+def test_dry_run_of_full_lists_the_papers_six_tables_with_a_forecast_for_every_suite(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["run", "--suite", "full", "--dry-run", "--device", "cpu"]) == 0
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    printed, _, forecast = capsys.readouterr().out.partition("\nforecast\n")
+    assert {line.split()[0] for line in forecast.splitlines() if " about " in line} == set(load_suite("full").include)
+    rows = [line.split() for line in printed.splitlines()]
     listed = {(row[0], row[2], row[3], row[5]) for row in rows if len(row) > 7}
     wanted = paper_cells()
     assert len(wanted) == 3 * 4 * 5 + 12 + 21 + 21

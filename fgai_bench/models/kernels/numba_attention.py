@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 
 from fgai_bench.models.edges import NodeMask, SortedEdges
 from fgai_bench.models.kernels import numba_loops
-from fgai_bench.models.kernels.numba_threads import over_rows
+from fgai_bench.models.kernels.numba_threads import NOTHING, Values, over_rows
 
 
 @dataclass(frozen=True)
@@ -26,25 +26,25 @@ class _Call:
     mask: NodeMask | None
 
     @property
-    def wanted(self) -> Tensor:
+    def wanted(self) -> Values:
         """Return ``(N,)`` boolean, the destinations to be computed; empty for all."""
-        return torch.empty(0, dtype=torch.bool) if self.mask is None else self.mask.destinations
+        return NOTHING if self.mask is None else self.mask.destinations
 
     @property
-    def asked(self) -> Tensor:
+    def asked(self) -> Values:
         """Return ``(N,)`` boolean, the nodes whose gradient is needed; empty for all."""
-        return torch.empty(0, dtype=torch.bool) if self.mask is None else self.mask.sources
+        return NOTHING if self.mask is None else self.mask.sources
 
 
 class _FusedAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, call: _Call, values: Tensor, first: Tensor, second: Tensor, shift: Tensor) -> Any:
-        edges, p = call.edges, call.dropout
-        out, weights = torch.empty_like(values), values.new_empty(edges.source.numel(), values.shape[1])
+        (source, pointer), p = call.edges.arrays, call.dropout
+        out, weights = torch.empty_like(values), values.new_empty(len(source), values.shape[1])
         kept = torch.empty_like(weights) if p else weights
         over_rows(
-            numba_loops.attention, edges.pointer, edges.source, edges.pointer, call.wanted, values, first, second,
-            shift, call.additive, call.slope, call.seed, p, out, weights, kept,
+            numba_loops.attention, pointer, source, pointer, call.wanted, values, first, second, shift,
+            call.additive, call.slope, call.seed, p, out, weights, kept,
         )  # fmt: skip
         ctx.call = call
         ctx.save_for_backward(values, first, second, shift, out, weights, kept)
@@ -55,13 +55,13 @@ class _FusedAttention(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_out: Tensor | None, grad_weights: Tensor | None) -> Any:
         values, first, second, shift, out, weights, kept = ctx.saved_tensors
-        call, edges = ctx.call, ctx.call.edges
+        call, (source, pointer) = ctx.call, ctx.call.edges.arrays
         grad_out = torch.zeros_like(values) if grad_out is None else grad_out.contiguous()
         grad_weights = values.new_empty(0, 0) if grad_weights is None else grad_weights.contiguous()
         grad_scores, grad_shift = torch.empty_like(weights), torch.zeros_like(shift)
         grad_first = torch.empty_like(first) if call.additive else first.new_empty(0, 0)
         grad_second = torch.empty_like(grad_first)
-        places = (edges.pointer, edges.source, edges.pointer, call.wanted, call.asked)
+        places = (pointer, source, pointer, call.wanted, call.asked)
         over_rows(
             numba_loops.scores_gradient, *places, values, first, second, call.additive, call.slope, out, weights, kept,
             grad_out, grad_weights, grad_scores, grad_second, grad_shift,

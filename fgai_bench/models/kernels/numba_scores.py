@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 
 from fgai_bench.models.edges import SortedEdges
 from fgai_bench.models.kernels import numba_loops
-from fgai_bench.models.kernels.numba_threads import over_rows
+from fgai_bench.models.kernels.numba_threads import NOTHING, over_rows
 
 
 class DotScores(torch.autograd.Function):
@@ -29,8 +29,8 @@ class DotScores(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         query, key = ctx.saved_tensors
         grad_query, grad_key, none = torch.empty_like(query), torch.empty_like(key), query.new_empty(0, 0)
-        everywhere = torch.empty(0, dtype=torch.bool)
-        places, grad = (ctx.edges.pointer, ctx.edges.source, ctx.edges.pointer), grad.contiguous()
+        (source, pointer), grad = ctx.edges.arrays, grad.contiguous()
+        places, everywhere = (pointer, source, pointer), NOTHING
         over_rows(numba_loops.sum_by_destination, *places, grad, key, grad_query)
         over_rows(numba_loops.sum_by_source, *places, everywhere, everywhere, grad, query, grad_key, none, none)
         return grad_query, grad_key, None

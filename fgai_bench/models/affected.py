@@ -1,0 +1,132 @@
+"""Find what new nodes change in a graph, so that an attack computes only that: an output changes where they reach."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fgai_bench.models.attention import Attention
+from fgai_bench.models.edges import NodeMask, SortedEdges, edges_between, sorted_edges
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one layer computes of a graph, as a small graph of its own: some nodes, and all that they read.
+
+    Attributes:
+        rows: ``(P,)`` the nodes that are computed or read, ascending.
+        edges: the edges into the nodes that are computed, between positions in ``rows``.
+        mask: ``(P,)`` the nodes that are computed, and those whose gradient is needed.
+        inside, nodes: ``(C,)`` the nodes that are computed, as positions in ``rows`` and as nodes of the graph.
+        places: ``(M,)`` the position in the graph's ``edge_index`` of each edge of the part.
+    """
+
+    rows: Tensor
+    edges: SortedEdges
+    mask: NodeMask
+    inside: Tensor
+    nodes: Tensor
+    places: Tensor
+
+    @classmethod
+    def of(cls, edges: SortedEdges, computed: Tensor, asked: Tensor) -> Part:
+        """Cut the edges into the ``computed`` nodes out of a graph; both masks are ``(N,)`` boolean."""
+        chosen = computed[edges.destination].nonzero().view(-1)  # (M,)
+        source, destination = edges.source[chosen], edges.destination[chosen]
+        used = computed.clone()
+        used[source] = True
+        rows, number = used.nonzero().view(-1), used.cumsum(0) - 1
+        small = edges_between(number[source], number[destination], rows.numel())
+        mask = NodeMask(computed[rows], asked[rows])
+        inside = mask.destinations.nonzero().view(-1)
+        return cls(rows, small, mask, inside, rows[inside], edges.order[chosen])
+
+
+@dataclass(frozen=True)
+class AffectedNodes:
+    """The nodes that new nodes affect: a layer's output changes only where its neighbourhood did.
+
+    Models use it in one of two ways, both in evaluation mode. Kernels skip the nodes that a mask excludes, which needs
+    no look at the masks and can be recorded; or a layer computes its :class:`Part`, so that rows that do not change
+    cost nothing at all.
+
+    Attributes:
+        edges: of the graph with the new nodes.
+        hidden: ``(N, ...)`` per hidden layer, its output on the graph without the new nodes, then zeros.
+        changed: ``(N,)`` boolean, the new nodes first; then per layer, the nodes where its output changes.
+        logits, attention: the rest of the output without the new nodes.
+    """
+
+    edges: SortedEdges
+    hidden: tuple[Tensor, ...]
+    changed: tuple[Tensor, ...]
+    logits: Tensor
+    attention: Attention
+    _known: dict[int, Tensor] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, logits: Tensor, attention: Attention, hidden: Sequence[Tensor], edge_index: Tensor, new_nodes: int
+    ) -> AffectedNodes:
+        """Find the nodes that ``new_nodes`` at the end of a graph affect; the output is that without them.
+
+        >>> clean = torch.zeros(3, 1), Attention(torch.arange(3).expand(2, 3), torch.ones(3), added=3), ()
+        >>> found = AffectedNodes.of(*clean, torch.tensor([[3], [1]]), new_nodes=1)  # 3 -> 1 in a graph without edges
+        >>> [nodes.nonzero().view(-1).tolist() for nodes in found.changed]
+        [[3], [1, 3]]
+        """
+        size = logits.size(0) + new_nodes
+        edges = sorted_edges(edge_index, size)
+        changed = [torch.arange(size, device=edge_index.device) >= size - new_nodes]
+        for _ in (*hidden, logits):
+            arriving = changed[-1][edges.source].to(logits.dtype)
+            changed.append(arriving.new_zeros(size).index_add_(0, edges.destination, arriving) > 0)
+        padded = tuple(F.pad(h, (0, 0, 0, new_nodes)) for h in hidden)
+        return cls(edges, padded, tuple(changed), logits, attention)
+
+    def mask(self, layer: int) -> NodeMask:
+        """Return the nodes whose output a layer must compute: the last one's all, since its attention is needed."""
+        last = layer == len(self.hidden)
+        return NodeMask(torch.ones_like(self.changed[0]) if last else self.changed[layer + 1], self.changed[layer])
+
+    def filled(self, layer: int, h: Tensor) -> Tensor:
+        """Return the output ``h`` of a hidden layer, replaced by that of the clean graph where nothing changed."""
+        return torch.where(self.changed[layer + 1].unsqueeze(1), h, self.hidden[layer])
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """Return what each layer computes. The last one computes all nodes if the edges are not appended ones."""
+        computed = [*self.changed[1:]]
+        if self.edges.before is None:
+            computed[-1] = torch.ones_like(computed[-1])
+        return tuple(Part.of(self.edges, *masks) for masks in zip(computed, self.changed[:-1], strict=True))
+
+    def next_input(self, layer: int, changed: Tensor, prepare: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return the input of the layer after a hidden one: ``prepare`` of its output, row by row.
+
+        ``changed`` is the hidden layer's output at the nodes of its part; the other rows are prepared once.
+        """
+        if layer not in self._known:
+            with torch.no_grad():
+                self._known[layer] = prepare(self.hidden[layer])
+        return self._known[layer].index_copy(0, self.parts[layer].nodes, prepare(changed))
+
+    def output(self, logits: Tensor, weights: Tensor) -> tuple[Tensor, Attention]:
+        """Complete what the last layer computed of its part, ``(C, ...)`` and ``(M, H)``, to logits and attention."""
+        part, edges = self.parts[-1], self.edges
+        if edges.before is None:
+            known, attention = logits.new_empty(edges.num_nodes, logits.size(1)), logits.new_empty(edges.order.numel())
+        else:
+            known = F.pad(self.logits, (0, 0, 0, edges.num_nodes - self.logits.size(0)))
+            graph, loops = self.attention.weight.tensor_split([self.attention.weight.numel() - self.attention.added])
+            new_loops = edges.added - self.attention.added
+            between = edges.order.numel() - new_loops - self.attention.weight.numel()
+            attention = torch.cat([graph, graph.new_zeros(between), loops, graph.new_zeros(new_loops)])
+        averaged = weights.squeeze(1) if weights.size(1) == 1 else weights.mean(1)
+        weight = attention.index_copy(0, part.places, averaged)
+        return known.index_copy(0, part.nodes, logits), Attention(edges.edge_index, weight, edges.added)
