@@ -154,6 +154,9 @@ def forecast_rows(plan: Plan, waiting: list[Step], estimate: Estimate, calibrati
     suite_of: dict[str, str] = {}
     for member in plan.members:
         suite_of.setdefault(member.step, member.suite)
+    for step in reversed(plan.steps.values()):  # a teacher that no suite shows belongs to whoever learns from it
+        for source in step.inputs.values():
+            suite_of.setdefault(source, suite_of[step.hash])
     rows = []
     for suite in dict.fromkeys(suite_of.values()):
         seconds, unknown, largest, cell, count = 0.0, 0, 0.0, "", 0

@@ -32,8 +32,11 @@ budgets = st.builds(
 )
 
 
+SHORT = sorted({*ATTACKS.names("injection")} - {*ATTACKS.names("fixed-search")})  # contracts look at the long ones
+
+
 @settings(max_examples=15, deadline=None)
-@given(name=st.sampled_from(ATTACKS.names("injection")), threat=budgets, seed=st.integers(0, 2**31 - 1))
+@given(name=st.sampled_from(SHORT), threat=budgets, seed=st.integers(0, 2**31 - 1))
 def test_limits_hold_for_any_seed_and_budget(name, threat, seed):
     found = ATTACKS[name]()(MODEL, DATA, DATA.test_index, threat=threat, seed=seed)
     require_within(threat, DATA, found.data, DATA.test_index)

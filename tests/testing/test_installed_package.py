@@ -166,4 +166,4 @@ def test_a_finished_run_stays_finished_when_the_package_and_its_metric_come(pers
     again, with_metric = person.session([QUICK, [*QUICK, "--set", "metrics=[f1, roc_auc, largest-shift]"]])
     assert again.startswith("0 steps executed")
     assert "2 steps executed" in with_metric  # a metric that is added computes only itself: one attack of each task
-    assert with_metric.count("measure ") == 2
+    assert with_metric.count("] measure ") == 2
