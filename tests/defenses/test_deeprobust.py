@@ -198,7 +198,9 @@ def test_fresh_weights_keep_the_learned_graph() -> None:
     assert not torch.equal(fresh.network.gc1.weight, model.network.gc1.weight)
 
 
-@pytest.mark.parametrize(("name", "epochs", "least"), [("pro-gnn", 1, 0.0), ("gnn-svd", 30, 0.5)])
+@pytest.mark.parametrize(
+    ("name", "epochs", "least"), [pytest.param("pro-gnn", 1, 0.0, marks=pytest.mark.slow), ("gnn-svd", 30, 0.5)]
+)
 def test_cora_end_to_end(name: str, epochs: int, least: float) -> None:
     """Pro-GNN decomposes 2708 x 2708 matrices in every epoch, so one has to do here."""
     data = load_dataset("cora")

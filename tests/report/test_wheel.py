@@ -48,6 +48,7 @@ def installed(built: Path) -> Path:
     return built / "site"
 
 
+@pytest.mark.slow
 def test_commands_from_the_wheel(installed: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(installed)}
 

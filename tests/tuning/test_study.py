@@ -184,8 +184,7 @@ def test_links_are_searched_by_roc_auc_on_validation_links(tiny, tmp_path):
     assert yaml.safe_load((tmp_path / "tuned.yaml").read_text())["tuned"][0]["when"]["task"] == "link"
 
 
-@pytest.mark.parametrize("executor", ["inline", "local"])
-def test_a_graph_in_memory_is_searched_and_a_changed_one_anew(executor, tiny, tmp_path, monkeypatch):
+def test_a_graph_in_memory_is_searched_and_a_changed_one_anew(tiny, tmp_path, monkeypatch):
     tiny |= {"datasets": ["mine"], "defenses": ["vanilla"], "threat": {"nodes": 1, "edges_per_node": 2, "steps": 1}}
     graph = masked_graph()
     other = graph.clone()
@@ -194,7 +193,7 @@ def test_a_graph_in_memory_is_searched_and_a_changed_one_anew(executor, tiny, tm
     for data in (graph, graph, other):
         monkeypatch.setattr(DATASETS, "_entries", dict(known))
         DATASETS.add("mine", data)
-        (outcome,) = search(tiny, tmp_path / "run", trials=1, executor=executor, jobs=1)
+        (outcome,) = search(tiny, tmp_path / "run", trials=1, executor="local", jobs=1)
         assert outcome.tried[0].reason == ""
         with StoreReader(tmp_path / "run") as store:
             recorded.append(len(store.statuses()))
