@@ -41,10 +41,10 @@ def reach_of(edge_index: Tensor, known: Tensor, known_nodes: int) -> Reach | Non
     >>> reach_of(torch.cat([ring, torch.tensor([[3, 1], [1, 3]])], 1), ring, 3).nodes.tolist()
     [1, 3]
     """
+    state = (edge_index._version, id(known), known._version)
     made = _reaches.get(edge_index)
-    if made is None or made[0] != (edge_index._version, id(known), known._version):
-        found = _computed_reach(edge_index, known, known_nodes)
-        made = _reaches[edge_index] = ((edge_index._version, id(known), known._version), found)
+    if made is None or made[0] != state:
+        made = _reaches[edge_index] = (state, _computed_reach(edge_index, known, known_nodes))
     reach: Reach | None = made[1]
     return reach
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import GATConv, GATv2Conv, TransformerConv
 
-from fgai_bench.models.edges import OncePerGraph, SortedEdges, sorted_edges
+from fgai_bench.models.edges import OncePerGraph, SortedEdges, edges_between, sorted_edges
 from fgai_bench.models.first_attention import FirstAttention
 from fgai_bench.models.gatv2 import attend_dynamically
 from fgai_bench.models.gt import dot_product_attention
@@ -103,10 +104,10 @@ def _with_loops(edge_index: Tensor, num_nodes: int) -> SortedEdges | None:
 def _as_given(edge_index: Tensor, num_nodes: int) -> SortedEdges | None:
     """Return the edges without any added self-loop; None where a node has no in-edge, and so nothing to attend to."""
     destination, order = edge_index[1].sort(stable=True)
-    pointer = torch.searchsorted(destination, torch.arange(num_nodes + 1, device=edge_index.device))
-    if not bool((pointer.diff() > 0).all()):
+    made = edges_between(edge_index[0, order], destination, num_nodes)
+    if not bool((made.pointer.diff() > 0).all()):
         return None
-    return SortedEdges(edge_index, edge_index[0, order], destination, pointer, order, 0, num_nodes)
+    return replace(made, edge_index=edge_index, order=order)
 
 
 def _output(layer: Any, x: Tensor, rows: Tensor, edges: SortedEdges) -> Tensor:
@@ -125,15 +126,16 @@ def _attended(
     heads = (layer.heads, layer.out_channels)
     if isinstance(layer, GATConv):
         att = (layer.att_src[0], layer.att_dst[0])
-        found = attend_additively(by(layer.lin, *heads), *att, edges, shift, 0.0, False, slope=layer.negative_slope)
+        out, weights = attend_additively(
+            by(layer.lin, *heads), *att, edges, shift, 0.0, False, slope=layer.negative_slope
+        )
     elif isinstance(layer, GATv2Conv):
         left = by(layer.lin_l, *heads)
         sides = torch.stack([left, left if layer.share_weights else by(layer.lin_r, *heads)], 1)
-        found = attend_dynamically(sides, layer.att[0], edges, shift, 0.0, False, slope=layer.negative_slope)
+        out, weights = attend_dynamically(sides, layer.att[0], edges, shift, 0.0, False, slope=layer.negative_slope)
     else:
         parts = [by(linear, *heads) for linear in (layer.lin_query, layer.lin_key, layer.lin_value)]
-        found = dot_product_attention(torch.stack(parts, 1), edges, shift, 0.0, False)
-    out, weights = found
+        out, weights = dot_product_attention(torch.stack(parts, 1), edges, shift, 0.0, False)
     out = out.flatten(1) if layer.concat else out.mean(1)
     width = out.shape[1]
     if isinstance(layer, TransformerConv):

@@ -209,21 +209,21 @@ def _answer(board: Board, rows: Sequence[BoardRow], standing: Mapping[Hashable, 
     return Answer(suite, task, dataset, model, attack, board.score, stands, trials)
 
 
-def notes(found: Sequence[Answer]) -> list[str]:
+def notes(answered: Sequence[Answer]) -> list[str]:
     """Return what a reader of the sentences should know: which attack is missing, whose settings rank."""
-    said = []
-    without = [answer for answer in found if answer.attack != STANDARD]
+    sentences = []
+    without = [answer for answer in answered if answer.attack != STANDARD]
     if without:
-        which = "" if len(without) == len(found) else f" for {_together([answer.subject for answer in without])}"
-        said.append(f"No worst case is recorded{which}: {_weaker({answer.attack for answer in without})}.")
-    trials = sorted({answer.trials for answer in found if answer.trials})
+        which = "" if len(without) == len(answered) else f" for {_together([answer.subject for answer in without])}"
+        sentences.append(f"No worst case is recorded{which}: {_weaker({answer.attack for answer in without})}.")
+    trials = sorted({answer.trials for answer in answered if answer.trials})
     if trials:
         number = _together([str(number) for number in trials])
-        said.append(
+        sentences.append(
             f"Tuned settings were chosen from {number} trials of each defense on validation nodes; they rank, and "
             "the published settings stand beside them."
         )
-    return said
+    return sentences
 
 
 def _weaker(attacks: set[str]) -> str:
@@ -232,14 +232,14 @@ def _weaker(attacks: set[str]) -> str:
     return "the order is that under the attack that each sentence names, and a stronger one may turn it"
 
 
-def matrix(found: Sequence[Answer]) -> str:
+def matrix(answered: Sequence[Answer]) -> str:
     """Write defenses by graphs as a Markdown table: ``clean → attacked [interval]``, the first ranks bold."""
-    graphs = ordered(answer.dataset for answer in found)
-    score, attacks = SCORES[found[0].score], ordered(answer.attack for answer in found)
+    graphs = ordered(answer.dataset for answer in answered)
+    score, attacks = SCORES[answered[0].score], ordered(answer.attack for answer in answered)
     header = [f"{score}: clean → {' / '.join(attacks)}", *map(title, graphs)]
     lines = [_line(header), _line(["---"] * len(header))]
-    for model in ordered(answer.model for answer in found):
-        own = {answer.dataset: answer for answer in found if answer.model == model}
+    for model in ordered(answer.model for answer in answered):
+        own = {answer.dataset: answer for answer in answered if answer.model == model}
         for label in ordered(stand.defense for answer in own.values() for stand in answer.stands):
             cells = [_cell(own[graph], label) if graph in own else STATUS["absent"] for graph in graphs]
             lines.append(_line([f"{title(model)}, {title(label)}", *cells]))
@@ -260,11 +260,11 @@ def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(map(markdown_cell, cells))} |"
 
 
-def as_markdown(found: Sequence[Answer]) -> list[str]:
+def as_markdown(answered: Sequence[Answer]) -> list[str]:
     """Return the answer as paragraphs: the sentences, the notes, and a matrix for each task."""
-    if not found:
+    if not answered:
         return []
-    parts = ["\n".join(f"- {markdown(answer.sentence)}" for answer in found), *map(markdown, notes(found))]
-    for task in dict.fromkeys(answer.task for answer in found):
-        parts.append(matrix([answer for answer in found if answer.task == task]))
+    parts = ["\n".join(f"- {markdown(answer.sentence)}" for answer in answered), *map(markdown, notes(answered))]
+    for task in dict.fromkeys(answer.task for answer in answered):
+        parts.append(matrix([answer for answer in answered if answer.task == task]))
     return [*parts, "Bold: the best, or not to be told from it."]

@@ -60,8 +60,8 @@ def write_report(
     _check(formats, only)
     results = Results.read(run, suite)
     report = Report(Path(out) if out is not None else Path(run) / "report", remarks=results.remarks)
-    found = answers(results)
-    report.answer += [answer.sentence for answer in found] + notes(found)
+    answered = answers(results)
+    report.answer += [answer.sentence for answer in answered] + notes(answered)
     tables = _write_tables(report, results, formats, only)
     figures = _write_figures(report, results, formats, only)
     if not only and "latex" in formats:
@@ -71,7 +71,7 @@ def write_report(
     if _wanted("page", only) and "html" in formats:
         report.add("page.html", page(results))
     if not only and "markdown" in formats:
-        report.add("index.md", _index(results, found, tables, figures if "png" in formats else {}, report.absent))
+        report.add("index.md", _index(results, answered, tables, figures if "png" in formats else {}, report.absent))
     return report
 
 
@@ -140,7 +140,7 @@ def _write_figures(report: Report, results: Results, formats: Sequence[str], onl
 
 def _index(
     results: Results,
-    found: Sequence[Answer],
+    answered: Sequence[Answer],
     tables: Iterable[Table],
     figures: Mapping[str, str],
     absent: Mapping[str, str],
@@ -149,7 +149,7 @@ def _index(
     suites = markdown(", ".join(map(results.title, results.suites)))
     lines = [f"# Report of run {results.identity}", "", f"Suites: {suites}; {results.version}.", ""]
     lines += [f"{sentence}.\n" for sentence in results.remarks]
-    lines += [f"{part}\n" for part in as_markdown(found)]
+    lines += [f"{part}\n" for part in as_markdown(answered)]
     shown = next((name for main in MAIN_FIGURES for name in figures if name.startswith(main)), None)
     if shown is not None:
         lines += [f"![{shown}](figures/{shown}.png)", "", markdown(figures[shown]), ""]

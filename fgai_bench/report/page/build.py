@@ -64,14 +64,14 @@ def _asset(name: str) -> str:
 
 def content(results: Results) -> dict[str, Any]:
     """Return everything that the page shows, as plain data."""
-    found = answers(results)
+    answered = answers(results)
     return {
         "run": {"id": results.identity, "suites": list(map(results.title, results.suites)), "version": results.version},
-        "answers": [_answer(answer) for answer in found],
-        "notes": [*notes(found), *(f"{remark}." for remark in results.remarks)],
+        "answers": [_answer(answer) for answer in answered],
+        "notes": [*notes(answered), *(f"{remark}." for remark in results.remarks)],
         "explanations": _explanations(results),
         "columns": [{"key": key, "title": words, "better": better} for key, words, better, _ in columns_of(results)],
-        "models": ordered(answer.model for answer in found) or ordered(results.names("model")),
+        "models": ordered(answer.model for answer in answered) or ordered(results.names("model")),
         "titles": {name: title(name) for name in _all_names(results)},
         "rows": [row for board in BOARDS[:2] for row in _rows(board, results)],
         "curves": _curves(results),
@@ -163,7 +163,7 @@ def _shown(row: Cell, standing: Standing, style: str) -> dict[str, Any]:
     bounds = centre_interval(row.values, scale_of(row.metric)) if row.values else None
     interval = "[{}, {}]".format(*(written(bound, math.nan, style) for bound in bounds)) if bounds else ""
     null = mean(list(row.null.values())) if row.null else math.nan
-    said = {
+    optional = {
         "std": f"{row.std:.2g}" if math.isfinite(row.std) else "",
         "interval": interval,
         "null": written(null, math.nan, style) if math.isfinite(null) else "",
@@ -173,7 +173,7 @@ def _shown(row: Cell, standing: Standing, style: str) -> dict[str, Any]:
         "seeds": {str(seed): _rounded(value) for seed, value in sorted(row.values.items()) if math.isfinite(value)},
         "gaps": {str(gap.seed): f"{STATUS[gap.status]}: {gap.reason}" for gap in row.gaps},
     }
-    kept = {key: value for key, value in said.items() if value}
+    kept = {key: value for key, value in optional.items() if value}
     beaten = {} if standing.beats_null is None else {"beatsNull": standing.beats_null}
     number = _rounded(row.mean) if math.isfinite(row.mean) else None
     return {"text": text, "mean": number, "status": row.status, **beaten, **kept}
