@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from fgai_bench import cuda_graphs
+from fgai_bench.attacks import ATTACKS
 from fgai_bench.attacks.injection import InjectionAttack
 from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.models import build_model
@@ -59,4 +60,19 @@ def test_a_recorded_ascent_is_the_same_ascent(model, monkeypatch):
     plain = InjectionAttack()(attacked, problem.data, problem.targets)
     assert len(set(recorded.curve)) == 11
     assert recorded.curve == plain.curve
+    assert torch.equal(recorded.data.x.values(), plain.data.x.values())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("task", [NodeProblem, LinkProblem])
+@pytest.mark.parametrize("attack", ["validation", "worst"])
+def test_a_recorded_search_is_the_same_search(task, attack, monkeypatch):
+    problem = task.prepare("cora", seed=0, device="cuda")
+    attacked = build_model("gat", problem.data.x.shape[1], problem.num_outputs).cuda()
+    searched = lambda: ATTACKS[attack]()(attacked, problem.data, problem.targets, readout=problem.readout)  # noqa: E731
+    recorded = searched()
+    monkeypatch.setattr(cuda_graphs.Replayed, "__call__", lambda self: self._work())
+    plain = searched()
+    assert recorded.curve == plain.curve
+    assert torch.equal(recorded.data.edge_index, plain.data.edge_index)
     assert torch.equal(recorded.data.x.values(), plain.data.x.values())

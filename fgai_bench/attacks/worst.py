@@ -68,6 +68,7 @@ class Search:
         victim, threat, seed: of the attack.
         embedded, clean: the victim's, unattacked.
         truth: ``(M,)`` what predictions should be.
+        links: of a link readout, which targets are links and which are none (found once: a recording cannot search).
         calls: gradients of the victim's model that were taken.
         has_gradient: whether one of them was not zero.
         flags: reasons for distrust.
@@ -79,6 +80,7 @@ class Search:
     embedded: Tensor = field(init=False)
     clean: Output = field(init=False)
     truth: Tensor = field(init=False)
+    links: tuple[Tensor, Tensor] | None = field(init=False, default=None)
     calls: int = 0
     has_gradient: bool = False
     flags: dict[str, None] = field(default_factory=dict)
@@ -89,6 +91,8 @@ class Search:
             self.embedded = self.victim.model.embed(self.victim.data.x)
             self.clean = self.victim.model.propagate(self.embedded, self.victim.data.edge_index)
         self.truth = self.victim.truth(self.clean)
+        if hasattr(self.victim.readout, "labels"):
+            self.links = ((self.truth == 1).nonzero().flatten(), (self.truth == 0).nonzero().flatten())
 
     def scene(self, attached: Tensor) -> Injection:
         """Return the attacked graph with these attachments, ready for any features."""
@@ -98,9 +102,9 @@ class Search:
 
     def score(self, logits: Tensor) -> Tensor:
         """Return what is left of the victim: ``()`` the share of right predictions, or the ROC-AUC of links."""
-        if hasattr(self.victim.readout, "labels"):
+        if self.links is not None:
             link = logits[:, 1] - logits[:, 0]
-            return area_under_curve(link[self.truth == 1], link[self.truth == 0]).to(logits.dtype)
+            return area_under_curve(*(link.index_select(0, which) for which in self.links)).to(logits.dtype)
         return (logits.argmax(1) == self.truth).to(logits.dtype).mean()
 
     def climb(self, member: Member, steps: int) -> Member:
