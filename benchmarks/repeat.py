@@ -26,7 +26,7 @@ from fgai_bench.tasks.node_classification import NodeProblem
 from fgai_bench.tasks.problem import Problem
 
 TASKS: dict[str, type[Problem]] = {"node": NodeProblem, "link": LinkProblem}
-COLUMNS = ("task", "dataset", "model", "defense", "training", "attack", "equal", "unrecorded", "seconds")
+COLUMNS = ("task", "dataset", "model", "defense", "attacks", "training", "attack", "equal", "unrecorded", "seconds")
 
 
 def main() -> None:
@@ -68,6 +68,7 @@ def rows(problem: Problem, model: str, defenses: list[str], attacks: list[str], 
         plain = digest(unrecorded(problem, model, defense, epochs, teacher).state_dict().values())
         yield {
             "defense": defense,
+            "attacks": " ".join(attacks),
             "training": digests[0],
             "attack": found[0],
             "equal": digests[0] == digests[1] and found[0] == found[1],
