@@ -46,11 +46,14 @@ def test_the_figure_has_a_point_for_each_defense_and_explainer_and_a_line_for_ea
     (figure,) = [f for f in FIGURES if f.name == "stability_correctness"]
     drawings = {drawing.name: drawing for drawing in figure.drawings(Results.read(asked))}
     assert set(drawings) == {"stability_correctness_amazon-photo_stress", "stability_correctness_infection_truth"}
-    ax = drawings["stability_correctness_amazon-photo_stress"].figure.axes[0]
+    drawn = drawings["stability_correctness_amazon-photo_stress"].figure
+    ax = drawn.axes[0]
     found = {c.get_label(): c.lines[0].get_xydata()[0].tolist() for c in ax.containers}
     assert found["fgai gatt"] == pytest.approx([0.9, 0.51])
     assert len(found) == 4
-    assert {text.get_text() for text in ax.texts} >= {"null: random", "null: uniform"}
+    lines = {line.get_label(): line.get_linestyle() for line in ax.lines}
+    assert {"null random", "null uniform"} <= set(lines)
+    assert [text.get_text() for text in drawn.legends[0].get_texts()][-3:] == ["null", "random", "uniform"]
 
 
 def test_the_table_of_post_hoc_explainers_keeps_to_them(asked: Path) -> None:

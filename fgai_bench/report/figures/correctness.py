@@ -47,13 +47,14 @@ def draw_stability_correctness(results: Results) -> list[Drawing]:
 
 def _figure(results: Results, groups: Sequence[Explained]) -> Figure:
     width = 4.4 if len(groups) == 1 else 3.5 * len(groups)
-    figure = Figure(figsize=(width + 1.7, 3.9), layout="constrained")
+    figure = Figure(figsize=(width + 1.7, 4.1), layout="constrained")
     row = figure.subplots(1, len(groups), squeeze=False, sharey=True)[0]
     explainers = list(dict.fromkeys(name for group in groups for name in group.explainers))
     for ax, group in zip(row, groups, strict=True):
         _panel(ax, results, group, explainers)
     row[0].set_ylabel(f"right: {CORRECTNESS[groups[0].measure]}")
-    _legend(figure, shared_defenses(groups), explainers)
+    nulls = list(dict.fromkeys(name for group in groups for name in group.nulls))
+    _legend(figure, shared_defenses(groups), explainers, nulls)
     return figure
 
 
@@ -78,27 +79,17 @@ def _panel(ax: Axes, results: Results, group: Explained, explainers: Sequence[st
 
 
 def _nulls(ax: Axes, results: Results, group: Explained) -> None:
-    """Draw each null's correctness, averaged over the defenses, as a line with its name; a ring marks its stability."""
-    levels, beside = {}, {}
-    middle = sum(ax.get_xlim()) / 2
+    """Draw each null's correctness, averaged over the defenses, as a line; a ring marks its stability."""
     for name in group.nulls:
         level, kept = (group.average(results, name, metric) for metric in (group.measure, STABILITY))
         if level is not None:
-            levels[name] = level
+            ax.axhline(level, label=f"null {name}", zorder=0, **_line(name))
         if level is not None and kept is not None:
             ax.plot(kept, level, "o", markersize=4, markerfacecolor="white", markeredgecolor="0.45", zorder=1)
-            beside[name] = kept > middle  # the name then stands on the other side
-    low, high = ax.get_ylim()
-    gap = 0.045 * (max([high, *levels.values()]) - min([low, *levels.values()]))
-    last = -math.inf
-    for name, level in sorted(levels.items(), key=lambda pair: pair[1]):
-        ax.axhline(level, color="0.45", linewidth=0.9, linestyle=NULL_LINES.get(name, (0, (3, 1))), zorder=0)
-        last = max(level, last + gap)
-        side, at = ("left", 0.01) if beside.get(name) else ("right", 0.99)
-        ax.annotate(
-            f"null: {name}", (at, last), xycoords=("axes fraction", "data"), ha=side, va="bottom", fontsize=6,
-            color="0.35",
-        )  # fmt: skip
+
+
+def _line(null: str) -> dict[str, Any]:
+    return {"color": "0.45", "linewidth": 0.9, "linestyle": NULL_LINES.get(null, (0, (3, 1)))}
 
 
 def _spread(std: float) -> float:
@@ -111,8 +102,8 @@ def shape(explainer: str, explainers: Sequence[str]) -> str:
     return SHAPES[explainer] if explainer in SHAPES else OTHERS[unknown.index(explainer) % len(OTHERS)]
 
 
-def _legend(figure: Figure, defenses: Sequence[str], explainers: Sequence[str]) -> None:
-    """Draw two lists beside the panels: colours are defenses, shapes are explainers."""
+def _legend(figure: Figure, defenses: Sequence[str], explainers: Sequence[str], nulls: Sequence[str]) -> None:
+    """Draw three lists beside the panels: colours are defenses, shapes are explainers, lines are nulls."""
 
     def entry(label: str, **style: Any) -> Line2D:
         return Line2D([], [], linestyle="", markersize=SIZE, markeredgecolor="white", label=title(label), **style)
@@ -122,11 +113,12 @@ def _legend(figure: Figure, defenses: Sequence[str], explainers: Sequence[str]) 
 
     colours = [entry(name, marker="o", color=style_of(name, defenses)["color"]) for name in defenses]
     shapes = [entry(name, marker=shape(name, explainers), color="0.35") for name in explainers]
-    handles = [heading("defense"), *colours, heading("explainer"), *shapes]
+    lines = [Line2D([], [], label=title(name), **_line(name)) for name in nulls]
+    handles = [heading("defense"), *colours, heading("explainer"), *shapes, heading("null"), *lines]
     drawn = figure.legend(
-        handles=handles, loc="outside right center", frameon=False, handletextpad=0.3, labelspacing=0.45
+        handles=handles, loc="outside right center", frameon=False, handletextpad=0.3, labelspacing=0.4
     )
-    for place in (0, 1 + len(colours)):
+    for place in (0, 1 + len(colours), 2 + len(colours) + len(shapes)):
         drawn.get_texts()[place].set_fontweight("bold")
 
 
