@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fgai_bench.cli.paths import folder_of
 from fgai_bench.cli.run import listed
 from fgai_bench.store.errors import RequestError
 
@@ -29,7 +30,9 @@ def evaluate(
     weights: Annotated[
         Path | None, typer.Option(help="A .safetensors file with the network's parameters, loaded before.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="A folder for the card as a page, a table and a picture.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A folder for the card as a page, a table and a picture.", parser=folder_of)
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the first attack.")] = 0,
     split: Annotated[int, typer.Option(help="Which split, where the masks of the graph hold several.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import typer
@@ -29,9 +30,22 @@ def path_of(text: str | Path) -> Path:
 
 
 def folder_of(text: str | Path) -> Path:
-    """Return the path of a folder that exists or can be made; raise if a file stands in its way."""
+    """Return the path of a folder that exists or can be made; raise if a file, or a file system, stands in its way."""
     folder = path_of(text)
     nearest = next(part for part in (folder, *folder.absolute().parents) if part.exists())
     if not nearest.is_dir():
         raise typer.BadParameter(f"{nearest} is a file; name a folder")
+    if not folder.exists() and not _takes_folders(nearest):
+        raise typer.BadParameter(f"no folder can be made in {nearest}; name another")
     return folder
+
+
+def _takes_folders(place: Path) -> bool:
+    """Tell whether folders can be made in a place, unlike in /proc; what is merely forbidden shows when tried."""
+    try:
+        with tempfile.TemporaryDirectory(dir=place):
+            return True
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fgai_bench.cli.data import RootOption
+from fgai_bench.cli.paths import folder_of
 from fgai_bench.cli.plugins import plugins_of_command
 from fgai_bench.cli.run import NAMES, listed
 from fgai_bench.cli.terminal import print_table
@@ -32,7 +33,7 @@ def tune(
     jobs: Annotated[int | None, typer.Option(help="Trainings at a time; else one per processor, one on a GPU.")] = None,
     executor: Annotated[str, typer.Option(help="local (worker processes), inline or ray.")] = "local",
     address: Annotated[str | None, typer.Option(help="Address of a Ray cluster; else one is started here.")] = None,
-    out: Annotated[Path | None, typer.Option(help="The run folder; else runs/tune-SUITE.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The run folder; else runs/tune-SUITE.", parser=folder_of)] = None,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, as in training.epochs=50.")
     ] = None,
