@@ -15,6 +15,7 @@ from fgai_bench.report.folder import Report
 from fgai_bench.report.page.build import page
 from fgai_bench.report.paper import paper
 from fgai_bench.report.results import Results
+from fgai_bench.report.rightness import rightness
 from fgai_bench.report.tables.budgets import budget_table
 from fgai_bench.report.tables.build import Table, build
 from fgai_bench.report.tables.dataset_tables import dataset_tables, flag_table
@@ -62,6 +63,7 @@ def write_report(
     report = Report(Path(out) if out is not None else Path(run) / "report", remarks=results.remarks)
     answered = answers(results)
     report.answer += [answer.sentence for answer in answered] + notes(answered)
+    report.answer += [one.sentence for one in rightness(results)]
     tables = _write_tables(report, results, formats, only)
     figures = _write_figures(report, results, formats, only)
     if not only and "latex" in formats:
@@ -150,6 +152,8 @@ def _index(
     lines = [f"# Report of run {results.identity}", "", f"Suites: {suites}; {results.version}.", ""]
     lines += [f"{sentence}.\n" for sentence in results.remarks]
     lines += [f"{part}\n" for part in as_markdown(answered)]
+    said = [f"- {markdown(one.sentence)}" for one in rightness(results)]
+    lines += [*said, ""] if said else []
     shown = next((name for main in MAIN_FIGURES for name in figures if name.startswith(main)), None)
     if shown is not None:
         lines += [f"![{shown}](figures/{shown}.png)", "", markdown(figures[shown]), ""]

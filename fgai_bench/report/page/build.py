@@ -17,6 +17,7 @@ from fgai_bench.report.labels import STATUS, ordered, title
 from fgai_bench.report.leaderboard import BOARDS, STANDARD, Board, BoardRow, entries, lowered, null_rows, ranked
 from fgai_bench.report.numbers import written
 from fgai_bench.report.results import Place, Results
+from fgai_bench.report.rightness import rightness
 from fgai_bench.report.statistics import centre_interval, mean
 from fgai_bench.report.verdicts import Verdict
 from fgai_bench.report.written_verdicts import summary
@@ -68,7 +69,11 @@ def content(results: Results) -> dict[str, Any]:
     return {
         "run": {"id": results.identity, "suites": list(map(results.title, results.suites)), "version": results.version},
         "answers": [_answer(answer) for answer in answered],
-        "notes": [*notes(answered), *(f"{remark}." for remark in results.remarks)],
+        "notes": [
+            *notes(answered),
+            *(one.sentence for one in rightness(results)),
+            *(f"{remark}." for remark in results.remarks),
+        ],
         "explanations": _explanations(results),
         "columns": [{"key": key, "title": words, "better": better} for key, words, better, _ in columns_of(results)],
         "models": ordered(answer.model for answer in answered) or ordered(results.names("model")),
