@@ -56,9 +56,10 @@ class Rightness:
         )
         if self.beyond_null.bounds is None:
             return f"{text}."
-        also = _side(self.more_right) > 0 and _side(self.beyond_null) <= 0
-        gain = ": a uniform attention gains as much" if also else ""
-        return f"{text}, and {_interval(self.beyond_null)} beyond a uniform attention on the same models{gain}."
+        rest = {1: "", 0: "", -1: ": it adds less to that than vanilla's does"}[_side(self.beyond_null)]
+        if _side(self.more_right) > 0 and _side(self.beyond_null) == 0:
+            rest = ": a uniform attention gains as much"
+        return f"{text}, and {_interval(self.beyond_null)} beyond a uniform attention on the same models{rest}."
 
 
 def rightness(results: Results) -> list[Rightness]:

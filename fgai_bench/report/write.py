@@ -19,7 +19,7 @@ from fgai_bench.report.rightness import rightness
 from fgai_bench.report.tables.budgets import budget_table
 from fgai_bench.report.tables.build import Table, build
 from fgai_bench.report.tables.dataset_tables import dataset_tables, flag_table
-from fgai_bench.report.tables.explanations import explanation_table
+from fgai_bench.report.tables.explanations import correctness_table, explanation_table
 from fgai_bench.report.tables.nulls import NAMES as NULLS
 from fgai_bench.report.tables.nulls import null_tables
 from fgai_bench.report.tables.render import to_csv, to_latex, to_markdown
@@ -31,14 +31,14 @@ RENDERERS: dict[str, tuple[str, Callable[[Table], str]]] = {
     "markdown": ("md", to_markdown),
     "csv": ("csv", to_csv),
 }
-LISTS = ("dataset_node", "dataset_link", *NULLS, "explanations", "budgets", "reliability")
+LISTS = ("dataset_node", "dataset_link", *NULLS, "explanations", "correctness", "budgets", "reliability")
 MAIN_FIGURES = ("stability_correctness", "fig5_tradeoff")  # the first of them that was drawn stands in the index
 OTHERS = ("metrics", "leaderboard", "page")
 SUITE_OF = {
     **dict.fromkeys(("dataset_node", *NULLS), "node"),
     **dict.fromkeys(("dataset_link", "nulls_link"), "link"),
     "budgets": "published-budgets",
-    "explanations": "stress",
+    **dict.fromkeys(("explanations", "correctness"), "stress"),
 }
 
 
@@ -98,7 +98,7 @@ def _wanted(name: str, only: Sequence[str]) -> bool:
 def _write_tables(report: Report, results: Results, formats: Sequence[str], only: Sequence[str]) -> list[Table]:
     specs = [spec for spec in grids_of(results) if _wanted(spec.name, only)]
     built: dict[str, Table | None] = {spec.name: build(spec, results) for spec in specs}
-    lists = [*dataset_tables(results), *null_tables(results), explanation_table(results)]
+    lists = [*dataset_tables(results), *null_tables(results), explanation_table(results), correctness_table(results)]
     lists += [budget_table(results), flag_table(results)]
     listed = {table.name: table for table in lists if table is not None}
     built |= {name: listed.get(name) for name in LISTS if _wanted(name, only)}

@@ -9,7 +9,7 @@ import pytest
 from fgai_bench.report.explanations import explained, points
 from fgai_bench.report.figures import FIGURES
 from fgai_bench.report.results import Results
-from fgai_bench.report.tables.explanations import explanation_table
+from fgai_bench.report.tables.explanations import correctness_table, explanation_table
 from fgai_bench.report.tables.specs import grids_of
 
 
@@ -40,6 +40,17 @@ def test_the_table_says_what_does_not_beat_the_best_null(asked: Path) -> None:
     assert "°" not in above["Vanilla", "GAtt"]
     assert "°" in above["FGAI", "last attention"]
     assert above["FGAI", "random"] == "--"
+
+
+def test_the_table_of_correctness_has_intervals_beside_the_nulls(asked: Path) -> None:
+    table = correctness_table(Results.read(asked))
+    assert table is not None
+    assert table.columns == tuple((who, when) for who in ("Vanilla", "FGAI") for when in ("clean", "attacked"))
+    rows = {row.heads: [shown.text for shown in row.cells] for row in table.rows}
+    # .5, .51, .52: mean .51, half width 4.303 * .01 / sqrt(3) = .025; attacked .25, .26, .27
+    assert rows["Amazon-Photo", "GAT", "GAtt"] == ["0.51 [0.49, 0.53]", "0.26 [0.24, 0.28]"] * 2
+    assert {heads[2] for heads in rows} >= {"random", "uniform", "last attention"}
+    assert "AUROC against the edges that truly matter" in table.caption
 
 
 def test_the_figure_has_a_point_for_each_defense_and_explainer_and_a_line_for_each_null(asked: Path) -> None:

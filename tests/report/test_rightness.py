@@ -61,6 +61,23 @@ def test_the_sentence_says_what_a_uniform_attention_gains_as_well(run: Path) -> 
     assert at.endswith("beyond a uniform attention on the same models.")
 
 
+def test_what_adds_less_than_vanilla_is_said_so(bench: Callable[[], Any]) -> None:
+    made = bench()
+    values = {"vanilla": {"attention-last": 0.9, "uniform": 0.5}, "fgai": {"attention-last": 0.9, "uniform": 0.6}}
+    for label, seed in ((label, seed) for label in values for seed in range(3)):
+        for explainer, value in values[label].items():
+            noise = 0.01 * seed * (label == "fgai") * (explainer == "uniform")
+            metrics = {"effect_spearman_clean": value + noise}
+            metrics["explainer_topk_overlap_unchanged"] = 0.5 + 0.1 * (label == "fgai") + 0.01 * seed
+            where = {"suite": "stress", "label": label, "seed": seed, "explainer": explainer, "attack_label": "worst"}
+            made.add("explain", Result(metrics=metrics), **where)
+    (one,) = rightness(Results.read(made.close()))
+    assert "whether it is more right than vanilla's the seeds do not tell" in one.sentence
+    assert one.sentence.endswith(
+        "beyond a uniform attention on the same models: it adds less to that than vanilla's does."
+    )
+
+
 def test_a_report_begins_with_it(run: Path, tmp_path: Path) -> None:
     report = write_report(run, tmp_path / "report", formats=("markdown", "html"))
     sentences = [one.sentence for one in rightness(Results.read(run))]

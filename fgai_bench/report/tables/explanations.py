@@ -1,15 +1,15 @@
-"""The table of explanations: how stable and how right every explainer is, beside the best null on the same models."""
+"""The tables of explanations: how stable and how right every explainer is, beside the best null on the same models."""
 
 from __future__ import annotations
 
 import math
 
-from fgai_bench.report.cells import Cell, Standing
-from fgai_bench.report.explanations import STABILITY, Explained, against, explained
+from fgai_bench.report.cells import Cell, Standing, scale_of
+from fgai_bench.report.explanations import CORRECTNESS, STABILITY, Explained, against, explained, shared_defenses
 from fgai_bench.report.labels import title
 from fgai_bench.report.numbers import written
 from fgai_bench.report.results import Results
-from fgai_bench.report.statistics import mean
+from fgai_bench.report.statistics import centre_interval, mean
 from fgai_bench.report.tables.build import NOT_BETTER, Row, Shown, Table, notes, show, source
 from fgai_bench.report.tables.specs import Column
 
@@ -90,3 +90,44 @@ def _above_null(results: Results, group: Explained, defense: str, explainer: str
     middle, low, high = (written(value, math.nan) for value in (centre, *bounds))
     mark = "" if bounds[0] > 0 else NOT_BETTER
     return Shown(f"{middle} [{low}, {high}]{mark} ({null[0]})", mean=centre, n=len(comparison.differences))
+
+
+def correctness_table(results: Results) -> Table | None:
+    """Return how right every explainer is, with intervals: a row for each, methods beside each other."""
+    groups = explained(results)
+    if not groups:
+        return None
+    methods = shared_defenses(groups)
+    rows, cells = [], []
+    for group in groups:
+        for explainer in (*group.explainers, *group.nulls):
+            used = [
+                group.cell(results, method, explainer, metric)
+                for method in methods
+                for metric in (group.measure, group.measure.removesuffix("_clean"))
+            ]
+            heads = (title(group.dataset), title(group.model), title(explainer))
+            rows.append(Row(heads, tuple(_with_interval(value) for value in used)))
+            cells += used
+    columns = tuple((title(method), when) for method in methods for when in ("clean", "attacked"))
+    measures = " and ".join(dict.fromkeys(CORRECTNESS[group.measure] for group in groups))
+    attacks = ", ".join(dict.fromkeys(group.attack for group in groups))
+    suites = ", ".join(dict.fromkeys(group.suite for group in groups))
+    caption = (
+        f"How right explanations are: {measures}, on the clean graph and on the attacked one ({attacks}). Mean with "
+        "its 95 % interval over the seeds; their number stands behind where not all of them have a node to ask about. "
+        f"{source(results, suites, cells)}"
+    )
+    return Table("correctness", caption, HEADS[:2] + HEADS[3:], columns, tuple(rows), notes(cells, ()), 2)
+
+
+def _with_interval(value: Cell) -> Shown:
+    """Return ``mean [low, high]`` of a cell, computed on the metric's scale, and how many seeds it has if not all."""
+    bounds = centre_interval(value.values, scale_of(value.metric))
+    if bounds is None:
+        return show(value, Standing(), Column("", value.metric, "explain"))
+    asked = len(value.values) + len(value.gaps)
+    few = f" ({len(value.values)} of {asked})" if len(value.values) < asked else ""
+    low, high = (f"{bound:.2f}" for bound in bounds)
+    text = f"{value.mean:.2f} [{low}, {high}]{few}"
+    return Shown(text, mean=value.mean, std=value.std, n=len(value.values))
