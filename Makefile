@@ -12,7 +12,7 @@ help:
 	@echo "make demo   run the default suite on the embedded Cora and write its report"
 	@echo "make test   lint, types and tests"
 	@echo "make bench  time ours beside PyG; DATASETS='amazon-photo coauthor-cs' for others than Cora"
-	@echo "make tables regenerate everything under results/ from the records in results/records; nothing is run"
+	@echo "make tables regenerate everything under results/ from the records committed there; nothing is run"
 	@echo "make docs   build the documentation into build/site; a warning or a broken link is an error"
 	@echo "make clean  remove the environment and every cache (runs are kept)"
 
@@ -32,6 +32,9 @@ tables: $(STAMP)
 	$(BIN)/fgai-bench claims $(RESULTS)/records --out $(RESULTS) > /dev/null
 	rm -rf $(RESULTS)/tables $(RESULTS)/figures
 	$(BIN)/fgai-bench report $(RESULTS)/records --out $(RESULTS) --format latex,markdown,csv,png,html
+	rm -rf $(RESULTS)/explanations/tables $(RESULTS)/explanations/figures
+	$(BIN)/fgai-bench report $(RESULTS)/explanations/records --out $(RESULTS)/explanations \
+		--only explanations,correctness,stability_correctness --format markdown,csv,png
 
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

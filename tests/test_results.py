@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from fgai_bench.report.board_csv import rows as report_rows
+from fgai_bench.report.labels import title
 from fgai_bench.report.leaderboard import BOARDS, entries
 from fgai_bench.report.results import Results
+from fgai_bench.report.rightness import rightness
 from fgai_bench.report.statistics import interval
 from fgai_bench.store.sqlite import StoreReader
 
@@ -184,20 +186,59 @@ def test_the_front_page_counts_slopes_as_the_records_do():
     assert f"by degree alone in {more} cells, and less in {less} (vanilla attention: {vanilla})" in page
 
 
-def test_tables_and_leaderboards_come_from_the_committed_records(tmp_path):
-    command = [sys.executable, "-m", "fgai_bench.cli", "report", str(RESULTS / "records"), "--out", str(tmp_path)]
-    done = subprocess.run([*command, "--format", "latex,markdown,csv"], capture_output=True, text=True)
+@pytest.mark.parametrize(
+    ("folder", "asked", "least"),
+    [
+        (RESULTS, ["--format", "latex,markdown,csv"], 20),
+        (RESULTS / "explanations", ["--only", "explanations,correctness", "--format", "markdown,csv"], 4),
+    ],
+    ids=["the study", "explanations"],
+)
+def test_tables_and_leaderboards_come_from_the_committed_records(folder, asked, least, tmp_path):
+    command = [sys.executable, "-m", "fgai_bench.cli", "report", str(folder / "records"), "--out", str(tmp_path)]
+    done = subprocess.run([*command, *asked], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     made = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     tables = {path for path in made if re.match(r"tables/|leaderboard_", path.as_posix())}
-    assert len(tables) > 20
-    changed = [path for path in tables if (RESULTS / path).read_bytes() != made[path]]
+    assert len(tables) >= least
+    changed = [path for path in tables if (folder / path).read_bytes() != made[path]]
     assert not changed, f"make tables would change {sorted(map(str, changed))}"
+
+
+def test_the_pages_say_of_explanations_what_their_records_say():
+    front, page = (" ".join((ROOT / name).read_text().split()) for name in ("README.md", "docs/explanations.md"))
+    found = rightness(Results.read(RESULTS / "explanations" / "records"))
+    assert len(found) == 6
+    assert all(one.sentence in page for one in found)
+    (fgai,) = [one for one in found if (one.dataset, one.defense) == ("amazon-photo", "fgai")]
+    gain, beyond = re.findall(r"[+-]\.\d{3} \[[^]]*\]", fgai.sentence)
+    assert (
+        f"of FGAI keeps {fgai.kept:.2f} of its top edges on Amazon-Photo, vanilla's {fgai.kept_by_vanilla:.2f}" in front
+    )
+    assert f"better than vanilla's, {gain};" in front
+    assert f"beyond it FGAI's gain is {beyond}" in front
+
+
+def test_the_page_has_the_correctness_of_every_explainer():
+    with (RESULTS / "explanations" / "tables" / "correctness.csv").open(newline="") as file:
+        cells = {
+            tuple(row[key] for key in ("dataset", "explainer", "column")): row["text"] for row in csv.DictReader(file)
+        }
+    page = (ROOT / "docs" / "explanations.md").read_text()
+    shown = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| `") and "→" in line]
+    assert len(shown) == 13
+    for name, *texts in shown:
+        places = [(graph, method) for graph in ("Amazon-Photo", "Cora") for method in ("Vanilla", "FGAI")]
+        for (graph, method), text in zip(places, texts, strict=True):
+            before, after = (
+                cells[graph, title(name.strip("`")), f"{method} / {when}"] for when in ("clean", "attacked")
+            )
+            assert text == f"{before} → {after}"
 
 
 def test_the_results_are_small_and_hold_no_models():
     files = [path for path in RESULTS.rglob("*") if path.is_file()]
-    assert sum(path.stat().st_size for path in files) < 30e6
+    assert sum(path.stat().st_size for path in files) < 40e6
     assert not [path for path in files if path.suffix in {".pt", ".pth", ".pkl", ".safetensors", ".sqlite"}]
 
 
