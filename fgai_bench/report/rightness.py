@@ -31,6 +31,7 @@ class Rightness:
         beyond_null: the same of what each has beyond a uniform attention; without differences where none was asked.
     """
 
+    suite: str
     dataset: str
     model: str
     defense: str
@@ -80,7 +81,7 @@ def _rightness(results: Results, group: Explained, defense: str) -> Rightness | 
         return None
     own, theirs = (group.cell(results, name, NULL, group.measure) for name in (defense, REFERENCE))
     beyond = Comparison.of(_minus(mine.values, own.values), _minus(vanilla.values, theirs.values), "identity")
-    names = (group.dataset, group.model, defense, group.attack, group.measure)
+    names = (group.suite, group.dataset, group.model, defense, group.attack, group.measure)
     return Rightness(*names, kept.mean, kept_by_vanilla.mean, against(mine, vanilla), beyond)
 
 

@@ -69,11 +69,7 @@ def content(results: Results) -> dict[str, Any]:
     return {
         "run": {"id": results.identity, "suites": list(map(results.title, results.suites)), "version": results.version},
         "answers": [_answer(answer) for answer in answered],
-        "notes": [
-            *notes(answered),
-            *(one.sentence for one in rightness(results)),
-            *(f"{remark}." for remark in results.remarks),
-        ],
+        "notes": [*notes(answered), *(f"{remark}." for remark in results.remarks)],
         "explanations": _explanations(results),
         "columns": [{"key": key, "title": words, "better": better} for key, words, better, _ in columns_of(results)],
         "models": ordered(answer.model for answer in answered) or ordered(results.names("model")),
@@ -111,9 +107,13 @@ def _answer(answer: Answer) -> dict[str, Any]:
 
 
 def _explanations(results: Results) -> dict[str, Any]:
-    """Return stability against correctness: a point per defense and explainer, a level per null."""
+    """Return stability against correctness: a point per defense and explainer, a level per null, and what it says."""
     drawn = [point for point in points(results) if point["stability"] and point["correctness"] and not point["null"]]
-    return {"points": drawn, "nulls": null_levels(results), "measures": CORRECTNESS}
+    said = [
+        {"suite": one.suite, "dataset": one.dataset, "model": one.model, "sentence": one.sentence}
+        for one in rightness(results)
+    ]
+    return {"points": drawn, "nulls": null_levels(results), "measures": CORRECTNESS, "sentences": said}
 
 
 def _rows(board: Board, results: Results) -> list[dict[str, Any]]:

@@ -99,7 +99,9 @@
     if (places.includes(graph)) pick.value = graph;
     const here = points.filter((p) => of(p) === pick.value);
     const nulls = data.explanations.nulls.filter((n) => n.model === view && of(n) === pick.value);
-    $("explanations").replaceChildren(places.length > 1 ? form : "", stability(here, nulls));
+    const said = data.explanations.sentences.filter((one) => one.model === view && of(one) === pick.value);
+    $("explanations").replaceChildren(places.length > 1 ? form : "", stability(here, nulls),
+      ...said.map((one) => make("p", { class: "small" }, one.sentence)));
   }
   function stability(points, nulls) {
     const [w, h] = phone.matches ? [370, 280] : [580, 330];
