@@ -234,7 +234,7 @@ def _other_code(members: Iterable[Mapping[str, Any]], provenance: pd.DataFrame) 
     """Return the steps that were made by other code than the rest of their suite."""
     if not len(provenance) or not provenance["config"].str.contains('"code":', regex=False).any():
         return set()
-    rows = provenance[["hash", "kind", "trial", "started", "config"]].to_dict("records")
+    rows = _dicts(provenance[["hash", "kind", "trial", "started", "config"]])
     return made_by_other_code(members, {row["hash"]: {**row, "config": json.loads(row["config"])} for row in rows})
 
 
@@ -254,16 +254,22 @@ def _arranged(
         missing = Measurement("missing", reason, step=member["step"], **known)
         places.setdefault(_place(member), {})[member["seed"]] = missing
     by_step: dict[tuple[Place, int], list[dict[str, Any]]] = {}
-    for row in records.to_dict("records"):
+    for row in _dicts(records):
         place = _place(row)
         if place in places:
             by_step.setdefault((place, row["seed"]), []).append(row)
     for (place, seed), rows in by_step.items():
         places[place][seed] = replace(_measurement(rows), trials=places[place][seed].trials)
-    for row in curves[curves["kind"] == "audit"].to_dict("records"):
+    for row in _dicts(curves[curves["kind"] == "audit"]):
         if (place := _place(row)) in places:
             _with_point(places[place], row)
     return places
+
+
+def _dicts(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a table; column by column, since pandas boxes every value of a row on its own."""
+    names = list(frame.columns)
+    return (dict(zip(names, row, strict=True)) for row in zip(*(frame[name].tolist() for name in names), strict=True))
 
 
 def _with_point(seeds: dict[int, Measurement], row: Mapping[str, Any]) -> None:
