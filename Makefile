@@ -32,9 +32,11 @@ tables: $(STAMP)
 	$(BIN)/fgai-bench claims $(RESULTS)/records --out $(RESULTS) > /dev/null
 	rm -rf $(RESULTS)/tables $(RESULTS)/figures
 	$(BIN)/fgai-bench report $(RESULTS)/records --out $(RESULTS) --format latex,markdown,csv,png,html
-	rm -rf $(RESULTS)/explanations/tables $(RESULTS)/explanations/figures
-	$(BIN)/fgai-bench report $(RESULTS)/explanations/records --out $(RESULTS)/explanations \
-		--only explanations,correctness,stability_correctness --format markdown,csv,png
+	if test -d $(RESULTS)/explanations/records; then \
+		$(BIN)/fgai-bench status $(RESULTS)/explanations/records > /dev/null && \
+		rm -rf $(RESULTS)/explanations/tables $(RESULTS)/explanations/figures && \
+		$(BIN)/fgai-bench report $(RESULTS)/explanations/records --out $(RESULTS)/explanations \
+			--only explanations,correctness,stability_correctness --format markdown,csv,png; fi
 
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

@@ -100,6 +100,15 @@ def test_the_pages_show_the_worst_case_as_it_was_recorded():
     worst_cases(front[front.index("| `worst`, GAT, tuned |") :], " tuned", measured)
     worst_cases(page[page.index("| published settings |") :], "", measured)
     worst_cases(page[page.index("| tuned settings |") :], " tuned", measured)
+    cora = {(row["defense"], row["attack"]): row for row in listed if row["dataset"] == "cora"}
+    for name in ("Vanilla", "LN", "AT", "FGAI"):
+        cells = [name]
+        for defense in (DEFENSES[name], f"{DEFENSES[name]} tuned"):
+            weak, worst = cora[defense, "injection"], cora[defense, "worst"]
+            assert (weak["n"], worst["n"]) == (5, 5)
+            cells += [f"{weak['f1_clean_mean']:.3f}", f"{weak['f1_mean']:.3f}"]
+            cells.append("{:.3f} [{:.2f}, {:.2f}]".format(*(worst[f"f1_{part}"] for part in ("mean", "low", "high"))))
+        assert f"| {' | '.join(cells)} |" in page
 
 
 def test_no_attack_was_measured_to_be_stronger_than_the_standard_one():

@@ -29,6 +29,7 @@ from fgai_bench.models import MODELS
 from fgai_bench.registry import Registry
 from fgai_bench.runner.code import code_of
 from fgai_bench.store.canonical import Texts, sha256
+from fgai_bench.store.names import spans
 from fgai_bench.suites.errors import SuiteError, sentence
 from fgai_bench.suites.schema import AttackLine, DefenseLine, Suite, TunedSetting
 from fgai_bench.tasks import TASKS
@@ -73,7 +74,7 @@ class Member:
         kind: kind of the place; a ``measure`` step has ``clean`` or ``attack``, like the step whose records it extends.
         metric: what a ``measure`` step measures; empty for every other step.
         metrics: the names that the suite limits its records to; empty for all.
-        suite_seeds: the seeds that the suite itself has, of which a run may have more or fewer.
+        suite_seeds: the seeds that the suite itself has, as ``0-4``; a run may have more or fewer of them.
         trials: how many settings were tried to choose those of this row; 0 where the suite's own are used.
     """
 
@@ -92,7 +93,7 @@ class Member:
     flags: tuple[str, ...] = ()
     metric: str = ""
     metrics: tuple[str, ...] = ()
-    suite_seeds: tuple[int, ...] = ()
+    suite_seeds: str = ""
     trials: int = 0
 
     def plain(self) -> dict[str, Any]:
@@ -149,13 +150,18 @@ class Trial:
         matching = [s for s in self.suite.tuned if s.when.matches(self.task, self.dataset, self.model, self.line)]
         return tuple(matching[-1:]) if self.line.tuned else ()
 
+    @cached_property
+    def suite_seeds(self) -> str:
+        """Return the seeds that the suite itself has, in short; once for all steps of a trial."""
+        return spans(self.suite.declared_seeds)
+
     def member(self, step: Step, attack: str = "", title: str = "", explainer: str = "", metric: str = "") -> Member:
         """Return the place of a step of this trial in the suite."""
         flags = ("unequal budgets",) if self.suite.unequal_budgets else ()
         where = (self.task, self.dataset, self.model, self.line.name, self.line.title, attack, title, explainer)
         kind = step.kind if not metric else "attack" if attack else "clean"
         wanted = tuple(METRICS.entry(name).name for name in self.suite.metrics)
-        shown = (wanted, self.suite.declared_seeds, self.chosen[0].trials if self.chosen else 0)
+        shown = (wanted, self.suite_seeds, self.chosen[0].trials if self.chosen else 0)
         return Member(self.suite.title, kind, step.hash, *where, self.seed, flags, metric, *shown)
 
 

@@ -199,6 +199,8 @@ FOLLOWS = ("code", "trained", "teacher", "attacked", "other", "crafted_on", "sur
 
 def given_up(steps: Plan, store: StoreReader) -> list[str]:
     """Return a sentence about recorded steps whose places this plan gives to others: by new code, or on new data."""
+    if not store.statuses().keys() - steps.steps.keys():
+        return []  # everything that is recorded stands in this plan
     places = {place_of(member): member["step"] for member in store.members()}
     recorded = store.headers()
     code: set[str] = set()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from itertools import groupby
 from typing import Any
 
 CHANGED = ", changed: "
+MOST_SEEDS = 10**6  # that one span is read as, whoever wrote it
 
 
 def titles(members: Iterable[Mapping[str, Any]]) -> dict[str, str]:
@@ -14,16 +18,47 @@ def titles(members: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     A part of a suite's datasets, models, defenses or attacks is a part and no change; another number of seeds is one.
     Records that do not say which seeds their suite has are called as they are.
 
-    >>> plan = [{"suite": "node", "seed": seed, "suite_seeds": [0, 1, 2, 3, 4]} for seed in (0, 1)]
+    >>> plan = [{"suite": "node", "seed": seed, "suite_seeds": "0-4"} for seed in (0, 1)]
     >>> titles(plan)
     {'node': 'node, changed: seeds=2'}
     """
     seeds: dict[str, set[int]] = {}
-    declared: dict[str, set[int]] = {}
+    declared: dict[str, set[str]] = {}
     for member in members:
         seeds.setdefault(member["suite"], set()).add(member["seed"])
-        declared.setdefault(member["suite"], set()).update(member.get("suite_seeds", ()))
-    return {suite: _title(suite, there, declared[suite]) for suite, there in seeds.items()}
+        declared.setdefault(member["suite"], set()).add(_written(member.get("suite_seeds", "")))
+    return {
+        suite: _title(suite, there, set().union(*map(_seeds_of, declared[suite]))) for suite, there in seeds.items()
+    }
+
+
+def _written(seeds: object) -> str:
+    """Return the seeds of a place as a text; older places have a list of them."""
+    if isinstance(seeds, list | tuple):
+        return spans(tuple(seed for seed in seeds if isinstance(seed, int)))
+    return seeds if isinstance(seeds, str) else ""
+
+
+@lru_cache(maxsize=16)
+def spans(seeds: tuple[int, ...]) -> str:
+    """Write seeds in short, since every place of a plan names those of its suite.
+
+    >>> spans((0, 1, 2, 3, 4)), spans((7, 0, 1)), spans(())
+    ('0-4', '0-1,7', '')
+    """
+    runs = [
+        [seed for _, seed in run]
+        for _, run in groupby(enumerate(sorted(set(seeds))), key=lambda pair: pair[1] - pair[0])
+    ]
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+
+
+def _seeds_of(text: str) -> set[int]:
+    """Return what :func:`spans` has written; nothing of a text that it did not write."""
+    found: set[int] = set()
+    for first, last in re.findall(r"(\d{1,9})(?:-(\d{1,9}))?", text):
+        found.update(range(int(first), min(int(last or first), int(first) + MOST_SEEDS) + 1))
+    return found
 
 
 def is_changed(title: str) -> bool:

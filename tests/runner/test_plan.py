@@ -82,6 +82,11 @@ def test_planning_many_steps_is_quick(tiny: dict[str, Any]) -> None:
     assert time.process_time() - began < 5
 
 
+def test_a_place_does_not_grow_with_the_seeds_of_its_suite(tiny: dict[str, Any]) -> None:
+    few, many = (planned(tiny, seeds=seeds).members[0].plain() for seeds in (2, 1000))
+    assert len(str(many)) < len(str(few)) + 10
+
+
 def test_the_device_is_part_of_the_identity(tiny: dict[str, Any]) -> None:
     suites = resolve(tiny)
     assert not set(plan(suites, "cpu").steps) & set(plan(suites, "cuda").steps)
