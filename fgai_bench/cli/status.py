@@ -40,7 +40,8 @@ def status(
         typer.echo(f"damaged: {len(damaged) - NAMED} more steps, as where checkpoints were not brought along")
     for sentence in remarks(members, headers):
         typer.echo(sentence)
-    failures(folder)
+    if set(statuses.values()) - {"ok"}:
+        failures(folder)
     if not damaged and (len(statuses) <= MANY if undecided is None else undecided):
         show_open(folder)
     elif not damaged and undecided is None:
