@@ -103,7 +103,7 @@ def failures(folder: Path) -> None:
     rows: list[list[str]] = []
     with StoreReader(folder) as store:
         statuses = store.statuses()
-        for member in store.members() if set(statuses.values()) - {"ok"} else ():
+        for member in store.members():
             if statuses.get(member["step"], "ok") != "ok":
                 names = [str(member[key]) for key in ("kind", "dataset", "model", "label", "attack_label", "seed")]
                 try:

@@ -65,16 +65,12 @@ class Rightness:
 
 def rightness(results: Results) -> list[Rightness]:
     """Return the comparison for every graph, model and defense whose attention is stabler than vanilla's."""
-    found = []
-    for group in explained(results):
-        for defense in group.defenses:
-            one = _rightness(results, group, defense)
-            if defense != REFERENCE and one is not None:
-                found.append(one)
-    return found
+    compared = [_rightness(results, group, defense) for group in explained(results) for defense in group.defenses]
+    return [each for each in compared if each is not None]
 
 
 def _rightness(results: Results, group: Explained, defense: str) -> Rightness | None:
+    """Return the comparison; None for an attention that is not stabler than vanilla's, which vanilla's own is not."""
     kept, kept_by_vanilla = (group.cell(results, name, SUBJECT, STABILITY) for name in (defense, REFERENCE))
     mine, vanilla = (group.cell(results, name, SUBJECT, group.measure) for name in (defense, REFERENCE))
     if _side(against(kept, kept_by_vanilla)) <= 0 or against(mine, vanilla).bounds is None:

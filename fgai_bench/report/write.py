@@ -62,8 +62,8 @@ def write_report(
     results = Results.read(run, suite)
     report = Report(Path(out) if out is not None else Path(run) / "report", remarks=results.remarks)
     answered = answers(results)
-    report.answer += [answer.sentence for answer in answered] + notes(answered)
-    report.answer += [one.sentence for one in rightness(results)]
+    explained = [compared.sentence for compared in rightness(results)]
+    report.answer += [answer.sentence for answer in answered] + notes(answered) + explained
     tables = _write_tables(report, results, formats, only)
     figures = _write_figures(report, results, formats, only)
     if not only and "latex" in formats:
@@ -73,7 +73,9 @@ def write_report(
     if _wanted("page", only) and "html" in formats:
         report.add("page.html", page(results))
     if not only and "markdown" in formats:
-        report.add("index.md", _index(results, answered, tables, figures if "png" in formats else {}, report.absent))
+        report.add(
+            "index.md", _index(results, answered, explained, tables, figures if "png" in formats else {}, report.absent)
+        )
     return report
 
 
@@ -143,6 +145,7 @@ def _write_figures(report: Report, results: Results, formats: Sequence[str], onl
 def _index(
     results: Results,
     answered: Sequence[Answer],
+    explained: Sequence[str],
     tables: Iterable[Table],
     figures: Mapping[str, str],
     absent: Mapping[str, str],
@@ -152,8 +155,7 @@ def _index(
     lines = [f"# Report of run {results.identity}", "", f"Suites: {suites}; {results.version}.", ""]
     lines += [f"{sentence}.\n" for sentence in results.remarks]
     lines += [f"{part}\n" for part in as_markdown(answered)]
-    said = [f"- {markdown(one.sentence)}" for one in rightness(results)]
-    lines += [*said, ""] if said else []
+    lines += [*(f"- {markdown(sentence)}" for sentence in explained), ""] if explained else []
     shown = next((name for main in MAIN_FIGURES for name in figures if name.startswith(main)), None)
     if shown is not None:
         lines += [f"![{shown}](figures/{shown}.png)", "", markdown(figures[shown]), ""]

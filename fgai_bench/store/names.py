@@ -55,10 +55,10 @@ def spans(seeds: tuple[int, ...]) -> str:
 
 def _seeds_of(text: str) -> set[int]:
     """Return what :func:`spans` has written; nothing of a text that it did not write."""
-    found: set[int] = set()
+    seeds: set[int] = set()
     for first, last in re.findall(r"(\d{1,9})(?:-(\d{1,9}))?", text):
-        found.update(range(int(first), min(int(last or first), int(first) + MOST_SEEDS) + 1))
-    return found
+        seeds.update(range(int(first), min(int(last or first), int(first) + MOST_SEEDS) + 1))
+    return seeds
 
 
 def is_changed(title: str) -> bool:

@@ -109,11 +109,9 @@ def _answer(answer: Answer) -> dict[str, Any]:
 def _explanations(results: Results) -> dict[str, Any]:
     """Return stability against correctness: a point per defense and explainer, a level per null, and what it says."""
     drawn = [point for point in points(results) if point["stability"] and point["correctness"] and not point["null"]]
-    said = [
-        {"suite": one.suite, "dataset": one.dataset, "model": one.model, "sentence": one.sentence}
-        for one in rightness(results)
-    ]
-    return {"points": drawn, "nulls": null_levels(results), "measures": CORRECTNESS, "sentences": said}
+    names = ("suite", "dataset", "model", "sentence")
+    sentences = [{name: getattr(compared, name) for name in names} for compared in rightness(results)]
+    return {"points": drawn, "nulls": null_levels(results), "measures": CORRECTNESS, "sentences": sentences}
 
 
 def _rows(board: Board, results: Results) -> list[dict[str, Any]]:
