@@ -16,7 +16,7 @@ from fgai_bench.report.labels import title
 from fgai_bench.report.leaderboard import BOARDS, entries
 from fgai_bench.report.results import Results
 from fgai_bench.report.rightness import rightness
-from fgai_bench.report.statistics import interval
+from fgai_bench.report.statistics import Comparison, interval
 from fgai_bench.store.sqlite import StoreReader
 
 ROOT = Path(__file__).parent.parent
@@ -109,6 +109,23 @@ def test_the_pages_show_the_worst_case_as_it_was_recorded():
             cells += [f"{weak['f1_clean_mean']:.3f}", f"{weak['f1_mean']:.3f}"]
             cells.append("{:.3f} [{:.2f}, {:.2f}]".format(*(worst[f"f1_{part}"] for part in ("mean", "low", "high"))))
         assert f"| {' | '.join(cells)} |" in page
+
+
+@pytest.mark.parametrize("defense", ["fgai", "at", "ln"])
+def test_the_page_says_what_searched_settings_gain_under_the_worst_case(defense):
+    worst = {
+        (place.dataset, place.label): {seed: step.values["f1"] for seed, step in seeds.items()}
+        for place, seeds in Results.read(RESULTS / "tuned" / "records").select(kind="attack", attack="worst")
+    }
+    page = " ".join((ROOT / "docs" / "tuning.md").read_text().split())
+    told = 0
+    for graph in GRAPHS:
+        gain = Comparison.of(worst[graph, f"{defense} tuned"], worst[graph, defense], "identity")
+        low, high = gain.bounds
+        text = f"{gain.difference:+.3f} [{low:.3f}, {high:.3f}]".replace("0.", ".")
+        told += text in page
+        assert text in page or low < 0 < high  # every gain that the seeds show stands there
+    assert told >= 1
 
 
 def test_no_attack_was_measured_to_be_stronger_than_the_standard_one():
