@@ -28,8 +28,9 @@ def status(
     from fgai_bench.store.sqlite import StoreReader
 
     with StoreReader(folder) as store:
-        statuses, members, damaged = store.statuses(), store.members(), store.damaged()
-        headers = {} if damaged else store.headers()
+        members, damaged = store.members(), store.damaged()
+        headers = {} if damaged else store.code_headers()
+        statuses = store.statuses() if damaged else {hash: header["status"] for hash, header in headers.items()}
     print_table(
         f"run {folder}", ["suite", "steps", "done", "waiting", "without a value"], suite_rows(members, statuses)
     )
@@ -57,7 +58,9 @@ def remarks(members: list[dict[str, Any]], headers: dict[str, dict[str, Any]]) -
 
     mixed = made_by_other_code(members, headers)
     placed = {member["step"] for member in members if member["step"] in headers} - mixed
-    earlier = [hash for hash in placed if is_present(headers[hash]["kind"], headers[hash]["config"]) is False]
+    alike = {(headers[hash]["kind"], id(headers[hash]["config"])): headers[hash] for hash in placed}
+    present = {key: is_present(header["kind"], header["config"]) for key, header in alike.items()}
+    earlier = [hash for hash in placed if present[headers[hash]["kind"], id(headers[hash]["config"])] is False]
     counted = (
         (len(mixed), "the rest and are not mixed with it"),
         (len(earlier), "this program's; a new run computes them anew and leaves them in the store"),

@@ -22,6 +22,7 @@ PARTS = {
     "audit": ("audit",),
     "validate": ("task", "dataset", "model", "defense", "inner", "validation", "measure"),
 }
+Prints = tuple[tuple[tuple[str, ...], str], ...]  # part, name and task of the code, each with its fingerprint
 EVERY = (*NAMED, "measure")  # of a kind of step that is not listed: all that it names
 
 
@@ -33,17 +34,30 @@ def made_by_other_code(members: Iterable[Mapping[str, Any]], steps: Mapping[str,
         steps: the recorded steps by hash: ``kind``, ``trial``, ``started``, ``config``.
     """
     others: set[str] = set()
+    known: dict[tuple[str, int], Prints] = {}  # by the kind of a step and its configuration, which many may share
+
+    def prints(hash: str) -> Prints:
+        kind, config = steps[hash]["kind"], steps[hash]["config"]
+        if (kind, id(config)) not in known:
+            known[kind, id(config)] = tuple(fingerprints(steps[hash]))
+        return known[kind, id(config)]
+
     suites: dict[str, set[str]] = {}
     for member in members:
         if member["step"] in steps:
             suites.setdefault(member["suite"], set()).add(member["step"])
     for hashes in suites.values():
+        alike: dict[Prints, list[str]] = {}
+        for hash in hashes:
+            alike.setdefault(prints(hash), []).append(hash)
         latest: dict[tuple[str, ...], tuple[float, str]] = {}
-        for hash in sorted(hashes):
-            for part, print_ in fingerprints(steps[hash]):
-                latest[part] = max(latest.get(part, (0.0, "")), (steps[hash]["started"], print_))
-        stale = {h for h in hashes if any(latest[part][1] != own for part, own in fingerprints(steps[h]))}
-        others |= stale | {hash for hash in hashes if steps[hash]["trial"] in stale}
+        for found, group in alike.items():
+            started = max(steps[hash]["started"] for hash in group)
+            for part, own in found:
+                latest[part] = max(latest.get(part, (0.0, "")), (started, own))
+        wrong = [group for found, group in alike.items() if any(latest[part][1] != own for part, own in found)]
+        if stale := {hash for group in wrong for hash in group}:
+            others |= stale | {hash for hash in hashes if steps[hash]["trial"] in stale}
     return others
 
 

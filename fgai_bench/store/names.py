@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import groupby
@@ -22,11 +23,12 @@ def titles(members: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     >>> titles(plan)
     {'node': 'node, changed: seeds=2'}
     """
-    seeds: dict[str, set[int]] = {}
-    declared: dict[str, set[str]] = {}
+    seeds: dict[str, set[int]] = defaultdict(set)
+    declared: dict[str, set[str]] = defaultdict(set)
     for member in members:
-        seeds.setdefault(member["suite"], set()).add(member["seed"])
-        declared.setdefault(member["suite"], set()).add(_written(member.get("suite_seeds", "")))
+        suite = member["suite"]
+        seeds[suite].add(member["seed"])
+        declared[suite].add(_written(member.get("suite_seeds", "")))
     return {
         suite: _title(suite, there, set().union(*map(_seeds_of, declared[suite]))) for suite, there in seeds.items()
     }
@@ -34,9 +36,9 @@ def titles(members: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 def _written(seeds: object) -> str:
     """Return the seeds of a place as a text; older places have a list of them."""
-    if isinstance(seeds, list | tuple):
-        return spans(tuple(seed for seed in seeds if isinstance(seed, int)))
-    return seeds if isinstance(seeds, str) else ""
+    if isinstance(seeds, str):
+        return seeds
+    return spans(tuple(seed for seed in seeds if isinstance(seed, int))) if isinstance(seeds, list | tuple) else ""
 
 
 @lru_cache(maxsize=16)

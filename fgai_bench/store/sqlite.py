@@ -11,6 +11,7 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -35,6 +36,20 @@ if TYPE_CHECKING:
     import pandas as pd
 
 REPORTED = ("attention", "history")  # roles of the artifacts that figures are drawn from; they are small
+
+# Of a configuration: what names a seed, a step that it builds on or the size of a search, and no code.
+DIFFERING = (
+    "seed",
+    "trained",
+    "teacher",
+    "attacked",
+    "other",
+    "effects",
+    "crafted_on",
+    "surrogate",
+    "threat",
+    "training",
+)
 
 
 class StoreReader(Tables):
@@ -72,6 +87,22 @@ class StoreReader(Tables):
         return {
             hash: {**dict(zip(names, values, strict=True)), "config": json.loads(values[-1])} for hash, *values in rows
         }
+
+    def code_headers(self) -> dict[str, dict[str, Any]]:
+        """Return the :meth:`headers` of every recorded step, by hash, as far as its code is concerned.
+
+        What differs from seed to seed is left out of the configurations, and equal ones are one object: a store of many
+        steps has few.
+        """
+        names = ("kind", "trial", "status", "started")
+        removed = ", ".join(f"'$.{key}'" for key in DIFFERING)
+        with self._sqlite_errors(), self._shape_errors():
+            query = f"SELECT hash, {', '.join(names)}, json_remove(config, {removed}) FROM steps"
+            parsed = cache(json.loads)
+            return {
+                hash: {**dict(zip(names, values, strict=True)), "config": parsed(config)}
+                for hash, *values, config in self._connection.execute(query)
+            }
 
     def members(self) -> list[dict[str, Any]]:
         """Return the places of all planned steps, run or not, in the order of the plan; a place has its latest plan."""
