@@ -244,14 +244,15 @@ class _Scene:
     ) -> _Worst:
         """Return the worst values met by a sign ascent in the box ``|shift| <= radius``, for each node separately."""
         steps, shift = self.options.steps, start
+        shifted = self.model.shifting(self.out, self.embedded, self.data.edge_index)
         for _ in range(steps):
             shift = shift.detach().requires_grad_(True)
-            values, objective = look(self.model.shifted(self.out, self.embedded, self.data.edge_index, shift))
+            values, objective = look(shifted(shift))
             worst = worst.updated(values, shift.detach(), self.destination)
             (gradient,) = torch.autograd.grad(objective, shift)
             shift = (shift.detach() + 2.5 * radius / steps * gradient.sign()).clamp(-radius, radius)
         with torch.no_grad():
-            values, _ = look(self.model.shifted(self.out, self.embedded, self.data.edge_index, shift))
+            values, _ = look(shifted(shift))
         return worst.updated(values, shift, self.destination)
 
 

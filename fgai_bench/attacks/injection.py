@@ -16,7 +16,6 @@ from fgai_bench.attacks.placement import attached_edges, random_targets
 from fgai_bench.attacks.result import Candidate
 from fgai_bench.attacks.threat import ThreatModel
 from fgai_bench.data.extend import extended
-from fgai_bench.models.affected import AffectedNodes
 from fgai_bench.models.base import Output
 from fgai_bench.models.edges import append_nodes
 from fgai_bench.models.features import append_rows
@@ -48,7 +47,7 @@ class Injection:
     victim: Victim
     edge_index: Tensor
     embedded: Tensor
-    affected: AffectedNodes | None
+    affected: Any | None
     reference: Reference
 
     @classmethod
@@ -64,9 +63,8 @@ class Injection:
     def with_edges(cls, victim: Victim, embedded: Tensor, clean: Output, edges: Tensor, nodes: int) -> Injection:
         """Attach ``nodes`` injected nodes by these edges; ``embedded`` and ``clean`` are the victim's, unattacked."""
         edge_index = append_nodes(victim.data.edge_index, victim.data.x.shape[0], edges, nodes)
-        affected = None
-        if victim.model.local and clean.attention is not None:
-            affected = AffectedNodes.of(clean.logits, clean.attention, clean.hidden, edge_index, nodes)
+        with torch.no_grad():
+            affected = victim.model.surroundings(embedded, clean, edge_index, nodes)
         return cls(victim, edge_index, embedded, affected, Reference.of(clean, victim.read))
 
     def output(self, features: Tensor) -> Output:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -10,7 +12,7 @@ from torch import Tensor
 
 from fgai_bench.defenses.base import Defense, Fit, Objective, perturbed_output
 from fgai_bench.defenses.training import outputs_once
-from fgai_bench.losses import topk_surrogate, topk_variation, tvd
+from fgai_bench.losses import in_topk, topk_surrogate, topk_variation, tvd
 from fgai_bench.models.base import Output
 from fgai_bench.options import Options
 from fgai_bench.spaces import Choice, LogRange, Space
@@ -98,13 +100,34 @@ class FGAI(Defense):
         def terms(epoch: int) -> dict[str, Tensor]:
             fit.student.train(self.options.dropout)
             h = fit.student.embed(fit.data.x)
-            out = fit.student.propagate(h, fit.data.edge_index)
-            losses = faithful.towards_teacher(out)
+            own = faithful.seen(fit.student.propagate(h, fit.data.edge_index))
+            losses = faithful.towards_teacher(own)
             if attack is not None:
-                losses |= faithful.under_perturbation(out, perturbed_output(fit.student, h, attack(epoch)))
+                perturbed = faithful.seen(perturbed_output(fit.student, h, attack(epoch)))
+                losses |= faithful.under_perturbation(own, perturbed)
             return losses
 
         return Objective(terms, keep="last", recordable=recordable and faithful.recordable)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What FGAI's terms see of an output.
+
+    Attributes:
+        outputs: ``(M, C)`` the task's rows, raw or as probabilities.
+        weights: ``(E,)`` the attention on the edges of the clean graph.
+        in_topk: the mask of the top-k of weights.
+    """
+
+    outputs: Tensor
+    weights: Tensor
+    in_topk: Callable[[Tensor], Tensor]
+
+    @cached_property
+    def top(self) -> Tensor:
+        """Return ``(E,)`` boolean, the top-k of the weights, selected once for all terms."""
+        return self.in_topk(self.weights)
 
 
 class Faithfulness:
@@ -119,55 +142,66 @@ class Faithfulness:
             raise ValueError("FGAI needs a model with attention, and this teacher has none")
         attention = out.attention.of_graph()
         self.options, self.task = options, fit.task
-        self.y, self.w = self._outputs(out), attention.weight
         self.groups = attention.edge_index[1] if options.scope == "node" else None
-        self.k = options.k if options.scope == "node" else max(1, round(options.k * self.w.numel()))
-        self.nodes = fit.data.x.shape[0]
+        self.k = options.k if options.scope == "node" else max(1, round(options.k * attention.weight.numel()))
+        self.nodes, self.edges = fit.data.x.shape[0], attention.weight.numel()
+        self.teacher = self.seen(out)
 
     @property
     def needs_perturbation(self) -> bool:
         """Tell whether a term needs a perturbed output."""
-        return bool(self.options.prediction or self.options.explanation)
+        return bool(self.perturbed_terms)
 
     @property
     def recordable(self) -> bool:
         """Tell whether the terms read nothing back from the device; the top-k per node does, to count its groups."""
         return self.options.scope == "graph"
 
-    def towards_teacher(self, out: Output) -> dict[str, Tensor]:
+    def seen(self, out: Output) -> Seen:
+        """Return what the terms see of an output."""
+        assert out.attention is not None
+        logits = self.task.outputs(out)
+        # A perturbed graph keeps the original edges first and in their order, so equal positions are equal edges.
+        weights = out.attention.weight[: self.edges]
+        outputs = logits if self.options.output == "raw" else logits.softmax(1)
+        return Seen(outputs, weights, lambda w: in_topk(w, self.k, self.groups))
+
+    def towards_teacher(self, own: Seen) -> dict[str, Tensor]:
         """Return ``closeness * D(y~, y)`` and ``similarity * L_k(w, w~)``."""
         return self._weighted(
-            closeness=lambda: self.variation(self._outputs(out), self.y),
-            similarity=lambda: self.surrogate(self.w, self._weights(out)),
+            closeness=lambda: self.variation(own.outputs, self.teacher.outputs),
+            similarity=lambda: self.surrogate(self.teacher, own),
         )
 
-    def under_perturbation(self, out: Output, perturbed: Output) -> dict[str, Tensor]:
+    def under_perturbation(self, own: Seen, perturbed: Seen) -> dict[str, Tensor]:
         """Return ``prediction * D(anchor, y~')`` and ``explanation * L_k(w~, w~')``."""
-        anchor = self.y if self.options.anchor == "teacher" else self._outputs(out)
-        return self._weighted(
-            prediction=lambda: self.variation(anchor, self._outputs(perturbed)),
-            explanation=lambda: self.surrogate(self._weights(out), self._weights(perturbed)),
-        )
+        terms = [term(own, perturbed) for term in self.perturbed_terms.values()]
+        return {name: value for term in terms for name, value in term.items()}
+
+    @property
+    def perturbed_terms(self) -> dict[str, Callable[[Seen, Seen], dict[str, Tensor]]]:
+        """Return the terms of a perturbation that count, by name, as functions of the own and the perturbed output."""
+        terms = {"prediction": self._prediction, "explanation": self._explanation}
+        return {name: term for name, term in terms.items() if getattr(self.options, name)}
+
+    def _prediction(self, own: Seen, perturbed: Seen) -> dict[str, Tensor]:
+        anchor = self.teacher if self.options.anchor == "teacher" else own
+        return self._weighted(prediction=lambda: self.variation(anchor.outputs, perturbed.outputs))
+
+    def _explanation(self, own: Seen, perturbed: Seen) -> dict[str, Tensor]:
+        return self._weighted(explanation=lambda: self.surrogate(own, perturbed))
 
     def variation(self, y: Tensor, y_tilde: Tensor) -> Tensor:
         """Return D in the unit of the options: summed over the rows, or averaged."""
         return tvd(y, y_tilde) / (max(y.shape[0], 1) if self.options.unit == "node" else 1)
 
-    def surrogate(self, w: Tensor, w_tilde: Tensor) -> Tensor:
+    def surrogate(self, one: Seen, other: Seen) -> Tensor:
         """Return ``L_k`` in the scope and the unit of the options."""
+        w, w_tilde, tops = one.weights, other.weights, (one.top, other.top)
         if self.options.unit == "node":
-            return topk_variation(w, w_tilde, self.k, self.nodes, self.groups)
-        return topk_surrogate(w, w_tilde, self.k, self.groups)
+            return topk_variation(w, w_tilde, self.k, self.nodes, self.groups, tops)
+        return topk_surrogate(w, w_tilde, self.k, self.groups, tops)
 
     def _weighted(self, **terms: Callable[[], Tensor]) -> dict[str, Tensor]:
         weights = {name: getattr(self.options, name) for name in terms}
         return {name: weights[name] * term() for name, term in terms.items() if weights[name]}
-
-    def _outputs(self, out: Output) -> Tensor:
-        logits = self.task.outputs(out)
-        return logits if self.options.output == "raw" else logits.softmax(1)
-
-    def _weights(self, out: Output) -> Tensor:
-        assert out.attention is not None
-        # A perturbed graph keeps the original edges first and in their order, so equal positions are equal edges.
-        return out.attention.weight[: self.w.numel()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar
 
@@ -53,37 +54,41 @@ class FGAIAttention(Defense):
             student.train(self.options.dropout)
             h = student.embed(data.x)
             out = student.propagate(h, data.edge_index)
-            losses = faithful.towards_teacher(out)
-            for name in ("prediction", "explanation"):
-                if getattr(self.options, name):
-                    shift = self.worst_shift(student, data, faithful, name)
-                    perturbed = self.perturbed(student, h, data, shift, out, name)
-                    losses[name] = faithful.under_perturbation(out, perturbed)[name]
+            own = faithful.seen(out)
+            losses = faithful.towards_teacher(own)
+            for name, shift in self.worst_shifts(student, data, faithful).items():
+                perturbed = faithful.seen(self.perturbing(student, h, data, out, name)(shift))
+                losses |= faithful.perturbed_terms[name](own, perturbed)
             return losses
 
         recordable = student.recordable(new_edges=False) and faithful.recordable
         return Objective(terms, keep="last", recordable=recordable)
 
-    def worst_shift(self, student: AttentionModel, data: Data, faithful: Faithfulness, name: str) -> Tensor:
-        """Return the shift in the box that maximises the term ``name``, from a random start: ``(E + added,)``."""
+    def worst_shifts(self, student: AttentionModel, data: Data, faithful: Faithfulness) -> dict[str, Tensor]:
+        """Return the shift in the box that maximises each term, ``(E + added,)``, from a random start; by name."""
         radius, steps = self.options.radius, self.options.steps
+        shifts = {}
         with frozen_eval(student):
             h = student.embed(data.x)
             out = student.propagate(h, data.edge_index)
             assert out.attention is not None
-            shift = radius * (2 * torch.rand_like(out.attention.weight) - 1)
-            for _ in range(steps):
-                shift.requires_grad_(True)
-                perturbed = self.perturbed(student, h, data, shift, out, name)
-                (gradient,) = torch.autograd.grad(faithful.under_perturbation(out, perturbed)[name], shift)
-                shift = (shift.detach() + 2 * radius / steps * gradient.sign()).clamp(-radius, radius)
-        return shift
+            own = faithful.seen(out)
+            for name, term in faithful.perturbed_terms.items():
+                perturbed = self.perturbing(student, h, data, out, name)
+                shift = radius * (2 * torch.rand_like(out.attention.weight) - 1)
+                for _ in range(steps):
+                    shift.requires_grad_(True)
+                    (gradient,) = torch.autograd.grad(term(own, faithful.seen(perturbed(shift)))[name], shift)
+                    shift = (shift.detach() + 2 * radius / steps * gradient.sign()).clamp(-radius, radius)
+                shifts[name] = shift
+        return shifts
 
-    def perturbed(
-        self, student: AttentionModel, h: Tensor, data: Data, shift: Tensor, out: Output, name: str
-    ) -> Output:
-        """Return the output under a shift of the scores; in the literal form of the fourth term, of the weights."""
+    def perturbing(
+        self, student: AttentionModel, h: Tensor, data: Data, out: Output, name: str
+    ) -> Callable[[Tensor], Output]:
+        """Return the output as a function of a shift: of the scores or, in the literal fourth term, of the weights."""
         if self.options.literal and name == "explanation":
-            assert out.attention is not None
-            return Output(out.logits, replace(out.attention, weight=out.attention.weight + shift))
-        return student.shifted(out, h, data.edge_index, shift)
+            attention = out.attention
+            assert attention is not None
+            return lambda shift: Output(out.logits, replace(attention, weight=attention.weight + shift))
+        return student.shifting(out, h, data.edge_index)

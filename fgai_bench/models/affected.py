@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -82,12 +83,8 @@ class AffectedNodes:
         """
         size = logits.size(0) + new_nodes
         edges = sorted_edges(edge_index, size)
-        changed = [torch.arange(size, device=edge_index.device) >= size - new_nodes]
-        for _ in (*hidden, logits):
-            arriving = changed[-1][edges.source].to(logits.dtype)
-            changed.append(arriving.new_zeros(size).index_add_(0, edges.destination, arriving) > 0)
         padded = tuple(F.pad(h, (0, 0, 0, new_nodes)) for h in hidden)
-        return cls(edges, padded, tuple(changed), logits, attention)
+        return cls(edges, padded, _changed(edges, new_nodes, len(hidden) + 1), logits, attention)
 
     def mask(self, layer: int) -> NodeMask:
         """Return the nodes whose output a layer must compute: the last one's all, since its attention is needed."""
@@ -130,3 +127,95 @@ class AffectedNodes:
         averaged = weights.squeeze(1) if weights.size(1) == 1 else weights.mean(1)
         weight = attention.index_copy(0, part.places, averaged)
         return known.index_copy(0, part.nodes, logits), Attention(edges.edge_index, weight, edges.added)
+
+
+@dataclass(frozen=True)
+class ChangedRows:
+    """What other features of new nodes change in a stack of blocks, on a graph whose edges stay as they are.
+
+    For models that are local but for an encoding of the whole graph: new edges change the encoding of every node, and
+    so every output, but then features change only what they reach. A block's input is computed anew in some rows and
+    read from ``inputs`` in the others.
+
+    Attributes:
+        edges: of the graph with the new nodes.
+        inputs: ``(N, ...)`` per block, its input for some features of the new nodes.
+        changed: ``(N,)`` boolean per block, the nodes whose input changes; last, those whose output does.
+        rows: per block, ``(R,)`` the same nodes, some of them several times: R depends on how many edges are new and on
+            nothing else, so that it can be recorded. None where the number is not known beforehand.
+    """
+
+    edges: SortedEdges
+    inputs: tuple[Tensor, ...]
+    changed: tuple[Tensor, ...]
+    rows: tuple[Tensor | None, ...]
+    _known: dict[int, Tensor] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, inputs: Sequence[Tensor], edges: SortedEdges, new_nodes: int) -> ChangedRows:
+        """Find what ``new_nodes`` at the end of a graph change; ``inputs`` are those of its blocks, see above."""
+        assert edges.before is not None, "only edges that append_nodes has made tell which of them are new"
+        new = torch.arange(edges.num_nodes - new_nodes, edges.num_nodes, device=edges.source.device)
+        first_new = edges.before.edge_index.size(1) - edges.before.added
+        reached = edges.edge_index[1, first_new : edges.edge_index.size(1) - edges.added]
+        rows = (new, torch.cat([new, reached]), *[None] * (len(inputs) - 2))
+        return cls(edges, tuple(inputs), _changed(edges, new_nodes, len(inputs)), rows[: len(inputs)])
+
+    @cached_property
+    def everywhere(self) -> Tensor:
+        """Return ``(N,)`` boolean, all nodes."""
+        return torch.ones_like(self.changed[0])
+
+    def mask(self, block: int) -> NodeMask:
+        """Return the nodes whose output a block must compute: the last one's all, since its attention is needed."""
+        last = block == len(self.inputs) - 1
+        return NodeMask(self.everywhere if last else self.changed[block + 1], self.changed[block])
+
+    def prepared(self, block: int, prepare: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return ``prepare`` of a block's known input, row by row, computed once."""
+        if block not in self._known:
+            with torch.no_grad():
+                self._known[block] = prepare(self.inputs[block])
+        return self._known[block]
+
+    def replaced(self, block: int, known: Tensor, new: Tensor) -> Tensor:
+        """Return ``known`` with the rows that change before a block set to ``new``: ``(N, D), (R, D) -> (N, D)``."""
+        rows = self.rows[block]
+        return new if rows is None else _Replaced.apply(known, rows, new, self.times[block])
+
+    def filled(self, block: int, h: Tensor) -> Tensor:
+        """Return the input ``h`` of a block, ``(N, ...)``, replaced by the known one where nothing changed."""
+        return torch.where(self.changed[block].unsqueeze(1), h, self.inputs[block])
+
+    @cached_property
+    def times(self) -> tuple[Tensor, ...]:
+        """Return ``(R, 1)`` per block how often each of its rows is listed, as far as they are."""
+        return tuple(_multiplicity(rows, self.edges.num_nodes) for rows in self.rows if rows is not None)
+
+
+def _multiplicity(rows: Tensor, size: int) -> Tensor:
+    ones = torch.ones(rows.numel(), device=rows.device)
+    return ones.new_zeros(size).index_add_(0, rows, ones).index_select(0, rows).unsqueeze(1)
+
+
+class _Replaced(torch.autograd.Function):
+    """Set rows of a constant table. A row that is listed several times is given the same value each time."""
+
+    @staticmethod
+    def forward(ctx: Any, known: Tensor, rows: Tensor, new: Tensor, times: Tensor) -> Tensor:
+        ctx.save_for_backward(rows, times)
+        return known.index_copy(0, rows, new)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, None, Tensor, None]:
+        rows, times = ctx.saved_tensors
+        return None, None, grad.index_select(0, rows) / times, None  # each of several gets its share
+
+
+def _changed(edges: SortedEdges, new_nodes: int, layers: int) -> tuple[Tensor, ...]:
+    """Return ``(N,)`` boolean, the new nodes; then per layer, the nodes where its output changes with them."""
+    changed = [torch.arange(edges.num_nodes, device=edges.source.device) >= edges.num_nodes - new_nodes]
+    for _ in range(layers):
+        arriving = changed[-1][edges.source].float()
+        changed.append(arriving.new_zeros(edges.num_nodes).index_add_(0, edges.destination, arriving) > 0)
+    return tuple(changed)

@@ -72,9 +72,7 @@ class AttentionModel(nn.Module):
     Attributes:
         summary, paper, version: what ``fgai-bench ls`` shows; ``version`` changes when results change.
         tags: ``attention``, the output has one; ``differentiable``; ``positional-encoding``.
-        local: whether a layer's output at a node depends on the node's in-neighbours only. :meth:`propagate` then
-            takes ``affected``, too, the :class:`AffectedNodes` of this graph: only the new nodes' rows have changed,
-            and only its gradient is needed.
+        local: whether a layer's output at a node depends on the node's in-neighbours only.
         search_space: what a study may vary of the model, for defenses that train it from its own start.
     """
 
@@ -128,12 +126,28 @@ class AttentionModel(nn.Module):
         """
         return self.local
 
-    def shifted(self, out: Output, h: Tensor, edge_index: Tensor, score_shift: Tensor) -> Output:
-        """Return the result of :meth:`propagate` with a shift of the last scores; ``out`` is the result without it.
+    def surroundings(self, embedded: Tensor, clean: Output, edge_index: Tensor, new_nodes: int) -> Any | None:
+        """Return what stays the same on a graph with new nodes while their features change; None if nothing is known.
 
-        The hidden layers are those of ``out``: a model that returns their outputs need not compute them again.
+        :meth:`propagate` then takes it as ``affected``: only the rows of the new nodes are not those of ``embedded``,
+        and only their gradient is needed.
+
+        Args:
+            embedded: the result of :meth:`embed` for the nodes before, ``(N, ...)``.
+            clean: the output on the graph before, in evaluation mode.
+            edge_index: with the new nodes, made by :func:`fgai_bench.models.edges.append_nodes`.
+            new_nodes: how many of the last nodes are new.
         """
-        return self.propagate(h, edge_index, score_shift)
+        if not self.local or clean.attention is None:
+            return None
+        return AffectedNodes.of(clean.logits, clean.attention, clean.hidden, edge_index, new_nodes)
+
+    def shifting(self, out: Output, h: Tensor, edge_index: Tensor) -> Callable[[Tensor], Output]:
+        """Return a function from a shift of the last scores to the result of :meth:`propagate` with it.
+
+        ``out`` is the result without one. A model that returns its hidden layers need not compute them for every shift.
+        """
+        return partial(self.propagate, h, edge_index)
 
     def forward(self, data: Data, score_shift: Tensor | None = None) -> Output:
         """Map ``data.x`` and ``data.edge_index`` to :class:`Output`."""
@@ -187,7 +201,7 @@ def frozen_eval(model: nn.Module) -> Iterator[None]:
 def keyed_attention(edges: SortedEdges, weights: Tensor) -> Attention:
     """Average the heads of sorted weights ``(E, H)``; return the attention in the order of ``edges.edge_index``."""
     averaged = weights.squeeze(1) if weights.size(1) == 1 else weights.mean(1)
-    return Attention(edges.edge_index, averaged.index_select(0, edges.inverse), edges.added)
+    return Attention(edges.edge_index, edges.as_given(averaged), edges.added)
 
 
 def head_weights(edges: SortedEdges, weights: Tensor) -> HeadWeights:
@@ -316,12 +330,15 @@ class StackedAttention(AttentionModel):
                 seen.append(head_weights(edges, weights))
         return Output(h, keyed_attention(edges, weights), tuple(hidden[:-1]))
 
-    def shifted(self, out: Output, h: Tensor, edge_index: Tensor, score_shift: Tensor) -> Output:
-        last = self.layers[-1]
+    def shifting(self, out: Output, h: Tensor, edge_index: Tensor) -> Callable[[Tensor], Output]:
+        last, edges = self.layers[-1], sorted_edges(edge_index, h.size(0))
         projected = last.project(elu(out.hidden[-1])) if out.hidden else h  # type: ignore[operator]
-        edges = sorted_edges(edge_index, h.size(0))
-        logits, weights = last(projected, edges, score_shift)
-        return Output(logits, keyed_attention(edges, weights), out.hidden)
+
+        def shifted(score_shift: Tensor) -> Output:
+            logits, weights = last(projected, edges, score_shift)
+            return Output(logits, keyed_attention(edges, weights), out.hidden)
+
+        return shifted
 
 
 def _activated(project: Callable[[Tensor], Tensor], h: Tensor) -> Tensor:

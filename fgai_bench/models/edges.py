@@ -19,6 +19,19 @@ HUB = 128
 """A node with more edges than this, its self-loop included, is a hub, if some node has more than twice as many."""
 
 
+class _Permuted(torch.autograd.Function):
+    """Compute ``values[order]``; the gradient is that of a permutation, so nothing has to be added up."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, order: Tensor, inverse: Callable[[], Tensor]) -> Tensor:
+        ctx.inverse = inverse
+        return values.index_select(0, order)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return grad.index_select(0, ctx.inverse()), None, None
+
+
 @dataclass(frozen=True)
 class SortedEdges:
     """The edges of a graph, with one self-loop per node that lacks one, sorted by destination.
@@ -46,6 +59,14 @@ class SortedEdges:
     def inverse(self) -> Tensor:
         """Return ``(E,)`` the position among the sorted edges of each edge of ``edge_index``."""
         return _inverse(self.order)
+
+    def in_order(self, values: Tensor) -> Tensor:
+        """Return values of the edges of ``edge_index`` in the order of the sorted edges: ``(E,) -> (E,)``."""
+        return _Permuted.apply(values, self.order, lambda: self.inverse)
+
+    def as_given(self, values: Tensor) -> Tensor:
+        """Return values of the sorted edges in the order of ``edge_index``: ``(E,) -> (E,)``."""
+        return _Permuted.apply(values, self.inverse, lambda: self.order)
 
     @cached_property
     def hubs(self) -> Tensor:

@@ -122,7 +122,7 @@ def attend(
     if fused := fused_kernel(values, "given"):
         return fused(edges, shift, dropout, training, mask, scores=scores)
     if shift is not None:
-        scores = scores + shift[edges.order].unsqueeze(-1)
+        scores = scores + edges.in_order(shift).unsqueeze(-1)
     weights = segment_softmax(scores, edges)
     return weighted_sum(F.dropout(weights, dropout, training), values, edges), weights
 
@@ -186,7 +186,7 @@ def _fused(
     mask: NodeMask | None,
     **scores: Any,
 ) -> tuple[Tensor, Tensor]:
-    in_order = None if shift is None else shift[edges.order]
+    in_order = None if shift is None else edges.in_order(shift)
     # From the generator that the plain path draws from, and on the device, so that a replayed recording draws anew.
     seed = torch.randint(2**31 - 1, (1,), device=x.device) if training and dropout else None
     return kernel(x, edges, form, shift=in_order, dropout=dropout * training, seed=seed, mask=mask, **scores)

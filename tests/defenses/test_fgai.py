@@ -107,7 +107,8 @@ def test_terms_by_formula():
     clean, perturbed = outputs()
     other = Output(perturbed.logits + 1, perturbed.attention)
     objective = Faithfulness(FGAIOptions(similarity=2.0, explanation=3.0, k=0.25), given())
-    near, far = objective.towards_teacher(other), objective.under_perturbation(other, perturbed)
+    own, after = objective.seen(other), objective.seen(perturbed)
+    near, far = objective.towards_teacher(own), objective.under_perturbation(own, after)
     w, w_tilde = clean.attention.weight[:140], perturbed.attention.weight[:140]
     assert near["closeness"].item() == pytest.approx(tvd(other.logits, clean.logits).item(), rel=1e-5)
     assert near["similarity"].item() == pytest.approx(2 * topk_surrogate(w, w_tilde, 35).item(), rel=1e-5)
@@ -127,7 +128,8 @@ def test_terms_by_formula():
 def test_anchor_and_output(options, expected):
     clean, perturbed = outputs()
     own = Output(clean.logits * 0.5, clean.attention)
-    found = Faithfulness(FGAIOptions(**options), given()).under_perturbation(own, perturbed)
+    objective = Faithfulness(FGAIOptions(**options), given())
+    found = objective.under_perturbation(objective.seen(own), objective.seen(perturbed))
     assert found["prediction"].item() == pytest.approx(expected(clean.logits, own.logits, perturbed.logits).item())
 
 
@@ -141,7 +143,8 @@ def test_node_scope_is_the_mean_over_neighbourhoods():
     for node in range(36):
         mine = graph.edge_index[1] == node
         each.append(topk_surrogate(w[mine], w_tilde[mine], max(1, int(mine.sum()) // 2)))
-    assert objective.surrogate(w, w_tilde).item() == pytest.approx(torch.stack(each).mean().item(), rel=1e-5)
+    seen = objective.seen(clean), objective.seen(perturbed)
+    assert objective.surrogate(*seen).item() == pytest.approx(torch.stack(each).mean().item(), rel=1e-5)
 
 
 def explanation_gradient(literal: bool) -> torch.Tensor:
@@ -149,11 +152,11 @@ def explanation_gradient(literal: bool) -> torch.Tensor:
     defense = DEFENSES["fgai-attention"](literal=literal, steps=2)
     student, data = trained_model(), tiny_graph()
     objective = Faithfulness(defense.options, given(data))
-    shift = defense.worst_shift(student, data, objective, "explanation")
+    shift = defense.worst_shifts(student, data, objective)["explanation"]
     h = student.embed(data.x)
     out = student.propagate(h, data.edge_index)
-    perturbed = defense.perturbed(student, h, data, shift, out, "explanation")
-    term = objective.under_perturbation(out, perturbed)["explanation"]
+    perturbed = defense.perturbing(student, h, data, out, "explanation")(shift)
+    term = objective.under_perturbation(objective.seen(out), objective.seen(perturbed))["explanation"]
     assert term.item() > 0
     found = torch.autograd.grad(term, list(student.parameters()), allow_unused=True, materialize_grads=True)
     return torch.cat([gradient.flatten() for gradient in found])
@@ -172,11 +175,10 @@ def test_the_inner_ascent_stays_in_the_box_and_raises_its_term(name):
 
     def term(shift):
         out = student(data)
-        return objective.under_perturbation(
-            out, defense.perturbed(student, student.embed(data.x), data, shift, out, name)
-        )
+        perturbed = defense.perturbing(student, student.embed(data.x), data, out, name)(shift)
+        return objective.under_perturbation(objective.seen(out), objective.seen(perturbed))
 
-    shift = defense.worst_shift(student, data, objective, name)
+    shift = defense.worst_shifts(student, data, objective)[name]
     random = 0.5 * (2 * torch.rand(shift.shape, generator=torch.Generator().manual_seed(1)) - 1)
     assert shift.abs().max() <= 0.5
     assert term(shift)[name] > term(random)[name]
@@ -186,7 +188,7 @@ def test_a_shift_leaves_a_distribution():
     defense, student, data = DEFENSES["fgai-attention"](), trained_model(), tiny_graph()
     out = student(data)
     shift = torch.randn(out.attention.weight.shape, generator=torch.Generator().manual_seed(0))
-    moved = defense.perturbed(student, student.embed(data.x), data, shift, out, "explanation").attention
+    moved = defense.perturbing(student, student.embed(data.x), data, out, "explanation")(shift).attention
     sums = torch.zeros(36).index_add_(0, moved.edge_index[1], moved.weight)
     assert torch.allclose(sums, torch.ones(36), atol=1e-5)
 
@@ -240,7 +242,9 @@ def test_in_units_of_a_node_two_copies_of_a_graph_give_the_terms_of_one():
             faithful = Faithfulness(FGAIOptions(unit=unit, **options), given)
             with torch.no_grad():
                 out = tiny_model().eval()(data)
-            losses[unit, name] = {term: value.item() for term, value in faithful.towards_teacher(out).items()}
+            losses[unit, name] = {
+                term: value.item() for term, value in faithful.towards_teacher(faithful.seen(out)).items()
+            }
     assert losses["node", "two"] == pytest.approx(losses["node", "one"], rel=1e-4)
     assert losses["graph", "two"]["closeness"] == pytest.approx(2 * losses["graph", "one"]["closeness"], rel=1e-4)
     assert 0 < losses["node", "one"]["closeness"] < 1

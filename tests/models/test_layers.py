@@ -142,7 +142,7 @@ def test_shifting_the_last_scores_needs_no_hidden_layer_again(name):
     shift = torch.linspace(-1, 1, out.attention.weight.numel()).requires_grad_()
     found = []
     for shifted in (
-        model.shifted(out, h, data.edge_index, shift),
+        model.shifting(out, h, data.edge_index)(shift),
         model.propagate(h, data.edge_index, score_shift=shift),
     ):
         gradient = torch.autograd.grad(shifted.logits.square().sum(), shift, retain_graph=True)[0]

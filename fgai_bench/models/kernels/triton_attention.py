@@ -162,12 +162,15 @@ def _forward(Source, Pointer, Hubs, Wanted, X, Scores, C, C2, Shift, Out, Weight
 
 
 @triton.jit
-def _by_destination(Source, Pointer, Hubs, Wanted, Position, X, C, C2, Out, Weights, GradOut, GradWeights,
+def _by_destination(Source, Pointer, Hubs, Wanted, Asked, Position, X, C, C2, Out, Weights, GradOut, GradWeights,
                     GradX, GradEdges, GradBoth, GradC, GradShift, Seed, p, factor,
                     H: tl.constexpr, D: tl.constexpr, BH: tl.constexpr, BD: tl.constexpr, BE: tl.constexpr,
                     ROW: tl.constexpr, FORM: tl.constexpr, SHIFT: tl.constexpr, DROPOUT: tl.constexpr,
-                    DIRECT: tl.constexpr, SOME: tl.constexpr, NODES: tl.constexpr):  # fmt: skip
+                    DIRECT: tl.constexpr, KEPT: tl.constexpr, FEW: tl.constexpr, SOME: tl.constexpr,
+                    NODES: tl.constexpr):  # fmt: skip
     node, start, end, mine = _segment(Pointer, Hubs, Wanted, H, SOME, NODES)
+    if FEW:
+        here_asked = tl.load(Asked + node).to(tl.int32)
     h, d = tl.arange(0, BH), tl.arange(0, BD)
     heads, channels = h < mine, d < D
     own = heads[:, None] & channels[None, :]
@@ -193,6 +196,8 @@ def _by_destination(Source, Pointer, Hubs, Wanted, Position, X, C, C2, Out, Weig
         e = first + tl.arange(0, BE)
         inside = e < end
         j = tl.load(Source + e, mask=inside, other=0)
+        if FEW:  # of the other edges nobody reads a gradient
+            inside = inside & (tl.load(Asked + j, mask=inside, other=0).to(tl.int32) + here_asked > 0)
         flat = inside[:, None] & heads[None, :]
         mask = flat[:, :, None] & channels[None, None, :]
         value = _rows(Values, j, h, d, mask, D, ROW)
@@ -217,10 +222,11 @@ def _by_destination(Source, Pointer, Hubs, Wanted, Position, X, C, C2, Out, Weig
             grad_direction += tl.sum(change[:, :, None] * _leaky(pair, factor), 0)
         if FORM == DOT:
             grad_target += factor * tl.sum(change[:, :, None] * _rows(X + H * D, j, h, d, mask, D, ROW), 0)
-        position = tl.load(Position + e, mask=inside, other=0)  # among the edges ordered by source, where it is read
-        place = GradEdges + position[:, None] * (2 * H) + h[None, :]
-        tl.store(place, kept, mask=flat)
-        tl.store(place + H, change, mask=flat)
+        if KEPT:
+            position = tl.load(Position + e, mask=inside, other=0)  # among the edges ordered by source
+            place = GradEdges + position[:, None] * (2 * H) + h[None, :]
+            tl.store(place, kept, mask=flat)
+            tl.store(place + H, change, mask=flat)
     if FORM == LINEAR:
         tl.store(GradBoth + node * (2 * H) + H + h, total, mask=heads)
     if FORM == DYNAMIC:
@@ -334,22 +340,28 @@ class _FusedAttention(torch.autograd.Function):
         call, form, (nodes, heads, channels) = ctx.call, ctx.call.form, out.shape
         grad_out = torch.zeros_like(out) if grad_out is None else grad_out.contiguous()
         grad_x = torch.empty_like(x)
-        blank = x.new_empty if call.mask is None else x.new_zeros
-        grad_edges = blank(len(weights), 2, heads)  # by source: the weight after dropout and the gradient of the score
+        for_sources = ctx.needs_input_grad[1] or (form == "linear" and any(ctx.needs_input_grad[3:5]))
+        kept = for_sources or form == "given"
+        few = call.mask is not None and form != "given" and not ctx.has_shift
+        # By source: the weight after dropout and the gradient of the score, of all edges that are read again.
+        blank = x.new_zeros if call.mask is not None and form == "given" else x.new_empty
+        grad_edges = blank(len(weights) if kept else 0, 2, heads)
         grad_both = x.new_empty(nodes, 2, heads) if form == "linear" else x  # of c . v_j and d . v_i
         grad_c = torch.empty_like(out) if form == "dynamic" else None
         grad_shift = x.new_empty(len(weights)) if ctx.has_shift else None
         direct, *written = (x if gradient is None else gradient for gradient in (grad_weights, grad_c, grad_shift))
         source, pointer = call.edges.by_destination
         target, position, pointer_out = call.edges.by_source
+        asked = pointer if call.mask is None else call.mask.sources
         call.launch(
-            _by_destination, pointer, "destinations", source, position, x, c, d, out, weights, grad_out,
+            _by_destination, pointer, "destinations", source, asked, position, x, c, d, out, weights, grad_out,
             direct.contiguous(), grad_x, grad_edges, grad_both, *written,
-            x=x, SHIFT=ctx.has_shift, DROPOUT=call.dropout > 0, DIRECT=grad_weights is not None,
+            x=x, SHIFT=ctx.has_shift, DROPOUT=call.dropout > 0, DIRECT=grad_weights is not None, KEPT=kept, FEW=few,
         )  # fmt: skip
-        call.launch(
-            _by_source, pointer_out, "sources", target, x, c, d, grad_out, grad_edges, grad_both, grad_x, x=x
-        )  # fmt: skip
+        if for_sources:
+            call.launch(
+                _by_source, pointer_out, "sources", target, x, c, d, grad_out, grad_edges, grad_both, grad_x, x=x
+            )  # fmt: skip
         grad_scores = grad_edges[:, 1].index_select(0, position) if form == "given" else None
         grad_d = None
         if form == "linear" and any(ctx.needs_input_grad[3:5]):
