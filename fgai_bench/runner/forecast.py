@@ -7,6 +7,7 @@ passes of the same model; what one of them takes is measured on two small genera
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ CLEAN, SANITY, ATTACKED, GRADIENT = 30, 30, 25, 1.5
 LINKS = 4  # evaluations of a step on links, which has no curves and no nulls
 LONG_SEARCH = {"worst": 2300, "worst-twice": 4600, "ensemble": 60, "explanation": 400}  # gradients
 EXPLAINED, PER_EXPLAINED = 20, 2  # passes, and small ones over a node's surroundings, where explanations are asked for
+LAUNCHED = 2e7  # multiplications that take as long as launching a pass
 STARTED = 0.03  # seconds of any step: models are unpacked, results are packed
 
 
@@ -258,6 +260,19 @@ def forecast(config: Mapping[str, Any], calibration: Calibration) -> Forecast:
         return Forecast(None, None)
     whole, small = passes
     return Forecast(STARTED + whole * speed.forward.seconds(work) + small * speed.forward.fixed, None)
+
+
+def effort(config: Mapping[str, Any]) -> float:
+    """Return how long a step takes in comparison with others, in multiplications; infinite where nothing is known."""
+    outputs = 64 if config["task"]["name"] == "link" else None
+    size = Size.declared(DATASETS[config["dataset"]["name"]], outputs)
+    if size is None or (shape := Shape.of(config["model"]["name"], config["model"]["options"], size.outputs)) is None:
+        return math.inf
+    if config["kind"] in ("train", "validate"):
+        times = None if (epochs := _epochs(config)) is None else 3 * epochs  # forward, and back to both factors
+    else:
+        times = sum(passes) if (passes := _passes(config)) is not None else None
+    return math.inf if times is None else times * (LAUNCHED + shape.work(size))
 
 
 def _epochs(config: Mapping[str, Any]) -> float | None:

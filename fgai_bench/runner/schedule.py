@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from fgai_bench.runner.executors import Event, Executor, Job
+from fgai_bench.runner.forecast import effort
 from fgai_bench.runner.plan import Plan, Step
 from fgai_bench.runner.progress import Observer
 from fgai_bench.store.artifacts import DamagedArtifact
@@ -20,8 +21,16 @@ PATIENCE = 0.5  # seconds to wait for events before the observer's clock is upda
 TAKEN = {"teacher": "model", "model": "model", "other": "model", "attacked": "attacked", "effects": "effects"}
 
 
+Priority = tuple[bool, float, int]  # measurements first, then trainings that hold up the most work, then by the plan
+
+
 class Schedule:
-    """Run the steps of a plan that the store does not hold, in the order of the plan as far as inputs are there."""
+    """Run the steps of a plan that the store does not hold, as far as inputs are there.
+
+    One by one they run in the order of the plan. Where several run at a time, a measurement comes before any training,
+    so that cells are completed, and the longest training (with what waits for it) before shorter ones, so that the last
+    ones are short and no worker waits long for another.
+    """
 
     def __init__(self, plan: Plan, store: Store, executor: Executor, observer: Observer) -> None:
         self.plan, self.store, self.executor, self.observer = plan, store, executor, observer
@@ -30,9 +39,10 @@ class Schedule:
         self.running: dict[str, Step] = {}
         self.alone: set[str] = set()
         self._position: dict[str, int] = {}
+        self._effort: dict[str, float] = {}  # of a step that waits, with the longest chain of steps that build on it
         self._followers: dict[str, list[Step]] = defaultdict(list)
         # Positions in the plan and hashes of steps that may be ready: those that share the machine (True) and others.
-        self._ready: dict[bool, list[tuple[int, str]]] = {True: [], False: []}
+        self._ready: dict[bool, list[tuple[Priority, str]]] = {True: [], False: []}
         self.wait_for(plan.steps.values())
 
     def wait_for(self, steps: Iterable[Step]) -> None:
@@ -43,6 +53,10 @@ class Schedule:
             for source in step.inputs.values():
                 self._followers[source].append(step)
         self.waiting |= {step.hash: step for step in new if step.hash not in self.done}
+        for step in reversed(new) if self.executor.slots > 1 else ():
+            if step.hash in self.waiting:
+                after = (self._effort.get(follower.hash, 0.0) for follower in self._followers[step.hash])
+                self._effort[step.hash] = effort(step.config) + max(after, default=0.0)
         for step in new:
             self._consider(step)
 
@@ -68,7 +82,11 @@ class Schedule:
     def _consider(self, step: Step) -> None:
         """Remember a step that may start if it waits and its inputs are there."""
         if self._may_start(step.hash):
-            heapq.heappush(self._ready[not self._is_alone(step)], (self._position[step.hash], step.hash))
+            heapq.heappush(self._ready[not self._is_alone(step)], (self._priority(step), step.hash))
+
+    def _priority(self, step: Step) -> Priority:
+        trains = step.hash in self._effort and step.kind in ("train", "validate")
+        return trains, -self._effort[step.hash] if trains else 0.0, self._position[step.hash]
 
     def _may_start(self, hash: str) -> bool:
         return hash in self.waiting and self.done.issuperset(self.waiting[hash].inputs.values())
@@ -82,7 +100,7 @@ class Schedule:
         return self._first(shares=False) if not self.running else None
 
     def _first(self, shares: bool) -> Step | None:
-        """Return the first step of the plan that may start, among those that share the machine or those that do not."""
+        """Return the first step that may start, among those that share the machine or those that do not."""
         ready = self._ready[shares]
         while ready and not (self._may_start(ready[0][1]) and shares != self._is_alone(self.waiting[ready[0][1]])):
             heapq.heappop(ready)  # it was started, or its input was lost, or it has to run alone by now
