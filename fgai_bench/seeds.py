@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -34,7 +35,25 @@ def uniform(shape: Sequence[int], seed: int | None, purpose: str, device: torch.
     """
     if seed is None:
         return torch.rand(shape, device=device)
-    return torch.rand(shape, generator=generator(seed, purpose)).to(device)
+    return _counted(shape, derive(seed, purpose), device)
+
+
+def _counted(shape: Sequence[int], key: int, device: torch.device) -> torch.Tensor:
+    """Return numbers in [0, 1) that are functions of the key and of their position, and so the same on every device.
+
+    SplitMix64 (Steele, Lea and Flood 2014, https://doi.org/10.1145/2660193.2660195) in integers that wrap around, from
+    a state that counts; of each result the upper 24 bits, all that a float32 in [0, 1) can tell apart.
+    """
+    z = torch.arange(1, 1 + math.prod(shape), device=device).mul_(_signed(0x9E3779B97F4A7C15)).add_(key)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        z ^= z.bitwise_right_shift(shift).bitwise_and_((1 << 64 - shift) - 1)  # the sign is not shifted in
+        z *= _signed(factor)
+    z ^= z.bitwise_right_shift(31).bitwise_and_((1 << 33) - 1)
+    return z.bitwise_right_shift_(40).bitwise_and_((1 << 24) - 1).float().mul_(2.0**-24).view(tuple(shape))
+
+
+def _signed(number: int) -> int:
+    return number - (1 << 64 if number >> 63 else 0)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fgai_bench.seeds import derive, generator, isolated_rng
+from fgai_bench.seeds import derive, generator, isolated_rng, uniform
 
 
 def test_purposes_and_seeds_have_streams_of_their_own() -> None:
@@ -50,3 +50,39 @@ def test_a_failing_block_leaves_no_trace_either() -> None:
     with pytest.raises(RuntimeError, match="broken"), isolated_rng(0, "x"):
         _fail()
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def splitmix(state: int, count: int) -> list[int]:
+    """Return the first numbers of SplitMix64 from a state, one after the other, in whole numbers."""
+    found = []
+    for _ in range(count):
+        state = (state + 0x9E3779B97F4A7C15) % 2**64
+        z = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+        z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
+        found.append(z ^ z >> 31)
+    return found
+
+
+def test_uniform_draws_are_those_of_splitmix() -> None:
+    """The numbers of the seed 1234567 are those that other implementations print."""
+    assert splitmix(1234567, 2) == [6457827717110365317, 3203168211198807973]
+    drawn = uniform((2, 3), 5, "attack", torch.device("cpu"))
+    assert drawn.flatten().tolist() == [
+        number / 2**64 // 2**-24 * 2**-24 for number in splitmix(derive(5, "attack"), 6)
+    ]
+
+
+def test_uniform_draws_are_uniform_and_unrelated() -> None:
+    one, other = (uniform((500, 1000), seed, "attack", torch.device("cpu")) for seed in (0, 1))
+    assert 0 <= one.min() < 1e-5
+    assert 1 - 1e-5 < one.max() < 1
+    shares = torch.histc(one, bins=20, min=0, max=1) / one.numel()
+    assert (20 * shares - 1).abs().max() < 0.03  # four standard deviations
+    for pair in ((one, other), (one[:, :-1], one[:, 1:]), (one[:-1], one[1:])):
+        assert torch.corrcoef(torch.stack([part.flatten() for part in pair]))[0, 1].abs() < 0.006
+
+
+@pytest.mark.gpu
+def test_uniform_draws_are_the_same_on_every_device() -> None:
+    here, there = (uniform((300, 700), 2, "attack", torch.device(device)) for device in ("cpu", "cuda"))
+    assert torch.equal(here, there.cpu())
