@@ -92,13 +92,15 @@ class SortedEdges:
         return self.source.numpy(), self.pointer.numpy()
 
     @cached_property
-    def by_source(self) -> tuple[Tensor, Tensor, Tensor]:
+    def by_source(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return the sorted edges ordered by source instead, in 32 bits.
 
-        ``(E,)`` destinations, ``(E,)`` the place of each sorted edge among these, ``(N + 1,)`` where a source begins.
+        ``(E,)`` destinations, ``(E,)`` the place of each sorted edge among these, ``(N + 1,)`` where a source begins,
+        ``(E,)`` the place of each of these among the sorted edges.
         """
         source, order = self.source.sort(stable=True)
-        return self.destination[order].int(), _inverse(order).int(), _segments(source, self.num_nodes).int()
+        segments = _segments(source, self.num_nodes)
+        return self.destination[order].int(), _inverse(order).int(), segments.int(), order.int()
 
 
 @dataclass(frozen=True)

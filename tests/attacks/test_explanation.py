@@ -53,11 +53,11 @@ def test_it_finds_a_better_placement_than_the_published_one():
         def ascents(self, victim, threat, seed, placements=(placement.random,)):
             return super().ascents(victim, threat, seed, placements)
 
-    def overlap(attack) -> float:
-        clean, attacked = outputs(attack(MODEL, DATA, DATA.test_index, threat=THREAT))
-        return topk_overlap(*align(clean.attention, attacked.attention), DATA.num_edges // 2)
+    def overlaps(attack) -> list[float]:
+        found = [outputs(attack(MODEL, DATA, DATA.test_index, threat=THREAT, seed=seed)) for seed in range(4)]
+        return [topk_overlap(*align(c.attention, a.attention), DATA.num_edges // 2) for c, a in found]
 
-    assert overlap(ExplanationAttack(keep=0.9)) < overlap(Published(keep=0.9))
+    assert sum(overlaps(ExplanationAttack(keep=0.9))) < sum(overlaps(Published(keep=0.9)))
 
 
 def test_targets_with_many_edges_at_the_border_come_first():

@@ -86,13 +86,15 @@ def part_error(device, nodes, pairs):
     for form in FORMS[1:]:
         x = torch.randn(nodes, PARTS[form], 2, 4, generator=draw, device=device, requires_grad=True)
         c, d = (torch.randn(2, 4, generator=draw, device=device) for _ in range(2))
-        some, whole = (
-            fused_attention(x, edges, form, None, c, d, factor=FACTOR, mask=part)[0][destinations]
-            for part in (NodeMask(destinations, sources), None)
-        )
-        errors.append(relative(some, whole))
-        gradients = [torch.autograd.grad(out.square().sum(), x)[0][sources] for out in (some, whole)]
-        errors.append(relative(*gradients))
+        arriving = destinations[edges.destination]
+        found = []
+        for part in (NodeMask(destinations, sources), None):
+            out, weights = fused_attention(x, edges, form, None, c, d, factor=FACTOR, mask=part)
+            found.append((out[destinations], weights[arriving]))
+        errors += [relative(*pair) for pair in zip(*found, strict=True)]
+        for terms in (1, 2):  # of the output alone, then of the returned weights as well
+            losses = [sum(term.square().sum() for term in which[:terms]) for which in found]
+            errors.append(relative(*(torch.autograd.grad(loss, x, retain_graph=True)[0][sources] for loss in losses)))
     return max(errors)
 
 

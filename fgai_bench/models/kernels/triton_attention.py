@@ -15,6 +15,10 @@ weights, ``u_e`` the gradient of the returned weights and ``m_e`` the dropout fa
 ``t_e = m_e g_i . v_j + u_e``,  ``ds_e = w_e (t_e - sum_f w_f t_f)``,  ``dv_j = sum_e w_e m_e g_i``
 
 where ``sum_f w_f m_f g_i . v = g_i . out_i``, so no second pass is needed unless ``u`` is there.
+
+A whole gradient goes over the edges by destination, which leaves ``w_e m_e`` and ``ds_e`` of every edge for the sums by
+source. Where the gradient of a few nodes is wanted, each of the two passes goes over their edges only, and the one by
+source computes ``ds_e`` itself, from sums of each destination.
 """
 
 from __future__ import annotations
@@ -162,15 +166,12 @@ def _forward(Source, Pointer, Hubs, Wanted, X, Scores, C, C2, Shift, Out, Weight
 
 
 @triton.jit
-def _by_destination(Source, Pointer, Hubs, Wanted, Asked, Position, X, C, C2, Out, Weights, GradOut, GradWeights,
+def _by_destination(Source, Pointer, Hubs, Wanted, Position, X, C, C2, Out, Weights, GradOut, GradWeights,
                     GradX, GradEdges, GradBoth, GradC, GradShift, Seed, p, factor,
                     H: tl.constexpr, D: tl.constexpr, BH: tl.constexpr, BD: tl.constexpr, BE: tl.constexpr,
                     ROW: tl.constexpr, FORM: tl.constexpr, SHIFT: tl.constexpr, DROPOUT: tl.constexpr,
-                    DIRECT: tl.constexpr, KEPT: tl.constexpr, FEW: tl.constexpr, SOME: tl.constexpr,
-                    NODES: tl.constexpr):  # fmt: skip
+                    DIRECT: tl.constexpr, KEPT: tl.constexpr, SOME: tl.constexpr, NODES: tl.constexpr):  # fmt: skip
     node, start, end, mine = _segment(Pointer, Hubs, Wanted, H, SOME, NODES)
-    if FEW:
-        here_asked = tl.load(Asked + node).to(tl.int32)
     h, d = tl.arange(0, BH), tl.arange(0, BD)
     heads, channels = h < mine, d < D
     own = heads[:, None] & channels[None, :]
@@ -196,8 +197,6 @@ def _by_destination(Source, Pointer, Hubs, Wanted, Asked, Position, X, C, C2, Ou
         e = first + tl.arange(0, BE)
         inside = e < end
         j = tl.load(Source + e, mask=inside, other=0)
-        if FEW:  # of the other edges nobody reads a gradient
-            inside = inside & (tl.load(Asked + j, mask=inside, other=0).to(tl.int32) + here_asked > 0)
         flat = inside[:, None] & heads[None, :]
         mask = flat[:, :, None] & channels[None, None, :]
         value = _rows(Values, j, h, d, mask, D, ROW)
@@ -237,18 +236,23 @@ def _by_destination(Source, Pointer, Hubs, Wanted, Asked, Position, X, C, C2, Ou
 
 
 @triton.jit
-def _by_source(Target, Pointer, Hubs, Wanted, X, C, C2, GradOut, GradEdges, GradBoth, GradX, Seed, p, factor,
-               H: tl.constexpr, D: tl.constexpr, BH: tl.constexpr, BD: tl.constexpr, BE: tl.constexpr,
-               ROW: tl.constexpr, FORM: tl.constexpr, SOME: tl.constexpr, NODES: tl.constexpr):  # fmt: skip
+def _by_source(Target, Pointer, Hubs, Wanted, X, C, C2, GradOut, GradEdges, GradBoth, GradX, Order, Weights,
+               GradWeights, Mean, There, Seed, p, factor, H: tl.constexpr, D: tl.constexpr, BH: tl.constexpr,
+               BD: tl.constexpr, BE: tl.constexpr, ROW: tl.constexpr, FORM: tl.constexpr, DIRECT: tl.constexpr,
+               FEW: tl.constexpr, SOME: tl.constexpr, NODES: tl.constexpr):  # fmt: skip
     node, start, end, mine = _segment(Pointer, Hubs, Wanted, H, SOME, NODES)
     h, d = tl.arange(0, BH), tl.arange(0, BD)
     heads, channels = h < mine, d < D
     own = heads[:, None] & channels[None, :]
     grad_value = tl.zeros((BH, BD), tl.float32)
+    if FEW or FORM == DYNAMIC:
+        value = _row(X + ROW - H * D if FORM == DOT else X, node, h, d, own, D, ROW)
     if FORM == LINEAR:
         total = tl.zeros((BH,), tl.float32)
+        direction = _row(C, 0, h, d, own, D, ROW)
+        if FEW:
+            here = tl.sum(value * direction, 1)
     if FORM == DYNAMIC:
-        value = _row(X, node, h, d, own, D, ROW)
         direction = _row(C, 0, h, d, own, D, ROW)
     if FORM == DOT:
         grad_key = tl.zeros((BH, BD), tl.float32)
@@ -258,21 +262,31 @@ def _by_source(Target, Pointer, Hubs, Wanted, X, C, C2, GradOut, GradEdges, Grad
         i = tl.load(Target + k, mask=inside, other=0)
         flat = inside[:, None] & heads[None, :]
         mask = flat[:, :, None] & channels[None, None, :]
-        kept = _per_edge(GradEdges, k, h, flat, 2 * H)
-        grad_value += tl.sum(kept[:, :, None] * _rows(GradOut, i, h, d, mask, D, H * D), 0)
-        if FORM == LINEAR:
-            total += tl.sum(_per_edge(GradEdges + H, k, h, flat, 2 * H), 0)
-        if FORM == DYNAMIC:
+        grad = _rows(GradOut, i, h, d, mask, D, H * D)
+        if FEW:
+            e = tl.load(Order + k, mask=inside, other=0)
+            kept = _per_edge(Weights, e, h, flat, H)
+            towards = tl.sum(grad * value[None, :, :], 2)
+            if DIRECT:
+                towards += _per_edge(GradWeights, e, h, flat, H)
+            change = kept * (towards - _per_edge(Mean, i, h, flat, H))
+            if FORM == LINEAR:
+                change *= _bent(here[None, :] + _per_edge(There, i, h, flat, H), factor)
+        else:
+            kept = _per_edge(GradEdges, k, h, flat, 2 * H)
             change = _per_edge(GradEdges + H, k, h, flat, 2 * H)
+        grad_value += tl.sum(kept[:, :, None] * grad, 0)
+        if FORM == LINEAR:
+            total += tl.sum(change, 0)
+        if FORM == DYNAMIC:
             bent = _bent(value[None, :, :] + _rows(X + H * D, i, h, d, mask, D, ROW), factor)
             grad_value += tl.sum(change[:, :, None] * bent, 0) * direction
         if FORM == DOT:
-            change = _per_edge(GradEdges + H, k, h, flat, 2 * H)
             grad_key += factor * tl.sum(change[:, :, None] * _rows(X, i, h, d, mask, D, ROW), 0)
     place = GradX + node * ROW + h[:, None] * D + d[None, :]
     if FORM == LINEAR:
         arriving = tl.load(GradBoth + node * (2 * H) + H + h, mask=heads, other=0.0)
-        grad_value += total[:, None] * _row(C, 0, h, d, own, D, ROW)
+        grad_value += total[:, None] * direction
         grad_value += arriving[:, None] * _row(C2, 0, h, d, own, D, ROW)
         tl.store(GradBoth + node * (2 * H) + h, total, mask=heads)
     if FORM == DOT:
@@ -341,26 +355,33 @@ class _FusedAttention(torch.autograd.Function):
         grad_out = torch.zeros_like(out) if grad_out is None else grad_out.contiguous()
         grad_x = torch.empty_like(x)
         for_sources = ctx.needs_input_grad[1] or (form == "linear" and any(ctx.needs_input_grad[3:5]))
-        kept = for_sources or form == "given"
-        few = call.mask is not None and form != "given" and not ctx.has_shift
-        # By source: the weight after dropout and the gradient of the score, of all edges that are read again.
-        blank = x.new_zeros if call.mask is not None and form == "given" else x.new_empty
-        grad_edges = blank(len(weights) if kept else 0, 2, heads)
+        few = for_sources and call.mask is not None and form != "given" and not ctx.has_shift and not call.dropout
+        kept = (for_sources and not few) or form == "given"
+        blank = x.new_empty if call.mask is None else x.new_zeros
+        grad_edges = blank(len(weights) if kept else 0, 2, heads)  # by source: weight after dropout, gradient of score
         grad_both = x.new_empty(nodes, 2, heads) if form == "linear" else x  # of c . v_j and d . v_i
         grad_c = torch.empty_like(out) if form == "dynamic" else None
         grad_shift = x.new_empty(len(weights)) if ctx.has_shift else None
         direct, *written = (x if gradient is None else gradient for gradient in (grad_weights, grad_c, grad_shift))
+        direct, is_direct = direct.contiguous(), grad_weights is not None
         source, pointer = call.edges.by_destination
-        target, position, pointer_out = call.edges.by_source
-        asked = pointer if call.mask is None else call.mask.sources
+        target, position, pointer_out, order = call.edges.by_source
         call.launch(
-            _by_destination, pointer, "destinations", source, asked, position, x, c, d, out, weights, grad_out,
-            direct.contiguous(), grad_x, grad_edges, grad_both, *written,
-            x=x, SHIFT=ctx.has_shift, DROPOUT=call.dropout > 0, DIRECT=grad_weights is not None, KEPT=kept, FEW=few,
+            _by_destination, pointer, "sources" if few else "destinations", source, position, x, c, d, out, weights,
+            grad_out, direct, grad_x, grad_edges, grad_both, *written,
+            x=x, SHIFT=ctx.has_shift, DROPOUT=call.dropout > 0, DIRECT=is_direct, KEPT=kept,
         )  # fmt: skip
         if for_sources:
+            mean = there = x
+            if few:
+                mean = (grad_out * out).sum(-1)  # (N, H)
+                there = (x * d).sum(-1) if form == "linear" else x
+                if is_direct:
+                    offsets = call.edges.pointer
+                    mean += torch.segment_reduce(weights * direct, "sum", offsets=offsets, axis=0, unsafe=True)
             call.launch(
-                _by_source, pointer_out, "sources", target, x, c, d, grad_out, grad_edges, grad_both, grad_x, x=x
+                _by_source, pointer_out, "sources", target, x, c, d, grad_out, grad_edges, grad_both, grad_x,
+                order, weights, direct, mean, there, x=x, DIRECT=is_direct, FEW=few,
             )  # fmt: skip
         grad_scores = grad_edges[:, 1].index_select(0, position) if form == "given" else None
         grad_d = None
