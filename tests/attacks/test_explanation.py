@@ -11,9 +11,12 @@ from torch_geometric.data import Data
 from fgai_bench.attacks import ATTACKS, ThreatModel, Victim, placement
 from fgai_bench.attacks.explanation import ExplanationAttack, crowded
 from fgai_bench.attacks.objectives import Reference, attention_overlap
+from fgai_bench.data import Split, load_dataset
+from fgai_bench.defenses import Training
+from fgai_bench.defenses.vanilla import Vanilla
 from fgai_bench.losses import jsd
 from fgai_bench.metrics import topk_overlap
-from fgai_bench.models import Attention, align
+from fgai_bench.models import Attention, align, build_model
 from fgai_bench.models.base import Output
 from fgai_bench.testing.fixture import tiny_graph, trained_model
 
@@ -47,17 +50,22 @@ def test_it_moves_the_attention_more_than_its_start_and_the_curve_says_how_much(
 
 
 def test_it_finds_a_better_placement_than_the_published_one():
-    """With the published placement alone, the same search drives fewer edges out of the top half."""
+    """On Cora: with the published placement alone, the same search drives far fewer edges out of the top half."""
 
     class Published(ExplanationAttack):
         def ascents(self, victim, threat, seed, placements=(placement.random,)):
             return super().ascents(victim, threat, seed, placements)
 
-    def overlaps(attack) -> list[float]:
-        found = [outputs(attack(MODEL, DATA, DATA.test_index, threat=THREAT, seed=seed)) for seed in range(4)]
-        return [topk_overlap(*align(c.attention, a.attention), DATA.num_edges // 2) for c, a in found]
+    data, threat = load_dataset("cora"), ThreatModel(nodes=5, edges_per_node=10, steps=6)
+    model = Vanilla().fit(build_model("gat", data), data, Split.of(data), training=Training(epochs=20))
 
-    assert sum(overlaps(ExplanationAttack(keep=0.9))) < sum(overlaps(Published(keep=0.9)))
+    def overlap(attack) -> float:
+        found = attack(model, data, data.test_index, threat=threat)
+        with torch.no_grad():
+            weights = align(*(model(graph).attention for graph in (data, found.data)))
+        return topk_overlap(*weights, data.num_edges // 2)
+
+    assert overlap(ExplanationAttack(keep=0.9)) < overlap(Published(keep=0.9)) - 0.05
 
 
 def test_targets_with_many_edges_at_the_border_come_first():
