@@ -57,7 +57,8 @@ def test_it_finds_a_better_placement_than_the_published_one():
             return super().ascents(victim, threat, seed, placements)
 
     data, threat = load_dataset("cora"), ThreatModel(nodes=5, edges_per_node=10, steps=6)
-    model = Vanilla().fit(build_model("gat", data), data, Split.of(data), training=Training(epochs=20))
+    model = build_model("gat", data.x.shape[1], data.num_classes)
+    model = Vanilla().fit(model, data, Split.of(data), training=Training(epochs=20))
 
     def overlap(attack) -> float:
         found = attack(model, data, data.test_index, threat=threat)
