@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from fgai_bench.cuda_graphs import own_stream
 from fgai_bench.data.splits import Split
 from fgai_bench.defenses.training import InnerAttack, NodeSupervision, Progress, Supervision, Training, optimise
 from fgai_bench.models.base import AttentionModel, Output, checked_model
@@ -148,7 +149,8 @@ class Defense:
     def train(self, fit: Fit, progress: Progress | None) -> AttentionModel:
         """Minimise the objective over the parameters of the student; ``fit.student`` is still the given model."""
         fit = replace(fit, student=self.student(fit))
-        objective = self.objective(fit)
+        with own_stream(next(fit.student.parameters()).device):  # that of the epochs: each needs work space of its own
+            objective = self.objective(fit)
         made = objective if isinstance(objective, Objective) else Objective(objective)
         output = made.output or (lambda: fit.student(fit.data))
         return optimise(

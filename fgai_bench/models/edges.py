@@ -98,7 +98,7 @@ class SortedEdges:
         ``(E,)`` destinations, ``(E,)`` the place of each sorted edge among these, ``(N + 1,)`` where a source begins,
         ``(E,)`` the place of each of these among the sorted edges.
         """
-        source, order = self.source.sort(stable=True)
+        source, order = _in_order(self.source)
         segments = _segments(source, self.num_nodes)
         return self.destination[order].int(), _inverse(order).int(), segments.int(), order.int()
 
@@ -180,9 +180,15 @@ def edges_between(source: Tensor, destination: Tensor, num_nodes: int) -> Sorted
 
 def _sorted(edge_index: Tensor, lacking: Tensor, num_nodes: int, before: SortedEdges | None = None) -> SortedEdges:
     keyed = torch.cat([edge_index, lacking.expand(2, -1)], dim=1)  # (2, E)
-    destination, order = keyed[1].sort(stable=True)
+    destination, order = _in_order(keyed[1])
     pointer = _segments(destination, num_nodes)
     return SortedEdges(keyed, keyed[0, order], destination, pointer, order, lacking.numel(), num_nodes, before)
+
+
+def _in_order(nodes: Tensor) -> tuple[Tensor, Tensor]:
+    """Return nodes in ascending order and their places before, ``(E,)`` both; half as many bits are sorted sooner."""
+    ordered, order = nodes.int().sort(stable=True)
+    return ordered.long(), order
 
 
 def _inverse(order: Tensor) -> Tensor:
