@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -90,6 +90,10 @@ class Normalised:
     def __matmul__(self, block: Tensor) -> Tensor:
         return self.entries.product(self.values, block)
 
+    def single(self) -> Normalised:
+        """Return the matrix in single precision, in which a product moves half the bytes."""
+        return replace(self, values=self.values.float())
+
 
 @dataclass(frozen=True)
 class Trivial:
@@ -119,6 +123,10 @@ class Trivial:
     def count(self) -> int:
         """Return the number of components."""
         return int((self.component == torch.arange(self.component.numel(), device=self.component.device)).sum())
+
+    def single(self) -> Trivial:
+        """Return the vectors in single precision."""
+        return replace(self, entry=self.entry.float())
 
     def removed(self, block: Tensor) -> Tensor:
         """Return the part of each column that is orthogonal to every trivial vector: (N, m) -> (N, m)."""
@@ -208,10 +216,11 @@ def filtered(matrix: Normalised, trivial: Trivial, block: Tensor, turn: Round) -
     """Return ``T_degree`` of the matrix, stretched from [-1, cut] to [-1, 1], times the block: (N, m) -> (N, m).
 
     ``T_{j+1}(a) = 2 a T_j(a) - T_{j-1}(a)``. The trivial vectors, which rounding brings back, grow fastest of all: they
-    are removed before they have grown by more than 1e8.
+    are removed before they have grown by more than 1e8, or 1e3 in single precision.
     """
     slope, shift = 2 / (1 + turn.cut), (1 - turn.cut) / (1 + turn.cut)
-    every = max(1, int(math.acosh(1e8) / growth(1.0, turn.cut)))
+    most = 1e8 if block.dtype == torch.float64 else 1e3
+    every = max(1, int(math.acosh(most) / growth(1.0, turn.cut)))
     before, now = block, slope * (matrix @ block) + shift * block
     for step in range(1, turn.degree):
         if step % every == 0:

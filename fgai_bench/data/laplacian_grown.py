@@ -49,6 +49,7 @@ class Solved:
         component: (N,) the smallest node of each node's component.
         k: number of eigenvectors.
         rounds: the steps that lead to those of a grown graph; none where this one is too small to tell.
+        longer: the same by the number of nodes of grown graphs to which those do not lead, because much was added.
         largest: () largest residual of all graphs that grew out of it and have not been looked at.
         starts: first block of a grown graph by its number of nodes, (N', m).
     """
@@ -59,6 +60,7 @@ class Solved:
     k: int
     rounds: tuple[Round, ...]
     largest: Tensor
+    longer: dict[int, tuple[Round, ...]] = field(default_factory=dict, compare=False)
     starts: dict[int, Tensor] = field(default_factory=dict, compare=False)
 
     @classmethod
@@ -71,12 +73,8 @@ class Solved:
         solved = cls(rows, columns, component, k, (), matrix.values.new_zeros(()))
         if num_nodes - trivial.count < k + GUARDS:
             return solved
-        vectors, rounds = iterate(matrix, trivial, random_block(num_nodes, k + GUARDS, rows.device), k)
-        slowest = float((vectors[:, -1] * (matrix @ vectors)[:, -1]).sum())
-        rounds = rounds or [Round(slowest - NARROWEST, 2)]
-        more = math.ceil(math.acosh(MARGIN) / growth(slowest, rounds[-1].cut))
-        last = replace(rounds[-1], degree=rounds[-1].degree + more)
-        solved = replace(solved, rounds=(*rounds[:-1], last))
+        _, rounds = _iterated(matrix, trivial, random_block(num_nodes, k + GUARDS, rows.device), k)
+        solved = replace(solved, rounds=rounds)
         check_when_left(solved.check)
         return solved
 
@@ -94,32 +92,34 @@ class Solved:
             new_edges: (2, M) those that the graph before does not have; direction and repetitions do not matter.
             num_nodes: N', at least as many as before.
         """
-        if self.rounds:
-            vectors, residual = self._by_known_rounds(new_edges, num_nodes)
+        if not self.rounds:
             if recording():
-                self.largest.copy_(torch.maximum(self.largest, residual))
-                return vectors
-            if float(residual) <= ACCEPTED:
-                return vectors
-        elif recording():
-            raise DataError(f"a graph of {self.component.numel()} nodes is too small to record what grows out of it")
-        return block_eigenvectors(
-            torch.cat([torch.stack([self.rows, self.columns]), new_edges], dim=1), num_nodes, self.k
-        )
-
-    def _by_known_rounds(self, new_edges: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
-        """Return the eigenvectors, (N', k), and their largest residual, ()."""
+                raise DataError(f"a graph of {self.component.numel()} nodes is too small to record what grows of it")
+            every = torch.cat([torch.stack([self.rows, self.columns]), new_edges], dim=1)
+            return block_eigenvectors(every, num_nodes, self.k)
         matrix = self._matrix(new_edges, num_nodes)
         trivial = Trivial.of(self._components(new_edges, num_nodes), matrix.degree)
-        block = _orthonormal(self._start(num_nodes), trivial)
-        for turn in self.rounds:
-            block = _orthonormal(filtered(matrix, trivial, block, turn), trivial)
+        start = self._start(num_nodes)
+        vectors, residual = self._by_known_rounds(matrix, trivial, start)
+        if recording():
+            self.largest.copy_(torch.maximum(self.largest, residual))
+        elif float(residual) > ACCEPTED:
+            vectors, self.longer[num_nodes] = _iterated(matrix, trivial, start, self.k)
+        return vectors * (matrix.degree > 0)[:, None]
+
+    def _by_known_rounds(self, matrix: Normalised, trivial: Trivial, block: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the eigenvectors, (N', k), and their largest residual, ()."""
+        *before, last = self.longer.get(block.shape[0], self.rounds)
+        block = _orthonormal(block, trivial)
+        for turn in before:  # what single precision leaves, the last round removes
+            block = _orthonormal(filtered(matrix.single(), trivial.single(), block.float(), turn).double(), trivial)
+        block = _orthonormal(filtered(matrix, trivial, block, last), trivial)
         image = matrix @ block
         values, rotation = eigen(block.T @ image)
         wanted = rotation[:, : self.k]
         vectors = block @ wanted
         residuals = (image @ wanted - vectors * values[: self.k]).norm(dim=0)
-        return vectors * (matrix.degree > 0)[:, None], residuals.max()
+        return vectors, residuals.max()
 
     def _matrix(self, new_edges: Tensor, num_nodes: int) -> Normalised:
         """Return the normalised adjacency: known edges and new ones in one order, repetitions and loops uncounted."""
@@ -146,6 +146,15 @@ class Solved:
                 raise DataError("a graph that grew cannot be solved for the first time inside a recording")
             self.starts[num_nodes] = random_block(num_nodes, self.k + GUARDS, self.rows.device)
         return self.starts[num_nodes]
+
+
+def _iterated(matrix: Normalised, trivial: Trivial, start: Tensor, k: int) -> tuple[Tensor, tuple[Round, ...]]:
+    """Return the first ``k`` vectors, (N, k), and the rounds to them from this start, the last longer by the margin."""
+    vectors, rounds = iterate(matrix, trivial, start, k)
+    slowest = float((vectors[:, -1] * (matrix @ vectors)[:, -1]).sum())
+    rounds = rounds or [Round(slowest - NARROWEST, 2)]
+    more = math.ceil(math.acosh(MARGIN) / growth(slowest, rounds[-1].cut))
+    return vectors, (*rounds[:-1], replace(rounds[-1], degree=rounds[-1].degree + more))
 
 
 def _orthonormal(block: Tensor, trivial: Trivial) -> Tensor:

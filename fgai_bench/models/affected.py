@@ -140,6 +140,7 @@ class ChangedRows:
     Attributes:
         edges: of the graph with the new nodes.
         inputs: ``(N, ...)`` per block, its input for some features of the new nodes.
+        logits, weights: ``(N, C)``, ``(E, H)`` what the last block leads to with them, and its sorted weights.
         changed: ``(N,)`` boolean per block, the nodes whose input changes; last, those whose output does.
         rows: per block, ``(R,)`` the same nodes, some of them several times: R depends on how many edges are new and on
             nothing else, so that it can be recorded. None where the number is not known beforehand.
@@ -147,29 +148,37 @@ class ChangedRows:
 
     edges: SortedEdges
     inputs: tuple[Tensor, ...]
+    logits: Tensor
+    weights: Tensor
     changed: tuple[Tensor, ...]
     rows: tuple[Tensor | None, ...]
     _known: dict[int, Tensor] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, inputs: Sequence[Tensor], edges: SortedEdges, new_nodes: int) -> ChangedRows:
-        """Find what ``new_nodes`` at the end of a graph change; ``inputs`` are those of its blocks, see above."""
+    def of(
+        cls, inputs: Sequence[Tensor], logits: Tensor, weights: Tensor, edges: SortedEdges, new_nodes: int
+    ) -> ChangedRows:
+        """Find what ``new_nodes`` at the end of a graph change; the other arguments are the attributes."""
         assert edges.before is not None, "only edges that append_nodes has made tell which of them are new"
         new = torch.arange(edges.num_nodes - new_nodes, edges.num_nodes, device=edges.source.device)
         first_new = edges.before.edge_index.size(1) - edges.before.added
         reached = edges.edge_index[1, first_new : edges.edge_index.size(1) - edges.added]
         rows = (new, torch.cat([new, reached]), *[None] * (len(inputs) - 2))
-        return cls(edges, tuple(inputs), _changed(edges, new_nodes, len(inputs)), rows[: len(inputs)])
-
-    @cached_property
-    def everywhere(self) -> Tensor:
-        """Return ``(N,)`` boolean, all nodes."""
-        return torch.ones_like(self.changed[0])
+        changed = _changed(edges, new_nodes, len(inputs))
+        return cls(edges, tuple(inputs), logits, weights, changed, rows[: len(inputs)])
 
     def mask(self, block: int) -> NodeMask:
-        """Return the nodes whose output a block must compute: the last one's all, since its attention is needed."""
-        last = block == len(self.inputs) - 1
-        return NodeMask(self.everywhere if last else self.changed[block + 1], self.changed[block])
+        """Return the nodes whose output a block must compute."""
+        return NodeMask(self.changed[block + 1], self.changed[block])
+
+    def output(self, logits: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Complete logits ``(N, C)`` and weights ``(E, H)`` of the last block by known ones where nothing changed."""
+        known = torch.where(self.changed[-1].unsqueeze(1), logits, self.logits)
+        return known, torch.where(self._into_changed, weights, self.weights)
+
+    @cached_property
+    def _into_changed(self) -> Tensor:
+        return self.changed[-1].index_select(0, self.edges.destination).unsqueeze(1)  # (E, 1)
 
     def prepared(self, block: int, prepare: Callable[[Tensor], Tensor]) -> Tensor:
         """Return ``prepare`` of a block's known input, row by row, computed once."""

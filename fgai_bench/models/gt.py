@@ -214,9 +214,10 @@ class GT(AttentionModel):
         if self.training or edges.before is None:
             return None
         inputs = [self._encoded(h, edge_index)]
-        for layer in self.layers[:-1]:
-            inputs.append(layer(inputs[-1], edges)[0])
-        return ChangedRows.of(inputs, edges, new_nodes)
+        for layer in self.layers:
+            out, weights = layer(inputs[-1], edges)
+            inputs.append(out)
+        return ChangedRows.of(inputs[:-1], self.read_out(inputs[-1]), weights, edges, new_nodes)
 
     def _encoded(self, h: Tensor, edge_index: Tensor) -> Tensor:
         return h + self.encode(_encodings(edge_index, h.size(0)).to(h.dtype))
@@ -243,7 +244,8 @@ class GT(AttentionModel):
                 new = affected.filled(depth + 1, block.fed(given, mixed))
             else:
                 new = block.fed(given.index_select(0, rows), mixed.index_select(0, rows))
-        return Output(self.read_out(new), keyed_attention(affected.edges, weights))
+        logits, weights = affected.output(self.read_out(new), weights)
+        return Output(logits, keyed_attention(affected.edges, weights))
 
     def with_layers(self, h: Tensor, edge_index: Tensor) -> tuple[Output, tuple[HeadWeights, ...]]:
         seen: list[HeadWeights] = []
