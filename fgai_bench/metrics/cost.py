@@ -33,14 +33,13 @@ class Cost:
 
 
 @contextmanager
-def measure(device: torch.device | str = "cpu", every: float = 0.005, foreign: float = 0.0) -> Iterator[Cost]:
+def measure(device: torch.device | str = "cpu", every: float = 0.005) -> Iterator[Cost]:
     """Measure the block; the yielded :class:`Cost` is filled in when the block ends, also when it ends by an exception.
 
     On a GPU the peak is the one that torch counts. The count starts anew with the block, so measured blocks on one
     device must not lie inside each other. The workspace that the matrix library keeps for every stream it has worked
     on, 32 MiB on recent cards, is given back first. On a CPU a thread reads the resident set of the process every
     ``every`` seconds: a shorter spike can be missed, and memory that the process held before the block counts.
-    ``foreign`` bytes on the GPU belong to something else that the process keeps there, and are not counted.
 
     >>> with measure() as cost:
     ...     total = sum(range(1000))
@@ -48,7 +47,7 @@ def measure(device: torch.device | str = "cpu", every: float = 0.005, foreign: f
     True
     """
     device = torch.device(device)
-    with _gpu_peak(device, foreign) if device.type == "cuda" else _rss_peak(every) as cost:
+    with _gpu_peak(device) if device.type == "cuda" else _rss_peak(every) as cost:
         start = time.perf_counter()
         try:
             yield cost
@@ -59,7 +58,7 @@ def measure(device: torch.device | str = "cpu", every: float = 0.005, foreign: f
 
 
 @contextmanager
-def _gpu_peak(device: torch.device, foreign: float) -> Iterator[Cost]:
+def _gpu_peak(device: torch.device) -> Iterator[Cost]:
     """Write the peak of the memory that torch allocates on a GPU during the block into the yielded cost."""
     cost = Cost("gpu")
     torch.cuda.synchronize(device)
@@ -68,7 +67,7 @@ def _gpu_peak(device: torch.device, foreign: float) -> Iterator[Cost]:
     try:
         yield cost
     finally:
-        cost.peak_mib = (torch.cuda.max_memory_allocated(device) - foreign) / _MIB
+        cost.peak_mib = torch.cuda.max_memory_allocated(device) / _MIB
 
 
 @contextmanager

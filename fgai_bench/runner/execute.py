@@ -8,10 +8,8 @@ import os
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from safetensors.torch import save
@@ -27,7 +25,6 @@ from fgai_bench.definition1 import AuditOptions
 from fgai_bench.definition1 import audit as audit_pair
 from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.metrics import NotApplicable, measure
-from fgai_bench.metrics.cost import Cost
 from fgai_bench.models import AttentionModel, build_model
 from fgai_bench.runner.forecast import DOUBT, Shape, Size
 from fgai_bench.runner.provenance import environment, plugins_used
@@ -77,10 +74,7 @@ def _executed(config: Mapping[str, Any], inputs: Inputs, data_root: str | None, 
     torch.set_num_threads(config["threads"])
     try:
         with threadpool_limits(config["threads"]):
-            problem = problem_of(config, data_root)
-            result = STEPS[config["kind"]](config, inputs, problem, progress)
-        if config["device"].startswith("cuda"):
-            _held[problem] = torch.cuda.memory_allocated(config["device"]) - _foreign(problem)
+            result = STEPS[config["kind"]](config, inputs, problem_of(config, data_root), progress)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -115,31 +109,25 @@ def diagnosis(error: BaseException) -> tuple[Status, str]:
 
 
 @functools.lru_cache(maxsize=4)
-def _prepared(task: str, dataset: str, content: str, seed: int, root: str | None, device: str) -> Problem:
+def _prepared(task: str, dataset: str, content: str, seed: int, root: str | None) -> Problem:
+    """Return a problem in main memory."""
     if content and content_sha256(dataset, root) != content:
         raise ValueError(f"the graph that {dataset!r} gives here is not the one that the step was planned for")
-    return TASKS[task].prepare(dataset, seed, root=root, device=device)
+    return TASKS[task].prepare(dataset, seed, root=root)
 
 
-@functools.lru_cache(maxsize=4)
-def _without_test(task: str, dataset: str, content: str, seed: int, root: str | None, device: str) -> Problem:
-    problem = TASKS[task].prepare(dataset, seed, root=root, device=device)
+@functools.lru_cache(maxsize=1)
+def _placed(device: str, *which: Any) -> Problem:
+    """Return a problem on a GPU. There is one at a time: the measured memory of a step would hold that of another."""
+    return _prepared(*which).to(device)
+
+
+@functools.lru_cache(maxsize=1)
+def _without_test(device: str, *which: Any) -> Problem:
+    problem = _prepared(*which) if device == "cpu" else _placed(device, *which)
     held = problem.without_test()
     held.provenance = {**problem.provenance, "validation_share": share_of_budget(problem, held)}
     return held
-
-
-_held: WeakKeyDictionary[Problem, float] = WeakKeyDictionary()
-"""Bytes on the GPU that belong to each problem that is kept there, its sorted edges and encodings included."""
-
-
-def _foreign(problem: Problem) -> float:
-    return sum(held for other, held in _held.items() if other is not problem)
-
-
-def _measure(config: Mapping[str, Any], problem: Problem) -> AbstractContextManager[Cost]:
-    """Measure a part of a step; the other problems that the process keeps on the GPU are not part of it."""
-    return measure(config["device"], every=0.02, foreign=_foreign(problem))
 
 
 def problem_of(config: Mapping[str, Any], data_root: str | None) -> Problem:
@@ -147,10 +135,12 @@ def problem_of(config: Mapping[str, Any], data_root: str | None) -> Problem:
 
     A step that serves the choice of settings gets it without its test part.
     """
-    prepare = _without_test if config.get("kind") == "validate" else _prepared
-    dataset = config["dataset"]
+    dataset, device = config["dataset"], config["device"]
     content = dataset.get("source", {}).get("content", "")
-    return prepare(config["task"]["name"], dataset["name"], content, config["seed"], data_root, config["device"])
+    which = (config["task"]["name"], dataset["name"], content, config["seed"], data_root)
+    if config.get("kind") == "validate":
+        return _without_test(device, *which)
+    return _prepared(*which) if device == "cpu" else _placed(device, *which)
 
 
 def train(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
@@ -161,7 +151,7 @@ def train(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress:
     fit = functools.partial(_fit, config, inputs, problem)
     warming = warm_up(config, lambda: fit(training.model_copy(update={"epochs": min(1, training.epochs)}), None))
     try:
-        with _measure(config, problem) as cost:
+        with measure(config["device"], every=0.02) as cost:
             trained = fit(training, stopwatch(config, progress, warming))
     except TimedEnough as stopped:
         return extrapolated(config, cost, stopped, problem.provenance)
@@ -200,10 +190,10 @@ def _check_memory(config: Mapping[str, Any], problem: Problem) -> None:
 def validate(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
     """Train one model on a problem without a test part and score it on the validation part, clean and attacked."""
     _check_task(config)
-    with _measure(config, problem) as training:
+    with measure(config["device"], every=0.02) as training:
         trained = _fit(config, inputs, problem, Training(**config["training"]), progress)
     threat = scaled(ThreatModel(**config["validation"]["threat"]), problem.provenance["validation_share"])
-    with _measure(config, problem) as attacking:
+    with measure(config["device"], every=0.02) as attacking:
         scores = score_on_validation(problem, trained, threat, config["seed"])
     overlap = {} if scores.overlap is None else {"topk_overlap": scores.overlap}
     return Result(
@@ -252,7 +242,7 @@ def clean(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress:
     """Measure a trained model without an attack."""
     model = _model("model", config, inputs, problem)
     warm_up(config, lambda: problem.clean(model, sanity=config["sanity"]))
-    with _measure(config, problem) as cost:
+    with measure(config["device"], every=0.02) as cost:
         measurements = problem.clean(model, sanity=config["sanity"])
     return _result(measurements, problem, {"evaluate_seconds": cost.seconds, "evaluate_peak_mib": cost.peak_mib})
 
@@ -271,9 +261,9 @@ def attack(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress
     if "uses-surrogate" in config["attack_tags"]:
         run = functools.partial(run, surrogate=other)
     warm_up(config, lambda: problem.attacked(model, run(threat=threat.model_copy(update={"steps": 1}))))
-    with _measure(config, problem) as attacking:
+    with measure(config["device"], every=0.02) as attacking:
         attacked = run(threat=threat)
-    with _measure(config, problem) as evaluating:
+    with measure(config["device"], every=0.02) as evaluating:
         measurements = problem.attacked(model, attacked)
     measurements.curves["objective"] = (tuple(map(float, range(len(attacked.curve)))), attacked.curve)
     cost = {
@@ -316,7 +306,7 @@ def measure_one(config: Mapping[str, Any], inputs: Inputs, problem: Problem, pro
     else:
         offers = problem.clean_offers(model)
     offers.add(cost=lambda: (json.loads(inputs["costs"]),))
-    with _measure(config, problem) as cost:
+    with measure(config["device"], every=0.02) as cost:
         value = value_of(name, offers)
     return Result(metrics={name: value}, cost={"measure_seconds": cost.seconds}, facts=problem.provenance)
 
@@ -324,7 +314,7 @@ def measure_one(config: Mapping[str, Any], inputs: Inputs, problem: Problem, pro
 def effect(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
     """Measure the true effects of single edges on a sample of nodes, before and after an attack."""
     model, attacked = _model("model", config, inputs, problem), unpack_attacked(problem.data, inputs["attacked"])
-    with _measure(config, problem) as cost:
+    with measure(config["device"], every=0.02) as cost:
         effects = measured_effects(problem, model, attacked, config["seed"], config["nodes"])
     result = _result(measured(effect_offers(effects)), problem, {"effect_seconds": cost.seconds})
     return replace(result, artifacts={"effects": pack_effects(effects)})
@@ -335,7 +325,7 @@ def explain(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progres
     model, attacked = _model("model", config, inputs, problem), unpack_attacked(problem.data, inputs["attacked"])
     effects = unpack_effects(inputs["effects"], problem.data.edge_index.device)
     explainer = EXPLAINERS[config["explainer"]["name"]]()
-    with _measure(config, problem) as cost:
+    with measure(config["device"], every=0.02) as cost:
         measurements = measured(explain_offers(explainer, problem, model, attacked, effects, config["seed"]))
     return _result(measurements, problem, {"explain_seconds": cost.seconds, "explain_peak_mib": cost.peak_mib})
 

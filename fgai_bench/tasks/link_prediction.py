@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -103,7 +104,10 @@ class LinkProblem(Problem):
             "val_links": 2 * split.val_pos.size(1),
             "test_links": 2 * split.test_pos.size(1),
         }
-        return cls(loaded.to(device), split.to(device), seed, provenance)
+        return cls(loaded, split, seed, provenance).to(device)
+
+    def to(self, device: str) -> LinkProblem:
+        return LinkProblem(copy(self.data).to(device), self.split.to(device), self.seed, self.provenance)
 
     def without_test(self) -> LinkProblem:
         none = self.split.test_pos[:, :0]

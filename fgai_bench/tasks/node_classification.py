@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import torch
@@ -52,8 +53,11 @@ class NodeProblem(Problem):
             "val_nodes": loaded.val_index.numel(),
             "test_nodes": loaded.test_index.numel(),
         }
-        data = loaded.to(device)
-        return cls(data, Split.of(data), seed, provenance)
+        return cls(loaded, Split.of(loaded), seed, provenance).to(device)
+
+    def to(self, device: str) -> NodeProblem:
+        split = Split(*(part.to(device) for part in (self.split.train, self.split.val, self.split.test)))
+        return NodeProblem(copy(self.data).to(device), split, self.seed, self.provenance)
 
     def without_test(self) -> NodeProblem:
         none = self.split.test[:0]

@@ -68,6 +68,10 @@ class Problem:
         """Load the dataset with the split of this seed onto ``device``."""
         raise TypeError(f"{cls.__name__} must implement prepare(dataset, seed, root, device)")
 
+    def to(self, device: str) -> Problem:
+        """Return the same problem on another device; this one stays where it is."""
+        raise TypeError(f"{type(self).__name__} must implement to(device)")
+
     def without_test(self) -> Problem:
         """Return the same problem as a search for settings may see it: no test part, validation in its place.
 

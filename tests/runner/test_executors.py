@@ -275,3 +275,13 @@ def test_timed_steps_share_a_process_only_where_its_memory_does_not_count(
     suite = {**tiny, "defenses": ["signs"], "seeds": 3, "attacks": [], "exclusive": timed}
     run(suite, tmp_path / "run", jobs=1, device=device, plugins=deeds)
     assert len(list(tmp_path.glob("*.pid"))) == processes
+
+
+@pytest.mark.gpu
+def test_the_memory_of_a_training_is_its_own_whatever_ran_before(tiny: dict[str, Any]) -> None:
+    """On one GPU in one process: a small graph, a larger one, and the small one again."""
+    suite = {**tiny, "datasets": ["csbm-1e3", "csbm-1e5"], "defenses": ["vanilla"], "seeds": 1, "attacks": []}
+    steps = [step for step in planned(suite, "cuda").steps.values() if step.kind == "train"]
+    small, large, again = (execute(steps[i].config, {}).cost["train_peak_mib"] for i in (0, 1, 0))
+    assert large > small + 20
+    assert again == pytest.approx(small, abs=2)
