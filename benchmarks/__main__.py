@@ -15,6 +15,8 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
+from typing import Any
 
 import torch
 from tabulate import tabulate
@@ -25,8 +27,7 @@ from benchmarks.timing import Timed, alternate, peak_mib
 from fgai_bench.attacks import ThreatModel
 from fgai_bench.attacks.injection import InjectionAttack, injected_edges
 from fgai_bench.cuda_graphs import Replayed, own_stream
-from fgai_bench.defenses.fgai import FGAI
-from fgai_bench.defenses.training import Training
+from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.defenses.vanilla import Vanilla
 from fgai_bench.metrics import g_jsd, node_jsd
 from fgai_bench.models import align, build_model
@@ -36,6 +37,7 @@ from fgai_bench.models.gatv2 import GATv2Layer
 from fgai_bench.models.gt import dot_product_attention
 from fgai_bench.tasks.node_classification import NodeProblem
 
+MODELS_TIMED = ("gat", "gatv2", "gt")
 HEADER = ["what", "dataset", "ours ms", "+-", "peer ms", "+-", "ratio", "ours MiB", "peer MiB", "floor ms", "above"]
 
 
@@ -117,17 +119,20 @@ class Bench:
         timed = alternate(calls, self.device, min(self.rounds, 5), warm_up=1)
         return self.row("injection attack, 10 steps", timed, (ours_peak, peak_mib(calls["peer"], self.device)))
 
-    def fgai(self) -> list[object]:
-        """An epoch of FGAI, and of our vanilla training in the columns of the peer."""
-        model, data = build_model("gat", *self.shape).to(self.device), self.problem.training_data
-        inner, training = self.problem.inner(FGAI.inner_options), Training(epochs=self.epochs)
+    def defended(self, name: str, defense: str) -> list[object]:
+        """An epoch of a defense with an inner maximisation, and of our vanilla training in the columns of the peer."""
+        model, data = build_model(name, *self.shape).to(self.device), self.problem.training_data
+        made, training = DEFENSES[defense](), Training(epochs=self.epochs)
+        needed: dict[str, Any] = {"teacher": model} if "needs-teacher" in made.tags else {}
+        if "needs-inner" in made.tags:
+            needed["inner"] = self.problem.inner(dict(made.inner_options))
         calls: dict[str, Callable[[], object]] = {
-            "fgai": lambda: FGAI().fit(model, data, self.split, teacher=model, inner=inner, training=training),
+            defense: lambda: made.fit(model, data, self.split, training=training, **needed),
             "vanilla": lambda: Vanilla().fit(model, data, self.split, training=training),
         }
-        peaks = peak_mib(calls["fgai"], self.device), peak_mib(calls["vanilla"], self.device)
+        peaks = peak_mib(calls[defense], self.device), peak_mib(calls["vanilla"], self.device)
         timed = alternate(calls, self.device, 3, warm_up=1, per=self.epochs)
-        return self.row("epoch FGAI | epoch vanilla", timed, peaks)
+        return self.row(f"epoch {name} {defense} | vanilla", timed, peaks)
 
     def metrics(self) -> list[object]:
         """g-JSD with alignment, and node-JSD in the columns of the peer, on an attacked graph."""
@@ -146,7 +151,10 @@ class Bench:
         for name in ("gat", "gatv2"):
             if f"epoch {name}".startswith(only):
                 yield self.epoch(name)
-        for what, measure in (("injection", self.attack), ("fgai", self.fgai), ("metrics", self.metrics)):
+        for name, defense in product(MODELS_TIMED, ("at", "fgai", "fgai-attention")):
+            if f"defended {name} {defense}".startswith(only):
+                yield self.defended(name, defense)
+        for what, measure in (("injection", self.attack), ("metrics", self.metrics)):
             if what.startswith(only):
                 yield measure()
 
@@ -224,7 +232,9 @@ def main() -> None:
     parser.add_argument("--data-root", default=os.environ.get("FGAI_BENCH_DATA"))
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument(
-        "--only", default="", help="layer, epoch gat, epoch gatv2, injection, fgai or metrics, several by commas"
+        "--only",
+        default="",
+        help="layer, epoch gat, epoch gatv2, defended [MODEL [DEFENSE]], injection or metrics, several by commas",
     )
     parser.add_argument("--out", default=None, help="also write the table to this CSV file")
     arguments = parser.parse_args()
