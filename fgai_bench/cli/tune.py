@@ -29,6 +29,10 @@ def tune(
     seeds: Annotated[str, typer.Option(help="Split seeds that a trial is averaged over; never an evaluation's.")] = (
         "1000,1001"
     ),
+    finals: Annotated[
+        str,
+        typer.Option(help="Split seeds on which the four best trials are trained before one is chosen; '' for none."),
+    ] = "1002,1003,1004",
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     jobs: Annotated[int | None, typer.Option(help="Trainings at a time; else one per processor, one on a GPU.")] = None,
     executor: Annotated[str, typer.Option(help="local (worker processes), inline or ray.")] = "local",
@@ -52,6 +56,7 @@ def tune(
         folder,
         trials=trials,
         seeds=split_seeds(seeds),
+        finals=split_seeds(finals),
         device=device,
         jobs=jobs,
         executor=executor,
@@ -73,7 +78,7 @@ def tune(
 
 
 def split_seeds(text: str) -> list[int]:
-    """Parse ``--seeds`` of a search: a list of split seeds.
+    """Parse ``--seeds`` or ``--finals`` of a search: a list of split seeds.
 
     >>> split_seeds("1000, 1001")
     [1000, 1001]
@@ -81,7 +86,7 @@ def split_seeds(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",") if part.strip()]
     except ValueError:
-        raise typer.BadParameter(f"--seeds is a list of split seeds such as 1000,1001, not {text!r}") from None
+        raise typer.BadParameter(f"a list of split seeds is one such as 1000,1001, not {text!r}") from None
 
 
 COLUMNS = ["dataset", "model", "defense", "trials", "chosen", "clean", "attacked", "(default)", "vanilla", "settings"]
@@ -101,6 +106,6 @@ def _row(outcome: Outcome) -> list[str]:
         f"{choice.clean:.4f}",
         f"{choice.attacked:.4f}",
         f"({default.clean:.4f}, {default.attacked:.4f})",
-        f"{outcome.reference:.4f}",
+        f"{outcome.reference(choice):.4f}",
         settings,
     ]

@@ -18,6 +18,8 @@ from fgai_bench.store.errors import RequestError
 from fgai_bench.suites.schema import DefenseLine, Suite, TunedSetting, When
 
 TUNING_SEEDS = (1000, 1001)
+FINAL_SEEDS = (1002, 1003, 1004)
+FINALISTS = 4  # best trials that are trained on the final splits as well, before one is chosen
 
 
 def space_of(model: str, defense: str) -> dict[str, Dimension]:
@@ -38,7 +40,10 @@ def space_of(model: str, defense: str) -> dict[str, Dimension]:
 
 @dataclass(frozen=True)
 class Cell:
-    """One search: its place in the suite, how many settings are tried, and the split seeds they are averaged over."""
+    """One search: its place in the suite, how many settings are tried, and the split seeds they are averaged over.
+
+    ``finals`` are the split seeds that only the best trials are trained on as well.
+    """
 
     suite: Suite
     task: str
@@ -47,6 +52,7 @@ class Cell:
     line: DefenseLine
     trials: int
     seeds: tuple[int, ...] = TUNING_SEEDS
+    finals: tuple[int, ...] = FINAL_SEEDS
 
     @property
     def name(self) -> str:
@@ -63,15 +69,15 @@ class Cell:
         """Return the hash of the space."""
         return sha256(described(self.space))
 
-    def trained(self, number: int, values: Mapping[str, Any]) -> list[Trial]:
-        """Return the trainings of one trial, one for each split seed."""
+    def trained(self, number: int, values: Mapping[str, Any], seeds: Sequence[int] = ()) -> list[Trial]:
+        """Return the trainings of one trial, one for each split seed: those of the search, or others."""
         line = self.line.model_copy(update={"tuned": True, "label": f"{self.line.title} #{number}"})
         suite = self.suite.model_copy(update={"tuned": (self.setting(number, values),)})
-        return [Trial(suite, self.task, self.dataset, self.model, line, seed) for seed in self.seeds]
+        return [Trial(suite, self.task, self.dataset, self.model, line, seed) for seed in seeds or self.seeds]
 
-    def reference(self) -> list[Trial]:
+    def reference(self, seeds: Sequence[int] = ()) -> list[Trial]:
         """Return the trainings of the vanilla model with the suite's own settings, whose clean score is the measure."""
-        return [Trial(self.suite, self.task, self.dataset, self.model, TEACHER, seed) for seed in self.seeds]
+        return [Trial(self.suite, self.task, self.dataset, self.model, TEACHER, seed) for seed in seeds or self.seeds]
 
     def setting(self, number: int, values: Mapping[str, Any], **known: Any) -> TunedSetting:
         """Return values as the chosen setting of this cell."""
@@ -79,23 +85,27 @@ class Cell:
         return TunedSetting(when=when, trials=self.trials, trial=number, **by_section(values), **known)
 
 
-def cells_of(suite: Suite, trials: int, seeds: Sequence[int] = TUNING_SEEDS) -> list[Cell]:
+def cells_of(
+    suite: Suite, trials: int, seeds: Sequence[int] = TUNING_SEEDS, finals: Sequence[int] = FINAL_SEEDS
+) -> list[Cell]:
     """Return the cells of a suite, dataset by dataset; raise if a seed belongs to an evaluation."""
     if not 1 <= trials <= 10_000:
         raise RequestError(f"--trials must lie between 1 and 10000, not {trials}")
     if not seeds or len(set(seeds)) < len(seeds):
         raise RequestError(f"--seeds needs distinct seeds such as 1000,1001, not {','.join(map(str, seeds))}")
-    taken = sorted({*EVALUATION_SEEDS, *suite.seeds} & set(seeds))
+    if len({*seeds, *finals}) < len(seeds) + len(finals):
+        raise RequestError(f"--finals needs seeds beside those of --seeds, each once, not {','.join(map(str, finals))}")
+    taken = sorted({*EVALUATION_SEEDS, *suite.seeds} & {*seeds, *finals})
     if taken:
         raise RequestError(
             f"seed {taken[0]} belongs to the evaluation, which settings must not be chosen on; the split seeds of a "
             "search are others, such as 1000,1001"
         )
-    return list(_cells(suite, trials, tuple(seeds)))
+    return list(_cells(suite, trials, tuple(seeds), tuple(finals)))
 
 
-def _cells(suite: Suite, trials: int, seeds: tuple[int, ...]) -> Iterator[Cell]:
+def _cells(suite: Suite, trials: int, seeds: tuple[int, ...], finals: tuple[int, ...]) -> Iterator[Cell]:
     for dataset, task, model, line in product(suite.datasets, suite.tasks, suite.models, suite.defenses):
         fits = applies(DATASETS.entry(dataset).tags, task) and applies(DEFENSES.entry(line.name).tags, task)
         if fits and not line.tuned and (not line.models or model in line.models):
-            yield Cell(suite, task, dataset, model, line, trials, seeds)
+            yield Cell(suite, task, dataset, model, line, trials, seeds, finals)

@@ -62,11 +62,16 @@ class Tried:
 
 @dataclass(frozen=True)
 class Outcome:
-    """All trials of one cell, and the vanilla model's clean validation score."""
+    """All trials of one cell, and the vanilla model's clean validation score by split seed."""
 
     cell: Cell
     tried: Sequence[Tried]
-    reference: float
+    references: Mapping[int, float]
+
+    def reference(self, tried: Tried) -> float:
+        """Return the vanilla model's clean validation score on the splits of a trial, averaged."""
+        known = [self.references[seed] for seed in tried.by_seed if seed in self.references]
+        return sum(known) / len(known) if known else -math.inf
 
     def feasible(self, tried: Tried) -> bool:
         """Tell whether a trial keeps the clean score within the tolerance of the vanilla model's."""
@@ -74,7 +79,7 @@ class Outcome:
 
     def violation(self, tried: Tried) -> float:
         """Return by how much the clean score falls short of what is allowed; 0 or less is allowed."""
-        return self.reference - TOLERANCE - tried.clean
+        return self.reference(tried) - TOLERANCE - tried.clean
 
     def value(self, tried: Tried) -> float | None:
         """Return what the search maximises: the attacked score, or minus the violation of the constraint.
@@ -85,11 +90,17 @@ class Outcome:
             return None
         return tried.attacked if self.feasible(tried) else -self.violation(tried)
 
+    def best(self, count: int) -> list[Tried]:
+        """Return the trials of the highest values, of equals the first ones; trials that failed are none of them."""
+        scored = [tried for tried in self.tried if tried.ok]
+        return sorted(scored, key=lambda tried: (-(self.value(tried) or 0.0), tried.number))[:count]
+
     @cached_property
     def choice(self) -> Tried | None:
-        """Return the trial of the highest value, the first of equals; None if all failed."""
-        scored = [tried for tried in self.tried if tried.ok]
-        return max(scored, key=lambda tried: (self.value(tried), -tried.number), default=None)
+        """Return the best of the trials that were measured on the most splits; None if all failed."""
+        ranked = self.best(len(self.tried))
+        most = max((len(tried.by_seed) for tried in ranked), default=0)
+        return next((tried for tried in ranked if len(tried.by_seed) == most), None)
 
     @cached_property
     def front(self) -> list[Tried]:

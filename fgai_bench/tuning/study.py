@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from fgai_bench.store.result import RETRIED, Result
 from fgai_bench.store.sqlite import Store
 from fgai_bench.suites import Suite, resolve
 from fgai_bench.suites.errors import SuiteError
-from fgai_bench.tuning.cells import TUNING_SEEDS, Cell, cells_of
+from fgai_bench.tuning.cells import FINAL_SEEDS, FINALISTS, TUNING_SEEDS, Cell, cells_of
 from fgai_bench.tuning.outcome import SCORES, Outcome, Tried
 from fgai_bench.tuning.sampling import BATCH, suggest
 from fgai_bench.tuning.write import record_trials, write_outcomes
@@ -40,6 +40,7 @@ def tune(
     *,
     trials: int = 32,
     seeds: Sequence[int] = TUNING_SEEDS,
+    finals: Sequence[int] = FINAL_SEEDS,
     device: str = "auto",
     jobs: int | None = None,
     executor: str = "local",
@@ -57,6 +58,7 @@ def tune(
         out: the run folder; ``runs/tune-NAME`` if not given. A study that it holds already is gone on with.
         trials: settings that are tried in each cell, the same number for every defense.
         seeds: split seeds that a trial is averaged over; those of evaluations are refused.
+        finals: further ones, on which the four best trials of a cell are trained before one is chosen by all of them.
         device, jobs, executor, address, data_root, plugins, retry_failed, observer: as in
             :func:`fgai_bench.runner.run`; results do not depend on ``jobs``.
         overrides: ``datasets``, ``models``, ``defenses`` and ``assignments`` of :func:`fgai_bench.suites.resolve`.
@@ -67,7 +69,7 @@ def tune(
     parts = resolve(suite, **overrides)
     if len(parts) != 1:
         raise SuiteError(f"settings are searched for one suite at a time, not for {', '.join(p.name for p in parts)}")
-    cells = cells_of(parts[0], trials, seeds)
+    cells = cells_of(parts[0], trials, seeds, finals)
     if not cells:
         raise SuiteError("nothing to tune: no dataset of the suite is for one of its tasks, or no defense for them")
     root = checked_data_root(data_root)
@@ -124,6 +126,7 @@ class Search:
     values: list[dict[str, Any]] = field(default_factory=list)
     steps: list[dict[int, str]] = field(default_factory=list)
     reference: dict[int, str] = field(default_factory=dict)
+    confirmed: bool = False
     complete: bool = False
 
     def next_batch(self, done: set[str]) -> Plan | None:
@@ -135,8 +138,7 @@ class Search:
         if outcome:
             record_trials(self.store.folder, outcome)
         if len(self.values) >= self.cell.trials:
-            self.complete = True
-            return None
+            return self._confirmation(outcome)
         history = [(tried.values, outcome.value(tried)) for tried in outcome.tried] if outcome else []
         numbers = range(len(self.values), min(len(self.values) + BATCH, self.cell.trials))
         seed = derive(0, f"search {self.cell.name}")
@@ -151,12 +153,27 @@ class Search:
         self.steps += [dict(zip(seeds, own[i : i + len(seeds)], strict=True)) for i in range(0, len(own), len(seeds))]
         return plan
 
+    def _confirmation(self, outcome: Outcome | None) -> Plan | None:
+        """Return the plan of the best trials on the final splits: two splits leave much to luck; None at the end."""
+        finalists = outcome.best(FINALISTS) if outcome and self.cell.finals and not self.confirmed else []
+        self.confirmed = True
+        if len(finalists) < 2:
+            self.complete = True
+            return None
+        seeds = self.cell.finals
+        trained = [self.cell.trained(tried.number, tried.values, seeds) for tried in finalists]
+        plan = validation_plan([*self.cell.reference(seeds), *chain(*trained)], self.device, self.contents)
+        hashes = [member.step for member in plan.members]
+        for steps in (self.reference, *(self.steps[tried.number] for tried in finalists)):
+            steps.update(zip(seeds, hashes, strict=False))
+            hashes = hashes[len(seeds) :]
+        return plan
+
     def outcome(self) -> Outcome:
         """Return the trials measured so far."""
         tried = [self._tried(number) for number in range(len(self.values))]
-        reference = [self._scores(hash).get("validation_clean") for hash in self.reference.values()]
-        known = [score for score in reference if score is not None]
-        return Outcome(self.cell, tried, sum(known) / len(known) if known else float("-inf"))
+        references = {seed: self._scores(hash).get("validation_clean") for seed, hash in self.reference.items()}
+        return Outcome(self.cell, tried, {seed: score for seed, score in references.items() if score is not None})
 
     def _tried(self, number: int) -> Tried:
         results = {seed: self.store.result(hash) for seed, hash in self.steps[number].items()}

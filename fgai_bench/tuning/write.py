@@ -13,6 +13,7 @@ import yaml
 from fgai_bench.store.canonical import canonical, plain
 from fgai_bench.suites.schema import Suite, TunedSetting
 from fgai_bench.suites.tuned import tuned_line
+from fgai_bench.tuning.cells import FINALISTS
 from fgai_bench.tuning.importance import importances
 from fgai_bench.tuning.outcome import SCORES, TOLERANCE, Outcome, Tried
 from fgai_bench.tuning.sampling import frozen, quiet
@@ -35,7 +36,7 @@ def write_outcomes(folder: Path, outcomes: Sequence[Outcome]) -> list[Path]:
 
 def as_suite(outcomes: Sequence[Outcome]) -> str:
     """Return the text of ``tuned.yaml``: the suite with its own lines, tuned lines beside them, and what was chosen."""
-    suite = outcomes[0].cell.suite
+    cell, suite = outcomes[0].cell, outcomes[0].cell.suite
     lines = [line for line in suite.defenses if any(outcome.cell.line == line for outcome in outcomes)]
     chosen = [outcome.chosen for outcome in outcomes if outcome.chosen is not None]
     content = {
@@ -45,10 +46,12 @@ def as_suite(outcomes: Sequence[Outcome]) -> str:
         "defenses": [plain(line.model_dump(exclude_defaults=True)) for line in (*lines, *map(tuned_line, lines))],
         "tuned": [_setting(setting) for setting in chosen],
     }
+    seeds, finals = (", ".join(map(str, some)) for some in (cell.seeds, cell.finals))
+    confirmed = f", the best {FINALISTS} also of {finals}" if finals else ""
     head = (
-        f"# Chosen on validation nodes of the split seeds {', '.join(map(str, outcomes[0].cell.seeds))} under the "
-        f"validation attack: the highest attacked score\n# among the settings that keep the clean score within "
-        f"{TOLERANCE} of the vanilla model's. All trials stand in {TRIALS}.\n"
+        f"# Chosen on validation nodes of the split seeds {seeds}{confirmed},\n"
+        "# under the validation attack: the highest attacked score among the settings that keep the clean score\n"
+        f"# within {TOLERANCE} of the vanilla model's. All trials stand in {TRIALS}.\n"
     )
     return head + yaml.safe_dump(content, sort_keys=False, width=120, default_flow_style=None)
 
@@ -66,7 +69,7 @@ def _setting(setting: TunedSetting) -> dict[str, Any]:
 
 def as_table(outcomes: Sequence[Outcome]) -> str:
     """Return the text of ``trials.csv``: one row per trial, with its settings and scores."""
-    seeds = outcomes[0].cell.seeds
+    seeds = sorted({seed for outcome in outcomes for tried in outcome.tried for seed in tried.by_seed})
     by_seed = [f"{name}@{seed}" for name in SCORES for seed in seeds]
     out = io.StringIO()
     writer = csv.DictWriter(out, [*HEAD, *by_seed, *TAIL], lineterminator="\n")
@@ -100,8 +103,8 @@ def _row(outcome: Outcome, tried: Tried) -> dict[str, Any]:
         "attacked": tried.attacked,
         "overlap": tried.overlap,
         **scores,
-        "reference": outcome.reference,
-        "allowed": outcome.reference - TOLERANCE,
+        "reference": outcome.reference(tried),
+        "allowed": outcome.reference(tried) - TOLERANCE,
         "feasible": outcome.feasible(tried),
         "on_front": any(tried.number == other.number for other in outcome.front),
         "chosen": outcome.choice is not None and tried.number == outcome.choice.number,

@@ -22,7 +22,7 @@ def tried(number: int, clean: float, attacked: float, overlap: float = 0.5, reas
 
 
 def outcome(*trials: Tried, reference: float = 0.90) -> Outcome:
-    return Outcome(CELL, trials, reference)
+    return Outcome(CELL, trials, {1000: reference, 1001: reference})
 
 
 def test_the_choice_keeps_the_clean_score():
@@ -43,6 +43,23 @@ def test_of_equals_the_first_is_chosen_and_failures_never():
     assert outcome(tried(0, 0.9, 0.5), tried(1, 0.9, 0.5)).choice.number == 0
     assert outcome(tried(0, 0.9, 0.5, reason="oom: no memory"), tried(1, 0.9, 0.1)).choice.number == 1
     assert outcome(tried(0, 0.9, math.nan)).choice is None
+
+
+def test_the_choice_is_made_among_the_trials_that_were_confirmed_on_further_splits():
+    """Trial 1 was luckiest on two splits; on five, trial 2 is better, and keeps the clean score of the same five."""
+    lucky, steady = tried(1, 0.90, 0.70), tried(2, 0.90, 0.65)
+    more = [{"validation_clean": 0.85, "validation_attacked": score, "topk_overlap": 0.5} for score in (0.4, 0.6)]
+    confirmed = [
+        Tried(one.number, {}, {**one.by_seed, **dict.fromkeys((1002, 1003, 1004), scores)})
+        for one, scores in zip((lucky, steady), more, strict=True)
+    ]
+    found = Outcome(CELL, [tried(0, 0.90, 0.99, reason="failed: no"), *confirmed, tried(3, 0.90, 0.64)], {
+        **dict.fromkeys((1000, 1001), 0.90), **dict.fromkeys((1002, 1003, 1004), 0.85)
+    })  # fmt: skip
+    assert found.choice.number == 2
+    assert found.reference(confirmed[0]) == pytest.approx(0.87)
+    assert found.feasible(confirmed[1])
+    assert found.best(1)[0].number == 3  # which was seen on two splits only
 
 
 def test_the_front_is_what_no_other_beats_in_both():
@@ -74,7 +91,7 @@ def test_the_setting_that_decides_is_the_important_one():
         score = 0.5 if not values else values["model.dropout"]
         scores = {"validation_clean": 1.0, "validation_attacked": score, "topk_overlap": 0.5}
         trials.append(Tried(number, values, {1000: scores}))
-    shares = importances(Outcome(cell, trials, 0.9))
+    shares = importances(Outcome(cell, trials, {1000: 0.9}))
     assert max(shares, key=shares.get) == "model.dropout"
     assert sum(shares.values()) == pytest.approx(1.0)
-    assert importances(Outcome(cell, trials[:4], 0.9)) == {}
+    assert importances(Outcome(cell, trials[:4], {1000: 0.9})) == {}

@@ -22,7 +22,7 @@ from fgai_bench.runner.plan import plan, validation_plan
 from fgai_bench.store.errors import RequestError, StoreError
 from fgai_bench.store.sqlite import StoreReader
 from fgai_bench.suites import load_suite
-from fgai_bench.tuning import Outcome, tune
+from fgai_bench.tuning import Outcome, Tried, tune
 from fgai_bench.tuning.sampling import BATCH
 from tests.card.networks import masked_graph
 
@@ -31,7 +31,8 @@ KILLS = 20
 
 
 def search(suite: dict[str, Any], folder: Path, trials: int = TRIALS, **more: Any) -> list[Outcome]:
-    return tune(suite, folder, **{"trials": trials, "seeds": [1000], "executor": "inline", "device": "cpu"} | more)
+    usual = {"trials": trials, "seeds": [1000], "finals": [1001], "executor": "inline", "device": "cpu"}
+    return tune(suite, folder, **usual | more)
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +57,21 @@ def test_every_defense_gets_the_same_trials_and_the_first_is_the_suites_own(stud
     assert [row["chosen"] for row in files(folder)[1]].count("yes") == 2
 
 
+def test_the_best_trials_are_trained_on_further_splits_before_one_is_chosen(study, two_finalists):
+    folder, outcomes = study
+    for outcome in outcomes:
+        seeds = {tried.number: list(tried.by_seed) for tried in outcome.tried}
+        assert sorted(map(len, seeds.values())) == [1] * (TRIALS - two_finalists) + [2] * two_finalists
+        assert seeds[outcome.choice.number] == [1000, 1001]
+        first = {t.number: Outcome(outcome.cell, [], outcome.references).value(
+            Tried(t.number, t.values, {1000: t.by_seed[1000]})) for t in outcome.tried}  # fmt: skip
+        left_out = [number for number, known in seeds.items() if len(known) == 1]
+        assert all(first[number] <= first[other] for number in left_out for other in seeds if other not in left_out)
+    rows = files(folder)[1]
+    assert [row["validation_attacked@1001"] != "" for row in rows].count(True) == 2 * two_finalists
+    assert "the best 2 also of 1001," in (folder / "tuned.yaml").read_text()
+
+
 def test_the_choice_is_a_suite_that_trains_what_was_searched(study):
     """The chosen settings reach a training in the way in which they were tried: the same configuration."""
     folder, (outcome, other) = study
@@ -77,7 +93,7 @@ def test_a_finished_study_runs_nothing_again(tiny, study, tmp_path, seen):
 
 
 def test_what_is_suggested_depends_on_no_number_of_trials(study, tiny, tmp_path):
-    shorter = search({**tiny, "defenses": ["brief"]}, tmp_path, trials=2)[0]
+    shorter = search({**tiny, "defenses": ["brief"]}, tmp_path, trials=2, finals=[])[0]
     assert [tried.values for tried in shorter.tried] == [tried.values for tried in study[1][0].tried[:2]]
 
 
@@ -145,7 +161,7 @@ class Logging:
 
 
 def test_neither_test_labels_nor_test_nodes_reach_a_defense(tiny, tmp_path, seen):
-    search({**tiny, "defenses": ["sly"]}, tmp_path, trials=1, seeds=[1000, 1001])
+    search({**tiny, "defenses": ["sly"]}, tmp_path, trials=1, seeds=[1000, 1001], finals=[])
     assert [given["seed"] for given in seen] == [1000, 1001]
     for given in seen:
         whole = load_dataset("csbm-1e3", seed=given["seed"])
@@ -156,10 +172,13 @@ def test_neither_test_labels_nor_test_nodes_reach_a_defense(tiny, tmp_path, seen
         assert not any("test" in name for name in vars(given["task"]))
 
 
-@pytest.mark.parametrize("seeds", [[0, 1000], [9], [1000, 1000], []])
-def test_seeds_of_an_evaluation_are_refused(tiny, tmp_path, seeds):
+@pytest.mark.parametrize(
+    ("seeds", "finals"),
+    [([0, 1000], [1001]), ([9], []), ([1000, 1000], []), ([], []), ([1000], [1001, 3]), ([1000], [1000])],
+)
+def test_seeds_of_an_evaluation_are_refused(tiny, tmp_path, seeds, finals):
     with pytest.raises(RequestError, match="seed"):
-        search(tiny, tmp_path / "run", seeds=seeds)
+        search(tiny, tmp_path / "run", seeds=seeds, finals=finals)
     assert not (tmp_path / "run").exists()
 
 
