@@ -28,7 +28,7 @@ def status(
     from fgai_bench.store.sqlite import StoreReader
 
     with StoreReader(folder) as store:
-        members, damaged = store.members(), store.damaged()
+        members, damaged = store.places(), store.damaged()
         headers = {} if damaged else store.code_headers()
         statuses = store.statuses() if damaged else {hash: header["status"] for hash, header in headers.items()}
     print_table(

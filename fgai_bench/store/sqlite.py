@@ -116,6 +116,18 @@ class StoreReader(Tables):
                 raise StoreError(f"{self.path} is damaged: {missing} places of its plan are missing; run again")
             return [parsed_member(content) for _, _, content, _ in rows]
 
+    def places(self) -> list[dict[str, Any]]:
+        """Return of all planned places what counting them needs of :meth:`members`: step, suite, seed, suite_seeds."""
+        if not self.sealed:
+            return self.members()
+        names = ("suite", "step", "seed", "suite_seeds")
+        read = ", ".join(f"json_extract(content, '$.{name}')" for name in names)
+        with self._sqlite_errors(), self._shape_errors():
+            rows = self._connection.execute(f"SELECT position, {read} FROM members ORDER BY position, place").fetchall()
+            if {(*map(type, row[1:4]),) for row in rows} - {(str, str, int)} or _gaps([row[0] for row in rows]):
+                raise ValueError("it has a place that is none")
+            return [dict(zip(names, row[1:], strict=True)) for row in rows]
+
     def steps(self) -> Iterator[dict[str, Any]]:
         """Yield every recorded step with all that belongs to it, verified, in the order of their hashes."""
         for content, checksum in self._contents():
