@@ -117,17 +117,18 @@ class Seen:
     Attributes:
         outputs: ``(M, C)`` the task's rows, raw or as probabilities.
         weights: ``(E,)`` the attention on the edges of the clean graph.
-        in_topk: the mask of the top-k of weights.
+        k, groups: which of them are its top-k, as in :func:`fgai_bench.losses.in_topk`.
     """
 
     outputs: Tensor
     weights: Tensor
-    in_topk: Callable[[Tensor], Tensor]
+    k: float
+    groups: Tensor | None
 
     @cached_property
     def top(self) -> Tensor:
         """Return ``(E,)`` boolean, the top-k of the weights, selected once for all terms."""
-        return self.in_topk(self.weights)
+        return in_topk(self.weights, self.k, self.groups)
 
 
 class Faithfulness:
@@ -164,7 +165,7 @@ class Faithfulness:
         # A perturbed graph keeps the original edges first and in their order, so equal positions are equal edges.
         weights = out.attention.weight[: self.edges]
         outputs = logits if self.options.output == "raw" else logits.softmax(1)
-        return Seen(outputs, weights, lambda w: in_topk(w, self.k, self.groups))
+        return Seen(outputs, weights, self.k, self.groups)
 
     def towards_teacher(self, own: Seen) -> dict[str, Tensor]:
         """Return ``closeness * D(y~, y)`` and ``similarity * L_k(w, w~)``."""
