@@ -309,9 +309,12 @@ class _Draft:
         return self._trainings[key]
 
     def _training_settings(self, trial: Trial) -> dict[str, Any]:
-        """Return what decides a training and is the same for all seeds; chosen settings override a line's options."""
+        """Return what decides a training and is the same for all seeds.
+
+        What a line names itself is what makes it a line of its own, and stays whatever a search has chosen.
+        """
         suite, line, settings = trial.suite, trial.line, trial.settings
-        options = {**settings["defense"], **line.options, **(trial.chosen[0].defense if trial.chosen else {})}
+        options = {**settings["defense"], **line.options}
         return {
             "task": _versioned(TASKS, trial.task),
             "dataset": {**_versioned(DATASETS, trial.dataset), "source": self._source(trial.dataset)},

@@ -61,8 +61,9 @@ class Cell:
 
     @cached_property
     def space(self) -> dict[str, Dimension]:
-        """Return the space that is searched."""
-        return space_of(self.model, self.line.name)
+        """Return the space that is searched: what the line names itself is not."""
+        fixed = {f"defense.{option}" for option in self.line.options}
+        return {name: known for name, known in space_of(self.model, self.line.name).items() if name not in fixed}
 
     @property
     def space_hash(self) -> str:

@@ -8,7 +8,9 @@ import pytest
 
 from fgai_bench.runner.plan import plan
 from fgai_bench.suites import SuiteError, load_suite, resolve
+from fgai_bench.suites.schema import DefenseLine
 from fgai_bench.suites.tuned import committed_settings, with_settings
+from fgai_bench.tuning import Cell
 
 CELL = {"task": "node", "dataset": "cora", "model": "gat", "defense": "fgai"}
 CHOSEN: dict[str, Any] = {
@@ -31,15 +33,34 @@ def test_published_settings_are_the_suite_as_it_is_written():
     assert resolve(SUITE) == resolve(SUITE, settings="published")
 
 
-def test_a_tuned_line_runs_where_settings_were_chosen_and_overrides_the_line():
+def test_a_tuned_line_runs_where_settings_were_chosen_and_keeps_what_the_line_names():
     both, alone = trainings("both"), trainings("tuned")
     assert set(alone) == {("cora", "fgai tuned")}
     assert set(both) == {*trainings("published"), *alone}
     step, own = alone["cora", "fgai tuned"], both["cora", "fgai"]
-    assert step.config["defense"]["options"] == {"closeness": 3, "k": 0.4, "unit": "node"}
+    assert step.config["defense"]["options"] == {"closeness": 1.5, "k": 0.4, "unit": "node"}
     assert (step.config["training"]["lr"], step.config["inner"]["threat"]["nodes"]) == (0.003, 40)
     assert own.config["defense"]["options"] == {"closeness": 1.5, "k": 0.4}
     assert step.inputs["teacher"] == own.inputs["teacher"]  # the teacher is the suite's own vanilla model
+
+
+def test_an_ablation_of_chosen_settings_takes_each_term_away():
+    """With `--settings tuned` every line of the suite is another training, as it is with its own settings."""
+    for settings in ("published", "tuned"):
+        made = plan(resolve("ablation", models=["gat"], seeds=1, settings=settings))
+        options = {m.label.removesuffix(" tuned"): made.steps[m.step].config["defense"]["options"] for m in made.trials}
+        assert options["prediction+explanation"]["similarity"] == 0
+        assert options["none"]["similarity"] == options["none"]["prediction"] == options["none"]["explanation"] == 0
+        assert options["k-10"]["k"] == 0.1
+    assert options["similarity+prediction+explanation"]["unit"] == "node"
+
+
+def test_what_a_line_names_itself_is_not_searched():
+    suite = load_suite(SUITE)
+    plain, named = (
+        Cell(suite, "node", "cora", "gat", line, 1).space for line in (DefenseLine(name="fgai"), suite.defenses[1])
+    )
+    assert set(plain) - set(named) == {"defense.closeness"}  # k is in no space
 
 
 def test_members_say_how_many_trials_their_settings_come_from():
