@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from fgai_bench.defenses import DEFENSES
 from fgai_bench.defenses.vanilla import Vanilla
 from fgai_bench.spaces import Choice, LogRange, Space
-from fgai_bench.tuning import study, write
 
 TINY: dict[str, Any] = {
     "name": "tiny",
@@ -48,15 +46,6 @@ class Sly(Brief):
 for _name, _class in (("brief", Brief), ("sly", Sly)):
     if _name not in DEFENSES:
         DEFENSES.add(_name, _class, origin="tests")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def two_finalists() -> Iterator[int]:
-    """A trial takes seconds, most of them in its attack: two are enough to see a final."""
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (study, write):
-            patch.setattr(module, "FINALISTS", 2)
-        yield 2
 
 
 @pytest.fixture(scope="session")

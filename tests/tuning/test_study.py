@@ -8,8 +8,9 @@ import os
 import random
 import shutil
 import signal
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,13 @@ import optuna
 import pytest
 import yaml
 
+from fgai_bench.attacks import validation
 from fgai_bench.data import DATASETS, load_dataset
 from fgai_bench.runner.plan import plan, validation_plan
 from fgai_bench.store.errors import RequestError, StoreError
 from fgai_bench.store.sqlite import StoreReader
 from fgai_bench.suites import load_suite
-from fgai_bench.tuning import Outcome, Tried, tune
+from fgai_bench.tuning import Outcome, Tried, tune, write
 from fgai_bench.tuning.sampling import BATCH
 from tests.card.networks import masked_graph
 
@@ -33,6 +35,16 @@ KILLS = 20
 def search(suite: dict[str, Any], folder: Path, trials: int = TRIALS, **more: Any) -> list[Outcome]:
     usual = {"trials": trials, "seeds": [1000], "finals": [1001], "executor": "inline", "device": "cpu"}
     return tune(suite, folder, **usual | more)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def two_finalists() -> Iterator[int]:
+    """A trial takes seconds, most of them in its attack: a short one and two finalists show how a study goes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(validation, "STAGES", ((len(validation.MEMBERS), 3), (2, 10), (1, 20)))
+        for module in (sys.modules["fgai_bench.tuning.study"], write):
+            patch.setattr(module, "FINALISTS", 2)
+        yield 2
 
 
 @pytest.fixture(scope="module")
