@@ -185,8 +185,5 @@ def draw_scale(results: Results) -> list[Drawing]:
 
 def _sizes(results: Results) -> dict[str, float]:
     """Return the number of edges of each dataset, as the steps recorded it."""
-    frame = results.provenance
-    if "data_edges" not in frame:
-        return {}
-    known = frame.dropna(subset=["data_edges", "data_dataset"])
+    known = results.provenance.reindex(columns=["data_edges", "data_dataset"]).dropna()  # a task may tell neither
     return {str(row.data_dataset): float(row.data_edges) for row in known.itertuples()}
