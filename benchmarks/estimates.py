@@ -23,7 +23,7 @@ TIME, MEMORY = 2.0, 1.25  # factors within which a forecast counts as right
 def compared(folder: Path) -> list[tuple[dict[str, Any], Forecast]]:
     """Return the finished steps of a run, each with its forecast."""
     with StoreReader(folder) as store:
-        steps = [step for step in store.steps() if step["status"] == "ok"]
+        steps = [{**step, "cost": store.result(step["hash"]).cost} for step in store.steps() if step["status"] == "ok"]
     return [(step, forecast(step["config"], calibration_of(step["config"]["device"]))) for step in steps]
 
 

@@ -278,3 +278,14 @@ def test_the_front_page_says_how_much_the_budget_explains():
     assert large is not None
     page = " ".join((ROOT / "README.md").read_text().split())
     assert f"{small[1]} % is the budget's if the smaller budget is made the equal one, and {large[1]} % if" in page
+
+
+def test_the_page_says_of_the_largest_graph_what_its_records_say():
+    with StoreReader(RESULTS / "scale" / "records") as store:
+        trainings = [step for step in store.steps() if step["kind"] == "train"]
+        trained = {step["config"]["defense"]["name"]: store.result(step["hash"]).cost for step in trainings}
+    page = " ".join((ROOT / "docs" / "performance.md").read_text().split())
+    for defense, name in (("vanilla", "vanilla"), ("fgai", "FGAI")):
+        cost = trained[defense]
+        assert (cost["epochs_timed"], cost["extrapolated"]) == (200, 0)
+        assert f"{name} {cost['train_seconds']:.1f} s and {cost['train_peak_mib']:,.0f} MiB" in page

@@ -103,7 +103,7 @@ class Solved:
         vectors, residual = self._by_known_rounds(matrix, trivial, start)
         if recording():
             self.largest.copy_(torch.maximum(self.largest, residual))
-        elif float(residual) > ACCEPTED:
+        elif not float(residual) <= ACCEPTED:  # nor is NaN
             vectors, self.longer[num_nodes] = _iterated(matrix, trivial, start, self.k)
         return vectors * (matrix.degree > 0)[:, None]
 
@@ -111,8 +111,9 @@ class Solved:
         """Return the eigenvectors, (N', k), and their largest residual, ()."""
         *before, last = self.longer.get(block.shape[0], self.rounds)
         block = _orthonormal(block, trivial)
+        rough = matrix.single(), trivial.single()
         for turn in before:  # what single precision leaves, the last round removes
-            block = _orthonormal(filtered(matrix.single(), trivial.single(), block.float(), turn).double(), trivial)
+            block = _orthonormal(filtered(*rough, block.float(), turn).double(), trivial)
         block = _orthonormal(filtered(matrix, trivial, block, last), trivial)
         image = matrix @ block
         values, rotation = eigen(block.T @ image)

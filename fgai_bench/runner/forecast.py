@@ -247,10 +247,9 @@ class Forecast:
 
 def forecast(config: Mapping[str, Any], calibration: Calibration) -> Forecast:
     """Forecast a step of a plan; nothing is read, and nothing of the step's size is allocated."""
-    outputs = 64 if config["task"]["name"] == "link" else None
-    size = Size.declared(DATASETS[config["dataset"]["name"]], outputs)
-    if size is None or (shape := Shape.of(config["model"]["name"], config["model"]["options"], size.outputs)) is None:
+    if (known := _sizes(config)) is None:
         return Forecast(None, None)
+    shape, size = known
     needed = shape.training_bytes(size, config["defense"]["name"]) if config["kind"] == "train" else None
     speed, work = calibration.speed(shape.name), shape.work(size)
     if config["kind"] == "train":
@@ -262,12 +261,18 @@ def forecast(config: Mapping[str, Any], calibration: Calibration) -> Forecast:
     return Forecast(STARTED + whole * speed.forward.seconds(work) + small * speed.forward.fixed, None)
 
 
+def _sizes(config: Mapping[str, Any]) -> tuple[Shape, Size] | None:
+    """Return the shape of a step's model and the size of its problem; None where one of them is not known."""
+    size = Size.declared(DATASETS[config["dataset"]["name"]], 64 if config["task"]["name"] == "link" else None)
+    shape = size and Shape.of(config["model"]["name"], config["model"]["options"], size.outputs)
+    return (shape, size) if shape and size else None
+
+
 def effort(config: Mapping[str, Any]) -> float:
     """Return how long a step takes in comparison with others, in multiplications; infinite where nothing is known."""
-    outputs = 64 if config["task"]["name"] == "link" else None
-    size = Size.declared(DATASETS[config["dataset"]["name"]], outputs)
-    if size is None or (shape := Shape.of(config["model"]["name"], config["model"]["options"], size.outputs)) is None:
+    if (known := _sizes(config)) is None:
         return math.inf
+    shape, size = known
     if config["kind"] in ("train", "validate"):
         times = None if (epochs := _epochs(config)) is None else 3 * epochs  # forward, and back to both factors
     else:

@@ -126,7 +126,6 @@ class Search:
     values: list[dict[str, Any]] = field(default_factory=list)
     steps: list[dict[int, str]] = field(default_factory=list)
     reference: dict[int, str] = field(default_factory=dict)
-    confirmed: bool = False
     complete: bool = False
 
     def next_batch(self, done: set[str]) -> Plan | None:
@@ -155,12 +154,11 @@ class Search:
 
     def _confirmation(self, outcome: Outcome | None) -> Plan | None:
         """Return the plan of the best trials on the final splits: two splits leave much to luck; None at the end."""
-        finalists = outcome.best(FINALISTS) if outcome and self.cell.finals and not self.confirmed else []
-        self.confirmed = True
+        seeds = self.cell.finals
+        finalists = [] if outcome is None or self.reference.keys() >= {*seeds} else outcome.best(FINALISTS)
         if len(finalists) < 2:
             self.complete = True
             return None
-        seeds = self.cell.finals
         trained = [self.cell.trained(tried.number, tried.values, seeds) for tried in finalists]
         plan = validation_plan([*self.cell.reference(seeds), *chain(*trained)], self.device, self.contents)
         hashes = [member.step for member in plan.members]

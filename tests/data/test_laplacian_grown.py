@@ -48,10 +48,13 @@ def test_joined_components_and_new_ones_are_seen() -> None:
     assert not found[354:].any()  # no neighbours
 
 
-def test_a_graph_that_does_not_converge_in_the_known_steps_is_solved_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("accepted", [0.0, float("nan")])  # a residual of NaN is no more accepted than a large one
+def test_a_graph_that_does_not_converge_in_the_known_steps_is_solved_anew(
+    accepted: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     edge_index = random_graph()
     solved, new = Solved.of(edge_index, 300, 8), injected(300, 30, 9)
-    monkeypatch.setattr(laplacian_grown, "ACCEPTED", 0.0)
+    monkeypatch.setattr(laplacian_grown, "ACCEPTED", accepted)
     anew = block_eigenvectors(torch.cat([edge_index, new], dim=1), 330, 8)
     torch.testing.assert_close(signed(solved.grown(new, 330)), signed(anew), atol=1e-6, rtol=0)
     assert list(solved.longer) == [330]
