@@ -9,7 +9,7 @@ import typer
 
 from fgai_bench.cli.data import RootOption
 from fgai_bench.cli.paths import folder_of, path_of
-from fgai_bench.cli.run import listed
+from fgai_bench.cli.run import listed, seeds_of
 from fgai_bench.cli.terminal import print_table
 
 app = typer.Typer(help="Records: export runs, or merge the pieces of one study.", no_args_is_help=True)
@@ -32,16 +32,30 @@ def export(
     extras: Annotated[
         str | None, typer.Option("--with", help="graphs (attacked ones), models, or both: what `verify` needs.")
     ] = None,
+    suites: Annotated[str | None, typer.Option(help="Only records of these suites.")] = None,
     datasets: Annotated[str | None, typer.Option(help="Only records on these datasets.")] = None,
+    models: Annotated[str | None, typer.Option(help="Only records of these models.")] = None,
+    seeds: Annotated[
+        str | None, typer.Option(help="Only records of these seeds (0,3), or of the first so many (5).")
+    ] = None,
 ) -> None:
     """Write all records as compressed CSV with a manifest; every command that reads a run also reads such a folder.
 
     If several runs contain the same step, an ok result takes precedence over a failure, and two ok results must agree.
-    Results of different trainings are refused. Models and attacked graphs are exported on request.
+    Results of different trainings are refused. Models and attacked graphs are exported on request, as far as the runs
+    hold them.
     """
     from fgai_bench.store.export import export as write
 
-    manifest = write(runs, out, listed(datasets), listed(extras) or (), typer.echo)
+    wanted = seeds_of(seeds)
+    asked = {
+        "suite": listed(suites),
+        "dataset": listed(datasets),
+        "model": listed(models),
+        "seed": list(range(wanted)) if isinstance(wanted, int) else wanted,
+    }
+    only = {field: chosen for field, chosen in asked.items() if chosen is not None}
+    manifest = write(runs, out, only, listed(extras) or (), typer.echo)
     rows = [[suite, str(sum(counts.values())), counted(counts)] for suite, counts in sorted(manifest["suites"].items())]
     print_table(f"records in {out}", ["suite", "steps", "by status"], rows)
     size = sum(about["bytes"] for about in manifest["files"].values())

@@ -28,7 +28,7 @@ from fgai_bench.store.exported import (
     read_manifest,
     write_pack,
 )
-from fgai_bench.store.merge import WAITING, Merged, merge
+from fgai_bench.store.merge import WAITING, Found, Merged, merge
 from fgai_bench.store.names import titles
 from fgai_bench.store.rows import COLUMNS, MEMBER_COLUMNS, PART_COLUMNS, member_row
 from fgai_bench.store.schema import MIGRATIONS, PARTS
@@ -38,7 +38,7 @@ from fgai_bench.store.sqlite import REPORTED, StoreReader, is_export
 def export(
     runs: Sequence[str | os.PathLike[str]],
     out: str | os.PathLike[str],
-    datasets: Sequence[str] | None = None,
+    only: Mapping[str, Sequence[str | int]] | None = None,
     extras: Sequence[str] = (),
     say: Callable[[str], object] = lambda sentence: None,
 ) -> dict[str, Any]:
@@ -47,8 +47,8 @@ def export(
     Args:
         runs: run folders, or folders of exported records.
         out: a path where nothing is yet, an empty folder, or an earlier export, which is replaced once all is written.
-        datasets: export only the records on these datasets; by default those on all.
-        extras: what else to export: ``graphs`` (attacked ones, as differences), ``models``.
+        only: export only the records whose suite, dataset, model or seed is among some, as in ``{"seed": [0]}``.
+        extras: what else to export, as far as the runs hold it: ``graphs`` (attacked ones, as differences), ``models``.
         say: receives the sizes of these before anything is written.
     """
     for name in extras:
@@ -58,8 +58,8 @@ def export(
     with ExitStack() as stack:
         stores = [stack.enter_context(StoreReader(run)) for run in runs]
         merged = merge(stores)
-        if datasets is not None:
-            merged = merged.of(_existing_datasets(datasets, merged))
+        for field, chosen in (only or {}).items():
+            merged = merged.of(field, _existing(field, chosen, merged))
         if not merged.steps:
             raise RequestError(f"there are no records to export in {', '.join(map(str, runs))}; nothing was written")
         tables = _tables(merged)
@@ -67,7 +67,7 @@ def export(
         files[PACK] = packed_artifacts(_reported_artifacts(merged, stores))
         large = {PACKS[name][0]: _artifact_holders(name, merged, stores) for name in extras}
         for name in extras:
-            say(_size(name, merged, folder))
+            say(_size(name, merged, large[PACKS[name][0]], folder))
         return _write(folder, runs, merged, tables, files, large)
 
 
@@ -97,15 +97,16 @@ def _write(
     return manifest
 
 
-def _existing_datasets(datasets: Sequence[str], merged: Merged) -> Sequence[str]:
-    """Return ``datasets``, or raise :class:`RequestError` if there are no records on one of them."""
-    there = sorted({member["dataset"] for member in merged.members})
-    if not datasets:
-        raise RequestError(f"--datasets names no dataset; there are records on {', '.join(there)}")
-    for name in datasets:
+def _existing(field: str, chosen: Sequence[str | int], merged: Merged) -> Sequence[str | int]:
+    """Return ``chosen``, or raise :class:`RequestError` if there are no records of one of them."""
+    there = sorted({member[field] for member in merged.members})
+    if not chosen:
+        raise RequestError(f"--{field}s names no {field}; there are records of {', '.join(map(str, there))}")
+    for name in chosen:
         if name not in there:
-            raise RequestError(f"there are no records on the dataset {name!r}; there are some on {', '.join(there)}")
-    return datasets
+            words = ", ".join(map(str, there))
+            raise RequestError(f"there are no records of the {field} {name!r}; there are some of {words}")
+    return chosen
 
 
 def _tables(merged: Merged) -> dict[str, tuple[Sequence[str], list[Mapping[str, Any]]]]:
@@ -144,29 +145,34 @@ def _reported_artifacts(merged: Merged, stores: Sequence[StoreReader]) -> dict[s
     return contents
 
 
-def _size(name: str, merged: Merged, folder: Path) -> str:
-    """Say how much an extra adds to an export."""
-    file, role = PACKS[name]
-    rows = [row for result in merged.steps.values() for row in result.step["artifacts"] if row["role"] == role]
-    sizes = {row["sha256"]: row["bytes"] for row in rows}
-    return f"{len(sizes)} {name}, {sum(sizes.values()) / 1e6:.1f} MB before compression, go to {folder / file}"
+def _size(name: str, merged: Merged, holders: Mapping[str, StoreReader], folder: Path) -> str:
+    """Say how much an extra adds to an export, and how many of its files the runs do not hold."""
+    sizes = {row["sha256"]: row["bytes"] for _, row in _artifacts(name, merged)}
+    held = sum(sizes[hash] for hash in holders)
+    lacking = f"; {len(sizes) - len(holders)} more are not held by the runs" if len(sizes) > len(holders) else ""
+    return f"{len(holders)} {name}, {held / 1e6:.1f} MB before compression, go to {folder / PACKS[name][0]}{lacking}"
 
 
 def _artifact_holders(name: str, merged: Merged, stores: Sequence[StoreReader]) -> dict[str, StoreReader]:
-    """Return which store has each graph or model of the merged steps; raise if none has one."""
-    role = PACKS[name][1]
+    """Return which store has each graph or model of the merged steps; raise if no store has any."""
     holders: dict[str, StoreReader] = {}
-    for hash, result in merged.steps.items():
-        for row in result.step["artifacts"]:
-            if row["role"] == role and row["sha256"] not in holders:
-                having = [store for store in (result.store, *stores) if store.artifacts.intact(row["sha256"])]
-                if not having:
-                    raise RequestError(
-                        f"{result.store.folder} does not hold the {name} of step {hash[:12]}; export them from the run "
-                        "folder that does"
-                    )
-                holders[row["sha256"]] = having[0]
+    recorded = list(_artifacts(name, merged))
+    for result, row in recorded:
+        if row["sha256"] not in holders:
+            having = (store for store in (result.store, *stores) if store.artifacts.intact(row["sha256"]))
+            if (holder := next(having, None)) is not None:
+                holders[row["sha256"]] = holder
+    if recorded and not holders:
+        folders = ", ".join(str(store.folder) for store in stores)
+        raise RequestError(f"{folders} holds none of the {name}; export them from the run folder that does")
     return holders
+
+
+def _artifacts(name: str, merged: Merged) -> Iterator[tuple[Found, Mapping[str, Any]]]:
+    """Yield every graph or model that the merged steps name, with the result that names it."""
+    role = PACKS[name][1]
+    for result in merged.steps.values():
+        yield from ((result, row) for row in result.step["artifacts"] if row["role"] == role)
 
 
 def _manifest(

@@ -56,9 +56,9 @@ class Merged:
     members: list[dict[str, Any]]
     superseded: list[dict[str, str]]
 
-    def of(self, datasets: Sequence[str]) -> Merged:
-        """Return the part of this merge that lies on some datasets."""
-        members = [member for member in self.members if member["dataset"] in datasets]
+    def of(self, field: str, chosen: Sequence[str | int]) -> Merged:
+        """Return the part of this merge whose places have one of some values in a field, such as the dataset."""
+        members = [member for member in self.members if member[field] in chosen]
         steps = {member["step"]: self.steps[member["step"]] for member in members if member["step"] in self.steps}
         return Merged(dict(sorted(steps.items())), members, self.superseded)
 

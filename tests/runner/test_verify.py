@@ -76,8 +76,22 @@ def test_an_export_without_models_has_nothing_to_measure(reference: Path, tmp_pa
         verify(tmp_path / "bare")
     with pytest.raises(RequestError, match="--with 'weights' is not possible; possible are graphs, models"):
         export([reference], tmp_path / "no", extras=("weights",))
-    with pytest.raises(RequestError, match="does not hold the models of step"):
+    with pytest.raises(RequestError, match="bare holds none of the models; export them from the run folder that does"):
         export([tmp_path / "bare"], tmp_path / "no", extras=("models",))
+
+
+def test_models_of_some_seeds_travel_with_the_records_of_all(reference: Path, tmp_path: Path) -> None:
+    """As for a study too large to publish every model of: all records, and what `verify` needs of the first seed."""
+    part, whole, said = tmp_path / "part", tmp_path / "whole", []
+    assert (
+        main(["records", "export", str(reference), "--out", str(part), "--seeds", "1", "--with", "graphs,models"]) == 0
+    )
+    export([reference], tmp_path / "bare")
+    manifest = export([tmp_path / "bare", part], whole, extras=("graphs", "models"), say=said.append)
+    assert manifest["suites"] == {"tiny": {"ok": 24}}
+    assert [sentence.partition("; ")[2] for sentence in said] == [f"{n} more are not held by the runs" for n in (4, 3)]
+    done = verify(whole)
+    assert (done.checked, done.left_out, done.findings) == (12, 12, [])
 
 
 @pytest.mark.parametrize(

@@ -187,21 +187,33 @@ def test_an_orphan_is_refused(kept: str, tmp_path: Path) -> None:
     assert export([orphan], tmp_path / "alone")["steps"] == 1
 
 
-def test_an_export_of_some_datasets_has_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    runs = [trial(tmp_path / "1", b"one", {"d": 0.5}), run_on_citeseer(tmp_path / "2")]
-    export(runs, tmp_path / "out", datasets=["citeseer"])
+@pytest.mark.parametrize(
+    ("option", "chosen", "lacking", "said"),
+    [
+        ("--suites", "elsewhere", "truth", "the suite 'truth'; there are some of elsewhere, node"),
+        ("--datasets", "citeseer", "pubmed", "the dataset 'pubmed'; there are some of citeseer, cora"),
+        ("--models", "gt", "gatv2", "the model 'gatv2'; there are some of gat, gt"),
+        ("--seeds", "7,", "0,", "the seed 0; there are some of 3, 7"),
+    ],
+)
+def test_an_export_of_a_part_has_nothing_else(
+    option: str, chosen: str, lacking: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [str(trial(tmp_path / "1", b"one", {"d": 0.5})), str(run_elsewhere(tmp_path / "2"))]
+    assert main(["records", "export", *runs, "--out", str(tmp_path / "out"), option, chosen]) == 0
     with StoreReader(tmp_path / "out") as store:
         assert [member["dataset"] for member in store.members()] == ["citeseer"]
         assert [step["hash"] for step in store.steps()] == ["f" * 64]
-    assert main(["records", "export", str(runs[0]), "--out", str(tmp_path / "no"), "--datasets", "pubmed"]) == 2
-    assert "no records on the dataset 'pubmed'; there are some on cora" in capsys.readouterr().err
+    assert main(["records", "export", *runs, "--out", str(tmp_path / "no"), option, lacking]) == 2
+    assert f"there are no records of {said}" in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "no").exists()
 
 
-def run_on_citeseer(folder: Path) -> Path:
+def run_elsewhere(folder: Path) -> Path:
     store = Store(folder)
     step = Step("f" * 64, "train", {"kind": "train"}, {}, "f" * 64)
     store.record(step, OK)
-    store.place([{**MEMBER, "kind": "train", "dataset": "citeseer", "step": step.hash}])
+    place = {"kind": "train", "suite": "elsewhere", "dataset": "citeseer", "model": "gt", "seed": 7}
+    store.place([{**MEMBER, **place, "step": step.hash}])
     store.close()
     return folder
