@@ -52,7 +52,7 @@ def export(
         "suite": listed(suites),
         "dataset": listed(datasets),
         "model": listed(models),
-        "seed": list(range(wanted)) if isinstance(wanted, int) else wanted,
+        "seed": range(wanted) if isinstance(wanted, int) else wanted,
     }
     only = {field: chosen for field, chosen in asked.items() if chosen is not None}
     manifest = write(runs, out, only, listed(extras) or (), typer.echo)

@@ -131,6 +131,7 @@ LINES: list[tuple[list[str], str]] = [
     (["run", "--dry-run", "--set", "model.hidden=0"], "hidden: input should be greater than or equal to 1"),
     (["run", "--dry-run", "--set", f"threads={LAUGHS}"], "more than 100,000 values"),
     (["run", "--dry-run", "--seeds", "9" * 5000], "--seeds is a number"),
+    (["records", "export", "run", "--out", "new", "--seeds", "9" * 20], "there are no records of the seed "),
 ]
 
 # Plugins by the body of their file.
