@@ -22,6 +22,7 @@ from fgai_bench.report.tables.dataset_tables import dataset_tables, flag_table
 from fgai_bench.report.tables.explanations import correctness_table, explanation_table
 from fgai_bench.report.tables.nulls import NAMES as NULLS
 from fgai_bench.report.tables.nulls import null_tables
+from fgai_bench.report.tables.ranks import rank_table
 from fgai_bench.report.tables.render import to_csv, to_latex, to_markdown
 from fgai_bench.report.tables.specs import GRIDS, grids_of
 
@@ -31,11 +32,14 @@ RENDERERS: dict[str, tuple[str, Callable[[Table], str]]] = {
     "markdown": ("md", to_markdown),
     "csv": ("csv", to_csv),
 }
-LISTS = ("dataset_node", "dataset_link", *NULLS, "explanations", "correctness", "budgets", "reliability")
+LISTS = (
+    *("dataset_node", "dataset_link", *NULLS, "explanations", "correctness", "budgets", "rank_changes"),
+    "reliability",
+)
 MAIN_FIGURES = ("stability_correctness", "fig5_tradeoff")  # the first of them that was drawn stands in the index
 OTHERS = ("metrics", "leaderboard", "page")
 SUITE_OF = {
-    **dict.fromkeys(("dataset_node", *NULLS), "node"),
+    **dict.fromkeys(("dataset_node", *NULLS, "rank_changes"), "node"),
     **dict.fromkeys(("dataset_link", "nulls_link"), "link"),
     "budgets": "published-budgets",
     **dict.fromkeys(("explanations", "correctness"), "stress"),
@@ -101,7 +105,7 @@ def _write_tables(report: Report, results: Results, formats: Sequence[str], only
     specs = [spec for spec in grids_of(results) if _wanted(spec.name, only)]
     built: dict[str, Table | None] = {spec.name: build(spec, results) for spec in specs}
     lists = [*dataset_tables(results), *null_tables(results), explanation_table(results), correctness_table(results)]
-    lists += [budget_table(results), flag_table(results)]
+    lists += [budget_table(results), rank_table(results), flag_table(results)]
     listed = {table.name: table for table in lists if table is not None}
     built |= {name: listed.get(name) for name in LISTS if _wanted(name, only)}
     suites = {spec.name: spec.suites[0] for spec in GRIDS} | SUITE_OF

@@ -88,7 +88,7 @@ def merge(stores: Sequence[StoreReader]) -> Merged:
     for hash, results in sorted(recorded.items()):
         _refuse_different_models(results, words.get(hash, hash[:12]))
         steps[hash] = _holding_result(results, words.get(hash, hash[:12]))
-        superseded += [_superseded(result, steps[hash]) for result in results if result is not steps[hash]]
+        superseded += [_superseded(result, steps[hash]) for result in results if _differs(result, steps[hash])]
     members = []
     for candidates in places.values():
         members.append(_holding_member(candidates, steps))
@@ -175,6 +175,11 @@ def _close(a: float, b: float) -> bool:
 def _model_hash(step: Mapping[str, Any]) -> str | None:
     """Return the hash of a training's model: trainings may agree in every value and differ in their weights."""
     return next((row["sha256"] for row in step["artifacts"] if row["role"] == "model"), None)
+
+
+def _differs(result: Found, kept: Found) -> bool:
+    """Tell whether a result is another one than that which holds, and not the same record in two folders."""
+    return any(result.step[key] != kept.step[key] for key in ("status", "reason", "started", "environment"))
 
 
 def _superseded(result: Found, kept: Found) -> dict[str, str]:

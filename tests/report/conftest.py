@@ -222,6 +222,7 @@ def wide(bench: Callable[[], Bench]) -> Path:
             made.add("attack", attacked(label, seed, 0.1), attack_label="budget-40", attack="injection",
                      threat={"nodes": 40}, **where)  # fmt: skip
             made.add("attack", attacked(label, seed, 0.2), attack_label="ensemble", threat={"restarts": 2}, **where)
+            made.add("attack", attacked(label, seed, 0.3), attack_label="worst", **where)
             made.add("attack", attacked(label, seed), attack_label="explanation", **where)
             made.add("agree", Result(metrics={"topk_overlap": 0.7}), **where)
             explained = {"explainer_topk_overlap": 0.4, "explainer_jsd": 0.1, "explainer_topk_overlap_floor": 0.9,

@@ -1,0 +1,151 @@
+"""What moves a rank: each method's place from the published way of ranking to ours, changed one thing at a time.
+
+The paper orders methods by their means under its own attack, each with its published settings. From there the table
+goes in three steps: intervals decide instead of means, the worst case takes the place of the published attack, and
+settings that an equal search has chosen take the place of the published ones. The rivals are the same in every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from fgai_bench.report.cells import Cell, Standing, standings
+from fgai_bench.report.labels import ordered, title
+from fgai_bench.report.leaderboard import BOARDS, STANDARD, BoardRow, entries, lowered
+from fgai_bench.report.results import Results
+from fgai_bench.report.statistics import mean
+from fgai_bench.report.tables.build import Row, Shown, Table, notes, show, source
+from fgai_bench.report.tables.specs import Column
+from fgai_bench.spaces import TUNED
+
+NAME = "rank_changes"
+NODE = BOARDS[0]
+# Stage to the attack and to what is added to the label of a row.
+STAGES = {
+    "Published attack, published settings": ("injection", ""),
+    "Worst case, published settings": (STANDARD, ""),
+    "Worst case, tuned settings": (STANDARD, TUNED),
+}
+STEPS = ("intervals", "attack", "settings")
+FIRST, *LATER = STAGES
+COLUMNS = (
+    *((FIRST, part) for part in ("F1", "place by mean", "rank")),
+    *((stage, part) for stage in LATER for part in ("F1", "rank")),
+    *(("Change of rank by", step) for step in STEPS),
+)
+F1 = Column("F1↑", NODE.score, "attack", better="higher")
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of one dataset and model on its way through the stages that were run.
+
+    Attributes:
+        heads: dataset, model and method.
+        cells: what it keeps in each stage.
+        by_mean: its place in the order of means in the first stage; 1 has the highest.
+        ranks: its rank in each stage; None where it has none.
+    """
+
+    heads: tuple[str, str, str]
+    cells: tuple[Cell, ...]
+    by_mean: int
+    ranks: tuple[int | None, ...]
+
+    @property
+    def changes(self) -> tuple[int | None, ...]:
+        """Return by how much each step moves the rank; positive is down.
+
+        >>> Method(("", "", ""), (), 2, (1, 3)).changes
+        (-1, 2)
+        """
+        places = pairwise((self.by_mean, *self.ranks))
+        return tuple(None if None in pair else pair[1] - pair[0] for pair in places)  # type: ignore[operator]
+
+
+def rank_table(results: Results) -> Table | None:
+    """Return the table of the first suite that has both attacks, or None."""
+    listed = lowered(NODE, entries(NODE, results))
+    for suite in ordered(row.key[0] for row in listed):
+        methods = list(_methods([row for row in listed if row.key[0] == suite]))
+        if methods:
+            break
+    else:
+        return None
+    cells = [cell for method in methods for cell in method.cells]
+    caption = (
+        "What moves a rank: F1 and rank under the published attack with the published settings, under the worst case, "
+        "and with settings that a search has chosen, among the same methods; and by how much each step moves it "
+        "(positive is down): from the order of the means to ranks of intervals, from the published attack to the worst "
+        f"case, from published settings to tuned ones. {source(results, suite, cells)}"
+    )
+    rows = tuple(Row(method.heads, _shown(method)) for method in methods)
+    lines = (*_summary(methods), *notes(cells, ()))
+    return Table(NAME, caption, ("Dataset", "Model", "Method"), COLUMNS, rows, lines, 2)
+
+
+def _methods(listed: Sequence[BoardRow]) -> Iterator[Method]:
+    """Yield the methods of every dataset and model that were run in the first two stages at least."""
+    rows = {row.key[2:]: row for row in listed}
+    for dataset in ordered(row.key[2] for row in listed):
+        for model in ordered(row.key[3] for row in listed if row.key[2] == dataset):
+            names = ordered(row.key[4].removesuffix(TUNED) for row in listed if row.key[2:4] == (dataset, model))
+            keys = {
+                stage: {name: (dataset, model, name + ending, attack) for name in names}
+                for stage, (attack, ending) in STAGES.items()
+            }
+            there = {stage: [name for name in names if where[name] in rows] for stage, where in keys.items()}
+            stages = [stage for stage in STAGES if len(there[stage]) > 1]
+            if stages[:2] != list(STAGES)[:2]:
+                continue
+            rivals = [name for name in names if all(name in there[stage] for stage in stages)]
+            cells: list[dict[Hashable, Cell]] = [
+                {name: rows[keys[stage][name]].cell(NODE.score) for name in rivals} for stage in stages
+            ]
+            yield from _ranked((title(dataset), title(model)), cells)
+
+
+def _ranked(where: tuple[str, str], cells: Sequence[dict[Hashable, Cell]]) -> Iterator[Method]:
+    first, *_ = cells
+    by_mean = sorted(first, key=lambda name: -first[name].mean)
+    standing = [standings(stage, "higher") for stage in cells]
+    for name in first:
+        ranks = tuple(stage[name].rank for stage in standing)
+        yield Method((*where, title(str(name))), tuple(stage[name] for stage in cells), 1 + by_mean.index(name), ranks)
+
+
+def _shown(method: Method) -> tuple[Shown, ...]:
+    lacking = len(STAGES) - len(method.cells)
+    first, *later = (
+        (show(cell, Standing(rank=rank), F1), _number(rank))
+        for cell, rank in zip(method.cells, method.ranks, strict=True)
+    )
+    parts = [first[0], _number(method.by_mean), first[1], *(part for stage in later for part in stage)]
+    unsearched = Shown("--", status="absent", reason="no settings were searched")
+    return (
+        *parts,
+        *[unsearched] * (2 * lacking),
+        *(_number(change, sign="+") for change in method.changes),
+        *[unsearched] * lacking,
+    )
+
+
+def _number(value: int | None, sign: str = "") -> Shown:
+    if value is None:
+        return Shown("--", status="absent", reason="not ranked: a seed has no value, or budgets differ")
+    return Shown(f"{value:{sign}d}" if value else "0", mean=float(value), n=1)
+
+
+def _summary(methods: Sequence[Method]) -> Iterator[str]:
+    """Say of each method by how much the steps move its rank, on average over the cells that have all of them."""
+    for name in dict.fromkeys(method.heads[2] for method in methods):
+        moved = [method.changes for method in methods if method.heads[2] == name and None not in method.changes]
+        parts = []
+        for i, step in enumerate(STEPS):
+            known = [change for changes in moved for change in changes[i : i + 1] if change is not None]
+            if known:
+                parts.append(f"{mean([float(change) for change in known]):+.1f} by {step} ({len(known)} cells)")
+        if parts:
+            yield f"{name} moves on average {', '.join(parts)}"

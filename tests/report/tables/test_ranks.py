@@ -1,0 +1,71 @@
+"""What moves a rank: one thing at a time, among the same methods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fgai_bench.report.results import Results
+from fgai_bench.report.tables.ranks import rank_table
+
+HARM = {"vanilla": 0.3, "ln": 0.6, "at": 0.0, "fgai": 0.1}  # of the worst case, beyond the published attack
+
+
+def filled(bench: Any, results_of: Any, tuned: bool, missing: bool = False) -> Any:
+    """Five seeds of four defenses under both attacks; LN falls below FGAI under the worst one, and its search helps."""
+    made = bench()
+    for label, harm in HARM.items():
+        for seed in range(5):
+            where = {"seed": seed, "label": label, "defense": label}
+            attack = results_of["attack"]
+            made.add("attack", attack(label, seed), attack_label="injection", **where)
+            worst = None if missing and (label, seed) == ("at", 4) else attack(label, seed, harm=harm)
+            made.add("attack", worst, attack_label="worst", **where)
+            if tuned:
+                chosen = {**where, "label": f"{label} tuned", "trials": 32}
+                found = attack(label, seed, harm=0.0 if label == "ln" else harm)
+                made.add("attack", found, attack_label="worst", **chosen)
+    return Results.read(made.close())
+
+
+def texts(results: Any) -> dict[str, list[str]]:
+    table = rank_table(results)
+    assert table is not None
+    return {row.heads[2]: [cell.text for cell in row.cells] for row in table.rows}
+
+
+def test_every_step_changes_one_thing(bench: Any, results_of: Any) -> None:
+    """LN is before AT by mean, not by intervals, which do not tell FGAI from AT either; a search gives LN all back."""
+    results = filled(bench, results_of, tuned=True)
+    shown = texts(results)
+    assert list(shown) == ["Vanilla", "LN", "AT", "FGAI"]
+    ranks = {name: [cells[i] for i in (1, 2, 4, 6)] for name, cells in shown.items()}
+    assert ranks == {
+        "Vanilla": ["4", "4", "4", "4"],
+        "LN": ["1", "1", "3", "1"],
+        "AT": ["2", "1", "1", "1"],
+        "FGAI": ["3", "2", "2", "3"],
+    }
+    assert shown["LN"][7:] == ["0", "+2", "-2"]
+    table = rank_table(results)
+    assert table is not None
+    assert "LN moves on average +0.0 by intervals (1 cells), +2.0 by attack (1 cells), -2.0 by settings (1 cells)" in (
+        table.notes
+    )
+
+
+def test_without_a_search_the_last_step_is_empty(bench: Any, results_of: Any) -> None:
+    cells = texts(filled(bench, results_of, tuned=False))["LN"]
+    assert cells[5:7] == ["--", "--"]
+    assert cells[7:] == ["0", "+2", "--"]
+
+
+def test_a_row_that_lacks_a_seed_has_no_rank_to_move(bench: Any, results_of: Any) -> None:
+    cells = texts(filled(bench, results_of, tuned=False, missing=True))["AT"]
+    assert cells[3].endswith("(not run 1/5)")
+    assert (cells[4], cells[8]) == ("--", "--")
+
+
+def test_a_run_without_the_worst_case_has_no_such_table(bench: Any, results_of: Any) -> None:
+    made = bench()
+    made.add("attack", results_of["attack"]("ln", 0), label="ln", attack_label="injection")
+    assert rank_table(Results.read(made.close())) is None
