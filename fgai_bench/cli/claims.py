@@ -12,26 +12,31 @@ def claims(
     run: RunArgument,
     out: OutOption = None,
 ) -> None:
-    """Say of each claim of the paper whether the run supports it, with the interval and the cells that decide."""
-    from fgai_bench.report.claims import judge
+    """Say of each claim of the paper whether the run supports it, with the interval and the cells that decide.
+
+    Where the run has the worst case or tuned settings, the same claims are also looked at there.
+    """
+    from fgai_bench.report.claims import judge, restated
     from fgai_bench.report.folder import Report
     from fgai_bench.report.results import Results
     from fgai_bench.report.verdicts import number_text
     from fgai_bench.report.written_verdicts import cells_to_csv, to_csv, to_markdown
 
     results = Results.read(run)
-    verdicts = judge(results)
+    verdicts = [*judge(results), *judge(results, restated(results))]
     report = Report(out if out is not None else run / "report")
     report.add("claims.csv", to_csv(verdicts))
     report.add("claims.md", to_markdown(verdicts, results))
     report.add("claims_cells.csv", cells_to_csv(verdicts))
-    rows = []
+    rows: dict[str, list[list[str]]] = {}
     for verdict in verdicts:
         shown = number_text(verdict.value, verdict.bounds, verdict.is_ratio) if verdict.bounds else "--"
         cells = f"{len(verdict.showing)} of {len(verdict.decisions)}"
-        rows.append([verdict.claim.id, verdict.conclusion, cells, shown, verdict.advice or verdict.would_change])
+        row = [verdict.claim.id, verdict.conclusion, cells, shown, verdict.advice or verdict.would_change]
+        rows.setdefault(verdict.claim.condition, []).append(row)
     columns = ["claim", "verdict", "shown in", "mean of cells, bounds", "what would change it, or what to run"]
-    print_table(f"claims, {run}", columns, rows)
+    for condition, listed in rows.items():
+        print_table(f"claims, {run}, {condition}", columns, listed)
     for sentence in results.remarks:
         typer.echo(sentence)
     typer.echo(f"written to {', '.join(map(str, report.written))}")

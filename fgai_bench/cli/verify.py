@@ -14,7 +14,7 @@ from fgai_bench.cli.terminal import print_table
 
 def verify(
     run: RunArgument,
-    rows: Annotated[int | None, typer.Option(min=1, help="How many rows; else all.")] = None,
+    rows: Annotated[int | None, typer.Option(min=1, help="How many of those that can be measured; else all.")] = None,
     list_only: Annotated[bool, typer.Option("--list", help="Name the rows and do nothing.")] = False,
     data_root: RootOption = None,
 ) -> None:
@@ -36,7 +36,7 @@ def verify(
     if done.other_code:
         typer.echo(f"{done.other_code} of them were made by other code than this program's")
     if done.left_out:
-        typer.echo(f"{done.left_out} rows were exported without their model or graph and could not be measured")
+        typer.echo(f"{done.left_out} rows are there without their model or graph and could not be measured")
     if done.findings:
         raise typer.Exit(1)
 

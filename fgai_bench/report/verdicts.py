@@ -15,6 +15,7 @@ from fgai_bench.report.statistics import Comparison, mean, p_value, sign_flip_p
 Kind = Literal["greater", "close", "ratio", "best", "positive", "status"]
 Outcome = Literal["holds", "fails", "open", "missing"]
 Conclusion = Literal["supported", "refuted", "undecided", "not tested"]
+PUBLISHED = "published"  # the paper's own attack and settings
 OUTCOMES: tuple[Outcome, ...] = ("holds", "fails", "open", "missing")
 LEAST_SEEDS = 5  # below, no sign-flip test can even come near 0.05
 DATASETS = ("amazon-photo", "amazon-cs", "coauthor-cs", "coauthor-physics")
@@ -35,7 +36,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim; fields as in ``baselines/fgai/claims.yaml``."""
+    """One claim; fields as in ``baselines/fgai/claims.yaml``, and the condition under which it is looked at."""
 
     id: str
     text: str
@@ -53,6 +54,7 @@ class Claim:
     better: Literal["higher", "lower"] = "higher"
     status: str = ""
     magnitude: bool = False
+    condition: str = PUBLISHED
 
     @property
     def places(self) -> list[tuple[str, str]]:

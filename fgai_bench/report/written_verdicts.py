@@ -10,14 +10,14 @@ from typing import Any
 from fgai_bench.report.escaping import csv_cell, markdown
 from fgai_bench.report.results import Results
 from fgai_bench.report.statistics import p_value, sign_flip_p
-from fgai_bench.report.verdicts import OUTCOMES, Claim, Decision, Verdict, number_text
+from fgai_bench.report.verdicts import OUTCOMES, PUBLISHED, Claim, Decision, Verdict, number_text
 
 COLUMNS = (
-    *("id", "claim", "verdict", *OUTCOMES, "shown_alone", "mean", "low", "high", "is_ratio"),
+    *("id", "condition", "claim", "verdict", *OUTCOMES, "shown_alone", "mean", "low", "high", "is_ratio"),
     *("deciding", "would_change", "advice"),
 )
 CELL_COLUMNS = (
-    *("id", "dataset", "model", "outcome", "shown_alone", "value", "low", "high", "is_ratio", "scale"),
+    *("id", "condition", "dataset", "model", "outcome", "shown_alone", "value", "low", "high", "is_ratio", "scale"),
     *("p", "p_sign_flips", "seeds", "seeds_that_would_tell", "reason"),
 )
 
@@ -26,7 +26,8 @@ def rows(verdicts: Sequence[Verdict]) -> list[list[Any]]:
     """Return verdicts as rows under ``COLUMNS``."""
     return [
         [
-            *(verdict.claim.id, verdict.claim.text, verdict.conclusion, *(verdict.count(name) for name in OUTCOMES)),
+            *(verdict.claim.id, verdict.claim.condition, verdict.claim.text, verdict.conclusion),
+            *(verdict.count(name) for name in OUTCOMES),
             sum(decision.shown_alone for decision in verdict.decisions),
             *(_number(verdict.value), *(verdict.bounds or ("", "")), int(verdict.is_ratio)),
             *("; ".join(map(str, verdict.deciding)), verdict.would_change, verdict.advice),
@@ -44,7 +45,7 @@ def _cell_row(claim: Claim, decision: Decision) -> list[Any]:
     evidence = decision.evidence
     toward = evidence.toward
     return [
-        *(claim.id, decision.dataset, decision.model, decision.outcome, int(decision.shown_alone)),
+        *(claim.id, claim.condition, decision.dataset, decision.model, decision.outcome, int(decision.shown_alone)),
         *(_number(decision.value), *(decision.bounds or ("", "")), int(decision.is_ratio)),
         evidence.comparison.scale if evidence.comparison else "",
         *((p_value(toward), sign_flip_p(toward)) if toward else ("", "")),
@@ -81,10 +82,20 @@ HOW = (
 )
 
 
+OTHERWISE = (
+    "The same sentences under other conditions, in the cells that were run there: *worst case*, the standard attack in "
+    "place of the published one; *tuned*, with settings that an equal search has chosen. In brackets: the cells that "
+    "show a claim, of those that were looked at."
+)
+
+
 def to_markdown(verdicts: Sequence[Verdict], results: Results) -> str:
-    """Write the verdicts as a page, each with its cells."""
+    """Write the verdicts as a page: a table of conclusions under all conditions, then the paper's own with cells."""
     lines = [f"# Verdicts on the paper's claims, run {results.identity}", "", f"{results.version}.", "", HOW, ""]
+    lines += _conditions(verdicts)
     for verdict in verdicts:
+        if verdict.claim.condition != PUBLISHED:
+            continue
         claim = verdict.claim
         lines += [f"## {claim.id}: {verdict.conclusion}", "", f"{claim.text} ({claim.source})", ""]
         lines += [f"{summary(verdict)}."]
@@ -93,6 +104,23 @@ def to_markdown(verdicts: Sequence[Verdict], results: Results) -> str:
         lines += [f"To run: {verdict.advice}"] if verdict.advice else []
         lines += [""]
     return "\n".join(lines)
+
+
+def _conditions(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return the lines of a table of conclusions, one column for each condition; none where there is but one."""
+    found: dict[str, dict[str, Verdict]] = {}
+    for verdict in verdicts:
+        found.setdefault(verdict.claim.id, {})[verdict.claim.condition] = verdict
+    names = list(dict.fromkeys(verdict.claim.condition for verdict in verdicts))
+    if len(names) < 2:
+        return []
+    lines = [OTHERWISE, "", f"| claim | {' | '.join(names)} |", "|---" * (1 + len(names)) + "|"]
+    lines += [f"| {id} | {' | '.join(_in_short(under.get(name)) for name in names)} |" for id, under in found.items()]
+    return [*lines, ""]
+
+
+def _in_short(verdict: Verdict | None) -> str:
+    return f"{verdict.conclusion} ({len(verdict.showing)}/{len(verdict.decisions)})" if verdict else "--"
 
 
 def summary(verdict: Verdict) -> str:

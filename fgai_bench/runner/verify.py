@@ -76,6 +76,19 @@ class Row:
         """Return the configuration of the step, on a CPU."""
         return {**self.step["config"], "device": "cpu"}
 
+    @property
+    def recorded_no_model(self) -> bool:
+        """Tell whether the training kept no model, as that of a method which brings a network of its own."""
+        return "model" not in {line["role"] for line in self.store.step(self.step["trial"])["artifacts"]}
+
+    @cached_property
+    def contents(self) -> dict[str, bytes]:
+        """Return the packed model and, of an attack, the packed attacked graph; raise if one of them is not there."""
+        holders = {"model": self.step["trial"]}
+        if self.step["kind"] == "attack":
+            holders["attacked"] = self.step["hash"]
+        return {role: self.store.artifact(hash, role) for role, hash in holders.items()}
+
     @cached_property
     def problem(self) -> Problem:
         """Return the task on the row's dataset and seed."""
@@ -84,13 +97,14 @@ class Row:
     @cached_property
     def model(self) -> AttentionModel:
         """Return the trained model that the row is about."""
-        content = self.store.artifact(self.step["trial"], "model")
-        return unpack_model(content, self.config["model"], self.problem.data.x.shape[1], self.problem.num_outputs)
+        return unpack_model(
+            self.contents["model"], self.config["model"], self.problem.data.x.shape[1], self.problem.num_outputs
+        )
 
     @cached_property
     def attacked(self) -> Data:
         """Return the attacked graph of the row."""
-        content = self.store.artifact(self.step["hash"], "attacked")
+        content = self.contents["attacked"]
         named = clean_of(content)
         if named and named != graph_digest(self.problem.data):
             raise DamagedArtifact("its attacked graph is a difference from another clean graph")
@@ -118,7 +132,7 @@ class Row:
 
 
 def verify(run: str | os.PathLike[str], rows: int | None = None, data_root: str | None = None) -> Verified:
-    """Measure the rows of a run or of an export again, or ``rows`` of them, spread over all.
+    """Measure the rows of a run or of an export again, or ``rows`` of those that can be, spread over all.
 
     Raises :class:`RequestError` where there is nothing to measure with.
     """
@@ -127,7 +141,9 @@ def verify(run: str | os.PathLike[str], rows: int | None = None, data_root: str 
     with Salvaged(folder) if damaged else StoreReader(folder) as store:
         names = {member["step"]: words_of(member) for member in store.members() if not member.get("metric")}
         chosen = sorted(hash for hash, name in names.items() if name.split()[0] in KINDS)
-        for hash in chosen[:rows]:
+        for hash in chosen:
+            if rows is not None and done.checked >= rows:
+                break
             _verify_row(store, hash, names[hash], done, data_root)
     named = [Finding("", Path(sentence.split()[0]).name, sentence) for sentence in damaged]
     done.findings = [*named, *done.findings]
@@ -150,6 +166,9 @@ def _verify_row(store: StoreReader, hash: str, words: str, done: Verified, data_
         if step["status"] != "ok":
             return
         row = Row(store, step, data_root)
+        if row.recorded_no_model:
+            done.left_out += 1
+            return
         sentences = list(differences(row))
         done.other_code += is_present(step["kind"], step["config"]) is False
     except MissingArtifact as error:
@@ -171,6 +190,7 @@ def _verify_row(store: StoreReader, hash: str, words: str, done: Verified, data_
 
 def differences(row: Row) -> Iterator[str]:
     """Yield a sentence for each thing that is recorded of a row and is otherwise when measured again."""
+    _ = row.contents  # a row that lacks something loads no dataset
     for key in ("checksum", "split_hash"):
         if row.step["facts"].get(key) != row.problem.provenance.get(key):
             yield f"the {'graph' if key == 'checksum' else 'split'} here is not the recorded one"

@@ -84,7 +84,9 @@ def _write(
     history = {
         "pieces": len(runs) - len(earlier) + sum(manifest["pieces"] for manifest in earlier),
         "superseded": [*(entry for manifest in earlier for entry in manifest["superseded"]), *merged.superseded],
-        "orphans": sorted({hash for manifest in earlier for hash in manifest.get("orphans", ())}),
+        "orphans": sorted(
+            {hash for manifest in earlier for hash in manifest.get("orphans", ()) if hash in merged.steps}
+        ),
     }
     rows = {file_of(name): len(rows) for name, (_, rows) in tables.items()}
     with _replace_folder(folder) as new:
