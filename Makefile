@@ -37,6 +37,11 @@ tables: $(STAMP)
 		rm -rf $(RESULTS)/explanations/tables $(RESULTS)/explanations/figures && \
 		$(BIN)/fgai-bench report $(RESULTS)/explanations/records --out $(RESULTS)/explanations \
 			--only explanations,correctness,stability_correctness --format markdown,csv,png; fi
+	if test -d $(RESULTS)/first_edition/records; then \
+		$(BIN)/fgai-bench status $(RESULTS)/first_edition/records > /dev/null && \
+		rm -rf $(RESULTS)/first_edition/tables && \
+		$(BIN)/fgai-bench report $(RESULTS)/first_edition/records --out $(RESULTS)/first_edition \
+			--only budgets --format markdown,csv; fi
 
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

@@ -103,8 +103,8 @@ class Results:
     def read(cls, folder: str | os.PathLike[str], suite: str | None = None) -> Results:
         """Read everything that a run folder or an export holds, or what stands in one of its suites."""
         with StoreReader(folder) as store:
-            members, records, curves = store.members(), store.records(), store.curves()
-            provenance, artifacts = store.provenance(), store.reported()
+            members, artifacts = store.members(), store.reported()
+            records, curves, provenance = store.frames()
         names = ordered(member["suite"] for member in members)
         if suite is not None and suite not in names:
             raise ReportError(f"the run {folder} has no suite {suite!r}; it has: {', '.join(names) or 'none'}")

@@ -10,6 +10,7 @@ attain without assuming a shape.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -152,13 +153,15 @@ def seeds_needed(differences: Sequence[float], alpha: float, power: float = POWE
     if len(differences) < 2 or _is_constant(differences):
         return None
     effect = abs(mean(differences)) / std(differences)
-    n = np.arange(2, MOST_SEEDS + 1)
-    reached = special.nctdtr(n - 1, effect * np.sqrt(n), _upper(alpha, n)) <= 1 - power
-    return int(n[np.argmax(reached)]) if reached.any() else None
 
+    def is_enough(n: int) -> bool:
+        critical = -special.stdtrit(n - 1, alpha)
+        missed = special.nctdtr(n - 1, effect * math.sqrt(n), critical)
+        return not missed > 1 - power  # far beyond the critical value it is NaN in place of 0
 
-def _upper(alpha: float, n: np.ndarray) -> np.ndarray:
-    return np.asarray(-special.stdtrit(n - 1, alpha))
+    numbers = range(2, MOST_SEEDS + 1)  # power grows with every seed
+    place = bisect_left(numbers, True, key=is_enough)
+    return numbers[place] if place < len(numbers) else None
 
 
 def _quantile(level: float, n: int) -> float:

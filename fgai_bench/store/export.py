@@ -64,8 +64,8 @@ def export(
             raise RequestError(f"there are no records to export in {', '.join(map(str, runs))}; nothing was written")
         tables = _tables(merged)
         files = {file_of(name): packed_table(columns, rows) for name, (columns, rows) in tables.items()}
-        files[PACK] = packed_artifacts(_reported_artifacts(merged, stores))
         large = {PACKS[name][0]: _artifact_holders(name, merged, stores) for name in extras}
+        files[PACK] = packed_artifacts(_reported_artifacts(merged, stores, set().union(*large.values())))
         for name in extras:
             say(_size(name, merged, large[PACKS[name][0]], folder))
         return _write(folder, runs, merged, tables, files, large)
@@ -83,7 +83,7 @@ def _write(
     earlier = [read_manifest(Path(run)) for run in runs if is_export(Path(run))]
     history = {
         "pieces": len(runs) - len(earlier) + sum(manifest["pieces"] for manifest in earlier),
-        "superseded": [*(entry for manifest in earlier for entry in manifest["superseded"]), *merged.superseded],
+        "superseded": _once([*(entry for manifest in earlier for entry in manifest["superseded"]), *merged.superseded]),
         "orphans": sorted(
             {hash for manifest in earlier for hash in manifest.get("orphans", ()) if hash in merged.steps}
         ),
@@ -97,6 +97,11 @@ def _write(
         manifest = _manifest(merged, [new / name for name in (*files, *large)], rows, history)
         (new / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return manifest
+
+
+def _once(listed: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+    """Return each entry once, in order: pieces of one export share their history."""
+    return [dict(entry) for entry in dict.fromkeys(tuple(entry.items()) for entry in listed)]
 
 
 def _existing(field: str, chosen: Sequence[str | int], merged: Merged) -> Sequence[str | int]:
@@ -135,16 +140,34 @@ def _tables(merged: Merged) -> dict[str, tuple[Sequence[str], list[Mapping[str, 
     return {name: (columns[name], rows[name]) for name in TABLES}
 
 
-def _reported_artifacts(merged: Merged, stores: Sequence[StoreReader]) -> dict[str, bytes]:
-    """Return the artifacts that figures are drawn from, by hash, each read from the first store that has it."""
+def _reported_artifacts(merged: Merged, stores: Sequence[StoreReader], packed: set[str]) -> dict[str, bytes]:
+    """Return the artifacts that figures are drawn from, by hash, each read from the first store that has it.
+
+    Figures show one seed, so those of other seeds are left out, except where a model or a graph is exported: with all
+    that it recorded, a step can be gone on from.
+    """
     contents: dict[str, bytes] = {}
-    for result in merged.steps.values():
-        for row in result.step["artifacts"]:
+    drawn = _drawn(merged)
+    for hash, result in merged.steps.items():
+        rows = result.step["artifacts"]
+        for row in rows if hash in drawn or packed.intersection(row["sha256"] for row in rows) else ():
             for store in (result.store, *stores) if row["role"] in REPORTED else ():
                 if row["sha256"] not in contents:
                     with suppress(MissingArtifact):
                         contents[row["sha256"]] = store.artifacts.read(row["sha256"])
     return contents
+
+
+def _drawn(merged: Merged) -> set[str]:
+    """Return the steps that figures may show: at each place that of the lowest seed with a result."""
+    lowest: dict[tuple[str, ...], tuple[int, str]] = {}
+    for member in merged.members:
+        found = merged.steps.get(member["step"])
+        if found is not None and found.step["status"] == "ok":
+            keys = ("suite", "kind", "task", "dataset", "model", "label", "attack_label", "explainer")
+            place = tuple(str(member.get(key, "")) for key in keys)
+            lowest[place] = min(lowest.get(place, (member["seed"], member["step"])), (member["seed"], member["step"]))
+    return {step for _, step in lowest.values()}
 
 
 def _size(name: str, merged: Merged, holders: Mapping[str, StoreReader], folder: Path) -> str:

@@ -52,11 +52,13 @@ class Recorded(Protocol):
     def environments(self) -> Mapping[str, dict[str, Any]]: ...
 
 
-def records(store: Recorded) -> pd.DataFrame:
-    """Return the tidy table of all places whose step has been recorded."""
+Steps = Mapping[str, dict[str, Any]]
+
+
+def records(store: Recorded, steps: Steps) -> pd.DataFrame:
+    """Return the tidy table of all places whose step has been recorded; ``steps`` has them by their hash."""
     import pandas as pd
 
-    steps = {step["hash"]: step for step in store.steps()}
     flags = derived_flags(steps.values())
     environments = store.environments
     rows = [
@@ -69,13 +71,12 @@ def records(store: Recorded) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(RECORDS))
 
 
-def curves(store: Recorded) -> pd.DataFrame:
+def curves(store: Recorded, steps: Steps) -> pd.DataFrame:
     """Return one row per point of every curve: the place, ``curve``, ``point``, ``x`` and ``y``."""
     import json
 
     import pandas as pd
 
-    steps = {step["hash"]: step for step in store.steps()}
     rows = [
         {
             **_place(member),
@@ -94,7 +95,7 @@ def curves(store: Recorded) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*PLACE_COLUMNS, "trial", "step", "curve", "point", "x", "y"])
 
 
-def provenance(store: Recorded) -> pd.DataFrame:
+def provenance(store: Recorded, steps: Steps) -> pd.DataFrame:
     """Return one row per recorded step: hashes, configuration, data, environment, times, artifacts."""
     import pandas as pd
 
@@ -106,7 +107,7 @@ def provenance(store: Recorded) -> pd.DataFrame:
             **store.environments[step["environment"]],
             "artifacts": {row["role"]: row["sha256"] for row in step["artifacts"]},
         }
-        for step in store.steps()
+        for step in steps.values()
     ]
     return pd.DataFrame(rows)
 

@@ -62,17 +62,26 @@ class StoreReader(Tables):
     def records(self) -> pd.DataFrame:
         """Return one row per step and metric and place in a suite; see :mod:`fgai_bench.store.records`."""
         with self._shape_errors():
-            return records(self)
+            return records(self, self._by_hash())
 
     def curves(self) -> pd.DataFrame:
         """Return one row per point of every curve, with the labels of its step."""
         with self._shape_errors():
-            return curves(self)
+            return curves(self, self._by_hash())
 
     def provenance(self) -> pd.DataFrame:
         """Return one row per step: its configuration, where and when it ran, on which data."""
         with self._shape_errors():
-            return provenance(self)
+            return provenance(self, self._by_hash())
+
+    def frames(self) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+        """Return :meth:`records`, :meth:`curves` and :meth:`provenance`, for which every step is read once."""
+        with self._shape_errors():
+            steps = self._by_hash()
+            return records(self, steps), curves(self, steps), provenance(self, steps)
+
+    def _by_hash(self) -> dict[str, dict[str, Any]]:
+        return {step["hash"]: step for step in self.steps()}
 
     def statuses(self) -> dict[str, str]:
         """Return the status of every recorded step, by the hash of the step."""

@@ -153,6 +153,7 @@ def test_seeds_needed_follow_from_effect_and_spread() -> None:
     assert seeds_needed([0.0, 1.0, 2.0], 0.025) == 10
     assert seeds_needed([0.0, -1.0, -2.0], 0.025) == 10
     assert seeds_needed([0.0, 1.0, 2.0], 0.0025) > 10  # type: ignore[operator]
+    assert seeds_needed([0.9, 1.3, 1.0, 1.1, 0.8], 0.002) == 4  # as every number from two on, tried in turn, says
     assert seeds_needed([1.0, -1.0, 0.001], 0.025) is None
     assert seeds_needed([1.0], 0.025) is None
 

@@ -173,7 +173,7 @@ GRIDS: tuple[Spec, ...] = (
         ),
         rows=PER_ROW,
         spread=False,
-        suites=("stress", "node", "quick"),
+        suites=("node", "stress", "quick"),
         optional=True,
     ),
     Spec(
