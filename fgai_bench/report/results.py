@@ -195,16 +195,13 @@ class Results:
     @cached_property
     def version(self) -> str:
         """Return the commits and package versions that gave the results, in words."""
+        return _versions(self.provenance)
+
+    def version_of(self, suite: str) -> str:
+        """Return those that gave the results of one suite; of all where no suite is called so."""
+        steps = {step.step for place, seeds in self.select(suite=suite) for step in seeds.values()}
         frame = self.provenance
-        programs = [
-            f"commit {commit[:7]}{' with changes' if dirty is True else ''}"
-            if isinstance(commit, str)
-            else f"fgai-bench {package}"
-            for commit, dirty, package in sorted(
-                {tuple(row) for row in frame[["commit", "dirty", "package"]].itertuples(index=False)}, key=str
-            )
-        ]
-        return ", ".join(dict.fromkeys(programs)) or "no commit"
+        return _versions(frame[frame["hash"].isin(steps)] if steps else frame)
 
     @cached_property
     def own_metrics(self) -> dict[str, Better]:
@@ -302,3 +299,16 @@ def _measurement(rows: list[dict[str, Any]]) -> Measurement:
         first["commit"] if isinstance(first["commit"], str) else None,
         first["package"] or "",
     )
+
+
+def _versions(provenance: pd.DataFrame) -> str:
+    """Return the programs behind some steps, each once."""
+    programs = [
+        f"commit {commit[:7]}{' with changes' if dirty is True else ''}"
+        if isinstance(commit, str)
+        else f"fgai-bench {package}"
+        for commit, dirty, package in sorted(
+            {tuple(row) for row in provenance[["commit", "dirty", "package"]].itertuples(index=False)}, key=str
+        )
+    ]
+    return ", ".join(dict.fromkeys(programs)) or "no commit"

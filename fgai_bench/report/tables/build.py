@@ -279,7 +279,7 @@ def source(results: Results, suite: str, cells: Sequence[Cell], ranked: bool = F
     seeds = sorted({seed for row in cells for seed in (*row.values, *(gap.seed for gap in row.gaps))})
     number = f"{len(seeds)} seed{'s' if len(seeds) != 1 else ''} ({', '.join(map(str, seeds))})"
     rule = BOLD if len(seeds) > 1 else ONE_SEED
-    return f"Suite {results.title(suite)}, {number}{spent(cells)}; {results.version}.{rule if ranked else ''}"
+    return f"Suite {results.title(suite)}, {number}{spent(cells)}; {results.version_of(suite)}.{rule if ranked else ''}"
 
 
 def spent(cells: Iterable[Cell]) -> str:
