@@ -15,6 +15,7 @@ from fgai_bench.report.labels import STATUS, ordered, title
 from fgai_bench.report.leaderboard import BOARDS, STANDARD, Board, BoardRow, entries, lowered, ranked
 from fgai_bench.report.results import MAIN, SIDE, Results
 from fgai_bench.report.statistics import centre_interval
+from fgai_bench.spaces import TUNED
 
 PUBLISHED = "injection"
 SCORES = {"f1": "F1", "roc_auc": "ROC-AUC"}
@@ -86,9 +87,14 @@ class Answer:
     trials: int = 0
 
     @property
+    def graph(self) -> str:
+        """Return the graph in words; one whose links are predicted says so."""
+        return f"{title(self.dataset)}{' links' if self.task == 'link' else ''}"
+
+    @property
     def subject(self) -> str:
-        """Return graph and model, as in ``Amazon-Photo, GAT``; a graph whose links are predicted says so."""
-        return f"{title(self.dataset)}{' links' if self.task == 'link' else ''}, {title(self.model)}"
+        """Return graph and model, as in ``Amazon-Photo, GAT``."""
+        return f"{self.graph}, {title(self.model)}"
 
     @property
     def sentence(self) -> str:
@@ -202,11 +208,16 @@ def _answer(board: Board, rows: Sequence[BoardRow], standing: Mapping[Hashable, 
             own[label].cell(board.score),
             standing.get(own[label].key, Standing()),
         )
-        for label in ordered(own)
+        for label in _ranking_first(own)
     )
     suite, task, dataset, model = rows[0].key[:4]
     trials = max((row.trials for row in own.values() if standing.get(row.key, Standing()).rank), default=0)
     return Answer(suite, task, dataset, model, attack, board.score, stands, trials)
+
+
+def _ranking_first(labels: Iterable[str]) -> list[str]:
+    """Return labels in the paper's order, those with searched settings first: they rank."""
+    return sorted(ordered(labels), key=lambda label: not label.endswith(TUNED))
 
 
 def notes(answered: Sequence[Answer]) -> list[str]:
@@ -214,7 +225,9 @@ def notes(answered: Sequence[Answer]) -> list[str]:
     sentences = []
     without = [answer for answer in answered if answer.attack != STANDARD]
     if without:
-        which = "" if len(without) == len(answered) else f" for {_together([answer.subject for answer in without])}"
+        known = {answer.graph for answer in answered if answer.attack == STANDARD}
+        names = dict.fromkeys(answer.subject if answer.graph in known else answer.graph for answer in without)
+        which = f" for {_together(list(names))}" if len(without) < len(answered) else ""
         sentences.append(f"No worst case is recorded{which}: {_weaker({answer.attack for answer in without})}.")
     trials = sorted({answer.trials for answer in answered if answer.trials})
     if trials:
@@ -240,7 +253,7 @@ def matrix(answered: Sequence[Answer]) -> str:
     lines = [_line(header), _line(["---"] * len(header))]
     for model in ordered(answer.model for answer in answered):
         own = {answer.dataset: answer for answer in answered if answer.model == model}
-        for label in ordered(stand.defense for answer in own.values() for stand in answer.stands):
+        for label in _ranking_first(stand.defense for answer in own.values() for stand in answer.stands):
             cells = [_cell(own[graph], label) if graph in own else STATUS["absent"] for graph in graphs]
             lines.append(_line([f"{title(model)}, {title(label)}", *cells]))
     return "\n".join(lines)
