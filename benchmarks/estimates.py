@@ -2,7 +2,7 @@
 
 Run ``cost``, ``node`` and ``scale`` on the machine first, alone on it: ``fgai-bench run --suite cost --out runs/cost``.
 Peaks are compared where they are those of a GPU: on a CPU a record holds the memory of the whole process, libraries
-included.
+included. Records of a GPU on a machine without one: peaks alone.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from fgai_bench.runner.forecast import MIB, Forecast, calibration_of, forecast
 from fgai_bench.runner.progress import title
@@ -24,7 +26,11 @@ def compared(folder: Path) -> list[tuple[dict[str, Any], Forecast]]:
     """Return the finished steps of a run, each with its forecast."""
     with StoreReader(folder) as store:
         steps = [{**step, "cost": store.result(step["hash"]).cost} for step in store.steps() if step["status"] == "ok"]
-    return [(step, forecast(step["config"], calibration_of(step["config"]["device"]))) for step in steps]
+    devices = {step["config"]["device"] for step in steps}
+    known = {
+        device: calibration_of(device) if device == "cpu" or torch.cuda.is_available() else None for device in devices
+    }
+    return [(step, forecast(step["config"], known[step["config"]["device"]])) for step in steps]
 
 
 def within(ratios: list[float], factor: float) -> str:
@@ -37,27 +43,27 @@ def within(ratios: list[float], factor: float) -> str:
 def main(folders: list[str]) -> None:
     """Print forecast, measurement and ratio of every training, and the ratios of all steps by kind."""
     times: dict[str, list[float]] = defaultdict(list)
-    peaks: list[float] = []
+    peaks: dict[str, list[float]] = defaultdict(list)
     total = [0.0, 0.0]
     for folder in folders:
         for step, expected in compared(Path(folder)):
-            name = title(_Titled(step))  # type: ignore[arg-type]
-            if expected.seconds is None:
-                continue
-            total[0], total[1] = total[0] + expected.seconds, total[1] + step["seconds"]
-            times[step["kind"]].append(expected.seconds / step["seconds"])
+            said = []
+            if expected.seconds is not None:
+                total[0], total[1] = total[0] + expected.seconds, total[1] + step["seconds"]
+                times[step["kind"]].append(expected.seconds / step["seconds"])
+                said.append(f"{expected.seconds:.1f} s forecast, {step['seconds']:.1f} s measured")
+            if step["kind"] == "train" and expected.bytes is not None and step["config"]["device"] != "cpu":
+                peak = step["cost"]["train_peak_mib"]
+                peaks[step["config"]["model"]["name"]].append(expected.bytes / MIB / peak)
+                said.append(f"{expected.bytes / MIB:,.0f} MiB forecast, {peak:,.0f} MiB measured")
             if step["kind"] == "train":
-                print(f"{name}: {expected.seconds:.1f} s forecast, {step['seconds']:.1f} s measured", end="")
-                if expected.bytes is not None and step["config"]["device"] != "cpu":
-                    peak = step["cost"]["train_peak_mib"]
-                    peaks.append(expected.bytes / MIB / peak)
-                    print(f"; {expected.bytes / MIB:,.0f} MiB forecast, {peak:,.0f} MiB measured", end="")
-                print()
+                print(f"{title(_Titled(step))}: {'; '.join(said)}")  # type: ignore[arg-type]
     for kind, ratios in times.items():
         print(f"time of {kind}: {within(ratios, TIME)}")
-    print(f"time of all steps together: {total[0]:.0f} s forecast, {total[1]:.0f} s measured")
-    if peaks:
-        print(f"memory of trainings: {within(peaks, MEMORY)}")
+    if times:
+        print(f"time of all steps together: {total[0]:.0f} s forecast, {total[1]:.0f} s measured")
+    for model, ratios in peaks.items():
+        print(f"memory of trainings of {model}: {within(ratios, MEMORY)}")
 
 
 class _Titled:

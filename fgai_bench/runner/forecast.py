@@ -245,12 +245,17 @@ class Forecast:
     bytes: float | None
 
 
-def forecast(config: Mapping[str, Any], calibration: Calibration) -> Forecast:
-    """Forecast a step of a plan; nothing is read, and nothing of the step's size is allocated."""
+def forecast(config: Mapping[str, Any], calibration: Calibration | None) -> Forecast:
+    """Forecast a step of a plan; nothing is read, and nothing of the step's size is allocated.
+
+    Without a calibration, because the step's device is not here, memory alone is known.
+    """
     if (known := _sizes(config)) is None:
         return Forecast(None, None)
     shape, size = known
     needed = shape.training_bytes(size, config["defense"]["name"]) if config["kind"] == "train" else None
+    if calibration is None:
+        return Forecast(None, needed)
     speed, work = calibration.speed(shape.name), shape.work(size)
     if config["kind"] == "train":
         epochs = _epochs(config)
