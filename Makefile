@@ -6,15 +6,16 @@ RESULTS ?= results
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test bench tables docs env lint types tests clean
+.PHONY: help demo test bench tables reproduce docs env lint types tests clean
 
 help:
-	@echo "make demo   run the default suite on the embedded Cora and write its report"
-	@echo "make test   lint, types and tests"
-	@echo "make bench  time ours beside PyG; DATASETS='amazon-photo coauthor-cs' for others than Cora"
-	@echo "make tables regenerate everything under results/ from the records committed there; nothing is run"
-	@echo "make docs   build the documentation into build/site; a warning or a broken link is an error"
-	@echo "make clean  remove the environment and every cache (runs are kept)"
+	@echo "make demo       run the default suite on the embedded Cora and write its report"
+	@echo "make test       lint, types and tests"
+	@echo "make bench      time ours beside PyG; DATASETS='amazon-photo coauthor-cs' for others than Cora"
+	@echo "make tables     regenerate everything under results/ from the records committed there; nothing is run"
+	@echo "make reproduce  say which commands make the committed records anew, on which card and in how many minutes"
+	@echo "make docs       build the documentation into build/site; a warning or a broken link is an error"
+	@echo "make clean      remove the environment and every cache (runs are kept)"
 
 demo: $(STAMP)
 	$(BIN)/fgai-bench run --suite quick --out $(RUN)
@@ -42,6 +43,9 @@ tables: $(STAMP)
 		rm -rf $(RESULTS)/first_edition/tables && \
 		$(BIN)/fgai-bench report $(RESULTS)/first_edition/records --out $(RESULTS)/first_edition \
 			--only budgets --format markdown,csv; fi
+
+reproduce:
+	@sed -n '/^## How to run it again/,$$p' docs/study.md
 
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

@@ -18,6 +18,7 @@ from fgai_bench.report.leaderboard import BOARDS, entries
 from fgai_bench.report.results import Results
 from fgai_bench.report.rightness import rightness
 from fgai_bench.report.statistics import Comparison, interval
+from fgai_bench.runner.verify import verify
 from fgai_bench.store.sqlite import StoreReader
 
 ROOT = Path(__file__).parent.parent
@@ -300,7 +301,12 @@ def test_the_page_has_the_correctness_of_every_explainer():
             assert text == f"{before} → {after}"
 
 
-def test_the_results_are_small_and_hold_no_models():
+def test_rows_of_the_study_are_measured_again_on_a_cpu(data_root):
+    done = verify(RESULTS / "records", rows=4, data_root=str(data_root))
+    assert (done.checked, done.exact, done.findings) == (4, 0, [])  # recorded on a GPU: not to the bit
+
+
+def test_the_results_are_small_and_hold_no_loose_models():
     files = [path for path in RESULTS.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < 40e6
     assert not [path for path in files if path.suffix in {".pt", ".pth", ".pkl", ".safetensors", ".sqlite"}]
