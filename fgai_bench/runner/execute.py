@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import gc
 import json
 import os
 import time
@@ -73,8 +72,6 @@ def execute(
 def _executed(config: Mapping[str, Any], inputs: Inputs, data_root: str | None, progress: Progress | None) -> Result:
     started, clock = time.time(), time.perf_counter()
     torch.set_num_threads(config["threads"])
-    if config["device"] != "cpu":
-        free_circles()
     try:
         with threadpool_limits(config["threads"]):
             result = STEPS[config["kind"]](config, inputs, problem_of(config, data_root), progress)
@@ -89,21 +86,6 @@ def _executed(config: Mapping[str, Any], inputs: Inputs, data_root: str | None, 
     seconds = time.perf_counter() - clock
     where = {**environment(config["device"], config["threads"]), **plugins_used(config)}
     return replace(result, environment=where, started=started, seconds=seconds)
-
-
-def free_circles() -> None:
-    """Free objects that refer to each other in a circle, as the offers of a measurement do to what they were made from.
-
-    Python gets to them when it likes, and until then their memory on a GPU counts as that of the next step. What is
-    alive when this is first called, libraries above all, is not looked at again: else it would take 0.2 s.
-    """
-    gc.collect()
-    _freeze_once()
-
-
-@functools.cache
-def _freeze_once() -> None:
-    gc.freeze()
 
 
 def diagnosis(error: BaseException) -> tuple[Status, str]:

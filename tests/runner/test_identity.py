@@ -186,7 +186,7 @@ def test_a_part_of_a_suite_is_no_change_and_more_is_measured_without_one(tiny: d
 
 
 def test_earlier_records_without_fingerprints_go_on_being_read() -> None:
-    with StoreReader(Path(__file__).parents[2] / "results" / "records") as store:
+    with StoreReader(Path(__file__).parents[2] / "results" / "first_edition" / "records") as store:
         members, headers = store.members(), store.headers()
     assert not any("code" in header["config"] for header in headers.values())
     assert made_by_other_code(members, headers) == set()
