@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fgai_bench.defenses import DEFENSES
-from fgai_bench.report.claims import SIGNIFICANT, judge, load_claims, outcomes
+from fgai_bench.report.claims import SIGNIFICANT, judge, load_claims, outcomes, restated
 from fgai_bench.report.results import Results
 from fgai_bench.report.statistics import p_above, seeds_needed
 from fgai_bench.report.verdicts import Claim, Decision, Evidence, Side, Verdict
@@ -225,3 +225,49 @@ def test_a_store_of_another_suite_tests_nothing(bench: Any, fill_bench: Any) -> 
     assert len(to_csv(verdicts).splitlines()) == 1 + len(verdicts)
     assert len(cells_to_csv(verdicts).splitlines()) == 1 + sum(len(one.decisions) for one in verdicts)
     assert to_markdown(verdicts, results).count("## ") == len(verdicts)
+
+
+@pytest.fixture(scope="module")
+def conditions(bench: Any, results_of: Any) -> Path:
+    """FGAI above vanilla under the published attack, below it under the worst case, above again with tuned settings."""
+    made = bench()
+    for seed in range(5):
+        for label, harm in (("vanilla", 0.1), ("ln", 0.0), ("fgai", 0.7)):
+            attack, where = results_of["attack"], {"seed": seed, "defense": label}
+            made.add("clean", results_of["clean"](label, seed), seed=seed, label=label)
+            made.add("attack", attack(label, seed), label=label, attack_label="injection", **where)
+            made.add("attack", attack(label, seed, harm=harm), label=label, attack_label="worst", **where)
+            tuned = {"label": f"{label} tuned", "trials": 32, **where}
+            made.add("attack", attack(label, seed, harm=0.1 * (label != "fgai")), attack_label="worst", **tuned)
+    return made.close()
+
+
+def test_a_claim_is_also_looked_at_under_the_worst_case_and_with_tuned_settings(conditions: Path) -> None:
+    results = read(conditions)
+    one = claim("greater", ATTACKED["fgai"], ATTACKED["vanilla"], models=("gat", "gt"))
+    others = restated(results, [one])
+    assert [(other.condition, other.left.defense, other.left.attack, other.models) for other in others] == [
+        ("worst case", "fgai", "worst", ("gat",)),
+        ("worst case, tuned", "fgai tuned", "worst", ("gat",)),
+    ]
+    verdicts = judge(results, [replace(one, models=("gat",)), *others])
+    assert [each.conclusion for each in verdicts] == ["supported", "refuted", "supported"]
+    page = to_markdown(verdicts, results)
+    assert "| claim | published | worst case | worst case, tuned |" in page
+    assert "| mine | supported (1/1) | refuted (0/1) | supported (1/1) |" in page
+    assert page.count("## mine") == 1  # with its cells as published only
+    assert [line.split(",")[1] for line in to_csv(verdicts).splitlines()[1:3]] == ["published", "worst case"]
+
+
+def test_a_claim_that_no_attack_enters_is_not_repeated_under_another(conditions: Path) -> None:
+    """Clean values of tuned settings were not recorded here, and the worst case does not change clean ones."""
+    assert restated(read(conditions), [claim("greater", CLEAN["fgai"], CLEAN["vanilla"])]) == []
+
+
+def test_the_best_is_sought_among_rows_of_the_same_settings(conditions: Path) -> None:
+    """By its published settings LN is the best of three, whatever tuned rows stand beside it."""
+    results = read(conditions)
+    best = claim("best", ATTACKED["ln"])
+    assert judge(results, [best])[0].conclusion == "supported"
+    under = {each.claim.condition: each.conclusion for each in judge(results, restated(results, [best]))}
+    assert under == {"worst case": "supported", "worst case, tuned": "refuted"}

@@ -83,6 +83,12 @@ def test_the_earliest_of_agreeing_results_holds_in_any_order(piece: Callable[...
         assert held(order, tmp_path / "out") == (OK, ["the same values"])
 
 
+def test_the_same_record_in_two_folders_gives_way_to_nobody(piece: Callable[..., Path], tmp_path: Path) -> None:
+    run = piece("one", OK)
+    export([run], tmp_path / "copy")
+    assert held([run, tmp_path / "copy"], tmp_path / "out") == (OK, [])
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
