@@ -243,7 +243,7 @@ class _Draft:
                 continue
             self.members.append(trial.member(step, attack.name, attack.title))
             self._measure(trial, trained, step, attack)
-            if suite.explainers and _is_explained(attack) and "explained" in TASKS.entry(trial.task).tags:
+            if suite.explainers and _is_explained(trial, attack):
                 self._explain_all(trial, attack, trained, step)
 
     def _measure(self, trial: Trial, trained: Step, attacked: Step | None, line: AttackLine | None = None) -> None:
@@ -386,10 +386,19 @@ def _measurement_config(trained: Step) -> dict[str, Any]:
     return {**shared, "trained": trained.hash}
 
 
-def _is_explained(attack: AttackLine) -> bool:
-    """Tell whether explainers are asked under an attack: it has the suite's budget, and is no control."""
+def _is_explained(trial: Trial, attack: AttackLine) -> bool:
+    """Tell whether explainers are asked: the task has explanations, the suite names model and attack or names none.
+
+    The attack has the suite's budget, and is no control.
+    """
+    suite = trial.suite
+    models = {MODELS.entry(name).name for name in suite.explained_models}
+    attacks = {ATTACKS.entry(name).name for name in suite.explained_attacks}
+    if (models and trial.model not in models) or (attacks and attack.name not in attacks):
+        return False
     plain = not (attack.label or attack.threat or attack.transfer or attack.seeds)
-    return plain and "control" not in ATTACKS.entry(attack.name).tags
+    explained = "explained" in TASKS.entry(trial.task).tags
+    return plain and explained and "control" not in ATTACKS.entry(attack.name).tags
 
 
 def _versioned(registry: Registry[Any], name: str) -> dict[str, Any]:

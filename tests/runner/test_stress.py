@@ -53,6 +53,17 @@ def test_only_attacks_with_the_suites_own_budget_are_explained() -> None:
     assert {m.attack_label for m in steps.members if m.kind == "effect"} == attacks
 
 
+def test_explainers_can_be_limited_to_some_models_and_attacks() -> None:
+    suite = {**SUITE, "models": ["gat", "gt"], "attacks": ["injection", "worst"], "explained_models": ["gat"]}
+    asked = {(m.model, m.attack_label) for m in plan(resolve(suite)).members if m.kind in ("effect", "explain")}
+    assert asked == {("gat", "injection"), ("gat", "worst")}
+    limited = plan(resolve({**suite, "explained_attacks": ["worst"]}))
+    assert {(m.model, m.attack_label) for m in limited.members if m.kind == "explain"} == {("gat", "worst")}
+    assert {m.kind for m in limited.members if m.model == "gt"} == {"train", "clean", "attack", "agree"}
+    with pytest.raises(RegistryError, match="unknown model 'gaat'"):
+        plan(resolve({**suite, "explained_models": ["gaat"]}))
+
+
 def test_an_unknown_explainer_is_named() -> None:
     with pytest.raises(RegistryError, match="unknown explainer 'gnn-explain'"):
         resolve({**SUITE, "explainers": ["gnn-explain"]})
