@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 
 from fgai_bench.defenses import DEFENSES
@@ -301,7 +301,12 @@ def spent(cells: Iterable[Cell]) -> str:
 
 
 def notes(cells: Iterable[Cell], standing: Iterable[Standing]) -> tuple[str, ...]:
-    """Return one line per kind of gap and per mark, with the number of cells."""
+    """Return one line per kind of gap and per mark, with the number of cells.
+
+    >>> flags = (f"unreliable: it falls by {by}" for by in (0.02, 0.15))
+    >>> notes([Cell(None, "f1", {0: 0.5}, flags=(flag,)) for flag in flags], ())
+    ('† unreliable: it falls by 0.02 to 0.15 (2 cells)',)
+    """
     counted: dict[str, int] = {}
     for row in cells:
         for status, reason in dict.fromkeys((gap.status, gap.reason) for gap in row.gaps):
@@ -317,4 +322,18 @@ def notes(cells: Iterable[Cell], standing: Iterable[Standing]) -> tuple[str, ...
         counted[f"{UNEQUAL_MARK} unequal budget or search: shown, never ranked"] = unequal
     if not_better := sum(row.beats_null is False for row in compared):
         counted[f"{NOT_BETTER} {NOT_BETTER_MEANS}"] = not_better
-    return tuple(f"{text} ({number} cell{'s' if number != 1 else ''})" for text, number in sorted(counted.items()))
+    return tuple(f"{text} ({number} cell{'s' if number != 1 else ''})" for text, number in _together(counted))
+
+
+def _together(counted: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Return the lines in order, those that differ in a last number only as one with the range of it."""
+    kinds: dict[str, list[tuple[str, int]]] = {}
+    for text, number in sorted(counted.items()):
+        words, by, last = text.rpartition(" by ")
+        is_number = by and last.replace(".", "", 1).isdigit()
+        kinds.setdefault(words + by if is_number else text, []).append((last if is_number else "", number))
+    lines = []
+    for words, found in kinds.items():
+        ends = sorted({last for last, _ in found}, key=lambda last: float(last or 0))
+        lines.append((words + " to ".join(dict.fromkeys((ends[0], ends[-1]))), sum(number for _, number in found)))
+    return lines
