@@ -108,14 +108,16 @@ def to_markdown(verdicts: Sequence[Verdict], results: Results) -> str:
 
 def _conditions(verdicts: Sequence[Verdict]) -> list[str]:
     """Return the lines of a table of conclusions, one column for each condition; none where there is but one."""
-    found: dict[str, dict[str, Verdict]] = {}
+    by_claim: dict[str, dict[str, Verdict]] = {}
     for verdict in verdicts:
-        found.setdefault(verdict.claim.id, {})[verdict.claim.condition] = verdict
+        by_claim.setdefault(verdict.claim.id, {})[verdict.claim.condition] = verdict
     names = list(dict.fromkeys(verdict.claim.condition for verdict in verdicts))
     if len(names) < 2:
         return []
     lines = [OTHERWISE, "", f"| claim | {' | '.join(names)} |", "|---" * (1 + len(names)) + "|"]
-    lines += [f"| {id} | {' | '.join(_in_short(under.get(name)) for name in names)} |" for id, under in found.items()]
+    lines += [
+        f"| {id} | {' | '.join(_in_short(under.get(name)) for name in names)} |" for id, under in by_claim.items()
+    ]
     return [*lines, ""]
 
 

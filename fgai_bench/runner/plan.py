@@ -391,14 +391,11 @@ def _is_explained(trial: Trial, attack: AttackLine) -> bool:
 
     The attack has the suite's budget, and is no control.
     """
-    suite = trial.suite
-    models = {MODELS.entry(name).name for name in suite.explained_models}
-    attacks = {ATTACKS.entry(name).name for name in suite.explained_attacks}
-    if (models and trial.model not in models) or (attacks and attack.name not in attacks):
-        return False
+    models, attacks = trial.suite.explained_models, trial.suite.explained_attacks
+    named = (not models or trial.model in models) and (not attacks or attack.name in attacks)
     plain = not (attack.label or attack.threat or attack.transfer or attack.seeds)
     explained = "explained" in TASKS.entry(trial.task).tags
-    return plain and explained and "control" not in ATTACKS.entry(attack.name).tags
+    return named and plain and explained and "control" not in ATTACKS.entry(attack.name).tags
 
 
 def _versioned(registry: Registry[Any], name: str) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from fgai_bench.store.exported import (
 )
 from fgai_bench.store.merge import WAITING, Found, Merged, merge
 from fgai_bench.store.names import titles
-from fgai_bench.store.rows import COLUMNS, MEMBER_COLUMNS, PART_COLUMNS, member_row
+from fgai_bench.store.rows import COLUMNS, MEMBER_COLUMNS, PART_COLUMNS, member_row, place_of
 from fgai_bench.store.schema import MIGRATIONS, PARTS
 from fgai_bench.store.sqlite import REPORTED, StoreReader, is_export
 
@@ -160,13 +160,12 @@ def _reported_artifacts(merged: Merged, stores: Sequence[StoreReader], packed: s
 
 def _drawn(merged: Merged) -> set[str]:
     """Return the steps that figures may show: at each place that of the lowest seed with a result."""
-    lowest: dict[tuple[str, ...], tuple[int, str]] = {}
+    lowest: dict[str, tuple[int, str]] = {}
     for member in merged.members:
-        found = merged.steps.get(member["step"])
-        if found is not None and found.step["status"] == "ok":
-            keys = ("suite", "kind", "task", "dataset", "model", "label", "attack_label", "explainer")
-            place = tuple(str(member.get(key, "")) for key in keys)
-            lowest[place] = min(lowest.get(place, (member["seed"], member["step"])), (member["seed"], member["step"]))
+        recorded = merged.steps.get(member["step"])
+        if recorded is not None and recorded.step["status"] == "ok":
+            place, own = place_of({**member, "seed": 0}), (member["seed"], member["step"])
+            lowest[place] = min(lowest.get(place, own), own)
     return {step for _, step in lowest.values()}
 
 

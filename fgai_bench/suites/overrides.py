@@ -91,6 +91,8 @@ def check_names(suite: Suite) -> None:
         (ATTACKS.entry, [line.name for line in suite.attacks] + [inner.attack for inner in inners]),
         (METRICS.entry, suite.metrics),
         (EXPLAINERS.entry, suite.explainers),
+        (MODELS.entry, suite.explained_models),
+        (ATTACKS.entry, suite.explained_attacks),
     ]
     for look_up, names in named:
         for name in names:

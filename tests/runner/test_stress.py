@@ -60,8 +60,9 @@ def test_explainers_can_be_limited_to_some_models_and_attacks() -> None:
     limited = plan(resolve({**suite, "explained_attacks": ["worst"]}))
     assert {(m.model, m.attack_label) for m in limited.members if m.kind == "explain"} == {("gat", "worst")}
     assert {m.kind for m in limited.members if m.model == "gt"} == {"train", "clean", "attack", "agree"}
-    with pytest.raises(RegistryError, match="unknown model 'gaat'"):
-        plan(resolve({**suite, "explained_models": ["gaat"]}))
+    for key, name in (("models", "gaat"), ("attacks", "wurst")):
+        with pytest.raises(RegistryError, match=f"unknown {key[:-1]} '{name}'"):
+            resolve({**suite, f"explained_{key}": [name]})
 
 
 def test_an_unknown_explainer_is_named() -> None:

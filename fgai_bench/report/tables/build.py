@@ -322,10 +322,10 @@ def notes(cells: Iterable[Cell], standing: Iterable[Standing]) -> tuple[str, ...
         counted[f"{UNEQUAL_MARK} unequal budget or search: shown, never ranked"] = unequal
     if not_better := sum(row.beats_null is False for row in compared):
         counted[f"{NOT_BETTER} {NOT_BETTER_MEANS}"] = not_better
-    return tuple(f"{text} ({number} cell{'s' if number != 1 else ''})" for text, number in _together(counted))
+    return tuple(f"{text} ({number} cell{'s' if number != 1 else ''})" for text, number in _as_ranges(counted))
 
 
-def _together(counted: Mapping[str, int]) -> list[tuple[str, int]]:
+def _as_ranges(counted: Mapping[str, int]) -> list[tuple[str, int]]:
     """Return the lines in order, those that differ in a last number only as one with the range of it."""
     kinds: dict[str, list[tuple[str, int]]] = {}
     for text, number in sorted(counted.items()):

@@ -146,6 +146,7 @@ def _summary(methods: Sequence[Method]) -> Iterator[str]:
         for i, step in enumerate(STEPS):
             known = [change for changes in moved for change in changes[i : i + 1] if change is not None]
             if known:
-                parts.append(f"{mean([float(change) for change in known]):+.1f} by {step} ({len(known)} cells)")
+                cells = f"{len(known)} cell{'s' if len(known) != 1 else ''}"
+                parts.append(f"{mean([float(change) for change in known]):+.1f} by {step} ({cells})")
         if parts:
             yield f"{name} moves on average {', '.join(parts)}"

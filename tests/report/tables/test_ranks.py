@@ -48,7 +48,7 @@ def test_every_step_changes_one_thing(bench: Any, results_of: Any) -> None:
     assert shown["LN"][7:] == ["0", "+2", "-2"]
     table = rank_table(results)
     assert table is not None
-    assert "LN moves on average +0.0 by intervals (1 cells), +2.0 by attack (1 cells), -2.0 by settings (1 cells)" in (
+    assert "LN moves on average +0.0 by intervals (1 cell), +2.0 by attack (1 cell), -2.0 by settings (1 cell)" in (
         table.notes
     )
 
