@@ -51,6 +51,15 @@ def test_a_recorded_training_is_the_same_training(task, model, defense, monkeypa
 
 
 @pytest.mark.gpu
+def test_a_training_on_a_graph_that_carries_integers_can_be_recorded(monkeypatch):
+    problem = NodeProblem.prepare("cora", seed=0, device="cuda")
+    problem.training_data.year = torch.arange(problem.data.x.shape[0], device="cuda") % 7
+    recorded = history(problem, "gat", "fgai")
+    monkeypatch.setattr(cuda_graphs.Replayed, "__call__", lambda self: self._work())
+    assert torch.equal(recorded, history(problem, "gat", "fgai"))
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("model", ["gat", "gatv2", "gt"])
 def test_a_recorded_ascent_is_the_same_ascent(model, monkeypatch):
     problem = NodeProblem.prepare("cora", seed=0, device="cuda")

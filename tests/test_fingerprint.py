@@ -84,6 +84,7 @@ def changed(package: Path) -> Callable[..., bool]:
         ("entry", "def fit(self, x):", "def fit(self, x: int) -> int:"),
         ("helper", "    return 2 * x\n", "\n    return (2 * x)  # twice\n"),
         ("helper", "import math\n", "import math\nimport os\n"),
+        ("helper", "def scale", "from fgai_bench.remembered import remembered\n\n@remembered\ndef scale"),
         ("stranger", "4", "5"),
     ],
 )
@@ -98,6 +99,7 @@ def test_what_computes_the_same_has_the_same_fingerprint(
     [
         ("entry", "scale(x) + late.SHIFT", "scale(x) - late.SHIFT"),
         ("helper", "2 * x", "3 * x"),
+        ("helper", "def scale", "from math import dist\n\n@dist\ndef scale"),
         ("late", "3", "3.5"),
         ("ruler", "len(x)", "len(x) + 1"),
         ("entry", "    def measure", "    tags = ('new',)\n\n    def measure"),
@@ -112,6 +114,15 @@ def test_what_is_dropped_does_not_count_nor_does_what_only_it_used(changed: Call
     assert not changed("ruler", "len(x)", "len(x) + 1", part)
     assert not changed("entry", "return length(x)", "return length(x) + 1", part)
     assert changed("helper", "2 * x", "3 * x", part)
+
+
+def test_ordered_sums_count_from_the_first_change_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    forget_files()
+    before = fingerprint(["fgai_bench.models.features"])
+    monkeypatch.setattr("fgai_bench.fingerprint.AS_THEY_WERE", set())  # as if they were no longer what they were
+    forget_files()
+    assert fingerprint(["fgai_bench.models.features"]) != before
+    forget_files()
 
 
 def test_an_object_is_found_in_its_own_module_and_those_of_its_bases() -> None:

@@ -22,7 +22,7 @@ PACKAGE = "fgai_bench"
 LAYERS = (  # from the bottom; units of one layer do not know each other
     {
         *("registry", "renamed", "options", "seeds", "shipped", "spaces", "cuda_graphs", "sums", "baselines"),
-        "fingerprint",
+        *("fingerprint", "remembered"),
     },
     {"data"},
     {"models"},
@@ -41,7 +41,10 @@ LAYERS = (  # from the bottom; units of one layer do not know each other
     {"cli"},
 )
 LAYER_OF = {unit: layer for layer, units in enumerate(LAYERS) for unit in units}
-SIBLINGS = {("losses", "metrics")}  # both select top-k edges, by one rule
+SIBLINGS = {
+    ("losses", "metrics"),  # both select top-k edges, by one rule
+    ("remembered", "cuda_graphs"),  # what is recorded is not remembered
+}
 REGISTRIES = {"ATTACKS", "DATASETS", "DEFENSES", "EXPLAINERS", "METRICS", "MODELS", "SUITES"}
 
 

@@ -186,10 +186,18 @@ def _close(results: Results, claim: Claim, dataset: str, model: str) -> Evidence
 
 def _ratio(results: Results, claim: Claim, dataset: str, model: str) -> Evidence:
     left, right = _sides(results, claim, dataset, model)
+    if claim.limit >= 1 and _outlasts(right, left):
+        return Evidence(p_holds=0.0, why=f"the other was {right.reason}, in which this one ends")
     if missing := _missing(left, right):
         return missing
     comparison = Comparison.of(left.values, right.values, "log")
     return _signed(comparison, [math.log(claim.limit) - difference for difference in comparison.differences])
+
+
+def _outlasts(slow: Cell, quick: Cell) -> bool:
+    """Tell whether one training was still going on at the time limit of its suite, and the other ended within it."""
+    timed = slow.metric == quick.metric == "train_seconds" and slow.status == "timeout"
+    return timed and quick.status == "ok" and not any(flag.startswith("extrapolated") for flag in quick.flags)
 
 
 def _best(results: Results, claim: Claim, dataset: str, model: str) -> Evidence:

@@ -33,7 +33,7 @@ def serve() -> None:
         _, job = inbox.get()
         connection.send(("began", job.hash))
         event = Event(job.hash, result=broken) if broken else _run(job, settings, connection)
-        connection.send(("last" if has_children() else "event", event))
+        connection.send(("event" if _can_go_on(job, event) else "last", event))
 
 
 def _prepare(settings: WorkerSettings) -> Result | None:
@@ -70,6 +70,26 @@ def _run(job: Job, settings: WorkerSettings, connection: Connection[Any, Any]) -
     if job.config["device"] != "cpu":
         free_circles()
     return Event(job.hash, result=execute(job.config, job.inputs, settings.data_root, progress))
+
+
+def _can_go_on(job: Job, event: Event) -> bool:
+    """Tell whether the process can be given another job, or whether this one has left it broken."""
+    failed = event.result is not None and event.result.status != "ok"
+    return not has_children() and not (failed and job.config["device"] != "cpu" and not draws(job.config["device"]))
+
+
+def draws(device: str) -> bool:
+    """Tell whether random numbers can still be drawn on a device.
+
+    After work that fails while it is recorded they cannot, in the whole process: its generator waits for the recording.
+    """
+    import torch
+
+    try:
+        torch.rand((), device=device).item()
+    except Exception:
+        return False
+    return True
 
 
 def free_circles() -> None:

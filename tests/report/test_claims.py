@@ -16,6 +16,7 @@ from fgai_bench.report.results import Results
 from fgai_bench.report.statistics import p_above, seeds_needed
 from fgai_bench.report.verdicts import Claim, Decision, Evidence, Side, Verdict
 from fgai_bench.report.written_verdicts import cells_to_csv, to_csv, to_markdown
+from fgai_bench.store.result import Result
 from fgai_bench.suites import SUITES
 
 HERE = {"datasets": ("amazon-photo",), "models": ("gat",)}
@@ -135,6 +136,23 @@ def test_ratios_of_cost_need_five_seeds_as_everything_else(wide: Path) -> None:
     assert verdict(wide, replace(one, suite="cost")).advice.startswith("only 1 of 5 seeds")
     assert verdict(wide, one).conclusion == "supported"  # the same memory in every seed of the suite node
     assert verdict(wide, replace(one, limit=0.9)).conclusion == "refuted"
+
+
+def test_a_training_that_outlasts_the_time_limit_is_slower_than_one_that_ends_within_it(
+    bench: Any, results_of: Any
+) -> None:
+    made = bench()
+    made.add("train", results_of["train"]("fgai", 0), suite="cost", label="fgai")
+    stopped = Result("timeout", "stopped after its time limit of 60 s")
+    made.add("train", stopped, suite="cost", label="pro-gnn")
+    store = made.close()
+    fgai, other = (Side(name, "train_seconds", "train") for name in ("fgai", "pro-gnn"))
+    faster = replace(claim("ratio", fgai, other), suite="cost")
+    (decision,) = verdict(store, faster).decisions
+    assert verdict(store, faster).conclusion == "supported"
+    assert "stopped after its time limit of 60 s, in which this one ends" in str(decision)
+    assert verdict(store, replace(faster, left=other, right=fgai)).conclusion == "not tested"
+    assert verdict(store, replace(faster, limit=0.5)).conclusion == "not tested"  # twice as fast is not shown
 
 
 def test_a_status_is_a_fact(wide: Path) -> None:
