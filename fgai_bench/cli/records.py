@@ -35,6 +35,7 @@ def export(
     suites: Annotated[str | None, typer.Option(help="Only records of these suites.")] = None,
     datasets: Annotated[str | None, typer.Option(help="Only records on these datasets.")] = None,
     models: Annotated[str | None, typer.Option(help="Only records of these models.")] = None,
+    defenses: Annotated[str | None, typer.Option(help="Only records of these defenses.")] = None,
     seeds: Annotated[
         str | None, typer.Option(help="Only records of these seeds (0,3), or of the first so many (5).")
     ] = None,
@@ -52,6 +53,7 @@ def export(
         "suite": listed(suites),
         "dataset": listed(datasets),
         "model": listed(models),
+        "defense": listed(defenses),
         "seed": range(wanted) if isinstance(wanted, int) else wanted,
     }
     only = {field: chosen for field, chosen in asked.items() if chosen is not None}

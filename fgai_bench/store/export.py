@@ -47,7 +47,7 @@ def export(
     Args:
         runs: run folders, or folders of exported records.
         out: a path where nothing is yet, an empty folder, or an earlier export, which is replaced once all is written.
-        only: export only the records whose suite, dataset, model or seed is among some, as in ``{"seed": [0]}``.
+        only: export only the records whose suite, dataset, model, defense or seed is named, as in ``{"seed": [0]}``.
         extras: what else to export, as far as the runs hold it: ``graphs`` (attacked ones, as differences), ``models``.
         say: receives the sizes of these before anything is written.
     """
