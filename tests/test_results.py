@@ -35,11 +35,15 @@ def study() -> Results:
     return Results.read(RESULTS / "records")
 
 
-def rows(name: str, **wanted: str) -> list[dict[str, str]]:
+@cache
+def table(name: str) -> list[dict[str, str]]:
     with (RESULTS / name).open(newline="") as file:
         csv.field_size_limit(sys.maxsize)
-        found = list(csv.DictReader(file))
-    return [row for row in found if all(row[key] == value for key, value in wanted.items())]
+        return list(csv.DictReader(file))
+
+
+def rows(name: str, **wanted: str) -> list[dict[str, str]]:
+    return [row for row in table(name) if all(row[key] == value for key, value in wanted.items())]
 
 
 @pytest.mark.parametrize("graph", GRAPHS)

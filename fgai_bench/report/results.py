@@ -28,6 +28,8 @@ Better = Literal["higher", "lower", "none"]
 MISSING = "not run yet; the same `fgai-bench run` goes on with it"
 MAIN = ("node", "quick", "definition", "stress")  # the suites that speak first, where several hold the same graph
 SIDE = ("ablation", "cost", "scale", "published-budgets")  # they vary settings or budgets, or measure cost
+PLACE = ("suite", "kind", "task", "dataset", "model", "label", "attack_label", "explainer")
+MEASURED = ("metric", "value", "status", "reason")  # what differs between the rows of one step
 OTHER_CODE = "made by other code than the rest of its suite; `fgai-bench run` makes it anew"
 
 
@@ -250,13 +252,14 @@ def _arranged(
         known = {"flags": tuple(member["flags"]), "trials": member.get("trials", 0)}
         missing = Measurement("missing", reason, step=member["step"], **known)
         places.setdefault(_place(member), {})[member["seed"]] = missing
-    by_step: dict[tuple[Place, int], list[dict[str, Any]]] = {}
-    for row in _dicts(records):
-        place = _place(row)
-        if place in places:
-            by_step.setdefault((place, row["seed"]), []).append(row)
-    for (place, seed), rows in by_step.items():
-        places[place][seed] = replace(_measurement(rows), trials=places[place][seed].trials)
+    columns = {name: records[name].tolist() for name in records.columns}
+    standing: dict[tuple[Any, ...], list[int]] = {}
+    for i, key in enumerate(zip(*(columns[name] for name in (*PLACE, "seed")), strict=True)):
+        standing.setdefault(key, []).append(i)
+    for (*names, seed), at in standing.items():
+        if (place := Place(*names)) in places:
+            rows = [{name: columns[name][i] for name in (columns if i == at[0] else MEASURED)} for i in at]
+            places[place][seed] = replace(_measurement(rows), trials=places[place][seed].trials)
     for row in _dicts(curves[curves["kind"] == "audit"]):
         if (place := _place(row)) in places:
             _with_point(places[place], row)
@@ -276,11 +279,11 @@ def _with_point(seeds: dict[int, Measurement], row: Mapping[str, Any]) -> None:
 
 
 def _place(row: Mapping[str, Any]) -> Place:
-    names = ("suite", "kind", "task", "dataset", "model", "label", "attack_label", "explainer")
-    return Place(*(row[name] for name in names))
+    return Place(*(row[name] for name in PLACE))
 
 
 def _measurement(rows: list[dict[str, Any]]) -> Measurement:
+    """Return what the rows of one step say, the first of them in all its columns."""
     first = rows[0]
     own = [row for row in rows if row["metric"]]
     whole = "ok" if any(row["status"] == "ok" for row in own) else first["status"]

@@ -239,13 +239,17 @@ def _fill_table(connection: sqlite3.Connection, table: str, path: Path, content:
         if next(rows, None) != columns:
             raise DamagedExport(f"{path} must have the columns {', '.join(columns)}; export the records again")
         count = 0
+
+        def values() -> Iterator[list[Any]]:
+            nonlocal count
+            for row in rows:
+                count += 1
+                if len(row) != len(columns):
+                    raise DamagedExport(f"row {count} of {path} has {len(row)} fields; export the records again")
+                yield [number(v, path) if is_number else v for v, is_number in zip(row, numeric, strict=True)]
+
         connection.execute("BEGIN")
-        for row in rows:
-            count += 1
-            if len(row) != len(columns):
-                raise DamagedExport(f"row {count} of {path} has {len(row)} fields; export the records again")
-            values = [number(v, path) if is_number else v for v, is_number in zip(row, numeric, strict=True)]
-            connection.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))})", values)
+        connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))})", values())
         connection.execute("COMMIT")
     return count
 

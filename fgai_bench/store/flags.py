@@ -66,9 +66,11 @@ def _beaten_standards(attacks: list[dict[str, Any]]) -> Iterator[tuple[str, str]
 
 def _weaker_than_smaller_budget(attacks: list[dict[str, Any]]) -> Iterator[str]:
     """Yield the attacks that do less harm than the same attack with a smaller budget."""
+    same = defaultdict(list)
     for step in attacks:
-        same = [other for other in attacks if _attack_without_budget(other) == _attack_without_budget(step)]
-        smaller = [other for other in same if _has_larger_budget(step, other)]
+        same[_attack_without_budget(step)].append(step)
+    for step in (step for alike in same.values() if len(alike) > 1 for step in alike):
+        smaller = [other for other in same[_attack_without_budget(step)] if _has_larger_budget(step, other)]
         gains = [attacked_score(step) - attacked_score(other) for other in smaller]  # type: ignore[operator]
         if any(gain > TOLERANCE for gain in gains):
             yield step["hash"]

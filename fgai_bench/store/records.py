@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from fgai_bench.attacks.threat import Ledger
 from fgai_bench.store.canonical import canonical
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 PLACE_COLUMNS = (
     "suite", "kind", "task", "dataset", "model", "defense", "label", "attack", "attack_label", "explainer", "seed",
 )  # fmt: skip
+CURVE_COLUMNS = ("trial", "step", "curve", "point", "x", "y")
 LEDGER = tuple(field.name for field in fields(Ledger))
 RECORDS = (
     *PLACE_COLUMNS, "metric", "family", "value", "status", "reason", "flags", *(f"ledger_{name}" for name in LEDGER),
@@ -43,59 +44,46 @@ RECORDS = (
 )  # fmt: skip
 
 
-class Recorded(Protocol):
-    """A store, as far as these tables read it."""
-
-    def steps(self) -> Iterator[dict[str, Any]]: ...
-    def members(self) -> list[dict[str, Any]]: ...
-    @property
-    def environments(self) -> Mapping[str, dict[str, Any]]: ...
+Members = Sequence[dict[str, Any]]
+ByHash = Mapping[str, dict[str, Any]]
 
 
-Steps = Mapping[str, dict[str, Any]]
-
-
-def records(store: Recorded, steps: Steps) -> pd.DataFrame:
-    """Return the tidy table of all places whose step has been recorded; ``steps`` has them by their hash."""
+def records(members: Members, steps: ByHash, environments: ByHash) -> pd.DataFrame:
+    """Return the tidy table of all places whose step has been recorded; steps and environments come by their hash."""
     import pandas as pd
 
     flags = derived_flags(steps.values())
-    environments = store.environments
     rows = [
-        (*_place(member).values(), *row)
-        for member in store.members()
+        (*place, *row)
+        for member in members
         if (step := steps.get(member["step"])) is not None
+        for place in [_place(member)]
         for row in _rows(step, (*member["flags"], *flags.get(step["hash"], ())), environments[step["environment"]])
         if _is_shown(row[0], row[1], member.get("metrics", ()))
     ]
     return pd.DataFrame(rows, columns=list(RECORDS))
 
 
-def curves(store: Recorded, steps: Steps) -> pd.DataFrame:
+def curves(members: Members, steps: ByHash) -> pd.DataFrame:
     """Return one row per point of every curve: the place, ``curve``, ``point``, ``x`` and ``y``."""
     import json
 
     import pandas as pd
 
-    rows = [
-        {
-            **_place(member),
-            "trial": step["trial"],
-            "step": step["hash"],
-            "curve": curve["name"],
-            "point": i,
-            "x": x,
-            "y": y,
-        }
-        for member in store.members()
-        if (step := steps.get(member["step"])) is not None
-        for curve in step["curves"]
-        for i, (x, y) in enumerate(zip(json.loads(curve["x"]), json.loads(curve["y"]), strict=True))
-    ]
-    return pd.DataFrame(rows, columns=[*PLACE_COLUMNS, "trial", "step", "curve", "point", "x", "y"])
+    columns: dict[str, list[Any]] = {name: [] for name in (*PLACE_COLUMNS, *CURVE_COLUMNS)}
+    for member in members:
+        if (step := steps.get(member["step"])) is None:
+            continue
+        for curve in step["curves"]:
+            x, y = json.loads(curve["x"]), json.loads(curve["y"])
+            same = (*_place(member), step["trial"], step["hash"], curve["name"])
+            points = (*([value] * len(x) for value in same), range(len(x)), x, y)
+            for column, values in zip(columns.values(), points, strict=True):
+                column.extend(values)
+    return pd.DataFrame(columns)
 
 
-def provenance(store: Recorded, steps: Steps) -> pd.DataFrame:
+def provenance(steps: ByHash, environments: ByHash) -> pd.DataFrame:
     """Return one row per recorded step: hashes, configuration, data, environment, times, artifacts."""
     import pandas as pd
 
@@ -104,7 +92,7 @@ def provenance(store: Recorded, steps: Steps) -> pd.DataFrame:
             **{key: step[key] for key in ("hash", "kind", "trial", "status", "reason", "detail", "started", "seconds")},
             "config": canonical(step["config"]),
             **{f"data_{key}": value for key, value in step["facts"].items()},
-            **store.environments[step["environment"]],
+            **environments[step["environment"]],
             "artifacts": {row["role"]: row["sha256"] for row in step["artifacts"]},
         }
         for step in steps.values()
@@ -117,9 +105,9 @@ def _is_shown(metric: str, family: str, wanted: Sequence[str]) -> bool:
     return not wanted or family != "measure" or metric in ("", *wanted)
 
 
-def _place(member: dict[str, Any]) -> dict[str, Any]:
+def _place(member: dict[str, Any]) -> tuple[Any, ...]:
     """Return the columns that say where a step stands."""
-    return {key: member[key] for key in PLACE_COLUMNS}
+    return tuple([member[key] for key in PLACE_COLUMNS])
 
 
 def _rows(step: dict[str, Any], flags: tuple[str, ...], environment: dict[str, Any]) -> Iterator[tuple[Any, ...]]:

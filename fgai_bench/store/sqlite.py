@@ -62,23 +62,23 @@ class StoreReader(Tables):
     def records(self) -> pd.DataFrame:
         """Return one row per step and metric and place in a suite; see :mod:`fgai_bench.store.records`."""
         with self._shape_errors():
-            return records(self, self._by_hash())
+            return records(self.members(), self._by_hash(), self.environments)
 
     def curves(self) -> pd.DataFrame:
         """Return one row per point of every curve, with the labels of its step."""
         with self._shape_errors():
-            return curves(self, self._by_hash())
+            return curves(self.members(), self._by_hash())
 
     def provenance(self) -> pd.DataFrame:
         """Return one row per step: its configuration, where and when it ran, on which data."""
         with self._shape_errors():
-            return provenance(self, self._by_hash())
+            return provenance(self._by_hash(), self.environments)
 
     def frames(self) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
         """Return :meth:`records`, :meth:`curves` and :meth:`provenance`, for which every step is read once."""
         with self._shape_errors():
-            steps = self._by_hash()
-            return records(self, steps), curves(self, steps), provenance(self, steps)
+            members, steps, where = self.members(), self._by_hash(), self.environments
+            return records(members, steps, where), curves(members, steps), provenance(steps, where)
 
     def _by_hash(self) -> dict[str, dict[str, Any]]:
         return {step["hash"]: step for step in self.steps()}
