@@ -15,12 +15,14 @@ from typing import Any
 from fgai_bench import __version__
 from fgai_bench.store.artifacts import MissingArtifact
 from fgai_bench.store.canonical import canonical, sha256
+from fgai_bench.store.datasheet import datasheet
 from fgai_bench.store.errors import RequestError
 from fgai_bench.store.exported import (
     FORMAT,
     MANIFEST,
     PACK,
     PACKS,
+    SHEET,
     TABLES,
     file_of,
     packed_artifacts,
@@ -94,7 +96,11 @@ def _write(
             (new / name).write_bytes(content)
         for name, holders in large.items():
             write_pack(new / name, ((hash, store.artifacts.read(hash)) for hash, store in sorted(holders.items())))
-        manifest = _manifest(merged, [new / name for name in (*files, *large)], rows, history)
+        stores = {id(found.store): found.store for found in merged.steps.values()}.values()
+        environments = {hash: where for store in stores for hash, where in store.environments.items()}
+        entries = {name: len(holders) for name, holders in large.items()}
+        (new / SHEET).write_text(datasheet(merged, environments, rows | entries), encoding="utf-8")
+        manifest = _manifest(merged, [new / name for name in (*files, *large, SHEET)], rows, history)
         (new / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return manifest
 
@@ -237,7 +243,7 @@ def _writable_folder(folder: Path) -> Path:
     if folder.exists() and not folder.is_dir():
         raise RequestError(f"{folder} is a file; name a folder with --out")
     packs = (file for file, _ in PACKS.values())
-    known = {*map(file_of, TABLES), PACK, *packs, MANIFEST} if _is_ours(folder) else set()
+    known = {*map(file_of, TABLES), PACK, *packs, SHEET, MANIFEST} if _is_ours(folder) else set()
     others = sorted(path.name for path in folder.iterdir() if path.name not in known) if folder.is_dir() else []
     if others:
         raise RequestError(

@@ -5,6 +5,7 @@
 ``artifacts.zip``             the small artifacts that figures are drawn from
 ``graphs.zip``                on request: the attacked graphs, as differences from the clean ones
 ``models.zip``                on request: the trained models; else they stay with their run
+``DATASHEET.md``              for people: what the export holds, how it was made, what it lacks, how to read it
 ``manifest.json``             sha256, size and rows of every file, counts by suite and status, versions, own sha256
 ============================  =====================================================================================
 
@@ -34,6 +35,7 @@ from fgai_bench.store.names import titles
 from fgai_bench.store.schema import MIGRATIONS, PARTS, migrate
 
 MANIFEST = "manifest.json"
+SHEET = "DATASHEET.md"
 PACK = "artifacts.zip"
 PACKS = {"graphs": ("graphs.zip", "attacked"), "models": ("models.zip", "model")}  # on request: file, role of artifacts
 FORMAT = 1
@@ -119,6 +121,8 @@ def open_export(folder: Path) -> tuple[sqlite3.Connection, Packed]:
     if missing:
         raise DamagedExport(f"{folder / MANIFEST} does not list {missing[0]}; export the records again")
     files = {name: _verified_content(folder / name, manifest["files"][name]) for name in names}
+    if SHEET in manifest["files"]:  # earlier exports have none
+        _verified_content(folder / SHEET, manifest["files"][SHEET])
     connection = sqlite3.connect(":memory:", isolation_level=None)
     migrate(connection, MIGRATIONS[: manifest["schema"]])
     for table in TABLES:

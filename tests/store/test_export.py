@@ -16,7 +16,9 @@ import pytest
 from fgai_bench.cli import main
 from fgai_bench.runner.plan import Member, Step
 from fgai_bench.store import export as exporting
+from fgai_bench.store.datasheet import datasheet
 from fgai_bench.store.export import export
+from fgai_bench.store.merge import Merged
 from fgai_bench.store.result import Result
 from fgai_bench.store.sqlite import Store, StoreReader
 
@@ -214,3 +216,31 @@ def test_an_interrupted_export_leaves_the_earlier_one(
     assert digests(records.parent) == before
     assert main(["records", "export", str(reference), "--out", str(records)]) == 0
     assert digests(records.parent) == before
+
+
+def test_the_data_sheet_tells_what_the_records_hold(exported: Path, reference: Path) -> None:
+    text = (exported / "DATASHEET.md").read_text()
+    with StoreReader(reference) as store:
+        steps, seeds = list(store.steps()), {member["seed"] for member in store.members()}
+        (suite,) = {member["suite"] for member in store.members()}
+    trained = sum(step["kind"] == "train" for step in steps)
+    listed = ", ".join(map(str, sorted(seeds)))
+    assert f"| {suite} | {len(steps)} | {len(steps)} ok | {listed} |" in text
+    assert f"environment and times | {len(steps)} |" in text
+    assert f"| {trained} of {trained} | models | stayed with the run |" in text
+    assert "| model | gat | Graph Attention Network" in text
+
+
+def test_a_data_sheet_that_has_changed_is_not_read_past(records: Path) -> None:
+    sheet = records / "DATASHEET.md"
+    sheet.write_text(sheet.read_text().replace(" ok ", " fine "))
+    with pytest.raises(ValueError, match=r"DATASHEET\.md"):
+        StoreReader(records)
+
+
+def test_hostile_names_stay_in_their_cells_of_the_data_sheet() -> None:
+    place = {"suite": "a | b\n<script>", "model": "own|<b>", "dataset": "cora", "defense": "", "attack": "", "seed": 0}
+    text = datasheet(Merged({}, [{**place, "step": "0"}], []), {}, {})
+    assert "| a \\| b &lt;script> | 1 | 1 waiting | 0 |" in text
+    assert "| model | own\\|&lt;b> | not registered where this was written |  |" in text
+    assert "<script" not in text
