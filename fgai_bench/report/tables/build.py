@@ -12,6 +12,7 @@ from fgai_bench.report.labels import STATUS, TERMS, ordered, terms, title
 from fgai_bench.report.numbers import written
 from fgai_bench.report.results import Place, Results
 from fgai_bench.report.tables.specs import Column, RowKey, Spec
+from fgai_bench.spaces import TUNED
 from fgai_bench.store.records import LEDGER
 from fgai_bench.suites import SUITES
 
@@ -224,9 +225,13 @@ class _Grid:
         return Row(heads, tuple(shown))
 
     def _head(self, line: Line, key: RowKey) -> tuple[str, ...]:
+        tuned = TUNED if "terms" in self.spec.rows and line.label.endswith(TUNED) else ""
         if key == "terms":
-            on = terms(line.label)
-            return (title(line.label), "", "") if on is None else tuple("✓" if is_on else "" for is_on in on)
+            own = line.label.removesuffix(tuned)
+            on = terms(own)
+            return (title(own), "", "") if on is None else tuple("✓" if is_on else "" for is_on in on)
+        if key == "model":
+            return (title(line.model) + tuned,)
         if key == "method":
             return (self._method(line),)
         return (title(getattr(line, key)),)

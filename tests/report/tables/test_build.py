@@ -15,6 +15,7 @@ from fgai_bench.report.results import Results
 from fgai_bench.report.tables.build import Table, build
 from fgai_bench.report.tables.render import escape, to_csv, to_latex, to_markdown
 from fgai_bench.report.tables.specs import GRIDS
+from fgai_bench.store.result import Result
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SPECS = {spec.name: spec for spec in GRIDS}
@@ -49,6 +50,21 @@ def test_numbers_can_be_checked_by_hand(small: Path) -> None:
     assert rows["AT"][1].text == "0.890±0.040"
     # FGAI: 0.86, 0.85, 0.84, below LN by 4.2 standard errors of the logits; three seeds and three rivals ask for 5.3.
     assert [rows[name][1].bold for name in ("Vanilla", "LN", "AT", "FGAI")] == [False, True, True, True]
+
+
+def test_an_ablation_of_chosen_settings_stands_below_and_the_worst_case_beside(bench: Any, results_of: Any) -> None:
+    made = bench()
+    for label in ("prediction", "k-10", "prediction tuned", "k-10 tuned"):
+        where = {"suite": "ablation", "label": label, "defense": "fgai"}
+        made.add("clean", results_of["clean"]("fgai", 0), **where)
+        made.add("attack", results_of["attack"]("fgai", 0), attack_label="injection", **where)
+        made.add("attack", Result(metrics={"f1": 0.25}), attack_label="worst", **where)
+    found = table("ablation", Results.read(made.close()))
+    heads = [row.heads for row in found.rows if "Uniform" not in row.heads[1]]
+    tuned = [("GAT tuned", "", "✓", ""), ("GAT tuned", "k-10", "", "")]
+    assert heads == [("GAT", "", "✓", ""), ("GAT", "k-10", "", ""), *tuned]
+    assert found.columns[-1] == ("Amazon-Photo", "F1 worst↑")
+    assert found.rows[0].cells[-1].text == "0.250"
 
 
 def test_rows_and_columns_follow_the_paper(wide: Path) -> None:
