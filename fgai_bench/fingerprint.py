@@ -32,7 +32,7 @@ AS_THEY_WERE = {
     (f"{OURS}.sums.triton_product", "1b6d7182aad6d47ea8b51f01e1a7ac8f2fb6488717191ed7373097ee1e554314"),
 }
 SHOWN = {"summary", "paper"}
-REMEMBERING = {"remembered"}
+REMEMBERING = "remembered"
 # Fields of syntax trees that compute nothing: types of functions, and what depends on the version of Python.
 EVERYWHERE = frozenset(("ctx", "kind", "type_comment", "type_ignores", "type_params"))
 UNWRITTEN = {
@@ -143,7 +143,7 @@ def _read(module: str, dropped: frozenset[str]) -> tuple[str, tuple[str, ...]]:
     path = _path(module)
     if path is None:
         return UNKNOWN, ()
-    written = _kept(_written(ast.parse(path.read_bytes())), dropped)
+    written = _kept(_written(_computing(ast.parse(path.read_bytes()), module)), dropped)
     used = {name for line in written for name in line.used}
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     sources = sorted({source for line in written for name, source in line.imports(package) if name in used})
@@ -216,6 +216,15 @@ class _Line:
                 yield alias.asname or alias.name.split(".")[0], (owner, f"{source}.{alias.name}".lstrip("."))
 
 
+def _computing(tree: ast.Module, module: str) -> ast.Module:
+    """Return a module without our own decorator that remembers results, which changes none of them."""
+    if module.partition(".")[0] == OURS:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                node.decorator_list = [d for d in node.decorator_list if getattr(d, "id", "") != REMEMBERING]
+    return tree
+
+
 def _written(tree: ast.Module) -> list[_Line]:
     """Return the statements of a module, those of its classes one by one, without texts that compute nothing."""
     lines = []
@@ -248,18 +257,13 @@ def _write(node: ast.AST, text: list[str], line: _Line, whole: bool = True) -> N
             continue
         if isinstance(value, list):
             text.append("[")
-            for each in value if name != "decorator_list" else _computing(value):
+            for each in value:
                 _write(each, text, line) if isinstance(each, ast.AST) else text.append(repr(each))
             text.append("]")
         elif isinstance(value, ast.AST):
             _write(value, text, line)
         elif value is not None or isinstance(node, ast.Constant):
             text.append(repr(value))
-
-
-def _computing(decorators: list[ast.expr]) -> list[ast.expr]:
-    """Return the decorators that can change what a function returns."""
-    return [each for each in decorators if not (isinstance(each, ast.Name) and each.id in REMEMBERING)]
 
 
 def _kept(lines: list[_Line], dropped: frozenset[str]) -> list[_Line]:

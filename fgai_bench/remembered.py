@@ -15,7 +15,8 @@ def remembered(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tenso
     """Compute a function that depends on its tensor alone once for that very tensor; one changed in place is a new one.
 
     Recorded work, which may not wait for the device, then finds what the round before the recording has computed. In a
-    recording nothing is remembered: the memory of its results belongs to it. A result is shared, so leave it as it is.
+    recording nothing is remembered: the memory of its results belongs to it; nor is a result with a gradient, which
+    would keep its tensor alive. A result is shared, so leave it as it is.
 
     >>> import torch
     >>> calls = []
@@ -32,7 +33,7 @@ def remembered(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tenso
         if found is not None and found[0] == values._version:
             return found[1]
         result = function(values)
-        if not recording():
+        if not recording() and not result.requires_grad:
             known[values] = values._version, result
         return result
 

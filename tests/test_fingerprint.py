@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fgai_bench.data import extend
 from fgai_bench.fingerprint import Part, fingerprint, forget_files, modules_of, written_in_no_file
 
 ENTRY = '''"""A method."""
@@ -84,7 +85,6 @@ def changed(package: Path) -> Callable[..., bool]:
         ("entry", "def fit(self, x):", "def fit(self, x: int) -> int:"),
         ("helper", "    return 2 * x\n", "\n    return (2 * x)  # twice\n"),
         ("helper", "import math\n", "import math\nimport os\n"),
-        ("helper", "def scale", "from fgai_bench.remembered import remembered\n\n@remembered\ndef scale"),
         ("stranger", "4", "5"),
     ],
 )
@@ -99,7 +99,7 @@ def test_what_computes_the_same_has_the_same_fingerprint(
     [
         ("entry", "scale(x) + late.SHIFT", "scale(x) - late.SHIFT"),
         ("helper", "2 * x", "3 * x"),
-        ("helper", "def scale", "from math import dist\n\n@dist\ndef scale"),
+        ("helper", "def scale", "from fgai_bench.remembered import remembered\n\n@remembered\ndef scale"),
         ("late", "3", "3.5"),
         ("ruler", "len(x)", "len(x) + 1"),
         ("entry", "    def measure", "    tags = ('new',)\n\n    def measure"),
@@ -114,6 +114,22 @@ def test_what_is_dropped_does_not_count_nor_does_what_only_it_used(changed: Call
     assert not changed("ruler", "len(x)", "len(x) + 1", part)
     assert not changed("entry", "return length(x)", "return length(x) + 1", part)
     assert changed("helper", "2 * x", "3 * x", part)
+
+
+def test_our_own_functions_may_be_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = Path(extend.__file__)
+    text = file.read_text()
+    assert "@remembered" in text
+    copy = tmp_path / "fgai_bench" / "data" / file.name
+    copy.parent.mkdir(parents=True)
+    monkeypatch.setattr("fgai_bench.fingerprint.HERE", tmp_path)
+    found = []
+    for old, new in (("", ""), ("@remembered", "#"), ("@remembered", "@torch.no_grad()")):
+        copy.write_text(text.replace(old, new, 1) if old else text)
+        forget_files()
+        found.append(fingerprint(["fgai_bench.data.extend"]))
+    forget_files()
+    assert found[0] == found[1] != found[2]
 
 
 def test_ordered_sums_count_from_the_first_change_on(monkeypatch: pytest.MonkeyPatch) -> None:
