@@ -128,7 +128,7 @@ def record_trials(folder: Path, outcome: Outcome) -> None:
 
     name = f"{outcome.cell.name} {outcome.cell.space_hash[:12]}"
     with quiet():
-        storage = optuna.storages.RDBStorage(f"sqlite:///{(folder / OPTUNA).absolute()}")
+        storage = trial_storage(folder / OPTUNA)
         study = optuna.create_study(storage=storage, study_name=name, direction="maximize", load_if_exists=True)
         known, trials = study.get_trials(deepcopy=False), [_frozen(outcome, tried) for tried in outcome.tried]
         if any(old.values != new.values for old, new in zip(known, trials, strict=False)):  # one was run again
@@ -136,6 +136,21 @@ def record_trials(folder: Path, outcome: Outcome) -> None:
             study = optuna.create_study(storage=storage, study_name=name, direction="maximize")
             known = []
         study.add_trials(trials[len(known) :])
+
+
+def trial_storage(path: Path) -> Any:
+    """Open Optuna's storage; a new one gets its name when all its tables are made, so that none is ever half made."""
+    import optuna
+
+    def opened(file: Path) -> Any:
+        return optuna.storages.RDBStorage(f"sqlite:///{file.absolute()}")
+
+    if not path.exists():
+        unfinished = path.with_name(f"{path.name}.new")
+        unfinished.unlink(missing_ok=True)  # of a process that was killed
+        opened(unfinished).engine.dispose()
+        unfinished.replace(path)
+    return opened(path)
 
 
 def _frozen(outcome: Outcome, tried: Tried) -> Any:

@@ -8,8 +8,10 @@ import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -139,6 +141,8 @@ def forked(work: Callable[[], object]) -> int:
         try:
             work()
             code = 0
+        except BaseException:
+            traceback.print_exc()  # the last that is seen of it
         finally:
             os._exit(code)
     return child
@@ -229,3 +233,32 @@ def test_a_graph_in_memory_is_searched_and_a_changed_one_anew(tiny, tmp_path, mo
         with StoreReader(tmp_path / "run") as store:
             recorded.append(len(store.statuses()))
     assert recorded == [1, 1, 2]
+
+
+HALF_MADE = """
+import os, signal, sys
+from pathlib import Path
+import sqlalchemy
+from fgai_bench.tuning import write
+
+made = 0
+
+@sqlalchemy.event.listens_for(sqlalchemy.engine.Engine, "before_cursor_execute")
+def count(connection, cursor, statement, *rest):
+    global made
+    if "CREATE" in statement:
+        made += 1
+        if made == int(sys.argv[2]):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+write.trial_storage(Path(sys.argv[1]))
+"""
+
+
+def test_a_kill_while_optunas_tables_are_made_leaves_no_half_made_storage(tmp_path):
+    path = tmp_path / "optuna.sqlite"
+    ended = subprocess.run([sys.executable, "-c", HALF_MADE, str(path), "6"], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert not path.exists()
+    assert optuna.create_study(storage=write.trial_storage(path), study_name="whole").trials == []
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
