@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 from functools import cache
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 import pytest
@@ -20,19 +20,13 @@ from fgai_bench.report.rightness import rightness
 from fgai_bench.report.statistics import Comparison, interval, mean
 from fgai_bench.runner.verify import verify
 from fgai_bench.store.sqlite import StoreReader
+from tests.committed import ROOT, study
 
-ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
 DEFENSES = {"Vanilla": "vanilla", "LN": "ln", "AT": "at", "FGAI": "fgai", "FGAI by Algorithm 1": "fgai-attention"}
 GRAPHS = ("amazon-photo", "amazon-cs", "coauthor-cs", "coauthor-physics")
 MODELS = ("gat", "gatv2", "gt")
 TASKS = {"node": "node classification", "link": "links"}
-
-
-@cache
-def study() -> Results:
-    """The records of the study, read once."""
-    return Results.read(RESULTS / "records")
 
 
 @cache
@@ -339,15 +333,13 @@ def test_the_text_counts_verdicts_as_the_list_does():
 
 def test_the_page_counts_slopes_as_the_records_do():
     """F+ slopes of the attention against those of a ranking by degree, seed by seed: steeper is more negative."""
-    records = StoreReader(RESULTS / "records").records()
-    node = (records["suite"] == "node") & records["dataset"].isin(GRAPHS)
-    clean = records[node & (records["kind"] == "clean")]
-    slopes = clean.pivot_table(index=["label", "dataset", "model", "seed"], columns="metric", values="value")
     found = {}
     for defense in ("fgai", "vanilla"):
-        steeper = (slopes["f_slope_pos_degree"] - slopes["f_slope_pos"]).loc[defense]
-        bounds = [interval(list(each)) for _, each in steeper.groupby(level=["dataset", "model"])]
-        assert len(bounds) == len(GRAPHS) * len(MODELS)
+        bounds = []
+        for cell in product(MODELS, [defense], GRAPHS):
+            own, by_degree = (values_of(name, "", *cell) for name in ("f_slope_pos", "f_slope_pos_degree"))
+            assert len(own) == 5
+            bounds.append(interval([by_degree[seed] - value for seed, value in own.items()]))
         found[defense] = [sum(low > 0 for low, _ in bounds), sum(high < 0 for _, high in bounds)]
     more, less = found["fgai"]
     page = " ".join((RESULTS / "README.md").read_text().split())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,7 @@ import pytest
 
 from fgai_bench.report.answer import answers, as_markdown, notes
 from fgai_bench.report.results import Results
-
-ROOT = Path(__file__).parents[2]
+from tests.committed import study
 
 
 def said(folder: Path) -> dict[str, str]:
@@ -25,12 +23,6 @@ def test_ties_are_ties_and_the_next_is_below_the_best(small: Path) -> None:
         "cannot be told apart by F1 under the published attack (3 seeds); Vanilla, .400 [.38, .43], is below the best."
     )
     assert notes(answers(Results.read(small)))[0].startswith("No worst case is recorded: the published attack ")
-
-
-@cache
-def study() -> Results:
-    """The committed records, read once."""
-    return Results.read(ROOT / "results" / "records")
 
 
 def test_the_worst_case_speaks_where_it_is_recorded_and_tuned_settings_rank() -> None:

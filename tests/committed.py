@@ -1,0 +1,15 @@
+"""The committed records of the study, read once for all tests of a process."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from fgai_bench.report.results import Results
+
+ROOT = Path(__file__).parent.parent
+
+
+@cache
+def study() -> Results:
+    return Results.read(ROOT / "results" / "records")
