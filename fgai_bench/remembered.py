@@ -29,9 +29,9 @@ def remembered(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tenso
 
     @wraps(function)
     def once(values: Tensor) -> Tensor:
-        found = known.get(values)
-        if found is not None and found[0] == values._version:
-            return found[1]
+        version, result = known.get(values, (None, None))
+        if version == values._version:
+            return result
         result = function(values)
         if not recording() and not result.requires_grad:
             known[values] = values._version, result

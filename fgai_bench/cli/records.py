@@ -47,6 +47,7 @@ def export(
     hold them.
     """
     from fgai_bench.store.export import export as write
+    from fgai_bench.store.merge import in_words
 
     wanted = seeds_of(seeds)
     asked = {
@@ -58,7 +59,9 @@ def export(
     }
     only = {field: chosen for field, chosen in asked.items() if chosen is not None}
     manifest = write(runs, out, only, listed(extras) or (), typer.echo)
-    rows = [[suite, str(sum(counts.values())), counted(counts)] for suite, counts in sorted(manifest["suites"].items())]
+    rows = [
+        [suite, str(sum(counts.values())), in_words(counts)] for suite, counts in sorted(manifest["suites"].items())
+    ]
     print_table(f"records in {out}", ["suite", "steps", "by status"], rows)
     size = sum(about["bytes"] for about in manifest["files"].values())
     typer.echo(f"{manifest['steps']} steps, {size / 1e6:.1f} MB; their hashes are in {out / 'manifest.json'}")
@@ -81,15 +84,6 @@ def import_(
     kept, lacking = start_from(records, out)
     rest = f"; {lacking} were exported without their model or graph, and a run computes them again" if lacking else ""
     typer.echo(f"{kept} steps in {out}{rest}")
-
-
-def counted(counts: dict[str, int]) -> str:
-    """Return counts by status in words.
-
-    >>> counted({"ok": 3, "oom": 1})
-    '3 ok, 1 oom'
-    """
-    return ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
 
 
 @app.command()

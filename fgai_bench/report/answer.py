@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from fgai_bench.escaping import markdown, markdown_cell
 from fgai_bench.report.cells import Cell, Standing, scale_of
-from fgai_bench.report.escaping import markdown, markdown_cell
 from fgai_bench.report.labels import STATUS, ordered, title
 from fgai_bench.report.leaderboard import BOARDS, STANDARD, Board, BoardRow, entries, lowered, ranked
 from fgai_bench.report.results import MAIN, SIDE, Results

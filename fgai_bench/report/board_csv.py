@@ -15,10 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fgai_bench.escaping import csv_cell, csv_text
 from fgai_bench.report.board_files import locked, read_board, write_boards
 from fgai_bench.report.cells import UNIFORM, Better, Cell, Gap, Standing, scale_of
 from fgai_bench.report.errors import ReportError
-from fgai_bench.report.escaping import csv_cell, csv_text
 from fgai_bench.report.leaderboard import BOARDS, KEY, Board, BoardRow, entries, lowered, merged, null_rows, ranked
 from fgai_bench.report.results import Results
 from fgai_bench.report.statistics import centre_interval, mean

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from fgai_bench.escaping import csv_cell, markdown, markdown_cell
 from fgai_bench.report.cells import Cell, cell
-from fgai_bench.report.escaping import csv_cell, markdown, markdown_cell
 from fgai_bench.report.labels import STATUS, title
 from fgai_bench.report.numbers import written
 from fgai_bench.report.published import Published

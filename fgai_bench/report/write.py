@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from fgai_bench.escaping import markdown
 from fgai_bench.report.answer import Answer, answers, as_markdown, notes
 from fgai_bench.report.board_csv import write_leaderboards
 from fgai_bench.report.errors import ReportError
-from fgai_bench.report.escaping import markdown
 from fgai_bench.report.figures import FIGURES, save
 from fgai_bench.report.folder import Report
 from fgai_bench.report.page.build import page

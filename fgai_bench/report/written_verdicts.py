@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from fgai_bench.report.escaping import csv_cell, markdown
+from fgai_bench.escaping import csv_cell, markdown
 from fgai_bench.report.results import Results
 from fgai_bench.report.statistics import p_value, sign_flip_p
 from fgai_bench.report.verdicts import OUTCOMES, PUBLISHED, Claim, Decision, Verdict, number_text

@@ -5,7 +5,7 @@ It goes with the records into an archive, and is made from them and from what re
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,11 +13,12 @@ from fgai_bench import __version__
 from fgai_bench.attacks import ATTACKS
 from fgai_bench.data import DATASETS
 from fgai_bench.defenses import DEFENSES
+from fgai_bench.escaping import markdown_cell
 from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.models import MODELS
 from fgai_bench.registry import Registry, RegistryError
 from fgai_bench.store.exported import PACKS
-from fgai_bench.store.merge import WAITING, Merged
+from fgai_bench.store.merge import Merged, in_words
 from fgai_bench.store.names import titles
 
 NAMED: dict[str, tuple[str, Registry[Any]]] = {
@@ -85,18 +86,13 @@ def datasheet(merged: Merged, environments: Mapping[str, Mapping[str, Any]], pac
 
 def _suites(merged: Merged) -> list[tuple[str, ...]]:
     named = titles(merged.members)
-    rows: list[tuple[str, ...]] = []
-    for suite in dict.fromkeys(member["suite"] for member in merged.members):
-        own = [member for member in merged.members if member["suite"] == suite]
-        counts = Counter(_status(merged, hash) for hash in {member["step"] for member in own})
-        words = ", ".join(f"{number:,} {status}" for status, number in sorted(counts.items()))
-        seeds = sorted({member["seed"] for member in own})
-        rows.append((named[suite], f"{sum(counts.values()):,}", words, ", ".join(map(str, seeds))))
-    return rows
-
-
-def _status(merged: Merged, hash: str) -> str:
-    return str(merged.steps[hash].step["status"]) if hash in merged.steps else WAITING
+    seeds: dict[str, set[int]] = defaultdict(set)
+    for member in merged.members:
+        seeds[named[member["suite"]]].add(member["seed"])
+    return [
+        (suite, f"{sum(counts.values()):,}", in_words(counts), ", ".join(map(str, sorted(seeds[suite]))))
+        for suite, counts in merged.by_suite().items()
+    ]
 
 
 def _programs(merged: Merged, environments: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]]:
@@ -128,7 +124,7 @@ def _lacking(merged: Merged, packed: Mapping[str, int]) -> list[tuple[str, ...]]
     """Return which steps have no values and why, and how many models and attacked graphs stayed with their run."""
     gaps: Counter[tuple[str, str]] = Counter()
     for hash in {member["step"] for member in merged.members}:
-        if (status := _status(merged, hash)) != "ok":
+        if (status := merged.status(hash)) != "ok":
             gaps[status, merged.steps[hash].step["reason"] if hash in merged.steps else "not run"] += 1
     told = sorted(gaps.items(), key=lambda item: (-item[1], item[0]))
     rows: list[tuple[str, ...]] = [(f"{number:,} steps", status, reason) for (status, reason), number in told[:LISTED]]
@@ -149,7 +145,5 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     |---|
     | 1 \\| &lt;b> |
     """
-    lines = [head, *rows]
-    texts = [[" ".join(str(cell).split()).replace("|", "\\|").replace("<", "&lt;") for cell in line] for line in lines]
-    written = [f"| {' | '.join(cells)} |" for cells in texts]
+    written = [f"| {' | '.join(map(markdown_cell, cells))} |" for cells in (head, *rows)]
     return "\n".join([written[0], "|" + "---|" * len(head), *written[1:]])

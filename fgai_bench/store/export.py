@@ -24,14 +24,14 @@ from fgai_bench.store.exported import (
     PACKS,
     SHEET,
     TABLES,
+    entries_of,
     file_of,
     packed_artifacts,
     packed_table,
     read_manifest,
     write_pack,
 )
-from fgai_bench.store.merge import WAITING, Found, Merged, merge
-from fgai_bench.store.names import titles
+from fgai_bench.store.merge import Found, Merged, merge
 from fgai_bench.store.rows import COLUMNS, MEMBER_COLUMNS, PART_COLUMNS, member_row, place_of
 from fgai_bench.store.schema import MIGRATIONS, PARTS
 from fgai_bench.store.sqlite import REPORTED, StoreReader, is_export
@@ -98,7 +98,7 @@ def _write(
             write_pack(new / name, ((hash, store.artifacts.read(hash)) for hash, store in sorted(holders.items())))
         stores = {id(found.store): found.store for found in merged.steps.values()}.values()
         environments = {hash: where for store in stores for hash, where in store.environments.items()}
-        entries = {name: len(holders) for name, holders in large.items()}
+        entries = {name: entries_of(new / name) for name in (PACK, *large)}
         (new / SHEET).write_text(datasheet(merged, environments, rows | entries), encoding="utf-8")
         manifest = _manifest(merged, [new / name for name in (*files, *large, SHEET)], rows, history)
         (new / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n", encoding="utf-8")
@@ -209,20 +209,13 @@ def _manifest(
     merged: Merged, files: Sequence[Path], rows: Mapping[str, int], history: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the manifest of an export: versions, counts by suite and status, and the sha256 of every file."""
-    suites: dict[str, dict[str, int]] = {}
-    named = titles(merged.members)
-    steps = {(named[member["suite"]], member["step"]): None for member in merged.members}
-    for suite, hash in steps:
-        status = merged.steps[hash].step["status"] if hash in merged.steps else WAITING
-        counts = suites.setdefault(suite, {})
-        counts[status] = counts.get(status, 0) + 1
     manifest = {
         "format": FORMAT,
         "package": __version__,
         "schema": len(MIGRATIONS),
         **history,
         "steps": len(merged.steps),
-        "suites": suites,
+        "suites": merged.by_suite(),
         "files": {
             file.name: {"sha256": _sha256_of(file), "bytes": file.stat().st_size}
             | ({"rows": rows[file.name]} if file.name in rows else {})

@@ -138,6 +138,12 @@ def open_export(folder: Path) -> tuple[sqlite3.Connection, Packed]:
     return connection, Packed(folder, {folder / PACK: files[PACK], **large})
 
 
+def entries_of(path: Path) -> int:
+    """Return how many artifacts a zip of an export holds."""
+    with zipfile.ZipFile(path) as opened:
+        return len(opened.namelist())
+
+
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest of an export, or raise :class:`DamagedExport` if it is not as it was written."""
     path = folder / MANIFEST

@@ -69,11 +69,12 @@ def _weaker_than_smaller_budget(attacks: list[dict[str, Any]]) -> Iterator[str]:
     same = defaultdict(list)
     for step in attacks:
         same[_attack_without_budget(step)].append(step)
-    for step in (step for alike in same.values() if len(alike) > 1 for step in alike):
-        smaller = [other for other in same[_attack_without_budget(step)] if _has_larger_budget(step, other)]
-        gains = [attacked_score(step) - attacked_score(other) for other in smaller]  # type: ignore[operator]
-        if any(gain > TOLERANCE for gain in gains):
-            yield step["hash"]
+    for alike in same.values():
+        for step in alike:
+            smaller = [other for other in alike if _has_larger_budget(step, other)]
+            gains = [attacked_score(step) - attacked_score(other) for other in smaller]  # type: ignore[operator]
+            if any(gain > TOLERANCE for gain in gains):
+                yield step["hash"]
 
 
 def attacked_score(step: dict[str, Any]) -> float | None:

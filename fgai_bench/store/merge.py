@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from fgai_bench.store.names import titles
 from fgai_bench.store.rows import place_of
 from fgai_bench.store.sqlite import StoreReader
 
@@ -61,6 +62,27 @@ class Merged:
         members = [member for member in self.members if member[field] in chosen]
         steps = {member["step"]: self.steps[member["step"]] for member in members if member["step"] in self.steps}
         return Merged(dict(sorted(steps.items())), members, self.superseded)
+
+    def status(self, hash: str) -> str:
+        """Return the status of a planned step, :data:`WAITING` for one that was not run."""
+        return str(self.steps[hash].step["status"]) if hash in self.steps else WAITING
+
+    def by_suite(self) -> dict[str, dict[str, int]]:
+        """Return how many steps of each suite have each status, by the title of the suite."""
+        named, suites = titles(self.members), dict[str, dict[str, int]]()
+        for suite, hash in {(named[member["suite"]], member["step"]): None for member in self.members}:
+            counts, status = suites.setdefault(suite, {}), self.status(hash)
+            counts[status] = counts.get(status, 0) + 1
+        return suites
+
+
+def in_words(counts: Mapping[str, int]) -> str:
+    """Return counts by status in words.
+
+    >>> in_words({"oom": 1, "ok": 3})
+    '3 ok, 1 oom'
+    """
+    return ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
 
 
 def rank(status: str) -> int:

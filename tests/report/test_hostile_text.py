@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from fgai_bench.cli.app import main
+from fgai_bench.escaping import csv_text
 from fgai_bench.report.board_csv import read
-from fgai_bench.report.escaping import csv_text
 from fgai_bench.report.leaderboard import BOARDS
 
 LABELS = (

@@ -7,7 +7,7 @@ import io
 import itertools
 from collections.abc import Iterable, Sequence
 
-from fgai_bench.report.escaping import csv_cell, markdown, markdown_cell, one_line
+from fgai_bench.escaping import csv_cell, markdown, markdown_cell, one_line
 from fgai_bench.report.tables.build import Shown, Table
 
 LATEX = {

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from fgai_bench.escaping import file_name
 from fgai_bench.explainers import EXPLAINERS
-from fgai_bench.report.escaping import file_name
 from fgai_bench.report.labels import ordered, title
 from fgai_bench.report.results import Better, Results
 
