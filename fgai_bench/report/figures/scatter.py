@@ -10,7 +10,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from fgai_bench.report.cells import Cell, cell, null_cell
 from fgai_bench.report.figures.style import Drawing, legend, panels, style_of
@@ -70,11 +70,13 @@ def _tradeoff(ax: Axes, results: Results, places: Sequence[Place], labels: Seque
 
 
 def _logarithmic(ax: Axes) -> None:
-    """Give an axis few labels: within one decade the default labels every minor tick, on top of each other."""
+    """Give an axis few labels, no two alike: within one decade the default labels every minor tick."""
     ax.set_xscale("log")
     low, high = ax.get_xlim()
-    ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0) if high < 30 * low else (1.0,), numticks=4))
-    ax.xaxis.set_major_formatter(lambda value, place: f"{value:.0e}")
+    close = high < 4 * low  # too close for powers of ten
+    powers = LogLocator(subs=(1.0, 3.0) if high < 30 * low else (1.0,), numticks=4)
+    ax.xaxis.set_major_locator(MaxNLocator(3) if close else powers)
+    ax.xaxis.set_major_formatter(lambda value, place: f"{value:.{1 if close else 0}e}")
     ax.xaxis.set_minor_formatter(NullFormatter())
 
 
