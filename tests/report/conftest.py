@@ -77,6 +77,8 @@ def _hash(*content: Any) -> str:
 
 def _config(kind: str, place: Mapping[str, Any], threat: Mapping[str, Any] | None) -> dict[str, Any]:
     config: dict[str, Any] = {"kind": kind, "crafted_on": None}
+    if kind == "train":
+        config |= {"training": {"epochs": 20 if place["dataset"] == "csbm-1e4" else 200}}
     if kind == "attack":
         name = place["attack"]
         config |= {

@@ -98,9 +98,10 @@ def test_definition_curves_are_over_r(wide: Path) -> None:
     assert lines(drawing, 0)["fgai"] == [[0.1, 0.9], [0.5, 0.8], [2.0, 0.5]]
 
 
-def test_scale_is_over_edges(wide: Path) -> None:
+def test_scale_is_an_epochs_time_over_edges(wide: Path) -> None:
     (drawing,) = drawn("fig8_scale", wide)
-    assert lines(drawing, 0)["vanilla"] == [[1000, 1.0], [10000, 10.0]]
+    assert lines(drawing, 0)["vanilla"] == [[1000, 1.0 / 200], [10000, 10.0 / 20]]
+    assert lines(drawing, 1)["vanilla"] == [[1000, 1000.0], [10000, 1000.0]]
 
 
 def test_no_data_no_figure(broken: Path) -> None:

@@ -157,9 +157,9 @@ def _budget_lines(
 
 
 def draw_scale(results: Results) -> list[Drawing]:
-    """Draw seconds and memory of training over the number of edges, a column per model."""
+    """Draw seconds of an epoch and memory of training over the number of edges, a column per model."""
     suite = next((name for name in ("scale", "cost") if name in results.suites), None)
-    sizes = _sizes(results)
+    sizes, epochs = _sizes(results), _epochs(results)
     places = [
         (place, seeds) for place, seeds in results.select(suite=suite or "", kind="train") if place.dataset in sizes
     ]
@@ -167,13 +167,16 @@ def draw_scale(results: Results) -> list[Drawing]:
         return []
     models, labels = ordered(p.model for p, _ in places), ordered(p.label for p, _ in places)
     figure, axes = panels(2, len(models), sharex=True, sharey="row")
-    measures = (("train_seconds", "training (s)"), ("train_peak_mib", "peak memory (MiB)"))
+    measures = (("train_seconds", "an epoch (s)"), ("train_peak_mib", "peak memory (MiB)"))
     for row, (metric, words) in zip(axes, measures, strict=True):
         for ax, model in zip(row, models, strict=True):
             for label in labels:
-                own = [place for place, _ in places if (place.model, place.label) == (model, label)]
-                points = sorted((sizes[place.dataset], cell(results, place, metric).mean) for place in own)
-                known = [(x, y) for x, y in points if y == y]
+                own = [(place, seeds) for place, seeds in places if (place.model, place.label) == (model, label)]
+                points = []
+                for place, seeds in own:
+                    whole = max(epochs.get(step.step, 1) for step in seeds.values()) if metric == "train_seconds" else 1
+                    points.append((sizes[place.dataset], cell(results, place, metric).mean / whole))
+                known = sorted((x, y) for x, y in points if y == y)
                 ax.plot([x for x, _ in known], [y for _, y in known], label=label, **style_of(label, labels))
             ax.set(title=title(model), yscale="log")
             _logarithmic(ax)
@@ -181,8 +184,15 @@ def draw_scale(results: Results) -> list[Drawing]:
     for ax in axes[-1]:
         ax.set_xlabel("edges")
     legend(figure, labels)
-    caption = f"Time and peak memory of training over graph size, suite {results.title(suite)}."
+    caption = f"Time of an epoch and peak memory of training over graph size, suite {results.title(suite)}."
     return [Drawing("fig8_scale", caption, figure)]
+
+
+def _epochs(results: Results) -> dict[str, int]:
+    """Return the epochs of each training by its hash; a time that was extrapolated is that of all of them."""
+    frame = results.provenance
+    rows = frame[frame["kind"] == "train"][["hash", "config"]].itertuples(index=False, name=None)
+    return {hash: json.loads(config)["training"]["epochs"] for hash, config in rows}
 
 
 def _sizes(results: Results) -> dict[str, float]:
