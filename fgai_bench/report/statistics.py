@@ -84,7 +84,7 @@ def p_value(differences: Sequence[float]) -> float:
     >>> p_value([0.0, 0.0])
     1.0
     """
-    if len(differences) < 2 or not any(differences):
+    if len(differences) < 2 or mean(differences) == 0:
         return 1.0
     above = p_above(differences)
     return 2 * min(above, 1 - above)
