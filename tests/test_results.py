@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from fgai_bench.report.leaderboard import BOARDS, entries
 from fgai_bench.report.results import Place, Results
 from fgai_bench.report.rightness import rightness
 from fgai_bench.report.statistics import Comparison, interval, mean
+from fgai_bench.runner.forecast import MIB, forecast
 from fgai_bench.runner.verify import verify
 from fgai_bench.store.sqlite import StoreReader
 from tests.committed import ROOT, study
@@ -529,3 +531,40 @@ def test_the_page_says_of_the_largest_graph_what_its_records_say():
         cost = trained[defense]
         assert (cost["epochs_timed"], cost["extrapolated"]) == (200, 0)
         assert f"{name} {cost['train_seconds']:.1f} s and {cost['train_peak_mib']:,.0f} MiB" in page
+
+
+def test_the_page_has_the_cost_of_an_epoch_on_the_largest_graphs():
+    page = (ROOT / "docs" / "performance.md").read_text()
+    board = {
+        (row["dataset"], row["model"], row["defense"]): row
+        for row in rows("leaderboard_cost.csv", suite="scale")
+        if row["train_seconds_mean"]
+    }
+    for (graph, words), (model, name) in product(
+        (("csbm-products", "2.4 million nodes"), ("arxiv-topology", "arxiv-topology")),
+        (("gat", "GAT"), ("gatv2", "GATv2"), ("gt", "GT")),
+    ):
+        cells = []
+        for defense in ("vanilla", "at", "fgai"):
+            row = board.get((graph, model, defense), {"train_seconds_mean": "nan"})
+            seconds = float(row["train_seconds_mean"]) / 20  # epochs
+            cells.append(f"{seconds:.3f}, {float(row['train_peak_mib_mean']):,.0f} |" if seconds == seconds else "|")
+        assert f"| {name}, {words} | {' '.join(cells)}" in page
+
+
+def test_memory_is_forecast_as_closely_as_the_page_says():
+    configs = dict(study().provenance[["hash", "config"]].itertuples(index=False, name=None))
+    ratios = []
+    for place, seeds in study().select(kind="train", task="node"):
+        if place.suite in ("cost", "scale") or (place.suite, place.model) == ("node", "gt"):
+            for step in seeds.values():
+                if (peak := step.values.get("train_peak_mib")) is not None:
+                    needed = forecast(json.loads(configs[step.step]), None).bytes
+                    ratios += [needed / MIB / peak] if needed is not None else []
+    assert min(ratios) >= 1 / 1.25
+    assert max(ratios) <= 1.25
+    page = " ".join((ROOT / "docs" / "performance.md").read_text().split())
+    assert (
+        f"between {min(ratios):.2f} and {max(ratios):.2f} of the peak of every training of `cost`, of `scale`" in page
+    )
+    assert f"in `results/records`: {len(ratios)} trainings" in page
