@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -16,7 +16,7 @@ from fgai_bench.report.cells import Cell, cell, null_cell
 from fgai_bench.report.figures.style import Drawing, legend, panels, style_of
 from fgai_bench.report.labels import ordered, title
 from fgai_bench.report.leaderboard import STANDARD
-from fgai_bench.report.results import Place, Results, main_suite
+from fgai_bench.report.results import Measurement, Place, Results, main_suite
 
 ATTACKS = (STANDARD, "injection")  # the first of them that a suite has
 BESIDE = 1.035  # the ratio of two defenses' places at one budget
@@ -159,7 +159,7 @@ def _budget_lines(
 def draw_scale(results: Results) -> list[Drawing]:
     """Draw seconds of an epoch and memory of training over the number of edges, a column per model."""
     suite = next((name for name in ("scale", "cost") if name in results.suites), None)
-    sizes, epochs = _sizes(results), _epochs(results)
+    sizes = _sizes(results)
     places = [
         (place, seeds) for place, seeds in results.select(suite=suite or "", kind="train") if place.dataset in sizes
     ]
@@ -167,16 +167,19 @@ def draw_scale(results: Results) -> list[Drawing]:
         return []
     models, labels = ordered(p.model for p, _ in places), ordered(p.label for p, _ in places)
     figure, axes = panels(2, len(models), sharex=True, sharey="row")
-    measures = (("train_seconds", "an epoch (s)"), ("train_peak_mib", "peak memory (MiB)"))
-    for row, (metric, words) in zip(axes, measures, strict=True):
+    measures: list[tuple[str, Mapping[Place, int], str]] = [
+        ("train_seconds", _epochs(results, places), "an epoch (s)"),
+        ("train_peak_mib", {}, "peak memory (MiB)"),
+    ]
+    for row, (metric, parts, words) in zip(axes, measures, strict=True):
         for ax, model in zip(row, models, strict=True):
             for label in labels:
-                own = [(place, seeds) for place, seeds in places if (place.model, place.label) == (model, label)]
-                points = []
-                for place, seeds in own:
-                    whole = max(epochs.get(step.step, 1) for step in seeds.values()) if metric == "train_seconds" else 1
-                    points.append((sizes[place.dataset], cell(results, place, metric).mean / whole))
-                known = sorted((x, y) for x, y in points if y == y)
+                points = sorted(
+                    (sizes[place.dataset], cell(results, place, metric).mean / parts.get(place, 1))
+                    for place, _ in places
+                    if (place.model, place.label) == (model, label)
+                )
+                known = [(x, y) for x, y in points if y == y]
                 ax.plot([x for x, _ in known], [y for _, y in known], label=label, **style_of(label, labels))
             ax.set(title=title(model), yscale="log")
             _logarithmic(ax)
@@ -188,11 +191,12 @@ def draw_scale(results: Results) -> list[Drawing]:
     return [Drawing("fig8_scale", caption, figure)]
 
 
-def _epochs(results: Results) -> dict[str, int]:
-    """Return the epochs of each training by its hash; a time that was extrapolated is that of all of them."""
+def _epochs(results: Results, places: Iterable[tuple[Place, Mapping[int, Measurement]]]) -> dict[Place, int]:
+    """Return the epochs that the trainings at each place were to have; an extrapolated time is that of all of them."""
     frame = results.provenance
-    rows = frame[frame["kind"] == "train"][["hash", "config"]].itertuples(index=False, name=None)
-    return {hash: json.loads(config)["training"]["epochs"] for hash, config in rows}
+    configs = dict(frame[frame["kind"] == "train"][["hash", "config"]].itertuples(index=False, name=None))
+    known = {place: [configs[step.step] for step in seeds.values() if step.step in configs] for place, seeds in places}
+    return {place: json.loads(texts[0])["training"]["epochs"] for place, texts in known.items() if texts}
 
 
 def _sizes(results: Results) -> dict[str, float]:
