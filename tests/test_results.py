@@ -38,6 +38,11 @@ def table(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def told(page: str) -> str:
+    """What a page says, on one line."""
+    return " ".join((ROOT / page).read_text().split())
+
+
 def rows(name: str, **wanted: str) -> list[dict[str, str]]:
     return [row for row in table(name) if all(row[key] == value for key, value in wanted.items())]
 
@@ -71,7 +76,7 @@ def test_the_page_says_what_is_left_of_links():
     first = [
         sum(row["rank"] == "1" and row["defense"] == name for row in board) for name in ("ln", "fgai", "at", "vanilla")
     ]
-    page = " ".join((RESULTS / "README.md").read_text().split())
+    page = told("results/README.md")
     words = f"first or ties in {{}} of the {len(complete)} complete cells, FGAI in {{}}, AT in {{}}, vanilla in {{}}"
     assert words.format(*first) in page
     attacked = {
@@ -88,7 +93,7 @@ def test_the_page_says_what_is_left_of_links():
 
 
 def test_the_page_says_what_the_terms_of_fgai_do():
-    page = " ".join((RESULTS / "README.md").read_text().split())
+    page = told("results/README.md")
 
     def left(label: str, model: str = "gat") -> str:
         seeds = study().at(Place("ablation", "attack", "node", "amazon-photo", model, label, "worst"))
@@ -104,7 +109,7 @@ def test_the_page_says_what_the_terms_of_fgai_do():
 
 
 def test_the_page_says_where_definition_1_holds():
-    page = " ".join((RESULTS / "README.md").read_text().split())
+    page = told("results/README.md")
 
     def audited(name: str, label: str, model: str = "gat") -> float:
         seeds = study().at(Place("definition", "audit", "node", "amazon-photo", model, label))
@@ -148,7 +153,7 @@ def test_the_page_says_what_fgai_costs():
     def both(text: str, value: Any) -> str:
         return " and ".join(text.format(value(graph)) for graph in ("amazon-photo", "coauthor-physics"))
 
-    page = " ".join((RESULTS / "README.md").read_text().split())
+    page = told("results/README.md")
     slower = both("{:.1f}", lambda graph: of(graph, "fgai", "seconds") / of(graph, "vanilla", "seconds"))
     larger = both("{:.2f}", lambda graph: of(graph, "fgai", "peak_mib") / of(graph, "vanilla", "peak_mib"))
     vanilla = both("{:.2f}", lambda graph: of(graph, "vanilla", "seconds"))
@@ -167,7 +172,7 @@ def test_the_page_says_what_other_attacks_leave():
         assert stress[graph, attack, defense]["n"] == "5"
         return short(float(stress[graph, attack, defense]["f1_mean"]), 3)
 
-    page = " ".join((RESULTS / "README.md").read_text().split())
+    page = told("results/README.md")
     at, fgai = ([left(attack, name) for attack in ("strong", "budget-80", "worst")] for name in ("at", "fgai"))
     assert f"AT keeps {at[0]} under fifty steps" in page
     assert f"{at[1]} under four times as many nodes, both attached at random, and {at[2]} under `worst`" in page
@@ -187,7 +192,7 @@ def test_what_is_dense_does_not_fit_the_largest_graph():
     memory, seconds = (
         [float(board[name][f"train_{what}_mean"]) for name in ("fgai", "vanilla")] for what in ("peak_mib", "seconds")
     )
-    page = " ".join((RESULTS / "README.md").read_text().split())
+    page = told("results/README.md")
     assert f"it needs {memory[0] / memory[1]:.2f} times the memory ({memory[0]:,.0f} and {memory[1]:,.0f} MiB" in page
     assert f"and {seconds[0]:.1f} s, extrapolated from 135 epochs or more, against {seconds[1]:.1f} s" in page
 
@@ -233,18 +238,16 @@ def test_the_page_says_what_searched_settings_gain_under_the_worst_case(defense)
         (place.dataset, place.label): {seed: step.values["f1"] for seed, step in seeds.items()}
         for place, seeds in study().select(suite="node", kind="attack", model="gat", attack="worst")
     }
-    page, study_page = (
-        " ".join(path.read_text().split()) for path in (ROOT / "docs" / "tuning.md", RESULTS / "README.md")
-    )
-    told = 0
+    page, study_page = map(told, ("docs/tuning.md", "results/README.md"))
+    shown = 0
     for graph in GRAPHS:
         gain = Comparison.of(worst[graph, f"{defense} tuned"], worst[graph, defense], "identity")
         low, high = gain.bounds
         text = f"{gain.difference:+.3f} [{low:.3f}, {high:.3f}]".replace("0.", ".")
-        told += text in page
+        shown += text in page
         assert text in page or low < 0 < high  # every gain that the seeds show stands there
         assert (text in study_page) == (low > 0)
-    assert told >= 1
+    assert shown >= 1
 
 
 def test_no_attack_was_measured_to_be_stronger_than_the_standard_one():
@@ -261,7 +264,7 @@ def test_no_attack_was_measured_to_be_stronger_than_the_standard_one():
 def test_twice_the_search_moves_the_worst_case_as_far_as_the_page_says():
     with (ROOT / "benchmarks" / "measured" / "standard_attack_h200.csv").open(newline="") as file:
         measured = list(csv.DictReader(file))
-    page = " ".join((ROOT / "docs" / "performance.md").read_text().split())
+    page = told("docs/performance.md")
     for task, words in TASKS.items():
         moved = [float(row["worst"]) - float(row["worst-twice"]) for row in measured if row["task"] == task]
         average, far = sum(moved) / len(moved), sum(by > 0.02 for by in moved)
@@ -280,7 +283,7 @@ def test_the_pages_count_ranks_as_the_table_and_the_leaderboard_do():
         )
         for name in ("AT", "FGAI", "LN")
     }
-    front, page = (" ".join(path.read_text().split()) for path in (ROOT / "README.md", RESULTS / "README.md"))
+    front, page = map(told, ("README.md", "results/README.md"))
     cells = len(GRAPHS) * len(MODELS)
     published, worst = first["AT"]
     assert f"in {published} of {cells} cells under the published attack" in front
@@ -296,7 +299,7 @@ def test_the_front_page_says_how_many_rows_move_more_than_a_uniform_attention():
     board = rows("leaderboard_node.csv", suite="node", attack="worst")
     above = [float(row["g_jsd_vs_uniform_low"]) > 0 for row in board if row["defense"] != "uniform-attention"]
     assert all(above)
-    page = " ".join((ROOT / "README.md").read_text().split())
+    page = told("README.md")
     assert f"Under `worst` each of {len(above)} rows has a larger g-JSD than a uniform attention" in page
 
 
@@ -310,7 +313,7 @@ def short(number: float, digits: int = 2) -> str:
 
 
 def test_the_page_says_how_much_more_the_worst_case_takes():
-    page = " ".join((RESULTS / "README.md").read_text().split())
+    page = told("results/README.md")
     cells = [(model, graph) for graph in GRAPHS for model in MODELS]
 
     def taken(label: str, model: str, graph: str, weak: str, strong: str) -> float:
@@ -338,12 +341,12 @@ def test_the_page_says_whose_attention_is_nearer_to_uniform():
     }  # fmt: skip
     nearer = sum(entropy["fgai", *cell] > entropy["vanilla", *cell] for _, *cell in entropy if _ == "fgai")
     assert nearer == len(GRAPHS) * len(MODELS)
-    page = " ".join((RESULTS / "README.md").read_text().split())
+    page = told("results/README.md")
     assert f"closer to uniform than vanilla's in all {nearer} cells" in page
 
 
 def test_the_page_says_how_much_stabler_fgai_is_and_where_little_is_lost():
-    page = " ".join((RESULTS / "README.md").read_text().split())
+    page = told("results/README.md")
     stabler = {row["condition"]: row for row in rows("claims.csv", id="fgai-attention-more-stable")}
     published, worst = stabler["published"], stabler["worst case"]
     times = f"in all {published['holds']} cells, {float(published['mean']):.0f} times on average"
@@ -365,7 +368,7 @@ def test_the_page_says_what_moves_the_ranks():
         for line in notes
         for by, step in re.findall(r"([+-]\d\.\d) by (\w+)", line)
     }
-    page = " ".join((RESULTS / "README.md").read_text().split())
+    page = told("results/README.md")
     at, fgai, ln = (moved[name, "attack"] for name in ("AT", "FGAI", "LN"))
     assert f"the attack moves AT down by {at} ranks, FGAI up by {-fgai} and LN up by {-ln}" in page
     assert f"the search moves LN down by {moved['LN', 'settings']} and FGAI by {moved['FGAI', 'settings']}" in page
@@ -376,7 +379,7 @@ def test_the_page_says_what_moves_the_ranks():
 def test_the_page_says_how_far_twice_the_search_goes():
     board = rows("leaderboard_node.csv", suite="node", attack="worst")
     slack = [float(row["worst_slack"]) for row in board if row["worst_slack"]]
-    page = " ".join((RESULTS / "README.md").read_text().split())
+    page = told("results/README.md")
     far = sum(by > 0.02 for by in slack)
     average = f"{sum(slack) / len(slack):.3f}".lstrip("0")
     assert (
@@ -398,13 +401,13 @@ def test_a_uniform_attention_stands_in_every_cell_and_in_the_texts():
     for graph in GRAPHS:  # it depends on the graphs alone, so it is the same for the three models
         assert len({null[graph, model]["g_jsd_mean"] for model in MODELS}) == 1
     smaller = sum(float(null[cell]["g_jsd_mean"]) < float(fgai[cell]["g_jsd_mean"]) for cell in null)
-    assert f"smaller than FGAI's in {smaller} of 12 cells" in " ".join((RESULTS / "README.md").read_text().split())
+    assert f"smaller than FGAI's in {smaller} of 12 cells" in told("results/README.md")
 
 
 def test_the_text_counts_verdicts_as_the_list_does():
     verdicts = [row["verdict"] for row in rows("claims.csv", condition="published")]
     counts = [verdicts.count(name) for name in ("supported", "refuted", "undecided", "not tested")]
-    text = " ".join((RESULTS / "README.md").read_text().split())
+    text = told("results/README.md")
     words = "{} are supported, {} are refuted, {} are undecided by five seeds, and {} waits for more seeds"
     assert words.format(*counts) in text
     assert f"Of the {len(verdicts)} claims, as published," in text
@@ -421,7 +424,7 @@ def test_the_page_counts_slopes_as_the_records_do():
             bounds.append(interval([by_degree[seed] - value for seed, value in own.items()]))
         found[defense] = [sum(low > 0 for low, _ in bounds), sum(high < 0 for _, high in bounds)]
     more, less = found["fgai"]
-    page = " ".join((RESULTS / "README.md").read_text().split())
+    page = told("results/README.md")
     vanilla = " and ".join(map(str, found["vanilla"]))
     assert f"`1/sqrt(d_i d_j)` in {more} cells of 12 and flatter in {less} (vanilla: {vanilla})" in page
 
@@ -447,7 +450,7 @@ def test_tables_and_leaderboards_come_from_the_committed_records(folder, asked, 
 
 
 def test_the_pages_say_of_explanations_what_their_records_say():
-    front, page = (" ".join((ROOT / name).read_text().split()) for name in ("README.md", "docs/explanations.md"))
+    front, page = map(told, ("README.md", "docs/explanations.md"))
     found = [*rightness(study()), *rightness(Results.read(RESULTS / "explanations" / "records"))]
     assert len(found) == 8
     assert all(one.sentence in page for one in found)
@@ -455,9 +458,10 @@ def test_the_pages_say_of_explanations_what_their_records_say():
     (gain, beyond), (gain_on_cora, on_cora) = (
         re.findall(r"[+-]\.\d{3} \[[^]]*\]", one.sentence) for one in (fgai, cora)
     )
-    told = " ".join((RESULTS / "README.md").read_text().split())
-    assert f"gains {gain} over vanilla's on amazon-photo, and a uniform attention as much ({beyond} beyond it)" in told
-    assert f"on cora {gain_on_cora}, and {on_cora} beyond it" in told
+    study_page = told("results/README.md")
+    words = f"gains {gain} over vanilla's on amazon-photo, and a uniform attention as much ({beyond} beyond it)"
+    assert words in study_page
+    assert f"on cora {gain_on_cora}, and {on_cora} beyond it" in study_page
     assert f"On Cora it is {on_cora}" in front
     assert (
         f"of FGAI keeps {fgai.kept:.2f} of its top edges on Amazon-Photo, vanilla's {fgai.kept_by_vanilla:.2f}" in front
@@ -516,7 +520,7 @@ def test_the_page_says_how_much_the_budget_explains():
         notes,
         re.MULTILINE,
     ).groups()
-    page = " ".join((RESULTS / "README.md").read_text().split())
+    page = told("results/README.md")
     assert f"{small} % of the gap in attacked F1 is the budget's" in page
     assert f"with a 95 % interval of {low} to {high} %" in page
     assert f"At the large one it is {large} % on amazon-photo with GAT" in page
@@ -526,7 +530,7 @@ def test_the_page_says_of_the_largest_graph_what_its_records_say():
     with StoreReader(RESULTS / "scale" / "records") as store:
         trainings = [step for step in store.steps() if step["kind"] == "train"]
         trained = {step["config"]["defense"]["name"]: store.result(step["hash"]).cost for step in trainings}
-    page = " ".join((ROOT / "docs" / "performance.md").read_text().split())
+    page = told("docs/performance.md")
     for defense, name in (("vanilla", "vanilla"), ("fgai", "FGAI")):
         cost = trained[defense]
         assert (cost["epochs_timed"], cost["extrapolated"]) == (200, 0)
@@ -563,7 +567,7 @@ def test_memory_is_forecast_as_closely_as_the_page_says():
                     ratios += [needed / MIB / peak] if needed is not None else []
     assert min(ratios) >= 1 / 1.25
     assert max(ratios) <= 1.25
-    page = " ".join((ROOT / "docs" / "performance.md").read_text().split())
+    page = told("docs/performance.md")
     assert (
         f"between {min(ratios):.2f} and {max(ratios):.2f} of the peak of every training of `cost`, of `scale`" in page
     )

@@ -6,6 +6,7 @@ import csv
 import io
 import itertools
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from fgai_bench.escaping import csv_cell, markdown, markdown_cell, one_line
 from fgai_bench.report.tables.build import Shown, Table
@@ -58,17 +59,46 @@ FITTED = (
 """Shrink what is wider than the text, then what is higher than a page has room for beside its caption."""
 
 
+SIGNS, LINES = 95, 40
+"""How much of a table a page has room for, across and down, before it is shrunk."""
+
+
 def to_latex(table: Table) -> str:
     """Return a floating table that needs booktabs, multirow, graphicx and amssymb."""
-    head = "c" * len(table.heads) + "|" + "c" * len(table.columns)
-    body = [*_latex_headings(table), r"\midrule", *_latex_rows(table)]
-    rows = "\n".join(body)
+    tabulars = [_tabular(part) for part in _parts(table)]
+    if len(tabulars) > 1:
+        tabulars = ["\\begin{tabular}{@{}c@{}}", "\\\\[1ex]\n".join(tabulars), "\\end{tabular}"]
     return (
         f"\\begin{{table}}[htbp]\n\\centering\n{FITTED}"
-        f"\\begin{{tabular}}{{{head}}}\n\\toprule\n{rows}\n\\bottomrule\n\\end{{tabular}}}}}}\n"
+        + "\n".join(tabulars)
+        + "}}\n"
         + "".join(f"\n{{\\footnotesize {escape(note)}\\par}}\n" for note in table.notes)
         + f"\\caption{{{escape(table.caption)}}}\n\\label{{tab:{table.name}}}\n\\end{{table}}\n"
     )
+
+
+def _parts(table: Table) -> list[Table]:
+    """Return a wide table as one for each of its first headings, below each other, if they are shrunk less so."""
+    parts = []
+    for group in dict.fromkeys(path[0] for path in table.columns):
+        own = [i for i, path in enumerate(table.columns) if path[0] == group]
+        rows = tuple(replace(row, cells=tuple(row.cells[i] for i in own)) for row in table.rows)
+        parts.append(replace(table, columns=tuple(table.columns[i] for i in own), rows=rows))
+    grouped = min(map(len, table.columns)) > 1
+    return parts if grouped and _shrunk(parts) > _shrunk([table]) else [table]
+
+
+def _shrunk(parts: Sequence[Table]) -> float:
+    """Return about how far tables below each other are shrunk to fit a page; 1 for not at all."""
+    lines = [[[*row.heads, *(shown.text for shown in row.cells)] for row in part.rows] for part in parts]
+    widest = max(sum(max(map(len, column)) for column in zip(*rows, strict=True)) for rows in lines)
+    return min(1.0, SIGNS / widest, LINES / sum(len(rows) + 2 for rows in lines))
+
+
+def _tabular(table: Table) -> str:
+    head = "c" * len(table.heads) + "|" + "c" * len(table.columns)
+    body = "\n".join([*_latex_headings(table), r"\midrule", *_latex_rows(table)])
+    return f"\\begin{{tabular}}{{{head}}}\n\\toprule\n{body}\n\\bottomrule\n\\end{{tabular}}"
 
 
 def _latex_headings(table: Table) -> list[str]:

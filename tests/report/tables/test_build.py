@@ -12,7 +12,7 @@ import pytest
 
 from fgai_bench.report.errors import ReportError
 from fgai_bench.report.results import Results
-from fgai_bench.report.tables.build import Table, build
+from fgai_bench.report.tables.build import Row, Shown, Table, build
 from fgai_bench.report.tables.render import escape, to_csv, to_latex, to_markdown
 from fgai_bench.report.tables.specs import GRIDS
 from fgai_bench.store.result import Result
@@ -157,3 +157,16 @@ def test_distrust_is_marked(bench: Any, fill_bench: Any, results_of: Any) -> Non
 def test_every_sign_is_safe_in_latex(sign: str) -> None:
     assert escape(sign) != sign
     assert escape(sign).isascii()
+
+
+@pytest.mark.parametrize(("rows", "pieces"), [(15, 3), (120, 1)])  # a tall one would be shrunk more below each other
+def test_a_table_too_wide_to_be_read_stands_in_pieces_that_hold_every_cell(rows: int, pieces: int) -> None:
+    columns = tuple((graph, f"metric {i}") for graph in ("Cora", "Pubmed", "Citeseer") for i in range(5))
+    lines = [Row(("GAT", f"row {n}"), tuple(Shown(f"{n}.{i}±0.001E-5") for i in range(15))) for n in range(rows)]
+    text = to_latex(Table("link", "Links.", ("Model", "Method"), columns, tuple(lines)))
+    assert text.count(r"\toprule") == pieces
+    assert text.count(r"\textbf{Method}") == pieces  # each says which rows it has
+    found = [cell for line in lines for cell in (escape(shown.text) for shown in line.cells) if cell in text]
+    assert len(found) == 15 * rows
+    narrow = Table("link", "Links.", ("Model", "Method"), columns[:6], tuple(Row(x.heads, x.cells[:6]) for x in lines))
+    assert to_latex(narrow).count(r"\toprule") == 1
