@@ -90,6 +90,10 @@ class Normalised:
     def __matmul__(self, block: Tensor) -> Tensor:
         return self.entries.product(self.values, block)
 
+    def times(self, factor: Tensor) -> Normalised:
+        """Return the matrix times a number, ()."""
+        return replace(self, values=self.values * factor)
+
     def single(self) -> Normalised:
         """Return the matrix in single precision, in which a product moves half the bytes."""
         return replace(self, values=self.values.float())
@@ -212,20 +216,26 @@ def _degree(values: list[float], residuals: list[float], cut: float) -> int:
     return max(2, math.ceil(min(enough, safe, MAX_DEGREE)))
 
 
-def filtered(matrix: Normalised, trivial: Trivial, block: Tensor, turn: Round) -> Tensor:
+def filtered(matrix: Normalised, trivial: Trivial, block: Tensor, turn: Round, cut: Tensor | None = None) -> Tensor:
     """Return ``T_degree`` of the matrix, stretched from [-1, cut] to [-1, 1], times the block: (N, m) -> (N, m).
 
     ``T_{j+1}(a) = 2 a T_j(a) - T_{j-1}(a)``. The trivial vectors, which rounding brings back, grow fastest of all: they
     are removed before they have grown by more than 1e8, or 1e3 in single precision.
+
+    Args:
+        matrix, trivial, block: in one precision.
+        turn: where the interval ends, and the degree.
+        cut: () where it ends in truth, if only the device knows.
     """
-    slope, shift = 2 / (1 + turn.cut), (1 - turn.cut) / (1 + turn.cut)
+    end = block.new_full((), turn.cut) if cut is None else cut.to(block)
+    doubled, shift = matrix.times(4 / (1 + end)), 2 * (1 - end) / (1 + end)  # twice what is stretched
     most = 1e8 if block.dtype == torch.float64 else 1e3
     every = max(1, int(math.acosh(most) / growth(1.0, turn.cut)))
-    before, now = block, slope * (matrix @ block) + shift * block
+    before, now = block, (doubled @ block).addcmul_(block, shift).div_(2)
     for step in range(1, turn.degree):
         if step % every == 0:
             before, now = trivial.removed(before), trivial.removed(now)
-        before, now = now, (matrix @ now).mul_(2 * slope).add_(now, alpha=2 * shift).sub_(before)
+        before, now = now, (doubled @ now).addcmul_(now, shift).sub_(before)
     return now
 
 

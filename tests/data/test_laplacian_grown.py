@@ -12,7 +12,7 @@ from torch import Tensor
 from fgai_bench import cuda_graphs
 from fgai_bench.data import DataError, laplacian_grown, load_dataset
 from fgai_bench.data.laplacian import grown_encoding, laplacian_encoding, signed
-from fgai_bench.data.laplacian_block import block_eigenvectors
+from fgai_bench.data.laplacian_block import block_eigenvectors, connected_components
 from fgai_bench.data.laplacian_grown import Solved
 
 
@@ -59,17 +59,51 @@ def test_a_graph_that_does_not_converge_in_the_known_steps_is_solved_anew(
     torch.testing.assert_close(signed(solved.grown(new, 330)), signed(anew), atol=1e-6, rtol=0)
 
 
-def test_where_much_was_added_the_steps_are_those_to_random_edges(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On Cora, forty nodes with forty edges each, which the steps of the clean graph do not lead to."""
-    clean = load_dataset("cora")
-    size = clean.num_nodes + 40
+def hung(before: Tensor, nodes: int, where: str) -> tuple[Tensor, int]:
+    """Edges of new nodes: all to the largest component, or each to three components that they join."""
+    component = Solved.of(before, nodes, 8).component
+    size = component.bincount(minlength=nodes)[component]
+    largest = (size == size.max()).nonzero()[:, 0]
+    if where == "largest":
+        drawn = injected(len(largest), 40, 40)
+        old = drawn.min(0).values
+        new = drawn.max(0).values - len(largest) + nodes
+        return torch.stack([new, largest[old]]), nodes + 40
+    draw = torch.Generator().manual_seed(0)
+    small = (size < size.max()).nonzero()[:, 0]
+    old = small[torch.randint(len(small), (300,), generator=draw)]
+    return torch.stack([nodes + torch.arange(100).repeat_interleave(3), old]), nodes + 100
+
+
+@pytest.mark.parametrize("where", ["largest", "small"])
+@pytest.mark.parametrize("name", ["cora", "citeseer"])
+def test_wherever_new_nodes_hang_the_known_number_of_steps_leads_there(
+    name: str, where: str, data_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forty nodes of forty edges move the spectrum of the largest component; a hundred join small ones."""
+    clean = load_dataset(name, root=data_root)
+    new, size = hung(clean.edge_index, clean.num_nodes, where)
     solved = Solved.of(clean.edge_index, clean.num_nodes, 8)
-    new, other = (injected(clean.num_nodes, 40, 40, seed) for seed in (0, 1))
-    grown_encoding(solved, other, size)
-    assert solved.ways[size, 3200].rounds != solved.rounds
+    anew = block_eigenvectors(torch.cat([clean.edge_index, new], dim=1), size, 8)
     monkeypatch.setattr(laplacian_grown, "iterate", None)  # nothing is solved anew from now on
-    anew = laplacian_encoding(torch.cat([clean.edge_index, new], dim=1), size, 8)
-    torch.testing.assert_close(grown_encoding(solved, new, size), anew, atol=5e-6, rtol=0)
+    found = solved.grown(new, size)
+    # the same space, whatever basis eigenvalues that coincide may have
+    torch.testing.assert_close(anew @ (anew.T @ found), found, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("nodes", [0, 7, 300])
+def test_components_joined_by_new_edges_are_those_of_the_grown_graph(nodes: int) -> None:
+    """Three hundred pairs, joined at random by new nodes, or by edges among the old where there is no new node."""
+    pairs = torch.arange(600).view(300, 2).T
+    solved = Solved.of(pairs, 600, 8)
+    for seed in range(20):
+        draw = torch.Generator().manual_seed(seed)
+        new = torch.randint(600, (2, 3 * max(nodes, 40)), generator=draw)
+        if nodes:
+            new[0] = 600 + torch.randint(nodes, (new.size(1),), generator=draw)
+        every = torch.cat([pairs, new], dim=1)
+        rows, columns = torch.cat([every, every.flip(0)], dim=1)
+        assert torch.equal(solved._components(new, 600 + nodes), connected_components(rows, columns, 600 + nodes))
 
 
 @pytest.mark.parametrize("count", [20, 40])
