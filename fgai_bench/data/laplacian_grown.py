@@ -146,13 +146,15 @@ def _followed(
     rounds: tuple[Round, ...], matrix: Normalised, trivial: Trivial, start: Tensor, k: int
 ) -> tuple[Tensor, Tensor]:
     """Return the eigenvectors, (N, k), and their largest residual, (), after rounds of known degrees."""
-    *before, last = rounds
     block = _orthonormal(start, trivial)
     rough = matrix.single(), trivial.single()
-    for turn in before:  # what single precision leaves, the last round removes
-        cut = _cut(matrix, block, k)
-        block = _orthonormal(filtered(*rough, block.float(), turn, cut).double(), trivial)
-    block = _orthonormal(filtered(matrix, trivial, block, last, _cut(matrix, block, k)), trivial)
+    for i, turn in enumerate(rounds):
+        cut = _cut(matrix, block, k) if i else None  # every random block has about the same
+        if turn is rounds[-1]:  # what single precision leaves, the last round removes
+            grown = filtered(matrix, trivial, block, turn, cut)
+        else:
+            grown = filtered(*rough, block.float(), turn, cut).double()
+        block = _orthonormal(grown, trivial)
     image = matrix @ block
     values, rotation = eigen(block.T @ image)
     wanted = rotation[:, :k]
@@ -163,7 +165,7 @@ def _followed(
 
 def _cut(matrix: Normalised, basis: Tensor, k: int) -> Tensor:
     """Return where the filter ends, (): at the smallest eigenvalue that an orthonormal basis, (N, m), has found."""
-    values, _ = eigen(basis.T @ (matrix @ basis))
+    values, _ = eigen(basis.T @ (matrix @ basis), rough=True)
     return torch.minimum(values[-1], values[k - 1] - NARROWEST).clamp(min=NARROWEST - 1)
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 SWEEPS = 9
 """Of Jacobi rotations over all pairs; a matrix of 24 columns is diagonal to the last bit after seven."""
+ROUGH_SWEEPS = 4
 
 
 @triton.jit
@@ -76,12 +77,13 @@ def inverse_factor(gram: Tensor, floor: float) -> Tensor:
     return out
 
 
-def eigen(symmetric: Tensor) -> tuple[Tensor, Tensor]:
+def eigen(symmetric: Tensor, rough: bool = False) -> tuple[Tensor, Tensor]:
     """Return eigenvalues ``(m,)``, in no order, and vectors ``(m, m)`` in columns, of a matrix in float64."""
+    sweeps = ROUGH_SWEEPS if rough else SWEEPS
     count = symmetric.shape[0]
     values, vectors = symmetric.new_empty(count), torch.empty_like(symmetric)
     size = max(16, triton.next_power_of_2(count))
     _rotate[(1,)](
-        symmetric.contiguous(), values, vectors, count, SIZE=size, ROUNDS=SWEEPS * (size - 1), num_warps=4
+        symmetric.contiguous(), values, vectors, count, SIZE=size, ROUNDS=sweeps * (size - 1), num_warps=4
     )  # fmt: skip
     return values, vectors
