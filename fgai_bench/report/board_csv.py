@@ -22,6 +22,7 @@ from fgai_bench.report.errors import ReportError
 from fgai_bench.report.leaderboard import BOARDS, KEY, Board, BoardRow, entries, lowered, merged, null_rows, ranked
 from fgai_bench.report.results import Results
 from fgai_bench.report.statistics import centre_interval, mean
+from fgai_bench.store.canonical import canonical
 from fgai_bench.store.records import LEDGER
 
 
@@ -72,11 +73,15 @@ def _row(board: Board, columns: Sequence[str], entry: BoardRow, standing: Mappin
     for name in LEDGER:
         spent = [ledger[name] for _, ledger in entry.budgets.values() if name in ledger]
         row[f"ledger_{name}"] = max(spent) if spent else math.nan
-    threats = list(dict.fromkeys(threat for threat, _ in entry.budgets.values()))
-    row |= {"threat": json.dumps([json.loads(threat) for threat in threats], sort_keys=True)}
+    row |= {"threat": json.dumps([json.loads(threat) for threat in _threats(entry)], sort_keys=True)}
     row |= {"run": " ".join(entry.runs), "commit": " ".join(entry.versions), "device": "; ".join(entry.devices)}
     row["seeds"] = json.dumps(_kept(board, entry), sort_keys=True)
     return row
+
+
+def _threats(entry: BoardRow) -> list[str]:
+    """Return the threat models that a row was attacked under, each once: nearly always a single one."""
+    return list(dict.fromkeys(threat for threat, _ in entry.budgets.values()))
 
 
 def _summary(cell: Cell) -> dict[str, float]:
@@ -95,13 +100,17 @@ def _relative(cell: Cell) -> dict[str, float]:
 
 
 def _kept(board: Board, entry: BoardRow) -> dict[str, Any]:
-    """Return everything that a later merge needs: values, budgets and gaps of the seeds."""
+    """Return everything that a later merge needs: values, budgets and gaps of the seeds.
+
+    A budget names its threat model by the place in the row's ``threat``, where it stands in full.
+    """
+    place = {threat: i for i, threat in enumerate(_threats(entry))}
     return {
         "values": {
             seed: {m: v[m] for m in (*board.columns, *board.nulls.values(), *entry.own_metrics) if m in v}
             for seed, v in entry.seeds.items()
         },
-        "budgets": {seed: [threat, dict(ledger)] for seed, (threat, ledger) in entry.budgets.items()},
+        "budgets": {seed: [place[threat], dict(ledger)] for seed, (threat, ledger) in entry.budgets.items()},
         "gaps": [[gap.seed, gap.status, gap.reason] for gap in entry.gaps],
         "devices": list(entry.devices),
         **({"own_metrics": list(entry.own_metrics)} if entry.own_metrics else {}),
@@ -135,13 +144,16 @@ def read(text: str) -> list[BoardRow]:
         if row["defense"] == UNIFORM:
             continue  # it is made anew from the rows of its block
         kept = json.loads(row["seeds"])
+        threats = [canonical(threat) for threat in json.loads(row["threat"])]
+        # earlier files repeat the threat model for every seed
+        named = {seed: at if isinstance(at, str) else threats[at] for seed, (at, _) in kept["budgets"].items()}
         listed.append(
             BoardRow(
                 tuple(row[name] for name in KEY),
                 {int(seed): values for seed, values in kept["values"].items()},
                 tuple(Gap(*gap) for gap in kept["gaps"]),
                 tuple(flag for flag in row["flags"].split("; ") if flag),
-                {int(seed): (threat, ledger) for seed, (threat, ledger) in kept["budgets"].items()},
+                {int(seed): (named[seed], ledger) for seed, (_, ledger) in kept["budgets"].items()},
                 tuple(row["run"].split()),
                 tuple(row["commit"].split()),
                 tuple(kept["devices"]),

@@ -16,6 +16,7 @@ from fgai_bench.report.cells import Cell, cell
 from fgai_bench.report.labels import ordered
 from fgai_bench.report.results import Place, Results
 from fgai_bench.report.statistics import Comparison
+from fgai_bench.spaces import TUNED
 
 STABILITY = "explainer_topk_overlap_unchanged"
 CORRECTNESS = {
@@ -27,14 +28,16 @@ ATTACKS = ("worst", "injection", "explanation")  # the first of them that a run 
 
 @dataclass(frozen=True)
 class Explained:
-    """All explainers on one graph and model under one attack.
+    """All explainers on one graph and model under one attack, with published settings or with searched ones.
 
     Attributes:
+        origin: the suite; with searched settings ``node, tuned``, since a defense is held against a vanilla model that
+            was searched for as long.
         measure: the metric of correctness.
         places: defense and explainer to place.
     """
 
-    suite: str
+    origin: str
     dataset: str
     model: str
     attack: str
@@ -86,26 +89,32 @@ def is_null(explainer: str) -> bool:
 
 
 def explained(results: Results) -> list[Explained]:
-    """Return what a run says about explanations: for each suite, graph and model, under its strongest attack."""
+    """Return what a run says about explanations: for each suite, graph, model and kind of settings.
+
+    Each under its strongest attack.
+    """
     groups: dict[tuple[str, str, str], dict[Place, Any]] = {}
     for place, seeds in results.select(kind="explain"):
-        groups.setdefault((place.suite, place.dataset, place.model), {})[place] = seeds
+        origin = f"{place.suite},{TUNED}" if place.label.endswith(TUNED) else place.suite
+        groups.setdefault((origin, place.dataset, place.model), {})[place] = seeds
     found = []
-    for (suite, dataset, model), places in groups.items():
+    for (origin, dataset, model), places in groups.items():
         attacks = [place.attack for place in places]
         attack = next((name for name in ATTACKS if name in attacks), attacks[0])
         values = {metric for seeds in places.values() for step in seeds.values() for metric in step.values}
         measure = next((metric for metric in CORRECTNESS if metric in values), None)
         if measure:
-            here = {(place.label, place.explainer): place for place in places if place.attack == attack}
-            found.append(Explained(suite, dataset, model, attack, measure, here))
+            here = {
+                (place.label.removesuffix(TUNED), place.explainer): place for place in places if place.attack == attack
+            }
+            found.append(Explained(origin, dataset, model, attack, measure, here))
     return sorted(found, key=lambda group: ordered([g.dataset for g in found]).index(group.dataset))
 
 
 def points(results: Results) -> list[dict[str, Any]]:
     """Return every explainer on every defense as plain data: stability and correctness with their spread, or None.
 
-    Keys: ``suite``, ``dataset``, ``model``, ``attack``, ``defense``, ``explainer``, ``null`` (whether it is one),
+    Keys: ``origin``, ``dataset``, ``model``, ``attack``, ``defense``, ``explainer``, ``null`` (whether it is one),
     ``measure``, ``stability``, ``correctness``, ``correctness_attacked``; each of the last three has ``mean``, ``std``
     and ``seeds``.
     """
@@ -120,7 +129,7 @@ def points(results: Results) -> list[dict[str, Any]]:
                     "correctness": group.measure,
                     "correctness_attacked": group.measure.removesuffix("_clean"),
                 }
-                names = {key: getattr(group, key) for key in ("suite", "dataset", "model", "attack", "measure")}
+                names = {key: getattr(group, key) for key in ("origin", "dataset", "model", "attack", "measure")}
                 values = {key: _plain(group.cell(results, defense, explainer, m)) for key, m in metrics.items()}
                 rows.append({**names, "defense": defense, "explainer": explainer, "null": is_null(explainer), **values})
     return rows
@@ -129,7 +138,7 @@ def points(results: Results) -> list[dict[str, Any]]:
 def null_levels(results: Results) -> list[dict[str, Any]]:
     """Return how right and how stable each null is on each graph and model, averaged over the defenses."""
     return [
-        {"suite": group.suite, "dataset": group.dataset, "model": group.model, "name": name}
+        {"origin": group.origin, "dataset": group.dataset, "model": group.model, "name": name}
         | {"correctness": level, "stability": group.average(results, name, STABILITY)}
         for group in explained(results)
         for name in group.nulls

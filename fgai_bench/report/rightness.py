@@ -26,12 +26,13 @@ class Rightness:
     """The attention of a defense held against that of the vanilla model on one graph.
 
     Attributes:
+        origin: the suite, and whether the settings of both were searched for.
         kept, kept_by_vanilla: shares of the top edges that stay under the attack.
         more_right: correctness minus vanilla's.
         beyond_null: the same of what each has beyond a uniform attention; without differences where none was asked.
     """
 
-    suite: str
+    origin: str
     dataset: str
     model: str
     defense: str
@@ -51,9 +52,9 @@ class Rightness:
             0: "whether it is more right than vanilla's the seeds do not tell",
         }[_side(self.more_right)]
         text = (
-            f"{title(self.dataset)}, {title(self.model)}: of the top edges of {title(self.defense)}'s last attention "
-            f"{self.kept:.2f} stay under {self.attack}, of vanilla's {self.kept_by_vanilla:.2f}; {words}, "
-            f"{_interval(self.more_right)} in {CORRECTNESS[self.measure]} on the clean graph"
+            f"{title(self.dataset)}, {title(self.model)}, {self.origin}: of the top edges of {title(self.defense)}'s "
+            f"last attention {self.kept:.2f} stay under {self.attack}, of vanilla's {self.kept_by_vanilla:.2f}; "
+            f"{words}, {_interval(self.more_right)} in {CORRECTNESS[self.measure]} on the clean graph"
         )
         if self.beyond_null.bounds is None:
             return f"{text}."
@@ -77,7 +78,7 @@ def _rightness(results: Results, group: Explained, defense: str) -> Rightness | 
         return None
     own, theirs = (group.cell(results, name, NULL, group.measure) for name in (defense, REFERENCE))
     beyond = Comparison.of(_minus(mine.values, own.values), _minus(vanilla.values, theirs.values), "identity")
-    names = (group.suite, group.dataset, group.model, defense, group.attack, group.measure)
+    names = (group.origin, group.dataset, group.model, defense, group.attack, group.measure)
     return Rightness(*names, kept.mean, kept_by_vanilla.mean, against(mine, vanilla), beyond)
 
 

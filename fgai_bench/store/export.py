@@ -83,9 +83,10 @@ def _write(
 ) -> dict[str, Any]:
     """Write the files of an export and its manifest; ``large`` has the stores to take the content of packs from."""
     earlier = [read_manifest(Path(run)) for run in runs if is_export(Path(run))]
+    told = [entry for manifest in earlier for entry in manifest["superseded"]]
     history = {
         "pieces": len(runs) - len(earlier) + sum(manifest["pieces"] for manifest in earlier),
-        "superseded": _once([*(entry for manifest in earlier for entry in manifest["superseded"]), *merged.superseded]),
+        "superseded": _once([*(entry for entry in told if entry.get("step") in merged.steps), *merged.superseded]),
         "orphans": sorted(
             {hash for manifest in earlier for hash in manifest.get("orphans", ()) if hash in merged.steps}
         ),

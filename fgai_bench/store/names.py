@@ -16,8 +16,9 @@ MOST_SEEDS = 10**6  # that one span is read as, whoever wrote it
 def titles(members: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Return what to call each suite of a plan: its name, with the seeds where they are not the suite's own.
 
-    A part of a suite's datasets, models, defenses or attacks is a part and no change; another number of seeds is one.
-    Records that do not say which seeds their suite has are called as they are.
+    A part of a suite's datasets, models, defenses or attacks is a part and no change; fewer seeds than the suite's, or
+    chosen ones, are one. More seeds, counted on from the suite's, are not: they leave nothing out. Records that do not
+    say which seeds their suite has are called as they are.
 
     >>> plan = [{"suite": "node", "seed": seed, "suite_seeds": "0-4"} for seed in (0, 1)]
     >>> titles(plan)
@@ -73,7 +74,8 @@ def is_changed(title: str) -> bool:
 
 
 def _title(suite: str, seeds: set[int], declared: set[int]) -> str:
-    if not declared or seeds == declared:
+    counted_on = seeds == set(range(len(seeds)))
+    if not declared or seeds == declared or (counted_on and seeds > declared):
         return suite
-    counted = str(len(seeds)) if seeds == set(range(len(seeds))) else " ".join(map(str, sorted(seeds)))
+    counted = str(len(seeds)) if counted_on else " ".join(map(str, sorted(seeds)))
     return f"{suite}{', ' if is_changed(suite) else CHANGED}seeds={counted}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import json
 import math
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ from fgai_bench.report.leaderboard import BOARDS, entries, merged
 from fgai_bench.report.results import Results
 from fgai_bench.report.tables.build import build
 from fgai_bench.report.tables.specs import GRIDS
+from fgai_bench.store.canonical import canonical
 from fgai_bench.store.result import Result
 
 NODE = BOARDS[0]
@@ -209,6 +211,22 @@ def test_a_folder_of_an_earlier_version_gets_its_checksums(small: Path, tmp_path
     (tmp_path / "leaderboards.sha256").unlink()
     assert [path.read_bytes() for path in add(small, tmp_path)] == before
     assert (tmp_path / "leaderboards.sha256").is_file()
+
+
+def test_a_file_that_repeats_its_threat_models_is_read_the_same(small: Path) -> None:
+    text = to_csv(NODE, entries(NODE, Results.read(small)))
+    table = list(csv.reader(io.StringIO(text)))
+    threat, seeds = table[0].index("threat"), table[0].index("seeds")
+    for row in table[1:]:
+        kept = json.loads(row[seeds] or "{}")
+        for budget in kept.get("budgets", {}).values():
+            budget[0] = canonical(json.loads(row[threat])[budget[0]])
+        row[seeds] = json.dumps(kept) if kept else ""
+    earlier = io.StringIO()
+    csv.writer(earlier, lineterminator="\n").writerows(table)
+    assert len(earlier.getvalue()) > len(text)
+    assert read(earlier.getvalue()) == read(text)
+    assert any(row.budgets for row in read(text))
 
 
 @pytest.mark.parametrize("replaced", range(5))

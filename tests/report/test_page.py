@@ -219,9 +219,11 @@ def test_the_figure_shows_points_and_nulls(browser: Any, asked: Path, tmp_path: 
     assert seen(browser, "#explanations figure") == (1, 1)
     said = "return [...document.querySelectorAll('#explanations p')].map(node => node.textContent)"
     (sentence,) = browser.execute_script(said)
-    assert sentence.startswith("Amazon-Photo, GAT: of the top edges of FGAI's last attention 0.90 stay under worst")
+    assert sentence.startswith(
+        "Amazon-Photo, GAT, stress: of the top edges of FGAI's last attention 0.90 stay under worst"
+    )
     choose(browser, "explained-place", "truth / infection")
-    assert browser.execute_script(said)[0].startswith("infection, GAT: ")
+    assert browser.execute_script(said)[0].startswith("infection, GAT, truth: ")
     caption = browser.execute_script("return document.querySelector('#explanations svg').textContent")
     assert "AUROC against the edges that truly matter" in caption
     assert browser.get_log("browser") == []

@@ -7,7 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from fgai_bench.store import export as exporting
 from fgai_bench.store.datasheet import datasheet
 from fgai_bench.store.export import export
 from fgai_bench.store.merge import Merged
+from fgai_bench.store.names import titles
 from fgai_bench.store.result import Result
 from fgai_bench.store.sqlite import Store, StoreReader
 
@@ -93,6 +94,20 @@ def test_every_kind_of_value_survives(tmp_path: Path) -> None:
     with StoreReader(tmp_path / "records") as mine, StoreReader(tmp_path / "run") as its:
         assert repr(mine.result("a" * 64)) == repr(its.result("a" * 64))  # a NaN is not equal to itself
         assert mine.content("a" * 64) == its.content("a" * 64)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "title"),
+    [
+        (range(5), "node"),
+        (range(10), "node"),
+        (range(4), "node, changed: seeds=4"),
+        ((5, 6, 7, 8, 9), "node, changed: seeds=5 6 7 8 9"),
+        ((0, 1, 2, 3, 4, 7), "node, changed: seeds=0 1 2 3 4 7"),
+    ],
+)
+def test_seeds_beyond_those_of_the_suite_are_no_change_if_none_is_left_out(seeds: Sequence[int], title: str) -> None:
+    assert titles([{"suite": "node", "seed": seed, "suite_seeds": "0-4"} for seed in seeds]) == {"node": title}
 
 
 def test_an_export_of_fewer_seeds_than_the_suite_has_can_be_read(tmp_path: Path) -> None:

@@ -70,6 +70,17 @@ def test_an_ok_result_holds_over_a_failure(piece: Callable[..., Path], tmp_path:
         assert held(order, tmp_path / "out") == (OK, ["failed gave way to ok"])
 
 
+def test_what_gave_way_is_told_as_long_as_the_step_is_there(piece: Callable[..., Path], tmp_path: Path) -> None:
+    store = Store(tmp_path / "later")
+    store.record(OTHER, OK)
+    store.place([{**MEMBER, "step": OTHER.hash, "seed": 4}])
+    store.close()
+    merged = export([piece("broken", FAILED), piece("sound", OK), tmp_path / "later"], tmp_path / "out")
+    assert [entry["step"] for entry in merged["superseded"]] == [STEP.hash]
+    assert export([tmp_path / "out"], tmp_path / "again")["superseded"] == merged["superseded"]
+    assert export([tmp_path / "out"], tmp_path / "fewer", only={"seed": [4]})["superseded"] == []
+
+
 def test_the_latest_of_several_failures_holds(piece: Callable[..., Path], tmp_path: Path) -> None:
     late = replace(FAILED, status="oom", reason="needs 214 GiB", started=10.0)
     found, why = held([piece("late", late), piece("early", FAILED)], tmp_path / "out")

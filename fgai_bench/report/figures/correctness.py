@@ -33,14 +33,14 @@ NULL_LINES = {"random": (0, (1, 2)), "uniform": (0, (4, 2)), "degree": (0, (6, 1
 
 
 def draw_stability_correctness(results: Results) -> list[Drawing]:
-    """Draw a figure for each suite and graph, a panel for each model: one point per defense and explainer."""
+    """Draw a figure for each suite, settings and graph, a panel for each model: one point per defense and explainer."""
     groups: dict[tuple[str, str], list[Explained]] = {}
     for group in explained(results):
-        groups.setdefault((group.suite, group.dataset), []).append(group)
-    several = len({suite for suite, _ in groups}) > 1
+        groups.setdefault((group.origin, group.dataset), []).append(group)
+    several = len({origin for origin, _ in groups}) > 1
     drawings = []
-    for (suite, dataset), panels in groups.items():
-        name = f"stability_correctness_{dataset}" + (f"_{suite}" if several else "")
+    for (origin, dataset), panels in groups.items():
+        name = f"stability_correctness_{dataset}" + (f"_{origin.replace(', ', '_')}" if several else "")
         drawings.append(Drawing(name, _caption(panels), _figure(results, panels)))
     return drawings
 
@@ -71,7 +71,7 @@ def _panel(ax: Axes, results: Results, group: Explained, explainers: Sequence[st
                     **style, **BAR,
                 )  # fmt: skip
     _nulls(ax, results, group)
-    ax.set_title(f"{title(group.model)} on {title(group.dataset)}, attack {group.attack}")
+    ax.set_title(f"{title(group.model)} on {title(group.dataset)}, attack {group.attack} ({group.origin})")
     ax.set_xlabel("stable: top edges that stay, where predictions stay")
     low, high = ax.get_xlim()
     ax.set_xlim(low, min(high, 1.03))
@@ -125,7 +125,7 @@ def _legend(figure: Figure, defenses: Sequence[str], explainers: Sequence[str], 
 def _caption(groups: Sequence[Explained]) -> str:
     group = groups[0]
     return (
-        f"Stability against correctness of explanations, suite {group.suite}: to the right, the share of an "
+        f"Stability against correctness of explanations, suite {group.origin}: to the right, the share of an "
         f"explanation's top edges that stay under the attack {group.attack}, over reached nodes that keep their class; "
         f"upwards, its {CORRECTNESS[group.measure]} on the clean graph. Means over seeds with standard deviations. "
         "Lines are nulls, which know nothing of the trained model, rings their stability: what is below a line "

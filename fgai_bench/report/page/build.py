@@ -109,7 +109,7 @@ def _answer(answer: Answer) -> dict[str, Any]:
 def _explanations(results: Results) -> dict[str, Any]:
     """Return stability against correctness: a point per defense and explainer, a level per null, and what it says."""
     drawn = [point for point in points(results) if point["stability"] and point["correctness"] and not point["null"]]
-    names = ("suite", "dataset", "model", "sentence")
+    names = ("origin", "dataset", "model", "sentence")
     sentences = [{name: getattr(compared, name) for name in names} for compared in rightness(results)]
     return {"points": drawn, "nulls": null_levels(results), "measures": CORRECTNESS, "sentences": sentences}
 

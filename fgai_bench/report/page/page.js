@@ -84,7 +84,7 @@
   }
   let graph = "";
   function explanations() {
-    const of = (one) => `${one.suite} / ${one.dataset}`;
+    const of = (one) => `${one.origin} / ${one.dataset}`;
     const points = data.explanations.points.filter((p) => p.model === view);
     const places = distinct(points.map(of));
     $("answer").classList.toggle("plain", !places.length);

@@ -12,9 +12,10 @@ from fgai_bench.report.results import Results
 from fgai_bench.report.statistics import centre_interval, mean
 from fgai_bench.report.tables.build import NOT_BETTER, Row, Shown, Table, notes, show, source
 from fgai_bench.report.tables.specs import Column
+from fgai_bench.spaces import TUNED
 
 NAME = "explanations"
-HEADS = ("Dataset", "Model", "Method", "Explainer")
+HEADS = ("Dataset", "Suite", "Model", "Method", "Explainer")
 CLEAN = (
     Column("truth AUROC↑", "truth_auroc_clean", "explain", better="higher"),
     Column("effect rank corr.↑", "effect_spearman_clean", "explain", better="higher"),
@@ -58,10 +59,10 @@ def explanation_table(results: Results) -> Table | None:
         *(("attacked", column.title) for column in ATTACKED),
         *(("clean, edges removed", column.title) for column in REMOVED),
     )
-    suites = ", ".join(dict.fromkeys(group.suite for group in groups))
+    suites = ", ".join(dict.fromkeys(group.origin.removesuffix(f",{TUNED}") for group in groups))
     attacks = ", ".join(dict.fromkeys(group.attack for group in groups))
     caption = f"{CAPTION}Attack: {attacks}. {source(results, suites, cells)}"
-    return Table(NAME, caption, HEADS, columns, tuple(rows), notes(cells, ()), 3)
+    return Table(NAME, caption, HEADS, columns, tuple(rows), notes(cells, ()), 4)
 
 
 def _row(results: Results, group: Explained, defense: str, explainer: str) -> tuple[Row, list[Cell]]:
@@ -71,7 +72,7 @@ def _row(results: Results, group: Explained, defense: str, explainer: str) -> tu
     }
     parts = [[show(cells[column.metric], Standing(), column) for column in part] for part in (CLEAN, ATTACKED, REMOVED)]
     beside = _above_null(results, group, defense, explainer)
-    heads = (title(group.dataset), title(group.model), title(defense), title(explainer))
+    heads = (title(group.dataset), group.origin, title(group.model), title(defense), title(explainer))
     return Row(heads, (*parts[0], beside, *parts[1], *parts[2])), list(cells.values())
 
 
@@ -106,19 +107,19 @@ def correctness_table(results: Results) -> Table | None:
                 for method in methods
                 for metric in (group.measure, group.measure.removesuffix("_clean"))
             ]
-            heads = (title(group.dataset), title(group.model), title(explainer))
+            heads = (title(group.dataset), group.origin, title(group.model), title(explainer))
             rows.append(Row(heads, tuple(_with_interval(value) for value in used)))
             cells += used
     columns = tuple((title(method), when) for method in methods for when in ("clean", "attacked"))
     measures = " and ".join(dict.fromkeys(CORRECTNESS[group.measure] for group in groups))
     attacks = ", ".join(dict.fromkeys(group.attack for group in groups))
-    suites = ", ".join(dict.fromkeys(group.suite for group in groups))
+    suites = ", ".join(dict.fromkeys(group.origin.removesuffix(f",{TUNED}") for group in groups))
     caption = (
         f"How right explanations are: {measures}, on the clean graph and on the attacked one ({attacks}). Mean with "
         "its 95 % interval over the seeds; their number stands behind where not all of them have a node to ask about. "
         f"{source(results, suites, cells)}"
     )
-    return Table("correctness", caption, HEADS[:2] + HEADS[3:], columns, tuple(rows), notes(cells, ()), 2)
+    return Table("correctness", caption, HEADS[:3] + HEADS[4:], columns, tuple(rows), notes(cells, ()), 3)
 
 
 def _with_interval(value: Cell) -> Shown:
