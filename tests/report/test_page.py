@@ -191,7 +191,7 @@ def test_the_first_screen_of_the_committed_results_answers(browser: Any, width: 
     cells, _ = seen(browser, ".matrix td")
     assert cells == 9 * 5 + 4 * 3  # GAT's rows, tuned ones and others, on five graphs; four on the links of three
     best, in_sight = seen(browser, ".matrix:first-child td.first")
-    assert best == in_sight == 8  # of the nodes; those of the links are further down where a figure stands beside them
+    assert best == in_sight == 5  # of the nodes; those of the links are further down where a figure stands beside them
     text = browser.execute_script("return document.querySelector('.matrix td.first').innerText")
     assert re.fullmatch(r"\.\d{3} → \.\d{3}\s+\[\.\d+, \.\d+\]", text)
     sentences, visible = seen(browser, "#sentences li")
