@@ -42,6 +42,20 @@ def test_the_table_says_what_does_not_beat_the_best_null(asked: Path) -> None:
     assert above["FGAI", "random"] == "--"
 
 
+def test_the_table_leaves_out_what_no_suite_of_the_run_measured(asked: Path) -> None:
+    both = explanation_table(Results.read(asked))
+    one = explanation_table(Results.read(asked, suite="stress"))
+    assert both is not None
+    assert one is not None
+    assert ("clean", "truth AUROC↑") in both.columns
+    assert [path for path in both.columns if path not in one.columns] == [
+        ("clean", "truth AUROC↑"),
+        ("attacked", "truth AUROC↑"),
+    ]
+    assert all(len(row.cells) == len(one.columns) for row in one.rows)
+    assert not any("truth_auroc" in note for note in one.notes)
+
+
 def test_the_table_of_correctness_has_intervals_beside_the_nulls(asked: Path) -> None:
     table = correctness_table(Results.read(asked))
     assert table is not None

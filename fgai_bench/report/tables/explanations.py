@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from fgai_bench.report.cells import Cell, Standing, scale_of
 from fgai_bench.report.explanations import CORRECTNESS, STABILITY, Explained, against, explained, shared_defenses
@@ -59,6 +60,11 @@ def explanation_table(results: Results) -> Table | None:
         *(("attacked", column.title) for column in ATTACKED),
         *(("clean, edges removed", column.title) for column in REMOVED),
     )
+    kept = [i for i in range(len(columns)) if any(row.cells[i].n for row in rows)]  # no run measures all of them
+    rows = [replace(row, cells=tuple(row.cells[i] for i in kept)) for row in rows]
+    columns = tuple(columns[i] for i in kept)
+    measured = {cell.metric for cell in cells if cell.values}
+    cells = [cell for cell in cells if cell.metric in measured]
     suites = ", ".join(dict.fromkeys(group.origin.removesuffix(f",{TUNED}") for group in groups))
     attacks = ", ".join(dict.fromkeys(group.attack for group in groups))
     caption = f"{CAPTION}Attack: {attacks}. {source(results, suites, cells)}"

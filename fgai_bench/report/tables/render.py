@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from fgai_bench.escaping import csv_cell, markdown, markdown_cell, one_line
-from fgai_bench.report.tables.build import Shown, Table
+from fgai_bench.report.tables.build import Row, Shown, Table
 
 LATEX = {
     "\\": r"\textbackslash{}",
@@ -61,20 +61,39 @@ FITTED = (
 
 SIGNS, LINES = 95, 40
 """How much of a table a page has room for, across and down, before it is shrunk."""
+LONGEST = 60
+"""Rows of a table that can still be read on one page."""
 
 
 def to_latex(table: Table) -> str:
-    """Return a floating table that needs booktabs, multirow, graphicx and amssymb."""
+    """Return a floating table that needs booktabs, multirow, graphicx and amssymb; a long one goes on in others."""
+    pieces = [_fitted(piece) for piece in _pieces(table)]
+    notes = "".join(f"\n{{\\footnotesize {escape(note)}\\par}}\n" for note in table.notes)
+    captions = [f"\\caption{{{escape(table.caption)}}}\n\\label{{tab:{table.name}}}"]
+    captions += ["\\addtocounter{table}{-1}\\caption{(continued)}"] * (len(pieces) - 1)
+    below = [*[""] * (len(pieces) - 1), notes]
+    return "".join(
+        f"\\begin{{table}}[htbp]\n\\centering\n{piece}{last}{caption}\n\\end{{table}}\n"
+        for piece, last, caption in zip(pieces, below, captions, strict=True)
+    )
+
+
+def _pieces(table: Table) -> list[Table]:
+    """Return a table that is too long for a page as several, broken where a leading column changes."""
+    pieces: list[list[Row]] = [[]]
+    for _, block in itertools.groupby(table.rows, key=lambda row: row.heads[: table.merged]):
+        rows = list(block)
+        if pieces[-1] and len(pieces[-1]) + len(rows) > LONGEST:
+            pieces.append([])
+        pieces[-1] += rows
+    return [replace(table, rows=tuple(rows)) for rows in pieces]
+
+
+def _fitted(table: Table) -> str:
     tabulars = [_tabular(part) for part in _parts(table)]
     if len(tabulars) > 1:
         tabulars = ["\\begin{tabular}{@{}c@{}}", "\\\\[1ex]\n".join(tabulars), "\\end{tabular}"]
-    return (
-        f"\\begin{{table}}[htbp]\n\\centering\n{FITTED}"
-        + "\n".join(tabulars)
-        + "}}\n"
-        + "".join(f"\n{{\\footnotesize {escape(note)}\\par}}\n" for note in table.notes)
-        + f"\\caption{{{escape(table.caption)}}}\n\\label{{tab:{table.name}}}\n\\end{{table}}\n"
-    )
+    return FITTED + "\n".join(tabulars) + "}}\n"
 
 
 def _parts(table: Table) -> list[Table]:

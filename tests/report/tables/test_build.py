@@ -170,3 +170,18 @@ def test_a_table_too_wide_to_be_read_stands_in_pieces_that_hold_every_cell(rows:
     assert len(found) == 15 * rows
     narrow = Table("link", "Links.", ("Model", "Method"), columns[:6], tuple(Row(x.heads, x.cells[:6]) for x in lines))
     assert to_latex(narrow).count(r"\toprule") == 1
+
+
+def test_a_long_table_goes_on_where_a_leading_column_changes() -> None:
+    lines = [
+        Row((graph, method, f"explainer {i}"), (Shown(f"{graph} {method} {i}"),))
+        for graph in ("Amazon-Photo", "Cora") for method in ("Vanilla", "LN", "FGAI") for i in range(25)
+    ]  # fmt: skip
+    heads = ("Dataset", "Method", "Explainer")
+    text = to_latex(Table("long", "Much.", heads, (("F1",),), tuple(lines), ("a note",), merged=2))
+    pieces = text.split(r"\begin{table}")[1:]
+    assert [piece.count("explainer") for piece in pieces] == [50, 50, 50]  # whole methods, as many as fit
+    assert all(row.cells[0].text in text for row in lines)
+    assert r"\multirow{25}{*}{\textbf{Amazon-Photo}}" in pieces[1]  # the graph is named again where it goes on
+    assert (text.count(r"\label{tab:long}"), text.count(r"\addtocounter{table}{-1}")) == (1, 2)
+    assert [("a note" in piece, "Much." in piece) for piece in pieces] == [(False, True), (False, False), (True, False)]
