@@ -79,6 +79,16 @@ def test_nothing_of_the_study_failed():
     assert "failed" not in statuses.values()
 
 
+def test_the_pieces_of_the_study_fit_together():
+    manifest = json.loads((RESULTS / "records" / "manifest.json").read_text())
+    assert manifest["orphans"] == []
+    assert {entry["why"] for entry in manifest["superseded"]} == {"the same values"}
+    repeated = f"{len(manifest['superseded'])} results that pieces share were measured more than once"
+    assert repeated in told("results/README.md")
+    assert repeated in told("docs/study.md")
+    assert f"All {sum(manifest['suites']['node'].values()):,} steps of `node`" in told("results/README.md")
+
+
 def test_the_page_says_what_is_left_of_links():
     board = rows("leaderboard_link.csv", attack="worst")
     complete = {(row["dataset"], row["model"]) for row in board if row["rank"]}

@@ -242,7 +242,7 @@ class _Bounded(io.RawIOBase):
 def _fill_table(connection: sqlite3.Connection, table: str, path: Path, content: bytes) -> int:
     """Insert the rows of a file, whose columns must be those of the table, and return their number."""
     columns = [column[0] for column in connection.execute(f"SELECT * FROM {table} LIMIT 0").description]
-    numeric = [name in NUMBERS for name in columns]
+    numeric = [i for i, name in enumerate(columns) if name in NUMBERS]
     with gzip.GzipFile(fileobj=io.BytesIO(content)) as unpacked, _long_fields():
         stream = io.BufferedReader(_Bounded(unpacked, path, LARGEST_TABLE), MIB)
         rows = csv.reader(io.TextIOWrapper(stream, encoding="utf-8", newline=""), strict=True)
@@ -256,7 +256,10 @@ def _fill_table(connection: sqlite3.Connection, table: str, path: Path, content:
                 count += 1
                 if len(row) != len(columns):
                     raise DamagedExport(f"row {count} of {path} has {len(row)} fields; export the records again")
-                yield [number(v, path) if is_number else v for v, is_number in zip(row, numeric, strict=True)]
+                typed: list[Any] = row
+                for i in numeric:
+                    typed[i] = number(row[i], path)
+                yield typed
 
         connection.execute("BEGIN")
         connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))})", values())

@@ -39,7 +39,7 @@ MEMBER_WORDS = (
 STATUSES = get_args(Status)
 FAMILIES = ("measure", "cost")
 _SORTED = sorted((*COLUMNS, *PART_COLUMNS))
-_SORTED_PARTS = {part: sorted(columns) for part, columns in PART_COLUMNS.items()}
+_SORTED_PARTS = {part: [(f'"{name}":', name) for name in sorted(names)] for part, names in PART_COLUMNS.items()}
 
 
 def result_rows(result: Result, artifacts: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
@@ -88,7 +88,7 @@ def _part_text(key: str, part: Any) -> str:
     if key not in PART_COLUMNS:
         return _cell_text(part)
     columns = _SORTED_PARTS[key]
-    rows = [",".join([f'"{column}":{_cell_text(row[column])}' for column in columns]) for row in part]
+    rows = [",".join([before + _cell_text(row[column]) for before, column in columns]) for row in part]
     return "[" + ",".join(["{" + row + "}" for row in rows]) + "]"
 
 
