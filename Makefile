@@ -32,11 +32,15 @@ tables: $(STAMP)
 
 # Records that have changed stop each of these at its first command, before anything is removed.
 tables-of-the-study: $(STAMP)
-	$(BIN)/fgai-bench compare $(RESULTS)/records --to paper --out $(RESULTS) > /dev/null
+	rm -rf $(RESULTS)/.new
+	$(BIN)/fgai-bench report $(RESULTS)/records --out $(RESULTS)/.new --format latex,markdown,csv,png,html > /dev/null
 	rm -rf $(RESULTS)/tables $(RESULTS)/figures
-	$(BIN)/fgai-bench report $(RESULTS)/records --out $(RESULTS) --format latex,markdown,csv,png,html
+	cp -R $(RESULTS)/.new/. $(RESULTS)
+	rm -rf $(RESULTS)/.new
+	@echo "All of it is in $(RESULTS); begin with page.html or index.md"
 
 tables-beside-it: $(STAMP)
+	$(BIN)/fgai-bench compare $(RESULTS)/records --to paper --out $(RESULTS) > /dev/null
 	$(BIN)/fgai-bench claims $(RESULTS)/records --out $(RESULTS) > /dev/null
 	if test -d $(RESULTS)/explanations/records; then \
 		$(BIN)/fgai-bench status $(RESULTS)/explanations/records > /dev/null && \
