@@ -31,18 +31,23 @@ class Explained:
     """All explainers on one graph and model under one attack, with published settings or with searched ones.
 
     Attributes:
-        origin: the suite; with searched settings ``node, tuned``, since a defense is held against a vanilla model that
-            was searched for as long.
+        tuned: whether the settings were searched for; a defense is held against a vanilla model that was, too.
         measure: the metric of correctness.
         places: defense and explainer to place.
     """
 
-    origin: str
+    suite: str
+    tuned: bool
     dataset: str
     model: str
     attack: str
     measure: str
     places: Mapping[tuple[str, str], Place]
+
+    @property
+    def origin(self) -> str:
+        """Return the suite, as ``node, tuned`` where settings were searched for."""
+        return f"{self.suite},{TUNED}" if self.tuned else self.suite
 
     @property
     def defenses(self) -> list[str]:
@@ -93,12 +98,12 @@ def explained(results: Results) -> list[Explained]:
 
     Each under its strongest attack.
     """
-    groups: dict[tuple[str, str, str], dict[Place, Any]] = {}
+    groups: dict[tuple[str, bool, str, str], dict[Place, Any]] = {}
     for place, seeds in results.select(kind="explain"):
-        origin = f"{place.suite},{TUNED}" if place.label.endswith(TUNED) else place.suite
-        groups.setdefault((origin, place.dataset, place.model), {})[place] = seeds
+        group = (place.suite, place.label.endswith(TUNED), place.dataset, place.model)
+        groups.setdefault(group, {})[place] = seeds
     found = []
-    for (origin, dataset, model), places in groups.items():
+    for (suite, tuned, dataset, model), places in groups.items():
         attacks = [place.attack for place in places]
         attack = next((name for name in ATTACKS if name in attacks), attacks[0])
         values = {metric for seeds in places.values() for step in seeds.values() for metric in step.values}
@@ -107,7 +112,7 @@ def explained(results: Results) -> list[Explained]:
             here = {
                 (place.label.removesuffix(TUNED), place.explainer): place for place in places if place.attack == attack
             }
-            found.append(Explained(origin, dataset, model, attack, measure, here))
+            found.append(Explained(suite, tuned, dataset, model, attack, measure, here))
     return sorted(found, key=lambda group: ordered([g.dataset for g in found]).index(group.dataset))
 
 

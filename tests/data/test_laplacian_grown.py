@@ -28,12 +28,13 @@ def random_graph(nodes: int = 300) -> Tensor:
     return torch.tensor(list(networkx.barabasi_albert_graph(nodes, 2, seed=1).edges)).T
 
 
+@pytest.mark.parametrize("count", [20, 40])
 @pytest.mark.parametrize("name", ["cora", "citeseer"])
-def test_equals_a_graph_solved_anew(name: str, data_root: Path) -> None:
+def test_equals_a_graph_solved_anew(name: str, count: int, data_root: Path) -> None:
     clean = load_dataset(name, root=data_root)
-    solved, new = Solved.of(clean.edge_index, clean.num_nodes, 8), injected(clean.num_nodes, 20, 20)
-    anew = laplacian_encoding(torch.cat([clean.edge_index, new], dim=1), clean.num_nodes + 20, 8)
-    torch.testing.assert_close(grown_encoding(solved, new, clean.num_nodes + 20), anew, atol=5e-6, rtol=0)
+    solved, new = Solved.of(clean.edge_index, clean.num_nodes, 8), injected(clean.num_nodes, count, count)
+    anew = laplacian_encoding(torch.cat([clean.edge_index, new], dim=1), clean.num_nodes + count, 8)
+    torch.testing.assert_close(grown_encoding(solved, new, clean.num_nodes + count), anew, atol=5e-6, rtol=0)
 
 
 def test_joined_components_and_new_ones_are_seen() -> None:

@@ -76,6 +76,11 @@ class Table:
     notes: tuple[str, ...] = ()
     merged: int = 1
 
+    def narrowed(self, places: Sequence[int]) -> Table:
+        """Return the table with the columns at these places only."""
+        rows = tuple(replace(row, cells=tuple(row.cells[i] for i in places)) for row in self.rows)
+        return replace(self, columns=tuple(self.columns[i] for i in places), rows=rows)
+
 
 @dataclass(frozen=True)
 class Line:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from fgai_bench.report.cells import Cell, Standing, scale_of
 from fgai_bench.report.explanations import CORRECTNESS, STABILITY, Explained, against, explained, shared_defenses
@@ -13,7 +12,6 @@ from fgai_bench.report.results import Results
 from fgai_bench.report.statistics import centre_interval, mean
 from fgai_bench.report.tables.build import NOT_BETTER, Row, Shown, Table, notes, show, source
 from fgai_bench.report.tables.specs import Column
-from fgai_bench.spaces import TUNED
 
 NAME = "explanations"
 HEADS = ("Dataset", "Suite", "Model", "Method", "Explainer")
@@ -61,14 +59,12 @@ def explanation_table(results: Results) -> Table | None:
         *(("clean, edges removed", column.title) for column in REMOVED),
     )
     kept = [i for i in range(len(columns)) if any(row.cells[i].n for row in rows)]  # no run measures all of them
-    rows = [replace(row, cells=tuple(row.cells[i] for i in kept)) for row in rows]
-    columns = tuple(columns[i] for i in kept)
     measured = {cell.metric for cell in cells if cell.values}
     cells = [cell for cell in cells if cell.metric in measured]
-    suites = ", ".join(dict.fromkeys(group.origin.removesuffix(f",{TUNED}") for group in groups))
+    suites = ", ".join(dict.fromkeys(group.suite for group in groups))
     attacks = ", ".join(dict.fromkeys(group.attack for group in groups))
     caption = f"{CAPTION}Attack: {attacks}. {source(results, suites, cells)}"
-    return Table(NAME, caption, HEADS, columns, tuple(rows), notes(cells, ()), 4)
+    return Table(NAME, caption, HEADS, columns, tuple(rows), notes(cells, ()), 4).narrowed(kept)
 
 
 def _row(results: Results, group: Explained, defense: str, explainer: str) -> tuple[Row, list[Cell]]:
@@ -119,7 +115,7 @@ def correctness_table(results: Results) -> Table | None:
     columns = tuple((title(method), when) for method in methods for when in ("clean", "attacked"))
     measures = " and ".join(dict.fromkeys(CORRECTNESS[group.measure] for group in groups))
     attacks = ", ".join(dict.fromkeys(group.attack for group in groups))
-    suites = ", ".join(dict.fromkeys(group.origin.removesuffix(f",{TUNED}") for group in groups))
+    suites = ", ".join(dict.fromkeys(group.suite for group in groups))
     caption = (
         f"How right explanations are: {measures}, on the clean graph and on the attacked one ({attacks}). Mean with "
         "its 95 % interval over the seeds; their number stands behind where not all of them have a node to ask about. "

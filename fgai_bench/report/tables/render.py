@@ -98,11 +98,8 @@ def _fitted(table: Table) -> str:
 
 def _parts(table: Table) -> list[Table]:
     """Return a wide table as one for each of its first headings, below each other, if they are shrunk less so."""
-    parts = []
-    for group in dict.fromkeys(path[0] for path in table.columns):
-        own = [i for i, path in enumerate(table.columns) if path[0] == group]
-        rows = tuple(replace(row, cells=tuple(row.cells[i] for i in own)) for row in table.rows)
-        parts.append(replace(table, columns=tuple(table.columns[i] for i in own), rows=rows))
+    groups = dict.fromkeys(path[0] for path in table.columns)
+    parts = [table.narrowed([i for i, path in enumerate(table.columns) if path[0] == group]) for group in groups]
     grouped = min(map(len, table.columns)) > 1
     return parts if grouped and _shrunk(parts) > _shrunk([table]) else [table]
 
