@@ -40,8 +40,6 @@ tables-of-the-study: $(STAMP)
 	@echo "All of it is in $(RESULTS); begin with page.html or index.md"
 
 tables-beside-it: $(STAMP)
-	$(BIN)/fgai-bench compare $(RESULTS)/records --to paper --out $(RESULTS) > /dev/null
-	$(BIN)/fgai-bench claims $(RESULTS)/records --out $(RESULTS) > /dev/null
 	if test -d $(RESULTS)/explanations/records; then \
 		$(BIN)/fgai-bench status $(RESULTS)/explanations/records > /dev/null && \
 		rm -rf $(RESULTS)/explanations/tables $(RESULTS)/explanations/figures && \

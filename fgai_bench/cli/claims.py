@@ -16,18 +16,17 @@ def claims(
 
     Where the run has the worst case or tuned settings, the same claims are also looked at there.
     """
-    from fgai_bench.report.claims import judge, restated
+    from fgai_bench.report.claims import judge_everywhere
     from fgai_bench.report.folder import Report
     from fgai_bench.report.results import Results
     from fgai_bench.report.verdicts import number_text
-    from fgai_bench.report.written_verdicts import cells_to_csv, to_csv, to_markdown
+    from fgai_bench.report.written_verdicts import as_files
 
     results = Results.read(run)
-    verdicts = [*judge(results), *judge(results, restated(results))]
+    verdicts = judge_everywhere(results)
     report = Report(out if out is not None else run / "report")
-    report.add("claims.csv", to_csv(verdicts))
-    report.add("claims.md", to_markdown(verdicts, results))
-    report.add("claims_cells.csv", cells_to_csv(verdicts))
+    for name, text in as_files(verdicts, results).items():
+        report.add(name, text)
     rows: dict[str, list[list[str]]] = {}
     for verdict in verdicts:
         shown = number_text(verdict.value, verdict.bounds, verdict.is_ratio) if verdict.bounds else "--"

@@ -18,7 +18,7 @@ def compare(
     out: OutOption = None,
 ) -> None:
     """Print and write the run's numbers beside the published ones, with the difference in units of the spread."""
-    from fgai_bench.report.compare import HEADINGS, lines, scale_notes, to_csv, to_markdown, untested
+    from fgai_bench.report.compare import HEADINGS, as_files, lines, scale_notes, untested
     from fgai_bench.report.compare import compare as compare_numbers
     from fgai_bench.report.folder import Report
     from fgai_bench.report.published import published, read_paper
@@ -29,8 +29,8 @@ def compare(
     results = Results.read(run)
     comparison = compare_numbers(results, numbers)
     report = Report(out if out is not None else run / "report")
-    report.add("comparison.csv", to_csv(comparison))
-    report.add("comparison.md", to_markdown(comparison, results, reference))
+    for name, text in as_files(comparison, results, reference).items():
+        report.add(name, text)
     if rows := lines(comparison):
         print_table(f"{run} beside {reference}", HEADINGS, rows)
     for sentence in [*untested(comparison), *(f"scale of {note}" for note in scale_notes(comparison))]:

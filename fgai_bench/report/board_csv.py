@@ -75,7 +75,7 @@ def _row(board: Board, columns: Sequence[str], entry: BoardRow, standing: Mappin
         row[f"ledger_{name}"] = max(spent) if spent else math.nan
     row |= {"threat": json.dumps([json.loads(threat) for threat in _threats(entry)], sort_keys=True)}
     row |= {"run": " ".join(entry.runs), "commit": " ".join(entry.versions), "device": "; ".join(entry.devices)}
-    row["seeds"] = json.dumps(_kept(board, entry), sort_keys=True)
+    row["seeds"] = json.dumps(_kept(board, entry), sort_keys=True, separators=(",", ":"))
     return row
 
 
@@ -102,15 +102,21 @@ def _relative(cell: Cell) -> dict[str, float]:
 def _kept(board: Board, entry: BoardRow) -> dict[str, Any]:
     """Return everything that a later merge needs: values, budgets and gaps of the seeds.
 
-    A budget names its threat model by the place in the row's ``threat``, where it stands in full.
+    A budget names its threat model by the place in the row's ``threat``, and what was spent by that in ``ledgers``,
+    where they stand in full: seeds nearly always share both.
     """
     place = {threat: i for i, threat in enumerate(_threats(entry))}
+    spent = {canonical(dict(ledger)): dict(ledger) for _, ledger in entry.budgets.values()}
+    counted = {ledger: i for i, ledger in enumerate(spent)}
     return {
         "values": {
             seed: {m: v[m] for m in (*board.columns, *board.nulls.values(), *entry.own_metrics) if m in v}
             for seed, v in entry.seeds.items()
         },
-        "budgets": {seed: [place[threat], dict(ledger)] for seed, (threat, ledger) in entry.budgets.items()},
+        "budgets": {
+            seed: [place[threat], counted[canonical(dict(ledger))]] for seed, (threat, ledger) in entry.budgets.items()
+        },
+        "ledgers": list(spent.values()),
         "gaps": [[gap.seed, gap.status, gap.reason] for gap in entry.gaps],
         "devices": list(entry.devices),
         **({"own_metrics": list(entry.own_metrics)} if entry.own_metrics else {}),
@@ -145,15 +151,21 @@ def read(text: str) -> list[BoardRow]:
             continue  # it is made anew from the rows of its block
         kept = json.loads(row["seeds"])
         threats = [canonical(threat) for threat in json.loads(row["threat"])]
-        # earlier files repeat the threat model for every seed
-        named = {seed: at if isinstance(at, str) else threats[at] for seed, (at, _) in kept["budgets"].items()}
+        # earlier files repeat the threat model, or what was spent, for every seed
+        budgets = {
+            int(seed): (
+                at if isinstance(at, str) else threats[at],
+                ledger if isinstance(ledger, dict) else kept["ledgers"][ledger],
+            )
+            for seed, (at, ledger) in kept["budgets"].items()
+        }
         listed.append(
             BoardRow(
                 tuple(row[name] for name in KEY),
                 {int(seed): values for seed, values in kept["values"].items()},
                 tuple(Gap(*gap) for gap in kept["gaps"]),
                 tuple(flag for flag in row["flags"].split("; ") if flag),
-                {int(seed): (named[seed], ledger) for seed, (_, ledger) in kept["budgets"].items()},
+                budgets,
                 tuple(row["run"].split()),
                 tuple(row["commit"].split()),
                 tuple(kept["devices"]),

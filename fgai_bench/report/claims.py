@@ -51,6 +51,11 @@ def judge(results: Results, claims: Iterable[Claim] | None = None) -> list[Verdi
     return [_verdict(results, claim) for claim in (load_claims() if claims is None else claims)]
 
 
+def judge_everywhere(results: Results) -> list[Verdict]:
+    """Return a verdict on each claim as the paper states it, then under every other condition that the run has."""
+    return [*judge(results), *judge(results, restated(results))]
+
+
 def restated(results: Results, claims: Iterable[Claim] | None = None) -> list[Claim]:
     """Return the claims under every other condition, as far as they say something else there and the run has cells."""
     known = load_claims() if claims is None else tuple(claims)

@@ -93,6 +93,11 @@ COLUMNS = (
 )
 
 
+def as_files(comparison: Sequence[Compared], results: Results, reference: str) -> dict[str, str]:
+    """Return the text of each file that a comparison is written to, by name."""
+    return {"comparison.csv": to_csv(comparison), "comparison.md": to_markdown(comparison, results, reference)}
+
+
 def to_csv(comparison: Iterable[Compared]) -> str:
     """Write a line of CSV per published number."""
     out = io.StringIO()

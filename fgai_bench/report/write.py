@@ -1,4 +1,4 @@
-"""Write a report: every table and figure that a run has something for, in one folder. Same store, same bytes."""
+"""Write a report: all tables, figures and verdicts that a run has something for, in one folder, the same each time."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ from pathlib import Path
 from fgai_bench.escaping import markdown
 from fgai_bench.report.answer import Answer, answers, as_markdown, notes
 from fgai_bench.report.board_csv import write_leaderboards
+from fgai_bench.report.claims import judge_everywhere
+from fgai_bench.report.compare import as_files as comparison_files
+from fgai_bench.report.compare import compare
+from fgai_bench.report.compare import lines as compared_lines
 from fgai_bench.report.errors import ReportError
 from fgai_bench.report.figures import FIGURES, save
 from fgai_bench.report.folder import Report
 from fgai_bench.report.page.build import page
 from fgai_bench.report.paper import paper
+from fgai_bench.report.published import published, read_paper
 from fgai_bench.report.results import Results
 from fgai_bench.report.rightness import rightness
 from fgai_bench.report.tables.budgets import budget_table
@@ -25,6 +30,7 @@ from fgai_bench.report.tables.nulls import null_tables
 from fgai_bench.report.tables.ranks import rank_table
 from fgai_bench.report.tables.render import to_csv, to_latex, to_markdown
 from fgai_bench.report.tables.specs import GRIDS, grids_of
+from fgai_bench.report.written_verdicts import as_files as verdict_files
 
 FORMATS = ("latex", "markdown", "csv", "pdf", "png", "html")
 RENDERERS: dict[str, tuple[str, Callable[[Table], str]]] = {
@@ -37,7 +43,9 @@ LISTS = (
     "reliability",
 )
 MAIN_FIGURES = ("stability_correctness", "fig5_tradeoff")  # the first of them that was drawn stands in the index
-OTHERS = ("metrics", "leaderboard", "page")
+OTHERS = ("metrics", "leaderboard", "page", "claims", "comparison")
+PAPER = "paper"  # whose claims and numbers stand beside those of a run
+ABOUT_THE_PAPER = {"claims": "a verdict on each of the paper's claims", "comparison": "its numbers beside these"}
 SUITE_OF = {
     **dict.fromkeys(("dataset_node", *NULLS, "rank_changes"), "node"),
     **dict.fromkeys(("dataset_link", "nulls_link"), "link"),
@@ -74,11 +82,12 @@ def write_report(
         report.add("paper.tex", paper(results, [table.name for table in tables], figures, report.absent))
     if _wanted("leaderboard", only) and "csv" in formats:
         report.written += write_leaderboards(results, report.folder)
+    _write_about_the_paper(report, results, formats, only)
     if _wanted("page", only) and "html" in formats:
         report.add("page.html", page(results))
     if not only and "markdown" in formats:
         report.add(
-            "index.md", _index(results, answered, explained, tables, figures if "png" in formats else {}, report.absent)
+            "index.md", _index(results, answered, explained, tables, figures if "png" in formats else {}, report)
         )
     return report
 
@@ -146,13 +155,27 @@ def _write_figures(report: Report, results: Results, formats: Sequence[str], onl
     return captions
 
 
+def _write_about_the_paper(report: Report, results: Results, formats: Sequence[str], only: Sequence[str]) -> None:
+    """Write a verdict on each of the paper's claims, and its numbers beside those of the run, if it says anything."""
+    texts: dict[str, str] = {}
+    verdicts = judge_everywhere(results) if _wanted("claims", only) else []
+    if any(verdict.conclusion != "not tested" for verdict in verdicts):
+        texts |= verdict_files(verdicts, results)
+    comparison = compare(results, published(PAPER)) if _wanted("comparison", only) else []
+    if compared_lines(comparison):
+        texts |= comparison_files(comparison, results, read_paper(PAPER).reference)
+    for name, text in texts.items():
+        if ("csv" if name.endswith(".csv") else "markdown") in formats:
+            report.add(name, text)
+
+
 def _index(
     results: Results,
     answered: Sequence[Answer],
     explained: Sequence[str],
     tables: Iterable[Table],
     figures: Mapping[str, str],
-    absent: Mapping[str, str],
+    report: Report,
 ) -> str:
     """Write the first page of a report: the answer, the main table and figure, then what else there is."""
     suites = markdown(", ".join(map(results.title, results.suites)))
@@ -167,6 +190,8 @@ def _index(
     captions = {table.name: markdown(table.caption.split(". ")[0]) for table in tables}
     lines += [f"- [{name}](tables/{name}.md): {caption}" for name, caption in captions.items()]
     lines += [f"- [{name}](figures/{name}.png)" for name in figures]
-    lines += ["", "Not in this run:", ""] if absent else []
-    lines += [f"- {name}: {sentence}" for name, sentence in absent.items()]
+    named = {path.stem for path in report.written}
+    lines += [f"- [{name}]({name}.md): {words}" for name, words in ABOUT_THE_PAPER.items() if name in named]
+    lines += ["", "Not in this run:", ""] if report.absent else []
+    lines += [f"- {name}: {sentence}" for name, sentence in report.absent.items()]
     return "\n".join(lines) + "\n"

@@ -57,6 +57,12 @@ def _number(value: float) -> float | str:
     return value if value == value else ""
 
 
+def as_files(verdicts: Sequence[Verdict], results: Results) -> dict[str, str]:
+    """Return the text of each file that verdicts are written to, by name."""
+    texts = to_csv(verdicts), to_markdown(verdicts, results), cells_to_csv(verdicts)
+    return dict(zip(("claims.csv", "claims.md", "claims_cells.csv"), texts, strict=True))
+
+
 def to_csv(verdicts: Sequence[Verdict]) -> str:
     """Write one line per claim."""
     return _csv([COLUMNS, *rows(verdicts)])

@@ -30,14 +30,14 @@ NAMED: dict[str, tuple[str, Registry[Any]]] = {
 }
 PROGRAM = ("steps", "program", "device", "libraries")
 FILES = {
-    "steps.csv.gz": "one row per step: its hash, configuration, status, facts, environment and times",
-    "metrics.csv.gz": "what was measured of a step, and what it cost",
-    "curves.csv.gz": "curves: scores over removed edges, objectives over steps of an attack",
-    "ledgers.csv.gz": "what an attack spent, counted on the attacked graph",
-    "flags.csv.gz": "reasons to distrust a step, as it found them itself",
-    "artifacts.csv.gz": "which files a step made, by role and hash",
-    "environments.csv.gz": "program, device and versions of libraries",
-    "members.csv.gz": "where a step stands: suite, task, graph, model, defense, attack, seed",
+    "steps.csv.xz": "one row per step: its hash, configuration, status, facts, environment and times",
+    "metrics.csv.xz": "what was measured of a step, and what it cost",
+    "curves.csv.xz": "curves: scores over removed edges, objectives over steps of an attack",
+    "ledgers.csv.xz": "what an attack spent, counted on the attacked graph",
+    "flags.csv.xz": "reasons to distrust a step, as it found them itself",
+    "artifacts.csv.xz": "which files a step made, by role and hash",
+    "environments.csv.xz": "program, device and versions of libraries",
+    "members.csv.xz": "where a step stands: suite, task, graph, model, defense, attack, seed",
     "artifacts.zip": "small arrays that figures are drawn from",
     "graphs.zip": "attacked graphs, as differences from the clean ones (safetensors)",
     "models.zip": "trained models (safetensors, with their configuration)",

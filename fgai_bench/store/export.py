@@ -15,6 +15,7 @@ from typing import Any
 from fgai_bench import __version__
 from fgai_bench.store.artifacts import MissingArtifact
 from fgai_bench.store.canonical import canonical, sha256
+from fgai_bench.store.compressed import SUFFIXES
 from fgai_bench.store.datasheet import datasheet
 from fgai_bench.store.errors import RequestError
 from fgai_bench.store.exported import (
@@ -237,7 +238,8 @@ def _writable_folder(folder: Path) -> Path:
     if folder.exists() and not folder.is_dir():
         raise RequestError(f"{folder} is a file; name a folder with --out")
     packs = (file for file, _ in PACKS.values())
-    known = {*map(file_of, TABLES), PACK, *packs, SHEET, MANIFEST} if _is_ours(folder) else set()
+    tables = (file_of(table, format) for table in TABLES for format in SUFFIXES)
+    known = {*tables, PACK, *packs, SHEET, MANIFEST} if _is_ours(folder) else set()
     others = sorted(path.name for path in folder.iterdir() if path.name not in known) if folder.is_dir() else []
     if others:
         raise RequestError(

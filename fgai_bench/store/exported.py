@@ -1,7 +1,7 @@
 """Format of exported records: the files of an export, how they are packed, and how they are verified and read.
 
 ============================  =====================================================================================
-``TABLE.csv.gz``              a table of the store, see :mod:`fgai_bench.store.schema`; numbers in full precision
+``TABLE.csv.xz``              a table of the store, see :mod:`fgai_bench.store.schema`; numbers in full precision
 ``artifacts.zip``             the small artifacts that figures are drawn from
 ``graphs.zip``                on request: the attacked graphs, as differences from the clean ones
 ``models.zip``                on request: the trained models; else they stay with their run
@@ -16,21 +16,22 @@ same tables back, in memory. Equal records have equal bytes, and nothing is ever
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
+import lzma
 import math
 import sqlite3
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from fgai_bench.store.artifacts import Artifacts, DamagedArtifact, MissingArtifact
 from fgai_bench.store.canonical import sha256
+from fgai_bench.store.compressed import SUFFIXES, compressed, unpacker
 from fgai_bench.store.names import titles
 from fgai_bench.store.schema import MIGRATIONS, PARTS, migrate
 
@@ -38,7 +39,7 @@ MANIFEST = "manifest.json"
 SHEET = "DATASHEET.md"
 PACK = "artifacts.zip"
 PACKS = {"graphs": ("graphs.zip", "attacked"), "models": ("models.zip", "model")}  # on request: file, role of artifacts
-FORMAT = 1
+FORMAT = max(SUFFIXES)
 TABLES = ("steps", *PARTS, "environments", "members")
 NUMBERS = {"value", "started", "seconds", "position", "bytes"}
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date that a zip can hold: the same bytes on every day
@@ -51,7 +52,10 @@ SAID: dict[str, type] = {
     "files": dict,
 }  # fmt: skip
 # What unpacking raises where a file has its hash but is not what its name says.
-UNPACKING = (OSError, EOFError, zlib.error, zipfile.BadZipFile, csv.Error, UnicodeDecodeError, NotImplementedError)
+UNPACKING = (
+    OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, csv.Error, UnicodeDecodeError,
+    NotImplementedError,
+)  # fmt: skip
 
 
 class DamagedExport(ValueError):
@@ -116,7 +120,8 @@ def open_export(folder: Path) -> tuple[sqlite3.Connection, Packed]:
     Of graphs and models each is verified when it is read.
     """
     manifest = read_manifest(folder)
-    names = (*map(file_of, TABLES), PACK)
+    tables = {table: file_of(table, manifest["format"]) for table in TABLES}
+    names = (*tables.values(), PACK)
     missing = [name for name in names if name not in manifest["files"]]
     if missing:
         raise DamagedExport(f"{folder / MANIFEST} does not list {missing[0]}; export the records again")
@@ -125,8 +130,8 @@ def open_export(folder: Path) -> tuple[sqlite3.Connection, Packed]:
         _verified_content(folder / SHEET, manifest["files"][SHEET])
     connection = sqlite3.connect(":memory:", isolation_level=None)
     migrate(connection, MIGRATIONS[: manifest["schema"]])
-    for table in TABLES:
-        path = folder / file_of(table)
+    for table, name in tables.items():
+        path = folder / name
         with _unpacking(path):
             rows = _fill_table(connection, table, path, files[path.name])
         if rows != manifest["files"][path.name].get("rows", rows):
@@ -165,7 +170,7 @@ def _is_manifest(manifest: Mapping[str, Any]) -> bool:
     """Tell whether a manifest says what every reader asks of it."""
     return (
         all(type(manifest.get(key)) is kind for key, kind in SAID.items())
-        and manifest["schema"] >= 1
+        and min(manifest["format"], manifest["schema"]) >= 1
         and all(
             isinstance(about, dict) and isinstance(about.get("sha256"), str) for about in manifest["files"].values()
         )
@@ -184,7 +189,7 @@ def _check_counts(connection: sqlite3.Connection, manifest: Mapping[str, Any], f
         counted = {suite: sum(counts.values()) for suite, counts in manifest["suites"].items()}
     except (ValueError, TypeError, KeyError, RecursionError):
         raise DamagedExport(
-            f"{folder / file_of('members')} has a place that is none; export the records again"
+            f"{folder / file_of('members', manifest['format'])} has a place that is none; export the records again"
         ) from None
     (steps,) = connection.execute("SELECT count(*) FROM steps").fetchone()
     if Counter(suite for suite, _ in places) != counted or steps != manifest["steps"]:
@@ -223,15 +228,15 @@ def _unpacking(path: Path) -> Iterator[None]:
 class _Bounded(io.RawIOBase):
     """A stream that refuses to give more than a number of bytes, so that a small file cannot fill the memory."""
 
-    def __init__(self, stream: gzip.GzipFile, path: Path, largest: int) -> None:
+    def __init__(self, read: Callable[[int], bytes], path: Path, largest: int) -> None:
         super().__init__()
-        self._stream, self._path, self._left = stream, path, largest
+        self._read, self._path, self._left = read, path, largest
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        content = self._stream.read(len(buffer))
+        content = self._read(len(buffer))
         self._left -= len(content)
         if self._left < 0:
             raise DamagedExport(f"{self._path} would unpack to more than {LARGEST_TABLE / MIB:.0f} MiB; not read")
@@ -243,8 +248,8 @@ def _fill_table(connection: sqlite3.Connection, table: str, path: Path, content:
     """Insert the rows of a file, whose columns must be those of the table, and return their number."""
     columns = [column[0] for column in connection.execute(f"SELECT * FROM {table} LIMIT 0").description]
     numeric = [i for i, name in enumerate(columns) if name in NUMBERS]
-    with gzip.GzipFile(fileobj=io.BytesIO(content)) as unpacked, _long_fields():
-        stream = io.BufferedReader(_Bounded(unpacked, path, LARGEST_TABLE), MIB)
+    with _long_fields():
+        stream = io.BufferedReader(_Bounded(unpacker(path, content), path, LARGEST_TABLE), MIB)
         rows = csv.reader(io.TextIOWrapper(stream, encoding="utf-8", newline=""), strict=True)
         if next(rows, None) != columns:
             raise DamagedExport(f"{path} must have the columns {', '.join(columns)}; export the records again")
@@ -292,13 +297,13 @@ def number(text: str, path: Path) -> float | str | None:
     return value if math.isfinite(value) else text
 
 
-def file_of(table: str) -> str:
-    """Return the name of a table's file.
+def file_of(table: str, format: int = FORMAT) -> str:
+    """Return the name of a table's file in an export of a format.
 
-    >>> file_of("steps")
-    'steps.csv.gz'
+    >>> file_of("steps"), file_of("steps", 1)
+    ('steps.csv.xz', 'steps.csv.gz')
     """
-    return f"{table}.csv.gz"
+    return f"{table}{SUFFIXES[format]}"
 
 
 def packed_table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> bytes:
@@ -307,7 +312,7 @@ def packed_table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> b
     writer = csv.DictWriter(out, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    return gzip.compress(out.getvalue().encode(), compresslevel=9, mtime=0)
+    return compressed(out.getvalue().encode())
 
 
 def packed_artifacts(contents: Mapping[str, bytes]) -> bytes:

@@ -11,12 +11,13 @@ import hashlib
 import io
 import json
 import sqlite3
-import zlib
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from fgai_bench.store.compressed import SUFFIXES, salvaged
 from fgai_bench.store.exported import (
     MANIFEST,
     NUMBERS,
@@ -44,7 +45,7 @@ class Salvaged(StoreReader):
         for table in TABLES:
             columns = [column[0] for column in self._connection.execute(f"SELECT * FROM {table} LIMIT 0").description]
             marks = ", ".join("?" * len(columns))
-            for row in _rows(folder / file_of(table), columns):
+            for row in chain(*(_rows(folder / file_of(table, format), columns) for format in SUFFIXES)):
                 with suppress(sqlite3.Error):
                     self._connection.execute(f"INSERT INTO {table} VALUES ({marks})", row)
         packs = [folder / PACK, *(folder / file for file, _ in PACKS.values())]
@@ -74,7 +75,7 @@ def changed_files(folder: Path) -> list[str]:
 
 def _rows(path: Path, columns: list[str]) -> Iterator[list[Any]]:
     """Yield the rows of a table that can be read."""
-    reader = csv.reader(io.StringIO(_text(path), newline=""))
+    reader = csv.reader(io.StringIO(salvaged(path), newline=""))
     try:
         if next(reader, None) is None:
             return
@@ -86,19 +87,3 @@ def _rows(path: Path, columns: list[str]) -> Iterator[list[Any]]:
             yield values
     except csv.Error:
         return
-
-
-def _text(path: Path) -> str:
-    """Return as much of a compressed file as can be had, whatever its checksum."""
-    inflate, parts = zlib.decompressobj(31), []
-    content = path.read_bytes() if path.is_file() else b""
-    try:
-        parts = [inflate.decompress(content[start : start + 512]) for start in range(0, len(content), 512)]
-    except zlib.error:
-        inflate, parts = zlib.decompressobj(-15), []
-        try:
-            for start in range(10, len(content), 64):
-                parts.append(inflate.decompress(content[start : start + 64]))
-        except zlib.error:
-            pass
-    return b"".join(parts).decode(errors="replace")

@@ -213,14 +213,15 @@ def test_a_folder_of_an_earlier_version_gets_its_checksums(small: Path, tmp_path
     assert (tmp_path / "leaderboards.sha256").is_file()
 
 
-def test_a_file_that_repeats_its_threat_models_is_read_the_same(small: Path) -> None:
+def test_a_file_that_repeats_threat_models_and_ledgers_is_read_the_same(small: Path) -> None:
     text = to_csv(NODE, entries(NODE, Results.read(small)))
     table = list(csv.reader(io.StringIO(text)))
     threat, seeds = table[0].index("threat"), table[0].index("seeds")
     for row in table[1:]:
         kept = json.loads(row[seeds] or "{}")
         for budget in kept.get("budgets", {}).values():
-            budget[0] = canonical(json.loads(row[threat])[budget[0]])
+            budget[:] = canonical(json.loads(row[threat])[budget[0]]), kept["ledgers"][budget[1]]
+        kept.pop("ledgers", None)
         row[seeds] = json.dumps(kept) if kept else ""
     earlier = io.StringIO()
     csv.writer(earlier, lineterminator="\n").writerows(table)

@@ -143,6 +143,14 @@ def test_shown_bounds_exclude_zero_where_those_on_the_scale_do(pairs: list[tuple
         assert abs(on) < 1e-9 or shown == 0 or (shown > 0) == (on > 0)  # far out, a share no longer moves
 
 
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=6))
+def test_the_mean_of_a_row_lies_in_its_interval(values: list[float]) -> None:
+    for scale in ("log", "logit", "identity"):
+        low, high = centre_interval(dict(enumerate(values)), scale) or (1.0, 0.0)  # type: ignore[arg-type]
+        assert low <= sum(values) / len(values) + 1e-12
+        assert high >= sum(values) / len(values) - 1e-12
+
+
 def test_the_interval_of_a_row_lies_within_the_metrics_range() -> None:
     low, high = centre_interval({0: 0.9, 1: 0.99, 2: 0.999}, "logit") or (-1.0, 2.0)
     assert 0 < low < 0.99 < high < 1

@@ -57,6 +57,8 @@ def test_everything_has_a_file(document: Path) -> None:
     for name in names():
         if name in {figure.name for figure in FIGURES}:
             assert any(figure.startswith(name) for figure in figures), name
+        elif name in ("claims", "comparison"):
+            assert (document / f"{name}.csv").is_file()
         elif name not in ("leaderboard", "metrics", "page", "reliability"):
             assert name in tables
     assert not list(document.rglob("*.png"))  # not asked for
@@ -98,6 +100,21 @@ def test_a_folder_that_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[s
     for command in ("report", "compare", "claims"):
         assert main([command, str(tmp_path)]) == 2
         assert "is not a run" in capsys.readouterr().err
+
+
+def test_a_report_says_what_the_run_says_about_the_paper(wide: Path, small: Path, tmp_path: Path) -> None:
+    assert main(["report", str(wide), "--out", str(tmp_path / "all"), "--format", "markdown,csv"]) == 0
+    for command in ("compare", "claims"):
+        assert main([command, str(wide), "--out", str(tmp_path / "alone")]) == 0
+    alone = digests(tmp_path / "alone")
+    assert set(alone) == {"claims.csv", "claims.md", "claims_cells.csv", "comparison.csv", "comparison.md"}
+    assert alone.items() <= digests(tmp_path / "all").items()
+    index = (tmp_path / "all" / "index.md").read_text()
+    assert "- [claims](claims.md): a verdict on each of the paper's claims" in index
+    assert main(["report", str(wide), "--out", str(tmp_path / "one"), "--only", "claims", "--format", "csv"]) == 0
+    assert set(digests(tmp_path / "one")) == {"claims.csv", "claims_cells.csv"}
+    assert main(["report", str(small), "--out", str(tmp_path / "small"), "--only", "claims,comparison"]) == 0
+    assert set(digests(tmp_path / "small")) == {"comparison.csv", "comparison.md"}  # no claim can be told from it
 
 
 def test_compare_and_claims_print_and_write(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -100,7 +100,7 @@ def test_models_of_some_seeds_travel_with_the_records_of_all(reference: Path, tm
     [
         ("models.zip", {"train", "clean", "attack"}),
         ("graphs.zip", {"attack"}),
-        ("metrics.csv.gz", {"train", "clean", "attack"}),
+        ("metrics.csv.xz", {"train", "clean", "attack"}),
     ],
 )
 def test_a_flipped_bit_names_the_rows(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
+import lzma
 import shutil
 import subprocess
 import sys
@@ -16,6 +18,7 @@ import pytest
 from fgai_bench.cli import main
 from fgai_bench.runner.plan import Member, Step
 from fgai_bench.store import export as exporting
+from fgai_bench.store.canonical import sha256
 from fgai_bench.store.datasheet import datasheet
 from fgai_bench.store.export import export
 from fgai_bench.store.merge import Merged
@@ -66,7 +69,7 @@ def test_the_manifest_counts_and_names_every_file(exported: Path) -> None:
     manifest = json.loads((exported / "manifest.json").read_text())
     assert manifest["suites"] == {"tiny": {"ok": 24}}
     assert {*manifest["files"], "manifest.json"} == set(digests(exported))
-    assert manifest["files"]["steps.csv.gz"]["rows"] == manifest["steps"] == 24
+    assert manifest["files"]["steps.csv.xz"]["rows"] == manifest["steps"] == 24
     for name, about in manifest["files"].items():
         assert digests(exported)[name] == about["sha256"]
 
@@ -161,7 +164,7 @@ def test_make_tables_twice_gives_the_same_bytes_and_keeps_what_is_hand_written(r
 
 
 def test_changed_records_stop_make_tables_before_anything_is_written(records: Path) -> None:
-    path = records / "metrics.csv.gz"
+    path = records / "metrics.csv.xz"
     whole = path.read_bytes()
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     before = digests(records.parent)
@@ -190,8 +193,6 @@ def test_a_changed_or_missing_file_is_named(
 
 
 def test_a_newer_export_is_refused(records: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from fgai_bench.store.canonical import sha256
-
     manifest = json.loads((records / "manifest.json").read_text())
     manifest |= {"schema": 99, "package": "9.0"}
     del manifest["sha256"]
@@ -259,3 +260,36 @@ def test_hostile_names_stay_in_their_cells_of_the_data_sheet() -> None:
     assert "| a \\| b &lt;script> | 1 | 1 waiting | 0 |" in text
     assert "| model | own\\|&lt;b> | not registered where this was written |  |" in text
     assert "<script" not in text
+
+
+def in_the_first_format(records: Path) -> None:
+    """Turn an export into what the first format had: the same tables as gzip."""
+    manifest = json.loads((records / "manifest.json").read_text())
+    for name in [name for name in manifest["files"] if name.endswith(".xz")]:
+        content = gzip.compress(lzma.decompress((records / name).read_bytes()), mtime=0)
+        (records / name).unlink()
+        older = (records / name).with_suffix(".gz")
+        older.write_bytes(content)
+        manifest["files"][older.name] = {**manifest["files"].pop(name), "sha256": sha256(content)}
+    manifest |= {"format": 1}
+    del manifest["sha256"]
+    (records / "manifest.json").write_text(json.dumps({**manifest, "sha256": sha256(manifest)}))
+
+
+def test_an_export_of_the_first_format_is_read_and_replaced(records: Path, tmp_path: Path) -> None:
+    whole = digests(records)
+    in_the_first_format(records)
+    assert (records / "steps.csv.gz").is_file()
+    export([records], tmp_path / "again")
+    export([tmp_path / "again"], records)
+    assert digests(records) == digests(tmp_path / "again")
+    assert {name: whole[name] for name in whole if name.endswith(".xz")}.items() <= digests(records).items()
+
+
+def test_a_damaged_export_of_the_first_format_names_its_rows(records: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    in_the_first_format(records)
+    whole = (records / "metrics.csv.gz").read_bytes()
+    (records / "metrics.csv.gz").write_bytes(whole[:-20] + bytes([whole[-20] ^ 1]) + whole[-19:])
+    assert main(["verify", str(records)]) == 1
+    said = capsys.readouterr().out
+    assert "metrics.csv.gz has changed since it was exported" in said

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
+import lzma
 import shutil
 import tracemalloc
 import zipfile
@@ -68,14 +68,14 @@ def reseal(folder: Path, files: dict[str, bytes], change: Change = lambda manife
 
 
 def rows_of(folder: Path, table: str) -> list[list[str]]:
-    with gzip.open(folder / f"{table}.csv.gz", "rt", newline="") as stream:
+    with lzma.open(folder / f"{table}.csv.xz", "rt", newline="") as stream:
         return list(csv.reader(stream))
 
 
 def packed(rows: list[list[str]]) -> bytes:
     out = io.StringIO(newline="")
     csv.writer(out, lineterminator="\n").writerows(rows)
-    return gzip.compress(out.getvalue().encode())
+    return lzma.compress(out.getvalue().encode())
 
 
 def with_cell(table: str, column: str, text: str) -> Callable[[Path], None]:
@@ -86,7 +86,7 @@ def with_cell(table: str, column: str, text: str) -> Callable[[Path], None]:
         rows[1][rows[0].index(column)] = text
         if table == "members":
             rows[1][3] = member_checksum(rows[1][0], int(float(rows[1][1])), rows[1][2])
-        reseal(folder, {f"{table}.csv.gz": packed(rows)})
+        reseal(folder, {f"{table}.csv.xz": packed(rows)})
         if table not in ("members", "environments"):
             sign_step(folder)
 
@@ -102,7 +102,7 @@ def sign_step(folder: Path) -> None:
         return
     rows = rows_of(folder, "steps")
     rows[1][rows[0].index("checksum")] = sha256(content)
-    reseal(folder, {"steps.csv.gz": packed(rows)})
+    reseal(folder, {"steps.csv.xz": packed(rows)})
 
 
 def with_file(name: str, content: bytes) -> Callable[[Path], None]:
@@ -114,7 +114,7 @@ def with_manifest(change: Change) -> Callable[[Path], None]:
 
 
 def without_a_place(folder: Path) -> None:
-    reseal(folder, {"members.csv.gz": packed(rows_of(folder, "members")[:-1])})
+    reseal(folder, {"members.csv.xz": packed(rows_of(folder, "members")[:-1])})
 
 
 def without_a_place_and_counted(folder: Path) -> None:
@@ -123,19 +123,19 @@ def without_a_place_and_counted(folder: Path) -> None:
     content = packed([header, second])
 
     def recount(manifest: dict[str, Any]) -> dict[str, Any]:
-        manifest["files"]["members.csv.gz"]["rows"] = 1
+        manifest["files"]["members.csv.xz"]["rows"] = 1
         return manifest
 
-    reseal(folder, {"members.csv.gz": content}, recount)
+    reseal(folder, {"members.csv.xz": content}, recount)
 
 
 FORGERIES: dict[str, Callable[[Path], None]] = {
-    "no gzip": with_file("steps.csv.gz", b"not compressed"),
-    "half a gzip": with_file("metrics.csv.gz", gzip.compress(b"step,name,family,value,reason\n" * 9)[:-9]),
-    "no text": with_file("steps.csv.gz", gzip.compress(b"\xff\xfe\x00")),
-    "no columns": with_file("steps.csv.gz", gzip.compress(b"")),
-    "too many fields": with_file("flags.csv.gz", gzip.compress(b"step,position,reason\na,0,b,c\n")),
-    "an open quote": with_file("flags.csv.gz", gzip.compress(b'step,position,reason\na,0,"b\n')),
+    "no xz": with_file("steps.csv.xz", b"not compressed"),
+    "half an xz": with_file("metrics.csv.xz", lzma.compress(b"step,name,family,value,reason\n" * 9)[:-9]),
+    "no text": with_file("steps.csv.xz", lzma.compress(b"\xff\xfe\x00")),
+    "no columns": with_file("steps.csv.xz", lzma.compress(b"")),
+    "too many fields": with_file("flags.csv.xz", lzma.compress(b"step,position,reason\na,0,b,c\n")),
+    "an open quote": with_file("flags.csv.xz", lzma.compress(b'step,position,reason\na,0,"b\n')),
     "no zip": with_file("artifacts.zip", b"not a zip"),
     "a number that is none": with_cell("metrics", "value", "many"),
     "a family that is none": with_cell("metrics", "family", "mine"),
@@ -153,7 +153,7 @@ FORGERIES: dict[str, Callable[[Path], None]] = {
     "an environment that is none": with_cell("environments", "content", "[]"),
     "a manifest that is a list": with_manifest(lambda manifest: []),
     "a manifest without files": with_manifest(lambda manifest: {**manifest, "files": {}}),
-    "files that are none": with_manifest(lambda manifest: {**manifest, "files": {"steps.csv.gz": 1}}),
+    "files that are none": with_manifest(lambda manifest: {**manifest, "files": {"steps.csv.xz": 1}}),
     "a format that is a word": with_manifest(lambda manifest: {**manifest, "format": "1"}),
     "a schema before the first": with_manifest(lambda manifest: {**manifest, "schema": 0}),
     "suites that are none": with_manifest(lambda manifest: {**manifest, "suites": {"mine": {"ok": "two"}}}),
@@ -187,12 +187,12 @@ def bomb(folder: Path, name: str) -> int:
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as pack:
             pack.writestr("0" * 64, zeros)
     else:
-        path.write_bytes(gzip.compress(b"step,position,reason\n" + zeros))
+        path.write_bytes(lzma.compress(b"step,position,reason\n" + zeros))
     reseal(folder, {name: path.read_bytes()})
     return path.stat().st_size
 
 
-@pytest.mark.parametrize("name", ["artifacts.zip", "flags.csv.gz"])
+@pytest.mark.parametrize("name", ["artifacts.zip", "flags.csv.xz"])
 def test_a_bomb_is_refused_before_it_fills_the_memory(
     name: str, exported: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,12 +256,12 @@ def test_a_manifest_of_somebody_else_is_no_export_to_replace(
 
 
 def test_a_name_that_leads_out_of_the_folder_is_never_read(exported: Path, tmp_path: Path) -> None:
-    shutil.move(exported / "steps.csv.gz", tmp_path / "steps.csv.gz")
+    shutil.move(exported / "steps.csv.xz", tmp_path / "steps.csv.xz")
 
     def lead_out(manifest: dict[str, Any]) -> dict[str, Any]:
-        manifest["files"]["../steps.csv.gz"] = manifest["files"].pop("steps.csv.gz")
+        manifest["files"]["../steps.csv.xz"] = manifest["files"].pop("steps.csv.xz")
         return manifest
 
     reseal(exported, {}, lead_out)
-    with pytest.raises(DamagedExport, match=r"does not list steps\.csv\.gz"):
+    with pytest.raises(DamagedExport, match=r"does not list steps\.csv\.xz"):
         StoreReader(exported)

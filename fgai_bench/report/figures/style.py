@@ -6,12 +6,13 @@ import math
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from PIL import Image
@@ -123,7 +124,8 @@ def save(drawing: Drawing, folder: Path, kinds: Iterable[str]) -> list[Path]:
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a box stands for a sign that the font lacks
         _show_powers(drawing.figure)
         # Lay out once and hold it: both files then agree, and the second one is cheap.
-        drawing.figure.draw_without_rendering()
+        if (layout := drawing.figure.get_layout_engine()) is not None:
+            layout.execute(drawing.figure)
         drawing.figure.set_layout_engine("none")
         _show_powers(drawing.figure)
         if "pdf" in paths:
@@ -135,8 +137,9 @@ def save(drawing: Drawing, folder: Path, kinds: Iterable[str]) -> list[Path]:
 
 def _save_png(figure: Figure, path: Path) -> None:
     """Write a figure in 256 colours, none of which is seen to differ from its own: a third of the bytes."""
-    pixels = BytesIO()
-    figure.savefig(pixels, format="png", dpi=DPI, pil_kwargs={"compress_level": 0})
-    coloured = Image.open(pixels).convert("RGB")
+    figure.set_dpi(DPI)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    coloured = Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])
     few = coloured.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     few.save(path, dpi=(DPI, DPI))

@@ -16,11 +16,12 @@ from fgai_bench.report.figures.attention import layout, samples
 from fgai_bench.report.labels import STATUS, ordered, title
 from fgai_bench.report.leaderboard import BOARDS, STANDARD, Board, BoardRow, entries, lowered, null_rows, ranked
 from fgai_bench.report.numbers import written
-from fgai_bench.report.results import Place, Results
+from fgai_bench.report.results import Measurement, Place, Results
 from fgai_bench.report.rightness import rightness
 from fgai_bench.report.statistics import centre_interval, mean
 from fgai_bench.report.verdicts import Verdict
 from fgai_bench.report.written_verdicts import summary
+from fgai_bench.store.canonical import canonical
 
 # Key, heading, which way is better, how it is written. ``score`` is F1 of nodes and ROC-AUC of links.
 COLUMNS: tuple[tuple[str, str, Any, str], ...] = (
@@ -147,7 +148,7 @@ def _row(
             key: _shown(entry.cell(_metric(board, key)), standing[key].get(entry.key, Standing()), style)
             for key, _, _, style in columns_of(results)
         },
-        "ledger": {str(seed): dict(step.ledger) for seed, step in measured.items() if step.ledger},
+        "ledger": _spent(measured),
         "threat": next((json.loads(step.threat) for step in measured.values() if step.threat), {}),
         "steps": {str(seed): step.step[:12] for seed, step in measured.items()},
         "where": {
@@ -156,6 +157,15 @@ def _row(
             "run": results.identity,
         },
     }
+
+
+def _spent(measured: Mapping[int, Measurement]) -> list[dict[str, Any]]:
+    """Return what an attack spent, with the seeds that spent it: nearly always all of them the same."""
+    seeds: dict[str, list[int]] = {}
+    for seed, step in measured.items():
+        if step.ledger:
+            seeds.setdefault(canonical(dict(step.ledger)), []).append(seed)
+    return [{"seeds": shared, "spent": json.loads(ledger)} for ledger, shared in seeds.items()]
 
 
 def _shown(row: Cell, standing: Standing, style: str) -> dict[str, Any]:

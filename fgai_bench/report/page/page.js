@@ -235,8 +235,8 @@
   }
   function detail(row, by, title) {
     const cell = row.cells[by];
-    const spent = Object.entries(row.ledger).map(([seed, ledger]) =>
-      [`seed ${seed}`, Object.entries(ledger).map(([n, v]) => `${n} ${v}`).join(", ")]);
+    const spent = row.ledger.map(({ seeds, spent: ledger }) =>
+      [`seed ${seeds.join(", ")}`, Object.entries(ledger).map(([n, v]) => `${n} ${v}`).join(", ")]);
     const said = [cell.text, cell.interval ? `95 % interval ${cell.interval}` : "", cell.null ? `uniform attention ${cell.null}` : "",
       cell.rank ? `rank ${cell.rank}` : "not ranked"].filter(Boolean).join("; ");
     $("detail-body").replaceChildren(
