@@ -1,4 +1,4 @@
-"""Compressed tables of an export: xz; gzip in the first format, three fifths larger, which is still read.
+"""Compressed tables of an export: xz; gzip in the first format, which takes half as much again and is still read.
 
 The small window of gzip ends before the next record that resembles the last one; that of xz holds thousands of them.
 """
