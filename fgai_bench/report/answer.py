@@ -43,12 +43,18 @@ class Stand:
 
     @property
     def interval(self) -> str:
-        """Return the 95 % interval of the attacked score, as in ``[.75, .84]``; empty below two seeds."""
+        """Return the 95 % interval of the attacked score, as in ``[.75, .84]``, and which part of the seeds it is of.
+
+        Below two seeds it is empty; where none is lacking, nothing is said of them.
+        """
+        there, lacking = len(self.attacked.values), len(self.attacked.gaps)
+        part = f"({there} of {there + lacking} seeds)" if there and lacking else ""
         bounds = centre_interval(self.attacked.values, scale_of(self.attacked.metric))
         if bounds is None:
-            return ""
+            return part
         low, high = (short(bound, 2) for bound in bounds)
-        return f"[{low}, {high}]" if low != high else f"[{short(bounds[0])}, {short(bounds[1])}]"
+        shown = f"[{low}, {high}]" if low != high else f"[{short(bounds[0])}, {short(bounds[1])}]"
+        return f"{shown} {part}".rstrip()
 
     @property
     def score(self) -> str:

@@ -94,3 +94,10 @@ def test_every_answer_has_a_row_in_the_matrix(broken: Path) -> None:
     assert table.splitlines()[4].endswith(" | OOM |")
     for answer in found:
         assert all(f"GAT, {stand.name}" in table for stand in answer.stands)
+
+
+def test_a_row_that_lacks_seeds_says_how_many_it_has(broken: Path) -> None:
+    (answer,) = [answer for answer in answers(Results.read(broken)) if answer.dataset == "amazon-cs"]
+    stands = {stand.defense: stand for stand in answer.stands}
+    assert stands["ln"].score.endswith("(1 of 2 seeds)")
+    assert "seeds" not in stands["vanilla"].score + stands["at"].score  # both are there; none is
