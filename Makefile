@@ -30,26 +30,28 @@ bench: $(STAMP)
 tables: $(STAMP)
 	$(MAKE) --no-print-directory -j 2 tables-of-the-study tables-beside-it
 
-# Records that have changed stop each of these at its first command, before anything is removed.
+# Everything is written beside what is there and then takes its place, so records that have changed stop it before.
 tables-of-the-study: $(STAMP)
 	rm -rf $(RESULTS)/.new
 	$(BIN)/fgai-bench report $(RESULTS)/records --out $(RESULTS)/.new --format latex,markdown,csv,png,html > /dev/null
-	rm -rf $(RESULTS)/tables $(RESULTS)/figures
+	rm -rf $(RESULTS)/tables $(RESULTS)/figures $(RESULTS)/claims* $(RESULTS)/comparison*
 	cp -R $(RESULTS)/.new/. $(RESULTS)
 	rm -rf $(RESULTS)/.new
 	@echo "All of it is in $(RESULTS); begin with page.html or index.md"
 
 tables-beside-it: $(STAMP)
-	if test -d $(RESULTS)/explanations/records; then \
-		$(BIN)/fgai-bench status $(RESULTS)/explanations/records > /dev/null && \
-		rm -rf $(RESULTS)/explanations/tables $(RESULTS)/explanations/figures && \
-		$(BIN)/fgai-bench report $(RESULTS)/explanations/records --out $(RESULTS)/explanations \
-			--only explanations,correctness,stability_correctness --format markdown,csv,png; fi
-	if test -d $(RESULTS)/first_edition/records; then \
-		$(BIN)/fgai-bench status $(RESULTS)/first_edition/records > /dev/null && \
-		rm -rf $(RESULTS)/first_edition/tables && \
-		$(BIN)/fgai-bench report $(RESULTS)/first_edition/records --out $(RESULTS)/first_edition \
-			--only budgets --format markdown,csv; fi
+	$(call beside,explanations,--only explanations$(,)correctness$(,)stability_correctness --format markdown$(,)csv$(,)png)
+	$(call beside,first_edition,--only budgets --format markdown$(,)csv)
+
+, := ,
+define beside
+	if test -d $(RESULTS)/$(1)/records; then \
+		rm -rf $(RESULTS)/$(1)/.new && \
+		$(BIN)/fgai-bench report $(RESULTS)/$(1)/records --out $(RESULTS)/$(1)/.new $(2) > /dev/null && \
+		rm -rf $(RESULTS)/$(1)/tables $(RESULTS)/$(1)/figures && \
+		cp -R $(RESULTS)/$(1)/.new/. $(RESULTS)/$(1) && \
+		rm -rf $(RESULTS)/$(1)/.new; fi
+endef
 
 reproduce:
 	@sed -n '/^## How to run it again/,$$p' docs/study.md

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from fgai_bench.escaping import markdown
@@ -44,6 +46,7 @@ LISTS = (
 )
 MAIN_FIGURES = ("stability_correctness", "fig5_tradeoff")  # the first of them that was drawn stands in the index
 OTHERS = ("metrics", "leaderboard", "page", "claims", "comparison")
+RARELY = 200  # times as many new objects as usual before the garbage collector looks at them
 PAPER = "paper"  # whose claims and numbers stand beside those of a run
 ABOUT_THE_PAPER = {"claims": "a verdict on each of the paper's claims", "comparison": "its numbers beside these"}
 SUITE_OF = {
@@ -71,8 +74,23 @@ def write_report(
         suite: only what stands in this suite.
     """
     _check(formats, only)
-    results = Results.read(run, suite)
-    report = Report(Path(out) if out is not None else Path(run) / "report", remarks=results.remarks)
+    with _few_collections():
+        return _write(Results.read(run, suite), Path(out) if out is not None else Path(run) / "report", formats, only)
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Keep the garbage collector from going through all records again and again; they are many, and no circles."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(thresholds[0] * RARELY, *thresholds[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+
+
+def _write(results: Results, folder: Path, formats: Sequence[str], only: Sequence[str]) -> Report:
+    report = Report(folder, remarks=results.remarks)
     answered = answers(results)
     explained = [compared.sentence for compared in rightness(results)]
     report.answer += [answer.sentence for answer in answered] + notes(answered) + explained
