@@ -41,7 +41,6 @@ tables-of-the-study: $(STAMP)
 
 tables-beside-it: $(STAMP)
 	$(call beside,explanations,--only explanations$(,)correctness$(,)stability_correctness --format markdown$(,)csv$(,)png)
-	$(call beside,first_edition,--only budgets --format markdown$(,)csv)
 
 , := ,
 define beside

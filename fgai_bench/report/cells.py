@@ -8,7 +8,7 @@ was attacked with the budget of the others, and if there are at least two seeds.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fgai_bench.metrics import METRICS
@@ -120,9 +120,11 @@ class Cell:
         return self.status == "ok" and finite and not self.unequal and len(self.values) > 1
 
 
-def cell(results: Results, place: Place, metric: str, magnitude: bool = False) -> Cell:
-    """Return the cell of ``metric`` at ``place``; ``magnitude`` takes absolute values."""
-    seeds = results.at(place)
+def cell(
+    results: Results, place: Place, metric: str, magnitude: bool = False, only: Collection[int] | None = None
+) -> Cell:
+    """Return the cell of ``metric`` at ``place``; ``magnitude`` takes absolute values, ``only`` names the seeds."""
+    seeds = {seed: step for seed, step in results.at(place).items() if only is None or seed in only}
     values, gaps = {}, []
     for seed, step in seeds.items():
         gap = _gap(seed, step, metric)

@@ -116,16 +116,25 @@ def budget_table(results: Results) -> Table | None:
 
 
 def _gap(results: Results, dataset: str, model: str, measure: Column) -> BudgetGap:
-    def cells(label: str, large: tuple[str, str]) -> dict[str, Cell]:
-        where = {SMALL: (SMALL, "injection"), UNEQUAL: (UNEQUAL, "injection"), LARGE: large}
-        return {
-            budget: cell(results, Place(suite, "attack", "node", dataset, model, label, attack), measure.metric)
-            for budget, (suite, attack) in where.items()
-        }
+    """Read one measure under the three budgets, on the seeds of the unequal one: ``node`` may have more."""
+
+    def place(suite: str, label: str, attack: str) -> Place:
+        return Place(suite, "attack", "node", dataset, model, label, attack)
 
     measured = any(True for _ in results.select(suite=LARGE, kind="attack", dataset=dataset, model=model))
-    large = (LARGE, "injection") if measured else STAND_IN
-    before, after = cells(BEFORE, large), cells(AFTER, large)
+    where = {
+        SMALL: (SMALL, "injection"),
+        UNEQUAL: (UNEQUAL, "injection"),
+        LARGE: (LARGE, "injection") if measured else STAND_IN,
+    }
+    seeds = {seed for label in (BEFORE, AFTER) for seed in results.at(place(UNEQUAL, label, "injection"))}
+    before, after = (
+        {
+            budget: cell(results, place(suite, label, attack), measure.metric, only=seeds)
+            for budget, (suite, attack) in where.items()
+        }
+        for label in (BEFORE, AFTER)
+    )
     return BudgetGap(measure, before, after, stand_in=not measured and bool(after[LARGE].values))
 
 

@@ -14,7 +14,7 @@ from fgai_bench.report.board_csv import add
 from fgai_bench.report.claims import judge
 from fgai_bench.report.errors import ReportError
 from fgai_bench.report.leaderboard import BOARDS, entries
-from fgai_bench.report.results import Results
+from fgai_bench.report.results import Place, Results
 from fgai_bench.report.tables.budgets import LARGE, SHARES, budget_table
 from fgai_bench.report.tables.build import suite_for
 from fgai_bench.report.tables.specs import GRIDS
@@ -65,6 +65,27 @@ def test_the_table_splits_the_gap(both: Path) -> None:
     assert shares == ["40%", "--", "--"]
     assert table.notes[0].endswith("due to the budget: 40% if all have the small one (1 cell, so no interval)")
     assert not any(cell.bold or cell.rank for row in table.rows for cell in row.cells)
+
+
+def test_more_seeds_of_the_equal_budget_count_nowhere(
+    bench: Callable[[], Any], fill_bench: Callable[..., None], results_of: Any
+) -> None:
+    """Two more seeds under the equal budget, on which vanilla keeps nothing, have no partner under the unequal one."""
+    made = bench()
+    fill_bench(made)
+    _add_unequal(made, results_of)
+    for seed in (3, 4):
+        for label, harm in (("vanilla", 0.4), ("fgai", 0.0)):
+            harmed = results_of["attack"](label, seed, harm=harm)
+            made.add("attack", harmed, label=label, seed=seed, attack_label="injection")
+    results = Results.read(made.close())
+    assert len(results.at(Place("node", "attack", "node", "amazon-photo", "gat", "vanilla", "injection"))) == 5
+    table = budget_table(results)
+    assert table is not None
+    found = dict(zip(table.columns, table.rows[0].cells, strict=True))
+    assert found["Equal budget, small", "gap"].mean == pytest.approx(0.45)
+    assert found["Of the gap", "due to the budget"].text == "0.300 [0.300, 0.300]"
+    assert found["Share of the gap", SHARES[0]].text == "40%"
 
 
 def test_the_share_depends_on_the_order_and_shapley_takes_the_mean(
