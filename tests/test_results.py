@@ -83,11 +83,11 @@ def test_every_cell_of_link_prediction_has_five_seeds(graph, model, defense):
 
 
 def test_nothing_of_the_study_failed():
-    with StoreReader(RESULTS / "records") as store:
-        statuses = store.statuses()
-        placed = {member["step"]: member["suite"] for member in store.members()}
-    assert "failed" not in statuses.values()
-    assert {placed[step] for step, status in statuses.items() if status != "ok"} == {"cost"}  # too large, or too slow
+    found = {(place.suite, step.status) for place, seeds in study().places.items() for step in seeds.values()}
+    assert {entry for entry in found if entry[1] != "ok"} == {
+        *(("cost", "oom"), ("cost", "timeout")),  # too large, or too slow
+        *(("scale", "missing"), ("stress", "missing")),  # the page says which
+    }
 
 
 def test_the_pieces_of_the_study_fit_together():

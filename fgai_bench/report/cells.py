@@ -293,16 +293,16 @@ def _of_another_budget(cells: Mapping[Hashable, Cell]) -> set[Hashable]:
     return {key for key, number in agreeing.items() if 2 * number <= len(attacked) and len(attacked) > 1}
 
 
-def equal_budgets(row: Cell, other: Cell) -> bool:
-    """Tell whether two cells were given the same threat model and spent the same, seed by seed."""
-    shared = row.budgets.keys() & other.budgets.keys()
+def equal_budgets(row: Cell, other: Cell, counted: Iterable[str] = SPENT) -> bool:
+    """Tell whether two cells were given the same threat model and spent as much of what is counted, seed by seed."""
+    names, shared = list(counted), row.budgets.keys() & other.budgets.keys()
     return all(
-        row.budgets[seed][0] == other.budgets[seed][0] and _agree(row.budgets[seed][1], other.budgets[seed][1])
+        row.budgets[seed][0] == other.budgets[seed][0] and _agree(row.budgets[seed][1], other.budgets[seed][1], names)
         for seed in shared
     )
 
 
-def _agree(spent: Mapping[str, float], other: Mapping[str, float]) -> bool:
+def _agree(spent: Mapping[str, float], other: Mapping[str, float], names: Iterable[str]) -> bool:
     return all(
-        math.isclose(spent.get(name, 0.0), other.get(name, 0.0), rel_tol=TOLERANCE, abs_tol=0.5) for name in SPENT
+        math.isclose(spent.get(name, 0.0), other.get(name, 0.0), rel_tol=TOLERANCE, abs_tol=0.5) for name in names
     )

@@ -186,7 +186,8 @@ def merged(known: Iterable[BoardRow], added: Iterable[BoardRow], board: Board) -
     for entry in added:
         for other in rows.values():
             _refuse_unequal(entry, other)
-            if entry.key[:4] == other.key[:4] and entry.key[5] == other.key[5]:
+            beside = entry.key[:4] == other.key[:4] and entry.key[5] == other.key[5]
+            if beside and entry.seeds and other.seeds:  # what has no value has nothing to be mixed with
                 same_row = entry.key == other.key
                 refuse_other(" ".join(entry.key[2:5]), entry.identity, other.identity, same_row)
         rows[entry.key] = _stronger(rows[entry.key], entry, board) if entry.key in rows else entry
@@ -194,7 +195,10 @@ def merged(known: Iterable[BoardRow], added: Iterable[BoardRow], board: Board) -
 
 
 def _refuse_unequal(entry: BoardRow, other: BoardRow) -> None:
-    """Refuse two rows of one block (all but the defense) whose budgets differ."""
+    """Refuse two rows of one block (all but the defense) whose budgets differ.
+
+    An attack that left a part of its budget is no reason: its row stands there, and is not ranked.
+    """
     block = tuple(zip(entry.key, other.key, strict=True))
     rivals = all(mine == theirs for i, (mine, theirs) in enumerate(block) if KEY[i] != "defense")
     if not rivals:
@@ -205,7 +209,7 @@ def _refuse_unequal(entry: BoardRow, other: BoardRow) -> None:
             f"leaderboard's {other.key[4]} from {other.trials}; rows of unequal search are not ranked together"
         )
     threats = [{threat for threat, _ in row.budgets.values()} for row in (entry, other)]
-    same = equal_budgets(entry.cell(""), other.cell(""))
+    same = equal_budgets(entry.cell(""), other.cell(""), counted=("gradient_calls",))
     if not same or (all(threats) and threats[0] != threats[1]):
         names = " ".join(entry.key[2:5])
         raise ReportError(

@@ -9,7 +9,7 @@ from fgai_bench.report.tables.render import escape
 
 HEAD = r"""\documentclass[11pt]{article}
 \usepackage[margin=2cm]{geometry}
-\usepackage{amssymb,booktabs,graphicx,multirow}
+\usepackage{amssymb,booktabs,graphicx,multirow,pdflscape}
 \usepackage{caption}
 \captionsetup{font=small}
 % No date and no identity of the compiler, so that the same tables give the same document.

@@ -1,13 +1,13 @@
 """Is a run what its suites say? What leaderboards ask before they rank it beside others.
 
 A run conforms if every row was trained, attacked and searched for as the registered suite of its name plans it, by one
-known code without uncommitted changes, on data of known content, with the seeds of the suite.
+known code, without uncommitted changes of it, on data of known content, with the seeds of the suite.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fgai_bench.data import DATASETS
@@ -25,6 +25,9 @@ SEARCH = ("step", "steps", "restarts")
 COMPARED = ("training", "model", "defense", "inner", "threads", "threat", "attack")
 PLACE = ("kind", "task", "dataset", "model", "label", "attack_label", "seed")
 
+Headers = Mapping[str, Mapping[str, Any]]
+Planned = Mapping[tuple[Any, ...], Mapping[str, Any]]
+
 
 def objections(run: str | os.PathLike[str]) -> list[str]:
     """Return why a run may not be ranked beside others, a sentence for each reason; none if it may."""
@@ -37,13 +40,18 @@ def objections(run: str | os.PathLike[str]) -> list[str]:
     reasons = [f"{title} is not the suite as it is declared" for title in titles(members).values() if is_changed(title)]
     if others:
         reasons.append(f"{len(others)} of its steps were made by other code than the rest")
-    reasons += _about_provenance(used, environments)
-    reasons += _about_data(used)
+    ours, about_settings = set[str](), list[str]()
     for suite in dict.fromkeys(member["suite"] for member in placed):
         if suite in SUITES:
             own = [member for member in placed if member["suite"] == suite]
-            reasons += dict.fromkeys(_about_settings(suite, own, headers))
-    return reasons
+            try:
+                planned = _planned(suite, own)
+            except (SuiteError, RegistryError) as error:
+                about_settings.append(f"the suite {suite!r} does not plan it: {error}")
+                continue
+            ours |= {member["step"] for member in own if _is_by_this_program(headers, planned, member)}
+            about_settings += dict.fromkeys(_about_settings(suite, own, headers, planned))
+    return [*reasons, *_about_provenance(used, environments, ours), *_about_data(used), *about_settings]
 
 
 def _is_submitted(header: Mapping[str, Any]) -> bool:
@@ -51,16 +59,21 @@ def _is_submitted(header: Mapping[str, Any]) -> bool:
 
 
 def _about_provenance(
-    used: Mapping[str, Mapping[str, Any]], environments: Mapping[str, Mapping[str, Any]]
+    used: Mapping[str, Mapping[str, Any]], environments: Mapping[str, Mapping[str, Any]], ours: Collection[str]
 ) -> Iterator[str]:
-    """Yield what is not known, or not good, about the program that made the steps."""
+    """Yield what is not known, or not good, about the program that made the steps.
+
+    Uncommitted changes do not count where all code that decides a step is this program's, ``ours``: those of a page of
+    text, say.
+    """
     where = [environments.get(header["environment"], {}) for header in used.values()]
+    elsewhere = [environments.get(header["environment"], {}) for step, header in used.items() if step not in ours]
     without_code = [header for header in used.values() if "code" not in header["config"]]
     if without_code:
         yield f"{len(without_code)} of its steps carry no fingerprint of their code: an earlier program made them"
     if missing := [each for each in where if not each.get("package")]:
         yield f"{len(missing)} of its steps do not say which program made them"
-    if dirty := [each for each in where if each.get("dirty")]:
+    if dirty := [each for each in elsewhere if each.get("dirty")]:
         yield f"{len(dirty)} of its steps were made by a program with uncommitted changes"
 
 
@@ -75,16 +88,16 @@ def _about_data(used: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             yield f"the content of its dataset {name!r} is not known: there is neither a checksum nor a digest of it"
 
 
+def _is_by_this_program(headers: Headers, planned: Planned, member: Mapping[str, Any]) -> bool:
+    """Tell whether every fingerprint of the code that decided a step is that of the code which is running."""
+    recorded = headers[member["step"]]["config"].get("code")
+    return bool(recorded) and recorded == planned.get(_place(member), {}).get("code")
+
+
 def _about_settings(
-    suite: str, members: Iterable[Mapping[str, Any]], headers: Mapping[str, Mapping[str, Any]]
+    suite: str, members: Iterable[Mapping[str, Any]], headers: Headers, planned: Planned
 ) -> Iterator[str]:
     """Yield where recorded settings are not those that the registered suite has for the same place."""
-    members = list(members)
-    try:
-        planned = _planned(suite, members)
-    except (SuiteError, RegistryError) as error:
-        yield f"the suite {suite!r} does not plan it: {error}"
-        return
     for member in members:
         expected = planned.get(_place(member))
         if expected is None:
@@ -97,7 +110,7 @@ def _about_settings(
                 break
 
 
-def _planned(suite: str, members: list[Mapping[str, Any]]) -> dict[tuple[Any, ...], Mapping[str, Any]]:
+def _planned(suite: str, members: Sequence[Mapping[str, Any]]) -> dict[tuple[Any, ...], Mapping[str, Any]]:
     """Return the configurations that a registered suite has for the places of a run, by place."""
 
     def names(key: str) -> list[str]:

@@ -387,12 +387,17 @@ def _measurement_config(trained: Step) -> dict[str, Any]:
 
 
 def _is_explained(trial: Trial, attack: AttackLine) -> bool:
-    """Tell whether explainers are asked: the task has explanations, the suite names model and attack or names none.
+    """Tell whether explainers are asked: the task has explanations, the suite names graph, model and attack or none.
 
     The attack has the suite's budget, and is no control.
     """
-    models, attacks = trial.suite.explained_models, trial.suite.explained_attacks
-    named = (not models or trial.model in models) and (not attacks or attack.name in attacks)
+    suite = trial.suite
+    limits = (
+        (trial.dataset, suite.explained_datasets),
+        (trial.model, suite.explained_models),
+        (attack.name, suite.explained_attacks),
+    )
+    named = all(not limit or name in limit for name, limit in limits)
     plain = not (attack.label or attack.threat or attack.transfer or attack.seeds)
     explained = "explained" in TASKS.entry(trial.task).tags
     return named and plain and explained and "control" not in ATTACKS.entry(attack.name).tags

@@ -91,6 +91,7 @@ def check_names(suite: Suite) -> None:
         (ATTACKS.entry, [line.name for line in suite.attacks] + [inner.attack for inner in inners]),
         (METRICS.entry, suite.metrics),
         (EXPLAINERS.entry, suite.explainers),
+        (DATASETS.entry, suite.explained_datasets),
         (MODELS.entry, suite.explained_models),
         (ATTACKS.entry, suite.explained_attacks),
     ]

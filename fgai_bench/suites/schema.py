@@ -224,8 +224,9 @@ class Suite(Options):
             Empty for all built-in metrics.
         explainers: names of ``EXPLAINERS``, asked under the attacks that have the suite's own budget and no label.
         explained_nodes: how many of the nodes that an attack reaches are explained; 8 where each is searched for.
-        explained_models, explained_attacks: names to which explainers are limited; all that they can be asked about if
-            empty. A model that looks at the whole graph, as GT does, is run once for every edge that is left out.
+        explained_datasets, explained_models, explained_attacks: names to which explainers are limited; all that they
+            can be asked about if empty. A model that looks at the whole graph, as GT does, is run once for every edge
+            that is left out.
         agreement: compare the attention of models trained with different seeds.
         sanity: also rank edges at random, by degree, uniformly and by an untrained model, for the F-slopes.
         threads: number of threads of a step on the CPU; fixed, because the last bits of a result depend on it.
@@ -254,6 +255,7 @@ class Suite(Options):
     metrics: tuple[str, ...] = ()
     explainers: tuple[str, ...] = ()
     explained_nodes: int = Field(64, ge=1)
+    explained_datasets: tuple[str, ...] = ()
     explained_models: tuple[str, ...] = ()
     explained_attacks: tuple[str, ...] = ()
     agreement: bool = False

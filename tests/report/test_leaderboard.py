@@ -9,6 +9,7 @@ import json
 import math
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,42 @@ def test_unequal_budgets_are_refused_and_nothing_is_written(
     with pytest.raises(ReportError, match="another budget"):  # a run at odds with itself
         add(broken, tmp_path / "empty")
     assert not (tmp_path / "empty").exists()
+
+
+def test_an_attack_that_left_some_of_its_budget_is_added_and_not_ranked(
+    small: Path, bench: Any, fill_bench: Any, results_of: Any, tmp_path: Path
+) -> None:
+    add(small, tmp_path)
+    spent = results_of["attack"]("vanilla", 0).ledger
+    for name, ledger, refused in (
+        ("thrifty", {**spent, "edges": 0.9 * spent["edges"]}, False),
+        ("eager", {**spent, "gradient_calls": 9 * spent["gradient_calls"]}, True),
+    ):
+        made = bench()
+        for seed in range(3):
+            result = results_of["attack"]("ln", seed, ledger=ledger)
+            made.add("attack", result, label=name, defense="ln", attack_label="injection", seed=seed)
+        if refused:
+            with pytest.raises(ReportError, match=f"{name} under injection was attacked with another budget"):
+                add(made.close(), tmp_path)
+            continue
+        (node, *_) = add(made.close(), tmp_path)
+        row = parsed(node)["amazon-photo", name, "injection"]
+        assert (row["n"], row["status"], row["rank"]) == ("3", "ok", "")
+        assert parsed(node)["amazon-photo", "fgai", "injection"]["rank"]
+
+
+def test_what_has_no_value_keeps_nobody_out(bench: Any, fill_bench: Any, results_of: Any) -> None:
+    """A row of gaps says nothing about the code of those beside it."""
+    made = bench()
+    made.add("attack", Result("oom", "needs 1,602 GiB"), label="large", attack_label="injection")
+    gap = entries(NODE, Results.read(made.close()))
+    made = bench()
+    made.add("attack", results_of["attack"]("ln", 0), label="ln", attack_label="injection")
+    known = [replace(row, identity={"code": {}, "data": [], "settings": {}, "rows": {}})
+             for row in entries(NODE, Results.read(made.close())) if row.seeds]  # fmt: skip
+    names = {row.key[4] for row in merged(gap, known, NODE)}
+    assert {"large", "ln"} <= names
 
 
 def test_a_file_that_is_no_leaderboard_is_left_alone(small: Path, tmp_path: Path) -> None:

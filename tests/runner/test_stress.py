@@ -53,14 +53,16 @@ def test_only_attacks_with_the_suites_own_budget_are_explained() -> None:
     assert {m.attack_label for m in steps.members if m.kind == "effect"} == attacks
 
 
-def test_explainers_can_be_limited_to_some_models_and_attacks() -> None:
+def test_explainers_can_be_limited_to_some_graphs_models_and_attacks() -> None:
     suite = {**SUITE, "models": ["gat", "gt"], "attacks": ["injection", "worst"], "explained_models": ["gat"]}
     asked = {(m.model, m.attack_label) for m in plan(resolve(suite)).members if m.kind in ("effect", "explain")}
     assert asked == {("gat", "injection"), ("gat", "worst")}
     limited = plan(resolve({**suite, "explained_attacks": ["worst"]}))
     assert {(m.model, m.attack_label) for m in limited.members if m.kind == "explain"} == {("gat", "worst")}
     assert {m.kind for m in limited.members if m.model == "gt"} == {"train", "clean", "attack", "agree"}
-    for key, name in (("models", "gaat"), ("attacks", "wurst")):
+    graphs = resolve({**suite, "datasets": ["cora", "csbm-1e3"], "explained_datasets": ["csbm-1e3"]})
+    assert {(m.dataset, m.model) for m in plan(graphs).members if m.kind == "explain"} == {("csbm-1e3", "gat")}
+    for key, name in (("datasets", "coora"), ("models", "gaat"), ("attacks", "wurst")):
         with pytest.raises(RegistryError, match=f"unknown {key[:-1]} '{name}'"):
             resolve({**suite, f"explained_{key}": [name]})
 

@@ -6,7 +6,7 @@ import csv
 import io
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from fgai_bench.escaping import csv_cell, markdown, markdown_cell, one_line
 from fgai_bench.report.tables.build import Row, Shown, Table
@@ -59,56 +59,82 @@ FITTED = (
 """Shrink what is wider than the text, then what is higher than a page has room for beside its caption."""
 
 
-SIGNS, LINES = 95, 40
-"""How much of a table a page has room for, across and down, before it is shrunk."""
-LONGEST = 60
-"""Rows of a table that can still be read on one page."""
+@dataclass(frozen=True)
+class Page:
+    """How much of a table a page has room for, across and down, before it is shrunk, and how many rows can be read."""
+
+    signs: int
+    lines: int
+    longest: int
+
+
+UPRIGHT, ON_ITS_SIDE = Page(95, 40, 60), Page(130, 28, 42)
+WORTH_TURNING = 1.2
 
 
 def to_latex(table: Table) -> str:
-    """Return a floating table that needs booktabs, multirow, graphicx and amssymb; a long one goes on in others."""
-    pieces = [_fitted(piece) for piece in _pieces(table)]
+    """Return a floating table that needs booktabs, multirow, graphicx and amssymb; a long one goes on in others.
+
+    One that is wide for an upright page stands on pages on their side, which need pdflscape.
+    """
+    page = _page(table)
+    pieces = [_fitted(piece, page) for piece in _pieces(table, page)]
     notes = "".join(f"\n{{\\footnotesize {escape(note)}\\par}}\n" for note in table.notes)
     captions = [f"\\caption{{{escape(table.caption)}}}\n\\label{{tab:{table.name}}}"]
     captions += ["\\addtocounter{table}{-1}\\caption{(continued)}"] * (len(pieces) - 1)
     below = [*[""] * (len(pieces) - 1), notes]
+    before, after = ("", "") if page == UPRIGHT else ("\\begin{landscape}\n", "\\end{landscape}\n")
     return "".join(
-        f"\\begin{{table}}[htbp]\n\\centering\n{piece}{last}{caption}\n\\end{{table}}\n"
+        f"{before}\\begin{{table}}[htbp]\n\\centering\n{piece}{last}{caption}\n\\end{{table}}\n{after}"
         for piece, last, caption in zip(pieces, below, captions, strict=True)
     )
 
 
-def _pieces(table: Table) -> list[Table]:
+def _page(table: Table) -> Page:
+    """Return an upright page, or one on its side for a table that is too wide and is shrunk much less on it."""
+    stacks = {page: [_parts(piece, page) for piece in _pieces(table, page)] for page in (UPRIGHT, ON_ITS_SIDE)}
+    upright, turned = (min(_shrunk(parts, page) for parts in stack) for page, stack in stacks.items())
+    too_wide = any(_size(parts)[0] > UPRIGHT.signs for parts in stacks[UPRIGHT])
+    return ON_ITS_SIDE if too_wide and turned > WORTH_TURNING * upright else UPRIGHT
+
+
+def _pieces(table: Table, page: Page) -> list[Table]:
     """Return a table that is too long for a page as several, broken where a leading column changes."""
     pieces: list[list[Row]] = [[]]
     for _, block in itertools.groupby(table.rows, key=lambda row: row.heads[: table.merged]):
         rows = list(block)
-        if pieces[-1] and len(pieces[-1]) + len(rows) > LONGEST:
+        if pieces[-1] and len(pieces[-1]) + len(rows) > page.longest:
             pieces.append([])
         pieces[-1] += rows
     return [replace(table, rows=tuple(rows)) for rows in pieces]
 
 
-def _fitted(table: Table) -> str:
-    tabulars = [_tabular(part) for part in _parts(table)]
+def _fitted(table: Table, page: Page) -> str:
+    tabulars = [_tabular(part) for part in _parts(table, page)]
     if len(tabulars) > 1:
         tabulars = ["\\begin{tabular}{@{}c@{}}", "\\\\[1ex]\n".join(tabulars), "\\end{tabular}"]
     return FITTED + "\n".join(tabulars) + "}}\n"
 
 
-def _parts(table: Table) -> list[Table]:
+def _parts(table: Table, page: Page) -> list[Table]:
     """Return a wide table as one for each of its first headings, below each other, if they are shrunk less so."""
     groups = dict.fromkeys(path[0] for path in table.columns)
     parts = [table.narrowed([i for i, path in enumerate(table.columns) if path[0] == group]) for group in groups]
     grouped = min(map(len, table.columns)) > 1
-    return parts if grouped and _shrunk(parts) > _shrunk([table]) else [table]
+    return parts if grouped and _shrunk(parts, page) > _shrunk([table], page) else [table]
 
 
-def _shrunk(parts: Sequence[Table]) -> float:
+def _shrunk(parts: Sequence[Table], page: Page) -> float:
     """Return about how far tables below each other are shrunk to fit a page; 1 for not at all."""
+    signs, lines = _size(parts)
+    return min(1.0, page.signs / max(signs, 1), page.lines / lines)
+
+
+def _size(parts: Sequence[Table]) -> tuple[int, int]:
+    """Return about how many signs and lines tables below each other take."""
     lines = [[[*row.heads, *(shown.text for shown in row.cells)] for row in part.rows] for part in parts]
     widest = max(sum(max(map(len, column)) for column in zip(*rows, strict=True)) for rows in lines)
-    return min(1.0, SIGNS / widest, LINES / sum(len(rows) + 2 for rows in lines))
+    return widest, sum(len(rows) + 2 for rows in lines)
 
 
 def _tabular(table: Table) -> str:

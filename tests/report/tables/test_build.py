@@ -185,3 +185,16 @@ def test_a_long_table_goes_on_where_a_leading_column_changes() -> None:
     assert r"\multirow{25}{*}{\textbf{Amazon-Photo}}" in pieces[1]  # the graph is named again where it goes on
     assert (text.count(r"\label{tab:long}"), text.count(r"\addtocounter{table}{-1}")) == (1, 2)
     assert [("a note" in piece, "Much." in piece) for piece in pieces] == [(False, True), (False, False), (True, False)]
+
+
+@pytest.mark.parametrize(("columns", "rows", "turned"), [(8, 50, 0), (20, 20, 1), (20, 50, 2)])
+def test_a_table_that_would_be_shrunk_too_far_stands_on_pages_on_their_side(
+    columns: int, rows: int, turned: int
+) -> None:
+    lines = [Row((f"row {n}",), tuple(Shown(f"{n}.{i:02}±0.01") for i in range(columns))) for n in range(rows)]
+    table = Table("wide", "Wide.", ("Method",), tuple((f"metric {i}",) for i in range(columns)), tuple(lines), merged=1)
+    text = to_latex(table)
+    assert text.count(r"\begin{landscape}") == text.count(r"\end{landscape}") == turned
+    pages = text.split(r"\begin{landscape}")[1:]
+    assert all(page.count(r"\begin{table}") == 1 for page in pages)  # two on a page's side come out turned twice
+    assert all(shown.text.replace("±", r"$\pm$") in text for line in lines for shown in line.cells)
