@@ -105,6 +105,14 @@ def test_published_budgets_train_nothing_that_node_does_not() -> None:
     assert "published-budgets" not in {part.name for part in resolve("full")}
 
 
+@pytest.mark.parametrize("suite", ["stress", "large-budget"])
+def test_models_of_the_real_graphs_are_those_of_node(suite: str) -> None:
+    node, other = plan(resolve("node")), plan(resolve(suite))
+    trained = {member.step for member in other.members if member.kind == "train" and member.dataset != "cora"}
+    assert trained
+    assert trained <= node.steps.keys()
+
+
 def test_planning_does_not_wait_for_torch() -> None:
     script = (
         "import sys; from fgai_bench.suites import resolve; from fgai_bench.runner.plan import plan;"
