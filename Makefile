@@ -40,17 +40,13 @@ tables-of-the-study: $(STAMP)
 	@echo "All of it is in $(RESULTS); begin with page.html or index.md"
 
 tables-beside-it: $(STAMP)
-	$(call beside,explanations,--only explanations$(,)correctness$(,)stability_correctness --format markdown$(,)csv$(,)png)
-
-, := ,
-define beside
-	if test -d $(RESULTS)/$(1)/records; then \
-		rm -rf $(RESULTS)/$(1)/.new && \
-		$(BIN)/fgai-bench report $(RESULTS)/$(1)/records --out $(RESULTS)/$(1)/.new $(2) > /dev/null && \
-		rm -rf $(RESULTS)/$(1)/tables $(RESULTS)/$(1)/figures && \
-		cp -R $(RESULTS)/$(1)/.new/. $(RESULTS)/$(1) && \
-		rm -rf $(RESULTS)/$(1)/.new; fi
-endef
+	if test -d $(RESULTS)/explanations/records; then cd $(RESULTS)/explanations && \
+		rm -rf .new && \
+		$(abspath $(BIN))/fgai-bench report records --out .new \
+			--only explanations,correctness,stability_correctness --format markdown,csv,png > /dev/null && \
+		rm -rf tables figures && \
+		cp -R .new/. . && \
+		rm -rf .new; fi
 
 reproduce:
 	@sed -n '/^## How to run it again/,$$p' docs/study.md

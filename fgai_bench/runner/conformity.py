@@ -59,25 +59,24 @@ def _is_submitted(header: Mapping[str, Any]) -> bool:
 
 
 def _about_provenance(
-    used: Mapping[str, Mapping[str, Any]], environments: Mapping[str, Mapping[str, Any]], ours: Collection[str]
+    used: Headers, environments: Mapping[str, Mapping[str, Any]], ours: Collection[str]
 ) -> Iterator[str]:
     """Yield what is not known, or not good, about the program that made the steps.
 
     Uncommitted changes do not count where all code that decides a step is this program's, ``ours``: those of a page of
     text, say.
     """
-    where = [environments.get(header["environment"], {}) for header in used.values()]
-    elsewhere = [environments.get(header["environment"], {}) for step, header in used.items() if step not in ours]
+    where = {step: environments.get(header["environment"], {}) for step, header in used.items()}
     without_code = [header for header in used.values() if "code" not in header["config"]]
     if without_code:
         yield f"{len(without_code)} of its steps carry no fingerprint of their code: an earlier program made them"
-    if missing := [each for each in where if not each.get("package")]:
+    if missing := [step for step, each in where.items() if not each.get("package")]:
         yield f"{len(missing)} of its steps do not say which program made them"
-    if dirty := [each for each in elsewhere if each.get("dirty")]:
+    if dirty := [step for step, each in where.items() if each.get("dirty") and step not in ours]:
         yield f"{len(dirty)} of its steps were made by a program with uncommitted changes"
 
 
-def _about_data(used: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _about_data(used: Headers) -> Iterator[str]:
     """Yield the datasets whose content neither a checksum nor a digest tells."""
     sources = {canonical(header["config"].get("dataset")): header["config"].get("dataset") for header in used.values()}
     for dataset in filter(None, sources.values()):
@@ -110,7 +109,7 @@ def _about_settings(
                 break
 
 
-def _planned(suite: str, members: Sequence[Mapping[str, Any]]) -> dict[tuple[Any, ...], Mapping[str, Any]]:
+def _planned(suite: str, members: Sequence[Mapping[str, Any]]) -> Planned:
     """Return the configurations that a registered suite has for the places of a run, by place."""
 
     def names(key: str) -> list[str]:

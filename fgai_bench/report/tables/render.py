@@ -77,8 +77,8 @@ def to_latex(table: Table) -> str:
 
     One that is wide for an upright page stands on pages on their side, which need pdflscape.
     """
-    page = _page(table)
-    pieces = [_fitted(piece, page) for piece in _pieces(table, page)]
+    page, stacks = _laid_out(table)
+    pieces = list(map(_fitted, stacks))
     notes = "".join(f"\n{{\\footnotesize {escape(note)}\\par}}\n" for note in table.notes)
     captions = [f"\\caption{{{escape(table.caption)}}}\n\\label{{tab:{table.name}}}"]
     captions += ["\\addtocounter{table}{-1}\\caption{(continued)}"] * (len(pieces) - 1)
@@ -90,12 +90,16 @@ def to_latex(table: Table) -> str:
     )
 
 
-def _page(table: Table) -> Page:
-    """Return an upright page, or one on its side for a table that is too wide and is shrunk much less on it."""
+def _laid_out(table: Table) -> tuple[Page, list[list[Table]]]:
+    """Return the kind of page, and for each page the tables that stand below each other on it.
+
+    Pages lie on their side for a table that is too wide for upright ones and is shrunk much less so.
+    """
     stacks = {page: [_parts(piece, page) for piece in _pieces(table, page)] for page in (UPRIGHT, ON_ITS_SIDE)}
     upright, turned = (min(_shrunk(parts, page) for parts in stack) for page, stack in stacks.items())
     too_wide = any(_size(parts)[0] > UPRIGHT.signs for parts in stacks[UPRIGHT])
-    return ON_ITS_SIDE if too_wide and turned > WORTH_TURNING * upright else UPRIGHT
+    page = ON_ITS_SIDE if too_wide and turned > WORTH_TURNING * upright else UPRIGHT
+    return page, stacks[page]
 
 
 def _pieces(table: Table, page: Page) -> list[Table]:
@@ -109,8 +113,8 @@ def _pieces(table: Table, page: Page) -> list[Table]:
     return [replace(table, rows=tuple(rows)) for rows in pieces]
 
 
-def _fitted(table: Table, page: Page) -> str:
-    tabulars = [_tabular(part) for part in _parts(table, page)]
+def _fitted(parts: Sequence[Table]) -> str:
+    tabulars = list(map(_tabular, parts))
     if len(tabulars) > 1:
         tabulars = ["\\begin{tabular}{@{}c@{}}", "\\\\[1ex]\n".join(tabulars), "\\end{tabular}"]
     return FITTED + "\n".join(tabulars) + "}}\n"
