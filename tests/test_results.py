@@ -28,6 +28,7 @@ from tests.committed import ROOT, study
 RESULTS = ROOT / "results"
 DEFENSES = {"Vanilla": "vanilla", "LN": "ln", "AT": "at", "FGAI": "fgai", "FGAI by Algorithm 1": "fgai-attention"}
 GRAPHS = ("amazon-photo", "amazon-cs", "coauthor-cs", "coauthor-physics")
+CITATIONS = ("cora", "citeseer", "pubmed")
 MODELS = ("gat", "gatv2", "gt")
 TASKS = {"node": "node classification", "link": "links"}
 SEEDS = {"gat": 10, "gatv2": 5, "gt": 5}  # of node classification
@@ -72,14 +73,17 @@ def test_every_cell_has_searched_settings_of_equal_effort(graph, model):
         assert row["worst_slack"]
 
 
-@pytest.mark.parametrize("graph", ["cora", "citeseer", "pubmed"])
+@pytest.mark.parametrize("graph", CITATIONS)
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("defense", ["vanilla", "ln", "at", "fgai"])
-def test_every_cell_of_link_prediction_has_five_seeds(graph, model, defense):
-    wanted = {"suite": "link", "dataset": graph, "model": model, "defense": defense}
-    for attack in ("injection", "worst"):
-        (row,) = rows("leaderboard_link.csv", **wanted, attack=attack)
+def test_every_cell_of_link_prediction_has_five_seeds_and_searched_settings_of_equal_effort(graph, model, defense):
+    for label, attack in product((defense, f"{defense} tuned"), ("injection", "random-injection", "worst")):
+        wanted = {"suite": "link", "dataset": graph, "model": model, "defense": label, "attack": attack}
+        (row,) = rows("leaderboard_link.csv", **wanted)
         assert (row["n"], row["status"]) == ("5", "ok")
+        assert row["trials"] == ("12" if label != defense else "")
+        assert bool(row["rank"]) == (label != defense and attack == "worst")  # the worst case of tuned settings ranks
+        assert bool(row["worst_slack"]) == (attack == "worst")
 
 
 def test_nothing_of_the_study_failed():
@@ -106,25 +110,60 @@ def test_the_pieces_of_the_study_fit_together():
 
 
 def test_the_page_says_what_is_left_of_links():
-    board = rows("leaderboard_link.csv", attack="worst")
-    complete = {(row["dataset"], row["model"]) for row in board if row["rank"]}
+    board = [row for row in rows("leaderboard_link.csv", attack="worst") if row["defense"] != "uniform-attention"]
     first = [
-        sum(row["rank"] == "1" and row["defense"] == name for row in board) for name in ("ln", "fgai", "at", "vanilla")
+        sum(row["rank"] == "1" and row["defense"] == f"{name} tuned" for row in board)
+        for name in ("ln", "fgai", "at", "vanilla")
     ]
     page = told("results/README.md")
-    words = f"first or ties in {{}} of the {len(complete)} complete cells, FGAI in {{}}, AT in {{}}, vanilla in {{}}"
+    words = "LN ranks first or ties in {} of the 9 cells under the worst case, FGAI in {}, AT in {}, vanilla in {}"
     assert words.format(*first) in page
+    most = max(float(row["roc_auc_mean"]) for row in board)
+    assert f"nobody keeps more than {short(most)}." in page
+    lowered = [row for row in board if float(row["worst_slack"]) > 0.02]
+    widest = max(lowered, key=lambda row: float(row["worst_slack"]))
+    assert f"lowers {len(lowered)} of {len(board)} worst cases by more than .02" in page
+    assert (widest["model"], widest["defense"], widest["dataset"]) == ("gat", "vanilla tuned", "citeseer")
+    assert f"most vanilla GAT tuned on CiteSeer, by {short(float(widest['worst_slack']), 3)}" in page
+    stabler = {(row["dataset"], row["model"], row["defense"]) for row in board if row["beats_uniform"] == "yes"}
+    assert stabler == {("cora", "gt", "fgai")}
     attacked = {
         (row["dataset"], row["defense"], row["attack"]): row for row in rows("leaderboard_link.csv", model="gat")
     }
-    for name in ("Vanilla", "LN", "AT", "FGAI"):
-        cells = [name]
-        for graph in ("cora", "citeseer", "pubmed"):
-            weak, worst = (attacked[graph, DEFENSES[name], attack] for attack in ("injection", "worst"))
+    for name, suffix in product(("Vanilla", "LN", "AT", "FGAI"), ("", " tuned")):
+        cells = [name + suffix]
+        for graph in CITATIONS:
+            weak, worst = (attacked[graph, DEFENSES[name] + suffix, attack] for attack in ("injection", "worst"))
             left = [float(worst[f"roc_auc_{part}"]) for part in ("mean", "low", "high")]
             before = float(worst["roc_auc_clean_mean"]), float(weak["roc_auc_mean"])
             cells.append("{:.3f} → {:.3f} → {:.3f} [{:.2f}, {:.2f}]".format(*before, *left))
         assert f"| {' | '.join(cells)} |" in page
+
+
+def test_the_pages_say_what_searched_settings_gain_of_links():
+    page, study_page = map(told, ("docs/tuning.md", "results/README.md"))
+    for model, (name, defense) in product(MODELS, list(DEFENSES.items())[:4]):
+        cells = []
+        for graph in CITATIONS:
+            labels = (f"{defense} tuned", defense)
+            after, before = (values_of("roc_auc", "worst", model, label, graph, "link") for label in labels)
+            gain = Comparison.of(after, before, "identity")
+            low, high = gain.bounds or (0.0, 0.0)
+            text = f"{gain.difference:+.3f} [{low:.3f}, {high:.3f}]".replace("0.", ".")
+            cells.append(text)
+            if (model, defense, graph) == ("gt", "ln", "cora") or (model, defense) == ("gatv2", "vanilla"):
+                assert text in study_page
+        assert f"| {title(model)}, {name} | {' | '.join(cells)} |" in page
+    constant = values_of("roc_auc", "", "gt", "fgai tuned", "pubmed", "link")
+    assert set(constant.values()) == {0.5}
+    trials = [
+        trial
+        for trial in table("../baselines/tuned/link_gt.csv")
+        if (trial["dataset"], trial["defense"]) == ("pubmed", "fgai")
+    ]
+    (kept,) = [trial for trial in trials if trial["feasible"] == "yes"]
+    assert (len(trials), kept["chosen"]) == (12, "yes")
+    assert f"what reached {short(float(kept['clean']))} on the two splits of the search is a constant" in study_page
 
 
 def test_the_page_says_what_the_terms_of_fgai_do():
@@ -213,15 +252,24 @@ def test_the_page_says_what_other_attacks_leave():
         assert stress[graph, attack, defense]["n"] == "5"
         return short(float(stress[graph, attack, defense]["f1_mean"]), 3)
 
+    def over(graphs: tuple[str, ...], attack: str, *defenses: str) -> list[str]:
+        return [max(left(attack, name, graph) for name in defenses) for graph in graphs]
+
     page = told("results/README.md")
     at, fgai = ([left(attack, name) for attack in ("strong", "budget-80", "worst")] for name in ("at", "fgai"))
     assert f"AT keeps {at[0]} under fifty steps" in page
     assert f"{at[1]} under four times as many nodes, both attached at random, and {at[2]} under `worst`" in page
     assert "FGAI {}, {} and {}".format(*fgai) in page
-    defended = ("ln", "at", "fgai", "fgai-attention")
-    edges, features = (max(left(attack, name) for name in defended) for attack in ("worst-edges", "worst-features"))
-    assert f"leave vanilla {left('worst-edges', 'vanilla')} and the best defense {edges};" in page
-    assert f"leave vanilla {left('worst-features', 'vanilla')} and the best {features}." in page
+    many, few = ("{}, {} and {}".format(*over(GRAPHS[1:], attack, "at")) for attack in ("budget-80", "worst"))
+    assert f"AT keeps {many} under four times as many nodes and {few} under `worst`" in page
+    defended, four, two = ("ln", "at", "fgai", "fgai-attention"), "{}, {}, {} and {}", "{} and {}"
+    edges = [four.format(*over(GRAPHS, "worst-edges", *names)) for names in (("vanilla",), defended)]
+    assert "leave vanilla {} on the four graphs and the best defense {}.".format(*edges) in page
+    amazon = [two.format(*over(GRAPHS[:2], "worst-features", *names)) for names in (("vanilla",), defended)]
+    assert "leave vanilla {} on the Amazon graphs and the best {};".format(*amazon) in page
+    coauthor = [two.format(*over(GRAPHS[2:], "worst-features", name)) for name in ("vanilla", "at")]
+    rest = max(over(GRAPHS[2:], "worst-features", "vanilla", "ln", "fgai", "fgai-attention"))
+    assert "they leave {}, AT {}, and nobody else more than {}.".format(*coauthor, rest) in page
     others = max(left("worst", name, "cora") for name in ("vanilla", "at", "fgai", "fgai-attention"))
     assert f"leave LN {left('worst', 'ln', 'cora')} under `worst` and nobody else more than {others}" in page
 
@@ -390,8 +438,8 @@ def test_the_front_page_says_how_many_rows_move_more_than_a_uniform_attention():
     assert f"each by more than its 95 % interval, and {below} have a smaller one" in page
 
 
-def values_of(metric: str, attack: str, model: str, label: str, graph: str) -> dict[int, float]:
-    place = Place("node", "attack" if attack else "clean", "node", graph, model, label, attack)
+def values_of(metric: str, attack: str, model: str, label: str, graph: str, suite: str = "node") -> dict[int, float]:
+    place = Place(suite, "attack" if attack else "clean", suite, graph, model, label, attack)
     return {seed: step.values[metric] for seed, step in study().at(place).items() if metric in step.values}
 
 
@@ -547,27 +595,36 @@ def test_the_pages_say_of_explanations_what_their_records_say():
     assert {one.origin for one in found} == {"node", "node, tuned", "stress", "truth"}
     assert all(one.sentence in page for one in found)
 
-    def numbers(origin: str, graph: str, defense: str) -> list[str]:
-        (one,) = [one for one in found if (one.origin, one.dataset, one.defense) == (origin, graph, defense)]
+    def numbers(origin: str, graph: str, defense: str, model: str = "gat") -> list[str]:
+        wanted = (origin, graph, defense, model)
+        (one,) = [one for one in found if (one.origin, one.dataset, one.defense, one.model) == wanted]
         return re.findall(r"[+-]\.\d{3} \[[^]]*\]", one.sentence)
 
     tuned = [one for one in found if one.origin == "node, tuned"]
     right = [one for one in tuned if one.more_right.bounds[0] > 0]
     wrong = [one for one in tuned if one.more_right.bounds[1] < 0]
-    assert [(one.dataset, one.defense) for one in wrong] == [("coauthor-cs", "fgai")]
-    lost = numbers("node, tuned", "coauthor-cs", "fgai")[0]
-    assert f"{len(tuned)} defended GATs on the four graphs have a last-layer attention that is stabler" in front
+    gat, v2 = (sum(one.model == model for one in tuned) for model in ("gat", "gatv2"))
+    counted = f"{len(tuned)} defended models on the four graphs ({gat} GATs, {v2} GATv2s) have a"
+    assert f"{counted} last-layer attention that is stabler" in front
+    assert f"{counted} stabler last attention" in study_page
+    assert {(one.model, one.dataset[:6]) for one in right} == {("gatv2", "amazon")}
+    assert {one.dataset[:8] for one in wrong} == {"coauthor"}
+    assert all(one.sentence.endswith("a uniform attention gains as much.") for one in right)
+    gained, lost = (numbers("node, tuned", graph, "at", "gatv2")[0] for graph in ("amazon-cs", "coauthor-physics"))
+    assert max(right, key=lambda one: one.more_right.difference).sentence.count(gained) == 1
+    assert min(wrong, key=lambda one: one.more_right.difference).sentence.count(lost) == 1
     assert (
-        f"{len(right)} of them are shown to be more right, and {len(wrong)} to be less: FGAI on Coauthor-CS, {lost}"
-        in front
+        f"graph {len(right)} of them are shown to be more right, none by more than a uniform attention gains" in front
     )
-    assert (
-        f"{len(right)} of them are shown to gain and {len(wrong)} to lose (FGAI on coauthor-cs, {lost})" in study_page
-    )
-    (fgai,) = [one for one in tuned if (one.dataset, one.defense) == ("amazon-cs", "fgai")]
+    assert f"and {len(wrong)} to be less, most of all AT of GATv2 on Coauthor-Physics, {lost}" in front
+    assert f"{len(right)} of them are shown to gain and {len(wrong)} to lose." in study_page
+    assert f"AT on amazon-cs most, {gained}" in study_page
+    assert f"AT of GATv2 on coauthor-physics most, {lost}" in study_page
+    (fgai,) = [one for one in tuned if (one.model, one.dataset, one.defense) == ("gat", "amazon-cs", "fgai")]
     kept = f"keeps {fgai.kept:.2f} of its top edges, vanilla {fgai.kept_by_vanilla:.2f}"
-    assert f"FGAI on Amazon-CS {kept}" in front
-    assert f"AT gains on amazon-cs, {numbers('node', 'amazon-cs', 'at')[0]}" in study_page
+    assert f"FGAI of GAT on Amazon-CS {kept}" in front
+    assert f"AT of GAT gains on amazon-cs, {numbers('node', 'amazon-cs', 'at')[0]}" in study_page
+    assert f"FGAI of GATv2 on amazon-photo, {numbers('node', 'amazon-photo', 'fgai', 'gatv2')[0]}" in study_page
     gain, beyond = numbers("stress", "cora", "fgai")
     assert f"On cora FGAI gains {gain}, and {beyond} beyond it" in study_page
 
@@ -609,9 +666,8 @@ def test_the_page_has_what_is_right_where_the_edges_are_known():
         for row in rows("explanations/tables/correctness.csv")
     }
     page = (ROOT / "docs" / "explanations.md").read_text()
-    graphs = ("infection", "csbm-planted", "csbm-planted-weak", "ba-house")
-    shown_rows = [*product(("GAT",), (*graphs, "ba-grid", "ba-tree")), *product(("GATv2",), graphs)]
-    for (model, graph), method in product(shown_rows, ("Vanilla", "FGAI")):
+    graphs = ("infection", "csbm-planted", "csbm-planted-weak", "ba-house", "ba-grid", "ba-tree")
+    for model, graph, method in product(("GAT", "GATv2"), graphs, ("Vanilla", "FGAI")):
         shown = [
             " → ".join(cells[model, graph, title(name), f"{method} / {when}"] for when in ("clean", "attacked"))
             for name in ("attention-last", "gatt", "integrated-gradients")
@@ -620,22 +676,26 @@ def test_the_page_has_what_is_right_where_the_edges_are_known():
         assert f"| {row} | {' | '.join(shown)} | `" in page
 
 
-def test_a_ranking_by_degree_finds_every_motif_better_than_any_explainer():
-    least = {}
-    for graph in ("ba-house", "ba-grid", "ba-tree"):
-        found = [
-            row for row in rows("explanations/tables/correctness.csv", dataset=graph) if row["column"].endswith("clean")
-        ]
-        degree = {(row["model"], row["column"]): float(row["mean"]) for row in found if row["explainer"] == "degree"}
-        nulls = {title(name) for name in ("random", "uniform", "degree", "untrained")}
-        explainers = [row for row in found if row["explainer"] not in nulls]
-        assert len(explainers) == 9 * len(degree)
-        assert all(float(row["mean"]) < degree[row["model"], row["column"]] for row in explainers)
-        least[graph] = min(degree.values())
+def test_no_explainer_is_shown_to_find_a_motif_better_than_a_ranking_by_degree():
+    truth, least, above = Results.read(RESULTS / "explanations" / "records"), {}, []
+    nulls = ("random", "uniform", "degree", "untrained")
+    knowing = {place.explainer for place in truth.places} - {"", *nulls}
+    assert len(knowing) == 9
+    compared = [group for group in explained(truth) if group.dataset.startswith("ba-")]
+    for group, defense in [(one, defense) for one in compared for defense in one.defenses]:
+        degree = group.cell(truth, defense, "degree", group.measure)
+        least[group.dataset] = min(degree.mean, least.get(group.dataset, 1.0))
+        for name in sorted(knowing):
+            cell = group.cell(truth, defense, name, group.measure)
+            assert against(cell, degree).bounds[0] <= 0
+            above += [(group.model, name)] * (cell.mean > degree.mean)
+    page, total = told("docs/explanations.md"), sum(len(group.defenses) for group in compared)
+    assert set(above) == {("gatv2", "pg-explainer")}
+    assert f"on average one does in {len(above)} of {total} rows, `pg-explainer` of GATv2" in page
     words = "reaches {}, {} and {} or more".format(
-        *(f"{int(100 * value) / 100:.2f}".lstrip("0") for value in least.values())
+        *(f"{int(100 * least[graph]) / 100:.2f}".lstrip("0") for graph in ("ba-house", "ba-grid", "ba-tree"))
     )
-    assert words in told("docs/explanations.md")
+    assert words in page
 
 
 def test_rows_of_the_study_are_measured_again_on_a_cpu(data_root):
@@ -651,17 +711,25 @@ def test_the_results_are_small_and_hold_no_loose_models():
 
 def test_the_page_says_how_much_the_budget_explains():
     notes = (RESULTS / "tables" / "budgets.md").read_text()
-    small, low, high, large, shapley = re.search(
-        r"^- F1 attacked, share .*?(\d+)% \[(\d+)%, (\d+)%\] if all have the small one \(8 cells\), "
-        r"(\d+)% if all have the large one .*?(\d+)% as the Shapley mean",
-        notes,
-        re.MULTILINE,
-    ).groups()
+    share = r"(\d+)% \[(\d+)%, (\d+)%\]"
+    shares = {
+        metric: re.search(
+            rf"^- {metric}, share .*?{share} if all have the small one \(12 cells\), "
+            rf"{share} if all have the large one \(4 cells\), {share} as the Shapley mean",
+            notes,
+            re.MULTILINE,
+        ).groups()
+        if metric == "F1 attacked"
+        else re.search(rf"^- {metric}, share .*? (\d+)% \[", notes, re.MULTILINE).groups()
+        for metric in ("F1 attacked", "g-JSD", "g-TVD")
+    }
+    small, low, high, *others = shares["F1 attacked"]
     page = told("results/README.md")
-    assert f"{small} % of the gap in attacked F1 is the budget's" in page
+    assert f"{small} % of the gap in attacked F1 is the budget's, mean of twelve cells" in page
     assert f"with a 95 % interval of {low} to {high} %" in page
-    assert f"At the large one it is {large} % on amazon-photo with GAT" in page
-    assert f"the Shapley mean there is {shapley} %" in page
+    assert f"{shares['g-JSD'][0]} % of that in g-JSD and {shares['g-TVD'][0]} % of that in g-TVD" in page
+    assert "At the large one it is {} % [{}, {}] on the four graphs with GAT".format(*others[:3]) in page
+    assert "the Shapley mean there is {} % [{}, {}]".format(*others[3:]) in page
 
 
 def test_the_page_says_of_the_largest_graph_what_its_records_say():

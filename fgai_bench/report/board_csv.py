@@ -19,7 +19,18 @@ from fgai_bench.escaping import csv_cell, csv_text
 from fgai_bench.report.board_files import locked, read_board, write_boards
 from fgai_bench.report.cells import UNIFORM, Better, Cell, Gap, Standing, scale_of
 from fgai_bench.report.errors import ReportError
-from fgai_bench.report.leaderboard import BOARDS, KEY, Board, BoardRow, entries, lowered, merged, null_rows, ranked
+from fgai_bench.report.leaderboard import (
+    BOARDS,
+    KEY,
+    Board,
+    BoardRow,
+    as_filed,
+    entries,
+    lowered,
+    merged,
+    null_rows,
+    ranked,
+)
 from fgai_bench.report.results import Results
 from fgai_bench.report.statistics import centre_interval, mean
 from fgai_bench.store.canonical import canonical
@@ -102,16 +113,20 @@ def _relative(cell: Cell) -> dict[str, float]:
 def _kept(board: Board, entry: BoardRow) -> dict[str, Any]:
     """Return everything that a later merge needs: values, budgets and gaps of the seeds.
 
-    A budget names its threat model by the place in the row's ``threat``, and what was spent by that in ``ledgers``,
-    where they stand in full: seeds nearly always share both.
+    A metric lists its values in the order of ``seeds``, with None where it has none. A budget names its threat model by
+    the place in the row's ``threat``, and what was spent by that in ``ledgers``, where they stand in full: seeds nearly
+    always share both.
     """
     place = {threat: i for i, threat in enumerate(_threats(entry))}
     spent = {canonical(dict(ledger)): dict(ledger) for _, ledger in entry.budgets.values()}
     counted = {ledger: i for i, ledger in enumerate(spent)}
+    kept = (*board.columns, *board.nulls.values(), *entry.own_metrics)
     return {
+        "seeds": list(entry.seeds),
         "values": {
-            seed: {m: v[m] for m in (*board.columns, *board.nulls.values(), *entry.own_metrics) if m in v}
-            for seed, v in entry.seeds.items()
+            metric: [values.get(metric) for values in entry.seeds.values()]
+            for metric in kept
+            if any(metric in values for values in entry.seeds.values())
         },
         "budgets": {
             seed: [place[threat], counted[canonical(dict(ledger))]] for seed, (threat, ledger) in entry.budgets.items()
@@ -120,10 +135,14 @@ def _kept(board: Board, entry: BoardRow) -> dict[str, Any]:
         "gaps": [[gap.seed, gap.status, gap.reason] for gap in entry.gaps],
         "devices": list(entry.devices),
         **({"own_metrics": list(entry.own_metrics)} if entry.own_metrics else {}),
-        **({"found_by": list(entry.found_by), "slack": dict(entry.slack)} if entry.found_by else {}),
+        **({"found_by": list(entry.found_by), "slack": _filed(entry.slack)} if entry.found_by else {}),
         **({"identity": entry.identity} if entry.identity else {}),
         **({"trials": entry.trials} if entry.trials else {}),
     }
+
+
+def _filed(values: Mapping[int, float]) -> dict[int, float]:
+    return {seed: as_filed(value) for seed, value in values.items()}
 
 
 def to_csv(board: Board, listed: Sequence[BoardRow]) -> str:
@@ -138,8 +157,12 @@ def to_csv(board: Board, listed: Sequence[BoardRow]) -> str:
     writer.writerow(map(csv_cell, header))
     for row in lines:
         values = (row.get(name) for name in header)
-        writer.writerow("" if value is None or value != value else csv_cell(value) for value in values)
+        writer.writerow("" if value is None or value != value else _written(value) for value in values)
     return out.getvalue()
+
+
+def _written(value: Any) -> Any:
+    return as_filed(value) if isinstance(value, float) else csv_cell(value)
 
 
 def read(text: str) -> list[BoardRow]:
@@ -162,7 +185,7 @@ def read(text: str) -> list[BoardRow]:
         listed.append(
             BoardRow(
                 tuple(row[name] for name in KEY),
-                {int(seed): values for seed, values in kept["values"].items()},
+                _by_seed(kept),
                 tuple(Gap(*gap) for gap in kept["gaps"]),
                 tuple(flag for flag in row["flags"].split("; ") if flag),
                 budgets,
@@ -177,6 +200,16 @@ def read(text: str) -> list[BoardRow]:
             )
         )
     return listed
+
+
+def _by_seed(kept: Mapping[str, Any]) -> dict[int, dict[str, float]]:
+    """Return the values of a row by seed and metric; earlier files list them so."""
+    if "seeds" not in kept:
+        return {int(seed): values for seed, values in kept["values"].items()}
+    return {
+        seed: {metric: values[i] for metric, values in kept["values"].items() if values[i] is not None}
+        for i, seed in enumerate(kept["seeds"])
+    }
 
 
 def write_leaderboards(results: Results, folder: Path) -> list[Path]:

@@ -31,6 +31,7 @@ from fgai_bench.report.results import Measurement, Place, Results
 
 STANDARD, TWICE = "worst", "worst-twice"  # the attack that ranks, wherever a suite runs it; twice its search
 KEY = ("suite", "task", "dataset", "model", "defense", "attack")
+DIGITS = 10  # of a number in a file: more would say nothing and make it half as large again
 Values = Mapping[int, Mapping[str, float]]
 
 
@@ -160,9 +161,19 @@ def _entry(results: Results, place: Place, attacked: Mapping[int, Measurement], 
 
 
 def _values(attacked: Measurement, clean: Measurement | None, trained: Measurement | None) -> dict[str, float]:
-    """Return the values under attack and of the training, and those of the clean graph with a suffix."""
+    """Return the values under attack and of the training, and those of the clean graph with a suffix, as filed."""
     before = {f"{name}_clean": value for name, value in clean.values.items()} if clean else {}
-    return {**before, **(trained.values if trained else {}), **attacked.values}
+    values = {**before, **(trained.values if trained else {}), **attacked.values}
+    return {name: as_filed(value) for name, value in values.items()}
+
+
+def as_filed(value: float) -> float:
+    """Return a number with the digits that files keep of it, so that what is computed from either is the same.
+
+    >>> as_filed(2 / 3), as_filed(12.0)
+    (0.6666666667, 12.0)
+    """
+    return float(f"{value:.{DIGITS}g}")
 
 
 def null_rows(board: Board, listed: Iterable[BoardRow]) -> list[BoardRow]:

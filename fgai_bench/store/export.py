@@ -23,6 +23,7 @@ from fgai_bench.store.exported import (
     MANIFEST,
     PACK,
     PACKS,
+    PLACES,
     SHEET,
     TABLES,
     entries_of,
@@ -33,9 +34,11 @@ from fgai_bench.store.exported import (
     write_pack,
 )
 from fgai_bench.store.merge import Found, Merged, merge
-from fgai_bench.store.rows import COLUMNS, MEMBER_COLUMNS, PART_COLUMNS, member_row, place_of
+from fgai_bench.store.rows import COLUMNS, PART_COLUMNS, place_of
 from fgai_bench.store.schema import MIGRATIONS, PARTS
 from fgai_bench.store.sqlite import REPORTED, StoreReader, is_export
+
+DRAWN = ("", "injection")  # labels of the attacks that figures of attention and of training show; "" is none
 
 
 def export(
@@ -138,12 +141,14 @@ def _tables(merged: Merged) -> dict[str, tuple[Sequence[str], list[Mapping[str, 
     rows["environments"] = [
         {"hash": hash, "content": canonical(environment)} for hash, environment in sorted(environments.items())
     ]
-    rows["members"] = [member_row(member, position) for position, member in enumerate(merged.members)]
+    rows["members"] = [
+        {"position": position, "content": canonical(member)} for position, member in enumerate(merged.members)
+    ]
     columns = {
         "steps": (*COLUMNS, "checksum"),
         **{part: ("step", *names) for part, names in PART_COLUMNS.items()},
         "environments": ("hash", "content"),
-        "members": MEMBER_COLUMNS,
+        "members": PLACES,
     }
     return {name: (columns[name], rows[name]) for name in TABLES}
 
@@ -151,8 +156,8 @@ def _tables(merged: Merged) -> dict[str, tuple[Sequence[str], list[Mapping[str, 
 def _reported_artifacts(merged: Merged, stores: Sequence[StoreReader], packed: set[str]) -> dict[str, bytes]:
     """Return the artifacts that figures are drawn from, by hash, each read from the first store that has it.
 
-    Figures show one seed, so those of other seeds are left out, except where a model or a graph is exported: with all
-    that it recorded, a step can be gone on from.
+    Figures show one seed and one attack, so those of others are left out, except where a model or a graph is exported:
+    with all that it recorded, a step can be gone on from.
     """
     contents: dict[str, bytes] = {}
     drawn = _drawn(merged)
@@ -167,11 +172,12 @@ def _reported_artifacts(merged: Merged, stores: Sequence[StoreReader], packed: s
 
 
 def _drawn(merged: Merged) -> set[str]:
-    """Return the steps that figures may show: at each place that of the lowest seed with a result."""
+    """Return the steps that figures may show: trainings and published attacks, at each place of the lowest seed."""
     lowest: dict[str, tuple[int, str]] = {}
     for member in merged.members:
         recorded = merged.steps.get(member["step"])
-        if recorded is not None and recorded.step["status"] == "ok":
+        shown = member["task"] == "node" and member["attack_label"] in DRAWN
+        if shown and recorded is not None and recorded.step["status"] == "ok":
             place, own = place_of({**member, "seed": 0}), (member["seed"], member["step"])
             lowest[place] = min(lowest.get(place, own), own)
     return {step for _, step in lowest.values()}

@@ -1,7 +1,8 @@
 """Format of exported records: the files of an export, how they are packed, and how they are verified and read.
 
 ============================  =====================================================================================
-``TABLE.csv.xz``              a table of the store, see :mod:`fgai_bench.store.schema`; numbers in full precision
+``TABLE.csv.xz``              a table of the store, see :mod:`fgai_bench.store.schema`; numbers in full precision;
+                              of places no hashes, which follow from the rest (earlier formats repeat them)
 ``artifacts.zip``             the small artifacts that figures are drawn from
 ``graphs.zip``                on request: the attacked graphs, as differences from the clean ones
 ``models.zip``                on request: the trained models; else they stay with their run
@@ -33,6 +34,7 @@ from fgai_bench.store.artifacts import Artifacts, DamagedArtifact, MissingArtifa
 from fgai_bench.store.canonical import sha256
 from fgai_bench.store.compressed import SUFFIXES, compressed, unpacker
 from fgai_bench.store.names import titles
+from fgai_bench.store.rows import member_row
 from fgai_bench.store.schema import MIGRATIONS, PARTS, migrate
 
 MANIFEST = "manifest.json"
@@ -41,6 +43,7 @@ PACK = "artifacts.zip"
 PACKS = {"graphs": ("graphs.zip", "attacked"), "models": ("models.zip", "model")}  # on request: file, role of artifacts
 FORMAT = max(SUFFIXES)
 TABLES = ("steps", *PARTS, "environments", "members")
+PLACES = ("position", "content")  # the columns of places in a file; their hashes follow from these
 NUMBERS = {"value", "started", "seconds", "position", "bytes"}
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date that a zip can hold: the same bytes on every day
 MIB = 2**20
@@ -246,12 +249,14 @@ class _Bounded(io.RawIOBase):
 
 def _fill_table(connection: sqlite3.Connection, table: str, path: Path, content: bytes) -> int:
     """Insert the rows of a file, whose columns must be those of the table, and return their number."""
-    columns = [column[0] for column in connection.execute(f"SELECT * FROM {table} LIMIT 0").description]
-    numeric = [i for i, name in enumerate(columns) if name in NUMBERS]
+    stored = [column[0] for column in connection.execute(f"SELECT * FROM {table} LIMIT 0").description]
     with _long_fields():
         stream = io.BufferedReader(_Bounded(unpacker(path, content), path, LARGEST_TABLE), MIB)
         rows = csv.reader(io.TextIOWrapper(stream, encoding="utf-8", newline=""), strict=True)
-        if next(rows, None) != columns:
+        header = next(rows, None)
+        columns = columns_of(table, stored, header or ())
+        numeric = [i for i, name in enumerate(columns) if name in NUMBERS]
+        if header != columns:
             raise DamagedExport(f"{path} must have the columns {', '.join(columns)}; export the records again")
         count = 0
 
@@ -264,12 +269,26 @@ def _fill_table(connection: sqlite3.Connection, table: str, path: Path, content:
                 typed: list[Any] = row
                 for i in numeric:
                     typed[i] = number(row[i], path)
-                yield typed
+                yield typed if columns == stored else completed(typed, path)
 
         connection.execute("BEGIN")
-        connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))})", values())
+        connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(stored))})", values())
         connection.execute("COMMIT")
     return count
+
+
+def columns_of(table: str, stored: Sequence[str], header: Sequence[str]) -> list[str]:
+    """Return the columns that the file of a table must have: all of them, or of places those that tell the rest."""
+    return list(PLACES if table == "members" and len(header) == len(PLACES) else stored)
+
+
+def completed(row: Sequence[Any], path: Path) -> list[Any]:
+    """Return the row of a place, with its hashes, from that of its file."""
+    try:
+        position, content = row
+        return list(member_row(json.loads(content), int(position)).values())
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise DamagedExport(f"{path} has a place that is none; export the records again") from None
 
 
 @contextmanager

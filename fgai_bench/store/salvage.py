@@ -26,6 +26,8 @@ from fgai_bench.store.exported import (
     TABLES,
     DamagedExport,
     Packed,
+    columns_of,
+    completed,
     file_of,
     number,
     read_manifest,
@@ -45,7 +47,8 @@ class Salvaged(StoreReader):
         for table in TABLES:
             columns = [column[0] for column in self._connection.execute(f"SELECT * FROM {table} LIMIT 0").description]
             marks = ", ".join("?" * len(columns))
-            for row in chain(*(_rows(folder / file_of(table, format), columns) for format in SUFFIXES)):
+            files = dict.fromkeys(folder / file_of(table, format) for format in SUFFIXES)
+            for row in chain(*(_rows(table, file, columns) for file in files)):
                 with suppress(sqlite3.Error):
                     self._connection.execute(f"INSERT INTO {table} VALUES ({marks})", row)
         packs = [folder / PACK, *(folder / file for file, _ in PACKS.values())]
@@ -73,17 +76,19 @@ def changed_files(folder: Path) -> list[str]:
     return sentences
 
 
-def _rows(path: Path, columns: list[str]) -> Iterator[list[Any]]:
+def _rows(table: str, path: Path, stored: list[str]) -> Iterator[list[Any]]:
     """Yield the rows of a table that can be read."""
     reader = csv.reader(io.StringIO(salvaged(path), newline=""))
     try:
-        if next(reader, None) is None:
+        header = next(reader, None)
+        if header is None:
             return
+        columns = columns_of(table, stored, header)
         for row in reader:
             try:
                 values = [number(v, path) if name in NUMBERS else v for v, name in zip(row, columns, strict=True)]
+                yield values if columns == stored else completed(values, path)
             except ValueError:
                 continue
-            yield values
     except csv.Error:
         return

@@ -248,7 +248,7 @@ def test_a_folder_of_an_earlier_version_gets_its_checksums(small: Path, tmp_path
     assert (tmp_path / "leaderboards.sha256").is_file()
 
 
-def test_a_file_that_repeats_threat_models_and_ledgers_is_read_the_same(small: Path) -> None:
+def test_a_file_that_repeats_names_threat_models_and_ledgers_is_read_the_same(small: Path) -> None:
     text = to_csv(NODE, entries(NODE, Results.read(small)))
     table = list(csv.reader(io.StringIO(text)))
     threat, seeds = table[0].index("threat"), table[0].index("seeds")
@@ -257,12 +257,36 @@ def test_a_file_that_repeats_threat_models_and_ledgers_is_read_the_same(small: P
         for budget in kept.get("budgets", {}).values():
             budget[:] = canonical(json.loads(row[threat])[budget[0]]), kept["ledgers"][budget[1]]
         kept.pop("ledgers", None)
+        kept["values"] = {
+            seed: {metric: values[i] for metric, values in kept["values"].items() if values[i] is not None}
+            for i, seed in enumerate(kept.pop("seeds"))
+        }
         row[seeds] = json.dumps(kept) if kept else ""
     earlier = io.StringIO()
     csv.writer(earlier, lineterminator="\n").writerows(table)
     assert len(earlier.getvalue()) > len(text)
     assert read(earlier.getvalue()) == read(text)
-    assert any(row.budgets for row in read(text))
+    assert any(row.budgets and row.seeds for row in read(text))
+
+
+def test_numbers_have_ten_digits_and_what_is_read_back_is_what_was_computed(bench: Any, results_of: Any) -> None:
+    made = bench()
+    for seed in range(3):
+        result = results_of["attack"]("ln", seed)
+        exact = {**result.metrics, "f1": 2 / 3 - seed / 7e4}
+        made.add(
+            "attack", replace(result, metrics=exact), label="ln", defense="ln", attack_label="injection", seed=seed
+        )
+    listed = entries(NODE, Results.read(made.close()))
+    text = to_csv(NODE, listed)
+    (row,) = (row for row in csv.DictReader(io.StringIO(text)) if row["defense"] == "ln")
+    assert json.loads(row["seeds"])["values"]["f1"] == [0.6666666667, 0.6666523810, 0.6666380952]
+    assert row["f1_mean"] == "0.666652381"
+    assert [entry.seeds for entry in read(text)] == [
+        {seed: {name: values[name] for name in again.seeds[seed]} for seed, values in entry.seeds.items()}
+        for entry, again in zip(listed, read(text), strict=True)
+    ]
+    assert to_csv(NODE, read(text)) == text
 
 
 @pytest.mark.parametrize("replaced", range(5))

@@ -22,7 +22,6 @@ from fgai_bench.store.canonical import sha256
 from fgai_bench.store.export import export
 from fgai_bench.store.exported import MIB, DamagedExport
 from fgai_bench.store.result import Result
-from fgai_bench.store.rows import member_checksum
 from fgai_bench.store.sqlite import Store, StoreReader
 
 Change = Callable[[Any], Any]
@@ -79,13 +78,11 @@ def packed(rows: list[list[str]]) -> bytes:
 
 
 def with_cell(table: str, column: str, text: str) -> Callable[[Path], None]:
-    """Return a forgery: one cell of the first row, with the checksum of its step or place as it is then."""
+    """Return a forgery: one cell of the first row, with the checksum of its step as it is then."""
 
     def forge(folder: Path) -> None:
         rows = rows_of(folder, table)
         rows[1][rows[0].index(column)] = text
-        if table == "members":
-            rows[1][3] = member_checksum(rows[1][0], int(float(rows[1][1])), rows[1][2])
         reseal(folder, {f"{table}.csv.xz": packed(rows)})
         if table not in ("members", "environments"):
             sign_step(folder)
@@ -147,6 +144,8 @@ FORGERIES: dict[str, Callable[[Path], None]] = {
     "a curve that is none": with_cell("curves", "x", "{}"),
     "a curve with half its points": with_cell("curves", "y", "[1]"),
     "a place that is none": with_cell("members", "content", "[]"),
+    "a place that is no JSON": with_cell("members", "content", "{"),
+    "a position that is none": with_cell("members", "position", ""),
     "a place without a suite": with_cell("members", "content", json.dumps({**MEMBER, "suite": None})),
     "a seed that is none": with_cell("members", "content", json.dumps({**MEMBER, "seed": "0"})),
     "flags that are none": with_cell("members", "content", json.dumps({**MEMBER, "flags": [1]})),

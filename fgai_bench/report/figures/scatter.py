@@ -104,14 +104,18 @@ def draw_budget(results: Results) -> list[Drawing]:
             sweeps_by_place[place] = sweep
     if not sweeps_by_place:
         return []
-    columns = list(dict.fromkeys((place.suite, place.dataset, place.model) for place in sweeps_by_place))
+    found = dict.fromkeys((place.suite, place.dataset, place.model) for place in sweeps_by_place)
+    graphs = ordered(dataset for _, dataset, _ in found)
+    columns = sorted(found, key=lambda column: graphs.index(column[1]))
     labels = ordered(place.label for place in sweeps_by_place)
     figure, axes = panels(2, len(columns), sharex=True)
     for row, (metric, words) in zip(axes, (("f1", "attacked F1"), ("topk_overlap", "top-k overlap")), strict=True):
         for ax, column in zip(row, columns, strict=True):
             here = {p.label: sweep for p, sweep in sweeps_by_place.items() if (p.suite, p.dataset, p.model) == column}
             _budget_lines(ax, results, here, metric, labels)
-            ax.set(title=f"{title(column[2])} on {title(column[1])}", ylabel=words)
+        row[0].set_ylabel(words)
+    for ax, (_, dataset, model) in zip(axes[0], columns, strict=True):
+        ax.set_title(f"{title(model)} on\n{title(dataset)}")
     budgets = sorted({nodes for sweep in sweeps_by_place.values() for nodes in sweep})
     for ax in axes[-1]:
         ax.set(xlabel="injected nodes", xscale="log")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -67,6 +67,7 @@ def _asset(name: str) -> str:
 def content(results: Results) -> dict[str, Any]:
     """Return everything that the page shows, as plain data."""
     answered = answers(results)
+    rows = [row for board in BOARDS[:2] for row in _rows(board, results)]
     return {
         "run": {"id": results.identity, "suites": list(map(results.title, results.suites)), "version": results.version},
         "answers": [_answer(answer) for answer in answered],
@@ -75,7 +76,8 @@ def content(results: Results) -> dict[str, Any]:
         "columns": [{"key": key, "title": words, "better": better} for key, words, better, _ in columns_of(results)],
         "models": ordered(answer.model for answer in answered) or ordered(results.names("model")),
         "titles": {name: title(name) for name in _all_names(results)},
-        "rows": [row for board in BOARDS[:2] for row in _rows(board, results)],
+        "shared": {name: _told_once(name, rows) for name in ("ledger", "threat", "where")},
+        "rows": rows,
         "curves": _curves(results),
         "graphs": _graphs(results),
         "claims": [_claim(verdict) for verdict in judge(results)],
@@ -126,6 +128,14 @@ def _rows(board: Board, results: Results) -> list[dict[str, Any]]:
     return [_row(board, results, entry, standing) for entry in together]
 
 
+def _told_once(name: str, rows: Sequence[dict[str, Any]]) -> list[Any]:
+    """Return the different values that rows have of a name, which is replaced by the place of theirs among them."""
+    places = {text: place for place, text in enumerate(dict.fromkeys(canonical(row[name]) for row in rows))}
+    for row in rows:
+        row[name] = places[canonical(row[name])]
+    return [json.loads(text) for text in places]
+
+
 def _block(entry: BoardRow) -> tuple[str, ...]:
     """Return all of a row's names but its defense."""
     return (*entry.key[:4], entry.key[5])
@@ -144,8 +154,9 @@ def _row(
     return {
         **names,
         "flags": list(entry.flags),
+        "seeds": list(entry.seeds),
         "cells": {
-            key: _shown(entry.cell(_metric(board, key)), standing[key].get(entry.key, Standing()), style)
+            key: _shown(entry.cell(_metric(board, key)), standing[key].get(entry.key, Standing()), style, entry.seeds)
             for key, _, _, style in columns_of(results)
         },
         "ledger": _spent(measured),
@@ -168,8 +179,11 @@ def _spent(measured: Mapping[int, Measurement]) -> list[dict[str, Any]]:
     return [{"seeds": shared, "spent": json.loads(ledger)} for ledger, shared in seeds.items()]
 
 
-def _shown(row: Cell, standing: Standing, style: str) -> dict[str, Any]:
-    """Return a cell as the page shows it; what is not said (no gap, no null, not bold) is left out."""
+def _shown(row: Cell, standing: Standing, style: str, seeds: Iterable[int]) -> dict[str, Any]:
+    """Return a cell as the page shows it; what is not said (no gap, no null, not bold) is left out.
+
+    Values of ``seeds`` are in the order of the row's own.
+    """
     text = written(row.mean, math.nan, style) if row.values else STATUS[row.status]
     if row.values and row.gaps:
         text += f" ({STATUS[row.status]} {len(row.gaps)}/{len(row.values) + len(row.gaps)})"
@@ -183,17 +197,25 @@ def _shown(row: Cell, standing: Standing, style: str) -> dict[str, Any]:
         "bold": standing.bold,
         "rank": standing.rank,
         "unequal": standing.unequal,
-        "seeds": {str(seed): _rounded(value) for seed, value in sorted(row.values.items()) if math.isfinite(value)},
-        "gaps": {str(gap.seed): f"{STATUS[gap.status]}: {gap.reason}" for gap in row.gaps},
+        "seeds": [_rounded(row.values[seed]) if seed in row.values else None for seed in seeds] if row.values else [],
+        "gaps": _gaps(row),
     }
     kept = {key: value for key, value in optional.items() if value}
     beaten = {} if standing.beats_null is None else {"beatsNull": standing.beats_null}
-    number = _rounded(row.mean) if math.isfinite(row.mean) else None
-    return {"text": text, "mean": number, "status": row.status, **beaten, **kept}
+    status = {} if row.status == "ok" else {"status": row.status}
+    return {"text": text, "mean": _rounded(row.mean), **status, **beaten, **kept}
 
 
-def _rounded(value: float) -> float:
-    return float(f"{value:.{DIGITS}g}")
+def _gaps(row: Cell) -> dict[str, str]:
+    """Return why seeds of a cell have no value; seeds with one reason share a line."""
+    seeds: dict[str, list[str]] = {}
+    for gap in row.gaps:
+        seeds.setdefault(f"{STATUS[gap.status]}: {gap.reason}", []).append(str(gap.seed))
+    return {", ".join(shared): reason for reason, shared in seeds.items()}
+
+
+def _rounded(value: float) -> float | None:
+    return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
 
 
 def _curves(results: Results) -> list[dict[str, Any]]:

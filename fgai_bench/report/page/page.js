@@ -222,7 +222,7 @@
       const sub = cell.null ? `null ${cell.null}` : cell.std && by !== "score" ? `±${cell.std}` : "";
       const entropy = row.cells.attention_entropy_normalised_clean;
       const aside = by === "score" ? cell.interval : by === "g_jsd" && entropy.mean !== null ? `entropy ${entropy.text}` : "";
-      tr.append(make("td", { class: cell.bold ? "best" : cell.status === "ok" ? "" : "gap", "data-key": by, ...(aside ? { "data-more": aside } : {}) },
+      tr.append(make("td", { class: cell.bold ? "best" : cell.status ? "gap" : "", "data-key": by, ...(aside ? { "data-more": aside } : {}) },
         make("button", { type: "button", onclick: () => detail(row, by, title) }, shown(row, cell)), make("span", { class: "sub" }, sub)));
     }
     return tr;
@@ -235,19 +235,21 @@
   }
   function detail(row, by, title) {
     const cell = row.cells[by];
-    const spent = row.ledger.map(({ seeds, spent: ledger }) =>
+    const [ledgers, threat, where] = ["ledger", "threat", "where"].map((name) => data.shared[name][row[name]]);
+    const values = row.seeds.map((seed, i) => [seed, cell.seeds?.[i] ?? null]).filter(([, value]) => value !== null);
+    const spent = ledgers.map(({ seeds, spent: ledger }) =>
       [`seed ${seeds.join(", ")}`, Object.entries(ledger).map(([n, v]) => `${n} ${v}`).join(", ")]);
     const said = [cell.text, cell.interval ? `95 % interval ${cell.interval}` : "", cell.null ? `uniform attention ${cell.null}` : "",
       cell.rank ? `rank ${cell.rank}` : "not ranked"].filter(Boolean).join("; ");
     $("detail-body").replaceChildren(
       make("h2", { id: "detail-title" }, `${title}: ${say(row.defense)} on ${say(row.model)}, ${say(row.dataset)}, ${row.attack}`),
       make("p", {}, said),
-      listing("Seeds", [...Object.entries(cell.seeds ?? {}), ...Object.entries(cell.gaps ?? {})]),
+      listing("Seeds", [...values, ...Object.entries(cell.gaps ?? {})]),
       listing("Reasons for distrust", row.flags.map((flag, i) => [i + 1, flag])),
       listing("The row", data.columns.map((c) => [c.title, shown(row, row.cells[c.key]) + (row.cells[c.key].null ? `, uniform ${row.cells[c.key].null}` : "")])),
       listing("Ledger: what the attack spent", spent),
-      listing("Budget", Object.entries(row.threat)),
-      listing("Provenance", [["suite", row.suite], ...Object.entries(row.where),
+      listing("Budget", Object.entries(threat)),
+      listing("Provenance", [["suite", row.suite], ...Object.entries(where),
         ...Object.entries(row.steps).map(([seed, step]) => [`step of seed ${seed}`, step])]),
     );
     $("detail").showModal();
