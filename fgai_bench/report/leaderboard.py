@@ -15,6 +15,7 @@ from typing import Any
 
 from fgai_bench.report.board_identity import identity_of, refuse_other
 from fgai_bench.report.cells import (
+    TOLERANCE,
     UNEQUAL,
     UNIFORM,
     Better,
@@ -31,6 +32,7 @@ from fgai_bench.report.results import Measurement, Place, Results
 
 STANDARD, TWICE = "worst", "worst-twice"  # the attack that ranks, wherever a suite runs it; twice its search
 KEY = ("suite", "task", "dataset", "model", "defense", "attack")
+STOPPED = "non-finite gradient"  # a flag of attacks: the search ended there, before its budget of steps did
 DIGITS = 10  # of a number in a file: more would say nothing and make it half as large again
 Values = Mapping[int, Mapping[str, float]]
 
@@ -194,39 +196,55 @@ def null_rows(board: Board, listed: Iterable[BoardRow]) -> list[BoardRow]:
 def merged(known: Iterable[BoardRow], added: Iterable[BoardRow], board: Board) -> list[BoardRow]:
     """Merge two lists of rows; where they meet, the stronger attack holds. Raises when budgets differ."""
     rows = {entry.key: entry for entry in known}
+    blocks: dict[tuple[str, ...], dict[tuple[str, ...], None]] = {}
+    for key in rows:
+        blocks.setdefault(block_of(key), {})[key] = None
     for entry in added:
-        for other in rows.values():
+        block = blocks.setdefault(block_of(entry.key), {})
+        for other in (rows[key] for key in block):
             _refuse_unequal(entry, other)
-            beside = entry.key[:4] == other.key[:4] and entry.key[5] == other.key[5]
-            if beside and entry.seeds and other.seeds:  # what has no value has nothing to be mixed with
+            if entry.seeds and other.seeds:  # what has no value has nothing to be mixed with
                 same_row = entry.key == other.key
                 refuse_other(" ".join(entry.key[2:5]), entry.identity, other.identity, same_row)
         rows[entry.key] = _stronger(rows[entry.key], entry, board) if entry.key in rows else entry
+        block[entry.key] = None
     return list(rows.values())
 
 
-def _refuse_unequal(entry: BoardRow, other: BoardRow) -> None:
-    """Refuse two rows of one block (all but the defense) whose budgets differ.
+def block_of(key: tuple[str, ...]) -> tuple[str, ...]:
+    """Return all of a row's names but its defense: rows that share them are rivals."""
+    return (*key[:4], key[5])
 
-    An attack that left a part of its budget is no reason: its row stands there, and is not ranked.
+
+def _refuse_unequal(entry: BoardRow, other: BoardRow) -> None:
+    """Refuse two rows of one block whose budgets differ.
+
+    An attack that left a part of its budget is no reason: its row stands there, and is not ranked. Nor is one that
+    stopped early where it had no gradient to follow: its row says so.
     """
-    block = tuple(zip(entry.key, other.key, strict=True))
-    rivals = all(mine == theirs for i, (mine, theirs) in enumerate(block) if KEY[i] != "defense")
-    if not rivals:
-        return
     if entry.trials and other.trials and entry.trials != other.trials:
         raise ReportError(
             f"the settings of {' '.join(entry.key[2:5])} were chosen from {entry.trials} trials, those of the "
             f"leaderboard's {other.key[4]} from {other.trials}; rows of unequal search are not ranked together"
         )
     threats = [{threat for threat, _ in row.budgets.values()} for row in (entry, other)]
-    same = equal_budgets(entry.cell(""), other.cell(""), counted=("gradient_calls",))
+    same = equal_budgets(entry.cell(""), other.cell(""), counted=()) and _searched_alike(entry, other)
     if not same or (all(threats) and threats[0] != threats[1]):
         names = " ".join(entry.key[2:5])
         raise ReportError(
             f"{names} under {entry.key[5]} was attacked with another budget than the leaderboard's {other.key[4]}; "
             "rows of unequal budgets are not ranked together, so run it with the suite's own budget"
         )
+
+
+def _searched_alike(entry: BoardRow, other: BoardRow) -> bool:
+    """Tell whether two rows took as many gradients where both have values, or the one with fewer had none to follow."""
+    for seed in entry.seeds.keys() & other.seeds.keys() & entry.budgets.keys() & other.budgets.keys():
+        mine, theirs = (row.budgets[seed][1].get("gradient_calls", 0.0) for row in (entry, other))
+        shorter = entry if mine < theirs else other
+        if not math.isclose(mine, theirs, rel_tol=TOLERANCE) and STOPPED not in shorter.flags:
+            return False
+    return True
 
 
 def _stronger(row: BoardRow, other: BoardRow, board: Board) -> BoardRow:

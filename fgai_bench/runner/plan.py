@@ -144,11 +144,11 @@ class Trial:
                     values.update(getattr(setting, key))
         return merged
 
-    @property
+    @cached_property
     def chosen(self) -> tuple[TunedSetting, ...]:
         """Return the settings that a search chose for this trial; none for a line that does not ask for them."""
-        matching = [s for s in self.suite.tuned if s.when.matches(self.task, self.dataset, self.model, self.line)]
-        return tuple(matching[-1:]) if self.line.tuned else ()
+        tuned = self.suite.tuned if self.line.tuned else ()
+        return tuple(s for s in tuned if s.when.matches(self.task, self.dataset, self.model, self.line))[-1:]
 
     @cached_property
     def suite_seeds(self) -> str:

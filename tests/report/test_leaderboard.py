@@ -115,10 +115,10 @@ def test_an_attack_that_left_some_of_its_budget_is_added_and_not_ranked(
 ) -> None:
     spent = results_of["attack"]("vanilla", 0).ledger
 
-    def submitted(name: str, **other: float) -> Path:
+    def submitted(name: str, flags: tuple[str, ...] = (), **other: float) -> Path:
         made = bench()
         for seed in range(3):
-            result = results_of["attack"]("ln", seed, ledger={**spent, **other})
+            result = replace(results_of["attack"]("ln", seed, ledger={**spent, **other}), flags=flags)
             made.add("attack", result, label=name, defense="ln", attack_label="injection", seed=seed)
         return Path(made.close())
 
@@ -127,8 +127,13 @@ def test_an_attack_that_left_some_of_its_budget_is_added_and_not_ranked(
     row = parsed(node)["amazon-photo", "thrifty", "injection"]
     assert (row["n"], row["status"], row["rank"]) == ("3", "ok", "")
     assert parsed(node)["amazon-photo", "fgai", "injection"]["rank"]
-    with pytest.raises(ReportError, match="eager under injection was attacked with another budget"):
-        add(submitted("eager", gradient_calls=9 * spent["gradient_calls"]), tmp_path)
+    # A search ends early where it has no gradient to follow. Its row says so; no other may be shorter, and none longer.
+    stopped = ("non-finite gradient",)
+    (node, *_) = add(submitted("stopped", stopped, gradient_calls=0.8 * spent["gradient_calls"]), tmp_path)
+    assert parsed(node)["amazon-photo", "stopped", "injection"]["flags"] == "non-finite gradient"
+    for name, flags, share in (("eager", (), 9), ("eager", stopped, 9), ("lazy", (), 0.8)):
+        with pytest.raises(ReportError, match=f"{name} under injection was attacked with another budget"):
+            add(submitted(name, flags, gradient_calls=share * spent["gradient_calls"]), tmp_path)
 
 
 def test_what_has_no_value_keeps_nobody_out(bench: Any, results_of: Any) -> None:

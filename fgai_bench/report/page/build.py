@@ -14,7 +14,17 @@ from fgai_bench.report.claims import judge
 from fgai_bench.report.explanations import CORRECTNESS, null_levels, points
 from fgai_bench.report.figures.attention import layout, samples
 from fgai_bench.report.labels import STATUS, ordered, title
-from fgai_bench.report.leaderboard import BOARDS, STANDARD, Board, BoardRow, entries, lowered, null_rows, ranked
+from fgai_bench.report.leaderboard import (
+    BOARDS,
+    STANDARD,
+    Board,
+    BoardRow,
+    block_of,
+    entries,
+    lowered,
+    null_rows,
+    ranked,
+)
 from fgai_bench.report.numbers import written
 from fgai_bench.report.results import Measurement, Place, Results
 from fgai_bench.report.rightness import rightness
@@ -123,8 +133,8 @@ def _rows(board: Board, results: Results) -> list[dict[str, Any]]:
         key: ranked(listed, _metric(board, key), better) for key, _, better, _ in columns_of(results) if key != "score"
     }
     standing["score"] = ranked(listed, board.score, board.better)
-    blocks = list(dict.fromkeys(_block(entry) for entry in listed))
-    together = sorted([*listed, *null_rows(board, listed)], key=lambda entry: blocks.index(_block(entry)))
+    blocks = list(dict.fromkeys(block_of(entry.key) for entry in listed))
+    together = sorted([*listed, *null_rows(board, listed)], key=lambda entry: blocks.index(block_of(entry.key)))
     return [_row(board, results, entry, standing) for entry in together]
 
 
@@ -134,11 +144,6 @@ def _told_once(name: str, rows: Sequence[dict[str, Any]]) -> list[Any]:
     for row in rows:
         row[name] = places[canonical(row[name])]
     return [json.loads(text) for text in places]
-
-
-def _block(entry: BoardRow) -> tuple[str, ...]:
-    """Return all of a row's names but its defense."""
-    return (*entry.key[:4], entry.key[5])
 
 
 def _metric(board: Board, key: str) -> str:
