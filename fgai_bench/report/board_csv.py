@@ -121,6 +121,7 @@ def _kept(board: Board, entry: BoardRow) -> dict[str, Any]:
     spent = {canonical(dict(ledger)): dict(ledger) for _, ledger in entry.budgets.values()}
     counted = {ledger: i for i, ledger in enumerate(spent)}
     kept = (*board.columns, *board.nulls.values(), *entry.own_metrics)
+    slack = {seed: as_filed(lower) for seed, lower in entry.slack.items()}
     return {
         "seeds": list(entry.seeds),
         "values": {
@@ -135,14 +136,10 @@ def _kept(board: Board, entry: BoardRow) -> dict[str, Any]:
         "gaps": [[gap.seed, gap.status, gap.reason] for gap in entry.gaps],
         "devices": list(entry.devices),
         **({"own_metrics": list(entry.own_metrics)} if entry.own_metrics else {}),
-        **({"found_by": list(entry.found_by), "slack": _filed(entry.slack)} if entry.found_by else {}),
+        **({"found_by": list(entry.found_by), "slack": slack} if entry.found_by else {}),
         **({"identity": entry.identity} if entry.identity else {}),
         **({"trials": entry.trials} if entry.trials else {}),
     }
-
-
-def _filed(values: Mapping[int, float]) -> dict[int, float]:
-    return {seed: as_filed(value) for seed, value in values.items()}
 
 
 def to_csv(board: Board, listed: Sequence[BoardRow]) -> str:

@@ -196,18 +196,21 @@ def null_rows(board: Board, listed: Iterable[BoardRow]) -> list[BoardRow]:
 def merged(known: Iterable[BoardRow], added: Iterable[BoardRow], board: Board) -> list[BoardRow]:
     """Merge two lists of rows; where they meet, the stronger attack holds. Raises when budgets differ."""
     rows = {entry.key: entry for entry in known}
-    blocks: dict[tuple[str, ...], dict[tuple[str, ...], None]] = {}
+    rivals: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
     for key in rows:
-        blocks.setdefault(block_of(key), {})[key] = None
+        rivals.setdefault(block_of(key), []).append(key)
     for entry in added:
-        block = blocks.setdefault(block_of(entry.key), {})
-        for other in (rows[key] for key in block):
+        keys = rivals.setdefault(block_of(entry.key), [])
+        for other in (rows[key] for key in keys):
             _refuse_unequal(entry, other)
             if entry.seeds and other.seeds:  # what has no value has nothing to be mixed with
                 same_row = entry.key == other.key
                 refuse_other(" ".join(entry.key[2:5]), entry.identity, other.identity, same_row)
-        rows[entry.key] = _stronger(rows[entry.key], entry, board) if entry.key in rows else entry
-        block[entry.key] = None
+        if entry.key in rows:
+            rows[entry.key] = _stronger(rows[entry.key], entry, board)
+        else:
+            rows[entry.key] = entry
+            keys.append(entry.key)
     return list(rows.values())
 
 

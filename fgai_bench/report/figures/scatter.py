@@ -104,9 +104,9 @@ def draw_budget(results: Results) -> list[Drawing]:
             sweeps_by_place[place] = sweep
     if not sweeps_by_place:
         return []
-    found = dict.fromkeys((place.suite, place.dataset, place.model) for place in sweeps_by_place)
-    graphs = ordered(dataset for _, dataset, _ in found)
-    columns = sorted(found, key=lambda column: graphs.index(column[1]))
+    graphs = ordered(place.dataset for place in sweeps_by_place)
+    swept = dict.fromkeys((place.suite, place.dataset, place.model) for place in sweeps_by_place)
+    columns = sorted(swept, key=lambda column: graphs.index(column[1]))
     labels = ordered(place.label for place in sweeps_by_place)
     figure, axes = panels(2, len(columns), sharex=True)
     for row, (metric, words) in zip(axes, (("f1", "attacked F1"), ("topk_overlap", "top-k overlap")), strict=True):
