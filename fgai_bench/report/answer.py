@@ -231,9 +231,7 @@ def notes(answered: Sequence[Answer]) -> list[str]:
     sentences = []
     without = [answer for answer in answered if answer.attack != STANDARD]
     if without:
-        known = {answer.graph for answer in answered if answer.attack == STANDARD}
-        names = dict.fromkeys(answer.subject if answer.graph in known else answer.graph for answer in without)
-        which = f" for {_together(list(names))}" if len(without) < len(answered) else ""
+        which = f" for {_named(without, answered)}" if len(without) < len(answered) else ""
         sentences.append(f"No worst case is recorded{which}: {_weaker({answer.attack for answer in without})}.")
     trials = sorted({answer.trials for answer in answered if answer.trials})
     if trials:
@@ -242,7 +240,16 @@ def notes(answered: Sequence[Answer]) -> list[str]:
             f"Tuned settings were chosen from {number} trials of each defense on validation nodes; they rank, and "
             "the published settings stand beside them."
         )
+        unsearched = [answer for answer in answered if not answer.trials]
+        if unsearched:
+            sentences.append(f"No settings were searched for {_named(unsearched, answered)}: the published ones rank.")
     return sentences
+
+
+def _named(some: Sequence[Answer], answered: Sequence[Answer]) -> str:
+    """Name the graphs of some answers; where another model's answer on a graph is not among them, the model too."""
+    others = {answer.graph for answer in answered if answer not in some}
+    return _together(list(dict.fromkeys(one.subject if one.graph in others else one.graph for one in some)))
 
 
 def _weaker(attacks: set[str]) -> str:

@@ -15,16 +15,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fgai_bench.escaping import csv_cell, csv_text
+from fgai_bench.escaping import csv_text
 from fgai_bench.report.board_files import locked, read_board, write_boards
 from fgai_bench.report.cells import UNIFORM, Better, Cell, Gap, Standing, scale_of
 from fgai_bench.report.errors import ReportError
+from fgai_bench.report.filed import as_csv, as_filed
 from fgai_bench.report.leaderboard import (
     BOARDS,
     KEY,
     Board,
     BoardRow,
-    as_filed,
     entries,
     lowered,
     merged,
@@ -145,21 +145,11 @@ def _kept(board: Board, entry: BoardRow) -> dict[str, Any]:
 def to_csv(board: Board, listed: Sequence[BoardRow]) -> str:
     """Return the text of a board's file."""
     lines = rows(board, listed)
-    out = io.StringIO()
     columns = columns_of(board, listed)
     empty = _row(board, columns, BoardRow(("",) * len(KEY), {}), dict.fromkeys(_ranked_by(board), Standing()))
     header = [*empty, *(["found_by", "worst_slack"] if any("found_by" in row for row in lines) else [])]
     header += ["settings", "trials"] if any("settings" in row for row in lines) else []
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(map(csv_cell, header))
-    for row in lines:
-        values = (row.get(name) for name in header)
-        writer.writerow("" if value is None or value != value else _written(value) for value in values)
-    return out.getvalue()
-
-
-def _written(value: Any) -> Any:
-    return as_filed(value) if isinstance(value, float) else csv_cell(value)
+    return as_csv([header, *([row.get(name) for name in header] for row in lines)])
 
 
 def read(text: str) -> list[BoardRow]:

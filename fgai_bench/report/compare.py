@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from fgai_bench.escaping import csv_cell, markdown, markdown_cell
+from fgai_bench.escaping import markdown, markdown_cell
 from fgai_bench.report.cells import Cell, cell
+from fgai_bench.report.filed import as_csv
 from fgai_bench.report.labels import STATUS, title
 from fgai_bench.report.numbers import written
 from fgai_bench.report.published import Published
@@ -100,19 +100,17 @@ def as_files(comparison: Sequence[Compared], results: Results, reference: str) -
 
 def to_csv(comparison: Iterable[Compared]) -> str:
     """Write a line of CSV per published number."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for pair in comparison:
-        number, ours = pair.number, pair.measured
-        mine = [ours.mean, ours.std, len(ours.values), ours.status] if ours else [math.nan, math.nan, 0, "absent"]
-        row = [
-            *(number.table, pair.suite, number.dataset, number.model, number.label, number.metric),
-            *(number.mean, number.std, number.status, number.ours, *mine),
-            *(pair.difference, pair.spreads, pair.result, number.note),
-        ]
-        writer.writerow(["" if value != value else csv_cell(value) for value in row])
-    return out.getvalue()
+    return as_csv([COLUMNS, *map(_row, comparison)])
+
+
+def _row(pair: Compared) -> list[Any]:
+    number, ours = pair.number, pair.measured
+    mine = [ours.mean, ours.std, len(ours.values), ours.status] if ours else [math.nan, math.nan, 0, "absent"]
+    return [
+        *(number.table, pair.suite, number.dataset, number.model, number.label, number.metric),
+        *(number.mean, number.std, number.status, number.ours, *mine),
+        *(pair.difference, pair.spreads, pair.result, number.note),
+    ]
 
 
 HEADINGS = ("table", "dataset", "model", "defense", "metric", "published", "ours", "difference", "in spreads", "result")

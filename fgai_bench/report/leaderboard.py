@@ -28,12 +28,12 @@ from fgai_bench.report.cells import (
     standings,
 )
 from fgai_bench.report.errors import ReportError
+from fgai_bench.report.filed import as_filed
 from fgai_bench.report.results import Measurement, Place, Results
 
 STANDARD, TWICE = "worst", "worst-twice"  # the attack that ranks, wherever a suite runs it; twice its search
 KEY = ("suite", "task", "dataset", "model", "defense", "attack")
 STOPPED = "non-finite gradient"  # a flag of attacks: the search ended there, before its budget of steps did
-DIGITS = 10  # of a number in a file: more would say nothing and make it half as large again
 Values = Mapping[int, Mapping[str, float]]
 
 
@@ -167,15 +167,6 @@ def _values(attacked: Measurement, clean: Measurement | None, trained: Measureme
     before = {f"{name}_clean": value for name, value in clean.values.items()} if clean else {}
     values = {**before, **(trained.values if trained else {}), **attacked.values}
     return {name: as_filed(value) for name, value in values.items()}
-
-
-def as_filed(value: float) -> float:
-    """Return a number with the digits that files keep of it, so that what is computed from either is the same.
-
-    >>> as_filed(2 / 3), as_filed(12.0)
-    (0.6666666667, 12.0)
-    """
-    return float(f"{value:.{DIGITS}g}")
 
 
 def null_rows(board: Board, listed: Iterable[BoardRow]) -> list[BoardRow]:

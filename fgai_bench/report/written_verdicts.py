@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from fgai_bench.escaping import csv_cell, markdown
+from fgai_bench.escaping import markdown
+from fgai_bench.report.filed import as_csv
 from fgai_bench.report.results import Results
 from fgai_bench.report.statistics import p_value, sign_flip_p
 from fgai_bench.report.verdicts import OUTCOMES, PUBLISHED, Claim, Decision, Verdict, number_text
@@ -29,7 +28,7 @@ def rows(verdicts: Sequence[Verdict]) -> list[list[Any]]:
             *(verdict.claim.id, verdict.claim.condition, verdict.claim.text, verdict.conclusion),
             *(verdict.count(name) for name in OUTCOMES),
             sum(decision.shown_alone for decision in verdict.decisions),
-            *(_number(verdict.value), *(verdict.bounds or ("", "")), int(verdict.is_ratio)),
+            *(verdict.value, *(verdict.bounds or ("", "")), int(verdict.is_ratio)),
             *("; ".join(map(str, verdict.deciding)), verdict.would_change, verdict.advice),
         ]
         for verdict in verdicts
@@ -46,15 +45,11 @@ def _cell_row(claim: Claim, decision: Decision) -> list[Any]:
     toward = evidence.toward
     return [
         *(claim.id, claim.condition, decision.dataset, decision.model, decision.outcome, int(decision.shown_alone)),
-        *(_number(decision.value), *(decision.bounds or ("", "")), int(decision.is_ratio)),
+        *(decision.value, *(decision.bounds or ("", "")), int(decision.is_ratio)),
         evidence.comparison.scale if evidence.comparison else "",
         *((p_value(toward), sign_flip_p(toward)) if toward else ("", "")),
         *(decision.seeds, "" if decision.enough is None else decision.enough, evidence.missing or evidence.why),
     ]
-
-
-def _number(value: float) -> float | str:
-    return value if value == value else ""
 
 
 def as_files(verdicts: Sequence[Verdict], results: Results) -> dict[str, str]:
@@ -65,18 +60,12 @@ def as_files(verdicts: Sequence[Verdict], results: Results) -> dict[str, str]:
 
 def to_csv(verdicts: Sequence[Verdict]) -> str:
     """Write one line per claim."""
-    return _csv([COLUMNS, *rows(verdicts)])
+    return as_csv([COLUMNS, *rows(verdicts)])
 
 
 def cells_to_csv(verdicts: Sequence[Verdict]) -> str:
     """Write one line per claim and cell, with both p-values and the seeds that would tell."""
-    return _csv([CELL_COLUMNS, *cell_rows(verdicts)])
-
-
-def _csv(lines: Iterable[Sequence[Any]]) -> str:
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows([csv_cell(value) for value in line] for line in lines)
-    return out.getvalue()
+    return as_csv([CELL_COLUMNS, *cell_rows(verdicts)])
 
 
 HOW = (

@@ -139,14 +139,19 @@ def _number(value: int | None, sign: str = "") -> Shown:
 
 
 def _summary(methods: Sequence[Method]) -> Iterator[str]:
-    """Say of each method by how much the steps move its rank, on average over the cells that have all of them."""
+    """Say of each method by how much the steps move its rank, on average over the cells that have all of them.
+
+    So the steps of a method add up: a cell without searched settings is left out where others have them.
+    """
+    taken = max(len(method.changes) for method in methods)
     for name in dict.fromkeys(method.heads[2] for method in methods):
-        moved = [method.changes for method in methods if method.heads[2] == name and None not in method.changes]
-        parts = []
-        for i, step in enumerate(STEPS):
-            known = [change for changes in moved for change in changes[i : i + 1] if change is not None]
-            if known:
-                cells = f"{len(known)} cell{'s' if len(known) != 1 else ''}"
-                parts.append(f"{mean([float(change) for change in known]):+.1f} by {step} ({cells})")
-        if parts:
-            yield f"{name} moves on average {', '.join(parts)}"
+        whole = [
+            [float(change) for change in method.changes if change is not None]
+            for method in methods
+            if method.heads[2] == name and len(method.changes) == taken and None not in method.changes
+        ]
+        if whole:
+            moved = zip(STEPS, zip(*whole, strict=True), strict=False)
+            parts = [f"{mean(changes):+.1f} by {step}" for step, changes in moved]
+            cells = f"{len(whole)} cell{'s' if len(whole) != 1 else ''}"
+            yield f"{name} moves on average {', '.join(parts)} ({cells})"

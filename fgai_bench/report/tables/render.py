@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from fgai_bench.escaping import csv_cell, markdown, markdown_cell, one_line
+from fgai_bench.report.filed import as_filed
 from fgai_bench.report.tables.build import Row, Shown, Table
 
 LATEX = {
@@ -233,13 +234,13 @@ CSV_COLUMNS = ("column", "mean", "std", "n", "rank", "bold", "status", "reason",
 
 
 def to_csv(table: Table) -> str:
-    """Return one line per cell, with full precision, its status and its reason."""
+    """Return one line per cell, with the digits that files keep, its status and its reason."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*(head.lower() for head in table.heads), *CSV_COLUMNS])
     for row in table.rows:
         for path, shown in zip(table.columns, row.cells, strict=True):
-            numbers = [repr(value) if value == value else "" for value in (shown.mean, shown.std)]
+            numbers = [as_filed(value) if value == value else "" for value in (shown.mean, shown.std)]
             rank = "" if shown.rank is None else shown.rank
             bold = int(shown.bold)
             names = map(csv_cell, [*row.heads, " / ".join(path)])
