@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +20,7 @@ from fgai_bench.report.errors import ReportError
 from fgai_bench.report.labels import ordered
 from fgai_bench.store.code import made_by_other_code
 from fgai_bench.store.names import is_changed, titles
+from fgai_bench.store.records import LEDGER, Told
 from fgai_bench.store.sqlite import StoreReader
 
 if TYPE_CHECKING:
@@ -29,7 +31,6 @@ MISSING = "not run yet; the same `fgai-bench run` goes on with it"
 MAIN = ("node", "quick", "definition", "stress")  # the suites that speak first, where several hold the same graph
 SIDE = ("ablation", "cost", "scale", "published-budgets")  # they vary settings or budgets, or measure cost
 PLACE = ("suite", "kind", "task", "dataset", "model", "label", "attack_label", "explainer")
-MEASURED = ("metric", "value", "status", "reason")  # what differs between the rows of one step
 OTHER_CODE = "made by other code than the rest of its suite; `fgai-bench run` makes it anew"
 
 
@@ -106,17 +107,17 @@ class Results:
         """Read everything that a run folder or an export holds, or what stands in one of its suites."""
         with StoreReader(folder) as store:
             members, artifacts = store.members(), store.reported()
-            records, curves, provenance = store.frames()
+            told, curves, provenance = store.everything()
         names = ordered(member["suite"] for member in members)
         if suite is not None and suite not in names:
             raise ReportError(f"the run {folder} has no suite {suite!r}; it has: {', '.join(names) or 'none'}")
         kept = [member for name in names if suite in (None, name) for member in members if member["suite"] == name]
-        others = _other_code(members, provenance)
+        others = _other_code(told)
         if others:
-            records, curves = (frame[~frame["step"].isin(others)] for frame in (records, curves))
+            curves = curves[~curves["step"].isin(others)]
         return cls(
             Path(folder),
-            _arranged(kept, records, curves, others),
+            _arranged(kept, told, curves, others),
             {member["label"]: member["defense"] for member in kept},
             {member["attack_label"]: member["attack"] for member in kept if member["attack"]},
             curves[curves["suite"].isin([member["suite"] for member in kept])],
@@ -229,17 +230,16 @@ def main_suite(results: Results, kind: str = "attack") -> str | None:
     return next((suite for suite in (*MAIN, *own) if suite in held), None)
 
 
-def _other_code(members: Iterable[Mapping[str, Any]], provenance: pd.DataFrame) -> set[str]:
+def _other_code(told: Sequence[Told]) -> set[str]:
     """Return the steps that were made by other code than the rest of their suite."""
-    if not len(provenance) or not provenance["config"].str.contains('"code":', regex=False).any():
-        return set()
-    rows = _dicts(provenance[["hash", "kind", "trial", "started", "config"]])
-    return made_by_other_code(members, {row["hash"]: {**row, "config": json.loads(row["config"])} for row in rows})
+    steps = {each.step["hash"]: each.step for each in told}
+    known = any("code" in step["config"] for step in steps.values())
+    return made_by_other_code([each.member for each in told], steps) if known else set()
 
 
 def _arranged(
     members: Iterable[Mapping[str, Any]],
-    records: pd.DataFrame,
+    told: Iterable[Told],
     curves: pd.DataFrame,
     others: Collection[str] = (),
 ) -> dict[Place, dict[int, Measurement]]:
@@ -252,14 +252,13 @@ def _arranged(
         known = {"flags": tuple(member["flags"]), "trials": member.get("trials", 0)}
         missing = Measurement("missing", reason, step=member["step"], **known)
         places.setdefault(_place(member), {})[member["seed"]] = missing
-    columns = {name: records[name].tolist() for name in records.columns}
-    standing: dict[tuple[Any, ...], list[int]] = {}
-    for i, key in enumerate(zip(*(columns[name] for name in (*PLACE, "seed")), strict=True)):
-        standing.setdefault(key, []).append(i)
-    for (*names, seed), at in standing.items():
-        if (place := Place(*names)) in places:
-            rows = [{name: columns[name][i] for name in (columns if i == at[0] else MEASURED)} for i in at]
-            places[place][seed] = replace(_measurement(rows), trials=places[place][seed].trials)
+    standing: dict[tuple[Place, int], list[Told]] = {}
+    for each in told:
+        if each.rows and each.step["hash"] not in others:
+            standing.setdefault((_place(each.member), each.member["seed"]), []).append(each)
+    for (place, seed), group in standing.items():
+        if place in places:
+            places[place][seed] = replace(_measurement(group), trials=places[place][seed].trials)
     for row in _dicts(curves[curves["kind"] == "audit"]):
         if (place := _place(row)) in places:
             _with_point(places[place], row)
@@ -282,25 +281,26 @@ def _place(row: Mapping[str, Any]) -> Place:
     return Place(*(row[name] for name in PLACE))
 
 
-def _measurement(rows: list[dict[str, Any]]) -> Measurement:
-    """Return what the rows of one step say, the first of them in all its columns."""
-    first = rows[0]
-    own = [row for row in rows if row["metric"]]
-    whole = "ok" if any(row["status"] == "ok" for row in own) else first["status"]
-    ledger = {key.removeprefix("ledger_"): value for key, value in first.items() if key.startswith("ledger_")}
+def _measurement(group: Sequence[Told]) -> Measurement:
+    """Return what is told at one place: by the step that stands there, and by those that measure more of it."""
+    first, rows = group[0], [row for each in group for row in each.rows]
+    own = [row for row in rows if row.metric]
+    whole = "ok" if any(row.status == "ok" for row in own) else rows[0].status
+    spent = ((name, first.ledger.get(name, math.nan)) for name in LEDGER)
+    commit = first.environment.get("commit")
     return Measurement(
         whole,
-        "" if whole == "ok" else first["reason"],
-        {row["metric"]: row["value"] for row in own if row["status"] == "ok"},
-        {row["metric"]: (row["status"], row["reason"]) for row in own if row["status"] != "ok"},
-        tuple(first["flags"]),
-        {name: value for name, value in ledger.items() if value == value},  # a NaN is not equal to itself
-        first["threat"],
-        first["step"],
-        first["trial"],
-        first["device"] or "",
-        first["commit"] if isinstance(first["commit"], str) else None,
-        first["package"] or "",
+        "" if whole == "ok" else rows[0].reason,
+        {row.metric: row.value for row in own if row.status == "ok"},
+        {row.metric: (row.status, row.reason) for row in own if row.status != "ok"},
+        first.flags,
+        {name: value for name, value in spent if not math.isnan(value)},
+        first.threat,
+        first.step["hash"],
+        first.step["trial"],
+        first.environment.get("device") or "",
+        commit if isinstance(commit, str) else None,
+        first.environment.get("package") or "",
     )
 
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fgai_bench.attacks.threat import Ledger
 from fgai_bench.store.canonical import canonical
@@ -48,19 +48,62 @@ Members = Sequence[dict[str, Any]]
 ByHash = Mapping[str, dict[str, Any]]
 
 
+class Row(NamedTuple):
+    """A metric of a step: its value, or the status and the reason of there being none."""
+
+    metric: str
+    family: str
+    value: float
+    status: str
+    reason: str
+
+
+class Told(NamedTuple):
+    """What a recorded step says at one of its places: its rows, and what they share."""
+
+    member: Mapping[str, Any]
+    step: Mapping[str, Any]
+    rows: Sequence[Row]
+    flags: tuple[str, ...]
+    ledger: Mapping[str, float]
+    threat: str
+    environment: Mapping[str, Any]
+
+
+def told(members: Members, steps: ByHash, environments: ByHash) -> Iterator[Told]:
+    """Yield what is told at every place whose step has been recorded; steps and environments come by their hash."""
+    flags = derived_flags(steps.values())
+    for member in members:
+        if (step := steps.get(member["step"])) is None:
+            continue
+        wanted = member.get("metrics", ())
+        rows = [row for row in _rows(step) if _is_shown(row, wanted)]
+        yield Told(
+            member,
+            step,
+            rows,
+            (*(row["reason"] for row in step["flags"]), *member["flags"], *flags.get(step["hash"], ())),
+            {row["name"]: float(row["value"]) for row in step["ledgers"]},
+            canonical(step["config"]["threat"]) if "threat" in step["config"] else "",
+            environments[step["environment"]],
+        )
+
+
 def records(members: Members, steps: ByHash, environments: ByHash) -> pd.DataFrame:
-    """Return the tidy table of all places whose step has been recorded; steps and environments come by their hash."""
+    """Return the tidy table of what is told at all places."""
     import pandas as pd
 
-    flags = derived_flags(steps.values())
-    rows = [
-        (*place, *row)
-        for member in members
-        if (step := steps.get(member["step"])) is not None
-        for place in [_place(member)]
-        for row in _rows(step, (*member["flags"], *flags.get(step["hash"], ())), environments[step["environment"]])
-        if _is_shown(row[0], row[1], member.get("metrics", ()))
-    ]
+    rows = []
+    for each in told(members, steps, environments):
+        place = _place(each.member)
+        shared = (
+            each.flags,
+            *(each.ledger.get(name, math.nan) for name in LEDGER),
+            each.threat,
+            *(each.step[key] for key in ("trial", "hash", "seconds", "started")),
+            *(each.environment.get(key) for key in ("device", "threads", "package", "commit")),
+        )
+        rows += [(*place, *row, *shared) for row in each.rows]
     return pd.DataFrame(rows, columns=list(RECORDS))
 
 
@@ -100,30 +143,22 @@ def provenance(steps: ByHash, environments: ByHash) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _is_shown(metric: str, family: str, wanted: Sequence[str]) -> bool:
+def _is_shown(row: Row, wanted: Sequence[str]) -> bool:
     """Tell whether a suite shows a row: it may limit them to some metrics, but costs and statuses always count."""
-    return not wanted or family != "measure" or metric in ("", *wanted)
+    return not wanted or row.family != "measure" or row.metric in ("", *wanted)
 
 
-def _place(member: dict[str, Any]) -> tuple[Any, ...]:
+def _place(member: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return the columns that say where a step stands."""
     return tuple([member[key] for key in PLACE_COLUMNS])
 
 
-def _rows(step: dict[str, Any], flags: tuple[str, ...], environment: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of one step, without its place; a step without metrics has one row, so that its status is kept."""
-    spent = {row["name"]: float(row["value"]) for row in step["ledgers"]}
-    shared = (
-        (*(row["reason"] for row in step["flags"]), *flags),
-        *(spent.get(name, math.nan) for name in LEDGER),
-        canonical(step["config"]["threat"]) if "threat" in step["config"] else "",
-        *(step[key] for key in ("trial", "hash", "seconds", "started")),
-        *(environment.get(key) for key in ("device", "threads", "package", "commit")),
-    )
+def _rows(step: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield the rows of one step; a step without metrics has one row, so that its status is kept."""
     own = step["config"].get("metric", {}).get("name", "")
     empty = {"name": own, "family": "measure", "value": None, "reason": step["reason"]}
     for row in step["metrics"] or [empty]:
         missing = row["value"] is None and step["status"] == "ok" and row["name"]
         value = math.nan if row["value"] is None else float(row["value"])
         status = "not-applicable" if missing else step["status"]
-        yield (row["name"], row["family"], value, status, row["reason"] or step["reason"], *shared)
+        yield Row(row["name"], row["family"], value, status, row["reason"] or step["reason"])

@@ -6,6 +6,7 @@ it, so that a flipped bit is noticed when it is read, by SQLite's own check or b
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sqlite3
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fgai_bench.store.artifacts import DamagedArtifact, MissingArtifact
 from fgai_bench.store.canonical import canonical, sha256
 from fgai_bench.store.errors import StoreError
-from fgai_bench.store.records import curves, provenance, records
+from fgai_bench.store.records import Told, curves, provenance, records, told
 from fgai_bench.store.result import Result, storable
 from fgai_bench.store.rows import (
     MEMBER_COLUMNS,
@@ -74,11 +75,11 @@ class StoreReader(Tables):
         with self._shape_errors():
             return provenance(self._by_hash(), self.environments)
 
-    def frames(self) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-        """Return :meth:`records`, :meth:`curves` and :meth:`provenance`, for which every step is read once."""
-        with self._shape_errors():
+    def everything(self) -> tuple[list[Told], pd.DataFrame, pd.DataFrame]:
+        """Return :func:`told` of all places, :meth:`curves` and :meth:`provenance`, for which a step is read once."""
+        with self._shape_errors(), _all_kept():
             members, steps, where = self.members(), self._by_hash(), self.environments
-            return records(members, steps, where), curves(members, steps), provenance(steps, where)
+            return list(told(members, steps, where)), curves(members, steps), provenance(steps, where)
 
     def _by_hash(self) -> dict[str, dict[str, Any]]:
         return {step["hash"]: step for step in self.steps()}
@@ -220,6 +221,18 @@ class StoreReader(Tables):
             except DamagedArtifact as error:
                 problems |= dict.fromkeys(named[name], str(error))
         return problems
+
+
+@contextmanager
+def _all_kept() -> Iterator[None]:
+    """Let Python look for no garbage in the block: it would look through millions of objects that are all kept."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 class Recordable(Protocol):
