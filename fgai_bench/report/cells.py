@@ -303,6 +303,6 @@ def equal_budgets(row: Cell, other: Cell, counted: Iterable[str] = SPENT) -> boo
 
 
 def _agree(spent: Mapping[str, float], other: Mapping[str, float], names: Iterable[str]) -> bool:
-    return all(
+    return spent == other or all(
         math.isclose(spent.get(name, 0.0), other.get(name, 0.0), rel_tol=TOLERANCE, abs_tol=0.5) for name in names
     )

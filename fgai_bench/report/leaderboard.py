@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
 from typing import Any
 
 from fgai_bench.report.board_identity import identity_of, refuse_other
@@ -127,13 +128,19 @@ class BoardRow:
 
 def entries(board: Board, results: Results) -> list[BoardRow]:
     """Return the rows that a run has for a board, in the order of the plan; a suite of unequal budgets has none."""
-    return [
+    return list(_entries(board, results))
+
+
+@lru_cache(maxsize=8)
+def _entries(board: Board, results: Results) -> tuple[BoardRow, ...]:
+    """Return the rows; tables, the page and the boards of one report all ask for them."""
+    return tuple(
         _entry(results, place, seeds, board)
         for place, seeds in results.select(kind="attack")
         if board.task in ("", place.task)
         and not any(UNEQUAL in step.flags for step in seeds.values())
         and not (board.alone and not _alone(results, place))
-    ]
+    )
 
 
 def _alone(results: Results, place: Place) -> bool:
@@ -289,10 +296,15 @@ def _lowered(board: Board, worst: BoardRow, listed: Sequence[BoardRow]) -> Board
     return replace(worst, seeds=seeds, found_by=finders, slack=slack)
 
 
-def _allowed(row: BoardRow, seed: int) -> dict[str, Any]:
-    """What the attack of a row was allowed to change at a seed; how long it may search is no part of it."""
-    threat = json.loads(row.budgets[seed][0]) if seed in row.budgets else {}
-    return {key: value for key, value in threat.items() if key not in ("step", "steps", "restarts")}
+def _allowed(row: BoardRow, seed: int) -> Mapping[str, Any]:
+    """What the attack of a row was allowed to change at a seed."""
+    return _changes(row.budgets[seed][0]) if seed in row.budgets else {}
+
+
+@cache
+def _changes(threat: str) -> Mapping[str, Any]:
+    """What a threat model allows to change; how long an attack may search is no part of it."""
+    return {key: value for key, value in json.loads(threat).items() if key not in ("step", "steps", "restarts")}
 
 
 def ranked(listed: Sequence[BoardRow], metric: str, better: Better) -> dict[Hashable, Standing]:

@@ -76,9 +76,9 @@ class Measurement:
     trials: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Results:
-    """All measurements of a run, read once.
+    """All measurements of a run, read once; what is computed from them may be kept by who they are.
 
     Attributes:
         folder: of the run.
@@ -156,9 +156,20 @@ class Results:
 
     def select(self, **wanted: str) -> Iterator[tuple[Place, Mapping[int, Measurement]]]:
         """Yield the places with these names, in the order of the plan."""
-        for place, seeds in self.places.items():
+        near = self.places
+        if {"suite", "kind"} <= wanted.keys():
+            near = self._by_suite_and_kind.get((wanted.pop("suite"), wanted.pop("kind")), {})
+        for place, seeds in near.items():
             if all(getattr(place, key) == value for key, value in wanted.items()):
                 yield place, seeds
+
+    @cached_property
+    def _by_suite_and_kind(self) -> dict[tuple[str, str], dict[Place, Mapping[int, Measurement]]]:
+        """Return the places of each suite and kind, which most questions name."""
+        found: dict[tuple[str, str], dict[Place, Mapping[int, Measurement]]] = {}
+        for place, seeds in self.places.items():
+            found.setdefault((place.suite, place.kind), {})[place] = seeds
+        return found
 
     def names(self, key: str, **wanted: str) -> list[str]:
         """Return the distinct values of one part of a place."""

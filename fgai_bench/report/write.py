@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from fgai_bench.escaping import markdown
@@ -33,6 +31,7 @@ from fgai_bench.report.tables.ranks import rank_table
 from fgai_bench.report.tables.render import to_csv, to_latex, to_markdown
 from fgai_bench.report.tables.specs import GRIDS, grids_of
 from fgai_bench.report.written_verdicts import as_files as verdict_files
+from fgai_bench.store.garbage import few_collections
 
 FORMATS = ("latex", "markdown", "csv", "pdf", "png", "html")
 RENDERERS: dict[str, tuple[str, Callable[[Table], str]]] = {
@@ -46,7 +45,6 @@ LISTS = (
 )
 MAIN_FIGURES = ("stability_correctness", "fig5_tradeoff")  # the first of them that was drawn stands in the index
 OTHERS = ("metrics", "leaderboard", "page", "claims", "comparison")
-RARELY = 200  # times as many new objects as usual before the garbage collector looks at them
 PAPER = "paper"  # whose claims and numbers stand beside those of a run
 ABOUT_THE_PAPER = {"claims": "a verdict on each of the paper's claims", "comparison": "its numbers beside these"}
 SUITE_OF = {
@@ -74,19 +72,8 @@ def write_report(
         suite: only what stands in this suite.
     """
     _check(formats, only)
-    with _few_collections():
+    with few_collections():
         return _write(Results.read(run, suite), Path(out) if out is not None else Path(run) / "report", formats, only)
-
-
-@contextmanager
-def _few_collections() -> Iterator[None]:
-    """Keep the garbage collector from going through all records again and again; they are many, and no circles."""
-    thresholds = gc.get_threshold()
-    gc.set_threshold(thresholds[0] * RARELY, *thresholds[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)
 
 
 def _write(results: Results, folder: Path, formats: Sequence[str], only: Sequence[str]) -> Report:

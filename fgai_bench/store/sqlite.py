@@ -6,7 +6,6 @@ it, so that a flipped bit is noticed when it is read, by SQLite's own check or b
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import sqlite3
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fgai_bench.store.artifacts import DamagedArtifact, MissingArtifact
 from fgai_bench.store.canonical import canonical, sha256
 from fgai_bench.store.errors import StoreError
+from fgai_bench.store.garbage import few_collections
 from fgai_bench.store.records import Told, curves, provenance, records, told
 from fgai_bench.store.result import Result, storable
 from fgai_bench.store.rows import (
@@ -77,7 +77,7 @@ class StoreReader(Tables):
 
     def everything(self) -> tuple[list[Told], pd.DataFrame, pd.DataFrame]:
         """Return :func:`told` of all places, :meth:`curves` and :meth:`provenance`, for which a step is read once."""
-        with self._shape_errors(), _all_kept():
+        with self._shape_errors(), few_collections():
             members, steps, where = self.members(), self._by_hash(), self.environments
             return list(told(members, steps, where)), curves(members, steps), provenance(steps, where)
 
@@ -221,18 +221,6 @@ class StoreReader(Tables):
             except DamagedArtifact as error:
                 problems |= dict.fromkeys(named[name], str(error))
         return problems
-
-
-@contextmanager
-def _all_kept() -> Iterator[None]:
-    """Let Python look for no garbage in the block: it would look through millions of objects that are all kept."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 class Recordable(Protocol):
