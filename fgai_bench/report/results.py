@@ -166,10 +166,10 @@ class Results:
     @cached_property
     def _by_suite_and_kind(self) -> dict[tuple[str, str], dict[Place, Mapping[int, Measurement]]]:
         """Return the places of each suite and kind, which most questions name."""
-        found: dict[tuple[str, str], dict[Place, Mapping[int, Measurement]]] = {}
+        groups: dict[tuple[str, str], dict[Place, Mapping[int, Measurement]]] = {}
         for place, seeds in self.places.items():
-            found.setdefault((place.suite, place.kind), {})[place] = seeds
-        return found
+            groups.setdefault((place.suite, place.kind), {})[place] = seeds
+        return groups
 
     def names(self, key: str, **wanted: str) -> list[str]:
         """Return the distinct values of one part of a place."""
