@@ -6,11 +6,12 @@ RESULTS ?= results
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test bench tables tables-of-the-study tables-beside-it reproduce docs env lint types tests clean
+.PHONY: help demo test slow bench tables tables-of-the-study tables-beside-it reproduce docs env lint types tests clean
 
 help:
 	@echo "make demo       run the default suite on the embedded Cora and write its report"
 	@echo "make test       lint, types and tests"
+	@echo "make slow       tests that take minutes, which make test leaves out"
 	@echo "make bench      time ours beside PyG; DATASETS='amazon-photo coauthor-cs' for others than Cora"
 	@echo "make tables     regenerate everything under results/ from the records committed there; nothing is run"
 	@echo "make reproduce  say which commands make the committed records anew, on which card and in how many minutes"
@@ -68,8 +69,14 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
+# Tests start some hundred processes; where bytecode is not kept, each of them would compile the package anew.
+tests slow: export PYTHONDONTWRITEBYTECODE =
+
 tests: $(STAMP)
 	$(BIN)/pytest -n 2 --dist worksteal
+
+slow: $(STAMP)
+	$(BIN)/pytest -n 2 --dist worksteal -m slow
 
 clean:
 	rm -rf $(VENV) .tox .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info

@@ -1,4 +1,4 @@
-"""The committed records of the study, read once for all tests of a process."""
+"""The committed records, those of the study and those about explanations, each read once for all tests of a process."""
 
 from __future__ import annotations
 
@@ -13,3 +13,8 @@ ROOT = Path(__file__).parent.parent
 @cache
 def study() -> Results:
     return Results.read(ROOT / "results" / "records")
+
+
+@cache
+def explanations() -> Results:
+    return Results.read(ROOT / "results" / "explanations" / "records")

@@ -6,7 +6,6 @@ import csv
 import json
 import math
 import re
-import subprocess
 import sys
 from functools import cache
 from itertools import product
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from fgai_bench.report.answer import answers, notes
 from fgai_bench.report.board_csv import rows as report_rows
 from fgai_bench.report.explanations import against, explained
 from fgai_bench.report.labels import title
@@ -21,10 +21,11 @@ from fgai_bench.report.leaderboard import BOARDS, entries
 from fgai_bench.report.results import Place, Results
 from fgai_bench.report.rightness import rightness
 from fgai_bench.report.statistics import Comparison, interval, mean
+from fgai_bench.report.write import write_results
 from fgai_bench.runner.forecast import MIB, forecast
 from fgai_bench.runner.verify import verify
 from fgai_bench.store.sqlite import StoreReader
-from tests.committed import ROOT, study
+from tests.committed import ROOT, explanations, study
 
 RESULTS = ROOT / "results"
 DEFENSES = {"Vanilla": "vanilla", "LN": "ln", "AT": "at", "FGAI": "fgai", "FGAI by Algorithm 1": "fgai-attention"}
@@ -93,6 +94,24 @@ def test_nothing_of_the_study_failed():
         *(("cost", "oom"), ("cost", "timeout")),  # too large, or too slow
         ("scale", "missing"),  # the page says which
     }
+
+
+def test_the_worst_case_speaks_and_tuned_settings_rank():
+    found = [answer for answer in answers(study()) if answer.suite == "node"]
+    assert [answer.attack for answer in found] == ["worst"] * 14
+    assert found[1].sentence == (
+        "Amazon-CS, GAT: FGAI tuned stands best: F1 .880 clean, .814 [.79, .84] under worst (10 seeds); next is AT "
+        "tuned, .753 [.72, .79]."
+    )
+    assert found[2].sentence == (
+        "Coauthor-CS, GAT: LN tuned stands best: F1 .922 clean, .850 [.84, .86] under worst (10 seeds); next is FGAI "
+        "tuned, .674 [.65, .69]."
+    )
+    ranked = [stand.defense for stand in found[2].stands]
+    assert ranked[:5] == ["vanilla tuned", "ln tuned", "at tuned", "fgai tuned", "vanilla"]
+    searched, unsearched = notes(found)
+    assert "32 trials" in searched
+    assert unsearched == "No settings were searched for arXiv-topology: the published ones rank."
 
 
 def test_the_pieces_of_the_study_fit_together():
@@ -597,17 +616,15 @@ def test_the_page_counts_slopes_as_the_records_do():
 
 
 @pytest.mark.parametrize(
-    ("folder", "asked", "least"),
+    ("folder", "read", "formats", "only", "least"),
     [
-        (RESULTS, ["--format", "latex,markdown,csv"], 20),
-        (RESULTS / "explanations", ["--only", "explanations,correctness", "--format", "markdown,csv"], 4),
+        (RESULTS, study, ("latex", "markdown", "csv"), (), 20),
+        (RESULTS / "explanations", explanations, ("markdown", "csv"), ("explanations", "correctness"), 4),
     ],
     ids=["the study", "explanations"],
 )
-def test_tables_and_leaderboards_come_from_the_committed_records(folder, asked, least, tmp_path):
-    command = [sys.executable, "-m", "fgai_bench.cli", "report", str(folder / "records"), "--out", str(tmp_path)]
-    done = subprocess.run([*command, *asked], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+def test_tables_and_leaderboards_come_from_the_committed_records(folder, read, formats, only, least, tmp_path):
+    write_results(read(), tmp_path, formats, only)
     made = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     tables = {path for path in made if re.match(r"tables/|leaderboard_|claims|comparison", path.as_posix())}
     assert len(tables) >= least
@@ -617,7 +634,7 @@ def test_tables_and_leaderboards_come_from_the_committed_records(folder, asked, 
 
 def test_the_pages_say_of_explanations_what_their_records_say():
     front, page, study_page = map(told, ("README.md", "docs/explanations.md", "results/README.md"))
-    found = [*rightness(study()), *rightness(Results.read(RESULTS / "explanations" / "records"))]
+    found = [*rightness(study()), *rightness(explanations())]
     assert {one.origin for one in found} == {"node", "node, tuned", "stress", "truth"}
     assert all(one.sentence in page for one in found)
 
@@ -703,7 +720,7 @@ def test_the_page_has_what_is_right_where_the_edges_are_known():
 
 
 def test_no_explainer_is_shown_to_find_a_motif_better_than_a_ranking_by_degree():
-    truth, least, above = Results.read(RESULTS / "explanations" / "records"), {}, []
+    truth, least, above = explanations(), {}, []
     nulls = ("random", "uniform", "degree", "untrained")
     knowing = {place.explainer for place in truth.places} - {"", *nulls}
     assert len(knowing) == 9

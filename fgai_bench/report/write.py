@@ -39,10 +39,18 @@ RENDERERS: dict[str, tuple[str, Callable[[Table], str]]] = {
     "markdown": ("md", to_markdown),
     "csv": ("csv", to_csv),
 }
-LISTS = (
-    *("dataset_node", "dataset_link", *NULLS, "explanations", "correctness", "budgets", "rank_changes"),
-    "reliability",
-)
+SEVERAL_AT_ONCE: dict[str, Callable[[Results], list[Table]]] = {
+    **dict.fromkeys(("dataset_node", "dataset_link"), dataset_tables),
+    **dict.fromkeys(NULLS, null_tables),
+}
+ONE_BY_ONE: dict[str, Callable[[Results], Table | None]] = {
+    "explanations": explanation_table,
+    "correctness": correctness_table,
+    "budgets": budget_table,
+    "rank_changes": rank_table,
+    "reliability": flag_table,
+}
+LISTS = (*SEVERAL_AT_ONCE, *ONE_BY_ONE)
 MAIN_FIGURES = ("stability_correctness", "fig5_tradeoff")  # the first of them that was drawn stands in the index
 OTHERS = ("metrics", "leaderboard", "page", "claims", "comparison")
 PAPER = "paper"  # whose claims and numbers stand beside those of a run
@@ -71,12 +79,15 @@ def write_report(
         only: names of tables and figures, or their beginnings (``fig1``); all if empty.
         suite: only what stands in this suite.
     """
-    _check(formats, only)
+    _check(formats, only)  # before minutes are spent on reading
+    folder = Path(out) if out is not None else Path(run) / "report"
     with few_collections():
-        return _write(Results.read(run, suite), Path(out) if out is not None else Path(run) / "report", formats, only)
+        return write_results(Results.read(run, suite), folder, formats, only)
 
 
-def _write(results: Results, folder: Path, formats: Sequence[str], only: Sequence[str]) -> Report:
+def write_results(results: Results, folder: Path, formats: Sequence[str] = FORMATS, only: Sequence[str] = ()) -> Report:
+    """Write the report of what has been read from a run folder; formats and names as in ``write_report``."""
+    _check(formats, only)
     report = Report(folder, remarks=results.remarks)
     answered = answers(results)
     explained = [compared.sentence for compared in rightness(results)]
@@ -118,10 +129,10 @@ def _wanted(name: str, only: Sequence[str]) -> bool:
 def _write_tables(report: Report, results: Results, formats: Sequence[str], only: Sequence[str]) -> list[Table]:
     specs = [spec for spec in grids_of(results) if _wanted(spec.name, only)]
     built: dict[str, Table | None] = {spec.name: build(spec, results) for spec in specs}
-    lists = [*dataset_tables(results), *null_tables(results), explanation_table(results), correctness_table(results)]
-    lists += [budget_table(results), rank_table(results), flag_table(results)]
-    listed = {table.name: table for table in lists if table is not None}
-    built |= {name: listed.get(name) for name in LISTS if _wanted(name, only)}
+    lists = [name for name in LISTS if _wanted(name, only)]
+    makers = dict.fromkeys(SEVERAL_AT_ONCE[name] for name in lists if name in SEVERAL_AT_ONCE)
+    together = {table.name: table for make in makers for table in make(results)}
+    built |= {name: ONE_BY_ONE[name](results) if name in ONE_BY_ONE else together.get(name) for name in lists}
     suites = {spec.name: spec.suites[0] for spec in GRIDS} | SUITE_OF
     known = {*suites, *LISTS}
     for name, table in built.items():

@@ -61,6 +61,7 @@ def test_everybody_gets_the_same_search(worst):
     assert first.flags == second.flags == ()
 
 
+@pytest.mark.slow
 def test_the_steps_of_the_threat_model_change_nothing(models, worst):
     longer = THREAT.model_copy(update={"steps": 50, "step": 0.5, "restarts": 3})
     again = ATTACKS["worst"]()(models["vanilla"], PROBLEM.data, PROBLEM.targets, threat=longer, seed=0)

@@ -114,10 +114,10 @@ def dropout_error(device, nodes):
 if __name__ == "__main__":
     where = sys.argv[1]
     if where == "cpu":  # the interpreter is slow: small graphs, without hubs and with one
-        without = largest_error(where, 13, 40, sizes=SIZES[2:3])
-        graphs.HUB = 5
-        print(max(without, largest_error(where, 13, 5, sizes=((2, 3, True),))))
-        print(part_error(where, 13, 5))
+        without = largest_error(where, 9, 20, sizes=SIZES[2:3])
+        graphs.HUB = 3
+        print(max(without, largest_error(where, 9, 5, sizes=((2, 3, True),))))
+        print(part_error(where, 9, 5))
     else:
         print(largest_error(where, 5000, 100_000))
         print(part_error(where, 5000, 100_000))

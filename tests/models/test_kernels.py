@@ -19,6 +19,7 @@ def errors(device, **environment):
     return [float(number) for number in done.stdout.split()]
 
 
+@pytest.mark.slow
 def test_fused_attention_equals_the_plain_core_in_the_interpreter():
     pytest.importorskip("triton", reason="Triton is not installed")
     largest, of_a_part, dropout_mean, between_passes = errors("cpu", TRITON_INTERPRET="1")

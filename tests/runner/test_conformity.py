@@ -136,6 +136,7 @@ def test_rows_of_other_code_or_data_are_not_put_together(
     assert {path.name: path.read_bytes() for path in boards.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_the_committed_study_may_stand_in_its_own_leaderboards(capsys: pytest.CaptureFixture[str]) -> None:
     results = Path(__file__).parents[2] / "results"
     assert main(["leaderboard", "add", str(results / "records"), "--to", str(results), "--check"]) == 0

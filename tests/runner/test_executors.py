@@ -74,7 +74,7 @@ def burn(seconds):
 
 
 DEFENSES.register("dawdles", tags=("node",))(Dawdles)
-deed("burns", lambda: burn(1.2))
+deed("burns", lambda: burn(2.4))
 deed("forks", forked)
 deed("spawns", left)
 deed("detaches", lambda: left(start_new_session=True))
@@ -109,6 +109,7 @@ def deeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return [deeds_gone_wrong.__name__]
 
 
+@pytest.mark.slow
 def test_every_way_to_die_is_a_typed_record_and_the_run_goes_on(
     deeds: list[str], tiny: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -186,10 +187,10 @@ def test_only_the_time_in_which_a_step_could_run_counts(deeds: list[str], tiny: 
     suite = {**tiny, "defenses": ["burns", "dawdles", "sleeps", "vanilla"], "seeds": 1, "attacks": []}
     training = [step.config for step in planned(suite, "cpu").steps.values() if step.kind == "train"]
     configs = {config["defense"]["name"]: config for config in training}
-    burning = [Job(hash, configs["burns"], {}, time_limit=2.0) for hash in "ab"]
+    burning = [Job(hash, configs["burns"], {}, time_limit=4.0) for hash in "ab"]
     everywhere = os.sched_getaffinity(0)
     executor = Processes(2, WorkerSettings(tuple(deeds)))
-    os.sched_setaffinity(0, {min(everywhere)})  # and so for the two workers, each of which burns more than half of 2 s
+    os.sched_setaffinity(0, {min(everywhere)})  # and so for the two workers, each of which burns more than half of 4 s
     try:
         assert results_of(executor, burning) == {"a": "ok", "b": "ok"}
         dawdling = Job("c", configs["dawdles"], {}, time_limit=2.0)

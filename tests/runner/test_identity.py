@@ -115,6 +115,7 @@ class OwnDefense(Vanilla):
 """
 
 
+@pytest.mark.slow
 def test_an_edited_plugin_is_run_again_and_the_old_records_stay(tmp_path: Path) -> None:
     plugin, suite = tmp_path / "own_plugin.py", tmp_path / "small.yaml"
     content = {**SMALL, "datasets": ["csbm-1e3"], "defenses": ["vanilla", "own-defense"]}

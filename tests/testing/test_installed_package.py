@@ -161,6 +161,7 @@ def test_an_export_keeps_the_metric(run: Path, person: Person) -> None:
         assert "largest-shift" in set(store.records()["metric"])
 
 
+@pytest.mark.slow
 def test_a_finished_run_stays_finished_when_the_package_and_its_metric_come(person: Person) -> None:
     person.types(*QUICK, installed=False)
     again, with_metric = person.session([QUICK, [*QUICK, "--set", "metrics=[f1, roc_auc, largest-shift]"]])

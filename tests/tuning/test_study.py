@@ -111,6 +111,7 @@ def test_what_is_suggested_depends_on_no_number_of_trials(study, tiny, tmp_path)
     assert [tried.values for tried in shorter.tried] == [tried.values for tried in study[1][0].tried[:2]]
 
 
+@pytest.mark.slow
 def test_twenty_kills_lose_no_trial_repeat_none_and_change_no_choice(tiny, study, tmp_path):
     undisturbed, killed, log = study[0], tmp_path / "killed", tmp_path / "log"
     log.touch()
@@ -219,6 +220,7 @@ def test_links_are_searched_by_roc_auc_on_validation_links(tiny, tmp_path):
     assert yaml.safe_load((tmp_path / "tuned.yaml").read_text())["tuned"][0]["when"]["task"] == "link"
 
 
+@pytest.mark.slow
 def test_a_graph_in_memory_is_searched_and_a_changed_one_anew(tiny, tmp_path, monkeypatch):
     tiny |= {"datasets": ["mine"], "defenses": ["vanilla"], "threat": {"nodes": 1, "edges_per_node": 2, "steps": 1}}
     graph = masked_graph()

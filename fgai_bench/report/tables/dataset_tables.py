@@ -54,10 +54,9 @@ def _facts(results: Results, task: str, dataset: str) -> dict[str, Any]:
         if step.status == "ok"
     }
     rows = results.provenance
-    recorded: dict[str, Any] = {}
-    for row in rows[rows["hash"].isin(list(steps))].to_dict("records") if len(rows) else ():
-        known = {str(key).removeprefix("data_"): value for key, value in row.items() if str(key).startswith("data_")}
-        recorded |= {key: value for key, value in known.items() if value == value and key not in recorded}
+    known = rows[rows["hash"].isin(list(steps))].filter(like="data_") if len(rows) else rows
+    told = {str(key).removeprefix("data_"): values.dropna() for key, values in known.items()}
+    recorded = {key: values.iloc[0] for key, values in told.items() if len(values)}
     return {**_declared(dataset, task), **recorded}
 
 
