@@ -59,15 +59,32 @@ METRICS_IN_WORDS = {
     "attention_topk_overlap": "top-k overlap",
 }
 DIGITS = 6  # of a seed's value: more would double the file and say nothing
+# What a cell may say; in the file it is a list in this order, which the script gives its names back.
+FIELDS = (
+    "text", "mean", "seeds", "std", "interval", "null", "rank", "bold", "beatsNull", "unequal", "status", "gaps",
+)  # fmt: skip
 
 
 def page(results: Results) -> str:
     """Return the whole file: template, style, script and data in one; the same results give the same bytes."""
     script = _asset("plots.js") + _asset("page.js")
-    data = json.dumps(content(results), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    data = json.dumps(packed(content(results)), sort_keys=True, separators=(",", ":"), allow_nan=False)
     data = data.replace("<", "\\u003c")  # "</script" and "<!--" would be read as HTML, even inside the data's script
     filled = _asset("page.html").replace("/*CSS*/", _asset("page.css")).replace("/*JS*/", script)
     return filled.replace("/*DATA*/", data)
+
+
+def packed(shown: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content with names of columns and fields said once, not in every cell: a fifth fewer bytes."""
+    keys = [column["key"] for column in shown["columns"]]
+    rows = [{**row, "cells": [_listed(row["cells"][key]) for key in keys]} for row in shown["rows"]]
+    return {**shown, "fields": FIELDS, "rows": rows}
+
+
+def _listed(cell: Mapping[str, Any]) -> list[Any]:
+    """Return what a cell says in the order of ``FIELDS``, up to the last that it says."""
+    values = [cell.get(field) for field in FIELDS]
+    return values[: max(place for place, value in enumerate(values) if value is not None) + 1]
 
 
 def _asset(name: str) -> str:
@@ -124,7 +141,8 @@ def _explanations(results: Results) -> dict[str, Any]:
     drawn = [point for point in points(results) if point["stability"] and point["correctness"] and not point["null"]]
     names = ("origin", "dataset", "model", "sentence")
     sentences = [{name: getattr(compared, name) for name in names} for compared in rightness(results)]
-    return {"points": drawn, "nulls": null_levels(results), "measures": CORRECTNESS, "sentences": sentences}
+    shown = _shortened({"points": drawn, "nulls": null_levels(results)})
+    return {**shown, "measures": CORRECTNESS, "sentences": sentences}
 
 
 def _rows(board: Board, results: Results) -> list[dict[str, Any]]:
@@ -221,6 +239,15 @@ def _gaps(row: Cell) -> dict[str, str]:
 
 def _rounded(value: float) -> float | None:
     return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+
+
+def _shortened(value: Any) -> Any:
+    """Return plain data with every number as short as that of a seed."""
+    if isinstance(value, dict):
+        return {key: _shortened(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_shortened(inner) for inner in value]
+    return _rounded(value) if isinstance(value, float) else value
 
 
 def _curves(results: Results) -> list[dict[str, Any]]:
