@@ -54,7 +54,7 @@ def _facts(results: Results, task: str, dataset: str) -> dict[str, Any]:
         if step.status == "ok"
     }
     rows = results.provenance
-    known = rows[rows["hash"].isin(list(steps))].filter(like="data_") if len(rows) else rows
+    known = rows[rows["hash"].isin(list(steps))].filter(regex="^data_") if len(rows) else rows
     told = {str(key).removeprefix("data_"): values.dropna() for key, values in known.items()}
     recorded = {key: values.iloc[0] for key, values in told.items() if len(values)}
     return {**_declared(dataset, task), **recorded}
