@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from fgai_bench.data import extend
-from fgai_bench.fingerprint import Part, fingerprint, forget_files, modules_of, written_in_no_file
+from fgai_bench.defenses import base
+from fgai_bench.fingerprint import MENDED, Part, fingerprint, forget_files, modules_of, written_in_no_file
 
 ENTRY = '''"""A method."""
 from .helper import scale
@@ -139,6 +140,26 @@ def test_ordered_sums_count_from_the_first_change_on(monkeypatch: pytest.MonkeyP
     forget_files()
     assert fingerprint(["fgai_bench.models.features"]) != before
     forget_files()
+
+
+def test_a_mended_module_counts_as_before_until_it_changes_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = Path(base.__file__)
+    text = file.read_text()
+    copy = tmp_path / "fgai_bench" / "defenses" / file.name
+    copy.parent.mkdir(parents=True)
+    monkeypatch.setattr("fgai_bench.fingerprint.HERE", tmp_path)
+    found = []
+    for version in (text, text.replace("except UnconvergedError", "except ValueError")):
+        for mended in (MENDED, {}):
+            monkeypatch.setattr("fgai_bench.fingerprint.MENDED", mended)
+            copy.write_text(version)
+            forget_files()
+            found.append(fingerprint(["fgai_bench.defenses.base"]))
+    forget_files()
+    assert found[0] != found[1]  # it counts as it did before
+    assert found[2] == found[3] != found[0]  # nobody has said that of what it is now
 
 
 def test_an_object_is_found_in_its_own_module_and_those_of_its_bases() -> None:

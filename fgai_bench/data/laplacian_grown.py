@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from fgai_bench.cuda_graphs import check_when_left, recording
-from fgai_bench.data.errors import DataError
+from fgai_bench.data.errors import DataError, UnconvergedError
 from fgai_bench.data.laplacian_block import (
     GUARDS,
     NARROWEST,
@@ -78,11 +78,11 @@ class Solved:
         return solved
 
     def check(self) -> None:
-        """Raise a :class:`DataError` if a graph solved since the last look did not converge."""
+        """Raise an :class:`UnconvergedError` if a graph solved since the last look did not converge."""
         residual = float(self.largest)
         self.largest.zero_()
         if not residual <= ACCEPTED:
-            raise DataError(f"the Laplacian of a graph that grew in a recording is off by {residual:.1e}")
+            raise UnconvergedError(f"the Laplacian of a graph that grew in a recording is off by {residual:.1e}")
 
     def grown(self, new_edges: Tensor, num_nodes: int) -> Tensor:
         """Return the eigenvectors of the graph with more nodes and edges, (N', <= k), as ``block_eigenvectors`` does.
@@ -97,7 +97,10 @@ class Solved:
             every = torch.cat([torch.stack([self.rows, self.columns]), new_edges], dim=1)
             return block_eigenvectors(every, num_nodes, self.k)
         graph, start = self._graph(new_edges, num_nodes), self._start(num_nodes)
-        vectors, residual = _followed(self.rounds, *graph, start, self.k)
+        try:
+            vectors, residual = _followed(self.rounds, *graph, start, self.k)
+        except torch.linalg.LinAlgError:  # one vector has outgrown all others of the block
+            residual = start.new_full((), math.nan)
         if recording():
             self.largest.copy_(torch.maximum(self.largest, residual))
         elif not float(residual) <= ACCEPTED:  # nor is NaN

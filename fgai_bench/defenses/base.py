@@ -16,6 +16,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.cuda_graphs import own_stream
+from fgai_bench.data.errors import UnconvergedError
 from fgai_bench.data.splits import Split
 from fgai_bench.defenses.training import InnerAttack, NodeSupervision, Progress, Supervision, Training, optimise
 from fgai_bench.models.base import AttentionModel, Output, checked_model
@@ -57,6 +58,7 @@ class Fit:
         teacher: the trained vanilla model, for a defense with the tag ``needs-teacher``.
         inner: an attack ``inner(model, data, seed)``, for a defense with the tag ``needs-inner``.
         defense: the name of the defense's class, for messages.
+        recordable: whether CUDA may record an epoch.
     """
 
     student: AttentionModel
@@ -68,6 +70,7 @@ class Fit:
     teacher: AttentionModel | None = None
     inner: InnerAttack | None = None
     defense: str = "this defense"
+    recordable: bool = True
 
     def required(self, name: Literal["teacher", "inner"]) -> Any:
         """Return the teacher or the inner attack; raise if it was not given, with what the defense needs."""
@@ -85,7 +88,7 @@ class Fit:
         """
         inner = self.required("inner")
         recordable = self.student.recordable(new_edges=True) and getattr(inner, "recordable", False)
-        recorded = recordable and next(self.student.parameters()).is_cuda
+        recorded = self.recordable and recordable and next(self.student.parameters()).is_cuda
         return lambda epoch: inner(
             self.student, self.data, None if recorded else derive(self.seed, f"inner-{epoch}")
         ), recorded
@@ -147,7 +150,16 @@ class Defense:
         return self.train(fit, progress)
 
     def train(self, fit: Fit, progress: Progress | None) -> AttentionModel:
-        """Minimise the objective over the parameters of the student; ``fit.student`` is still the given model."""
+        """Minimise the objective over the parameters of the student; ``fit.student`` is still the given model.
+
+        What a recorded epoch could not solve, it cannot solve anew: then all epochs are done again without recording.
+        """
+        try:
+            return self._minimised(fit, progress)
+        except UnconvergedError:
+            return self._minimised(replace(fit, recordable=False), progress)
+
+    def _minimised(self, fit: Fit, progress: Progress | None) -> AttentionModel:
         fit = replace(fit, student=self.student(fit))
         with own_stream(next(fit.student.parameters()).device):  # that of the epochs: each needs work space of its own
             objective = self.objective(fit)
@@ -160,7 +172,7 @@ class Defense:
             fit.seed,
             score=(lambda: fit.task.score(output())) if made.keep == "best" else None,
             progress=progress,
-            recordable=made.recordable,
+            recordable=made.recordable and fit.recordable,
         )
 
     def student(self, fit: Fit) -> AttentionModel:

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from fgai_bench import cuda_graphs
-from fgai_bench.data import DataError, laplacian_grown, load_dataset
+from fgai_bench.data import laplacian_grown, load_dataset
+from fgai_bench.data.errors import UnconvergedError
 from fgai_bench.data.laplacian import grown_encoding, laplacian_encoding, signed
 from fgai_bench.data.laplacian_block import block_eigenvectors, connected_components
 from fgai_bench.data.laplacian_grown import Solved
@@ -58,6 +59,25 @@ def test_a_graph_that_does_not_converge_in_the_known_steps_is_solved_anew(
     monkeypatch.setattr(laplacian_grown, "ACCEPTED", accepted)
     anew = block_eigenvectors(torch.cat([edge_index, new], dim=1), 330, 8)
     torch.testing.assert_close(signed(solved.grown(new, 330)), signed(anew), atol=1e-6, rtol=0)
+
+
+def communities(count: int, inside: int, between: int, nodes: int = 2_000) -> Tensor:
+    """Communities of equal size with as many random edges a node inside of them and between them."""
+    draw = torch.Generator().manual_seed(0)
+    source = torch.randint(nodes, (nodes * inside,), generator=draw)
+    target = torch.randint(nodes // count, source.shape, generator=draw) * count + source % count
+    return torch.cat([torch.stack([source, target]), torch.randint(nodes, (2, nodes * between), generator=draw)], dim=1)
+
+
+@pytest.mark.parametrize(("count", "inside", "between"), [(2, 30, 1), (4, 20, 0)])
+def test_where_communities_part_the_spectrum_a_grown_graph_is_solved_all_the_same(
+    count: int, inside: int, between: int
+) -> None:
+    """The vectors that tell communities apart outgrow the others, more than known steps allow for."""
+    before, new = communities(count, inside, between), injected(2_000, 20, 20)
+    found = Solved.of(before, 2_000, 8).grown(new, 2_020)
+    anew = block_eigenvectors(torch.cat([before, new], dim=1), 2_020, 8)
+    torch.testing.assert_close(signed(found), signed(anew), atol=1e-5, rtol=0)
 
 
 def hung(before: Tensor, nodes: int, where: str) -> tuple[Tensor, int]:
@@ -133,11 +153,13 @@ def test_what_a_recording_left_unseen_is_raised() -> None:
     solved = Solved.of(random_graph(), 300, 8)
     solved.check()
     solved.largest.fill_(2e-3)
-    with pytest.raises(DataError, match=r"^the Laplacian of a graph that grew in a recording is off by 2\.0e-03$"):
+    with pytest.raises(
+        UnconvergedError, match=r"^the Laplacian of a graph that grew in a recording is off by 2\.0e-03$"
+    ):
         solved.check()
     solved.check()  # once
     solved.largest.fill_(float("nan"))
-    with pytest.raises(DataError, match="off by nan"):
+    with pytest.raises(UnconvergedError, match="off by nan"):
         solved.check()
 
 

@@ -8,7 +8,9 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from fgai_bench.data.errors import UnconvergedError
 from fgai_bench.defenses import DEFENSES, NodeSupervision, Training
+from fgai_bench.defenses.base import Defense, Fit, Objective
 from fgai_bench.defenses.training import optimise, outputs_once
 from fgai_bench.models import Output
 from fgai_bench.testing.fixture import CLASSES, tiny_graph, tiny_model, tiny_problem, trained_model
@@ -51,6 +53,34 @@ def test_history_holds_every_term_of_every_epoch():
     assert [set(row) for row in model.history] == [{"first", "second"}] * 3
     assert [row["second"] for row in model.history] == [0.0, 1.0, 2.0]
     assert model.history[2]["first"] < model.history[0]["first"]
+
+
+class Unsolvable(Defense):
+    """A defense whose second epoch, if it may be recorded, leaves a graph unsolved."""
+
+    def objective(self, fit: Fit) -> Objective:
+        def terms(epoch):
+            weight = next(fit.student.parameters())
+            with torch.no_grad():
+                weight.add_(1)
+            if fit.recordable and epoch == 1:
+                raise UnconvergedError("the Laplacian of a graph is off by nan")
+            return {"weight": weight.square().sum()}
+
+        return Objective(terms, keep="last", recordable=True)
+
+
+def test_epochs_whose_recording_did_not_converge_are_done_again_from_the_start():
+    model = tiny_model()
+    first = copy.deepcopy(next(model.parameters()))
+    told = []
+    trained = Unsolvable().fit(
+        model, tiny_graph(), PROBLEM.split, training=Training(epochs=3), progress=lambda done, of: told.append(done)
+    )
+    assert told == [1, 1, 2, 3]
+    assert len(trained.history) == 3
+    assert trained.history[0]["weight"] == pytest.approx((first + 1).square().sum().item(), rel=1e-6)
+    assert torch.equal(next(model.parameters()), first)
 
 
 @pytest.mark.parametrize(("scores", "best"), [([0.1, 0.9, 0.5], 1), ([0.7, 0.7, 0.7], 0), ([0.1, 0.2, 0.3], 2)])
