@@ -78,6 +78,8 @@ OPTIMISER: Space = {
     "training.epochs": Choice(100, 200, 400),
 }
 """The settings that every training has."""
+OWN_NETWORK: Space = {"defense.hidden": Choice(16, 64), "defense.dropout": Range(0.0, 0.8)}
+"""Those of the network that a defense trains in place of the model."""
 
 
 def joined(*spaces: Space) -> dict[str, Dimension]:

@@ -34,7 +34,9 @@ def test_the_space_of_a_cell():
     assert set(space_of("gat", "vanilla")) == {*OPTIMISER, *MODELS["gat"].search_space}
     assert {"defense.weight", "inner.nodes", "model.dropout"} < set(space_of("gat", "at"))
     assert not any(name.startswith("model.") for name in space_of("gat", "fgai"))
-    assert space_of("gat", "gnnguard") == dict(OPTIMISER)  # it declares none
+    guard = set(space_of("gat", "gnnguard-sparse"))  # which has a network of its own
+    assert guard == {*OPTIMISER, "defense.threshold", "defense.hidden", "defense.dropout"}
+    assert space_of("gat", "pro-gnn") == dict(OPTIMISER)  # it declares none
 
 
 def test_fgais_space_holds_the_settings_that_are_known_to_work():

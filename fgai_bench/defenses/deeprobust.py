@@ -33,6 +33,7 @@ from fgai_bench.defenses.training import Progress, Training, finished
 from fgai_bench.models.base import AttentionModel
 from fgai_bench.models.edges import OncePerGraph
 from fgai_bench.seeds import isolated_rng
+from fgai_bench.spaces import OWN_NETWORK, Choice, Space
 from fgai_bench.sums.ordered import sum_at
 
 with quiet():
@@ -147,6 +148,7 @@ class GNNSVDSparse(ReplacedModel):
     paper = "https://doi.org/10.1145/3336191.3371789"
     tags: ClassVar[tuple[str, ...]] = ("node", "replaces-model")
     dense: ClassVar[bool] = False
+    search_space: ClassVar[Space | None] = {**OWN_NETWORK, "defense.rank": Choice(5, 15, 50, 150)}
 
     def __init__(self, rank: int = 15, hidden: int = 16, dropout: float = 0.5) -> None:
         if rank < 1:

@@ -17,6 +17,7 @@ from fgai_bench.models.attention import Attention
 from fgai_bench.models.base import Output, keyed_attention
 from fgai_bench.models.edges import SortedEdges, sorted_edges
 from fgai_bench.models.segments import segment_sum, weighted_sum
+from fgai_bench.spaces import OWN_NETWORK, LogRange, Space
 
 
 class Neighbourhoods(Protocol):
@@ -207,6 +208,7 @@ class GNNGuardSparse(ReplacedModel):
     tags: ClassVar[tuple[str, ...]] = ("node", "replaces-model")
     profiles = 5
     dense: ClassVar[bool] = False
+    search_space: ClassVar[Space | None] = {**OWN_NETWORK, "defense.threshold": LogRange(0.01, 0.5)}
 
     def __init__(self, threshold: float = 0.1, hidden: int = 16, dropout: float = 0.5) -> None:
         if not 0 < threshold <= 1:

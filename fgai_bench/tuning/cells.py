@@ -34,8 +34,9 @@ def space_of(model: str, defense: str) -> dict[str, Dimension]:
     own = getattr(kind, "search_space", None)
     if own is None:
         return joined(OPTIMISER)
-    models = MODELS[model].search_space if getattr(kind, "starts_from", "model") == "model" else {}
-    return joined(OPTIMISER, models, own)
+    replaced = "replaces-model" in DEFENSES.entry(defense).tags
+    afresh = getattr(kind, "starts_from", "model") == "model" and not replaced
+    return joined(OPTIMISER, MODELS[model].search_space if afresh else {}, own)
 
 
 @dataclass(frozen=True)
