@@ -33,7 +33,7 @@ AS_THEY_WERE = {
 }
 # Modules changed so that something has a value that had none, and nothing that had one has another: as they are now
 # they count as they did before.
-MENDED = {
+SAME_VALUES = {
     (
         f"{OURS}.defenses.base",  # epochs whose recording did not converge are done again
         "2cfe4d0935604e6f64caddc5a05f9c89fe1b390ac587d6fca22fdb1d8cddb2cd",
@@ -152,7 +152,7 @@ def _closure(parts: tuple[Part, ...], stop: frozenset[str]) -> str:
         # A base class of a task has the same methods as the task, so what is dropped there is dropped here.
         names = dropped.get(module, shared if module.startswith(f"{OURS}.tasks.") else frozenset())
         found, imported = _read(module, names)
-        hashes[module] = MENDED.get((module, found), found)
+        hashes[module] = SAME_VALUES.get((module, found), found)
         waiting += imported
     hashes = dict(hashes.items() - AS_THEY_WERE)
     return hashlib.sha256(repr(sorted(hashes.items())).encode()).hexdigest()[:16]

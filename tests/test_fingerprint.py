@@ -11,7 +11,7 @@ import pytest
 
 from fgai_bench.data import extend
 from fgai_bench.defenses import base
-from fgai_bench.fingerprint import MENDED, Part, fingerprint, forget_files, modules_of, written_in_no_file
+from fgai_bench.fingerprint import SAME_VALUES, Part, fingerprint, forget_files, modules_of, written_in_no_file
 
 ENTRY = '''"""A method."""
 from .helper import scale
@@ -142,7 +142,7 @@ def test_ordered_sums_count_from_the_first_change_on(monkeypatch: pytest.MonkeyP
     forget_files()
 
 
-def test_a_mended_module_counts_as_before_until_it_changes_again(
+def test_a_module_that_gives_the_same_values_counts_as_before_until_it_changes_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = Path(base.__file__)
@@ -152,8 +152,8 @@ def test_a_mended_module_counts_as_before_until_it_changes_again(
     monkeypatch.setattr("fgai_bench.fingerprint.HERE", tmp_path)
     found = []
     for version in (text, text.replace("except UnconvergedError", "except ValueError")):
-        for mended in (MENDED, {}):
-            monkeypatch.setattr("fgai_bench.fingerprint.MENDED", mended)
+        for same in (SAME_VALUES, {}):
+            monkeypatch.setattr("fgai_bench.fingerprint.SAME_VALUES", same)
             copy.write_text(version)
             forget_files()
             found.append(fingerprint(["fgai_bench.defenses.base"]))
