@@ -50,6 +50,10 @@ SAME_VALUES = {
         f"{OURS}.defenses.deeprobust",  # likewise, for GNN-SVD
         "894b41f05d30385a9a3ce766335c3bfabf5cc983964c7c008afd3716c6f18332",
     ): "9d4f0052bd19867612777b9bd68f4998b52e12f809d5e60cd15962fc76e335de",
+    (
+        f"{OURS}.defenses.similarity",  # by sparse products, edge by edge, where nothing had been recorded
+        "1d4e5071060db5a69ba394db4d011be34b6de9b77144eb2938231a6454ce8b72",
+    ): "3941e5be71e507adde2715f7585607fda47d1357c6780914b8bb494dbdd4d5f9",
 }
 SHOWN = {"summary", "paper"}
 REMEMBERING = "remembered"

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from fgai_bench.models.edges import SortedEdges
-from fgai_bench.sums.ordered import sum_at
+from fgai_bench.sums.ordered import SparseRows
 
-_ENTRIES = 2**25  # limit of gathered entries: 128 MiB per side in single precision
+_ENTRIES, _ENTRIES_ON_CPU = 2**27, 2**19  # gathered at a time, per side: half a GiB; what a cache holds
 
 
 class _EdgeDots(torch.autograd.Function):
@@ -20,23 +20,23 @@ class _EdgeDots(torch.autograd.Function):
         ctx.save_for_backward(rows)
         ctx.edges = edges
         dots = rows.new_empty(edges.source.numel())
-        for part, source, destination in _parts(edges, rows.size(1)):
+        for part, source, destination in _parts(edges, rows):
             torch.sum(rows.index_select(0, source) * rows.index_select(0, destination), 1, out=dots[part])
         return dots
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        """With ``G_ij`` the gradient of the edge from j to i: ``(G + G^T) rows``."""
         (rows,) = ctx.saved_tensors
-        total = torch.zeros_like(rows)
-        for part, source, destination in _parts(ctx.edges, rows.size(1)):
-            weight = grad[part].unsqueeze(1)
-            total += sum_at(destination, rows.index_select(0, source).mul_(weight), len(rows))
-            total += sum_at(source, rows.index_select(0, destination).mul_(weight), len(rows))
-        return total, None
+        edges, shape = ctx.edges, (len(rows), len(rows))
+        destination, _, pointer, order = (part.long() for part in edges.by_source)
+        arriving = SparseRows(edges.pointer, edges.source, shape).product(grad, rows)
+        return arriving + SparseRows(pointer, destination, shape).product(grad[order], rows), None
 
 
-def _parts(edges: SortedEdges, width: int) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    size = max(_ENTRIES // max(width, 1), 1)
+def _parts(edges: SortedEdges, rows: Tensor) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    entries = _ENTRIES_ON_CPU if rows.device.type == "cpu" else _ENTRIES
+    size = max(entries // max(rows.size(1), 1), 1)
     for begin in range(0, edges.source.numel(), size):
         part = slice(begin, begin + size)
         yield part, edges.source[part], edges.destination[part]
