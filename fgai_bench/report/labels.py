@@ -46,7 +46,8 @@ TITLES = {
 ORDER = (
     *("node", "link", "ablation", "cost", "definition", "stress", "truth", "scale", "published-budgets"),
     *("gat", "gatv2", "gt"),
-    *("vanilla", "ln", "at", "fgai", "fgai-attention", "pro-gnn", "gnn-svd", "gnnguard"),
+    *("vanilla", "ln", "at", "fgai", "fgai-attention", "pro-gnn"),
+    *("gnn-svd", "gnn-svd-sparse", "gnnguard", "gnnguard-sparse"),
     *("amazon-photo", "amazon-cs", "coauthor-cs", "coauthor-physics", "ogbn-arxiv", "arxiv-topology"),
     *("cora", "pubmed", "citeseer"),
     *("ba-house", "ba-grid", "ba-tree", "infection", "csbm-planted", "csbm-planted-weak"),
