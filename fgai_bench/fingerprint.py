@@ -31,8 +31,7 @@ AS_THEY_WERE = {
     (f"{OURS}.sums.ordered", "638bc3956fbfc2641db8ecbf6be874f3db07a378136bf69c8ee42e31870b8543"),
     (f"{OURS}.sums.triton_product", "1b6d7182aad6d47ea8b51f01e1a7ac8f2fb6488717191ed7373097ee1e554314"),
 }
-# Modules changed so that something has a value that had none, and nothing that had one has another: as they are now
-# they count as they did before.
+# Modules changed so that nothing that had a value has another one: as they are now they count as they did before.
 SAME_VALUES = {
     (
         f"{OURS}.defenses.base",  # epochs whose recording did not converge are done again
@@ -43,15 +42,15 @@ SAME_VALUES = {
         "9a257d7a3bd8cd0cce5f1a67dd7cd32a365afcd314ce5ade19583c09e3cfac5c",
     ): "a4268637376759682367768472f5ad525db142e0a49f6bbab2489b5ed5ffd64e",
     (
-        f"{OURS}.defenses.gnnguard",  # it says in which space its settings are searched
-        "15bb5c5422485b2f0cf00243cfe900a283525f23d09270c8ba07b4f309827b5b",
+        f"{OURS}.defenses.gnnguard",  # that version, and the space in which its settings are searched
+        "3ae054824ce8cc709db030ca4dc18b59fa1c8b32c1c8235992767efa7bcb0945",
     ): "3a620237775f88d6c00c92e8e9193fb5c3904749f21d19f2fab1d1080dbc28fb",
     (
         f"{OURS}.defenses.deeprobust",  # likewise, for GNN-SVD
         "894b41f05d30385a9a3ce766335c3bfabf5cc983964c7c008afd3716c6f18332",
     ): "9d4f0052bd19867612777b9bd68f4998b52e12f809d5e60cd15962fc76e335de",
     (
-        f"{OURS}.defenses.similarity",  # by sparse products, edge by edge, where nothing had been recorded
+        f"{OURS}.defenses.similarity",  # by sparse products; a defense that uses them says so by its version
         "1d4e5071060db5a69ba394db4d011be34b6de9b77144eb2938231a6454ce8b72",
     ): "3941e5be71e507adde2715f7585607fda47d1357c6780914b8bb494dbdd4d5f9",
 }

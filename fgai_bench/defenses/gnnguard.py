@@ -205,6 +205,7 @@ class GNNGuardSparse(ReplacedModel):
     name = "gnnguard-sparse"
     summary = "GNNGuard edge by edge: the same function, for large graphs"
     paper = "https://arxiv.org/abs/2006.08149"
+    version = "2"  # gradients by sparse products: other last bits
     tags: ClassVar[tuple[str, ...]] = ("node", "replaces-model")
     profiles = 5
     dense: ClassVar[bool] = False
@@ -226,6 +227,7 @@ class GNNGuard(GNNGuardSparse):
     name = "gnnguard"
     summary = "GNNGuard: neighbours weighed by similarity, on DeepRobust's GCN"
     paper = "https://arxiv.org/abs/2006.08149"
+    version = "1"
     tags = ("node", "replaces-model", "dense")
     matrices = 15
     dense = True
