@@ -29,9 +29,10 @@ class _EdgeDots(torch.autograd.Function):
         """With ``G_ij`` the gradient of the edge from j to i: ``(G + G^T) rows``."""
         (rows,) = ctx.saved_tensors
         edges, shape = ctx.edges, (len(rows), len(rows))
-        destination, _, pointer, order = (part.long() for part in edges.by_source)
         arriving = SparseRows(edges.pointer, edges.source, shape).product(grad, rows)
-        return arriving + SparseRows(pointer, destination, shape).product(grad[order], rows), None
+        destination, _, pointer, order = edges.by_source
+        leaving = SparseRows(pointer.long(), destination.long(), shape).product(grad.index_select(0, order), rows)
+        return arriving + leaving, None
 
 
 def _parts(edges: SortedEdges, rows: Tensor) -> Iterator[tuple[slice, Tensor, Tensor]]:

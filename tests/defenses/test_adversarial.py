@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch_geometric.data import Data
 
 import fgai_bench as fb
+from fgai_bench.data.csbm import generate_csbm
 from fgai_bench.defenses import DEFENSES, NodeSupervision, Training
 from fgai_bench.seeds import derive
 from fgai_bench.testing.fixture import tiny_model, tiny_problem
@@ -60,18 +60,9 @@ def test_it_needs_an_inner_attack_and_a_weight_that_makes_sense():
 @pytest.mark.gpu
 def test_it_trains_a_graph_transformer_where_communities_part_the_spectrum():
     """Known steps, all that a recorded epoch takes, do not lead to the encodings of a graph that grew there."""
-    nodes, draw = 2_000, torch.Generator().manual_seed(0)
-    source = torch.randint(nodes, (nodes * 20,), generator=draw)
-    target = torch.randint(nodes // 2, source.shape, generator=draw) * 2 + source % 2
-    y, order = torch.arange(nodes) % 2, torch.randperm(nodes, generator=draw)
-    data = Data(
-        x=torch.randn(nodes, 8, generator=draw) + y[:, None],
-        edge_index=torch.stack([torch.cat([source, target]), torch.cat([target, source])]),
-        y=y,
-        train_index=order[:200],
-        val_index=order[200:400],
-        test_index=order[400:],
-    ).cuda()
+    data = generate_csbm(edges=60_000, degree=60, classes=2, homophily=0.97)
+    data.train_index, data.val_index, data.test_index = torch.arange(2_000).split([200, 200, 1_600])
+    data = data.cuda()
     fitted = fb.fit("at", fb.build_model("gt", data, seed=0).cuda(), data, epochs=3)
     losses = [row["prediction"] + row["adversarial"] for row in fitted.history]
     assert losses[2] < losses[1] < losses[0]

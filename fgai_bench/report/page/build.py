@@ -76,8 +76,8 @@ def packed(shown: Mapping[str, Any]) -> dict[str, Any]:
 
     A cell is the list of what its fields say, those that most cells have first, up to the last that it has.
     """
-    said = Counter(field for row in shown["rows"] for cell in row["cells"].values() for field in cell)
-    fields = sorted(said, key=lambda field: (-said[field], field))
+    cells_with = Counter(field for row in shown["rows"] for cell in row["cells"].values() for field in cell)
+    fields = sorted(cells_with, key=lambda field: (-cells_with[field], field))
     keys = [column["key"] for column in shown["columns"]]
     rows = [{**row, "cells": [_listed(row["cells"][key], fields) for key in keys]} for row in shown["rows"]]
     return {**shown, "fields": fields, "rows": rows}
