@@ -42,17 +42,25 @@ SAME_VALUES = {
         "9a257d7a3bd8cd0cce5f1a67dd7cd32a365afcd314ce5ade19583c09e3cfac5c",
     ): "a4268637376759682367768472f5ad525db142e0a49f6bbab2489b5ed5ffd64e",
     (
-        f"{OURS}.defenses.gnnguard",  # that version, and the space in which its settings are searched
-        "3ae054824ce8cc709db030ca4dc18b59fa1c8b32c1c8235992767efa7bcb0945",
+        f"{OURS}.defenses.gnnguard",  # the form by edges, which says so by its version, and the space of its search
+        "db28652703c9a31e7e1da8def21116a001eefa427db719ef248684b2729960ac",
     ): "3a620237775f88d6c00c92e8e9193fb5c3904749f21d19f2fab1d1080dbc28fb",
     (
         f"{OURS}.defenses.deeprobust",  # likewise, for GNN-SVD
         "894b41f05d30385a9a3ce766335c3bfabf5cc983964c7c008afd3716c6f18332",
     ): "9d4f0052bd19867612777b9bd68f4998b52e12f809d5e60cd15962fc76e335de",
     (
-        f"{OURS}.defenses.similarity",  # by sparse products; a defense that uses them says so by its version
-        "f5a35340a81228cb0c840e6509d18d5457e122100e7e8293f5a3208c349f40aa",
+        f"{OURS}.defenses.similarity",  # by sparse products; a defense that uses their sums says so by its version
+        "67f75f5b9f26418964df33ad5236f231667354ac8157dacce794554d4842f2b4",
     ): "3941e5be71e507adde2715f7585607fda47d1357c6780914b8bb494dbdd4d5f9",
+    (
+        f"{OURS}.defenses.jaccard",  # another name for the products, and a tag
+        "58f76e242f0a9f6ee137b9ba44ad8bb2d8cc116cbf3b9aabb5a341ceb86fc865",
+    ): "3a033228aa55911bcfbea571f920ba688a6a6f4eeecfd0136e5cd5952998e444",
+    (
+        f"{OURS}.attacks.worst",  # a graph that is looked at again is not made again
+        "68ab665d6a7e3709167010e6f5a06c7a34de33353a52ff44be6f23f9491330dc",
+    ): "8fe078adeabc0f618382505367ad413ec3e40bbd6dd8a68fe35d0809f960fb88",
 }
 SHOWN = {"summary", "paper"}
 REMEMBERING = "remembered"

@@ -69,6 +69,7 @@ class Search:
         embedded, clean: the victim's, unattacked.
         truth: ``(M,)`` what predictions should be.
         links: of a link readout, which targets are links and which are none (found once: a recording cannot search).
+        last: the attachments that were looked at last, and their scene.
         calls: gradients of the victim's model that were taken.
         has_gradient: whether one of them was not zero.
         flags: reasons for distrust.
@@ -81,6 +82,7 @@ class Search:
     clean: Output = field(init=False)
     truth: Tensor = field(init=False)
     links: tuple[Tensor, Tensor] | None = field(init=False, default=None)
+    last: tuple[Tensor, Injection] | None = field(init=False, default=None)
     calls: int = 0
     has_gradient: bool = False
     flags: dict[str, None] = field(default_factory=dict)
@@ -95,10 +97,13 @@ class Search:
             self.links = ((self.truth == 1).nonzero().flatten(), (self.truth == 0).nonzero().flatten())
 
     def scene(self, attached: Tensor) -> Injection:
-        """Return the attacked graph with these attachments, ready for any features."""
-        edges = attached_edges(self.victim.data.x.shape[0], attached)
-        scene = Injection.with_edges(self.victim, self.embedded, self.clean, edges, self.threat.nodes)
-        return replace(scene, reference=replace(scene.reference, prediction=self.truth))
+        """Return the attacked graph with these attachments, ready for any features; the last one is kept."""
+        if self.last is None or self.last[0] is not attached:
+            self.last = None  # two of them may be too large
+            edges = attached_edges(self.victim.data.x.shape[0], attached)
+            scene = Injection.with_edges(self.victim, self.embedded, self.clean, edges, self.threat.nodes)
+            self.last = attached, replace(scene, reference=replace(scene.reference, prediction=self.truth))
+        return self.last[1]
 
     def score(self, logits: Tensor) -> Tensor:
         """Return what is left of the victim: ``()`` the share of right predictions, or the ROC-AUC of links."""

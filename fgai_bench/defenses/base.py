@@ -102,7 +102,8 @@ class Defense:
     Attributes:
         summary, paper, version: what ``fgai-bench ls`` shows; ``version`` changes when results change.
         tags: ``node`` and ``link``, the tasks it is for (both if neither is named); ``needs-teacher`` and
-            ``needs-inner``, the inputs it requires; ``replaces-model``, ``dense``, ``transductive``.
+            ``needs-inner``, the inputs it requires; ``replaces-model``, ``dense``, ``transductive``; ``no-attention``,
+            what it trains has none, so that attacks on the attention are left out.
         inner_options: the loss and the targets of its inner attack, unless the suite sets others.
         starts_from: whether the student starts as a copy of the given ``model`` or of the ``teacher``.
         search_space: what a study may vary beside the optimiser and, where the student starts from the model, the

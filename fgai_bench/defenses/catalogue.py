@@ -17,6 +17,7 @@ for _name, _class in (
     ("at", "adversarial:AdversarialTraining"),
     ("fgai", "fgai:FGAI"),
     ("fgai-attention", "fgai_attention:FGAIAttention"),
+    ("gcn", "plain_gcn:PlainGCN"),
     ("pro-gnn", "deeprobust:ProGNN"),
     ("gnn-svd", "deeprobust:GNNSVD"),
     ("gnn-svd-sparse", "deeprobust:GNNSVDSparse"),

@@ -12,11 +12,10 @@ from torch_geometric.data import Data
 
 from fgai_bench.defenses.gcn import GCNModel, ReplacedModel, dense_adjacency, edge_presence
 from fgai_bench.defenses.settings import GCNOptions
-from fgai_bench.defenses.similarity import dense, edge_dots
+from fgai_bench.defenses.similarity import EdgeProducts, dense
 from fgai_bench.models.attention import Attention
 from fgai_bench.models.base import Output, keyed_attention
 from fgai_bench.models.edges import SortedEdges, sorted_edges
-from fgai_bench.models.segments import segment_sum, weighted_sum
 from fgai_bench.spaces import OWN_NETWORK, LogRange, Space
 
 
@@ -61,33 +60,80 @@ def pruned(similarity: Tensor, kept: Tensor, present: Tensor, through: bool) -> 
 class EdgeWise:
     """One coefficient per edge: ``(E,)`` in the order of the sorted edges."""
 
-    edges: SortedEdges
+    products: EdgeProducts
     presence: Tensor
 
     @classmethod
     def of(cls, edge_index: Tensor, num_nodes: int, edge_weight: Tensor | None) -> EdgeWise:
         edges = sorted_edges(edge_index, num_nodes)
-        return cls(edges, edge_presence(edges, edge_weight))
+        return cls(EdgeProducts(edges), edge_presence(edges, edge_weight))
+
+    @property
+    def edges(self) -> SortedEdges:
+        return self.products.edges
 
     def coefficients(self, unit: Tensor, threshold: float, through: bool = False) -> Tensor:
+        return self.shares(self.products.dots(unit), threshold, through)
+
+    def shares(self, similarity: Tensor, threshold: float, through: bool = False) -> Tensor:
+        """Return the coefficients of edges whose ends are so similar: ``(E,) -> (E,)``."""
         loop = self.edges.source == self.edges.destination
         present = self.presence * ~loop  # (E,)
-        similarity = edge_dots(unit, self.edges)
         kept = similarity >= threshold
         weight = pruned(similarity, kept, present, through)
-        sums = segment_sum(torch.stack([weight, kept * present], 1), self.edges)  # (N, 2)
-        total, count = sums[self.edges.destination].unbind(1)  # (E,) each
+        sums = self.products.totals(weight), self.products.totals(kept * present)  # (N,) each
+        total, count = map(self.products.at_destination, sums)  # (E,) each
         return torch.where(loop, 1.0, _share(weight, total, count)) / (count + 1)
 
     def shifted(self, coefficients: Tensor, score_shift: Tensor) -> Tensor:
         raised = coefficients * score_shift[self.edges.order].exp()
-        return raised / segment_sum(raised.unsqueeze(1), self.edges)[self.edges.destination, 0]
+        return raised / self.products.at_destination(self.products.totals(raised))
 
     def aggregated(self, coefficients: Tensor, values: Tensor) -> Tensor:
-        return weighted_sum(coefficients.unsqueeze(1), values.unsqueeze(1), self.edges).squeeze(1)
+        return self.products.sums(coefficients, values)
 
     def attention(self, coefficients: Tensor) -> Attention:
         return keyed_attention(self.edges, coefficients.unsqueeze(1))
+
+
+@dataclass(frozen=True)
+class GrownGraph:
+    """A graph with new nodes, and what of its first coefficients does not depend on their features.
+
+    Attributes:
+        graph: with the new nodes.
+        similarity: ``(E,)`` of the ends of every edge between nodes that were there before.
+        place: ``(M,)`` the edges between a new node and another one, among the sorted edges.
+        new: ``(M,)`` the new node of each, counted from the first of them.
+        other: ``(M, P)`` the unit rows of the other ends.
+        new_nodes: R, how many are new.
+    """
+
+    graph: EdgeWise
+    similarity: Tensor
+    place: Tensor
+    new: Tensor
+    other: Tensor
+    new_nodes: int
+
+    @classmethod
+    def of(cls, unit: Tensor, edge_index: Tensor, new_nodes: int) -> GrownGraph | None:
+        """Return the graph for unit rows ``(N, P)`` of the nodes before; None if new nodes have edges to each other."""
+        longer = torch.cat([unit, unit.new_zeros(new_nodes, unit.size(1))])
+        graph = EdgeWise.of(edge_index, len(longer), None)
+        source, destination = graph.edges.source, graph.edges.destination
+        is_new = (source >= len(unit)).int() + (destination >= len(unit)).int()  # (E,) how many of the ends
+        if bool(((is_new == 2) & (source != destination)).any()):
+            return None
+        place = (is_new == 1).nonzero().view(-1)
+        ends = source[place], destination[place]
+        new, other = torch.maximum(*ends) - len(unit), longer[torch.minimum(*ends)]
+        return cls(graph, graph.products.dots(longer), place, new, other, new_nodes)
+
+    def similarities(self, unit: Tensor) -> Tensor:
+        """Return the similarity of the ends of every edge for unit rows of the new nodes: ``(R, P) -> (E,)``."""
+        found = (unit @ self.other.t()).gather(0, self.new.unsqueeze(0)).squeeze(0)  # (M,)
+        return self.similarity.index_copy(0, self.place, found)
 
 
 @dataclass(frozen=True)
@@ -179,6 +225,27 @@ class GNNGuardModel(GCNModel):
         """Return the graph's coefficients under this model's pruning."""
         return graph.coefficients(unit, self.config["threshold"], self.config["through"] and not self.training)
 
+    def surroundings(self, embedded: Tensor, clean: Output, edge_index: Tensor, new_nodes: int) -> GrownGraph | None:
+        """Return the similarities that the features of new nodes do not change: nearly all of the first layer's."""
+        if self.training or self.config["dense"]:
+            return None
+        return GrownGraph.of(embedded[:, self.config["hidden"] :], edge_index, new_nodes)
+
+    def propagate(
+        self,
+        h: Tensor,
+        edge_index: Tensor,
+        score_shift: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        affected: GrownGraph | None = None,
+    ) -> Output:
+        if affected is None or score_shift is not None or edge_weight is not None:
+            return super().propagate(h, edge_index, score_shift, edge_weight)
+        width, before = self.config["hidden"], len(h) - affected.new_nodes
+        similarity = affected.similarities(h[before:, width:])
+        first = affected.graph.shares(similarity, self.config["threshold"], self.config["through"])
+        return self.classified(h[:, :width], (affected.graph, first))
+
     def classified(
         self, support: Tensor, structure: tuple[Neighbourhoods, Tensor], score_shift: Tensor | None = None
     ) -> Output:
@@ -205,7 +272,7 @@ class GNNGuardSparse(ReplacedModel):
     name = "gnnguard-sparse"
     summary = "GNNGuard edge by edge: the same function, for large graphs"
     paper = "https://arxiv.org/abs/2006.08149"
-    version = "2"  # gradients by sparse products: other last bits
+    version = "3"  # sums by sparse products: other last bits
     tags: ClassVar[tuple[str, ...]] = ("node", "replaces-model")
     profiles = 5
     dense: ClassVar[bool] = False

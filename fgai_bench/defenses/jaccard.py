@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 from fgai_bench.defenses.gcn import Aggregation, GCNModel, ReplacedModel, edge_presence, edge_wise, quiet
 from fgai_bench.defenses.settings import GCNOptions
-from fgai_bench.defenses.similarity import dense, edge_dots
+from fgai_bench.defenses.similarity import EdgeProducts, dense
 from fgai_bench.models.edges import SortedEdges, sorted_edges
 
 with quiet():
@@ -57,7 +57,7 @@ class GCNJaccardModel(GCNModel):
 
     def similarities(self, profile: Tensor, edges: SortedEdges) -> Tensor:
         """Return the similarity of the ends of each sorted edge: ``(N, P) -> (E,)``; 0 for nodes without features."""
-        shared = edge_dots(profile, edges).double()
+        shared = EdgeProducts(edges).dots(profile).double()
         if self.config["similarity"] == "cosine":
             return shared
         size = profile.sum(1).double()  # (N,)
@@ -77,7 +77,7 @@ class Jaccard(ReplacedModel):
     name = "gcn-jaccard"
     summary = "GCN-Jaccard: edges between dissimilar nodes dropped (DeepRobust)"
     paper = "https://arxiv.org/abs/1903.01610"
-    tags = ("node", "replaces-model")
+    tags = ("node", "replaces-model", "no-attention")
     profiles = 5
 
     def __init__(

@@ -1,8 +1,10 @@
-"""Compute the similarity of the two ends of every edge, without holding all pairs of rows at once."""
+"""Compute products over the edges of a graph, such as similarities of their ends, without holding all pairs of rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -14,46 +16,130 @@ from fgai_bench.sums.ordered import SparseRows
 _ENTRIES, _ENTRIES_ON_CPU = 2**27, 2**19  # gathered at a time, per side: half a GiB; what a cache holds
 
 
-class _EdgeDots(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, edges: SortedEdges) -> Tensor:
-        ctx.save_for_backward(rows)
-        ctx.edges = edges
-        dots = rows.new_empty(edges.source.numel())
-        for part, source, destination in _parts(edges, rows):
-            torch.sum(rows.index_select(0, source) * rows.index_select(0, destination), 1, out=dots[part])
+@dataclass(frozen=True)
+class EdgeProducts:
+    """Products over the sorted edges of a graph; their gradients are such products, too.
+
+    What a GPU needs to know of the edges is made once, so an object lives as long as its graph is worked on.
+    """
+
+    edges: SortedEdges
+
+    @cached_property
+    def arriving(self) -> SparseRows:
+        """Return the edges by destination: ``(N, N)``."""
+        size = self.edges.num_nodes
+        return SparseRows(self.edges.pointer, self.edges.source, (size, size))
+
+    @cached_property
+    def leaving(self) -> tuple[SparseRows, Tensor]:
+        """Return the edges by source, ``(N, N)``, and the place of each among the sorted edges, ``(E,)``."""
+        destination, _, pointer, order = self.edges.by_source
+        size = self.edges.num_nodes
+        return SparseRows(pointer.long(), destination.long(), (size, size)), order
+
+    def dots(self, rows: Tensor) -> Tensor:
+        """Return ``rows_src(e) . rows_dst(e)`` for each edge: ``(N, F) -> (E,)``.
+
+        For unit rows this is the cosine similarity, for 0/1 rows the number of shared features.
+
+        >>> from fgai_bench.models.edges import sorted_edges
+        >>> edges = sorted_edges(torch.tensor([[1], [0]]), 2)  # with the added loops: 1->0, 0->0, 1->1
+        >>> EdgeProducts(edges).dots(torch.tensor([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]])).tolist()
+        [1.0, 2.0, 2.0]
+        """
+        return _Dots.apply(rows, self)
+
+    def sums(self, weights: Tensor, values: Tensor) -> Tensor:
+        """Return ``out_i = sum_{e: dst(e) = i} w_e v_src(e)``: ``(E,), (N, D) -> (N, D)``."""
+        return _Sums.apply(weights, values, self)
+
+    def totals(self, weights: Tensor) -> Tensor:
+        """Return ``out_i = sum_{e: dst(e) = i} w_e``: ``(E,) -> (N,)``."""
+        return _Totals.apply(weights, self)
+
+    def at_destination(self, values: Tensor) -> Tensor:
+        """Return ``values_dst(e)`` for each edge: ``(N,) -> (E,)``."""
+        return _AtDestination.apply(values, self)
+
+    def by_destination(self, weights: Tensor, values: Tensor) -> Tensor:
+        """Compute :meth:`sums` without a gradient."""
+        return self.arriving.product(weights, values)
+
+    def by_source(self, weights: Tensor, values: Tensor) -> Tensor:
+        """Return ``out_j = sum_{e: src(e) = j} w_e v_dst(e)`` without a gradient: ``(E,), (N, D) -> (N, D)``."""
+        matrix, order = self.leaving
+        return matrix.product(weights.index_select(0, order), values)
+
+    def between(self, at_source: Tensor, at_destination: Tensor) -> Tensor:
+        """Return ``a_src(e) . b_dst(e)`` for each edge without a gradient: ``(N, F), (N, F) -> (E,)``."""
+        dots = at_source.new_empty(self.edges.source.numel())
+        for part, source, destination in self._parts(at_source):
+            ends = at_source.index_select(0, source), at_destination.index_select(0, destination)
+            torch.sum(ends[0] * ends[1], 1, out=dots[part])
         return dots
+
+    def _parts(self, rows: Tensor) -> Iterator[tuple[slice, Tensor, Tensor]]:
+        entries = _ENTRIES_ON_CPU if rows.device.type == "cpu" else _ENTRIES
+        size = max(entries // max(rows.size(1), 1), 1)
+        for begin in range(0, self.edges.source.numel(), size):
+            part = slice(begin, begin + size)
+            yield part, self.edges.source[part], self.edges.destination[part]
+
+
+class _Dots(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, products: EdgeProducts) -> Tensor:
+        ctx.save_for_backward(rows)
+        ctx.products = products
+        return products.between(rows, rows)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         """With ``G_ij`` the gradient of the edge from j to i: ``(G + G^T) rows``."""
         (rows,) = ctx.saved_tensors
-        edges, shape = ctx.edges, (len(rows), len(rows))
-        arriving = SparseRows(edges.pointer, edges.source, shape).product(grad, rows)
-        destination, _, pointer, order = edges.by_source
-        leaving = SparseRows(pointer.long(), destination.long(), shape).product(grad.index_select(0, order), rows)
-        return arriving + leaving, None
+        return ctx.products.by_destination(grad, rows) + ctx.products.by_source(grad, rows), None
 
 
-def _parts(edges: SortedEdges, rows: Tensor) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    entries = _ENTRIES_ON_CPU if rows.device.type == "cpu" else _ENTRIES
-    size = max(entries // max(rows.size(1), 1), 1)
-    for begin in range(0, edges.source.numel(), size):
-        part = slice(begin, begin + size)
-        yield part, edges.source[part], edges.destination[part]
+class _Sums(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, values: Tensor, products: EdgeProducts) -> Tensor:
+        ctx.save_for_backward(weights, values)
+        ctx.products = products
+        return products.by_destination(weights, values)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        weights, values = ctx.saved_tensors
+        grad = grad.contiguous()
+        to_weights = ctx.products.between(values, grad) if ctx.needs_input_grad[0] else None
+        return to_weights, ctx.products.by_source(weights, grad) if ctx.needs_input_grad[1] else None, None
 
 
-def edge_dots(rows: Tensor, edges: SortedEdges) -> Tensor:
-    """Return ``rows_src(e) . rows_dst(e)`` for each edge, in the order of the sorted edges: ``(N, F) -> (E,)``.
+class _Totals(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, products: EdgeProducts) -> Tensor:
+        ctx.products = products
+        return _total(weights, products)
 
-    For unit rows this is the cosine similarity, for 0/1 rows the number of shared features.
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return grad.index_select(0, ctx.products.edges.destination), None
 
-    >>> from fgai_bench.models.edges import sorted_edges
-    >>> edges = sorted_edges(torch.tensor([[1], [0]]), 2)  # with the added loops: 1->0, 0->0, 1->1
-    >>> edge_dots(torch.tensor([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]]), edges).tolist()
-    [1.0, 2.0, 2.0]
-    """
-    return _EdgeDots.apply(rows, edges)
+
+class _AtDestination(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, products: EdgeProducts) -> Tensor:
+        ctx.products = products
+        return values.index_select(0, products.edges.destination)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return _total(grad.contiguous(), ctx.products), None
+
+
+def _total(weights: Tensor, products: EdgeProducts) -> Tensor:
+    return products.by_destination(weights, weights.new_ones(products.edges.num_nodes, 1)).squeeze(1)
 
 
 def dense(x: Tensor) -> Tensor:

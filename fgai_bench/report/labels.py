@@ -17,6 +17,7 @@ TITLES = {
     "fgai-attention": "FGAI-attention",
     "row-norm": "Row-norm",
     "uniform-attention": "Uniform attention",
+    "gcn": "GCN",
     "pro-gnn": "Pro-GNN",
     "gnn-svd": "GNN-SVD",
     "gnn-svd-sparse": "GNN-SVD (sparse)",
@@ -46,8 +47,8 @@ TITLES = {
 ORDER = (
     *("node", "link", "ablation", "cost", "definition", "stress", "truth", "scale", "published-budgets"),
     *("gat", "gatv2", "gt"),
-    *("vanilla", "ln", "at", "fgai", "fgai-attention", "pro-gnn"),
-    *("gnn-svd", "gnn-svd-sparse", "gnnguard", "gnnguard-sparse"),
+    *("vanilla", "ln", "at", "fgai", "fgai-attention"),
+    *("gcn", "pro-gnn", "gnn-svd", "gnn-svd-sparse", "gnnguard", "gnnguard-sparse"),
     *("amazon-photo", "amazon-cs", "coauthor-cs", "coauthor-physics", "ogbn-arxiv", "arxiv-topology"),
     *("cora", "pubmed", "citeseer"),
     *("ba-house", "ba-grid", "ba-tree", "infection", "csbm-planted", "csbm-planted-weak"),

@@ -236,7 +236,7 @@ class _Draft:
         self.members += [trial.member(trained), trial.member(clean)]
         self._measure(trial, trained, None)
         for attack in suite.attacks:
-            if attack.seeds and trial.seed not in attack.seeds:
+            if (attack.seeds and trial.seed not in attack.seeds) or not _is_there(trial, attack):
                 continue
             step = self._attack(trial, attack, trained)
             if step is None:
@@ -386,15 +386,23 @@ def _measurement_config(trained: Step) -> dict[str, Any]:
     return {**shared, "trained": trained.hash}
 
 
+def _is_there(trial: Trial, attack: AttackLine) -> bool:
+    """Tell whether a trial has what an attack is aimed at: not every model has an attention."""
+    aimed = "attention" in ATTACKS.entry(attack.name).tags
+    return not (aimed and "no-attention" in DEFENSES.entry(trial.line.name).tags)
+
+
 def _is_explained(trial: Trial, attack: AttackLine) -> bool:
     """Tell whether explainers are asked: the task has explanations, the suite names graph, model and attack or none.
 
-    The attack has the suite's budget, and is no control.
+    A network that a defense brings in place of the model is none that a suite names. The attack has the suite's budget,
+    and is no control.
     """
     suite = trial.suite
+    replaced = "replaces-model" in DEFENSES.entry(trial.line.name).tags
     limits = (
         (trial.dataset, suite.explained_datasets),
-        (trial.model, suite.explained_models),
+        ("" if replaced else trial.model, suite.explained_models),
         (attack.name, suite.explained_attacks),
     )
     named = all(not limit or name in limit for name, limit in limits)

@@ -60,7 +60,7 @@ SUITES: list[tuple[str, str]] = [
             OTHER_GRID + f"defenses: [{{name: {name}, options: {{{option}}}}}]\n",
             f"defense '{name}': {key}: input should",
         )
-        for name in ("gnnguard", "gnnguard-sparse", "gnn-svd", "gnn-svd-sparse", "gcn-jaccard", "pro-gnn")
+        for name in ("gcn", "gnnguard", "gnnguard-sparse", "gnn-svd", "gnn-svd-sparse", "gcn-jaccard", "pro-gnn")
         for key, option in (("hidden", "hidden: 0"), ("dropout", "dropout: 2"))
     ],
     (OTHER_GRID + "defenses: [{name: gcn-jaccard, options: {threshold: -1}}]\n", "must lie in [0, 1], got -1"),

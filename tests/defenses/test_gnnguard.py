@@ -9,11 +9,13 @@ from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
 from fgai_bench.attacks import ATTACKS, ThreatModel
+from fgai_bench.attacks.placement import attached_edges
 from fgai_bench.data import Split, generate_csbm, load_dataset
 from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.defenses.gnnguard import EdgeWise, GNNGuardModel, Pairwise
 from fgai_bench.metrics import micro_f1
 from fgai_bench.models import build_model
+from fgai_bench.models.edges import append_nodes
 
 
 def graph() -> Data:
@@ -131,6 +133,32 @@ def test_the_gradient_passes_the_pruning_where_asked_and_never_in_training(dense
         rising[through, training] = float(torch.autograd.grad(weight[0], x)[0][1, 0])  # of node 1 towards node 0
     assert rising[False, False] == rising[True, True] == 0
     assert rising[True, False] > 0
+
+
+@pytest.mark.parametrize("through", [False, True])
+def test_new_nodes_are_seen_alike_with_and_without_what_is_known_of_the_graph(through: bool) -> None:
+    """The output and the gradient of the new rows; they are near enough to old ones that some edges stay."""
+    data, draw = graph(), torch.Generator().manual_seed(0)
+    model = GNNGuardModel(12, 3, through=through).eval()
+    new = (data.x[:4] + 0.3 * torch.randn(4, 12, generator=draw)).requires_grad_()
+    edges = attached_edges(100, torch.randperm(100, generator=draw)[:20].view(4, 5))
+    longer = append_nodes(data.edge_index, 100, edges, 4)
+    with torch.no_grad():
+        embedded = model.embed(data.x)
+        known = model.surroundings(embedded, model(data), longer, 4)
+    assert known is not None
+    seen = []
+    for affected in ({}, {"affected": known}):
+        out = model.propagate(torch.cat([embedded, model.embed(new)]), longer, **affected)
+        loss = out.logits.square().sum() + out.attention.weight.square().sum()
+        seen.append((out.logits, out.attention.weight, *torch.autograd.grad(loss, new)))
+    kept = known.similarities(model.profile(new)).detach()[known.place] >= 0.1
+    assert kept.numel() == 40
+    assert 0 < int(kept.sum()) < 40  # some are pruned, some are not
+    for whole, part in zip(*seen, strict=True):
+        assert torch.allclose(whole, part, atol=1e-6)
+    between_new = append_nodes(data.edge_index, 100, torch.tensor([[100], [101]]), 4)
+    assert model.surroundings(embedded, model(data), between_new, 4) is None
 
 
 def test_the_threshold_must_prune_something_and_not_everything() -> None:

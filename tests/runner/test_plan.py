@@ -142,3 +142,15 @@ def test_agreement_holds_every_seed_against_the_first(tiny: dict[str, Any]) -> N
 def test_budgets_that_contradict_each_other_are_refused(tiny: dict[str, Any]) -> None:
     with pytest.raises(SuiteError, match=r"feature_low 0\.5 must not exceed feature_high 0\.0"):
         planned({**tiny, "settings": [{"threat": {"feature_low": 0.5}}, {"threat": {"feature_high": 0.0}}]})
+
+
+def test_a_network_without_attention_has_no_attack_on_it_and_is_not_explained(tiny: dict[str, Any]) -> None:
+    asked = {"attacks": ["injection", "explanation"], "explainers": ["uniform"], "explained_models": ["gat"]}
+    lines = ["vanilla", "gcn", "gnnguard-sparse"]
+    members = planned({**tiny, **asked, "defenses": lines}).members
+    aimed = {name: {m.attack for m in members if m.defense == name and m.kind == "attack"} for name in lines}
+    assert aimed["gcn"] == {"injection"}
+    assert aimed["vanilla"] == aimed["gnnguard-sparse"] == {"injection", "explanation"}
+    assert {m.defense for m in members if m.kind == "explain"} == {"vanilla"}
+    unlimited = planned({**tiny, **asked, "defenses": lines, "explained_models": []}).members
+    assert {m.defense for m in unlimited if m.kind == "explain"} == set(lines)

@@ -1,0 +1,66 @@
+"""Define the control of the defenses that replace the model: the GCN that they build on, without a defense."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from fgai_bench.defenses.gcn import Aggregation, GCNModel, ReplacedModel, edge_presence, inverse_root
+from fgai_bench.defenses.settings import GCNOptions
+from fgai_bench.defenses.similarity import EdgeProducts
+from fgai_bench.models.edges import sorted_edges
+from fgai_bench.spaces import OWN_NETWORK, Space
+
+
+class PlainGCNModel(GCNModel):
+    """DeepRobust's GCN on ``S = D^(-1/2) (A + I) D^(-1/2)``; arguments as in :class:`GCNModel`."""
+
+    def structure(self, profile: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Aggregation:
+        edges = sorted_edges(edge_index, profile.shape[0])
+        products, weight = EdgeProducts(edges), edge_presence(edges, edge_weight)
+        scale = inverse_root(products.totals(weight)).unsqueeze(1)  # (N, 1)
+        return lambda h: scale * products.sums(weight, scale * h)
+
+    def surroundings(self, embedded: Tensor, clean: Any, edge_index: Tensor, new_nodes: int) -> Aggregation:
+        """Return the aggregation itself: no features change it."""
+        with torch.no_grad():
+            return self.structure(embedded.new_zeros(len(embedded) + new_nodes, 0), edge_index, None)
+
+    def propagate(
+        self,
+        h: Tensor,
+        edge_index: Tensor,
+        score_shift: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        affected: Aggregation | None = None,
+    ) -> Any:
+        if affected is None or edge_weight is not None:
+            return super().propagate(h, edge_index, score_shift, edge_weight)
+        return self.classified(h, affected, score_shift)
+
+
+class PlainGCN(ReplacedModel):
+    """A GCN in place of the model, trained as it is (Kipf and Welling 2017).
+
+    What GNN-SVD, GNNGuard and the others that replace the model withstand is the work of their defense only as far as
+    it is more than what this withstands.
+
+    Args:
+        hidden: width of the hidden layer.
+        dropout: on the hidden layer, while training.
+    """
+
+    name = "gcn"
+    summary = "a GCN in place of the model, without a defense: the control of those that replace it (DeepRobust)"
+    paper = "https://arxiv.org/abs/1609.02907"
+    tags: ClassVar[tuple[str, ...]] = ("node", "replaces-model", "no-attention")
+    search_space: ClassVar[Space | None] = OWN_NETWORK
+
+    def __init__(self, hidden: int = 16, dropout: float = 0.5) -> None:
+        self.options = GCNOptions(hidden=hidden, dropout=dropout).model_dump()
+
+    def build(self, data: Data, num_classes: int, seed: int) -> GCNModel:
+        return PlainGCNModel(data.x.shape[1], num_classes, seed=seed, **self.options)
