@@ -30,6 +30,7 @@ UNCOUNTED = {f"{OURS}.data.{name}" for name in ("download", "roots", "cache", "v
 AS_THEY_WERE = {
     (f"{OURS}.sums.ordered", "638bc3956fbfc2641db8ecbf6be874f3db07a378136bf69c8ee42e31870b8543"),
     (f"{OURS}.sums.triton_product", "1b6d7182aad6d47ea8b51f01e1a7ac8f2fb6488717191ed7373097ee1e554314"),
+    (f"{OURS}.defenses.low_rank", "4e4e8fec6aeae598e1aa27581175f135956d63725d61ea378f2e567b3f5e5441"),
 }
 # Modules changed so that nothing that had a value has another one: as they are now they count as they did before.
 SAME_VALUES = {
@@ -46,8 +47,8 @@ SAME_VALUES = {
         "db28652703c9a31e7e1da8def21116a001eefa427db719ef248684b2729960ac",
     ): "3a620237775f88d6c00c92e8e9193fb5c3904749f21d19f2fab1d1080dbc28fb",
     (
-        f"{OURS}.defenses.deeprobust",  # likewise, for GNN-SVD
-        "894b41f05d30385a9a3ce766335c3bfabf5cc983964c7c008afd3716c6f18332",
+        f"{OURS}.defenses.deeprobust",  # GNN-SVD, which says so by its version, and the space of its search
+        "b48e42f57510249423ee19c54f0f581b06f2d8322e31e3d8df7c2dcc015ab946",
     ): "9d4f0052bd19867612777b9bd68f4998b52e12f809d5e60cd15962fc76e335de",
     (
         f"{OURS}.defenses.similarity",  # by sparse products; a defense that uses their sums says so by its version

@@ -57,6 +57,85 @@ def test_the_low_rank_graph_is_the_truncated_svd(rank: int) -> None:
     assert torch.allclose(found.product(graph().x), torch.tensor(expected, dtype=torch.float32) @ graph().x, atol=1e-4)
 
 
+def matrix(edge_index: torch.Tensor, nodes: int, weight: torch.Tensor | None = None) -> np.ndarray:
+    """The adjacency, destinations in the rows; parallel edges add up."""
+    out = np.zeros((nodes, nodes))
+    np.add.at(out, tuple(edge_index.flip(0).numpy()), 1 if weight is None else weight.numpy())
+    return out
+
+
+def directed(nodes: int, edges: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Random edges in one direction, some of them twice, and their weights."""
+    draw = torch.Generator().manual_seed(0)
+    edge_index = torch.randint(0, nodes, (2, edges), generator=draw)
+    edge_index[:, : edges // 10] = edge_index[:, -(edges // 10) :]
+    return edge_index, torch.rand(edges, generator=draw)
+
+
+@pytest.mark.parametrize("rank", [1, 15, 70])
+def test_a_directed_weighted_graph_has_its_truncated_svd(rank: int) -> None:
+    edge_index, weight = directed(300, 2000)
+    left, values, right = np.linalg.svd(matrix(edge_index, 300, weight))
+    found = truncated_svd(edge_index, 300, rank, weight)
+    assert np.allclose(found.dense().numpy(), (left[:, :rank] * values[:rank]) @ right[:rank], atol=1e-6)
+    assert np.allclose(found.core.diagonal().numpy(), values[:rank], atol=1e-5)
+    assert torch.allclose(found.left.t() @ found.left, torch.eye(rank), atol=1e-5)
+
+
+def stars(*leaves: int) -> torch.Tensor:
+    """Stars with these numbers of leaves; each has the singular value ``sqrt(leaves)`` twice."""
+    first = np.cumsum([0, *(count + 1 for count in leaves)])
+    pairs = [(start, start + 1 + leaf) for start, count in zip(first, leaves, strict=False) for leaf in range(count)]
+    return to_undirected(torch.tensor(pairs).t())
+
+
+def binary_tree(nodes: int) -> torch.Tensor:
+    child = torch.arange(1, nodes)
+    return to_undirected(torch.stack([(child - 1) // 2, child]))
+
+
+@pytest.mark.parametrize(
+    ("edge_index", "nodes", "rank"),
+    [
+        pytest.param(stars(*[5] * 20), 120, 15, id="one value 40 times"),
+        pytest.param(stars(*[9] * 10, *[8] * 10, *[7] * 10, *[1] * 150), 570, 80, id="values 20 and 300 times"),
+        pytest.param(binary_tree(1023), 1023, 100, id="a value is hidden from a narrow block"),
+    ],
+)
+def test_singular_values_that_occur_many_times_are_all_found(edge_index: torch.Tensor, nodes: int, rank: int) -> None:
+    """Their vectors are not unique, but the error of the best low-rank matrix is."""
+    adjacency = matrix(edge_index, nodes)
+    values = np.linalg.svd(adjacency, compute_uv=False)
+    found = truncated_svd(edge_index, nodes, rank)
+    assert np.allclose(found.core.diagonal().numpy(), values[:rank], atol=1e-5)
+    error = np.linalg.norm(adjacency - found.dense().numpy())
+    assert error == pytest.approx(np.sqrt((values[rank:] ** 2).sum()), rel=1e-6)
+
+
+def test_a_rank_above_that_of_the_graph_gives_the_graph() -> None:
+    edge_index = torch.tensor([[0, 1, 2, 0, 5, 5], [1, 2, 3, 3, 0, 0]])
+    low = truncated_svd(edge_index, 100, 15)
+    assert np.allclose(low.dense().numpy(), matrix(edge_index, 100), atol=1e-6)
+    assert int(low.core.diagonal().count_nonzero()) == np.linalg.matrix_rank(matrix(edge_index, 100)) == 4
+    assert int((low.left.norm(dim=0) > 0.5).sum()) == 4
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_the_same_graph_gives_the_same_bits(device: str) -> None:
+    for edge_index, nodes in ((directed(3000, 20_000)[0], 3000), (stars(*[9] * 10, *[1] * 150), 400)):
+        first, second = (truncated_svd(edge_index.to(device, copy=True), nodes, 15) for _ in range(2))
+        for name in ("left", "core", "right"):
+            assert torch.equal(getattr(first, name), getattr(second, name))
+
+
+@pytest.mark.parametrize("nodes", [40, 3000])
+@pytest.mark.gpu
+def test_a_gpu_gives_the_same_low_rank_graph(nodes: int) -> None:
+    edge_index, weight = directed(nodes, 7 * nodes)
+    expected, found = (truncated_svd(edge_index.to(d), nodes, 15, weight.to(d)).dense().cpu() for d in ("cpu", "cuda"))
+    assert torch.allclose(found, expected, atol=1e-5)
+
+
 def test_a_graph_without_edges_has_rank_zero() -> None:
     nothing = torch.empty(2, 0, dtype=torch.long)
     for size in (10, 100):
