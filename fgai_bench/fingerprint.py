@@ -44,7 +44,7 @@ SAME_VALUES = {
     ): "a4268637376759682367768472f5ad525db142e0a49f6bbab2489b5ed5ffd64e",
     (
         f"{OURS}.defenses.gnnguard",  # the form by edges, which says so by its version, and the space of its search
-        "db28652703c9a31e7e1da8def21116a001eefa427db719ef248684b2729960ac",
+        "c7c606c1e2311af1cb7c62ed689d9a25ea27ea8ea28526a3ec151f7f1aecef3b",
     ): "3a620237775f88d6c00c92e8e9193fb5c3904749f21d19f2fab1d1080dbc28fb",
     (
         f"{OURS}.defenses.deeprobust",  # GNN-SVD, which says so by its version, and the space of its search
@@ -55,14 +55,20 @@ SAME_VALUES = {
         "67f75f5b9f26418964df33ad5236f231667354ac8157dacce794554d4842f2b4",
     ): "3941e5be71e507adde2715f7585607fda47d1357c6780914b8bb494dbdd4d5f9",
     (
-        f"{OURS}.defenses.jaccard",  # another name for the products, and a tag
-        "58f76e242f0a9f6ee137b9ba44ad8bb2d8cc116cbf3b9aabb5a341ceb86fc865",
-    ): "3a033228aa55911bcfbea571f920ba688a6a6f4eeecfd0136e5cd5952998e444",
+        f"{OURS}.defenses.gcn",  # sums of GCN-Jaccard, which says so by its version
+        "b085b93bb11fc6f779ec5174528f94106b65eec4b973445fb96f40ec54d0333d",
+    ): "6ac34326dd19e810d29b1d1997825f731908c1e7cad33208837064585fbf83d8",
+    (
+        f"{OURS}.defenses.plain_gcn",  # the same sums, called by their name
+        "42aceaa44f151c8441aec8f7942722cd6cbd8a2c6ca1253abfe491c204e87029",
+    ): "f27126d9422d497fc1f75113e410ef630e30a633451a82f1095095f64f42152d",
     (
         f"{OURS}.attacks.worst",  # a graph that is looked at again is not made again
         "68ab665d6a7e3709167010e6f5a06c7a34de33353a52ff44be6f23f9491330dc",
     ): "8fe078adeabc0f618382505367ad413ec3e40bbd6dd8a68fe35d0809f960fb88",
 }
+# Modules that those used before; they still count, so that the fingerprint of what has not changed stays what it is.
+USED_BEFORE = {f"{OURS}.defenses.gcn": (f"{OURS}.models.segments",)}
 SHOWN = {"summary", "paper"}
 REMEMBERING = "remembered"
 # Fields of syntax trees that compute nothing: types of functions, and what depends on the version of Python.
@@ -165,7 +171,7 @@ def _closure(parts: tuple[Part, ...], stop: frozenset[str]) -> str:
         names = dropped.get(module, shared if module.startswith(f"{OURS}.tasks.") else frozenset())
         found, imported = _read(module, names)
         hashes[module] = SAME_VALUES.get((module, found), found)
-        waiting += imported
+        waiting += [*imported, *(USED_BEFORE.get(module, ()) if hashes[module] != found else ())]
     hashes = dict(hashes.items() - AS_THEY_WERE)
     return hashlib.sha256(repr(sorted(hashes.items())).encode()).hexdigest()[:16]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import lzma
 import math
 import re
 import sys
@@ -23,6 +24,7 @@ from fgai_bench.report.results import Place, Results
 from fgai_bench.report.rightness import rightness
 from fgai_bench.report.statistics import Comparison, interval, mean
 from fgai_bench.report.write import write_results
+from fgai_bench.runner.code import is_present
 from fgai_bench.runner.forecast import MIB, forecast
 from fgai_bench.runner.verify import verify
 from fgai_bench.store.sqlite import StoreReader
@@ -382,6 +384,17 @@ def test_the_control_is_told_as_it_was_recorded_beside_the_best_gat():
     for graph in above:
         assert "{f1_mean:.3f} [{f1_low:.2f}, {f1_high:.2f}]".format(**worst[graph]) in front
     assert all((row["n"], row["status"]) == (3, "ok") for row in worst.values())
+
+
+@pytest.mark.parametrize(("folder", "names"), [("records", {"pro-gnn", "gnnguard"}), ("controls/records", {"gcn"})])
+def test_records_of_what_replaces_the_model_are_those_of_this_code(folder, names):
+    """Its modules were written anew since, without another value."""
+    with lzma.open(RESULTS / folder / "steps.csv.xz", "rt", newline="") as file:
+        csv.field_size_limit(sys.maxsize)
+        steps = [(row["kind"], json.loads(row["config"])) for row in csv.DictReader(file)]
+    own = [(kind, config) for kind, config in steps if config.get("defense", {}).get("name") in names]
+    assert {config["defense"]["name"] for _, config in own} == names
+    assert all(is_present(kind, config) for kind, config in own)
 
 
 @pytest.mark.parametrize("defense", ["fgai", "at", "ln"])

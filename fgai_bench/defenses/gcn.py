@@ -16,11 +16,11 @@ from torch_geometric.data import Data
 
 from fgai_bench.defenses.base import Defense, Fit, Objective
 from fgai_bench.defenses.memory import dense_bytes, require_memory
+from fgai_bench.defenses.similarity import EdgeProducts
 from fgai_bench.defenses.training import outputs_once
 from fgai_bench.models.base import AttentionModel, Output
 from fgai_bench.models.edges import SortedEdges
 from fgai_bench.models.features import feature_product
-from fgai_bench.models.segments import segment_sum, weighted_sum
 from fgai_bench.seeds import isolated_rng
 
 Aggregation = Callable[[Tensor], Tensor]  # (N, D) -> (N, D), linear
@@ -96,11 +96,24 @@ class GCNModel(AttentionModel):
         return torch.cat([self.project(x), self.profile(x)], dim=1)  # (N, hidden + P)
 
     def propagate(
-        self, h: Tensor, edge_index: Tensor, score_shift: Tensor | None = None, edge_weight: Tensor | None = None
+        self,
+        h: Tensor,
+        edge_index: Tensor,
+        score_shift: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        affected: Any | None = None,
     ) -> Output:
         width = self.config["hidden"]
-        structure = self.structure(h[:, width:], edge_index, edge_weight)
+        profile = h[:, width:]
+        if affected is not None and edge_weight is None:
+            structure = self.completed(affected, profile)
+        else:
+            structure = self.structure(profile, edge_index, edge_weight)
         return self.classified(h[:, :width], structure, score_shift)
+
+    def completed(self, affected: Any, profile: Tensor) -> Any:
+        """Return the structure from what :meth:`surroundings` knows of it: by default that is all of it."""
+        return affected
 
     def on(self, data: Data) -> Callable[[], Output]:
         """Return a function for the output on one graph while parameters change; the structure is computed once."""
@@ -190,6 +203,6 @@ def edge_presence(edges: SortedEdges, edge_weight: Tensor | None) -> Tensor:
 
 def edge_wise(edges: SortedEdges, weight: Tensor) -> Aggregation:
     """Return the aggregation by ``D^(-1/2) A D^(-1/2)`` with ``A`` given per sorted edge, loops included: ``(E,)``."""
-    scale = inverse_root(segment_sum(weight.unsqueeze(1), edges).squeeze(1))  # (N,)
-    coefficients = scale[edges.destination] * weight * scale[edges.source]
-    return lambda h: weighted_sum(coefficients.unsqueeze(1), h.unsqueeze(1), edges).squeeze(1)
+    products = EdgeProducts(edges)
+    scale = inverse_root(products.totals(weight)).unsqueeze(1)  # (N, 1)
+    return lambda h: scale * products.sums(weight, scale * h)

@@ -132,8 +132,8 @@ class GrownGraph:
 
     def similarities(self, unit: Tensor) -> Tensor:
         """Return the similarity of the ends of every edge for unit rows of the new nodes: ``(R, P) -> (E,)``."""
-        found = (unit @ self.other.t()).gather(0, self.new.unsqueeze(0)).squeeze(0)  # (M,)
-        return self.similarity.index_copy(0, self.place, found)
+        of_new = (unit @ self.other.t()).gather(0, self.new.unsqueeze(0)).squeeze(0)  # (M,)
+        return self.similarity.index_copy(0, self.place, of_new)
 
 
 @dataclass(frozen=True)
@@ -231,20 +231,9 @@ class GNNGuardModel(GCNModel):
             return None
         return GrownGraph.of(embedded[:, self.config["hidden"] :], edge_index, new_nodes)
 
-    def propagate(
-        self,
-        h: Tensor,
-        edge_index: Tensor,
-        score_shift: Tensor | None = None,
-        edge_weight: Tensor | None = None,
-        affected: GrownGraph | None = None,
-    ) -> Output:
-        if affected is None or score_shift is not None or edge_weight is not None:
-            return super().propagate(h, edge_index, score_shift, edge_weight)
-        width, before = self.config["hidden"], len(h) - affected.new_nodes
-        similarity = affected.similarities(h[before:, width:])
-        first = affected.graph.shares(similarity, self.config["threshold"], self.config["through"])
-        return self.classified(h[:, :width], (affected.graph, first))
+    def completed(self, affected: GrownGraph, profile: Tensor) -> tuple[Neighbourhoods, Tensor]:
+        similarity = affected.similarities(profile[len(profile) - affected.new_nodes :])
+        return affected.graph, affected.graph.shares(similarity, self.config["threshold"], self.config["through"])
 
     def classified(
         self, support: Tensor, structure: tuple[Neighbourhoods, Tensor], score_shift: Tensor | None = None

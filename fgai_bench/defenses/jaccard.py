@@ -77,6 +77,7 @@ class Jaccard(ReplacedModel):
     name = "gcn-jaccard"
     summary = "GCN-Jaccard: edges between dissimilar nodes dropped (DeepRobust)"
     paper = "https://arxiv.org/abs/1903.01610"
+    version = "2"  # sums by sparse products: other last bits
     tags = ("node", "replaces-model", "no-attention")
     profiles = 5
 

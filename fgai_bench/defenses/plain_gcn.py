@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.defenses.gcn import Aggregation, GCNModel, ReplacedModel, edge_presence, inverse_root
+from fgai_bench.defenses.gcn import Aggregation, GCNModel, ReplacedModel, edge_presence, edge_wise
 from fgai_bench.defenses.settings import GCNOptions
-from fgai_bench.defenses.similarity import EdgeProducts
+from fgai_bench.models.base import Output
 from fgai_bench.models.edges import sorted_edges
 from fgai_bench.spaces import OWN_NETWORK, Space
 
@@ -20,26 +19,11 @@ class PlainGCNModel(GCNModel):
 
     def structure(self, profile: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Aggregation:
         edges = sorted_edges(edge_index, profile.shape[0])
-        products, weight = EdgeProducts(edges), edge_presence(edges, edge_weight)
-        scale = inverse_root(products.totals(weight)).unsqueeze(1)  # (N, 1)
-        return lambda h: scale * products.sums(weight, scale * h)
+        return edge_wise(edges, edge_presence(edges, edge_weight))
 
-    def surroundings(self, embedded: Tensor, clean: Any, edge_index: Tensor, new_nodes: int) -> Aggregation:
-        """Return the aggregation itself: no features change it."""
-        with torch.no_grad():
-            return self.structure(embedded.new_zeros(len(embedded) + new_nodes, 0), edge_index, None)
-
-    def propagate(
-        self,
-        h: Tensor,
-        edge_index: Tensor,
-        score_shift: Tensor | None = None,
-        edge_weight: Tensor | None = None,
-        affected: Aggregation | None = None,
-    ) -> Any:
-        if affected is None or edge_weight is not None:
-            return super().propagate(h, edge_index, score_shift, edge_weight)
-        return self.classified(h, affected, score_shift)
+    def surroundings(self, embedded: Tensor, clean: Output, edge_index: Tensor, new_nodes: int) -> Aggregation:
+        """Return the whole structure: no features change it."""
+        return self.structure(embedded.new_zeros(len(embedded) + new_nodes, 0), edge_index, None)
 
 
 class PlainGCN(ReplacedModel):

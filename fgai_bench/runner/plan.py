@@ -236,7 +236,7 @@ class _Draft:
         self.members += [trial.member(trained), trial.member(clean)]
         self._measure(trial, trained, None)
         for attack in suite.attacks:
-            if (attack.seeds and trial.seed not in attack.seeds) or not _is_there(trial, attack):
+            if (attack.seeds and trial.seed not in attack.seeds) or not _has_its_aim(trial, attack):
                 continue
             step = self._attack(trial, attack, trained)
             if step is None:
@@ -386,7 +386,7 @@ def _measurement_config(trained: Step) -> dict[str, Any]:
     return {**shared, "trained": trained.hash}
 
 
-def _is_there(trial: Trial, attack: AttackLine) -> bool:
+def _has_its_aim(trial: Trial, attack: AttackLine) -> bool:
     """Tell whether a trial has what an attack is aimed at: not every model has an attention."""
     aimed = "attention" in ATTACKS.entry(attack.name).tags
     return not (aimed and "no-attention" in DEFENSES.entry(trial.line.name).tags)
