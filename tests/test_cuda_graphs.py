@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from fgai_bench import cuda_graphs
-from fgai_bench.attacks import ATTACKS
+from fgai_bench.attacks import ATTACKS, ThreatModel, ascent
 from fgai_bench.attacks.injection import InjectionAttack
 from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.models import build_model
@@ -14,6 +15,67 @@ from fgai_bench.tasks.link_prediction import LinkProblem
 from fgai_bench.tasks.node_classification import NodeProblem
 
 INNER = {"nodes": 3, "edges_per_node": 5, "steps": 2}
+THEIR_OWN = [
+    "gcn",
+    "gnn-svd-sparse",
+    "gnnguard-sparse",
+]  # networks that replace the model, and whose steps are recorded
+READ_BACK = {"_local_scalar_dense", "nonzero", "masked_select", "_unique2", "bincount", "repeat_interleave", "equal"}
+
+
+class ReadBack(TorchDispatchMode):
+    """Notes what would make a GPU wait: operations whose result or its shape is read on the host."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+        self.operations = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func.overloadpacket.__name__
+        masks = name in ("index", "index_put") and any(at is not None and at.dtype == torch.bool for at in args[1])
+        self.seen |= {name} if masks or name in READ_BACK else set()
+        self.operations += 1
+        return func(*args, **(kwargs or {}))
+
+
+def trained(problem, name: str, epochs: int = 3):
+    """A model of this name, trained for a moment: a GAT, or what replaces it."""
+    model = build_model("gat", problem.data.x.shape[1], problem.num_outputs).to(problem.data.edge_index.device)
+    return DEFENSES[name]().fit(model, problem.training_data, problem.split, training=Training(epochs=epochs))
+
+
+def test_looking_at_a_value_is_seen():
+    with ReadBack() as looked:
+        values = torch.arange(3)
+        values[values > 1].sum().item()
+    assert looked.seen == {"index", "_local_scalar_dense"}
+
+
+@pytest.mark.parametrize("attack", ["worst", "explanation"])
+@pytest.mark.parametrize("name", ["vanilla", *THEIR_OWN])
+def test_what_says_that_it_can_be_recorded_reads_nothing_back(name, attack, monkeypatch):
+    """The second step of every ascent is looked at: the first one also computes what is computed once per graph."""
+    if attack == "explanation" and "no-attention" in DEFENSES.entry(name).tags:
+        pytest.skip(f"{name} has no attention")
+    problem = NodeProblem.prepare("csbm-1e3", seed=0)
+    model = trained(problem, name)
+    assert model.recordable(new_edges=False)
+    step, looks = ascent._Climb.step_up, []
+
+    def looked_at(climb):
+        if int(climb.taken) == 0:
+            step(climb)
+        elif len(looks) < 5 and int(climb.taken) == 1:  # two steps of each ascent are enough here
+            with ReadBack() as looked:
+                step(climb)
+            looks.append(looked)
+
+    monkeypatch.setattr(ascent._Climb, "step_up", looked_at)
+    ATTACKS[attack]()(model, problem.data, problem.targets, threat=ThreatModel(nodes=2, edges_per_node=3), seed=0)
+    assert len(looks) == 5
+    assert all(looked.operations > 50 for looked in looks)
+    assert not set().union(*(looked.seen for looked in looks))
 
 
 def test_nothing_is_recorded_on_a_cpu():
@@ -57,6 +119,21 @@ def test_a_training_on_a_graph_that_carries_integers_can_be_recorded(monkeypatch
     recorded = history(problem, "gat", "fgai")
     monkeypatch.setattr(cuda_graphs.Replayed, "__call__", lambda self: self._work())
     assert torch.equal(recorded, history(problem, "gat", "fgai"))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("defense", THEIR_OWN)
+def test_a_recorded_network_of_their_own_is_the_same(defense, monkeypatch):
+    problem = NodeProblem.prepare("cora", seed=0, device="cuda")
+
+    def results():
+        model = trained(problem, defense, epochs=20)
+        attacked = ATTACKS["worst"]()(model, problem.data, problem.targets)
+        return [*model.state_dict().values(), attacked.data.edge_index, attacked.data.x.values()]
+
+    recorded = results()
+    monkeypatch.setattr(cuda_graphs.Replayed, "__call__", lambda self: self._work())
+    assert all(map(torch.equal, recorded, results()))
 
 
 @pytest.mark.gpu

@@ -122,6 +122,9 @@ class GNNSVDModel(GCNModel):
     ) -> None:
         super().__init__(in_channels, num_classes, rank=rank, dense=dense, **arguments)
 
+    def recordable(self, new_edges: bool) -> bool:
+        return not new_edges and not self.config["dense"]
+
     def structure(self, profile: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Aggregation:
         low = low_rank(edge_index, profile.shape[0], self.config["rank"], edge_weight)
         if self.config["dense"]:

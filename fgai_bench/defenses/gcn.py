@@ -152,7 +152,11 @@ class ReplacedModel(Defense):
     def objective(self, fit: Fit) -> Objective:
         assert isinstance(fit.student, GCNModel)
         output = fit.student.on(fit.data)
-        return Objective(lambda epoch: {"prediction": fit.task.loss(output())}, output=output)
+        return Objective(
+            lambda epoch: {"prediction": fit.task.loss(output())},
+            output=output,
+            recordable=fit.student.recordable(new_edges=False),
+        )
 
 
 def _num_classes(model: AttentionModel, data: Data) -> int:

@@ -211,6 +211,9 @@ class GNNGuardModel(GCNModel):
         super().__init__(in_channels, num_classes, threshold=threshold, dense=dense, through=through, **arguments)
         self.memory = nn.Parameter(torch.zeros(()))  # beta = sigmoid(memory)
 
+    def recordable(self, new_edges: bool) -> bool:
+        return not new_edges and not self.config["dense"]
+
     def profile(self, x: Tensor) -> Tensor:
         return F.normalize(dense(x))  # (N, F)
 

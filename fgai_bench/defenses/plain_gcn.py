@@ -17,6 +17,9 @@ from fgai_bench.spaces import OWN_NETWORK, Space
 class PlainGCNModel(GCNModel):
     """DeepRobust's GCN on ``S = D^(-1/2) (A + I) D^(-1/2)``; arguments as in :class:`GCNModel`."""
 
+    def recordable(self, new_edges: bool) -> bool:
+        return not new_edges
+
     def structure(self, profile: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Aggregation:
         edges = sorted_edges(edge_index, profile.shape[0])
         return edge_wise(edges, edge_presence(edges, edge_weight))
