@@ -24,17 +24,21 @@ TASKS = {"node": "Node classification", "link": "Link prediction"}
 
 @dataclass(frozen=True)
 class Stand:
-    """One defense on one graph: its score before and after the attack, and how that compares with the others'."""
+    """One defense on one graph: its score before and after the attack, and how that compares with the others'.
+
+    ``replaces_model`` tells that it is a network of its own, which stands in the place of the model.
+    """
 
     defense: str
     clean: Cell
     attacked: Cell
     standing: Standing
+    replaces_model: bool = False
 
     @property
     def name(self) -> str:
         """Return the defense as pages write it."""
-        return title(self.defense)
+        return f"{title(self.defense)}{' in its place' if self.replaces_model else ''}"
 
     @property
     def unreliable(self) -> bool:
@@ -115,12 +119,17 @@ class Answer:
         if not first:
             return self._unranked()
         score, under = SCORES[self.score], f"{self._under} ({len(first[0].attacked.values)} seeds)"
+        kept = [stand for stand in later if not stand.replaces_model]
+        if kept and all(stand.replaces_model for stand in first):
+            rest = f"; the highest that trains {title(self.model)} itself is {kept[0].name}, {kept[0].score}"
+        elif later and len(first) == 1:
+            rest = f"; next is {later[0].name}, {later[0].score}"
+        else:
+            rest = f"; {later[0].name}, {later[0].score}, is below the best" if later else ""
         if len(first) == 1:
             (best,) = first
-            rest = f"; next is {later[0].name}, {later[0].score}" if later else ""
             scores = f"{score} {best.clean_score} clean, {best.score} {under}"
             return f"{best.name} stands best: {scores}{rest}."
-        rest = f"; {later[0].name}, {later[0].score}, is below the best" if later else ""
         scores = _together([f"{stand.name} ({stand.clean_score} clean, {stand.score})" for stand in first])
         return f"{scores} cannot be told apart by {score} {under}{rest}."
 
@@ -188,7 +197,7 @@ def _answers_of(board: Board, results: Results) -> list[Answer]:
             chosen.setdefault((key[2], key[3]), blocks[key])
     datasets, models = (ordered(key[i] for key in chosen) for i in (0, 1))
     return [
-        _answer(board, chosen[dataset, model], standing)
+        _answer(board, chosen[dataset, model], standing, results)
         for model in models
         for dataset in datasets
         if (dataset, model) in chosen
@@ -203,7 +212,7 @@ def _has_standard(rows: Iterable[BoardRow]) -> bool:
     return any(row.key[5] == STANDARD for row in rows)
 
 
-def _answer(board: Board, rows: Sequence[BoardRow], standing: Mapping[Hashable, Standing]) -> Answer:
+def _answer(board: Board, rows: Sequence[BoardRow], standing: Mapping[Hashable, Standing], results: Results) -> Answer:
     attacks = [row.key[5] for row in rows]
     attack = next((name for name in (STANDARD, PUBLISHED) if name in attacks), attacks[0])
     own = {row.key[4]: row for row in rows if row.key[5] == attack}
@@ -213,6 +222,7 @@ def _answer(board: Board, rows: Sequence[BoardRow], standing: Mapping[Hashable, 
             own[label].cell(f"{board.score}_clean"),
             own[label].cell(board.score),
             standing.get(own[label].key, Standing()),
+            results.replaces_model(label),
         )
         for label in _ranking_first(own)
     )
@@ -266,9 +276,10 @@ def matrix(answered: Sequence[Answer]) -> str:
     lines = [_line(header), _line(["---"] * len(header))]
     for model in ordered(answer.model for answer in answered):
         own = {answer.dataset: answer for answer in answered if answer.model == model}
-        for label in _ranking_first(stand.defense for answer in own.values() for stand in answer.stands):
+        names = {stand.defense: stand.name for answer in own.values() for stand in answer.stands}
+        for label in _ranking_first(names):
             cells = [_cell(own[graph], label) if graph in own else STATUS["absent"] for graph in graphs]
-            lines.append(_line([f"{title(model)}, {title(label)}", *cells]))
+            lines.append(_line([f"{title(model)}, {names[label]}", *cells]))
     return "\n".join(lines)
 
 

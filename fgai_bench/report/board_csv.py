@@ -118,7 +118,8 @@ def _kept(board: Board, entry: BoardRow) -> dict[str, Any]:
     always share both.
     """
     place = {threat: i for i, threat in enumerate(_threats(entry))}
-    spent = {canonical(dict(ledger)): dict(ledger) for _, ledger in entry.budgets.values()}
+    budgets = {seed: (threat, _filed(ledger)) for seed, (threat, ledger) in entry.budgets.items()}
+    spent = {canonical(ledger): ledger for _, ledger in budgets.values()}
     counted = {ledger: i for i, ledger in enumerate(spent)}
     kept = (*board.columns, *board.nulls.values(), *entry.own_metrics)
     slack = {seed: as_filed(lower) for seed, lower in entry.slack.items()}
@@ -129,9 +130,7 @@ def _kept(board: Board, entry: BoardRow) -> dict[str, Any]:
             for metric in kept
             if any(metric in values for values in entry.seeds.values())
         },
-        "budgets": {
-            seed: [place[threat], counted[canonical(dict(ledger))]] for seed, (threat, ledger) in entry.budgets.items()
-        },
+        "budgets": {seed: [place[threat], counted[canonical(ledger)]] for seed, (threat, ledger) in budgets.items()},
         "ledgers": list(spent.values()),
         "gaps": [[gap.seed, gap.status, gap.reason] for gap in entry.gaps],
         "devices": list(entry.devices),
@@ -140,6 +139,10 @@ def _kept(board: Board, entry: BoardRow) -> dict[str, Any]:
         **({"identity": entry.identity} if entry.identity else {}),
         **({"trials": entry.trials} if entry.trials else {}),
     }
+
+
+def _filed(ledger: Mapping[str, float]) -> dict[str, float]:
+    return {name: as_filed(value) for name, value in ledger.items()}
 
 
 def to_csv(board: Board, listed: Sequence[BoardRow]) -> str:

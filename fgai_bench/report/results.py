@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from fgai_bench.defenses import DEFENSES
 from fgai_bench.metrics import METRICS
 from fgai_bench.report.errors import ReportError
 from fgai_bench.report.labels import ordered
@@ -126,6 +127,11 @@ class Results:
             titles(members),
             frozenset(others),
         )
+
+    def replaces_model(self, label: str) -> bool:
+        """Tell whether the defense of a label trains a network of its own in place of the model."""
+        name = self.defenses.get(label, label)
+        return name in DEFENSES and "replaces-model" in DEFENSES.entry(name).tags
 
     def title(self, suite: str | None) -> str:
         """Return what to call a suite: its name, and what was changed of it."""

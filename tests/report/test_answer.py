@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +66,25 @@ def test_what_cannot_be_ranked_is_not(odd: Path) -> None:
     assert list(said(odd)) == ["Amazon-Photo, GAT", "Amazon-CS, GAT", "Cora links, GAT"]
 
 
+def test_a_network_in_the_place_of_the_model_is_called_so(bench: Any, results_of: Any) -> None:
+    made = bench()
+    left = {"gcn": 0.9, "gnn-svd-sparse": 0.85, "at": 0.7, "ln": 0.5}
+    for (label, score), seed in product(left.items(), range(3)):
+        result = results_of["attack"]("ln", seed)
+        scored = replace(result, metrics={**result.metrics, "f1": score + seed / 1000})
+        made.add("attack", scored, label=label, defense=label, attack_label="injection", seed=seed)
+    (answer,) = answers(Results.read(made.close()))
+    assert answer.verdict.startswith("GCN in its place stands best: F1 ")
+    assert "the highest that trains GAT itself is AT, .701 [" in answer.verdict
+    names = [stand.name for stand in answer.stands]
+    assert names == ["LN", "AT", "GCN in its place", "GNN-SVD (sparse) in its place"]
+
+
 def test_every_answer_has_a_row_in_the_matrix(broken: Path) -> None:
     found = answers(Results.read(broken))
     (table,) = [part for part in as_markdown(found) if part.startswith("|")]
     assert "| GAT, Vanilla | .919 → .405 [.34, .47] |" in table
-    assert "| GAT, Pro-GNN | -- | n/a |" in table
+    assert "| GAT, Pro-GNN in its place | -- | n/a |" in table
     assert "| GAT, sound | -- | **-- → .695 [" in table
     assert table.splitlines()[4].startswith("| GAT, AT | ")
     assert table.splitlines()[4].endswith(" | OOM |")

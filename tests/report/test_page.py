@@ -189,9 +189,9 @@ def test_the_first_screen_of_the_committed_results_answers(browser: Any, width: 
         assert (ROOT / "fgai_bench" / "report" / "page" / name).read_text() in committed.read_text()
     look_at(browser, committed, width, height)
     cells, _ = seen(browser, ".matrix td")
-    assert cells == 9 * 6 + 8 * 3  # GAT's rows, tuned ones and others, on six graphs; eight on the links of three
+    assert cells == 14 * 6 + 8 * 3  # GAT's rows, tuned ones and others, on six graphs; eight on the links of three
     best, in_sight = seen(browser, ".matrix:first-child td.first")
-    assert best == in_sight == 9  # of the nodes; those of the links are further down where a figure stands beside them
+    assert best == in_sight == 11  # of the nodes; those of the links are further down where a figure stands beside them
     text = browser.execute_script("return document.querySelector('.matrix td.first').innerText")
     assert re.fullmatch(r"\.\d{3} → \.\d{3}\s+\[\.\d+, \.\d+\]", text)
     sentences, visible = seen(browser, "#sentences li")

@@ -143,4 +143,4 @@ def _save_png(figure: Figure, path: Path) -> None:
     canvas.draw()
     coloured = Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])
     few = coloured.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-    few.save(path, dpi=(DPI, DPI))
+    few.save(path, dpi=(DPI, DPI), optimize=True)

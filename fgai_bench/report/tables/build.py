@@ -6,7 +6,6 @@ import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 
-from fgai_bench.defenses import DEFENSES
 from fgai_bench.report.cells import UNIFORM, Cell, Standing, cell, null_cell, standings, worst
 from fgai_bench.report.labels import STATUS, TERMS, ordered, terms, title
 from fgai_bench.report.numbers import written
@@ -243,8 +242,7 @@ class _Grid:
 
     def _method(self, line: Line) -> str:
         """Return the name of a method, as ``GAT+FGAI``; a defense that brings its own model goes by its own name."""
-        name = self.results.defenses.get(line.label, line.label)
-        if name in DEFENSES and "replaces-model" in DEFENSES.entry(name).tags:
+        if self.results.replaces_model(line.label):
             return title(line.label)
         return title(line.model) if line.label == "vanilla" else f"{title(line.model)}+{title(line.label)}"
 
