@@ -408,8 +408,10 @@ def test_the_page_says_what_a_defense_adds_to_the_network_that_it_builds_on():
     assert "GNN-SVD {}, {}, {} and {}, and no setting".format(*(text for text, *_ in svd)) in page
     assert "GNNGuard {}, {}, {} and {}.".format(*(text for text, *_ in guard)) in page
     assert not any(low > 0 for _, low, _ in svd)
-    assert "GNN-SVD keeps more than this GCN on none of the four" in front
+    assert "GNN-SVD, which builds on a GCN, keeps more than this one on none of the four" in front
     assert [low > 0 for _, low, _ in guard] == [graph.startswith("coauthor") for graph in GRAPHS]
+    assert {text[:4] for text, low, _ in guard if low > 0} == {"+.01"}
+    assert "GNNGuard, where both have published settings, does on the two Coauthor graphs, by .01" in front
     searched = {name: added(f"{name} tuned", name) for name in ("gcn", "gnn-svd-sparse")}
     tuning = told("docs/tuning.md")
     for name, graphs in (("gcn", GRAPHS[:1]), ("gnn-svd-sparse", GRAPHS[:2])):
