@@ -725,7 +725,10 @@ def test_the_page_counts_slopes_as_the_records_do():
     ("folder", "read", "formats", "only", "least"),
     [
         (RESULTS, study, ("latex", "markdown", "csv"), (), 20),
-        (RESULTS / "explanations", explanations, ("markdown", "csv"), ("explanations", "correctness"), 4),
+        pytest.param(
+            *(RESULTS / "explanations", explanations, ("markdown", "csv"), ("explanations", "correctness"), 4),
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["the study", "explanations"],
 )

@@ -75,6 +75,7 @@ class Deaf(GAT):
         return super().embed(x).detach()
 
 
+@pytest.mark.slow
 def test_a_model_without_a_gradient_is_attacked_by_guesses_and_transfer_and_says_so(models):
     deaf = Deaf(**models["vanilla"].config)
     deaf.load_state_dict(models["vanilla"].state_dict())

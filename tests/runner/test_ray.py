@@ -43,6 +43,7 @@ def ray_test(test: Callable[..., None]) -> Callable[..., None]:
     return pytest.mark.ray(test)
 
 
+@pytest.mark.slow
 @ray_test
 def test_two_nodes_give_the_same_records_and_so_does_one_that_is_left(
     tiny: dict[str, Any], reference: Path, tmp_path: Path, content: Callable[[Path], dict[str, Any]]

@@ -142,6 +142,7 @@ def refused(suite: dict[str, Any], flags: tuple[str, ...] = ()) -> str:
     return answer
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck), database=None, derandomize=True)
 @given(bad_suites())
 def test_two_hundred_bad_suites_are_refused(suite: dict[str, Any]) -> None:
