@@ -31,7 +31,11 @@ def draw_tradeoff(results: Results) -> list[Drawing]:
     suite = main_suite(results)
     held = results.names("attack", suite=suite or "", kind="attack", task="node")
     attack = next((name for name in ATTACKS if name in held), "")
-    attacked = list(results.select(suite=suite or "", kind="attack", task="node", attack=attack))
+    attacked = [
+        (place, seeds)
+        for place, seeds in results.select(suite=suite or "", kind="attack", task="node", attack=attack)
+        if cell(results, place, "g_jsd").values  # it has an attention
+    ]
     if not attacked:
         return []
     several = {place.dataset for place, seeds in attacked if len(seeds) > 1}
@@ -49,7 +53,8 @@ def draw_tradeoff(results: Results) -> list[Drawing]:
     words = "the worst case" if attack == STANDARD else "the published attack"
     caption = (
         f"F1 against the stability of attention, both under {words}, suite {results.title(suite)}; bars are standard "
-        "deviations over seeds, the dashed line is a uniform attention on the same graphs, where it was measured."
+        "deviations over seeds, the dashed line is a uniform attention on the same graphs, where it was measured, mean "
+        "over the rows of a panel (every row beside its own: table nulls)."
     )
     return [Drawing("fig5_tradeoff", caption, figure)]
 

@@ -20,11 +20,11 @@ from PIL import Image
 from fgai_bench.report.labels import title
 from fgai_bench.spaces import TUNED
 
-# Okabe and Ito's palette; black for the vanilla model.
-PALETTE = ("#000000", "#56B4E9", "#E69F00", "#D55E00", "#CC79A7", "#009E73", "#0072B2", "#999999")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+# Okabe and Ito's palette and a dark red; black for the vanilla model.
+PALETTE = ("#000000", "#56B4E9", "#E69F00", "#D55E00", "#CC79A7", "#009E73", "#0072B2", "#999999", "#882255")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "H")
 OTHER_MARKERS = ("<", ">", "p", "h")  # of what is not known here: none of them looks like one of ours
-KNOWN = ("vanilla", "ln", "at", "fgai", "fgai-attention", "pro-gnn", "gnn-svd", "gnnguard")
+KNOWN = ("vanilla", "ln", "at", "fgai", "fgai-attention", "pro-gnn", "gnn-svd", "gnnguard", "gcn")
 WIDTH = 7.0  # inches: the width of a page's text; half of it stays readable
 LOOK: Any = {
     "font.size": 8,
@@ -63,21 +63,26 @@ def style_of(label: str, labels: Sequence[str] = ()) -> dict[str, Any]:
     """Return the colour and, for readers who see no colours, the marker of a defense.
 
     Those that are not ours take the palette in turn, never the vanilla model's black, with markers of their own. Tuned
-    settings have the colour and marker of their defense, hollow.
+    settings have the colour and marker of their defense, hollow, and the form for sparse graphs those of the dense one.
 
     >>> style_of("vanilla")["color"], style_of("mine", ["vanilla", "mine"])["color"]
     ('#000000', '#56B4E9')
     >>> style_of("ln tuned")["color"] == style_of("ln")["color"], style_of("ln tuned")["markerfacecolor"]
     (True, 'white')
     """
-    own = label.removesuffix(TUNED)
-    hollow = {"markerfacecolor": "white"} if own != label else {}
+    own = _base(label)
+    hollow = {"markerfacecolor": "white"} if label.endswith(TUNED) else {}
     if own in KNOWN:
         return {"color": PALETTE[KNOWN.index(own)], "marker": MARKERS[KNOWN.index(own)], **hollow}
-    others = list(dict.fromkeys(name.removesuffix(TUNED) for name in labels if name.removesuffix(TUNED) not in KNOWN))
+    others = list(dict.fromkeys(base for base in map(_base, labels) if base not in KNOWN))
     turn = others.index(own) if own in others else 0
     color = PALETTE[1 + turn % (len(PALETTE) - 1)]
     return {"color": color, "marker": OTHER_MARKERS[turn % len(OTHER_MARKERS)], **hollow}
+
+
+def _base(label: str) -> str:
+    """Return the defense that a label is drawn as."""
+    return label.removesuffix(TUNED).removesuffix("-sparse")
 
 
 def panels(rows: int, columns: int, height: float = 1.9, **options: Any) -> tuple[Figure, list[list[Axes]]]:

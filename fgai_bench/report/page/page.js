@@ -2,8 +2,8 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const named = (names, values) => Object.fromEntries(names.map((name, i) => [name, values[i] ?? null]));
   for (const row of data.rows) row.cells = named(data.columns.map((c) => c.key), row.cells.map((cell) => named(data.fields, cell)));
-  const palette = ["var(--hue-0)", "#56B4E9", "#E69F00", "#D55E00", "#CC79A7", "#009E73", "#0072B2", "#999999"];
-  const known = ["vanilla", "ln", "at", "fgai", "fgai-attention", "pro-gnn", "gnn-svd", "gnnguard"];
+  const palette = ["var(--hue-0)", "#56B4E9", "#E69F00", "#D55E00", "#CC79A7", "#009E73", "#0072B2", "#999999", "#882255"];
+  const known = ["vanilla", "ln", "at", "fgai", "fgai-attention", "pro-gnn", "gnn-svd", "gnnguard", "gcn"];
   const { make, draw, span, frame, key, stroke, shapes } = plots;
   const $ = (id) => document.getElementById(id);
   const titles = new Map(Object.entries(data.titles)); // a plain object would answer for "constructor", too
@@ -13,11 +13,12 @@
   const phone = matchMedia("(max-width: 600px)");
 
   // Black is the vanilla model's: what is not ours takes the rest of the palette in turn. Tuned settings keep the hue.
-  const base = (label) => label.replace(/ tuned$/, "");
+  const untuned = (label) => label.replace(/ tuned$/, "");
+  const base = (label) => untuned(label).replace(/-sparse$/, "");
   const others = distinct(data.rows.map((r) => base(r.defense))).filter((l) => !known.includes(l));
   const hue = (label) => (known.includes(base(label)) ? palette[known.indexOf(base(label))]
     : palette[1 + (Math.max(0, others.indexOf(base(label))) % (palette.length - 1))]);
-  const faint = (label, labels) => (labels.some((l) => l !== base(l)) && label === base(label) ? 0.4 : 1);
+  const faint = (label, labels) => (labels.some((l) => l !== untuned(l)) && label === untuned(label) ? 0.4 : 1);
 
   // The tooltip: for a mouse that hovers, and for a finger that taps.
   const tip = $("tip");
