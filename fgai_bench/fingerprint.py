@@ -43,11 +43,11 @@ SAME_VALUES = {
         "9a257d7a3bd8cd0cce5f1a67dd7cd32a365afcd314ce5ade19583c09e3cfac5c",
     ): "a4268637376759682367768472f5ad525db142e0a49f6bbab2489b5ed5ffd64e",
     (
-        f"{OURS}.defenses.gnnguard",  # the form by edges, which says so by its version, and the space of its search
+        f"{OURS}.defenses.gnnguard",  # the form by edges, which says so by its version; search; recording
         "618d2c8d1b2f0ccf259e45ebdf731a1ff75850150dc6040d25b42e785f1c7ebb",
     ): "3a620237775f88d6c00c92e8e9193fb5c3904749f21d19f2fab1d1080dbc28fb",
     (
-        f"{OURS}.defenses.deeprobust",  # GNN-SVD, which says so by its version, and the space of its search
+        f"{OURS}.defenses.deeprobust",  # GNN-SVD, which says so by its version; search; recording
         "bc6bc9bfadf4571eb703b5685e821da7b4aa5efba99c71f4a190917b94dfadd9",
     ): "9d4f0052bd19867612777b9bd68f4998b52e12f809d5e60cd15962fc76e335de",
     (
@@ -55,11 +55,11 @@ SAME_VALUES = {
         "67f75f5b9f26418964df33ad5236f231667354ac8157dacce794554d4842f2b4",
     ): "3941e5be71e507adde2715f7585607fda47d1357c6780914b8bb494dbdd4d5f9",
     (
-        f"{OURS}.defenses.gcn",  # sums of GCN-Jaccard, which says so by its version
+        f"{OURS}.defenses.gcn",  # sums of GCN-Jaccard, which says so by its version; recording
         "19123805fb97cdadf5eec3c0f12371d06425846be72715f9de06987aafc18b41",
     ): "6ac34326dd19e810d29b1d1997825f731908c1e7cad33208837064585fbf83d8",
     (
-        f"{OURS}.defenses.plain_gcn",  # the same sums, called by their name
+        f"{OURS}.defenses.plain_gcn",  # the same sums, called by their name; recording
         "0493a8e01bee3a79769e737cc1eb59fb4a426df9cbbd468e3637f32df30c2aee",
     ): "f27126d9422d497fc1f75113e410ef630e30a633451a82f1095095f64f42152d",
     (
