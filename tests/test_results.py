@@ -395,6 +395,26 @@ def test_networks_in_the_place_of_gat_are_told_as_they_were_recorded():
         assert any(float(other["f1_low"]) > float(row["f1_high"]) for other in others) == (row["dataset"] in beyond)
 
 
+def test_the_pages_say_where_the_easiest_targets_take_more_than_the_standard_attack():
+    with (ROOT / "benchmarks" / "measured" / "easiest_targets.csv").open(newline="") as file:
+        found = {(row["model"], row["defense"]): row for row in csv.DictReader(file)}
+    front, page = map(told, ("README.md", "results/README.md"))
+    for row in found.values():
+        kept = values_of("f1", "worst", row["model"], row["defense"], row["dataset"])[int(row["seed"])]
+        assert float(row["worst"]) == pytest.approx(kept, abs=2e-4)
+    worse = {name for name, row in found.items() if float(row["easiest"]) < float(row["worst"]) - 0.005}
+    assert worse == {("gat", "gcn")}
+    (gcn, vanilla) = (
+        [short(float(found["gat", name][way]), 3) for way in ("easiest", "worst")] for name in ("gcn", "vanilla")
+    )
+    assert "leave {} where it leaves {}".format(*gcn) in front
+    assert "from a vanilla GAT they leave {}, and it {}".format(*vanilla) in front
+    assert (
+        "leaves {} where `worst` leaves {}; against vanilla GAT it leaves {}, and `worst` {}".format(*gcn, *vanilla)
+        in page
+    )
+
+
 def test_the_page_says_what_a_defense_adds_to_the_network_that_it_builds_on():
     page, front = map(told, ("results/README.md", "README.md"))
 
