@@ -21,6 +21,7 @@ for _name, _class in (
     ("validation", "validation:ValidationAttack"),
     ("worst", "worst:Worst"),
     ("worst-twice", "worst:WorstTwice"),
+    ("learned-placement", "learned_placement:LearnedPlacement"),
     ("worst-edges", "worst_edges:WorstEdges"),
     ("worst-features", "worst_features:WorstFeatures"),
 ):

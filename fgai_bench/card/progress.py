@@ -8,7 +8,15 @@ from typing import Any
 
 from fgai_bench.models import AttentionModel
 
-PASSES = {"injection": 15, "random-injection": 5, "worst": 2400, "worst-twice": 4800, "clean": 5, "explanation": 150}
+PASSES = {
+    "clean": 5,
+    "injection": 15,
+    "random-injection": 5,
+    "explanation": 150,
+    "worst": 2400,
+    "worst-twice": 4800,
+    "learned-placement": 1300,
+}
 OTHER = 500  # passes of an attack that is not known here
 
 

@@ -1,0 +1,229 @@
+"""Injection whose placement is learned from what fell: for networks in which no injected node can draw all attention.
+
+The standard attack attaches where much falls at once. A network that weighs its neighbours evenly gives it no such
+places: there an edge turns the target that it goes to, and those neighbours of the target that are close to the border.
+Which ones these are can be seen only by trying, so this attack tries, remembers, and places its edges again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import expit
+from torch import Tensor
+
+from fgai_bench.attacks.base import Attack, Victim
+from fgai_bench.attacks.injection import with_injected
+from fgai_bench.attacks.objectives import margins
+from fgai_bench.attacks.placement import attached_edges
+from fgai_bench.attacks.random_control import RandomInjection
+from fgai_bench.attacks.result import Candidate, Trace
+from fgai_bench.attacks.threat import ThreatModel
+from fgai_bench.attacks.worst import Member, Search, near_zero
+
+Averaging = Literal["symmetric", "mean"]
+Floats = NDArray[np.float64]
+
+STARTS: tuple[tuple[Averaging, float, str], ...] = (  # averaging, share of targets within reach, and what is raised
+    ("symmetric", 0.5, "margin"),
+    ("symmetric", 0.1, "soft-error"),
+    ("mean", 0.25, "soft-error"),
+)
+TRIED, MORE = 6, 8  # rounds of every start, and further ones of the best
+STEPS, LAST = 40, 200  # gradients of a round, and of the end
+FIRST_STEP, NEXT_STEP, LAST_STEP = 0.1, 0.08, 0.05  # as shares of the feature range
+SHARP = 4.0  # how suddenly a target falls while the push on it grows
+SETTLED = 2  # rounds after which the strength is known
+FELL, STOOD, LEAST = 0.7, 1.2, 0.2  # what a target that fell, or stood, is taken to need; the least answer to a push
+
+
+@dataclass
+class Response:
+    r"""What edges to targets do to all targets, and what has been learned about it.
+
+    An edge to target u pushes u itself and its neighbours v, the less the more neighbours share the message:
+
+    .. math:: a_{uv} = 1 / d_u, \qquad a_{uu} = 1 / (b + 1) + 1 / d_u \text{ or } 1, \qquad
+              P(v \text{ falls}) = \sigma\left(4 \ln \frac{\kappa \sum_u a_{uv}}{f_v n_v}\right)
+
+    with :math:`d` the degrees with the loop and b the edges of an injected node. Target v needs :math:`n_v`, its margin
+    times :math:`\sqrt{d_v}` (``symmetric``, the averaging of a GCN) or :math:`d_v` (``mean``). The strength
+    :math:`\kappa` and a factor :math:`f_v` for every target that was tried are learned.
+
+    Attributes:
+        margin: ``(T,)`` by how much each target is predicted rightly, unattacked.
+        source, destination: ``(P,)`` the pairs (u, v), sorted by u.
+        push: ``(P,)`` their :math:`a_{uv}`.
+        need: ``(T,)`` :math:`n_v`.
+        strength: :math:`\kappa`.
+        factor: ``(T,)`` :math:`f_v`.
+    """
+
+    margin: Floats
+    source: NDArray[np.int64]
+    destination: NDArray[np.int64]
+    push: Floats
+    need: Floats
+    strength: float
+    factor: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        size = np.arange(self.margin.size + 1)
+        self.factor = np.ones_like(self.margin)
+        self._begins = np.searchsorted(self.source, size)
+        self._by_destination = np.lexsort((self.source, self.destination))
+        self._enters = np.searchsorted(self.destination[self._by_destination], size)
+
+    @classmethod
+    def of(cls, victim: Victim, margin: Tensor, each: int, averaging: Averaging, share: float) -> Response:
+        """Guess the response of a victim: as strong as would turn this share of all targets by an edge to each."""
+        targets, size = victim.targets, victim.data.x.shape[0]
+        place = torch.full((size,), -1, device=targets.device).index_copy_(
+            0, targets, torch.arange(targets.numel(), device=targets.device)
+        )
+        source, destination = place[victim.data.edge_index].cpu().numpy()
+        inside = (source >= 0) & (destination >= 0) & (source != destination)
+        itself = np.arange(targets.numel())
+        source, destination = (np.concatenate([ends[inside], itself]) for ends in (source, destination))
+        order = np.lexsort((destination, source))
+        source, destination = source[order], destination[order]
+        degree = torch.bincount(victim.data.edge_index[1], minlength=size)[targets].double().cpu().numpy() + 1
+        own = 1 / (each + 1) + 1 / degree if averaging == "symmetric" else np.ones_like(degree)
+        push = np.where(source == destination, own[destination], 1 / degree[source])
+        values = margin.double().cpu().numpy()
+        need = values.clip(min=1e-12) * (np.sqrt(degree) if averaging == "symmetric" else degree)
+        cost = np.sort((need / own)[values > 0])
+        strength = float(cost[min(int(share * values.size), cost.size - 1)]) if cost.size else 1.0
+        return cls(values, source, destination, push, need, strength)
+
+    def falls(self, push: Floats, targets: NDArray[np.int64] | slice = slice(None)) -> Floats:
+        """Return how likely targets are to fall under a push; 0 for those that are wrong already."""
+        with np.errstate(divide="ignore"):
+            ratio = np.log(push) - np.log(self.factor[targets] * self.need[targets] / self.strength)
+        return np.where(self.margin[targets] > 0, expit(SHARP * ratio), 0.0)
+
+    def placed(self, number: int) -> NDArray[np.int64]:
+        """Return so many different targets to which edges make the most targets fall, by this response (greedy)."""
+        pushed = np.zeros_like(self.margin)
+        gains = self.falls(self.push, self.destination)  # (P,) of every pair, as things stand
+        gain = np.bincount(self.source, weights=gains, minlength=self.margin.size)
+        chosen = np.empty(number, dtype=np.int64)
+        for index in range(number):
+            chosen[index] = pick = int(gain.argmax())
+            pairs = slice(self._begins[pick], self._begins[pick + 1])
+            moved = self.destination[pairs]
+            pushed[moved] += self.push[pairs]
+            counts = self._enters[moved + 1] - self._enters[moved]
+            begins = np.repeat(self._enters[moved] - np.append(0, counts.cumsum()[:-1]), counts)
+            changed = self._by_destination[begins + np.arange(counts.sum())]  # all pairs into what was moved
+            into = self.destination[changed]
+            now = self.falls(pushed[into] + self.push[changed], into) - self.falls(pushed[into], into)
+            np.add.at(gain, self.source[changed], now - gains[changed])
+            gains[changed] = now
+            gain[chosen[: index + 1]] = -np.inf
+        return chosen
+
+    def learn(self, chosen: NDArray[np.int64], left: Tensor, settled: bool) -> None:
+        """Learn from the margins that edges to these targets have left; the strength too, unless it is settled."""
+        margin = left.double().cpu().numpy()
+        attached = np.zeros_like(self.margin)
+        attached[chosen] = 1.0
+        pushed = np.bincount(self.destination, weights=self.push * attached[self.source], minlength=attached.size)
+        near = (pushed > 0) & (self.margin > 0)
+        fell, stood = near & (margin <= 0), near & (margin > 0)
+        if not settled:
+            self.strength = _strength(pushed[near] / self.need[near], int(fell.sum()), self.strength)
+        known = self.strength * pushed / self.need
+        self.factor[fell] = np.minimum(1.0, FELL * known[fell])
+        answer = ((self.margin - margin)[stood] / self.margin[stood]).clip(min=LEAST)
+        self.factor[stood] = np.maximum(1.0, STOOD * known[stood] / answer)
+
+
+def _strength(ratio: Floats, fell: int, before: float) -> float:
+    """The strength at which as many targets with these ratios of push to need would be expected to fall as did."""
+    if not 0 < fell < ratio.size:
+        return before * (2.0 if fell else 0.5)
+    logs = np.log(ratio)
+
+    def excess(strength: float) -> float:
+        return float(expit(SHARP * (logs + strength)).sum()) - fell
+
+    return float(np.exp(brentq(excess, -logs.max() - 20, -logs.min() + 20)))
+
+
+class LearnedPlacement(Attack):
+    """Rounds of placing edges by a response, climbing with the features, and learning from what fell.
+
+    Three guesses of the response are tried; the best of them goes on and ends with a longer ascent. Targets of one
+    class share an injected node. It is made for even networks, and complements the standard attack; it takes about half
+    as many gradients, the same for every model.
+    """
+
+    summary = "injected nodes whose edges go where they were seen to turn targets and their neighbours"
+    version = "1"
+    tags: ClassVar[tuple[str, ...]] = ("injection", "gradient", "prediction", "fixed-search")
+
+    def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
+        if victim.readout is not None:
+            raise ValueError("learned-placement turns the predictions of the targets themselves and takes no readout")
+        each = min(threat.edges_per_node, victim.targets.numel())
+        if not threat.nodes or not each:
+            return RandomInjection().search(victim, threat, seed)
+        search = Search(victim, threat, seed)
+        margin = margins(victim.read(search.clean), search.truth)
+        trials = [
+            Trial(search, Response.of(victim, margin, each, averaging, share), loss)
+            for averaging, share, loss in STARTS
+        ]
+        for trial in trials:
+            trial.go_on(TRIED)
+        best = min(trials, key=lambda trial: trial.best.score)
+        best.go_on(MORE)
+        last = search.climb(replace(best.best, step=LAST_STEP), LAST)
+        member = min(best.best, last, key=lambda member: member.score)
+        flags = (*search.flags, *(() if search.has_gradient else ("zero gradient",)))
+        edges = attached_edges(victim.data.x.shape[0], member.attached)
+        graph = with_injected(victim.data, member.features, edges)
+        return Candidate(graph, Trace(search.calls, tuple(search.curve), flags), injected=member.features)
+
+
+@dataclass
+class Trial:
+    """A response that is being learned, and the strongest member that it has led to."""
+
+    search: Search
+    response: Response
+    loss: str
+    rounds: int = 0
+    members: list[Member] = field(default_factory=list)
+
+    @property
+    def best(self) -> Member:
+        """The member that leaves the least, the first of equals."""
+        return min(self.members, key=lambda member: member.score)
+
+    def go_on(self, rounds: int) -> None:
+        """Place, climb and learn for so many rounds more."""
+        search, targets = self.search, self.search.victim.targets
+        nodes, each = search.threat.nodes, min(search.threat.edges_per_node, targets.numel())
+        for _ in range(rounds):
+            chosen = self.response.placed(min(nodes * each, targets.numel()))
+            attached = targets[self._shared_out(chosen, nodes, each)]
+            start, step = (self.best.features, NEXT_STEP) if self.members else (near_zero(search, 0), FIRST_STEP)
+            member = search.climb(Member("learned", attached, self.loss, "row", step, start), STEPS)
+            with torch.no_grad():
+                logits = search.victim.read(search.scene(member.attached).output(member.features))
+            self.response.learn(chosen, margins(logits, search.truth), self.rounds >= SETTLED)
+            self.members = [self.best, member] if self.members else [member]
+            self.rounds += 1
+
+    def _shared_out(self, chosen: NDArray[np.int64], nodes: int, each: int) -> Tensor:
+        """Which target each edge goes to, ``(nodes, each)``: those of a class to one node, all again where few."""
+        order = torch.from_numpy(chosen).to(self.search.truth.device)
+        order = order[self.search.truth[order].argsort(stable=True)]
+        return order[torch.arange(nodes * each, device=order.device) % order.numel()].view(nodes, each)
