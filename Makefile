@@ -44,7 +44,7 @@ tables-beside-it: $(STAMP)
 	if test -d $(RESULTS)/explanations/records; then cd $(RESULTS)/explanations && \
 		rm -rf .new && \
 		$(abspath $(BIN))/fgai-bench report records --out .new \
-			--only explanations,correctness,stability_correctness --format markdown,csv,png > /dev/null && \
+			--only explanations,correctness,stability_correctness --format csv,png > /dev/null && \
 		rm -rf tables figures && \
 		cp -R .new/. . && \
 		rm -rf .new; fi

@@ -15,7 +15,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocato
 from fgai_bench.report.cells import Cell, cell, null_cell
 from fgai_bench.report.figures.style import Drawing, legend, panels, style_of
 from fgai_bench.report.labels import ordered, title
-from fgai_bench.report.leaderboard import STANDARD
+from fgai_bench.report.leaderboard import STANDARD, worst_cases
 from fgai_bench.report.results import Measurement, Place, Results, main_suite
 
 ATTACKS = (STANDARD, "injection")  # the first of them that a suite has
@@ -28,6 +28,7 @@ def draw_tradeoff(results: Results) -> list[Drawing]:
 
     A graph of one seed has no spread to show and is left out beside graphs that have several.
     """
+    results = worst_cases(results)
     suite = main_suite(results)
     held = results.names("attack", suite=suite or "", kind="attack", task="node")
     attack = next((name for name in ATTACKS if name in held), "")

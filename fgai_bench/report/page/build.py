@@ -59,7 +59,7 @@ METRICS_IN_WORDS = {
     "train_peak_mib": "peak MiB of training",
     "attention_topk_overlap": "top-k overlap",
 }
-DIGITS = 6  # of a seed's value: more would double the file and say nothing
+DIGITS = 4  # of a seed's value: more would double the file and say nothing
 
 
 def page(results: Results) -> str:

@@ -78,7 +78,7 @@ G_TVD = Column("g-TVD↓", "g_tvd", "attack", better="lower")
 F1 = Column("F1↑", "f1", better="higher")
 F1_ATTACKED = Column("F1 attacked↑", "f1", "attack", better="higher")
 PER_ROW: tuple[RowKey, ...] = ("dataset", "model", "label")
-PREDICTION_ATTACKS = ("injection", "random-injection", "strong", "ensemble", "transfer", "worst")
+PREDICTION_ATTACKS = ("injection", "random-injection", "strong", "ensemble", "transfer", "worst", "learned-placement")
 
 
 def _f_slopes(kind: str, group: str) -> tuple[Column, ...]:
@@ -169,6 +169,7 @@ GRIDS: tuple[Spec, ...] = (
             _under("ensemble", "ensemble↑"),
             _under("worst", "worst↑"),
             _under("worst-twice", "twice its search↑"),
+            _under("learned-placement", "learned placement↑"),
             Column("worst of these↑", "f1", "attack", PREDICTION_ATTACKS, better="higher"),
             Column("kept by expl. attack", "prediction_kept", "attack", ("explanation",)),
             Column("overlap, expl. attack↑", "topk_overlap", "attack", ("explanation",), better="higher"),
