@@ -31,6 +31,7 @@ from fgai_bench.report.cells import (
 from fgai_bench.report.errors import ReportError
 from fgai_bench.report.filed import as_filed
 from fgai_bench.report.results import Measurement, Place, Results
+from fgai_bench.store.flags import STRONGER
 
 STANDARD, TWICE = "worst", "worst-twice"  # the attack that ranks, wherever a suite runs it; twice its search
 KEY = ("suite", "task", "dataset", "model", "defense", "attack")
@@ -293,7 +294,9 @@ def _lowered(board: Board, worst: BoardRow, listed: Sequence[BoardRow]) -> Board
             if inside and values.get(board.score, math.inf) < seeds[seed].get(board.score, math.inf):
                 seeds[seed], names[seed] = {**seeds[seed], **values}, row.key[5]
     finders = tuple(dict.fromkeys([*worst.found_by, *names.values()]))
-    return replace(worst, seeds=seeds, found_by=finders, slack=slack)
+    settled = {STRONGER.format(attack=name) for name in finders}  # what did more harm is what the row shows
+    flags = tuple(flag for flag in worst.flags if flag not in settled)
+    return replace(worst, seeds=seeds, found_by=finders, slack=slack, flags=flags)
 
 
 @lru_cache(maxsize=8)
@@ -306,7 +309,7 @@ def worst_cases(results: Results) -> Results:
             place = Place(suite, "attack", task, dataset, model, label, attack)
             if attack == STANDARD and not board.alone:
                 places[place] = {
-                    seed: replace(step, values=row.seeds[seed]) if seed in row.seeds else step
+                    seed: replace(step, values=row.seeds[seed], flags=row.flags) if seed in row.seeds else step
                     for seed, step in places[place].items()
                 }
     return replace(results, places=places)

@@ -152,7 +152,7 @@ def test_the_leaderboard_is_read_from_the_committed_files(monkeypatch):
     monkeypatch.chdir(ROOT)
     said = output_of("notebooks/leaderboard")
     assert "ranked rows share their rank with another" in said
-    assert re.search(r"gcn tuned +10 +1", said)
+    assert re.search(r"gnn-svd-sparse tuned +10 +1", said)
     assert "oom: " in said or "timeout: " in said
 
 
