@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fgai_bench.defenses import DEFENSES
-from fgai_bench.report.claims import SIGNIFICANT, judge, load_claims, outcomes, restated
+from fgai_bench.report.claims import SIGNIFICANT, judge, judge_everywhere, load_claims, outcomes, restated
 from fgai_bench.report.results import Results
 from fgai_bench.report.statistics import p_above, seeds_needed
 from fgai_bench.report.verdicts import Claim, Decision, Evidence, Side, Verdict
@@ -275,6 +275,23 @@ def test_a_claim_is_also_looked_at_under_the_worst_case_and_with_tuned_settings(
     assert "| mine | supported (1/1) | refuted (0/1) | supported (1/1) |" in page
     assert page.count("## mine") == 1  # with its cells as published only
     assert [line.split(",")[1] for line in to_csv(verdicts).splitlines()[1:3]] == ["published", "worst case"]
+
+
+def test_the_worst_case_of_a_claim_is_the_lowest_of_all_attacks(bench: Any, results_of: Any) -> None:
+    """FGAI keeps more than vanilla under the standard attack, and less under one that only it was searched by."""
+    made = bench()
+    for seed in range(5):
+        for label, harms in (("vanilla", {"worst": 0.1}), ("fgai", {"worst": 0.1, "learned-placement": 0.7})):
+            made.add("clean", results_of["clean"](label, seed), seed=seed, label=label)
+            for attack, harm in {"injection": 0.0, **harms}.items():
+                found = results_of["attack"](label, seed, harm=harm)
+                made.add("attack", found, label=label, seed=seed, defense=label, attack_label=attack)
+    found = {
+        one.claim.condition: [each.outcome for each in one.decisions if not each.evidence.missing]
+        for one in judge_everywhere(read(made.close()))
+        if one.claim.id == "fgai-f1-attacked-above-vanilla"
+    }
+    assert found == {"published": ["holds"], "worst case": ["fails"]}
 
 
 def test_a_claim_that_no_attack_enters_is_not_repeated_under_another(conditions: Path) -> None:

@@ -76,7 +76,7 @@ def test_one_point_per_defense(small: Path) -> None:
 
 def test_the_tradeoff_is_that_under_the_worst_case_where_it_is_recorded(bench: Any, results_of: Any) -> None:
     made = bench()
-    for attack, harm in (("injection", 0.0), ("worst", 0.3)):
+    for attack, harm in (("injection", 0.0), ("worst", 0.2), ("learned-placement", 0.3)):  # the lowest of a seed
         made.add("attack", results_of["attack"]("ln", 1, harm), label="ln", attack_label=attack)
     (drawing,) = drawn("fig5_tradeoff", made.close())
     (point,) = drawing.figure.axes[0].containers

@@ -18,7 +18,7 @@ import pytest
 from fgai_bench.report.board_csv import add, read, rows, to_csv
 from fgai_bench.report.board_files import locked
 from fgai_bench.report.errors import ReportError
-from fgai_bench.report.leaderboard import BOARDS, entries, merged
+from fgai_bench.report.leaderboard import BOARDS, entries, lowered, merged, worst_cases
 from fgai_bench.report.results import Results
 from fgai_bench.report.tables.build import build
 from fgai_bench.report.tables.specs import GRIDS
@@ -222,6 +222,30 @@ def test_an_attack_that_leaves_less_lowers_the_worst_case_and_is_named(with_wors
     assert at["f1_mean"] == pytest.approx(listed["at", "injection"]["f1_mean"] - 0.2)
     text = to_csv(NODE, entries(NODE, Results.read(with_worst)))
     assert to_csv(NODE, read(text)) == text
+
+
+def test_results_have_the_worst_cases_that_the_board_has(with_worst: Path) -> None:
+    raw = Results.read(with_worst)
+    board = {row.key: row for row in lowered(NODE, entries(NODE, raw)) if row.key[5] == "worst"}
+    lowest = worst_cases(raw)
+    places = list(lowest.select(kind="attack", attack="worst"))
+    assert len(places) == len(board) == 4
+    for place, seeds in places:
+        row = board[(place.suite, *place[2:7])]
+        assert {seed: step.values["f1"] for seed, step in seeds.items()} == {
+            seed: values["f1"] for seed, values in row.seeds.items()
+        }
+    (ln,) = [place for place, _ in places if place.label == "ln"]
+    assert raw.at(ln)[1].values["f1"] - lowest.at(ln)[1].values["f1"] == pytest.approx(0.1)
+    assert lowest.at(ln._replace(attack="sledge")) == raw.at(ln._replace(attack="sledge"))  # every other is as it was
+
+
+def test_a_worst_case_is_not_distrusted_for_the_attack_that_it_shows(with_worst: Path) -> None:
+    flags = tuple(f"unreliable: {attack} does more harm than the standard attack" for attack in ("sledge", "hammer"))
+    listed = [replace(row, flags=flags) for row in entries(NODE, Results.read(with_worst))]
+    after = {row.key[4]: row.flags for row in lowered(NODE, listed) if row.key[5] == "worst"}
+    assert after["ln"] == flags[1:]  # the sledge's values stand there
+    assert after["at"] == flags
 
 
 def test_an_edited_value_is_not_merged_with(small: Path, tmp_path: Path) -> None:
