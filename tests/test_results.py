@@ -101,13 +101,13 @@ def test_the_worst_case_speaks_and_tuned_settings_rank():
     found = [answer for answer in answers(study()) if answer.suite == "node"]
     assert [answer.attack for answer in found] == ["worst"] * 15
     assert found[1].sentence == (
-        "Amazon-CS, GAT: GNN-SVD (sparse) tuned in its place stands best: F1 .861 clean, .839 [.836, .842] under worst "
+        "Amazon-CS, GAT: GNN-SVD (sparse) tuned in its place stands best: F1 .861 clean, .839 [.836, .842] at worst "
         "(10 seeds); the highest that trains GAT itself is FGAI tuned, .790 [.78, .80]."
     )
     assert found[7].sentence == (
         "Coauthor-CS, GATv2: LN tuned (.926 clean, .866 [.86, .88]), FGAI tuned (.924 clean, .839 [.80, .87]) and AT "
-        "tuned (.919 clean, .813 [.71, .90]) cannot be told apart by F1 under worst (5 seeds); Vanilla tuned, .425 "
-        "[.41, .44], is below the best."
+        "tuned (.919 clean, .813 [.71, .90]) cannot be told apart by F1 at worst (5 seeds); Vanilla tuned, "
+        ".425 [.41, .44], is below the best."
     )
     ranked = [stand.defense for stand in found[2].stands]
     searched_for = [f"{name} tuned" for name in ("vanilla", "ln", "at", "fgai", "gcn", "gnn-svd-sparse")]

@@ -135,7 +135,8 @@ class Answer:
 
     @property
     def _under(self) -> str:
-        return "under the published attack" if self.attack == PUBLISHED else f"under {self.attack}"
+        told = {PUBLISHED: "under the published attack", STANDARD: "at worst"}
+        return told.get(self.attack, f"under {self.attack}")
 
     def _by_score(self, stands: Iterable[Stand]) -> list[Stand]:
         return sorted(stands, key=lambda stand: -stand.attacked.mean)
