@@ -66,6 +66,10 @@ SAME_VALUES = {
         f"{OURS}.attacks.worst",  # a graph that is looked at again is not made again
         "68ab665d6a7e3709167010e6f5a06c7a34de33353a52ff44be6f23f9491330dc",
     ): "8fe078adeabc0f618382505367ad413ec3e40bbd6dd8a68fe35d0809f960fb88",
+    (
+        f"{OURS}.attacks.learned_placement",  # a readout of one row for each target is taken, and no other
+        "433e2c6dc2d9524bc6984cff2dfd22155094ac37ed1742d14fcd3ba395904ff2",
+    ): "f9092754ee82a19d185a3fca5b25b19ef730e477b4781a62dd8f3c30defdfc4f",
 }
 # Modules that those used before; they still count, so that the fingerprint of what has not changed stays what it is.
 USED_BEFORE = {f"{OURS}.defenses.gcn": (f"{OURS}.models.segments",)}

@@ -779,7 +779,7 @@ def test_the_page_counts_slopes_as_the_records_do():
     [
         (RESULTS, study, ("latex", "markdown", "csv"), (), 20),
         pytest.param(
-            *(RESULTS / "explanations", explanations, ("markdown", "csv"), ("explanations", "correctness"), 4),
+            *(RESULTS / "explanations", explanations, ("csv",), ("explanations", "correctness"), 2),
             marks=pytest.mark.slow,
         ),
     ],

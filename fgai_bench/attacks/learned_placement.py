@@ -169,13 +169,17 @@ class LearnedPlacement(Attack):
     tags: ClassVar[tuple[str, ...]] = ("injection", "gradient", "prediction", "fixed-search")
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
-        if victim.readout is not None:
-            raise ValueError("learned-placement turns the predictions of the targets themselves and takes no readout")
         each = min(threat.edges_per_node, victim.targets.numel())
         if not threat.nodes or not each:
             return RandomInjection().search(victim, threat, seed)
         search = Search(victim, threat, seed)
-        margin = margins(victim.read(search.clean), search.truth)
+        logits = victim.read(search.clean)
+        if logits.shape[0] != victim.targets.numel():
+            raise ValueError(
+                f"learned-placement turns one prediction of each target, and the readout gives {logits.shape[0]} for "
+                f"{victim.targets.numel()} targets; worst takes any readout"
+            )
+        margin = margins(logits, search.truth)
         trials = [
             Trial(search, Response.of(victim, margin, each, averaging, share), loss)
             for averaging, share, loss in STARTS

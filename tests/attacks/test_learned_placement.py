@@ -127,5 +127,5 @@ def test_no_nodes_change_nothing(gcn):
 def test_links_are_refused_in_a_sentence():
     problem = LinkProblem.prepare("csbm-1e3", seed=0)
     model = build_model("gat", problem.data.x.shape[1], problem.num_outputs)
-    with pytest.raises(ValueError, match=r"learned-placement .* takes no readout"):
+    with pytest.raises(ValueError, match=r"one prediction of each target, and the readout gives \d+ for \d+ targets"):
         ATTACKS["learned-placement"]()(model, problem.data, problem.targets, threat=THREAT, readout=problem.readout)
