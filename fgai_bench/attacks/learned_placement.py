@@ -80,7 +80,7 @@ class Response:
         self._enters = np.searchsorted(self.destination[self._by_destination], size)
 
     @classmethod
-    def of(cls, victim: Victim, margin: Tensor, each: int, averaging: Averaging, share: float) -> Response:
+    def of(cls, victim: Victim, margin: Tensor, per_node: int, averaging: Averaging, share: float) -> Response:
         """Guess the response of a victim: as strong as would turn this share of all targets by an edge to each."""
         targets, size = victim.targets, victim.data.x.shape[0]
         place = torch.full((size,), -1, device=targets.device).index_copy_(
@@ -93,7 +93,7 @@ class Response:
         order = np.lexsort((destination, source))
         source, destination = source[order], destination[order]
         degree = torch.bincount(victim.data.edge_index[1], minlength=size)[targets].double().cpu().numpy() + 1
-        own = 1 / (each + 1) + 1 / degree if averaging == "symmetric" else np.ones_like(degree)
+        own = 1 / (per_node + 1) + 1 / degree if averaging == "symmetric" else np.ones_like(degree)
         push = np.where(source == destination, own[destination], 1 / degree[source])
         values = margin.double().cpu().numpy()
         need = values.clip(min=1e-12) * (np.sqrt(degree) if averaging == "symmetric" else degree)
@@ -169,8 +169,8 @@ class LearnedPlacement(Attack):
     tags: ClassVar[tuple[str, ...]] = ("injection", "gradient", "prediction", "fixed-search")
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
-        each = min(threat.edges_per_node, victim.targets.numel())
-        if not threat.nodes or not each:
+        per_node = min(threat.edges_per_node, victim.targets.numel())
+        if not threat.nodes or not per_node:
             return RandomInjection().search(victim, threat, seed)
         search = Search(victim, threat, seed)
         logits = victim.read(search.clean)
@@ -180,10 +180,11 @@ class LearnedPlacement(Attack):
                 f"{victim.targets.numel()} targets; worst takes any readout"
             )
         margin = margins(logits, search.truth)
-        trials = [
-            Trial(search, Response.of(victim, margin, each, averaging, share), loss)
-            for averaging, share, loss in STARTS
-        ]
+        trials = []
+        for averaging, share, loss in STARTS:
+            response = Response.of(victim, margin, per_node, averaging, share)
+            nowhere = Member("learned", victim.targets[:0], loss, "row", FIRST_STEP, near_zero(search, 0))
+            trials.append(Trial(search, response, nowhere))
         for trial in trials:
             trial.go_on(TRIED)
         best = min(trials, key=lambda trial: trial.best.score)
@@ -198,36 +199,30 @@ class LearnedPlacement(Attack):
 
 @dataclass
 class Trial:
-    """A response that is being learned, and the strongest member that it has led to."""
+    """A response that is being learned, and the strongest member that it has led to: attached nowhere at first."""
 
     search: Search
     response: Response
-    loss: str
+    best: Member
     rounds: int = 0
-    members: list[Member] = field(default_factory=list)
-
-    @property
-    def best(self) -> Member:
-        """The member that leaves the least, the first of equals."""
-        return min(self.members, key=lambda member: member.score)
 
     def go_on(self, rounds: int) -> None:
         """Place, climb and learn for so many rounds more."""
         search, targets = self.search, self.search.victim.targets
-        nodes, each = search.threat.nodes, min(search.threat.edges_per_node, targets.numel())
+        nodes, per_node = search.threat.nodes, min(search.threat.edges_per_node, targets.numel())
         for _ in range(rounds):
-            chosen = self.response.placed(min(nodes * each, targets.numel()))
-            attached = targets[self._shared_out(chosen, nodes, each)]
-            start, step = (self.best.features, NEXT_STEP) if self.members else (near_zero(search, 0), FIRST_STEP)
-            member = search.climb(Member("learned", attached, self.loss, "row", step, start), STEPS)
+            chosen = self.response.placed(min(nodes * per_node, targets.numel()))
+            attached = targets[self._shared_out(chosen, nodes, per_node)]
+            step = NEXT_STEP if self.rounds else FIRST_STEP
+            member = search.climb(replace(self.best, attached=attached, step=step), STEPS)
             with torch.no_grad():
                 logits = search.victim.read(search.scene(member.attached).output(member.features))
             self.response.learn(chosen, margins(logits, search.truth), self.rounds >= SETTLED)
-            self.members = [self.best, member] if self.members else [member]
+            self.best = min(self.best, member, key=lambda member: member.score)
             self.rounds += 1
 
-    def _shared_out(self, chosen: NDArray[np.int64], nodes: int, each: int) -> Tensor:
-        """Which target each edge goes to, ``(nodes, each)``: those of a class to one node, all again where few."""
+    def _shared_out(self, chosen: NDArray[np.int64], nodes: int, per_node: int) -> Tensor:
+        """Which target each edge goes to, ``(nodes, per_node)``: those of a class to one node, all again where few."""
         order = torch.from_numpy(chosen).to(self.search.truth.device)
         order = order[self.search.truth[order].argsort(stable=True)]
-        return order[torch.arange(nodes * each, device=order.device) % order.numel()].view(nodes, each)
+        return order[torch.arange(nodes * per_node, device=order.device) % order.numel()].view(nodes, per_node)

@@ -35,13 +35,13 @@ SCORED = 1.7  # a step of an attack on links against one on nodes: every pair is
 # What other steps cost, in passes without gradients: evaluations, then one gradient step of an attack.
 CLEAN, SANITY, ATTACKED, GRADIENT = 30, 30, 25, 1.5
 LINKS = 4  # evaluations of a step on links, which has no curves and no nulls
-LONG_SEARCH = {
+LONG_SEARCH = {  # gradients
     "worst": 2300,
     "worst-twice": 4600,
     "learned-placement": 1240,
     "ensemble": 60,
     "explanation": 400,
-}  # gradients
+}
 EXPLAINED, PER_EXPLAINED = 20, 2  # passes, and small ones over a node's surroundings, where explanations are asked for
 LAUNCHED = 2e7  # multiplications that take as long as launching a pass
 STARTED = 0.03  # seconds of any step: models are unpacked, results are packed

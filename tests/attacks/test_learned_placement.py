@@ -45,7 +45,7 @@ def star() -> Victim:
 
 def test_an_edge_pushes_what_it_goes_to_and_its_neighbours_by_hand():
     margin = torch.tensor([1.0, 2.0, 4.0, -1.0, 3.0])  # of the nodes 4, 3, 2, 1, 0, whose degrees are 1, 2, 2, 2, 4
-    response = Response.of(star(), margin, each=4, averaging="symmetric", share=0.0)
+    response = Response.of(star(), margin, per_node=4, averaging="symmetric", share=0.0)
     pairs = {
         (int(u), int(v)): push for u, v, push in zip(response.source, response.destination, response.push, strict=True)
     }
@@ -65,7 +65,7 @@ def test_an_edge_pushes_what_it_goes_to_and_its_neighbours_by_hand():
 
 def test_edges_go_where_one_turns_several_and_away_from_what_stood():
     margin = torch.tensor([1.0, 0.1, 0.1, 0.1, 50.0])
-    response = Response.of(star(), margin, each=4, averaging="mean", share=0.7)
+    response = Response.of(star(), margin, per_node=4, averaging="mean", share=0.7)
     assert response.placed(1).tolist() == [4]  # the centre, though it cannot fall itself: its three leaves do
     assert sorted(response.placed(5).tolist()) == [0, 1, 2, 3, 4]  # no target twice
     response.learn(np.array([4]), margin.clone(), settled=True)  # nothing moved
@@ -76,9 +76,9 @@ def test_edges_go_where_one_turns_several_and_away_from_what_stood():
 
 def test_the_strength_is_the_one_at_which_as_many_fall_as_fell():
     margin = torch.tensor([1.0, 1.0, 1.0, 1.0, 1.0])
-    response = Response.of(star(), margin, each=4, averaging="mean", share=0.5)
+    response = Response.of(star(), margin, per_node=4, averaging="mean", share=0.5)
     response.learn(np.array([0, 4]), torch.tensor([-1.0, -1.0, 1.0, 1.0, 1.0]), settled=False)
-    fresh = Response.of(star(), margin, each=4, averaging="mean", share=0.5)
+    fresh = Response.of(star(), margin, per_node=4, averaging="mean", share=0.5)
     fresh.strength = response.strength
     assert fresh.falls(np.array([1, 0.25, 0.25, 0.25, 1])).sum() == pytest.approx(2.0)
     assert response.factor[1] < 1 < response.factor[4]
