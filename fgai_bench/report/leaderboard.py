@@ -283,6 +283,7 @@ def lowered(board: Board, listed: Sequence[BoardRow]) -> list[BoardRow]:
 
 def _lowered(board: Board, worst: BoardRow, listed: Sequence[BoardRow]) -> BoardRow:
     seeds, names, slack = dict(worst.seeds), dict.fromkeys(worst.seeds, STANDARD), dict(worst.slack)
+    settled = set()  # what did more harm than the standard attack is no reason for distrust once it counts
     for row in listed:
         if row.key[:5] != worst.key[:5] or row.key[5] == STANDARD:
             continue
@@ -291,10 +292,10 @@ def _lowered(board: Board, worst: BoardRow, listed: Sequence[BoardRow]) -> Board
             slack = {seed: worst.seeds[seed][board.score] - row.seeds[seed][board.score] for seed in shared}
         for seed, values in row.seeds.items():
             inside = seed in seeds and _allowed(row, seed) == _allowed(worst, seed)
+            settled |= {STRONGER.format(attack=row.key[5])} if inside else set()
             if inside and values.get(board.score, math.inf) < seeds[seed].get(board.score, math.inf):
                 seeds[seed], names[seed] = {**seeds[seed], **values}, row.key[5]
     finders = tuple(dict.fromkeys([*worst.found_by, *names.values()]))
-    settled = {STRONGER.format(attack=name) for name in finders}  # what did more harm is what the row shows
     flags = tuple(flag for flag in worst.flags if flag not in settled)
     return replace(worst, seeds=seeds, found_by=finders, slack=slack, flags=flags)
 

@@ -246,6 +246,10 @@ def test_a_worst_case_is_not_distrusted_for_the_attack_that_it_shows(with_worst:
     after = {row.key[4]: row.flags for row in lowered(NODE, listed) if row.key[5] == "worst"}
     assert after["ln"] == flags[1:]  # the sledge's values stand there
     assert after["at"] == flags
+    both = [*listed, *(replace(row, key=(*row.key[:5], "hammer"), seeds={seed: {"f1": 0.0} for seed in row.seeds})
+                       for row in listed if row.key[4:] == ("ln", "sledge"))]  # fmt: skip
+    (ln,) = [row for row in lowered(NODE, both) if row.key[4:] == ("ln", "worst")]
+    assert (ln.found_by, ln.flags) == (("hammer",), ())  # nor for one that it goes below
 
 
 def test_an_edited_value_is_not_merged_with(small: Path, tmp_path: Path) -> None:

@@ -70,8 +70,9 @@
     const attacks = distinct(graphs.map((a) => a.attack));
     const suites = distinct(graphs.map((a) => a.suite));
     const weak = graphs.some((a) => a.stands.some((s) => s.unreliable));
+    const told = attacks[0] === "worst" ? " in the worst case" : ` under ${under(attacks[0])}`;
     const words = `${graphs[0].question}, ${say(view)}: clean → attacked ${graphs[0].score} [95 % interval]` +
-      `${attacks.length === 1 ? (attacks[0] === "worst" ? " in the worst case" : ` under ${under(attacks[0])}`) : ""}. Shaded: first, or not told from it.${weak ? " † unreliable." : ""}`;
+      `${attacks.length === 1 ? told : ""}. Shaded: first, or not told from it.${weak ? " † unreliable." : ""}`;
     const head = make("tr", {}, make("th", { scope: "col" }, "defense"), ...graphs.map((a) => make("th", { scope: "col" }, say(a.dataset),
       attacks.length > 1 ? make("span", { class: "interval" }, under(a.attack)) : "",
       suites.length > 1 && a.suite !== suites[0] ? make("span", { class: "interval" }, `suite ${a.suite}`) : "")));
