@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-SUFFIXES = {1: ".csv.gz", 2: ".csv.xz", 3: ".csv.xz"}  # of a table's file, by the format of the export
+SUFFIXES = {1: ".csv.gz", 2: ".csv.xz", 3: ".csv.xz", 4: ".csv.xz"}  # of a table's file, by the format of the export
 LARGEST_WINDOW = 128 * 2**20  # bytes that unpacking may hold at once, whatever a file says that it needs
 PIECE = 64  # bytes of a damaged file that are tried at a time
 GZIP_HEADER = 10  # bytes; behind them lies what can be unpacked whatever the checksum at the end says

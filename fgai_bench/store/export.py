@@ -31,6 +31,7 @@ from fgai_bench.store.exported import (
     packed_artifacts,
     packed_table,
     read_manifest,
+    short_names,
     write_pack,
 )
 from fgai_bench.store.merge import Found, Merged, merge
@@ -131,18 +132,20 @@ def _tables(merged: Merged) -> dict[str, tuple[Sequence[str], list[Mapping[str, 
     """Return the columns and the rows of every table, by the name of the table."""
     rows: dict[str, list[Mapping[str, Any]]] = {name: [] for name in TABLES}
     environments = {}
+    names = short_names(merged.steps)
     for hash, result in merged.steps.items():
         # A traceback names folders of the machine, and no report reads it.
         content = {**result.store.content(hash), "detail": ""}
         rows["steps"].append({**{key: content[key] for key in COLUMNS}, "checksum": sha256(content)})
         for part in PARTS:
-            rows[part] += [{"step": hash, **row} for row in content[part]]
+            rows[part] += [{"step": names[hash], **row} for row in content[part]]
         environments[content["environment"]] = result.store.environments[content["environment"]]
     rows["environments"] = [
         {"hash": hash, "content": canonical(environment)} for hash, environment in sorted(environments.items())
     ]
     rows["members"] = [
-        {"position": position, "content": canonical(member)} for position, member in enumerate(merged.members)
+        {"position": position, "content": canonical({**member, "step": names.get(member["step"], member["step"])})}
+        for position, member in enumerate(merged.members)
     ]
     columns = {
         "steps": (*COLUMNS, "checksum"),

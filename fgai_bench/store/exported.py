@@ -2,7 +2,9 @@
 
 ============================  =====================================================================================
 ``TABLE.csv.xz``              a table of the store, see :mod:`fgai_bench.store.schema`; numbers in full precision;
-                              of places no hashes, which follow from the rest (earlier formats repeat them)
+                              of places no hashes, which follow from the rest (earlier formats repeat them);
+                              a step has its whole hash in ``steps``, and elsewhere so many digits of it as tell it
+                              from the others, see :func:`short_names` (earlier formats repeat it)
 ``artifacts.zip``             the small artifacts that figures are drawn from
 ``graphs.zip``                on request: the attacked graphs, as differences from the clean ones
 ``models.zip``                on request: the trained models; else they stay with their run
@@ -44,6 +46,7 @@ PACKS = {"graphs": ("graphs.zip", "attacked"), "models": ("models.zip", "model")
 FORMAT = max(SUFFIXES)
 TABLES = ("steps", *PARTS, "environments", "members")
 PLACES = ("position", "content")  # the columns of places in a file; their hashes follow from these
+SHORTEST = 12  # hexadecimal digits of a step's hash where it is referred to; more where two steps share these
 NUMBERS = {"value", "started", "seconds", "position", "bytes"}
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date that a zip can hold: the same bytes on every day
 MIB = 2**20
@@ -133,10 +136,12 @@ def open_export(folder: Path) -> tuple[sqlite3.Connection, Packed]:
         _verified_content(folder / SHEET, manifest["files"][SHEET])
     connection = sqlite3.connect(":memory:", isolation_level=None)
     migrate(connection, MIGRATIONS[: manifest["schema"]])
+    steps: dict[str, str] = {}
     for table, name in tables.items():
         path = folder / name
         with _unpacking(path):
-            rows = _fill_table(connection, table, path, files[path.name])
+            rows = _fill_table(connection, table, path, files[path.name], steps)
+        steps = steps or whole_names(connection)  # the first table is that of the steps
         if rows != manifest["files"][path.name].get("rows", rows):
             raise DamagedExport(f"{path} has {rows} rows where {MANIFEST} counts others; export the records again")
     migrate(connection)
@@ -247,7 +252,27 @@ class _Bounded(io.RawIOBase):
         return len(content)
 
 
-def _fill_table(connection: sqlite3.Connection, table: str, path: Path, content: bytes) -> int:
+def short_names(hashes: Iterable[str]) -> dict[str, str]:
+    """Return what the steps with these hashes are called in all tables but their own.
+
+    >>> short_names(["0123456789abcdef", "0123456789ab0000", "fedcba9876543210"])
+    {'0123456789abcdef': '0123456789abc', '0123456789ab0000': '0123456789ab0', 'fedcba9876543210': 'fedcba9876543'}
+    """
+    whole, size = list(hashes), SHORTEST
+    while len({hash[:size] for hash in whole}) < len({*whole}):
+        size += 1
+    return {hash: hash[:size] for hash in whole}
+
+
+def whole_names(connection: sqlite3.Connection) -> dict[str, str]:
+    """Return the hash of each step of a database by its short name."""
+    hashes = (hash for (hash,) in connection.execute("SELECT hash FROM steps"))
+    return {short: hash for hash, short in short_names(hashes).items()}
+
+
+def _fill_table(
+    connection: sqlite3.Connection, table: str, path: Path, content: bytes, steps: Mapping[str, str]
+) -> int:
     """Insert the rows of a file, whose columns must be those of the table, and return their number."""
     stored = [column[0] for column in connection.execute(f"SELECT * FROM {table} LIMIT 0").description]
     with _long_fields():
@@ -269,7 +294,7 @@ def _fill_table(connection: sqlite3.Connection, table: str, path: Path, content:
                 typed: list[Any] = row
                 for i in numeric:
                     typed[i] = number(row[i], path)
-                yield typed if columns == stored else completed(typed, path)
+                yield completed(table, typed, path, steps)
 
         connection.execute("BEGIN")
         connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(stored))})", values())
@@ -282,12 +307,17 @@ def columns_of(table: str, stored: Sequence[str], header: Sequence[str]) -> list
     return list(PLACES if table == "members" and len(header) == len(PLACES) else stored)
 
 
-def completed(row: Sequence[Any], path: Path) -> list[Any]:
-    """Return the row of a place, with its hashes, from that of its file."""
+def completed(table: str, row: list[Any], path: Path, steps: Mapping[str, str]) -> list[Any]:
+    """Return the row of a table, with whole hashes, from that of its file; ``steps`` are their hashes by short name."""
+    if table in PARTS:
+        return [steps.get(row[0], row[0]), *row[1:]]
+    if table != "members" or len(row) != len(PLACES):
+        return row
     try:
         position, content = row
-        return list(member_row(json.loads(content), int(position)).values())
-    except (ValueError, TypeError, AttributeError, RecursionError):
+        member = json.loads(content)
+        return list(member_row({**member, "step": steps.get(member["step"], member["step"])}, int(position)).values())
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise DamagedExport(f"{path} has a place that is none; export the records again") from None
 
 

@@ -11,7 +11,7 @@ import hashlib
 import io
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -31,6 +31,7 @@ from fgai_bench.store.exported import (
     file_of,
     number,
     read_manifest,
+    whole_names,
 )
 from fgai_bench.store.schema import migrate
 from fgai_bench.store.sqlite import StoreReader
@@ -44,13 +45,15 @@ class Salvaged(StoreReader):
         self.sealed, self._whole = False, set()  # nothing is taken on trust
         self._connection = sqlite3.connect(":memory:", isolation_level=None)
         migrate(self._connection)
+        steps: dict[str, str] = {}
         for table in TABLES:
             columns = [column[0] for column in self._connection.execute(f"SELECT * FROM {table} LIMIT 0").description]
             marks = ", ".join("?" * len(columns))
             files = dict.fromkeys(folder / file_of(table, format) for format in SUFFIXES)
-            for row in chain(*(_rows(table, file, columns) for file in files)):
+            for row in chain(*(_rows(table, file, columns, steps) for file in files)):
                 with suppress(sqlite3.Error):
                     self._connection.execute(f"INSERT INTO {table} VALUES ({marks})", row)
+            steps = steps or whole_names(self._connection)
         packs = [folder / PACK, *(folder / file for file, _ in PACKS.values())]
         self.artifacts = Packed(folder, dict.fromkeys(packs))
 
@@ -76,7 +79,7 @@ def changed_files(folder: Path) -> list[str]:
     return sentences
 
 
-def _rows(table: str, path: Path, stored: list[str]) -> Iterator[list[Any]]:
+def _rows(table: str, path: Path, stored: list[str], steps: Mapping[str, str]) -> Iterator[list[Any]]:
     """Yield the rows of a table that can be read."""
     reader = csv.reader(io.StringIO(salvaged(path), newline=""))
     try:
@@ -87,7 +90,7 @@ def _rows(table: str, path: Path, stored: list[str]) -> Iterator[list[Any]]:
         for row in reader:
             try:
                 values = [number(v, path) if name in NUMBERS else v for v, name in zip(row, columns, strict=True)]
-                yield values if columns == stored else completed(values, path)
+                yield completed(table, values, path, steps)
             except ValueError:
                 continue
     except csv.Error:
