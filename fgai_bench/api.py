@@ -163,7 +163,7 @@ def attack(
 def evaluate(
     model: nn.Module,
     data: Data,
-    attacks: Sequence[str] = ("injection", "worst"),
+    attacks: Sequence[str] = ("injection", "worst", "learned-placement"),
     threat: Threat = "auto",
     seed: int = 0,
     *,
@@ -173,7 +173,7 @@ def evaluate(
     """Return a card that says how far a trained network's predictions and attention can be trusted on a graph.
 
     Nothing is trained. The network is attacked on its labelled test nodes; every number has a 95 % interval over attack
-    seeds and nodes. Attacks that take moments have three seeds; ``worst``, whose search is long, has one.
+    seeds and nodes. Attacks that take moments have three seeds; those whose search is long have one.
 
     Args:
         model: trained; of this package, or a network of your own.
@@ -296,8 +296,6 @@ def _notes(model: AttentionModel, problem: NodeProblem, given: GivenSplit, attac
         notes.append("the graph is directed and stays so; edges of new nodes lead in both directions")
     single = [name for name in attacks if draws_of(name) == 1]
     if single:
-        notes.append(
-            f"one attack seed for {' and '.join(single)}, whose search is long: its interval is over nodes only"
-        )
+        notes.append(f"one attack seed for {' and '.join(single)}, whose search is long: an interval over nodes only")
     notes.append("intervals take the test nodes for a sample of independent nodes")
     return tuple(notes)

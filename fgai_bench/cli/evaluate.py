@@ -25,7 +25,9 @@ def evaluate(
             help="A function without arguments that returns (model, data): a trained network and a PyG graph.",
         ),
     ],
-    attacks: Annotated[str, typer.Option(help="Names of attacks, as in injection,worst.")] = "injection,worst",
+    attacks: Annotated[
+        str, typer.Option(help="Names of attacks, as in injection,worst.")
+    ] = "injection,worst,learned-placement",
     threat: Annotated[str, typer.Option(help="auto follows the graph, paper is the paper's budget.")] = "auto",
     weights: Annotated[
         Path | None, typer.Option(help="A .safetensors file with the network's parameters, loaded before.")

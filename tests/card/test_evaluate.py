@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from torch_geometric.datasets.graph_generator import BAGraph
 from torch_geometric.nn import GAT
 
 import fgai_bench as fb
+from fgai_bench.cli.evaluate import evaluate as command
 from fgai_bench.data.extend import typical_row
 from fgai_bench.testing.fixture import CLASSES, FEATURES
 from tests.card.networks import NETWORKS, WithEdgeAttributes, trained
@@ -53,7 +55,7 @@ def test_a_network_trained_elsewhere_gets_a_card(name, data):
 def karate_card(model, dataset) -> None:
     """Check the card of a network on KarateClub as PyG gives it, which names four training nodes only."""
     card = fb.evaluate(model, dataset)
-    assert list(card.measured.outcomes) == ["injection", "worst"]
+    assert list(card.measured.outcomes) == ["injection", "worst", "learned-placement"]
     clean, worst = card.row("f1"), card.row("f1", "worst")
     assert worst.value <= card.row("f1", "injection").value <= clean.value
     assert (worst.seeds, worst.nodes) == (1, 30)
@@ -148,6 +150,20 @@ def test_features_of_another_scale_get_the_same_card(data, network):
     assert second.chosen.threat.feature_high == pytest.approx(10 * first.chosen.threat.feature_high)
     assert (second.prediction, second.explanation) == (first.prediction, first.explanation)
     assert np.allclose(second.frame.value, first.frame.value, atol=1e-3)
+
+
+@pytest.mark.slow
+def test_the_default_card_of_an_even_network_says_what_the_learned_placement_leaves():
+    data = fb.load_dataset("cora", seed=0)
+    card = fb.evaluate(fb.fit("gcn", fb.build_model("gat", data), data), data)
+    assert card.worst.name == "learned-placement"
+    assert card.row("f1", "learned-placement").value < card.row("f1", "worst").value - 0.01
+
+
+def test_the_command_attacks_as_the_function_does():
+    of_function = inspect.signature(fb.evaluate).parameters["attacks"].default
+    assert inspect.signature(command).parameters["attacks"].default.split(",") == list(of_function)
+    assert "learned-placement" in of_function
 
 
 @pytest.mark.slow
