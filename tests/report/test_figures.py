@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,20 @@ def test_the_tradeoff_is_that_under_the_worst_case_where_it_is_recorded(bench: A
     (point,) = drawing.figure.axes[0].containers
     assert point.lines[0].get_xydata()[0].tolist() == pytest.approx([0.002, 0.6])
     assert "under the worst case" in drawing.caption
+
+
+def test_a_band_shows_how_far_the_nulls_of_the_rows_are_apart(bench: Any, results_of: Any) -> None:
+    made = bench()
+    for label, null in (("vanilla", 1e-6), ("ln", 4e-6)):
+        found = results_of["attack"](label, 1)
+        found = replace(found, metrics={**found.metrics, "g_jsd_uniform": null})
+        made.add("attack", found, label=label, attack_label="injection")
+    (drawing,) = drawn("fig5_tradeoff", made.close())
+    (band,) = drawing.figure.axes[0].patches
+    box = band.get_path().get_extents(band.get_patch_transform())
+    assert (box.x0, box.x1) == pytest.approx((1e-6, 4e-6))
+    (line,) = [line for line in drawing.figure.axes[0].lines if line.get_linestyle() == "--"]
+    assert line.get_xdata()[0] == pytest.approx(2.5e-6)
 
 
 def test_the_budget_sweep_is_over_nodes_only(wide: Path) -> None:

@@ -55,7 +55,8 @@ def draw_tradeoff(results: Results) -> list[Drawing]:
     caption = (
         f"F1 against the stability of attention, both under {words}, suite {results.title(suite)}; bars are standard "
         "deviations over seeds, the dashed line is a uniform attention on the same graphs, where it was measured, mean "
-        "over the rows of a panel (the leaderboard has every row beside its own)."
+        "over the rows of a panel; the band reaches from the least of them to the largest (the leaderboard has every row "
+        "beside its own)."
     )
     return [Drawing("fig5_tradeoff", caption, figure)]
 
@@ -67,9 +68,11 @@ def _tradeoff(ax: Axes, results: Results, places: Sequence[Place], labels: Seque
     if not ax.has_data():
         ax.set_axis_off()
         return
-    null = null_cell(cell(results, place, "g_jsd") for place in places)
-    if null.values:
-        ax.axvline(null.mean, **UNIFORM_LINE)
+    cells = [cell(results, place, "g_jsd") for place in places]
+    nulls = [null.mean for null in (null_cell([row]) for row in cells) if null.values]
+    if nulls:
+        ax.axvline(null_cell(cells).mean, **UNIFORM_LINE)
+        ax.axvspan(min(nulls), max(nulls), color=UNIFORM_LINE["color"], alpha=0.12, linewidth=0)
     names = f"{title(places[0].model)} on {title(places[0].dataset)}"
     ax.set(title=names, xlabel="g-JSD (left is stabler)", ylabel="attacked F1")
     _logarithmic(ax)
