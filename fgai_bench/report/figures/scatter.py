@@ -55,8 +55,8 @@ def draw_tradeoff(results: Results) -> list[Drawing]:
     caption = (
         f"F1 against the stability of attention, both under {words}, suite {results.title(suite)}; bars are standard "
         "deviations over seeds, the dashed line is a uniform attention on the same graphs, where it was measured, mean "
-        "over the rows of a panel; the band reaches from the least of them to the largest (the leaderboard has every row "
-        "beside its own)."
+        "over the rows of a panel; the band reaches from the least of them to the largest (the leaderboard has every "
+        "row beside its own)."
     )
     return [Drawing("fig5_tradeoff", caption, figure)]
 
