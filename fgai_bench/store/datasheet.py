@@ -58,8 +58,9 @@ fgai-bench break FOLDER ROW --attacked F    # hold a stronger attacked graph aga
 fgai-bench records import FOLDER --out RUN  # go on from its models
 ```
 
-The tables are CSV in UTF-8, numbers in full precision; nothing has to be unpickled. The graphs themselves are not part
-of it: `fgai-bench data fetch NAME` gets them from their sources, under their own terms."""
+The tables are CSV in UTF-8, numbers in full precision; nothing has to be unpickled. Their `step` is the beginning of
+a `hash` in `steps.csv.xz`. The graphs themselves are not part of it: `fgai-bench data fetch NAME` gets them from their
+sources, under their own terms."""
 LISTED = 20  # reasons that are told one by one
 
 

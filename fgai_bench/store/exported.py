@@ -46,7 +46,7 @@ PACKS = {"graphs": ("graphs.zip", "attacked"), "models": ("models.zip", "model")
 FORMAT = max(SUFFIXES)
 TABLES = ("steps", *PARTS, "environments", "members")
 PLACES = ("position", "content")  # the columns of places in a file; their hashes follow from these
-SHORTEST = 12  # hexadecimal digits of a step's hash where it is referred to; more where two steps share these
+SHORTEST, LONGEST = 12, 64  # hexadecimal digits of a step's hash where it is referred to; more where two share these
 NUMBERS = {"value", "started", "seconds", "position", "bytes"}
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date that a zip can hold: the same bytes on every day
 MIB = 2**20
@@ -259,7 +259,7 @@ def short_names(hashes: Iterable[str]) -> dict[str, str]:
     {'0123456789abcdef': '0123456789abc', '0123456789ab0000': '0123456789ab0', 'fedcba9876543210': 'fedcba9876543'}
     """
     whole, size = list(hashes), SHORTEST
-    while len({hash[:size] for hash in whole}) < len({*whole}):
+    while size < LONGEST and len({hash[:size] for hash in whole}) < len({*whole}):
         size += 1
     return {hash: hash[:size] for hash in whole}
 
