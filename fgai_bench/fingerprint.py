@@ -67,7 +67,7 @@ SAME_VALUES = {
         "68ab665d6a7e3709167010e6f5a06c7a34de33353a52ff44be6f23f9491330dc",
     ): "8fe078adeabc0f618382505367ad413ec3e40bbd6dd8a68fe35d0809f960fb88",
     (
-        f"{OURS}.attacks.learned_placement",  # a readout of one row for each target is taken, and no other
+        f"{OURS}.attacks.learned_placement",  # a readout of a row for each target; the best member alone
         "33337d79fc97d73e5a0f83879f40bd3b5001c20de0ee39159c8a752403bb115b",
     ): "f9092754ee82a19d185a3fca5b25b19ef730e477b4781a62dd8f3c30defdfc4f",
 }

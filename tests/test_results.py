@@ -170,9 +170,7 @@ def test_the_pages_say_what_searched_settings_gain_of_links():
         for graph in CITATIONS:
             labels = (f"{defense} tuned", defense)
             after, before = (values_of("roc_auc", "worst", model, label, graph, "link") for label in labels)
-            gain = Comparison.of(after, before, "identity")
-            low, high = gain.bounds or (0.0, 0.0)
-            text = f"{gain.difference:+.3f} [{low:.3f}, {high:.3f}]".replace("0.", ".")
+            text = gain_of(Comparison.of(after, before, "identity"))
             cells.append(text)
             if (model, defense, graph) == ("gt", "ln", "cora") or (model, defense) == ("gatv2", "vanilla"):
                 assert text in study_page
@@ -399,7 +397,7 @@ def test_networks_in_the_place_of_gat_are_told_as_they_were_recorded():
                 assert by.bounds[0] > 0 if label == "gcn tuned" else by.bounds[1] < 0
             elif label == "gcn tuned":  # "nothing that the seeds show"
                 assert by.bounds[0] < 0 < by.bounds[1]
-                text = f"{by.difference:+.3f} [{by.bounds[0]:.3f}, {by.bounds[1]:.3f}]".replace("0.", ".")
+                text = gain_of(by)
                 beside.setdefault(row["model"], []).append(text)
     words = "(GATv2 {} and {}, GT {} and {}, paired)"
     assert words.format(*beside["gatv2"], *beside["gt"]) in page
@@ -460,8 +458,7 @@ def test_the_page_says_what_a_defense_adds_to_the_network_that_it_builds_on():
     def added(label: str, control: str, values=lowest) -> list[tuple[str, float, float]]:
         kept = [[values(name, graph) for name in (label, control)] for graph in GRAPHS]
         gains = [Comparison.of(*pair, "identity") for pair in kept]
-        texts = [f"{by.difference:+.3f} [{by.bounds[0]:.3f}, {by.bounds[1]:.3f}]".replace("0.", ".") for by in gains]
-        return [(text, *by.bounds) for text, by in zip(texts, gains, strict=True)]
+        return [(gain_of(by), *by.bounds) for by in gains]
 
     svd, guard = (added(f"{name} tuned", "gcn tuned") for name in ("gnn-svd-sparse", "gnnguard-sparse"))
     assert "GNN-SVD {}, {}, {} and {}, and no setting".format(*(text for text, *_ in svd)) in page
@@ -471,17 +468,6 @@ def test_the_page_says_what_a_defense_adds_to_the_network_that_it_builds_on():
     more = [text.split(" ")[0].lstrip("+") for text, *_ in (*svd[:2], *guard[2:])]
     assert "keeps {} and {} more than the GCN on the Amazon graphs and not more".format(*more[:2]) in front
     assert "by how alike they are: {} and {} more on the Coauthor graphs".format(*more[2:]) in front
-    with lzma.open(RESULTS / "records" / "steps.csv.xz", "rt", newline="") as file:
-        csv.field_size_limit(sys.maxsize)
-        facts = {fact["dataset"]: fact for fact in (json.loads(row["facts"]) for row in csv.DictReader(file)) if fact}
-    reached = [400 / facts[graph]["test_nodes"] for graph in GRAPHS[2:]]
-    clean = [mean(list(values_of("f1", "", "gat", "gnnguard-sparse tuned", graph).values())) for graph in GRAPHS[2:]]
-    remain = [before - share for before, share in zip(clean, reached, strict=True)]
-    words = "400 of them at most {} and {} of F1, which would leave {} and {}, still more than the best GT"
-    assert words.format(*(short(value, 3) for value in (*reached, *remain))) in page
-    best = [max(mean(list(lowest_of("f1", "gt", f"{name} tuned", graph).values())) for name in ("ln", "at", "fgai"))
-            for graph in GRAPHS[2:]]  # fmt: skip
-    assert all(least > f1 for least, f1 in zip(remain, best, strict=True))
     before = [[text.split(" ")[0] for text, *_ in added(*pair, alone)]
               for pair in (("gnn-svd-sparse tuned", "gcn tuned"), ("gnnguard-sparse tuned", "gcn tuned"))]  # fmt: skip
     words = "Under `worst` alone these were {}, {}, {} and {}, and {}, {}, {} and {}"
@@ -506,12 +492,22 @@ def test_the_page_says_what_a_defense_adds_to_the_network_that_it_builds_on():
     assert f"neighbours less similar than {high} (published: .1); on the Amazon graphs it chose {low}" in tuning
 
 
+def test_the_page_says_what_is_left_where_pruning_leaves_an_edge_its_own_target_alone():
+    facts = {fact["dataset"]: fact for fact in (json.loads(row["facts"]) for row in recorded_steps()) if fact}
+    reached = [400 / facts[graph]["test_nodes"] for graph in GRAPHS[2:]]
+    clean = [mean(list(values_of("f1", "", "gat", "gnnguard-sparse tuned", graph).values())) for graph in GRAPHS[2:]]
+    remain = [before - share for before, share in zip(clean, reached, strict=True)]
+    words = "400 of them at most {} and {} of F1, which would leave {} and {}, still more than the best GT"
+    assert words.format(*(short(value, 3) for value in (*reached, *remain))) in told("results/README.md")
+    best = [max(mean(list(lowest_of("f1", "gt", f"{name} tuned", graph).values())) for name in ("ln", "at", "fgai"))
+            for graph in GRAPHS[2:]]  # fmt: skip
+    assert all(least > f1 for least, f1 in zip(remain, best, strict=True))
+
+
 def test_records_of_what_replaces_the_model_are_those_of_this_code():
     """Its modules were written anew since, without another value."""
     names = {"pro-gnn", "gnnguard", *REPLACED}
-    with lzma.open(RESULTS / "records" / "steps.csv.xz", "rt", newline="") as file:
-        csv.field_size_limit(sys.maxsize)
-        steps = [(row["kind"], json.loads(row["config"])) for row in csv.DictReader(file)]
+    steps = [(row["kind"], json.loads(row["config"])) for row in recorded_steps()]
     own = [(kind, config) for kind, config in steps if config.get("defense", {}).get("name") in names]
     assert {config["defense"]["name"] for _, config in own} == names
     assert all(is_present(kind, config) for kind, config in own)
@@ -526,7 +522,7 @@ def test_the_page_says_what_searched_settings_gain_under_the_worst_case(defense)
             *(lowest_of("f1", "gat", label, graph) for label in (f"{defense} tuned", defense)), "identity"
         )
         low, high = gain.bounds
-        text = f"{gain.difference:+.3f} [{low:.3f}, {high:.3f}]".replace("0.", ".")
+        text = gain_of(gain)
         shown += text in page
         assert text in page or low < 0 < high  # every gain that the seeds show stands there
         assert (text in study_page) == (low > 0)
@@ -539,9 +535,7 @@ def test_the_pages_say_what_searched_settings_gain_with_other_models():
         cells = []
         for graph in GRAPHS:
             after, before = (lowest_of("f1", model, label, graph) for label in (f"{defense} tuned", defense))
-            gain = Comparison.of(after, before, "identity")
-            low, high = gain.bounds or (0.0, 0.0)
-            text = f"{gain.difference:+.3f} [{low:.3f}, {high:.3f}]".replace("0.", ".")
+            text = gain_of(Comparison.of(after, before, "identity"))
             cells.append(text)
             if (model, defense) == ("gt", "vanilla"):
                 assert text in study_page
@@ -644,6 +638,13 @@ def test_the_front_page_says_how_many_rows_move_more_than_a_uniform_attention():
     assert words.format(*times) in told("results/README.md")
 
 
+@cache
+def recorded_steps() -> list[dict[str, str]]:
+    with lzma.open(RESULTS / "records" / "steps.csv.xz", "rt", newline="") as file:
+        csv.field_size_limit(sys.maxsize)
+        return list(csv.DictReader(file))
+
+
 def values_of(metric: str, attack: str, model: str, label: str, graph: str, suite: str = "node") -> dict[int, float]:
     place = Place(suite, "attack" if attack else "clean", suite, graph, model, label, attack)
     return {seed: step.values[metric] for seed, step in study().at(place).items() if metric in step.values}
@@ -653,6 +654,12 @@ def lowest_of(metric: str, model: str, label: str, graph: str) -> dict[int, floa
     """The same under the worst case: that of the attack which left the least of a seed."""
     place = Place("node", "attack", "node", graph, model, label, "worst")
     return {seed: step.values[metric] for seed, step in worst_cases(study()).at(place).items()}
+
+
+def gain_of(by: Comparison) -> str:
+    """A difference with its interval as pages tell it; none where all seeds agree."""
+    low, high = by.bounds or (0.0, 0.0)
+    return f"{by.difference:+.3f} [{low:.3f}, {high:.3f}]".replace("0.", ".")
 
 
 def short(number: float, digits: int = 2) -> str:

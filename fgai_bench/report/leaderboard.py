@@ -291,9 +291,10 @@ def _lowered(board: Board, worst: BoardRow, listed: Sequence[BoardRow]) -> Board
             shared = [seed for seed in row.seeds if board.score in row.seeds[seed] and seed in worst.seeds]
             slack = {seed: worst.seeds[seed][board.score] - row.seeds[seed][board.score] for seed in shared}
         for seed, values in row.seeds.items():
-            inside = seed in seeds and _allowed(row, seed) == _allowed(worst, seed)
-            settled |= {STRONGER.format(attack=row.key[5])} if inside else set()
-            if inside and values.get(board.score, math.inf) < seeds[seed].get(board.score, math.inf):
+            if seed not in seeds or _allowed(row, seed) != _allowed(worst, seed):
+                continue
+            settled.add(STRONGER.format(attack=row.key[5]))
+            if values.get(board.score, math.inf) < seeds[seed].get(board.score, math.inf):
                 seeds[seed], names[seed] = {**seeds[seed], **values}, row.key[5]
     finders = tuple(dict.fromkeys([*worst.found_by, *names.values()]))
     flags = tuple(flag for flag in worst.flags if flag not in settled)

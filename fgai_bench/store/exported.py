@@ -310,7 +310,7 @@ def columns_of(table: str, stored: Sequence[str], header: Sequence[str]) -> list
 def completed(table: str, row: list[Any], path: Path, steps: Mapping[str, str]) -> list[Any]:
     """Return the row of a table, with whole hashes, from that of its file; ``steps`` are their hashes by short name."""
     if table in PARTS:
-        return [steps.get(row[0], row[0]), *row[1:]]
+        row[0] = steps.get(row[0], row[0])
     if table != "members" or len(row) != len(PLACES):
         return row
     try:
