@@ -26,15 +26,15 @@ from benchmarks.peers import CONVOLUTIONS, PeerModel, peer_injection, peer_train
 from benchmarks.timing import Timed, alternate, peak_mib
 from fgai_bench.attacks import ThreatModel
 from fgai_bench.attacks.injection import InjectionAttack, injected_edges
-from fgai_bench.cuda_graphs import Replayed, own_stream
 from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.defenses.vanilla import Vanilla
+from fgai_bench.fast.cuda_graphs import Replayed, own_stream
 from fgai_bench.metrics import g_jsd, node_jsd
 from fgai_bench.models import align, build_model
-from fgai_bench.models.edges import SortedEdges, sorted_edges
 from fgai_bench.models.gat import GATLayer
 from fgai_bench.models.gatv2 import GATv2Layer
 from fgai_bench.models.gt import dot_product_attention
+from fgai_bench.models.sorted_edges import SortedEdges, sorted_edges
 from fgai_bench.tasks.node_classification import NodeProblem
 
 MODELS_TIMED = ("gat", "gatv2", "gt")

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.runner.verify import Row
-from fgai_bench.store.artifacts import MissingArtifact
-from fgai_bench.store.sqlite import StoreReader
+from fgai_bench.records.artifacts import MissingArtifact
+from fgai_bench.records.store import StoreReader
+from fgai_bench.records.verify import Row
 
 ROUNDS, STEPS, STEP, TEMPERATURE = 4, 150, 0.3, 0.3
 

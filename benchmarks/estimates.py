@@ -15,9 +15,9 @@ from typing import Any
 
 import torch
 
-from fgai_bench.runner.forecast import MIB, Forecast, calibration_of, forecast
-from fgai_bench.runner.progress import title
-from fgai_bench.store.sqlite import StoreReader
+from fgai_bench.records.store import StoreReader
+from fgai_bench.run.forecast import MIB, Forecast, calibration_of, forecast
+from fgai_bench.run.progress import title
 
 TIME, MEMORY = 2.0, 1.25  # factors within which a forecast counts as right
 

@@ -21,7 +21,7 @@ from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.explainers import EXPLAINERS, BlockExplainer, edge_effects
 from fgai_bench.metrics import measure
 from fgai_bench.models import AttentionModel, build_model
-from fgai_bench.tasks.explained import EFFECTS, SAMPLE, SEARCHED
+from fgai_bench.tasks.explanations import EFFECTS, SAMPLE, SEARCHED
 from fgai_bench.tasks.node_classification import NodeProblem
 
 HEADER = ("dataset", "what", "nodes", "(node, edge) pairs", "seconds", "peak MiB", "memory")

@@ -21,10 +21,10 @@ from typing import Any
 
 import yaml
 
-from fgai_bench.runner.plan import Plan, Step
-from fgai_bench.runner.runs import planned
-from fgai_bench.store.result import Result
-from fgai_bench.store.sqlite import Store
+from fgai_bench.records.result import Result
+from fgai_bench.records.store import Store
+from fgai_bench.run.plan import Plan, Step
+from fgai_bench.run.resume import planned
 
 DEFENSES = ("vanilla", "ln", "row-norm", "at", "fgai")
 STEPS_PER_SEED = len(DEFENSES) * (1 + 1 + 2)  # a training, a clean evaluation and two attacks of every defense

@@ -17,13 +17,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fgai_bench import cuda_graphs
 from fgai_bench.attacks import ATTACKS, Attacked
 from fgai_bench.defenses import DEFENSES, Training
+from fgai_bench.fast import cuda_graphs
 from fgai_bench.models import build_model
+from fgai_bench.tasks.base import Problem
 from fgai_bench.tasks.link_prediction import LinkProblem
 from fgai_bench.tasks.node_classification import NodeProblem
-from fgai_bench.tasks.problem import Problem
 
 TASKS: dict[str, type[Problem]] = {"node": NodeProblem, "link": LinkProblem}
 COLUMNS = ("task", "dataset", "model", "defense", "attacks", "training", "attack", "equal", "unrecorded", "seconds")

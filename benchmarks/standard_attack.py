@@ -20,12 +20,12 @@ from fgai_bench.attacks import ATTACKS, ThreatModel
 from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.models import AttentionModel, build_model
 from fgai_bench.models.base import frozen_eval
-from fgai_bench.runner.plan import Trial
+from fgai_bench.run.plan import Trial
 from fgai_bench.suites import load_suite
 from fgai_bench.suites.schema import DefenseLine
+from fgai_bench.tasks.base import Problem
 from fgai_bench.tasks.link_prediction import LinkProblem
 from fgai_bench.tasks.node_classification import NodeProblem
-from fgai_bench.tasks.problem import Problem
 
 OTHERS = {"injection": {}, "random-injection": {}, "ensemble": {"restarts": 2}}
 COLUMNS = (

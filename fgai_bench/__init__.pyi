@@ -11,8 +11,8 @@ from .defenses import DEFENSES as DEFENSES
 from .explainers import EXPLAINERS as EXPLAINERS
 from .metrics import METRICS as METRICS
 from .models import MODELS as MODELS
-from .runner import Run as Run
-from .runner import run as run
+from .run import Run as Run
+from .run import run as run
 from .suites import SUITES as SUITES
 
 __version__: str

@@ -1,7 +1,7 @@
 """What a user calls: build or wrap a network, train it with a defense, attack it, and get a card for it.
 
 Every function takes any PyG ``Data``: boolean masks (one or several splits) or index vectors, directed or not, with
-sparse or dense features. See :mod:`fgai_bench.data.given` for what a graph may look like.
+sparse or dense features. See :mod:`fgai_bench.data.user_graph` for what a graph may look like.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from fgai_bench.card import Card
 from fgai_bench.card.evaluation import CONTROL, draws_of, evaluated, in_scenario
 from fgai_bench.card.progress import shown_progress
 from fgai_bench.data import DataError, undirected_edge_count
-from fgai_bench.data.given import UNLABELLED, GivenSplit, given_graph, given_split, num_classes
 from fgai_bench.data.node_index import node_index
+from fgai_bench.data.user_graph import UNLABELLED, GivenSplit, given_graph, given_split, num_classes
 from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.defenses.errors import FitError
 from fgai_bench.models.base import AttentionModel, frozen_eval
 from fgai_bench.models.errors import ModelError
 from fgai_bench.models.from_pyg import FromPyG
-from fgai_bench.runner.preflight import options_model
+from fgai_bench.run.preflight import options_model
 from fgai_bench.suites.errors import sentence
 from fgai_bench.tasks.node_classification import NodeProblem
 

@@ -1,7 +1,15 @@
-"""Define the base of everything with typed options (suites, budgets, models, defenses, audits), without torch."""
+"""Options and search spaces: typed settings of suites, budgets, models and defenses, and the values a search may try.
+
+A search space is declared on the class of a model or defense. It maps the name of a setting, ``"section.option"``, to
+the values that may be tried. The sections are those of a suite's settings: ``training`` (the optimiser), ``model``,
+``defense`` (the class's own options) and ``inner`` (the budget of its inner attack: a choice of the training, never the
+threat model of the evaluation). Nothing here imports torch.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -39,3 +47,112 @@ def _kinds(annotation: Any) -> set[Any]:
     """Return the plain types that an annotation is made of: ``tuple[int, ...] | None`` is made of int and None."""
     parts = get_args(annotation)
     return set().union(*map(_kinds, parts)) if parts else {annotation}
+
+
+SECTIONS = ("training", "model", "defense", "inner")
+
+
+class SpaceError(ValueError):
+    """Raised when a declared search space makes no sense; the message names the setting."""
+
+
+@dataclass(frozen=True, init=False)
+class Choice:
+    """One of some values: ``Choice(200, 400)``."""
+
+    values: tuple[Any, ...]
+
+    def __init__(self, *values: Any) -> None:
+        if not values or any(not isinstance(value, str | int | float | bool) for value in values):
+            raise SpaceError(f"a choice is among at least one number, word or truth value, not {values}")
+        object.__setattr__(self, "values", values)
+
+    def __str__(self) -> str:
+        return "one of " + ", ".join(str(value) for value in self.values)
+
+    def __contains__(self, value: object) -> bool:
+        return value in self.values
+
+
+@dataclass(frozen=True)
+class Range:
+    """A number between two bounds, all equally likely: ``Range(0.0, 0.8)``; whole numbers if both bounds are."""
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise SpaceError(f"a range needs low < high, not {self.low} and {self.high}")
+
+    def __str__(self) -> str:
+        return f"{self.low:g} to {self.high:g}"
+
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, int | float) and not isinstance(value, bool) and self.low <= value <= self.high
+
+
+@dataclass(frozen=True)
+class LogRange(Range):
+    """A number between two positive bounds, all orders of magnitude equally likely: ``LogRange(1e-3, 1e-1)``."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.low <= 0:
+            raise SpaceError(f"a range over orders of magnitude needs positive bounds, not {self.low}")
+
+    def __str__(self) -> str:
+        return f"{self.low:g} to {self.high:g}, by order of magnitude"
+
+
+Dimension = Choice | Range
+Space = Mapping[str, Dimension]
+
+OPTIMISER: Space = {
+    "training.lr": LogRange(1e-3, 3e-2),
+    "training.weight_decay": LogRange(1e-5, 1e-2),
+    "training.epochs": Choice(100, 200, 400),
+}
+"""The settings that every training has."""
+OWN_NETWORK: Space = {"defense.hidden": Choice(16, 64), "defense.dropout": Range(0.0, 0.8)}
+"""Those of the network that a defense trains in place of the model."""
+
+
+def joined(*spaces: Space) -> dict[str, Dimension]:
+    """Return one space of several, later ones first in right; raise if a name has no section or no values.
+
+    >>> joined({"training.epochs": Choice(200)}, {"training.epochs": Choice(400)})
+    {'training.epochs': Choice(values=(400,))}
+    """
+    space = {name: dimension for part in spaces for name, dimension in part.items()}
+    for name, dimension in space.items():
+        section, _, option = name.partition(".")
+        if section not in SECTIONS or not option:
+            raise SpaceError(f"{name!r} is no setting; write SECTION.OPTION with one of {', '.join(SECTIONS)}")
+        if not isinstance(dimension, Choice | Range):
+            raise SpaceError(f"{name}: {dimension!r} is neither a Choice nor a Range nor a LogRange")
+    return space
+
+
+def described(space: Space) -> dict[str, list[Any]]:
+    """Return a space as plain data, for its hash and for files.
+
+    >>> described({"training.lr": LogRange(0.001, 0.1), "training.epochs": Choice(200, 400)})
+    {'training.lr': ['LogRange', 0.001, 0.1], 'training.epochs': ['Choice', 200, 400]}
+    """
+    return {
+        name: [type(d).__name__, *(d.values if isinstance(d, Choice) else (d.low, d.high))] for name, d in space.items()
+    }
+
+
+def by_section(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return chosen values as the sections of a setting.
+
+    >>> by_section({"training.lr": 0.01, "inner.nodes": 40})
+    {'training': {'lr': 0.01}, 'inner': {'nodes': 40}}
+    """
+    sections: dict[str, dict[str, Any]] = {}
+    for name, value in values.items():
+        section, _, option = name.partition(".")
+        sections.setdefault(section, {})[option] = value
+    return sections

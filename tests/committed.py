@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from fgai_bench.report.results import Results
+from fgai_bench.statistics.results import Results
 
 ROOT = Path(__file__).parent.parent
 

@@ -168,31 +168,31 @@ def test_no_file_imports_itself_by_way_of_others() -> None:
 def test_the_walk_sees_the_real_package() -> None:
     found = arrows(Path(fgai_bench.__file__).parent)
     assert Arrow("fgai_bench.models.catalogue", "fgai_bench.registry", "Registry") in found
-    assert Arrow("fgai_bench.data.catalogue", "fgai_bench.data.npz", "read") in found  # declared as a string
-    assert Arrow("fgai_bench.cli.run", "fgai_bench.runner.runs", "run") in found  # inside a function
+    assert Arrow("fgai_bench.data.catalogue", "fgai_bench.data.readers.npz", "read") in found  # declared as a string
+    assert Arrow("fgai_bench.cli.run", "fgai_bench.run.resume", "run") in found  # inside a function
 
 
-FRONT = "from fgai_bench.runner import run\n__version__ = '0'\n"
+FRONT = "from fgai_bench.run import run\n__version__ = '0'\n"
 
 ALLOWED = {
     "models/gat.py": "from fgai_bench.data import load_dataset\nfrom fgai_bench.models import gat\nimport torch",
     "losses.py": "from fgai_bench.metrics.stability import topk_mask",
-    "runner/execute.py": "from fgai_bench import __version__\nfrom .plan import plan\nfrom fgai_bench import tasks",
-    "report/tables.py": "from fgai_bench.store.sqlite import Store\nfrom fgai_bench.metrics import METRICS",
+    "run/execute.py": "from fgai_bench import __version__\nfrom .plan import plan\nfrom fgai_bench import tasks",
+    "report/tables.py": "from fgai_bench.records.store import Store\nfrom fgai_bench.metrics import METRICS",
     "cli/run.py": "import fgai_bench\nfrom fgai_bench.report import tables",
 }
 
 FORBIDDEN = {
     "data/splits.py": ("from fgai_bench.models.gat import GAT", "upwards"),
-    "data/laplacian.py": ("def f():\n    import fgai_bench.metrics.stability", "upwards"),
+    "data/laplacian/encodings.py": ("def f():\n    import fgai_bench.metrics.stability", "upwards"),
     "models/gat.py": ("if TYPE_CHECKING:\n    from ..tasks import node", "upwards"),
     "defenses/fgai.py": ("from fgai_bench.attacks import injection", "sideways"),
     "metrics/stability.py": ("from fgai_bench.losses import tvd", "sideways"),
     "attacks/injection.py": ("importlib.import_module('fgai_bench.tasks.node')", "upwards"),
     "tasks/node.py": ("from fgai_bench import run", "upwards"),
     "definition1.py": ("import fgai_bench as fb", "front door"),
-    "report/tables.py": ("from fgai_bench.runner.plan import plan", "past the store"),
-    "store/sqlite.py": ("from fgai_bench.runner.plan import Step", "upwards"),
+    "report/tables.py": ("from fgai_bench.run.plan import plan", "past the store"),
+    "records/store.py": ("from fgai_bench.run.plan import Step", "upwards"),
     "report/page.py": ("from fgai_bench.models import build_model", "past the store"),
     "plans.py": ("import fgai_bench.data", "no layer"),
 }
@@ -201,7 +201,7 @@ FORBIDDEN = {
 def _tree(root: Path, sources: dict[str, str]) -> Path:
     """A package of that shape with empty modules, except for ``sources``."""
     package = root / PACKAGE
-    for path in {*ALLOWED, *FORBIDDEN, "store/sqlite.py", "runner/plan.py", "tasks/node.py"}:
+    for path in {*ALLOWED, *FORBIDDEN, "records/store.py", "run/plan.py", "tasks/node.py"}:
         (package / path).parent.mkdir(parents=True, exist_ok=True)
         (package / path).touch()
         ((package / path).parent / "__init__.py").touch()
@@ -225,8 +225,8 @@ def test_each_forbidden_arrow_is_seen(tmp_path: Path, path: str) -> None:
 
 def test_a_circle_is_seen_wherever_its_arrows_are_written(tmp_path: Path) -> None:
     sources = {
-        "store/sqlite.py": "def f():\n    from fgai_bench.store.records import records",
-        "store/records.py": "if TYPE_CHECKING:\n    from fgai_bench.store.sqlite import Store",
+        "records/store.py": "def f():\n    from fgai_bench.records.frames import records",
+        "records/frames.py": "if TYPE_CHECKING:\n    from fgai_bench.records.store import Store",
     }
     (circle,) = circles(_tree(tmp_path, sources))
-    assert set(circle) == {"fgai_bench.store.sqlite", "fgai_bench.store.records"}
+    assert set(circle) == {"fgai_bench.records.store", "fgai_bench.records.frames"}

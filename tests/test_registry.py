@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import fgai_bench
+from fgai_bench.deprecated import MODULES, NAMES
 from fgai_bench.registry import Entry, Registry, RegistryError, load_plugins, object_at, registry_path
-from fgai_bench.renamed import MOVED
 
 
 @pytest.fixture
@@ -185,11 +185,32 @@ def test_what_is_read_from_the_source_is_what_the_class_says(kind: str) -> None:
         assert entry.summary, name
 
 
-@pytest.mark.parametrize("path", sorted(MOVED))
-def test_names_of_the_first_release_go_on_working_with_a_warning(path: str) -> None:
-    with pytest.warns(DeprecationWarning, match=f"{path.replace(':', '.')} is now {MOVED[path].replace(':', '.')}"):
+@pytest.mark.parametrize("path", sorted(NAMES))
+def test_names_that_moved_go_on_working_with_a_warning(path: str) -> None:
+    with pytest.warns(DeprecationWarning, match=f"{path.replace(':', '.')} is now {NAMES[path].replace(':', '.')}"):
         old = object_at(path)
-    assert old is object_at(MOVED[path])
+    assert old is object_at(NAMES[path])
+
+
+OLD_NAMES = {
+    "fgai_bench.attacks.threat": "ThreatModel",
+    "fgai_bench.runner": "run",
+    "fgai_bench.runner.breaking": "row_named",
+    "fgai_bench.runner.runs": "Run",
+    "fgai_bench.runner.verify": "verify",
+    "fgai_bench.spaces": "LogRange",
+    "fgai_bench.store": "StoreReader",
+    "fgai_bench.store.packing": "pack_attacked",
+    "fgai_bench.store.sqlite": "StoreReader",
+}
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_modules_that_moved_are_found_by_their_old_paths(module: str) -> None:
+    name = OLD_NAMES[module]
+    with pytest.warns(DeprecationWarning, match=f"{module}.{name} is now {MODULES[module]}.{name}"):
+        old = object_at(f"{module}:{name}")
+    assert old is object_at(f"{MODULES[module]}:{name}")
 
 
 def test_installed_package_cannot_take_a_name(site: Path) -> None:

@@ -15,19 +15,19 @@ from typing import Any
 
 import pytest
 
+from fgai_bench.leaderboard.csv import rows as report_rows
+from fgai_bench.leaderboard.rows import BOARDS, entries, worst_cases
+from fgai_bench.records.store import StoreReader
+from fgai_bench.records.verify import verify
 from fgai_bench.report.answer import answers, notes
-from fgai_bench.report.board_csv import rows as report_rows
 from fgai_bench.report.explanations import against, explained
-from fgai_bench.report.labels import title
-from fgai_bench.report.leaderboard import BOARDS, entries, worst_cases
-from fgai_bench.report.results import Place, Results
 from fgai_bench.report.rightness import rightness
-from fgai_bench.report.statistics import Comparison, interval, mean
 from fgai_bench.report.write import write_results
-from fgai_bench.runner.code import is_present
-from fgai_bench.runner.forecast import MIB, forecast
-from fgai_bench.runner.verify import verify
-from fgai_bench.store.sqlite import StoreReader
+from fgai_bench.run.forecast import MIB, forecast
+from fgai_bench.run.step_code import is_present
+from fgai_bench.statistics.intervals import Comparison, interval, mean
+from fgai_bench.statistics.labels import title
+from fgai_bench.statistics.results import Place, Results
 from tests.committed import ROOT, explanations, study
 
 RESULTS = ROOT / "results"
@@ -179,7 +179,7 @@ def test_the_pages_say_what_searched_settings_gain_of_links():
     assert set(constant.values()) == {0.5}
     trials = [
         trial
-        for trial in table("../baselines/tuned/link_gt.csv")
+        for trial in table("../fgai_bench/suites/settings/link_gt.csv")
         if (trial["dataset"], trial["defense"]) == ("pubmed", "fgai")
     ]
     (kept,) = [trial for trial in trials if trial["feasible"] == "yes"]
@@ -480,7 +480,7 @@ def test_the_page_says_what_a_defense_adds_to_the_network_that_it_builds_on():
     for name in REPLACED:
         assert [i for i, (_, low, _) in enumerate(searched[name]) if low > 0] == gaining[name]
         assert all(text in tuning for text, low, high in searched[name] if not low < 0 < high)
-    trials = table("../baselines/tuned/node_replaced.csv")
+    trials = table("../fgai_bench/suites/settings/node_replaced.csv")
     kept = {(trial["defense"], trial["dataset"]) for trial in trials if trial["feasible"] == "yes"}
     assert kept == set(product(("gcn", "gnnguard-sparse"), GRAPHS))  # "no setting of GNN-SVD keeps the clean score"
     assert Counter(

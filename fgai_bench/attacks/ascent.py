@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from fgai_bench.attacks.pgd import WORTH_RECORDING, gradient_of
-from fgai_bench.cuda_graphs import Replayed, own_stream, recording
+from fgai_bench.fast.cuda_graphs import Replayed, own_stream, recording
 
 Direction = Literal["row", "sign"]
 LAST_SHARE = 0.02  # of the first step that is left for the last one

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from fgai_bench.attacks.budget import SCENARIOS, Scenario, ThreatModel
 from fgai_bench.attacks.objectives import Readout
 from fgai_bench.attacks.result import Attacked, Candidate, finish_attack
-from fgai_bench.attacks.threat import SCENARIOS, Scenario, ThreatModel
 from fgai_bench.data.node_index import node_index
 from fgai_bench.models.base import AttentionModel, Output, checked_model, frozen_eval
 from fgai_bench.registry import takes

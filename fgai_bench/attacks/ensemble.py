@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 import torch
 
 from fgai_bench.attacks.base import Attack, Victim
+from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.injection import InjectionAttack
 from fgai_bench.attacks.objectives import Reference
 from fgai_bench.attacks.random_control import RandomInjection
 from fgai_bench.attacks.result import Candidate, Trace
-from fgai_bench.attacks.threat import ThreatModel
 from fgai_bench.models.base import Output
 
 Judge = Callable[[Output], float]

@@ -12,14 +12,14 @@ from torch import Tensor
 
 from fgai_bench.attacks.ascent import ascend_long
 from fgai_bench.attacks.base import Attack, Victim
+from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.injection import Injection, starting_points
 from fgai_bench.attacks.objectives import Reference, margins, objective_named
 from fgai_bench.attacks.pgd import Ascent, Search, gradient_of
 from fgai_bench.attacks.placement import Placement, attached_edges, cover, random
 from fgai_bench.attacks.result import Candidate, Trace
-from fgai_bench.attacks.threat import ThreatModel
+from fgai_bench.fast.ordered_sums import sum_at
 from fgai_bench.models.base import Output
-from fgai_bench.sums.ordered import sum_at
 
 SHORT, LONG = 4, 10  # steps of the first two stages, per step of the threat model
 PRICE, DEARER, CHEAPER = 10.0, 1.1, 0.9  # of a lost margin at first, and its factors while too few are kept, or enough

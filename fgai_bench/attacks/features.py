@@ -7,10 +7,10 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.attacks.base import Attack, Victim
+from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.objectives import Reference, objective_named
 from fgai_bench.attacks.pgd import Search, ascend
 from fgai_bench.attacks.result import Candidate
-from fgai_bench.attacks.threat import ThreatModel
 from fgai_bench.models.features import dense_rows, replace_rows
 from fgai_bench.seeds import generator
 

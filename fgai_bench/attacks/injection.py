@@ -10,15 +10,15 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.attacks.base import Attack, Victim
+from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.objectives import Reference, objective_named
 from fgai_bench.attacks.pgd import Search, ascend
 from fgai_bench.attacks.placement import attached_edges, random_targets
 from fgai_bench.attacks.result import Candidate
-from fgai_bench.attacks.threat import ThreatModel
 from fgai_bench.data.extend import extended
 from fgai_bench.models.base import Output
-from fgai_bench.models.edges import append_nodes
 from fgai_bench.models.features import append_rows
+from fgai_bench.models.sorted_edges import append_nodes
 from fgai_bench.seeds import uniform
 
 

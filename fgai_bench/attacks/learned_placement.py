@@ -18,12 +18,12 @@ from scipy.special import expit
 from torch import Tensor
 
 from fgai_bench.attacks.base import Attack, Victim
+from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.injection import with_injected
 from fgai_bench.attacks.objectives import margins
 from fgai_bench.attacks.placement import attached_edges
 from fgai_bench.attacks.random_control import RandomInjection
 from fgai_bench.attacks.result import Candidate, Trace
-from fgai_bench.attacks.threat import ThreatModel
 from fgai_bench.attacks.worst import Member, Search, near_zero
 
 Averaging = Literal["symmetric", "mean"]

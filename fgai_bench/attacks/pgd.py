@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fgai_bench.cuda_graphs import Replayed, own_stream, recording
+from fgai_bench.fast.cuda_graphs import Replayed, own_stream, recording
 
 WORTH_RECORDING = 3
 """Steps from which on a recording pays: the first is taken without, and recording takes about as long as one."""

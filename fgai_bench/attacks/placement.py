@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fgai_bench.attacks.base import Victim
+from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.objectives import margins
-from fgai_bench.attacks.threat import ThreatModel
 from fgai_bench.models.base import Output
 from fgai_bench.seeds import generator, uniform
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fgai_bench.attacks.base import Attack, Victim
+from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.injection import injected_edges, with_injected
 from fgai_bench.attacks.result import Candidate
-from fgai_bench.attacks.threat import ThreatModel
 from fgai_bench.seeds import uniform
 
 

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from fgai_bench.attacks.budget import BudgetExceeded, Ledger, ThreatModel
 from fgai_bench.attacks.pgd import Search
-from fgai_bench.attacks.threat import BudgetExceeded, Ledger, ThreatModel
-from fgai_bench.cuda_graphs import recording
+from fgai_bench.fast.cuda_graphs import recording
+from fgai_bench.fast.ordered_sums import sum_at
 from fgai_bench.models.attention import edge_keys
 from fgai_bench.models.features import dense_rows
-from fgai_bench.sums.ordered import sum_at
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from typing import ClassVar
 
 from fgai_bench.attacks.ascent import Direction
 from fgai_bench.attacks.base import Attack, Victim
+from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.injection import with_injected
 from fgai_bench.attacks.placement import attached_edges
 from fgai_bench.attacks.result import Candidate, Trace
-from fgai_bench.attacks.threat import ThreatModel
 from fgai_bench.attacks.worst import LARGE, PLACEMENTS, SMALL, Member, Search, near_zero
 
 MEMBERS: tuple[tuple[str, str, Direction, float], ...] = (

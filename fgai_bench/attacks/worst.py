@@ -18,13 +18,13 @@ from torch import Tensor
 
 from fgai_bench.attacks.ascent import Direction, ascend_long
 from fgai_bench.attacks.base import Attack, Victim
+from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.injection import Injection, InjectionAttack, with_injected
 from fgai_bench.attacks.objectives import margins, objective_named
 from fgai_bench.attacks.pgd import gradient_of
 from fgai_bench.attacks.placement import Placement, attached_edges, by_score, cover, defective, random, swapped
 from fgai_bench.attacks.random_control import RandomInjection
 from fgai_bench.attacks.result import Candidate, Trace
-from fgai_bench.attacks.threat import ThreatModel
 from fgai_bench.metrics.prediction import area_under_curve
 from fgai_bench.models.base import Output
 from fgai_bench.seeds import uniform

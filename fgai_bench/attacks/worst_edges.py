@@ -12,10 +12,10 @@ from dataclasses import replace
 import torch
 
 from fgai_bench.attacks.base import Attack, Victim
+from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.edges import PRBCD, RandomEdges
 from fgai_bench.attacks.objectives import Reference
 from fgai_bench.attacks.result import Candidate, Trace
-from fgai_bench.attacks.threat import ThreatModel
 from fgai_bench.attacks.worst import Search
 from fgai_bench.models.base import Output
 

@@ -14,13 +14,13 @@ from torch import Tensor
 
 from fgai_bench.attacks.ascent import ascend_long
 from fgai_bench.attacks.base import Attack, Victim
+from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.features import FeaturePGD, with_changed_rows
 from fgai_bench.attacks.objectives import Reference, margins, objective_named
 from fgai_bench.attacks.pgd import gradient_of
 from fgai_bench.attacks.placement import cover
 from fgai_bench.attacks.placement import random as random_placement
 from fgai_bench.attacks.result import Candidate, Trace
-from fgai_bench.attacks.threat import ThreatModel
 from fgai_bench.attacks.worst import Search
 from fgai_bench.attacks.worst_edges import PUBLISHED, strongest
 from fgai_bench.models.features import dense_rows

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.explainers import edge_effects
-from fgai_bench.explainers.field import field_of
+from fgai_bench.explainers.computation_graph import field_of
 from fgai_bench.explainers.scores import EdgeScores
 from fgai_bench.metrics import degree_ranking, random_ranking
 from fgai_bench.metrics.ranks import spearman

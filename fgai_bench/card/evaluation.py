@@ -26,7 +26,7 @@ from fgai_bench.models import AttentionModel
 from fgai_bench.models.base import Output
 from fgai_bench.tasks.measurement import SHARE, value_of
 from fgai_bench.tasks.node_classification import NodeProblem
-from fgai_bench.tasks.reached import reached_by_attack
+from fgai_bench.tasks.reached_nodes import reached_by_attack
 
 CONTROL = "random-injection"
 SEEDS = 3  # of an attack that takes moments; one whose search is long has one

@@ -12,7 +12,7 @@ import numpy as np
 from fgai_bench.attacks.auto_threat import ChosenThreat
 from fgai_bench.card.edge_effect import EdgeEffect
 from fgai_bench.card.evaluation import Evaluation, Outcome
-from fgai_bench.report.statistics import mean_interval, share_interval
+from fgai_bench.statistics.intervals import mean_interval, share_interval
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,7 +17,7 @@ from fgai_bench.cli.terminal import print_table
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fgai_bench.runner.runs import Run
+    from fgai_bench.run.resume import Run
 
 ROW = ["dataset", "model", "label"]
 
@@ -42,8 +42,8 @@ def audit(
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run again what has failed.")] = False,
 ) -> None:
     """Compute beta_1, beta_2, alpha_1 and alpha_2 of every (vanilla, defended) pair; add them to the run's records."""
-    from fgai_bench.runner.audits import audit_run
-    from fgai_bench.runner.progress import observer_for
+    from fgai_bench.run.audit import audit_run
+    from fgai_bench.run.progress import observer_for
 
     options: dict[str, Any] = {"k1": k1, "k2": k2, "steps": steps}
     if radius is not None:

@@ -18,9 +18,9 @@ def claims(
     """
     from fgai_bench.report.claims import judge_everywhere
     from fgai_bench.report.folder import Report
-    from fgai_bench.report.results import Results
     from fgai_bench.report.verdicts import number_text
     from fgai_bench.report.written_verdicts import as_files
+    from fgai_bench.statistics.results import Results
 
     results = Results.read(run)
     verdicts = judge_everywhere(results)

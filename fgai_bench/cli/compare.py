@@ -22,7 +22,7 @@ def compare(
     from fgai_bench.report.compare import compare as compare_numbers
     from fgai_bench.report.folder import Report
     from fgai_bench.report.published import published, read_paper
-    from fgai_bench.report.results import Results
+    from fgai_bench.statistics.results import Results
 
     # The published numbers come first: a wrong name fails before the run is read, which takes longer.
     reference, numbers = read_paper(to).reference, published(to)

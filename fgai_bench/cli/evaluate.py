@@ -11,7 +11,7 @@ import typer
 
 from fgai_bench.cli.paths import folder_of
 from fgai_bench.cli.run import listed
-from fgai_bench.store.errors import RequestError
+from fgai_bench.records.errors import RequestError
 
 if TYPE_CHECKING:
     from torch import nn
@@ -40,7 +40,7 @@ def evaluate(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
     """Print how far the predictions and the attention of your own network can be trusted; nothing is trained."""
-    from fgai_bench.runner.preflight import resolved_device
+    from fgai_bench.run.preflight import resolved_device
 
     where = resolved_device(device)
     model, data = made(function)

@@ -27,7 +27,7 @@ def ls(
 
 def _print_spaces(kind: str) -> None:
     """Print the search space of every defense or model: one row per setting that a study varies."""
-    from fgai_bench.spaces import OPTIMISER
+    from fgai_bench.options import OPTIMISER
 
     if kind not in ("defenses", "models"):
         raise RegistryError(f"search spaces are declared by defenses and models, not by {kind}")

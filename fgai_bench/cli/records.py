@@ -46,8 +46,8 @@ def export(
     Results of different trainings are refused. Models and attacked graphs are exported on request, as far as the runs
     hold them.
     """
-    from fgai_bench.store.export import export as write
-    from fgai_bench.store.merge import in_words
+    from fgai_bench.records.export import export as write
+    from fgai_bench.records.merge import in_words
 
     wanted = seeds_of(seeds)
     asked = {
@@ -79,7 +79,7 @@ def import_(
     out: Annotated[Path, typer.Option(help="The run folder to make.", parser=folder_of)],
 ) -> None:
     """Make a run folder of exported records, to go on from its models without training them again."""
-    from fgai_bench.store.restore import start_from
+    from fgai_bench.records.restore import start_from
 
     kept, lacking = start_from(records, out)
     rest = f"; {lacking} were exported without their model or graph, and a run computes them again" if lacking else ""
@@ -98,7 +98,7 @@ def nulls(
     data_root: RootOption = None,
 ) -> None:
     """Add to recorded injection attacks what a uniform attention scores on the same graphs; needs no model."""
-    from fgai_bench.runner.nulls import add_nulls, summary
+    from fgai_bench.run.nulls import add_nulls, summary
 
     manifest, computed = add_nulls(records, out, str(data_root) if data_root else None)
     columns = ["dataset", "task", "nodes x edges", "metric", "seeds", "mean"]

@@ -15,11 +15,11 @@ from fgai_bench.cli.plugins import plugins_of_command
 from fgai_bench.cli.terminal import print_table
 
 if TYPE_CHECKING:
-    from fgai_bench.runner.estimate import Estimate
-    from fgai_bench.runner.forecast import Calibration
-    from fgai_bench.runner.plan import Plan, Step
-    from fgai_bench.runner.progress import PlainLines
-    from fgai_bench.runner.runs import Run
+    from fgai_bench.run.estimate import Estimate
+    from fgai_bench.run.forecast import Calibration
+    from fgai_bench.run.plan import Plan, Step
+    from fgai_bench.run.progress import PlainLines
+    from fgai_bench.run.resume import Run
 
 NAMES = "Names separated by commas; else the suite's."
 
@@ -49,8 +49,8 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and do nothing.")] = False,
 ) -> None:
     """Run a suite or resume it: steps recorded in the run folder are not run again. Exit 1 when a step has failed."""
-    from fgai_bench.runner.progress import observer_for
-    from fgai_bench.runner.runs import run as carry_out
+    from fgai_bench.run.progress import observer_for
+    from fgai_bench.run.resume import run as carry_out
 
     overrides: dict[str, Any] = {
         "datasets": listed(datasets),
@@ -119,9 +119,9 @@ def seeds_of(text: str | None) -> int | list[int] | None:
 
 def show_plan(suite: str, out: Path | None, device: str, overrides: dict[str, Any], data_root: Path | None) -> None:
     """Print every trial of the plan, the number of steps, and what those that have to run will probably take."""
-    from fgai_bench.runner.forecast import calibration_of
-    from fgai_bench.runner.preflight import check_options, checked_data_root, resolved_device
-    from fgai_bench.runner.runs import known_times, planned
+    from fgai_bench.run.forecast import calibration_of
+    from fgai_bench.run.preflight import check_options, checked_data_root, resolved_device
+    from fgai_bench.run.resume import known_times, planned
     from fgai_bench.suites import load_suite
 
     loaded = load_suite(suite)
@@ -147,9 +147,9 @@ def forecast_rows(plan: Plan, waiting: list[Step], estimate: Estimate, calibrati
 
     Times of similar steps that have finished come first; where there are none, what the machine's speed suggests.
     """
-    from fgai_bench.runner.estimate import similarity_key, spoken
-    from fgai_bench.runner.forecast import forecast, spoken_bytes
-    from fgai_bench.runner.progress import title
+    from fgai_bench.run.estimate import similarity_key, spoken
+    from fgai_bench.run.forecast import forecast, spoken_bytes
+    from fgai_bench.run.progress import title
 
     suite_of: dict[str, str] = {}
     for member in plan.members:
@@ -195,7 +195,7 @@ def conclude(done: Run) -> None:
     If some steps could be tried again, list the steps without a value and exit 1.
     """
     from fgai_bench.cli.status import failures
-    from fgai_bench.store.result import RETRIED
+    from fgai_bench.records.result import RETRIED
 
     counts = done.counts()
     by_status = ", ".join(f"{number} {status}" for status, number in counts.items())

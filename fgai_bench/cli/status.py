@@ -23,9 +23,9 @@ def status(
     ] = None,
 ) -> None:
     """Show how many steps of a run are done and how many are waiting; exit 1 when a step has failed."""
-    from fgai_bench.runner.lock import holder
-    from fgai_bench.store.result import RETRIED
-    from fgai_bench.store.sqlite import StoreReader
+    from fgai_bench.records.lock import holder
+    from fgai_bench.records.result import RETRIED
+    from fgai_bench.records.store import StoreReader
 
     with StoreReader(folder) as store:
         members, damaged = store.places(), store.damaged()
@@ -53,8 +53,8 @@ def status(
 
 def remarks(members: list[dict[str, Any]], headers: dict[str, dict[str, Any]]) -> list[str]:
     """Return what to know of the records: changed suites, steps of other code than the rest, or than this program's."""
-    from fgai_bench.runner.code import is_present
-    from fgai_bench.store.code import made_by_other_code
+    from fgai_bench.records.same_code import made_by_other_code
+    from fgai_bench.run.step_code import is_present
 
     mixed = made_by_other_code(members, headers)
     placed = {member["step"] for member in members if member["step"] in headers} - mixed
@@ -70,8 +70,8 @@ def remarks(members: list[dict[str, Any]], headers: dict[str, dict[str, Any]]) -
 
 def show_open(folder: Path) -> None:
     """Print what the seeds of a run leave open, with the number of further seeds that would decide it."""
-    from fgai_bench.report.power import open_cells
-    from fgai_bench.report.results import Results
+    from fgai_bench.report.undecided import open_cells
+    from fgai_bench.statistics.results import Results
 
     cells = open_cells(Results.read(folder))
     if not cells:
@@ -84,7 +84,7 @@ def show_open(folder: Path) -> None:
 
 def suite_rows(members: list[dict[str, Any]], statuses: dict[str, str]) -> list[list[str]]:
     """Return per suite the numbers of all steps, of those recorded, of those waiting and of those without a value."""
-    from fgai_bench.store.names import titles
+    from fgai_bench.records.names import titles
 
     named = titles(members)
     steps: dict[str, dict[str, None]] = {}
@@ -100,8 +100,8 @@ def suite_rows(members: list[dict[str, Any]], statuses: dict[str, str]) -> list[
 
 def failures(folder: Path) -> None:
     """Print a table of the recorded steps that have no value, with the reason for each."""
-    from fgai_bench.store.errors import StoreError
-    from fgai_bench.store.sqlite import StoreReader
+    from fgai_bench.records.errors import StoreError
+    from fgai_bench.records.store import StoreReader
 
     rows: list[list[str]] = []
     with StoreReader(folder) as store:

@@ -46,7 +46,7 @@ def tune(
 ) -> None:
     """Search the settings of every defense on validation nodes, or resume; write tuned.yaml, trials.csv and figures."""
     from fgai_bench.report.figures.tuning import write_figures
-    from fgai_bench.runner.progress import observer_for
+    from fgai_bench.run.progress import observer_for
     from fgai_bench.tuning.study import tune as search
     from fgai_bench.tuning.write import TRIALS, TUNED
 

@@ -19,12 +19,12 @@ def verify(
     data_root: RootOption = None,
 ) -> None:
     """Measure recorded rows again from their models and attacked graphs, on a CPU; exit 1 when one differs."""
-    from fgai_bench.runner.preflight import checked_data_root
+    from fgai_bench.run.preflight import checked_data_root
 
     if list_only:
         _list_rows(run)
         return
-    from fgai_bench.runner.verify import verify as measure_again
+    from fgai_bench.records.verify import verify as measure_again
 
     done = measure_again(run, rows, checked_data_root(data_root))
     if done.findings:
@@ -42,7 +42,7 @@ def verify(
 
 
 def _list_rows(run: Path) -> None:
-    from fgai_bench.store.sqlite import StoreReader
+    from fgai_bench.records.store import StoreReader
 
     with StoreReader(run) as store:
         ready = {hash for hash, status in store.statuses().items() if status == "ok"}
@@ -60,8 +60,8 @@ def break_(
     data_root: RootOption = None,
 ) -> None:
     """Score an attacked graph that somebody found; if it is valid and stronger, the row's worst case is lowered."""
-    from fgai_bench.runner.breaking import submit
-    from fgai_bench.runner.preflight import checked_data_root
+    from fgai_bench.records.submit import submit
+    from fgai_bench.run.preflight import checked_data_root
 
     outcome = submit(run, row, attacked, by, checked_data_root(data_root))
     spent = f"{outcome.ledger.nodes} nodes, {outcome.ledger.edges} edges, {outcome.ledger.changed_nodes} changed nodes"

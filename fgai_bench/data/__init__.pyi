@@ -1,15 +1,15 @@
 from .catalogue import DATASETS as DATASETS
-from .csbm import generate_csbm as generate_csbm
 from .dataset import Dataset as Dataset
 from .dataset import RawFile as RawFile
 from .dataset import Statistics as Statistics
 from .errors import DataError as DataError
 from .errors import MissingDataError as MissingDataError
 from .graph import undirected_edge_count as undirected_edge_count
-from .laplacian import laplacian_encoding as laplacian_encoding
+from .laplacian.encodings import laplacian_encoding as laplacian_encoding
 from .load import content_sha256 as content_sha256
 from .load import fetch_dataset as fetch_dataset
 from .load import load_dataset as load_dataset
+from .readers.csbm import generate_csbm as generate_csbm
 from .roots import cache_root as cache_root
 from .roots import data_root as data_root
 from .splits import Split as Split

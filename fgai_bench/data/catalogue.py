@@ -36,7 +36,7 @@ def _npz(name: str, path: str, sha256: str, statistics: Statistics, nonzeros: fl
     return Dataset(
         name,
         statistics,
-        "fgai_bench.data.npz:read",
+        "fgai_bench.data.readers.npz:read",
         (file,),
         nonzeros=nonzeros,
         summary=summary,
@@ -56,7 +56,7 @@ def _planetoid(
     return Dataset(
         name,
         statistics,
-        "fgai_bench.data.planetoid:read",
+        "fgai_bench.data.readers.planetoid:read",
         files,
         nonzeros=nonzeros,
         summary=summary,
@@ -79,7 +79,7 @@ def _csbm(name: str, edges: int, *tags: str, degree: float = 10.0, classes: int 
     return Dataset(
         name,
         Statistics(round(2 * edges / degree), edges, features, classes),
-        "fgai_bench.data.csbm:read",
+        "fgai_bench.data.readers.csbm:read",
         options=options,
         summary=f"csbm with {edges:,} edges" if tags else any_size,
         paper="https://arxiv.org/abs/1807.09596",
@@ -93,7 +93,7 @@ def _truth(
     return Dataset(
         name,
         statistics,
-        f"fgai_bench.data.truths:read_{kind}",
+        f"fgai_bench.data.readers.known_truth:read_{kind}",
         options=options,
         summary=summary,
         paper=paper,
@@ -158,7 +158,7 @@ COAUTHOR_PHYSICS = _npz(
 OGBN_ARXIV = Dataset(
     "ogbn-arxiv",
     Statistics(169_343, 1_157_799, 128, 40),
-    "fgai_bench.data.ogb_arxiv:read",
+    "fgai_bench.data.readers.ogb_arxiv:read",
     tuple(
         RawFile(f"ogbn_arxiv/{part}.csv.gz")
         for part in (
@@ -177,7 +177,7 @@ OGBN_ARXIV = Dataset(
 ARXIV_TOPOLOGY = Dataset(
     "arxiv-topology",
     Statistics(169_343, 1_157_799, 128, 40),
-    "fgai_bench.data.surrogate:read",
+    "fgai_bench.data.readers.arxiv_topology:read",
     (
         RawFile(
             "arxiv_topology/arxiv_topology.npz",
@@ -188,7 +188,7 @@ ARXIV_TOPOLOGY = Dataset(
     split="published",
     split_sizes=ARXIV_SPLIT,
     archive=OGB_ARXIV,
-    builder="fgai_bench.data.ogb_arxiv:build_topology",
+    builder="fgai_bench.data.readers.ogb_arxiv:build_topology",
     summary="graph, labels and split of ogbn-arxiv under surrogate features: for scale and cost only",
     paper="https://arxiv.org/abs/2005.00687",
     tags=("node", "surrogate", "large"),
@@ -196,7 +196,7 @@ ARXIV_TOPOLOGY = Dataset(
 CORA = Dataset(
     "cora",
     Statistics(2_708, 5_278, 1_433, 7),
-    "fgai_bench.data.npz:read",
+    "fgai_bench.data.readers.npz:read",
     (RawFile("cora.npz", "ab28c1493d300f39f4693e10fde2a2470a2fe6bde305ed9b1dbd3d8e46ec3a9c", NPZ_GRAPH),),
     embedded=True,
     nonzeros=0.013,

@@ -104,7 +104,7 @@ class Dataset:
             raise DataError(f"{self.name} has no option {', '.join(unknown)}; its options are: {possible}")
         chosen = {**self.options, **options}
         if callable(self.reader):
-            tidy: Data = importlib.import_module("fgai_bench.data.held").for_suites(
+            tidy: Data = importlib.import_module("fgai_bench.data.readers.in_memory").for_suites(
                 self.name, self.reader(root, **chosen)
             )
             return tidy
@@ -116,7 +116,7 @@ class Dataset:
 def _of_graph(name: str, graph: Any) -> Dataset:
     """Return the dataset of a graph in memory, with the statistics counted on it."""
     try:
-        reader, sizes = importlib.import_module("fgai_bench.data.held").counted(graph)
+        reader, sizes = importlib.import_module("fgai_bench.data.readers.in_memory").counted(graph)
     except DataError as error:
         raise TypeError(str(error)) from None
     statistics = Statistics(*sizes)

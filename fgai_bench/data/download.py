@@ -113,7 +113,7 @@ def _from_archive(dataset: Dataset, root: Path, folder: Path) -> dict[RawFile, P
 
 def _verify(dataset: Dataset, file: RawFile, path: Path) -> None:
     from fgai_bench.data.checksum import file_sha256, require_checksum
-    from fgai_bench.data.npz import read_arrays
+    from fgai_bench.data.readers.npz import read_arrays
 
     if file.keys:
         read_arrays(dataset.name, file, path)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.remembered import remembered
+from fgai_bench.fast.cached_results import remembered
 
 OWN = ("x", "edge_index")
 

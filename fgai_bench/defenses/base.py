@@ -15,14 +15,14 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.cuda_graphs import own_stream
 from fgai_bench.data.errors import UnconvergedError
 from fgai_bench.data.splits import Split
 from fgai_bench.defenses.training import InnerAttack, NodeSupervision, Progress, Supervision, Training, optimise
+from fgai_bench.fast.cuda_graphs import own_stream
 from fgai_bench.models.base import AttentionModel, Output, checked_model
+from fgai_bench.options import Space
 from fgai_bench.registry import takes
 from fgai_bench.seeds import derive
-from fgai_bench.spaces import Space
 
 Terms = Callable[[int], Mapping[str, Tensor]]
 

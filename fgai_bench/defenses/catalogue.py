@@ -14,7 +14,7 @@ for _name, _class in (
     ("vanilla", "vanilla:Vanilla"),
     ("ln", "layer_norm:LayerNorm"),
     ("row-norm", "layer_norm:RowNorm"),
-    ("at", "adversarial:AdversarialTraining"),
+    ("at", "adversarial_training:AdversarialTraining"),
     ("fgai", "fgai:FGAI"),
     ("fgai-attention", "fgai_attention:FGAIAttention"),
     ("gcn", "plain_gcn:PlainGCN"),

@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 
 from fgai_bench.data.splits import Split
 from fgai_bench.defenses.base import Fit
-from fgai_bench.defenses.gcn import (
+from fgai_bench.defenses.deeprobust_gcn import (
     Aggregation,
     GCNModel,
     ReplacedModel,
@@ -28,11 +28,11 @@ from fgai_bench.defenses.low_rank import SparseMatrix, largest_singular
 from fgai_bench.defenses.settings import GCNOptions
 from fgai_bench.defenses.similarity import dense
 from fgai_bench.defenses.training import Progress, Training, finished
+from fgai_bench.fast.ordered_sums import sum_at
 from fgai_bench.models.base import AttentionModel
-from fgai_bench.models.edges import OncePerGraph
+from fgai_bench.models.sorted_edges import OncePerGraph
+from fgai_bench.options import OWN_NETWORK, Choice, Space
 from fgai_bench.seeds import isolated_rng
-from fgai_bench.spaces import OWN_NETWORK, Choice, Space
-from fgai_bench.sums.ordered import sum_at
 
 with quiet():
     from deeprobust.graph.defense import GCNSVD

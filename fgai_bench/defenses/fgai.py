@@ -14,8 +14,7 @@ from fgai_bench.defenses.base import Defense, Fit, Objective, perturbed_output
 from fgai_bench.defenses.training import outputs_once
 from fgai_bench.losses import in_topk, topk_surrogate, topk_variation, tvd
 from fgai_bench.models.base import Output
-from fgai_bench.options import Options
-from fgai_bench.spaces import Choice, LogRange, Space
+from fgai_bench.options import Choice, LogRange, Options, Space
 
 
 class FGAIOptions(Options):

@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 from fgai_bench.defenses.base import Defense, Fit, Objective
 from fgai_bench.defenses.fgai import FGAI_SPACE, Faithfulness, FGAIOptions
 from fgai_bench.models.base import AttentionModel, Output, frozen_eval
-from fgai_bench.spaces import LogRange, Space
+from fgai_bench.options import LogRange, Space
 
 
 class FGAIAttentionOptions(FGAIOptions):

@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.defenses.gcn import Aggregation, GCNModel, ReplacedModel, edge_presence, edge_wise, quiet
+from fgai_bench.defenses.deeprobust_gcn import Aggregation, GCNModel, ReplacedModel, edge_presence, edge_wise, quiet
 from fgai_bench.defenses.settings import GCNOptions
 from fgai_bench.defenses.similarity import EdgeProducts, dense
-from fgai_bench.models.edges import SortedEdges, sorted_edges
+from fgai_bench.models.sorted_edges import SortedEdges, sorted_edges
 
 with quiet():
     from deeprobust.graph.defense import GCNJaccard

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fgai_bench.sums.ordered import SparseRows
+from fgai_bench.fast.ordered_sums import SparseRows
 
 WIDTH = 8
 """Vectors of a block, and copies of one singular value that it finds; where there are more, the block is widened."""

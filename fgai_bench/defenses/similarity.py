@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fgai_bench.models.edges import SortedEdges
-from fgai_bench.sums.ordered import SparseRows
+from fgai_bench.fast.ordered_sums import SparseRows
+from fgai_bench.models.sorted_edges import SortedEdges
 
 _ENTRIES, _ENTRIES_ON_CPU = 2**27, 2**19  # gathered at a time, per side: half a GiB; what a cache holds
 
@@ -43,7 +43,7 @@ class EdgeProducts:
 
         For unit rows this is the cosine similarity, for 0/1 rows the number of shared features.
 
-        >>> from fgai_bench.models.edges import sorted_edges
+        >>> from fgai_bench.models.sorted_edges import sorted_edges
         >>> edges = sorted_edges(torch.tensor([[1], [0]]), 2)  # with the added loops: 1->0, 0->0, 1->1
         >>> EdgeProducts(edges).dots(torch.tensor([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]])).tolist()
         [1.0, 2.0, 2.0]

@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.cuda_graphs import Replayed, own_stream
 from fgai_bench.data.splits import Split
 from fgai_bench.defenses.settings import Training
+from fgai_bench.fast.cuda_graphs import Replayed, own_stream
 from fgai_bench.models.base import AttentionModel, Output, frozen_eval
 from fgai_bench.seeds import isolated_rng
 
@@ -67,8 +67,8 @@ def optimise(
     from ``seed``: the caller's random state is untouched.
 
     ``recordable`` says that ``terms`` and ``score`` read nothing back from the device and do the same work in every
-    epoch: on CUDA an epoch is then recorded and replayed (:mod:`fgai_bench.cuda_graphs`), and ``terms`` is not called
-    again.
+    epoch: on CUDA an epoch is then recorded and replayed (:mod:`fgai_bench.fast.cuda_graphs`), and ``terms`` is not
+    called again.
     """
     device = next(model.parameters()).device
     cuda = device.type == "cuda"

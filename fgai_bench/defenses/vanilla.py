@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from fgai_bench.defenses.base import Defense, Fit, Objective
-from fgai_bench.spaces import Space
+from fgai_bench.options import Space
 
 
 class Vanilla(Defense):

@@ -9,12 +9,12 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.explainers.base import BlockExplainer
-from fgai_bench.explainers.field import Field
+from fgai_bench.explainers.computation_graph import Field
 from fgai_bench.explainers.gradient import GradientExplainer, part_of, probabilities
 from fgai_bench.metrics.errors import NotApplicable
 from fgai_bench.models import Attention, align
 from fgai_bench.models.base import AttentionModel
-from fgai_bench.models.segments import plain_attention
+from fgai_bench.models.kernels.segments import plain_attention
 
 
 def last_attention(model: AttentionModel, data: Data) -> Attention:

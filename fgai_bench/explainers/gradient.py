@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.explainers.base import BlockExplainer
-from fgai_bench.explainers.field import Field, Part
+from fgai_bench.explainers.computation_graph import Field, Part
 from fgai_bench.models.base import AttentionModel
 
 PARTIAL = 2**18

@@ -9,8 +9,8 @@ from torch_geometric.data import Data
 
 from fgai_bench.explainers.attention import last_attention, over_graph
 from fgai_bench.explainers.base import BlockExplainer
-from fgai_bench.explainers.field import Field
-from fgai_bench.metrics.sanity import degree_ranking, random_ranking, uniform_ranking
+from fgai_bench.explainers.computation_graph import Field
+from fgai_bench.metrics.null_rankings import degree_ranking, random_ranking, uniform_ranking
 from fgai_bench.models.base import AttentionModel, frozen_eval
 
 

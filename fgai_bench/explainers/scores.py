@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fgai_bench.explainers.field import Field
+from fgai_bench.explainers.computation_graph import Field
 
 
 @dataclass(frozen=True)

@@ -270,21 +270,21 @@ for _name, _suffix, _note in (
 ):
     _declare(
         f"explainer_rank_correlation{_name}",
-        "explanation:explanation_rank_correlation",
+        "explanation_stability:explanation_rank_correlation",
         _suffix,
         f"mean rank correlation of an explanation{_note}",
         **_correlation,
     )
     _declare(
         f"explainer_topk_overlap{_name}",
-        "explanation:explanation_overlap",
+        "explanation_stability:explanation_overlap",
         _suffix,
         f"mean overlap of the top edges of an explanation{_note}",
         **_overlap,
     )
     _declare(
         f"explainer_jsd{_name}",
-        "explanation:explanation_jsd",
+        "explanation_stability:explanation_jsd",
         _suffix,
         f"mean divergence of an explanation{_note}",
         **_node_jsd,

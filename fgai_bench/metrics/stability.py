@@ -7,11 +7,11 @@ import math
 import torch
 from torch import Tensor
 
+from fgai_bench.fast.ordered_sums import sum_at
 from fgai_bench.metrics.errors import NotApplicable
 from fgai_bench.metrics.inputs import finite, finite_pair, non_negative
 from fgai_bench.metrics.topk import group_counts, group_topk_mask, topk_mask
 from fgai_bench.models.attention import Attention, align
-from fgai_bench.sums.ordered import sum_at
 
 
 def g_tvd(y: Tensor, y_tilde: Tensor) -> float:

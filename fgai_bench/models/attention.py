@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fgai_bench.sums.ordered import sum_at
+from fgai_bench.fast.ordered_sums import sum_at
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from fgai_bench.models.affected import AffectedNodes
+from fgai_bench.models.affected_nodes import AffectedNodes
 from fgai_bench.models.attention import Attention
-from fgai_bench.models.edges import NodeMask, SortedEdges, sorted_edges
-from fgai_bench.models.elu import elu
 from fgai_bench.models.errors import ModelError
 from fgai_bench.models.features import FeatureProjection, Norm
+from fgai_bench.models.kernels.elu import elu
 from fgai_bench.models.options import AttentionOptions, InputNorm
+from fgai_bench.models.sorted_edges import NodeMask, SortedEdges, sorted_edges
+from fgai_bench.options import Range, Space
 from fgai_bench.seeds import isolated_rng
-from fgai_bench.spaces import Range, Space
 
 DROPOUT_SPACE: Space = {"model.dropout": Range(0.0, 0.8), "model.attention_dropout": Range(0.0, 0.8)}
 
@@ -135,7 +135,7 @@ class AttentionModel(nn.Module):
         Args:
             embedded: the result of :meth:`embed` for the nodes before, ``(N, ...)``.
             clean: the output on the graph before, in evaluation mode.
-            edge_index: with the new nodes, made by :func:`fgai_bench.models.edges.append_nodes`.
+            edge_index: with the new nodes, made by :func:`fgai_bench.models.sorted_edges.append_nodes`.
             new_nodes: how many of the last nodes are new.
         """
         if not self.local or clean.attention is None:
@@ -164,7 +164,7 @@ class AttentionModel(nn.Module):
     def recordable(self, new_edges: bool) -> bool:
         """Tell whether a forward pass reads nothing back from the device, so that CUDA can record and replay it.
 
-        ``new_edges``: also on a graph that :func:`fgai_bench.models.edges.append_nodes` made in the same recording.
+        ``new_edges``: also on a graph that :func:`fgai_bench.models.sorted_edges.append_nodes` made while recording.
         """
         return False
 

@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from fgai_bench.fast.ordered_sums import SparseRows
 from fgai_bench.models.kernels.numba_threads import runs_compiled
-from fgai_bench.sums.ordered import SparseRows
 
 Norm = Literal["none", "row", "layer"]
 

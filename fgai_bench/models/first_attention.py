@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from fgai_bench.models.edges import SortedEdges
+from fgai_bench.models.sorted_edges import SortedEdges
 
 Attend = Callable[[Tensor, SortedEdges], Tensor]
 Sort = Callable[[Tensor, int], SortedEdges | None]

@@ -14,17 +14,17 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from torch_geometric.data import Data
 from torch_geometric.nn import GATConv, GATv2Conv, MessagePassing, TransformerConv
 
+from fgai_bench.fast.ordered_sums import rows_at, sum_at
 from fgai_bench.models.attention import edge_keys
 from fgai_bench.models.base import AttentionModel, HeadWeights, Output, head_weights
-from fgai_bench.models.edges import SortedEdges
 from fgai_bench.models.errors import ModelError
 from fgai_bench.models.extra_inputs import ExtraInputs, Signature, call
 from fgai_bench.models.first_attention import FirstAttention
 from fgai_bench.models.first_projection import FirstProjections, Shared
 from fgai_bench.models.options import InputNorm
 from fgai_bench.models.pyg_layers import PlainForward, is_plain
+from fgai_bench.models.sorted_edges import SortedEdges
 from fgai_bench.seeds import isolated_rng
-from fgai_bench.sums.ordered import rows_at, sum_at
 
 _known_places: WeakTensorKeyDictionary = WeakTensorKeyDictionary()  # an attack asks for one graph many times
 ATTENTION_CONVS = (GATConv, GATv2Conv, TransformerConv)

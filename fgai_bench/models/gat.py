@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from fgai_bench.models.base import AttentionLayer, StackedAttention
-from fgai_bench.models.edges import NodeMask, SortedEdges
-from fgai_bench.models.segments import attend_additively
+from fgai_bench.models.kernels.segments import attend_additively
+from fgai_bench.models.sorted_edges import NodeMask, SortedEdges
 
 
 class GATLayer(AttentionLayer):

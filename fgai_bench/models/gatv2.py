@@ -9,11 +9,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fgai_bench.fast.ordered_sums import sum_at
 from fgai_bench.models.base import AttentionLayer, StackedAttention
-from fgai_bench.models.edges import NodeMask, SortedEdges
 from fgai_bench.models.kernels.numba_threads import runs_compiled
-from fgai_bench.models.segments import attend, fused_kernel
-from fgai_bench.sums.ordered import sum_at
+from fgai_bench.models.kernels.segments import attend, fused_kernel
+from fgai_bench.models.sorted_edges import NodeMask, SortedEdges
 
 
 class _DynamicScores(torch.autograd.Function):

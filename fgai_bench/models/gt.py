@@ -10,10 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fgai_bench.data.laplacian import grown_encoding, laplacian_encoding
-from fgai_bench.data.laplacian_grown import Solved
-from fgai_bench.data.small_matrices import triton_is_here
-from fgai_bench.models.affected import ChangedRows
+from fgai_bench.data.laplacian.encodings import grown_encoding, laplacian_encoding
+from fgai_bench.data.laplacian.extended_graph import Solved
+from fgai_bench.fast.ordered_sums import sum_at
+from fgai_bench.fast.small_matrices import triton_is_here
+from fgai_bench.models.affected_nodes import ChangedRows
 from fgai_bench.models.base import (
     DROPOUT_SPACE,
     AttentionModel,
@@ -23,13 +24,12 @@ from fgai_bench.models.base import (
     keyed_attention,
     layer_shifts,
 )
-from fgai_bench.models.edges import NodeMask, OncePerGraph, SortedEdges, sorted_edges
 from fgai_bench.models.features import FeatureProjection
 from fgai_bench.models.kernels.numba_threads import runs_compiled
+from fgai_bench.models.kernels.segments import attend, fused_kernel
 from fgai_bench.models.options import GTOptions, InputNorm
-from fgai_bench.models.segments import attend, fused_kernel
+from fgai_bench.models.sorted_edges import NodeMask, OncePerGraph, SortedEdges, sorted_edges
 from fgai_bench.seeds import isolated_rng
-from fgai_bench.sums.ordered import sum_at
 
 ENCODINGS = 8
 

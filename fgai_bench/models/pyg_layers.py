@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import GATConv, GATv2Conv, TransformerConv
 
-from fgai_bench.models.edges import OncePerGraph, SortedEdges, edges_between, sorted_edges
 from fgai_bench.models.first_attention import FirstAttention
 from fgai_bench.models.gatv2 import attend_dynamically
 from fgai_bench.models.gt import dot_product_attention
-from fgai_bench.models.segments import attend_additively
+from fgai_bench.models.kernels.segments import attend_additively
+from fgai_bench.models.sorted_edges import OncePerGraph, SortedEdges, edges_between, sorted_edges
 
 INSIDE = ("_propagate", "_message", "_aggregate", "_edge_update")  # where a hook may change what a layer computes
 

@@ -1,2 +1,1 @@
-from .results import Results as Results
 from .write import write_report as write_report

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fgai_bench.escaping import markdown, markdown_cell
-from fgai_bench.report.cells import Cell, Standing, scale_of
-from fgai_bench.report.labels import STATUS, ordered, title
-from fgai_bench.report.leaderboard import BOARDS, STANDARD, Board, BoardRow, entries, lowered, ranked
-from fgai_bench.report.results import MAIN, SIDE, Results
-from fgai_bench.report.statistics import centre_interval
-from fgai_bench.spaces import TUNED
+from fgai_bench.leaderboard.rows import BOARDS, STANDARD, Board, BoardRow, entries, lowered, ranked
+from fgai_bench.records.escaping import markdown, markdown_cell
+from fgai_bench.statistics.intervals import centre_interval
+from fgai_bench.statistics.labels import STATUS, ordered, title
+from fgai_bench.statistics.ranking import Cell, Standing, scale_of
+from fgai_bench.statistics.results import MAIN, SIDE, Results
+from fgai_bench.suites.tuned import TUNED
 
 PUBLISHED = "injection"
 SCORES = {"f1": "F1", "roc_auc": "ROC-AUC"}

@@ -20,14 +20,14 @@ from typing import Any
 
 import yaml
 
-from fgai_bench.report.cells import Cell, cell, scale_of, standings
-from fgai_bench.report.labels import STATUS, ordered
-from fgai_bench.report.leaderboard import STANDARD, worst_cases
+from fgai_bench.leaderboard.rows import STANDARD, worst_cases
 from fgai_bench.report.published import text_of
-from fgai_bench.report.results import Place, Results
-from fgai_bench.report.statistics import Comparison, holm, mean, p_above, seeds_needed
 from fgai_bench.report.verdicts import LEAST_SEEDS, Claim, Decision, Evidence, Outcome, Side, Verdict
-from fgai_bench.spaces import TUNED
+from fgai_bench.statistics.intervals import Comparison, holm, mean, p_above, seeds_needed
+from fgai_bench.statistics.labels import STATUS, ordered
+from fgai_bench.statistics.ranking import Cell, cell, scale_of, standings
+from fgai_bench.statistics.results import Place, Results
+from fgai_bench.suites.tuned import TUNED
 
 # Condition to the attack in place of the published one, and to what is added to the label of a defense.
 CONDITIONS = {"worst case": (STANDARD, ""), "worst case, tuned": (STANDARD, TUNED)}

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fgai_bench.escaping import markdown, markdown_cell
-from fgai_bench.report.cells import Cell, cell
-from fgai_bench.report.filed import as_csv
-from fgai_bench.report.labels import STATUS, title
+from fgai_bench.leaderboard.csv_cells import as_csv
+from fgai_bench.records.escaping import markdown, markdown_cell
+from fgai_bench.records.names import is_changed
 from fgai_bench.report.numbers import written
 from fgai_bench.report.published import Published
-from fgai_bench.report.results import Place, Results
-from fgai_bench.store.names import is_changed
+from fgai_bench.statistics.labels import STATUS, title
+from fgai_bench.statistics.ranking import Cell, cell
+from fgai_bench.statistics.results import Place, Results
 
 ROUNDING = 1e-9
 SCIENTIFIC = 0.01  # numbers below are written with an exponent

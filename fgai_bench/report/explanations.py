@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from fgai_bench.explainers import EXPLAINERS
-from fgai_bench.report.cells import Cell, cell
-from fgai_bench.report.labels import ordered
-from fgai_bench.report.results import Place, Results
-from fgai_bench.report.statistics import Comparison
-from fgai_bench.spaces import TUNED
+from fgai_bench.statistics.intervals import Comparison
+from fgai_bench.statistics.labels import ordered
+from fgai_bench.statistics.ranking import Cell, cell
+from fgai_bench.statistics.results import Place, Results
+from fgai_bench.suites.tuned import TUNED
 
 STABILITY = "explainer_topk_overlap_unchanged"
 CORRECTNESS = {

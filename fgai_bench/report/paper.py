@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fgai_bench.report.results import Results
-from fgai_bench.report.tables.render import escape
+from fgai_bench.report.tables.latex import escape
+from fgai_bench.statistics.results import Results
 
 HEAD = r"""\documentclass[11pt]{article}
 \usepackage[margin=2cm]{geometry}

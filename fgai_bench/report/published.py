@@ -12,7 +12,9 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from importlib import resources
 from importlib.resources.abc import Traversable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,10 +22,9 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from fgai_bench.registry import Direction
-from fgai_bench.report.errors import ReportError
-from fgai_bench.shipped import PACKAGE as PACKAGE
-from fgai_bench.shipped import shipped_baselines
+from fgai_bench.statistics.errors import ReportError
 
+PACKAGE = "fgai_bench.baselines"
 DESCRIPTION = "paper.yaml"
 ALIASES = {"paper": "fgai"}  # the benchmark grew out of this paper
 Kind = Literal["clean", "attack", "train"]
@@ -218,6 +219,15 @@ class Paper(Strict):
     def reference(self) -> str:
         """Return what a comparison calls the paper."""
         return self.called or f'"{self.title}"'
+
+
+def shipped_baselines() -> Traversable:
+    """Return the folder of papers: the installed package, else the folder beside ours in a bare checkout."""
+    spec = find_spec(PACKAGE)
+    # A folder without __init__.py is what an update of an older checkout leaves behind, not the package.
+    if spec is None or spec.origin is None:
+        return Path(__file__).parents[2] / "baselines"
+    return resources.files(PACKAGE)
 
 
 def text_of(name: str) -> str:

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fgai_bench.report.explanations import CORRECTNESS, STABILITY, Explained, against, explained
-from fgai_bench.report.labels import title
-from fgai_bench.report.results import Results
-from fgai_bench.report.statistics import Comparison
+from fgai_bench.statistics.intervals import Comparison
+from fgai_bench.statistics.labels import title
+from fgai_bench.statistics.results import Results
 
 SUBJECT = "attention-last"  # what the paper reads
 REFERENCE = "vanilla"

@@ -9,8 +9,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from fgai_bench.report.labels import title
-from fgai_bench.report.statistics import Comparison, mean, p_value, sign_flip_p
+from fgai_bench.statistics.intervals import Comparison, mean, p_value, sign_flip_p
+from fgai_bench.statistics.labels import title
 
 Kind = Literal["greater", "close", "ratio", "best", "positive", "status"]
 Outcome = Literal["holds", "fails", "open", "missing"]

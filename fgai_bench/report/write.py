@@ -6,32 +6,32 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from fgai_bench.escaping import markdown
+from fgai_bench.leaderboard.csv import write_leaderboards
+from fgai_bench.records.escaping import markdown
+from fgai_bench.records.garbage import few_collections
 from fgai_bench.report.answer import Answer, answers, as_markdown, notes
-from fgai_bench.report.board_csv import write_leaderboards
 from fgai_bench.report.claims import judge_everywhere
 from fgai_bench.report.compare import as_files as comparison_files
 from fgai_bench.report.compare import compare
 from fgai_bench.report.compare import lines as compared_lines
-from fgai_bench.report.errors import ReportError
 from fgai_bench.report.figures import FIGURES, save
 from fgai_bench.report.folder import Report
 from fgai_bench.report.page.build import page
 from fgai_bench.report.paper import paper
 from fgai_bench.report.published import published, read_paper
-from fgai_bench.report.results import Results
 from fgai_bench.report.rightness import rightness
 from fgai_bench.report.tables.budgets import budget_table
 from fgai_bench.report.tables.build import Table, build
 from fgai_bench.report.tables.dataset_tables import dataset_tables, flag_table
 from fgai_bench.report.tables.explanations import correctness_table, explanation_table
+from fgai_bench.report.tables.latex import to_csv, to_latex, to_markdown
 from fgai_bench.report.tables.nulls import NAMES as NULLS
 from fgai_bench.report.tables.nulls import null_tables
 from fgai_bench.report.tables.ranks import rank_table
-from fgai_bench.report.tables.render import to_csv, to_latex, to_markdown
 from fgai_bench.report.tables.specs import GRIDS, grids_of
 from fgai_bench.report.written_verdicts import as_files as verdict_files
-from fgai_bench.store.garbage import few_collections
+from fgai_bench.statistics.errors import ReportError
+from fgai_bench.statistics.results import Results
 
 FORMATS = ("latex", "markdown", "csv", "pdf", "png", "html")
 RENDERERS: dict[str, tuple[str, Callable[[Table], str]]] = {

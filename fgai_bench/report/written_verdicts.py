@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fgai_bench.escaping import markdown
-from fgai_bench.report.filed import as_csv
-from fgai_bench.report.results import Results
-from fgai_bench.report.statistics import p_value, sign_flip_p
+from fgai_bench.leaderboard.csv_cells import as_csv
+from fgai_bench.records.escaping import markdown
 from fgai_bench.report.verdicts import OUTCOMES, PUBLISHED, Claim, Decision, Verdict, number_text
+from fgai_bench.statistics.intervals import p_value, sign_flip_p
+from fgai_bench.statistics.results import Results
 
 COLUMNS = (
     *("id", "condition", "claim", "verdict", *OUTCOMES, "shown_alone", "mean", "low", "high", "is_ratio"),

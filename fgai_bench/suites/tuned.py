@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Literal, get_args
 
-from fgai_bench.shipped import shipped_baselines
-from fgai_bench.spaces import TUNED
 from fgai_bench.suites.errors import SuiteError
 from fgai_bench.suites.read import parse
 from fgai_bench.suites.schema import DefenseLine, Suite, TunedSetting
 
+TUNED = " tuned"  # ends the label of a row whose settings a search has chosen
 Settings = Literal["published", "tuned", "both"]
 
 
@@ -26,10 +26,7 @@ def tuned_line(line: DefenseLine) -> DefenseLine:
 @cache
 def committed_settings() -> tuple[TunedSetting, ...]:
     """Return the settings that travel with the package, chosen by the study whose trials lie beside them."""
-    folder = shipped_baselines().joinpath("tuned")
-    if not folder.is_dir():
-        return ()
-    paths = sorted((path for path in folder.iterdir() if path.name.endswith(".yaml")), key=lambda path: path.name)
+    paths = sorted(Path(__file__).with_name("settings").glob("*.yaml"))
     return tuple(
         TunedSetting(**setting) for path in paths for setting in parse(path.read_text(encoding="utf-8"))["tuned"]
     )

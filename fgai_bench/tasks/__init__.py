@@ -1,13 +1,5 @@
 """Tasks: what a model is asked, how it is supervised, where it is attacked and what is measured."""
 
-from typing import Any
-
 import lazy_loader
 
-from fgai_bench.renamed import MOVED, moved
-
-_public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-
-
-def __getattr__(name: str) -> Any:
-    return moved(__name__, name) if f"{__name__}:{name}" in MOVED else _public(name)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

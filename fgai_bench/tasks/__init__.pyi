@@ -1,2 +1,2 @@
+from .base import Problem as Problem
 from .catalogue import TASKS as TASKS
-from .problem import Problem as Problem

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.explainers import EdgeScores
-from fgai_bench.explainers.field import field_of
+from fgai_bench.explainers.computation_graph import field_of
 
 Truths = list[tuple[Tensor, Tensor]]
 

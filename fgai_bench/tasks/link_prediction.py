@@ -16,9 +16,9 @@ from fgai_bench.data import load_dataset
 from fgai_bench.data.link_splits import LinkSplit, random_link_split
 from fgai_bench.metrics.prediction import area_under_curve
 from fgai_bench.models.base import AttentionModel, Output
+from fgai_bench.tasks.base import Problem
 from fgai_bench.tasks.measurement import Offers, clean_offers, pair_offers, uniform_offers
-from fgai_bench.tasks.problem import Problem
-from fgai_bench.tasks.reached import reached_by_attack
+from fgai_bench.tasks.reached_nodes import reached_by_attack
 
 EMBEDDING = 64
 

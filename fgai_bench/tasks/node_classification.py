@@ -17,9 +17,9 @@ from fgai_bench.metrics import degree_ranking, edges_into, f_acc_curve, random_r
 from fgai_bench.metrics.f_slope import RATES
 from fgai_bench.models import Attention, align
 from fgai_bench.models.base import AttentionModel, Output, frozen_eval
+from fgai_bench.tasks.base import Problem
 from fgai_bench.tasks.measurement import Offers, attention_of, clean_offers, into_unchanged, pair_offers, uniform_offers
-from fgai_bench.tasks.problem import Problem
-from fgai_bench.tasks.reached import reached_by_attack, some
+from fgai_bench.tasks.reached_nodes import reached_by_attack, some
 
 
 class NodeProblem(Problem):

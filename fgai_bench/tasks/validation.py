@@ -15,8 +15,8 @@ from torch_geometric.data import Data
 from fgai_bench.attacks import ATTACKS, Attacked, ThreatModel
 from fgai_bench.models.base import AttentionModel
 from fgai_bench.seeds import derive
+from fgai_bench.tasks.base import Problem
 from fgai_bench.tasks.measurement import measured, pair_offers
-from fgai_bench.tasks.problem import Problem
 
 ATTACK = "validation"
 

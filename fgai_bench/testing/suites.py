@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from fgai_bench.registry import Entry
-from fgai_bench.runner.plan import Plan, plan
-from fgai_bench.runner.preflight import check_options
+from fgai_bench.run.plan import Plan, plan
+from fgai_bench.run.preflight import check_options
 from fgai_bench.suites import Suite, load_suite, resolve
 from fgai_bench.testing.checks import CheckList, require
 

@@ -11,10 +11,10 @@ from typing import Any
 from fgai_bench.data import DATASETS
 from fgai_bench.defenses import DEFENSES
 from fgai_bench.models import MODELS
-from fgai_bench.runner.plan import EVALUATION_SEEDS, TEACHER, Trial, applies
-from fgai_bench.spaces import OPTIMISER, Dimension, by_section, described, joined
-from fgai_bench.store.canonical import sha256
-from fgai_bench.store.errors import RequestError
+from fgai_bench.options import OPTIMISER, Dimension, by_section, described, joined
+from fgai_bench.records.canonical import sha256
+from fgai_bench.records.errors import RequestError
+from fgai_bench.run.plan import EVALUATION_SEEDS, TEACHER, Trial, applies
 from fgai_bench.suites.schema import DefenseLine, Suite, TunedSetting, When
 
 TUNING_SEEDS = (1000, 1001)

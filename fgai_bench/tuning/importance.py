@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fgai_bench.spaces import Choice
+from fgai_bench.options import Choice
 from fgai_bench.tuning.outcome import Outcome
 from fgai_bench.tuning.sampling import study_of
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from fgai_bench.store.canonical import sha256
+from fgai_bench.records.canonical import sha256
 from fgai_bench.suites.schema import TunedSetting
 from fgai_bench.tuning.cells import Cell
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from fgai_bench.options import Choice, Dimension, LogRange, Space
 from fgai_bench.seeds import derive
-from fgai_bench.spaces import Choice, Dimension, LogRange, Space
 
 if TYPE_CHECKING:
     import optuna

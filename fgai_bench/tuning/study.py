@@ -15,17 +15,17 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
-from fgai_bench.runner.executors import Executor, WorkerSettings
-from fgai_bench.runner.lock import RunLock
-from fgai_bench.runner.plan import Plan, Step, validation_plan
-from fgai_bench.runner.preflight import check_data, check_options, checked_data_root, checked_folder, resolved_device
-from fgai_bench.runner.progress import Observer
-from fgai_bench.runner.runs import checked_request, contents_of, executor_for, graphs_in_memory
-from fgai_bench.runner.schedule import Schedule
+from fgai_bench.records.errors import RequestError
+from fgai_bench.records.lock import RunLock
+from fgai_bench.records.result import RETRIED, Result
+from fgai_bench.records.store import Store
+from fgai_bench.run.executors.local import Executor, WorkerSettings
+from fgai_bench.run.plan import Plan, Step, validation_plan
+from fgai_bench.run.preflight import check_data, check_options, checked_data_root, checked_folder, resolved_device
+from fgai_bench.run.progress import Observer
+from fgai_bench.run.resume import checked_request, contents_of, executor_for, graphs_in_memory
+from fgai_bench.run.schedule import Schedule
 from fgai_bench.seeds import derive
-from fgai_bench.store.errors import RequestError
-from fgai_bench.store.result import RETRIED, Result
-from fgai_bench.store.sqlite import Store
 from fgai_bench.suites import Suite, resolve
 from fgai_bench.suites.errors import SuiteError
 from fgai_bench.tuning.cells import FINAL_SEEDS, FINALISTS, TUNING_SEEDS, Cell, cells_of

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from fgai_bench.store.canonical import canonical, plain
+from fgai_bench.records.canonical import canonical, plain
 from fgai_bench.suites.schema import Suite, TunedSetting
 from fgai_bench.suites.tuned import tuned_line
 from fgai_bench.tuning.cells import FINALISTS

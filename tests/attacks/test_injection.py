@@ -13,7 +13,7 @@ from fgai_bench.attacks.injection import Injection, injected_edges, starting_poi
 from fgai_bench.attacks.objectives import OBJECTIVES
 from fgai_bench.data import load_dataset
 from fgai_bench.models import build_model
-from fgai_bench.models.affected import AffectedNodes
+from fgai_bench.models.affected_nodes import AffectedNodes
 from fgai_bench.models.gat import GAT
 from fgai_bench.testing.attacks import recount, require_within
 from fgai_bench.testing.fixture import CLASSES, FEATURES, NODES, tiny_graph, tiny_model, trained_model

@@ -16,7 +16,7 @@ from fgai_bench.card.edge_effect import EdgeEffect, effects_into
 from fgai_bench.card.evaluation import Outcome, Stability
 from fgai_bench.card.progress import shown_progress
 from fgai_bench.explainers import edge_effects
-from fgai_bench.report.statistics import mean_interval, share_interval
+from fgai_bench.statistics.intervals import mean_interval, share_interval
 from fgai_bench.testing.fixture import CLASSES, FEATURES, tiny_problem, trained_model
 
 

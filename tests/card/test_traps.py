@@ -15,7 +15,7 @@ import fgai_bench as fb
 from fgai_bench.attacks import ATTACKS, ThreatModel
 from fgai_bench.attacks.auto_threat import chosen_threat
 from fgai_bench.data import DataError, Split
-from fgai_bench.data.given import given_graph, given_split
+from fgai_bench.data.user_graph import given_graph, given_split
 from fgai_bench.defenses import DEFENSES
 from fgai_bench.models.errors import ModelError
 from fgai_bench.testing.fixture import CLASSES, FEATURES

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from fgai_bench.cli import main
-from fgai_bench.runner.runs import run
+from fgai_bench.run.resume import run
 
 LONGEST_ANSWER = 60  # seconds, on a busy machine; every one of these requests is answered in far less
 SUITE: dict[str, Any] = {

@@ -10,7 +10,7 @@ import pytest
 @pytest.fixture(autouse=True)
 def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No test reads or writes the user's folders, uses the network, or finds an encoding that another one left."""
-    from fgai_bench.data import laplacian
+    from fgai_bench.data.laplacian import encodings as laplacian
 
     monkeypatch.delenv("FGAI_BENCH_DATA", raising=False)
     monkeypatch.setenv("FGAI_BENCH_OFFLINE", "1")

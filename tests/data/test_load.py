@@ -44,7 +44,7 @@ def test_the_embedded_cora_is_the_planetoid_graph_up_to_node_order(data_root: Pa
     planetoid = DATASETS["citeseer"].__class__(
         "cora",
         None,
-        "fgai_bench.data.planetoid:read",
+        "fgai_bench.data.readers.planetoid:read",
         tuple(_planetoid_cora()),
     )(data_root)
     ours = load_dataset("cora")

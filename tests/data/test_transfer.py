@@ -23,7 +23,7 @@ import pytest
 from fgai_bench.data import DATASETS, DataError, Dataset, MissingDataError, RawFile, download, transfer
 from fgai_bench.data.checksum import arrays_sha256
 from fgai_bench.data.download import TEMPORARY, fetch_files
-from fgai_bench.data.npz import read_arrays
+from fgai_bench.data.readers.npz import read_arrays
 
 Pages = dict[str, bytes | Callable[[BaseHTTPRequestHandler], None]]
 

@@ -22,7 +22,7 @@ from fgai_bench.defenses.deeprobust import (
     shrink_singular_values,
     truncated_svd,
 )
-from fgai_bench.defenses.gcn import dense_adjacency, quiet
+from fgai_bench.defenses.deeprobust_gcn import dense_adjacency, quiet
 from fgai_bench.metrics import micro_f1
 from fgai_bench.models import build_model
 from fgai_bench.seeds import isolated_rng

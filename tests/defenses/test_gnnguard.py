@@ -15,7 +15,7 @@ from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.defenses.gnnguard import EdgeWise, GNNGuardModel, Pairwise
 from fgai_bench.metrics import micro_f1
 from fgai_bench.models import build_model
-from fgai_bench.models.edges import append_nodes
+from fgai_bench.models.sorted_edges import append_nodes
 
 
 def graph() -> Data:

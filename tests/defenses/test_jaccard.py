@@ -11,10 +11,10 @@ from torch_geometric.data import Data
 from fgai_bench.attacks import ATTACKS, ThreatModel
 from fgai_bench.data import Split, load_dataset
 from fgai_bench.defenses import DEFENSES, Training
-from fgai_bench.defenses.gcn import quiet
+from fgai_bench.defenses.deeprobust_gcn import quiet
 from fgai_bench.defenses.jaccard import GCNJaccardModel, Similarity
 from fgai_bench.models import build_model
-from fgai_bench.models.edges import sorted_edges
+from fgai_bench.models.sorted_edges import sorted_edges
 
 
 def matrix(data: Data) -> scipy.sparse.csr_matrix:

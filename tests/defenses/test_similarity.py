@@ -7,7 +7,7 @@ import torch
 
 from fgai_bench.defenses import similarity
 from fgai_bench.defenses.similarity import EdgeProducts, dense
-from fgai_bench.models.edges import sorted_edges
+from fgai_bench.models.sorted_edges import sorted_edges
 
 
 @pytest.mark.parametrize("entries", [1, 7, 2**25])

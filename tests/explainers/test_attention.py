@@ -14,16 +14,16 @@ from torch_geometric.explain import Explainer as PyGExplainer
 from torch_geometric.nn import GATConv
 
 from fgai_bench.explainers import EXPLAINERS, BlockExplainer
-from fgai_bench.explainers import field as field_module
+from fgai_bench.explainers import computation_graph as field_module
 from fgai_bench.explainers.attention import layer_attentions
-from fgai_bench.explainers.field import field_of
+from fgai_bench.explainers.computation_graph import field_of
+from fgai_bench.explainers.gnn_explainer import MODEL
 from fgai_bench.explainers.gradient import IntegratedGradients, Saliency, predicted_classes, weight_gradient
-from fgai_bench.explainers.post_hoc import MODEL
 from fgai_bench.metrics import NotApplicable
 from fgai_bench.models import AttentionModel, Output, build_model, from_pyg
 from fgai_bench.models.base import frozen_eval
 from fgai_bench.models.gat import GAT
-from fgai_bench.models.segments import plain_attention, segment_sum
+from fgai_bench.models.kernels.segments import plain_attention, segment_sum
 from fgai_bench.testing.fixture import CLASSES, FEATURES, tiny_graph, tiny_model, trained_model
 
 NODES = torch.tensor([0, 7, 20])
@@ -136,7 +136,7 @@ def test_a_part_of_a_graph_keeps_the_encodings_of_the_whole() -> None:
 def test_attention_times_gradient_gives_the_gradient_of_edge_weights() -> None:
     """With weights w and their gradients g, an edge's own weight moves p by ``w (g - sum over its softmax of w g)``."""
     data, model = tiny_graph(), trained_model()
-    from fgai_bench.models.edges import sorted_edges
+    from fgai_bench.models.sorted_edges import sorted_edges
 
     with frozen_eval(model), plain_attention():
         h = model.embed(data.x).requires_grad_()

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 from fgai_bench.metrics import NotApplicable, degree_ranking, f_slope, random_ranking, uniform_ranking
 from fgai_bench.metrics.f_slope import RATES, deletion_order, edges_kept, f_acc, f_acc_curve
-from fgai_bench.metrics.sanity import RANKINGS
+from fgai_bench.metrics.null_rankings import RANKINGS
 from fgai_bench.models.attention import Attention
 
 STAR = torch.tensor([[1, 2, 3, 4, 0], [0, 0, 0, 0, 1]])

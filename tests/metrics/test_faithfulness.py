@@ -15,9 +15,9 @@ from torch_geometric.explain import unfaithfulness as pyg_unfaithfulness
 from torch_geometric.explain.metric import characterization_score
 
 from fgai_bench.explainers import EXPLAINERS
-from fgai_bench.explainers.post_hoc import MODEL, Surface
+from fgai_bench.explainers.gnn_explainer import MODEL, Surface
 from fgai_bench.metrics import NotApplicable
-from fgai_bench.metrics.explanation import explanation_rank_correlation
+from fgai_bench.metrics.explanation_stability import explanation_rank_correlation
 from fgai_bench.metrics.faithfulness import (
     characterisation,
     effect_precision,
@@ -30,7 +30,7 @@ from fgai_bench.metrics.faithfulness import (
 from fgai_bench.metrics.ranks import auroc, spearman
 from fgai_bench.models import Attention
 from fgai_bench.models.base import frozen_eval
-from fgai_bench.tasks.explained import Asked
+from fgai_bench.tasks.explanations import Asked
 from fgai_bench.testing.fixture import tiny_problem, trained_model
 
 

@@ -8,10 +8,10 @@ import sys
 import torch
 import torch.nn.functional as F
 
-from fgai_bench.models import edges as graphs
-from fgai_bench.models.edges import NodeMask, sorted_edges
+from fgai_bench.models import sorted_edges as graphs
+from fgai_bench.models.kernels.segments import segment_softmax, weighted_sum
 from fgai_bench.models.kernels.triton_attention import FORMS, PARTS, fused_attention
-from fgai_bench.models.segments import segment_softmax, weighted_sum
+from fgai_bench.models.sorted_edges import NodeMask, sorted_edges
 
 SIZES = ((8, 8, False), (1, 5, True), (3, 10, True), (2, 8, False))
 FACTOR = 0.2

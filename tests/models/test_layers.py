@@ -7,11 +7,11 @@ import torch
 from torch_geometric.nn import GATConv, GATv2Conv
 
 from fgai_bench.models import build_model
-from fgai_bench.models.edges import sorted_edges
 from fgai_bench.models.gat import GATLayer
 from fgai_bench.models.gatv2 import GATv2Layer
 from fgai_bench.models.gt import GTLayer
-from fgai_bench.models.segments import attend, segment_softmax, weighted_sum
+from fgai_bench.models.kernels.segments import attend, segment_softmax, weighted_sum
+from fgai_bench.models.sorted_edges import sorted_edges
 from fgai_bench.testing.fixture import tiny_graph
 
 NODES, IN, OUT, HEADS = 12, 5, 4, 3

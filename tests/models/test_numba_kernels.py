@@ -7,14 +7,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fgai_bench.models import segments
-from fgai_bench.models.edges import NodeMask, sorted_edges
 from fgai_bench.models.features import feature_product
 from fgai_bench.models.gat import GATLayer
 from fgai_bench.models.gatv2 import GATv2Layer, _DynamicScores
 from fgai_bench.models.gt import GTLayer, _DotScores
-from fgai_bench.models.kernels import numba_threads
-from fgai_bench.models.segments import segment_softmax, weighted_sum
+from fgai_bench.models.kernels import numba_threads, segments
+from fgai_bench.models.kernels.segments import segment_softmax, weighted_sum
+from fgai_bench.models.sorted_edges import NodeMask, sorted_edges
 
 pytest.importorskip("numba", reason="Numba is not installed")
 

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from fgai_bench.runner.plan import Step
-from fgai_bench.store.result import Result
-from fgai_bench.store.sqlite import Store
+from fgai_bench.records.result import Result
+from fgai_bench.records.store import Store
+from fgai_bench.run.plan import Step
 
 ENVIRONMENT = {"device": "fixture", "threads": 1, "package": "0.0", "commit": "abcdef0123456789", "dirty": False}
 FACTS = {"nodes": 7650, "edges": 119081, "features": 745, "classes": 8}

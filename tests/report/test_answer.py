@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fgai_bench.report.answer import answers, as_markdown, notes
-from fgai_bench.report.results import Results
+from fgai_bench.statistics.results import Results
 
 
 def said(folder: Path) -> dict[str, str]:
@@ -41,7 +41,7 @@ def test_graphs_without_a_worst_case_are_named_once(bench: Any, results_of: Any)
 @pytest.fixture(scope="module")
 def odd(bench: Any, results_of: Any) -> Path:
     """One seed on one graph, nothing but gaps on another, a search on links, and an ablation that does not speak."""
-    from fgai_bench.store.result import Result
+    from fgai_bench.records.result import Result
 
     made = bench()
     for label in ("ln", "at"):

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from fgai_bench.defenses import DEFENSES
+from fgai_bench.records.result import Result
 from fgai_bench.report.claims import SIGNIFICANT, judge, judge_everywhere, load_claims, outcomes, restated
-from fgai_bench.report.results import Results
-from fgai_bench.report.statistics import p_above, seeds_needed
 from fgai_bench.report.verdicts import Claim, Decision, Evidence, Side, Verdict
 from fgai_bench.report.written_verdicts import cells_to_csv, to_csv, to_markdown
-from fgai_bench.store.result import Result
+from fgai_bench.statistics.intervals import p_above, seeds_needed
+from fgai_bench.statistics.results import Results
 from fgai_bench.suites import SUITES
 
 HERE = {"datasets": ("amazon-photo",), "models": ("gat",)}

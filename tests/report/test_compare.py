@@ -10,7 +10,7 @@ import pytest
 from fgai_bench.cli import main
 from fgai_bench.report.compare import Compared, compare, lines, scale_notes, to_csv, to_markdown, untested
 from fgai_bench.report.published import published
-from fgai_bench.report.results import Results
+from fgai_bench.statistics.results import Results
 
 NUMBERS_OF_THE_PAPER = 120 + 120 + 192 + 48 + 21 * 4 + 21 * 2  # its six tables
 SECOND_PAPER = """\

@@ -8,9 +8,9 @@ import pytest
 
 from fgai_bench.report.explanations import explained, points
 from fgai_bench.report.figures import FIGURES
-from fgai_bench.report.results import Results
 from fgai_bench.report.tables.explanations import correctness_table, explanation_table
 from fgai_bench.report.tables.specs import grids_of
+from fgai_bench.statistics.results import Results
 
 
 def test_the_strongest_attack_and_the_truth_come_first(asked: Path) -> None:

@@ -14,7 +14,7 @@ from matplotlib.collections import LineCollection
 from fgai_bench.report.figures import FIGURES, Drawing, save, style
 from fgai_bench.report.figures.attention import Sample, layout
 from fgai_bench.report.figures.style import LOOK
-from fgai_bench.report.results import Results
+from fgai_bench.statistics.results import Results
 
 NAMED = {figure.name: figure for figure in FIGURES}
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from fgai_bench.cli.app import main
-from fgai_bench.escaping import csv_text
-from fgai_bench.report.board_csv import read
-from fgai_bench.report.leaderboard import BOARDS
+from fgai_bench.leaderboard.csv import read
+from fgai_bench.leaderboard.rows import BOARDS
+from fgai_bench.records.escaping import csv_text
 
 LABELS = (
     "<!--<script>", "</script><b>bold</b>", "constructor", "__proto__", "toString", "=1+1", "+2", "-1+cmd|' /C x'!A0",

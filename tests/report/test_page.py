@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fgai_bench.report.page.build import content, page
-from fgai_bench.report.results import Results
+from fgai_bench.statistics.results import Results
 
 ROOT = Path(__file__).parents[2]
 

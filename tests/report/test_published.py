@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from fgai_bench.metrics import METRICS
-from fgai_bench.report.errors import ReportError
 from fgai_bench.report.published import published, read_paper, text_of
+from fgai_bench.statistics.errors import ReportError
 
 REPOSITORY = Path(__file__).parents[2]
 TABLES = {"table1": 120, "table2": 120, "f_slope": 192, "link": 48, "ablation": 21 * 4, "cost": 21 * 2}

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from fgai_bench.report.results import Results
+from fgai_bench.records.result import Result
 from fgai_bench.report.rightness import rightness
 from fgai_bench.report.write import write_report
-from fgai_bench.store.result import Result
+from fgai_bench.statistics.results import Results
 
 # Correctness by seed: (label, explainer) -> values; how many top edges stay: label -> share.
 RIGHT = {

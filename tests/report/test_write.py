@@ -12,8 +12,8 @@ import pytest
 from fgai_bench.cli.app import main
 from fgai_bench.report.answer import answers
 from fgai_bench.report.figures import FIGURES
-from fgai_bench.report.results import Results
 from fgai_bench.report.write import names
+from fgai_bench.statistics.results import Results
 
 
 def digests(folder: Path) -> dict[str, str]:

@@ -10,7 +10,7 @@ from fgai_bench.defenses.fgai import FGAI
 from fgai_bench.defenses.vanilla import Vanilla
 from fgai_bench.metrics import g_tvd, micro_f1
 from fgai_bench.models import build_model
-from fgai_bench.runner.plan import plan
+from fgai_bench.run.plan import plan
 from fgai_bench.suites import resolve
 from fgai_bench.tasks.node_classification import NodeProblem
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fgai_bench.registry import RegistryError
-from fgai_bench.runner.plan import plan
+from fgai_bench.run.plan import plan
 from fgai_bench.suites import SuiteError, load_suite, resolve
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fgai_bench.cli import main
-from fgai_bench.runner.plan import plan
+from fgai_bench.run.plan import plan
 from fgai_bench.suites import SUITES, load_suite, resolve
 
 METHODS = {
@@ -115,7 +115,7 @@ def test_models_of_the_real_graphs_are_those_of_node(suite: str) -> None:
 
 def test_planning_does_not_wait_for_torch() -> None:
     script = (
-        "import sys; from fgai_bench.suites import resolve; from fgai_bench.runner.plan import plan;"
+        "import sys; from fgai_bench.suites import resolve; from fgai_bench.run.plan import plan;"
         "plan(resolve('node')); print([m for m in ('torch', 'pandas', 'scipy') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, cwd=Path.cwd())

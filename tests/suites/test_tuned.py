@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fgai_bench.runner.plan import plan
+from fgai_bench.run.plan import plan
 from fgai_bench.suites import SuiteError, load_suite, resolve
 from fgai_bench.suites.schema import DefenseLine
 from fgai_bench.suites.tuned import committed_settings, with_settings

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fgai_bench.store.sqlite import StoreReader
+from fgai_bench.records.store import StoreReader
 
 PACKAGE = Path(__file__).parents[1] / "installed_package"
 KINDS = {

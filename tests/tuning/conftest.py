@@ -9,7 +9,7 @@ import pytest
 
 from fgai_bench.defenses import DEFENSES
 from fgai_bench.defenses.vanilla import Vanilla
-from fgai_bench.spaces import Choice, LogRange, Space
+from fgai_bench.options import Choice, LogRange, Space
 
 TINY: dict[str, Any] = {
     "name": "tiny",

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from fgai_bench.spaces import Choice, LogRange, Range
+from fgai_bench.options import Choice, LogRange, Range
 from fgai_bench.suites import load_suite
 from fgai_bench.tuning import Cell, Outcome, Tried
 from fgai_bench.tuning.importance import importances

@@ -22,9 +22,9 @@ import yaml
 
 from fgai_bench.attacks import validation
 from fgai_bench.data import DATASETS, load_dataset
-from fgai_bench.runner.plan import plan, validation_plan
-from fgai_bench.store.errors import RequestError, StoreError
-from fgai_bench.store.sqlite import StoreReader
+from fgai_bench.records.errors import RequestError, StoreError
+from fgai_bench.records.store import StoreReader
+from fgai_bench.run.plan import plan, validation_plan
 from fgai_bench.suites import load_suite
 from fgai_bench.tuning import Outcome, Tried, tune, write
 from fgai_bench.tuning.sampling import BATCH

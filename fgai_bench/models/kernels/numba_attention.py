@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from fgai_bench.models.edges import NodeMask, SortedEdges
 from fgai_bench.models.kernels import numba_loops
 from fgai_bench.models.kernels.numba_threads import NOTHING, Values, over_rows
+from fgai_bench.models.sorted_edges import NodeMask, SortedEdges
 
 
 @dataclass(frozen=True)

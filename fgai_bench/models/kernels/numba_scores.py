@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from fgai_bench.models.edges import SortedEdges
 from fgai_bench.models.kernels import numba_loops
 from fgai_bench.models.kernels.numba_threads import NOTHING, over_rows
+from fgai_bench.models.sorted_edges import SortedEdges
 
 
 class DotScores(torch.autograd.Function):

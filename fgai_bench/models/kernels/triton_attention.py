@@ -32,8 +32,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from fgai_bench.cuda_graphs import side_by_side
-from fgai_bench.models.edges import NodeMask, SortedEdges
+from fgai_bench.fast.cuda_graphs import side_by_side
+from fgai_bench.models.sorted_edges import NodeMask, SortedEdges
 
 PARTS = {"given": 1, "linear": 1, "dynamic": 2, "dot": 3}
 FORMS = tuple(PARTS)

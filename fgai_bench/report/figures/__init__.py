@@ -12,7 +12,7 @@ from fgai_bench.report.figures.correctness import draw_stability_correctness
 from fgai_bench.report.figures.curves import draw_definition, draw_f_acc, draw_losses
 from fgai_bench.report.figures.scatter import draw_budget, draw_scale, draw_tradeoff
 from fgai_bench.report.figures.style import LOOK, Drawing, save
-from fgai_bench.report.results import Results
+from fgai_bench.statistics.results import Results
 
 __all__ = ["FIGURES", "Drawing", "Figure", "save"]
 

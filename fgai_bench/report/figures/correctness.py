@@ -12,8 +12,8 @@ from matplotlib.lines import Line2D
 
 from fgai_bench.report.explanations import CORRECTNESS, STABILITY, Explained, explained, shared_defenses
 from fgai_bench.report.figures.style import Drawing, style_of
-from fgai_bench.report.labels import title
-from fgai_bench.report.results import Results
+from fgai_bench.statistics.labels import title
+from fgai_bench.statistics.results import Results
 
 SHAPES = {
     "attention-last": "o",

@@ -7,10 +7,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from fgai_bench.escaping import file_name
+from fgai_bench.records.escaping import file_name
 from fgai_bench.report.figures.style import PALETTE, Drawing, legend, panels, style_of
-from fgai_bench.report.labels import ordered, title
-from fgai_bench.report.results import Results, main_suite
+from fgai_bench.statistics.labels import ordered, title
+from fgai_bench.statistics.results import Results, main_suite
 
 KEYS = ["suite", "kind", "dataset", "model", "label", "attack_label", "curve", "x"]
 TERMS = ("closeness", "similarity", "prediction", "explanation", "loss")

@@ -12,11 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from fgai_bench.report.cells import Cell, cell, null_cell
+from fgai_bench.leaderboard.rows import STANDARD, worst_cases
 from fgai_bench.report.figures.style import Drawing, legend, panels, style_of
-from fgai_bench.report.labels import ordered, title
-from fgai_bench.report.leaderboard import STANDARD, worst_cases
-from fgai_bench.report.results import Measurement, Place, Results, main_suite
+from fgai_bench.statistics.labels import ordered, title
+from fgai_bench.statistics.ranking import Cell, cell, null_cell
+from fgai_bench.statistics.results import Measurement, Place, Results, main_suite
 
 ATTACKS = (STANDARD, "injection")  # the first of them that a suite has
 BESIDE = 1.035  # the ratio of two defenses' places at one budget

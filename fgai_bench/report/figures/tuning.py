@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from fgai_bench.report.figures.style import LOOK, Drawing, legend, panels, save, style_of
-from fgai_bench.report.labels import ordered, title
+from fgai_bench.statistics.labels import ordered, title
 
 RING: Any = {"linestyle": "", "marker": "o", "markersize": 7, "fillstyle": "none"}
 STAR: Any = {"linestyle": "", "marker": "*", "markersize": 9, "markeredgecolor": "white", "markeredgewidth": 0.5}

@@ -9,13 +9,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-from fgai_bench.report.answer import PUBLISHED, SCORES, TASKS, Answer, answers, notes
-from fgai_bench.report.cells import UNIFORM, Cell, Standing, scale_of
-from fgai_bench.report.claims import judge
-from fgai_bench.report.explanations import CORRECTNESS, null_levels, points
-from fgai_bench.report.figures.attention import layout, samples
-from fgai_bench.report.labels import STATUS, ordered, title
-from fgai_bench.report.leaderboard import (
+from fgai_bench.leaderboard.rows import (
     BOARDS,
     STANDARD,
     Board,
@@ -26,13 +20,19 @@ from fgai_bench.report.leaderboard import (
     null_rows,
     ranked,
 )
+from fgai_bench.records.canonical import canonical
+from fgai_bench.report.answer import PUBLISHED, SCORES, TASKS, Answer, answers, notes
+from fgai_bench.report.claims import judge
+from fgai_bench.report.explanations import CORRECTNESS, null_levels, points
+from fgai_bench.report.figures.attention import layout, samples
 from fgai_bench.report.numbers import written
-from fgai_bench.report.results import Measurement, Place, Results
 from fgai_bench.report.rightness import rightness
-from fgai_bench.report.statistics import centre_interval, mean
 from fgai_bench.report.verdicts import Verdict
 from fgai_bench.report.written_verdicts import summary
-from fgai_bench.store.canonical import canonical
+from fgai_bench.statistics.intervals import centre_interval, mean
+from fgai_bench.statistics.labels import STATUS, ordered, title
+from fgai_bench.statistics.ranking import UNIFORM, Cell, Standing, scale_of
+from fgai_bench.statistics.results import Measurement, Place, Results
 
 # Key, heading, which way is better, how it is written. ``score`` is F1 of nodes and ROC-AUC of links.
 COLUMNS: tuple[tuple[str, str, Any, str], ...] = (

@@ -12,13 +12,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fgai_bench.report.cells import Cell, Standing, cell
-from fgai_bench.report.labels import ordered, title
 from fgai_bench.report.numbers import written
-from fgai_bench.report.results import Place, Results
-from fgai_bench.report.statistics import interval, mean
 from fgai_bench.report.tables.build import Row, Shown, Table, notes, show, source
 from fgai_bench.report.tables.specs import Column
+from fgai_bench.statistics.intervals import interval, mean
+from fgai_bench.statistics.labels import ordered, title
+from fgai_bench.statistics.ranking import Cell, Standing, cell
+from fgai_bench.statistics.results import Place, Results
 
 NAME = "budgets"
 SMALL, UNEQUAL, LARGE = "node", "published-budgets", "large-budget"

@@ -6,14 +6,14 @@ import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 
-from fgai_bench.report.cells import UNIFORM, Cell, Standing, cell, null_cell, standings, worst
-from fgai_bench.report.labels import STATUS, TERMS, ordered, terms, title
+from fgai_bench.records.frames import LEDGER
 from fgai_bench.report.numbers import written
-from fgai_bench.report.results import Place, Results
 from fgai_bench.report.tables.specs import Column, RowKey, Spec
-from fgai_bench.spaces import TUNED
-from fgai_bench.store.records import LEDGER
+from fgai_bench.statistics.labels import STATUS, TERMS, ordered, terms, title
+from fgai_bench.statistics.ranking import UNIFORM, Cell, Standing, cell, null_cell, standings, worst
+from fgai_bench.statistics.results import Place, Results
 from fgai_bench.suites import SUITES
+from fgai_bench.suites.tuned import TUNED
 
 UNRELIABLE, UNEQUAL_MARK, EXTRAPOLATED, NOT_BETTER = "†", "‡", "*", "°"
 BOLD = " Bold: the rows that no other beats (multiple comparison with the best, paired by seed, 5 %)."

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from fgai_bench.data import DATASETS
-from fgai_bench.report.cells import UNEQUAL
-from fgai_bench.report.labels import ordered, title
-from fgai_bench.report.results import Place, Results
 from fgai_bench.report.tables.build import Row, Shown, Table
+from fgai_bench.statistics.labels import ordered, title
+from fgai_bench.statistics.ranking import UNEQUAL
+from fgai_bench.statistics.results import Place, Results
 
 NODE_FACTS = {
     "#Nodes": "nodes",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from fgai_bench.report.cells import Cell, Standing, scale_of
 from fgai_bench.report.explanations import CORRECTNESS, STABILITY, Explained, against, explained, shared_defenses
-from fgai_bench.report.labels import title
 from fgai_bench.report.numbers import written
-from fgai_bench.report.results import Results
-from fgai_bench.report.statistics import centre_interval, mean
 from fgai_bench.report.tables.build import NOT_BETTER, Row, Shown, Table, notes, show, source
 from fgai_bench.report.tables.specs import Column
+from fgai_bench.statistics.intervals import centre_interval, mean
+from fgai_bench.statistics.labels import title
+from fgai_bench.statistics.ranking import Cell, Standing, scale_of
+from fgai_bench.statistics.results import Results
 
 NAME = "explanations"
 HEADS = ("Dataset", "Suite", "Model", "Method", "Explainer")

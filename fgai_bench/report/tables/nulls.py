@@ -10,13 +10,13 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fgai_bench.report.cells import UNEQUAL, Cell, Standing, cell, null_of, scale_of
-from fgai_bench.report.labels import ordered, title
 from fgai_bench.report.numbers import written
-from fgai_bench.report.results import Place, Results
-from fgai_bench.report.statistics import Comparison, mean
 from fgai_bench.report.tables.build import NOT_BETTER, Row, Shown, Table, notes, show, source
 from fgai_bench.report.tables.specs import Column
+from fgai_bench.statistics.intervals import Comparison, mean
+from fgai_bench.statistics.labels import ordered, title
+from fgai_bench.statistics.ranking import UNEQUAL, Cell, Standing, cell, null_of, scale_of
+from fgai_bench.statistics.results import Place, Results
 
 STABILITY = (
     Column("g-JSD↓", "g_jsd", "attack", better="lower", style="scientific"),

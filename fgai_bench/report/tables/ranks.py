@@ -12,14 +12,14 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from fgai_bench.report.cells import Cell, Standing, standings
-from fgai_bench.report.labels import ordered, title
-from fgai_bench.report.leaderboard import BOARDS, STANDARD, BoardRow, entries, lowered
-from fgai_bench.report.results import Results
-from fgai_bench.report.statistics import mean
+from fgai_bench.leaderboard.rows import BOARDS, STANDARD, BoardRow, entries, lowered
 from fgai_bench.report.tables.build import Row, Shown, Table, notes, show, source
 from fgai_bench.report.tables.specs import Column
-from fgai_bench.spaces import TUNED
+from fgai_bench.statistics.intervals import mean
+from fgai_bench.statistics.labels import ordered, title
+from fgai_bench.statistics.ranking import Cell, Standing, standings
+from fgai_bench.statistics.results import Results
+from fgai_bench.suites.tuned import TUNED
 
 NAME = "rank_changes"
 NODE = BOARDS[0]

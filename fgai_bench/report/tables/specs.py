@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from fgai_bench.escaping import file_name
 from fgai_bench.explainers import EXPLAINERS
-from fgai_bench.report.labels import ordered, title
-from fgai_bench.report.results import Better, Results
+from fgai_bench.records.escaping import file_name
+from fgai_bench.statistics.labels import ordered, title
+from fgai_bench.statistics.results import Better, Results
 
 Style = Literal["fixed", "scientific", "seconds", "mebibytes"]
 RowKey = Literal["dataset", "model", "label", "method", "terms"]

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from fgai_bench.report.errors import ReportError
-from fgai_bench.report.results import Results
+from fgai_bench.records.result import Result
 from fgai_bench.report.tables.build import Row, Shown, Table, build
-from fgai_bench.report.tables.render import escape, to_csv, to_latex, to_markdown
+from fgai_bench.report.tables.latex import escape, to_csv, to_latex, to_markdown
 from fgai_bench.report.tables.specs import GRIDS
-from fgai_bench.store.result import Result
+from fgai_bench.statistics.errors import ReportError
+from fgai_bench.statistics.results import Results
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SPECS = {spec.name: spec for spec in GRIDS}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fgai_bench.report.results import Results
 from fgai_bench.report.tables.dataset_tables import dataset_tables, flag_table
+from fgai_bench.statistics.results import Results
 
 
 def test_the_statistics_of_a_dataset_are_those_of_the_paper(small: Path) -> None:

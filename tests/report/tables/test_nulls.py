@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from fgai_bench.report.results import Results
 from fgai_bench.report.tables.build import Shown, Table
+from fgai_bench.report.tables.latex import to_latex
 from fgai_bench.report.tables.nulls import null_tables
-from fgai_bench.report.tables.render import to_latex
+from fgai_bench.statistics.results import Results
 
 
 @pytest.fixture(scope="module")

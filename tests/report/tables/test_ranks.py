@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-from fgai_bench.report.results import Results
 from fgai_bench.report.tables.ranks import rank_table
+from fgai_bench.statistics.results import Results
 
 HARM = {"vanilla": 0.3, "ln": 0.6, "at": 0.0, "fgai": 0.1}  # of the worst case, beyond the published attack
 

@@ -1,0 +1,190 @@
+"""Compute the Laplacian's eigenvectors of a graph that grew out of a solved one, in as many steps as that one took.
+
+An attack that injects nodes asks for the encodings of a new graph in every epoch. How many steps lead to them is known
+from the graph before, and where each of them cuts the spectrum is told by the block itself, on the device. So nothing
+has to be read back, and CUDA can record the solver together with the epoch that needs it; how well it converged is
+looked at when the recording has been left. The steps depend on the two graphs alone, and never on which graphs were
+solved earlier: nor do the bits of a result.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from fgai_bench.data.errors import DataError, UnconvergedError
+from fgai_bench.data.laplacian.block_iteration import (
+    GUARDS,
+    NARROWEST,
+    Normalised,
+    Round,
+    Trivial,
+    block_eigenvectors,
+    both_directions,
+    connected_components,
+    filtered,
+    growth,
+    iterate,
+    lower_pointers,
+    random_block,
+)
+from fgai_bench.fast.cuda_graphs import check_when_left, recording
+from fgai_bench.fast.small_matrices import eigen, inverse_factor
+
+MARGIN = 10.0
+"""How much closer than the graph before the grown one is taken, lest its spectrum converge more slowly."""
+ACCEPTED = 1e-5
+"""Largest residual of a grown graph; with more it is solved anew. The real graphs have some 5e-9 with twenty nodes
+more, wherever these hang, and 4e-6 with a hundred that each join three components."""
+
+
+@dataclass(frozen=True)
+class Solved:
+    """What the graphs that grow out of a solved one need to know of it.
+
+    Attributes:
+        rows, columns: (nnz,) its edges in both directions, sorted by row, without loops and repetitions.
+        component: (N,) the smallest node of each node's component.
+        k: number of eigenvectors.
+        rounds: the steps that lead to those of a grown graph; none where this one is too small to tell.
+        largest: () largest residual of all graphs that grew out of it and have not been looked at.
+        starts: the first block of grown graphs, (N', m), by their number of nodes.
+    """
+
+    rows: Tensor
+    columns: Tensor
+    component: Tensor
+    k: int
+    rounds: tuple[Round, ...]
+    largest: Tensor
+    starts: dict[int, Tensor] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def of(cls, edge_index: Tensor, num_nodes: int, k: int) -> Solved:
+        """Solve a graph by block iteration and keep the rounds that it took, the last one longer by the margin."""
+        rows, columns = both_directions(edge_index, num_nodes)
+        component = connected_components(rows, columns, num_nodes)
+        matrix = Normalised.of(rows, columns, num_nodes)
+        trivial = Trivial.of(component, matrix.degree)
+        solved = cls(rows, columns, component, k, (), matrix.values.new_zeros(()))
+        if num_nodes - trivial.count < k + GUARDS:
+            return solved
+        start = random_block(num_nodes, k + GUARDS, rows.device)
+        solved = replace(solved, rounds=_rounds_to(matrix, trivial, start, k))
+        check_when_left(solved.check)
+        return solved
+
+    def check(self) -> None:
+        """Raise an :class:`UnconvergedError` if a graph solved since the last look did not converge."""
+        residual = float(self.largest)
+        self.largest.zero_()
+        if not residual <= ACCEPTED:
+            raise UnconvergedError(f"the Laplacian of a graph that grew in a recording is off by {residual:.1e}")
+
+    def grown(self, new_edges: Tensor, num_nodes: int) -> Tensor:
+        """Return the eigenvectors of the graph with more nodes and edges, (N', <= k), as ``block_eigenvectors`` does.
+
+        Args:
+            new_edges: (2, M) those that the graph before does not have; direction and repetitions do not matter.
+            num_nodes: N', at least as many as before.
+        """
+        if not self.rounds:
+            if recording():
+                raise DataError(f"a graph of {self.component.numel()} nodes is too small to record what grows of it")
+            every = torch.cat([torch.stack([self.rows, self.columns]), new_edges], dim=1)
+            return block_eigenvectors(every, num_nodes, self.k)
+        graph, start = self._graph(new_edges, num_nodes), self._start(num_nodes)
+        try:
+            vectors, residual = _followed(self.rounds, *graph, start, self.k)
+        except torch.linalg.LinAlgError:  # one vector has outgrown all others of the block
+            residual = start.new_full((), math.nan)
+        if recording():
+            self.largest.copy_(torch.maximum(self.largest, residual))
+        elif not float(residual) <= ACCEPTED:  # nor is NaN
+            vectors, _ = iterate(*graph, start, self.k)
+        return vectors * (graph[0].degree > 0)[:, None]
+
+    def _start(self, num_nodes: int) -> Tensor:
+        """Return the first block of graphs of this size, which must be drawn before a recording: (N', m)."""
+        if num_nodes not in self.starts:
+            if recording():
+                raise DataError("a graph that grew cannot be solved for the first time inside a recording")
+            self.starts[num_nodes] = random_block(num_nodes, self.k + GUARDS, self.rows.device)
+        return self.starts[num_nodes]
+
+    def _graph(self, new_edges: Tensor, num_nodes: int) -> tuple[Normalised, Trivial]:
+        """Return the normalised adjacency of a grown graph and its trivial vectors."""
+        matrix = self._matrix(new_edges, num_nodes)
+        return matrix, Trivial.of(self._components(new_edges, num_nodes), matrix.degree)
+
+    def _matrix(self, new_edges: Tensor, num_nodes: int) -> Normalised:
+        """Return the normalised adjacency: known edges and new ones in one order, repetitions and loops uncounted."""
+        source, target = new_edges
+        known = self.rows * num_nodes + self.columns
+        keys = torch.cat([known, source * num_nodes + target, target * num_nodes + source]).sort().values
+        rows, columns = keys // num_nodes, keys % num_nodes
+        counted = rows != columns
+        counted[1:] &= keys[1:] != keys[:-1]
+        return Normalised.of(rows, columns, num_nodes, counted)
+
+    def _components(self, new_edges: Tensor, num_nodes: int) -> Tensor:
+        """Return the components, (N',), joined by the new edges: those of a graph whose nodes are the known ones.
+
+        Twice as many rounds as the slowest of many graphs took; a component left in two has a residual that tells.
+        """
+        before = self.component.numel()
+        known = torch.cat([self.component, torch.arange(before, num_nodes, device=self.component.device)])
+        rows, columns = torch.cat([known[new_edges], known[new_edges].flip(0)], dim=1)
+        pointer = torch.arange(num_nodes, device=known.device)
+        joining = num_nodes - before or new_edges.size(1)
+        for _ in range(2 * math.ceil(math.log2(joining + 2)) + 4):
+            pointer = lower_pointers(pointer, rows, columns)
+        return pointer[known]
+
+
+def _followed(
+    rounds: tuple[Round, ...], matrix: Normalised, trivial: Trivial, start: Tensor, k: int
+) -> tuple[Tensor, Tensor]:
+    """Return the eigenvectors, (N, k), and their largest residual, (), after rounds of known degrees."""
+    block = _orthonormal(start, trivial)
+    rough = matrix.single(), trivial.single()
+    for i, turn in enumerate(rounds):
+        cut = _cut(matrix, block, k) if i else None  # every random block has about the same
+        if turn is rounds[-1]:  # what single precision leaves, the last round removes
+            grown = filtered(matrix, trivial, block, turn, cut)
+        else:
+            grown = filtered(*rough, block.float(), turn, cut).double()
+        block = _orthonormal(grown, trivial)
+    image = matrix @ block
+    values, rotation = eigen(block.T @ image)
+    wanted = rotation[:, :k]
+    vectors = block @ wanted
+    residuals = (image @ wanted - vectors * values[:k]).norm(dim=0)
+    return vectors, residuals.max()
+
+
+def _cut(matrix: Normalised, basis: Tensor, k: int) -> Tensor:
+    """Return where the filter ends, (): at the smallest eigenvalue that an orthonormal basis, (N, m), has found."""
+    values, _ = eigen(basis.T @ (matrix @ basis), rough=True)
+    return torch.minimum(values[-1], values[k - 1] - NARROWEST).clamp(min=NARROWEST - 1)
+
+
+def _rounds_to(matrix: Normalised, trivial: Trivial, start: Tensor, k: int) -> tuple[Round, ...]:
+    """Return the rounds that lead from a first block, (N, m), to ``k`` eigenvectors, the last longer by the margin."""
+    vectors, rounds = iterate(matrix, trivial, start, k)
+    slowest = float((vectors[:, -1] * (matrix @ vectors)[:, -1]).sum())
+    rounds = rounds or [Round(slowest - NARROWEST, 2)]
+    more = math.ceil(math.acosh(MARGIN) / growth(slowest, rounds[-1].cut))
+    return (*rounds[:-1], replace(rounds[-1], degree=rounds[-1].degree + more))
+
+
+def _orthonormal(block: Tensor, trivial: Trivial) -> Tensor:
+    """Return an orthonormal basis of the columns without the trivial vectors, (N, m) -> (N, m), by Cholesky twice."""
+    for _ in range(2):
+        block = trivial.removed(block)
+        block = block / block.norm(dim=0)
+        block = block @ inverse_factor(block.T @ block).T
+    return block

@@ -1,0 +1,53 @@
+"""Define the defense AT: adversarial training on an injection-attacked copy of the graph."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import Field
+from torch import Tensor
+
+from fgai_bench.defenses.base import Defense, Fit, Objective, perturbed_output
+from fgai_bench.options import Choice, LogRange, Options, Space
+
+
+class AdversarialOptions(Options):
+    """The weight of the loss on the attacked copy."""
+
+    weight: float = Field(default=0.1, ge=0)
+
+
+class AdversarialTraining(Defense):
+    """Minimise ``loss(y(G)) + weight * loss(y(attacked G))``, attacked afresh each epoch.
+
+    Args:
+        weight: weight of the loss on the attacked copy.
+    """
+
+    summary = "adversarial training: a tenth of the loss on a freshly attacked copy"
+    paper = "https://arxiv.org/abs/1706.06083"
+    tags = ("node", "link", "needs-inner")
+    inner_options: ClassVar[dict[str, Any]] = {"loss": "nll", "targets": "train"}
+    search_space: ClassVar[Space | None] = {
+        "defense.weight": LogRange(0.05, 2.0),
+        "inner.nodes": Choice(20, 40),
+        "inner.edges_per_node": Choice(20, 40),
+        "inner.step": Choice(0.05, 0.1, 0.2),
+        "inner.steps": Choice(3, 10),
+    }
+
+    def __init__(self, weight: float = 0.1) -> None:
+        self.weight = AdversarialOptions(weight=weight).weight
+
+    def objective(self, fit: Fit) -> Objective:
+        attack, recordable = fit.attack()
+
+        def terms(epoch: int) -> dict[str, Tensor]:
+            attacked = attack(epoch)
+            h = fit.student.embed(fit.data.x)
+            return {
+                "prediction": fit.task.loss(fit.student.propagate(h, fit.data.edge_index)),
+                "adversarial": self.weight * fit.task.loss(perturbed_output(fit.student, h, attacked)),
+            }
+
+        return Objective(terms, recordable=recordable)

@@ -1,0 +1,151 @@
+"""Find the edges that can matter to a node, for many nodes at once, and cut their computation graphs out of a graph.
+
+A model of L layers sees, from a node, the edges that end within L - 1 hops behind it: its computation graph. Scores of
+many nodes are kept as one list of (node, edge) pairs, block by block, never as a matrix of all nodes and edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fgai_bench.models.sorted_edges import OncePerGraph
+
+TABLE = 2**23
+"""Entries of a table of (nodes of a block, nodes of the graph): what a block of nodes needs besides its own edges."""
+
+
+@dataclass(frozen=True)
+class InEdges:
+    """The edges of a graph by destination, without self-loops that a model adds.
+
+    Attributes:
+        order: ``(E,)`` positions of the edges, sorted by destination (stable).
+        pointer: ``(N + 1,)`` where each destination begins in ``order``.
+    """
+
+    order: Tensor
+    pointer: Tensor
+
+    def into(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        """Return which of the nodes, and the position of the edge, for every edge into one of them: two ``(M,)``."""
+        first = self.pointer[nodes]
+        counts = self.pointer[nodes + 1] - first
+        owner = torch.repeat_interleave(torch.arange(nodes.numel(), device=nodes.device), counts)
+        begin = counts.cumsum(0) - counts
+        place = torch.arange(owner.numel(), device=nodes.device) - begin[owner] + first[owner]
+        return owner, self.order[place]
+
+
+@OncePerGraph
+def in_edges(edge_index: Tensor, num_nodes: int) -> InEdges:
+    """Sort the edges of a graph by destination."""
+    destination, order = edge_index[1].sort(stable=True)
+    return InEdges(order, torch.searchsorted(destination, torch.arange(num_nodes + 1, device=edge_index.device)))
+
+
+@dataclass(frozen=True)
+class Part:
+    """Computation graphs cut out of a graph, side by side in one graph without edges between them.
+
+    Attributes:
+        edges: ``(2, M)`` between nodes of the part.
+        rows: ``(P,)`` the node of the graph that each node of the part is a copy of.
+        roots: ``(B,)`` the node of the part that each computation graph belongs to.
+    """
+
+    edges: Tensor
+    rows: Tensor
+    roots: Tensor
+
+
+@dataclass(frozen=True)
+class Field:
+    """The computation graphs of some nodes, as a list of (node, edge) pairs.
+
+    Attributes:
+        nodes: ``(B,)`` whose computation graphs these are.
+        owner: ``(M,)`` position in ``nodes``, ascending.
+        edges: ``(M,)`` position of the edge in the graph's ``edge_index``.
+        edge_index: ``(2, E)`` of the whole graph.
+        num_nodes: N of the whole graph.
+
+    >>> path = torch.tensor([[0, 1, 2], [1, 2, 3]])
+    >>> field = next(fields(path, 4, torch.tensor([3, 1]), hops=2))
+    >>> field.owner.tolist(), field.edges.tolist()
+    ([0, 0, 1], [1, 2, 0])
+    """
+
+    nodes: Tensor
+    owner: Tensor
+    edges: Tensor
+    edge_index: Tensor
+    num_nodes: int
+
+    @property
+    def pointer(self) -> Tensor:
+        """Return ``(B + 1,)`` where the edges of each node begin."""
+        size = torch.arange(self.nodes.numel() + 1, device=self.owner.device)
+        return torch.searchsorted(self.owner, size)
+
+    @property
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """Return source and destination of every pair's edge in the whole graph: two ``(M,)``."""
+        source, destination = self.edge_index[:, self.edges]
+        return source, destination
+
+    def split(self, limit: int) -> Iterator[Field]:
+        """Yield the same pairs in parts of whole nodes, of at most ``limit`` edges where a node alone has no more."""
+        begins = self.pointer.tolist()
+        start = 0
+        for stop in range(1, len(begins)):
+            if stop == len(begins) - 1 or begins[stop + 1] - begins[start] > limit:
+                inside = slice(begins[start], begins[stop])
+                yield Field(
+                    self.nodes[start:stop],
+                    self.owner[inside] - start,
+                    self.edges[inside],
+                    self.edge_index,
+                    self.num_nodes,
+                )
+                start = stop
+
+    def part(self) -> Part:
+        """Return the computation graphs as one graph of their own, edges in the order of this field."""
+        source, destination = self.ends
+        own = torch.arange(self.nodes.numel(), device=self.nodes.device)
+        keys = torch.cat([self.owner * self.num_nodes + end for end in (source, destination)])
+        unique, place = torch.unique(torch.cat([keys, own * self.num_nodes + self.nodes]), return_inverse=True)
+        pairs = self.owner.numel()
+        return Part(place[: 2 * pairs].view(2, pairs), unique % self.num_nodes, place[2 * pairs :])
+
+
+def fields(edge_index: Tensor, num_nodes: int, nodes: Tensor, hops: int) -> Iterator[Field]:
+    """Yield the computation graphs of the nodes, a block of them at a time, for a model of ``hops`` layers."""
+    incoming = in_edges(edge_index, num_nodes)
+    for block in nodes.split(max(1, TABLE // num_nodes)):
+        seen = torch.zeros(block.numel(), num_nodes, dtype=torch.bool, device=block.device)
+        seen[torch.arange(block.numel(), device=block.device), block] = True
+        frontier = seen
+        for _ in range(hops - 1):
+            owner, node = frontier.nonzero(as_tuple=True)
+            place, edges = incoming.into(node)
+            reached = torch.zeros_like(seen)
+            reached[owner[place], edge_index[0, edges]] = True
+            frontier = reached & ~seen
+            seen = seen | reached
+        owner, node = seen.nonzero(as_tuple=True)
+        place, edges = incoming.into(node)
+        yield Field(block, owner[place], edges, edge_index, num_nodes)
+
+
+def field_of(edge_index: Tensor, num_nodes: int, nodes: Tensor, hops: int) -> Field:
+    """Return the computation graphs of all nodes at once; for few nodes."""
+    blocks = list(fields(edge_index, num_nodes, nodes, hops))
+    begins = torch.tensor([0, *(block.nodes.numel() for block in blocks)]).cumsum(0)
+    owner = [block.owner + int(begin) for block, begin in zip(blocks, begins[:-1], strict=True)]
+    edges = [block.edges for block in blocks]
+    return Field(nodes, torch.cat(owner), torch.cat(edges), edge_index, num_nodes)

@@ -1,0 +1,187 @@
+"""Delete edges of a node's computation graph and look at its prediction: what an explanation claims, measured.
+
+A copy of the computation graph for each deletion, all copies side by side, goes through the model at once. That is the
+same as deleting from the whole graph for every model whose layers look at in-neighbours only. Any other model is run on
+the whole graph, once for each deletion: a Graph Transformer then computes the encodings of the graph without the edge,
+as it would if somebody deleted it. Self-loops that a model adds are no edges of the graph and stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from fgai_bench.explainers.computation_graph import Field, field_of
+from fgai_bench.explainers.scores import EdgeScores
+from fgai_bench.models.base import AttentionModel, frozen_eval
+from fgai_bench.seeds import generator
+
+COPIED = 2**18
+"""Edges of all copies that go through a model at once."""
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Copies of computation graphs, each with some of its edges left out.
+
+    Attributes:
+        field: the computation graphs.
+        copied: ``(K,)`` the node of ``field.nodes`` that each copy belongs to.
+        left_out: ``(D,)`` positions among the pairs of the field, of the edges that are left out.
+        of_copy: ``(D,)`` the copy that leaves it out, ascending.
+    """
+
+    field: Field
+    copied: Tensor
+    left_out: Tensor
+    of_copy: Tensor
+
+    def some(self, start: int, stop: int) -> Copies:
+        """Return the copies from ``start`` to ``stop``."""
+        inside = (self.of_copy >= start) & (self.of_copy < stop)
+        return Copies(self.field, self.copied[start:stop], self.left_out[inside], self.of_copy[inside] - start)
+
+    def in_parts(self, limit: int) -> Iterator[Copies]:
+        """Yield the copies in parts of at most ``limit`` edges, at least one copy in each."""
+        sizes = self.field.pointer.diff()[self.copied].tolist()
+        start, total = 0, 0
+        for stop, size in enumerate(sizes):
+            if total + size > limit and stop > start:
+                yield self.some(start, stop)
+                start, total = stop, 0
+            total += size
+        yield self.some(start, len(sizes))
+
+    def expanded(self) -> Field:
+        """Return the edges that each copy keeps, as a field with one node for each copy."""
+        pointer = self.field.pointer
+        first, counts = pointer[self.copied], pointer.diff()[self.copied]
+        owner = torch.repeat_interleave(torch.arange(counts.numel(), device=counts.device), counts)
+        begin = counts.cumsum(0) - counts
+        pair = torch.arange(owner.numel(), device=owner.device) - begin[owner] + first[owner]
+        kept = torch.ones_like(owner, dtype=torch.bool)
+        kept[begin[self.of_copy] + self.left_out - first[self.of_copy]] = False
+        nodes = self.field.nodes[self.copied]
+        return Field(nodes, owner[kept], self.field.edges[pair[kept]], self.field.edge_index, self.field.num_nodes)
+
+
+def outputs_without(model: AttentionModel, data: Data, copies: Copies) -> Tensor:
+    """Return the output distribution of the node of each copy, without the edges that it leaves out: ``(K, C)``."""
+    with frozen_eval(model), torch.no_grad():
+        embedded = model.embed(data.x)
+        if model.local:
+            parts = [_side_by_side(model, embedded, part) for part in copies.in_parts(COPIED)]
+        else:
+            parts = [_on_the_whole(model, embedded, copies)]
+    return torch.cat(parts).softmax(1)
+
+
+def _side_by_side(model: AttentionModel, embedded: Tensor, copies: Copies) -> Tensor:
+    part = copies.expanded().part()
+    return model.propagate(embedded[part.rows], part.edges).logits[part.roots]
+
+
+def _on_the_whole(model: AttentionModel, embedded: Tensor, copies: Copies) -> Tensor:
+    edges = copies.field.edge_index
+    rows = []
+    for place, owner in enumerate(copies.copied.tolist()):
+        kept = torch.ones(edges.size(1), dtype=torch.bool, device=edges.device)
+        kept[copies.field.edges[copies.left_out[copies.of_copy == place]]] = False
+        rows.append(model.propagate(embedded, edges[:, kept]).logits[copies.field.nodes[owner]])
+    return torch.stack(rows)
+
+
+def whole_outputs(model: AttentionModel, data: Data, nodes: Tensor) -> Tensor:
+    """Return the output distribution of the nodes on the graph as it is: ``(B, C)``."""
+    with frozen_eval(model), torch.no_grad():
+        return model(data).logits[nodes].softmax(1)
+
+
+def edge_effects(
+    model: AttentionModel, data: Data, nodes: Tensor, *, most: int | None = None, seed: int = 0, only_into: bool = False
+) -> EdgeScores:
+    r"""Return the exact effect of single edges on the predictions of nodes.
+
+    .. math:: \Delta_v(e) = p_v(G) - p_v(G \setminus e)
+
+    with :math:`p_v` the probability of the class that v is predicted to have on G: above 0, the edge supports the
+    prediction. A direction of an undirected edge is an edge of its own.
+
+    Args:
+        model: any model; it is left exactly as it was.
+        data: the graph.
+        nodes: ``(B,)`` the nodes.
+        most: edges for each node at most, drawn from its computation graph; all of them if None.
+        seed: of that draw.
+        only_into: leave out edges that do not lead into the node itself.
+
+    Returns:
+        the effects of the edges of each node's computation graph, as many as were asked for.
+
+    >>> from fgai_bench.testing.fixture import tiny_graph, trained_model
+    >>> effects = edge_effects(trained_model(), tiny_graph(), torch.tensor([0]))
+    >>> effects.nodes.tolist(), len(effects.edges) == len(effects.values)
+    ([0], True)
+    """
+    field = field_of(data.edge_index, data.x.shape[0], nodes, model.hops)
+    chosen = torch.arange(field.edges.numel(), device=nodes.device) if most is None else drawn_pairs(field, most, seed)
+    if only_into:
+        chosen = chosen[data.edge_index[1, field.edges[chosen]] == nodes[field.owner[chosen]]]
+    owner = field.owner[chosen]
+    copies = Copies(field, owner, chosen, torch.arange(chosen.numel(), device=nodes.device))
+    whole = whole_outputs(model, data, nodes)
+    if not chosen.numel():
+        return EdgeScores(nodes, owner, field.edges[chosen], whole.new_zeros(0))
+    classes = whole.argmax(1)
+    without = outputs_without(model, data, copies).gather(1, classes[owner].unsqueeze(1)).squeeze(1)
+    before = whole.gather(1, classes.unsqueeze(1)).squeeze(1)
+    return EdgeScores(nodes, owner, field.edges[chosen], before[owner] - without)
+
+
+def drawn_pairs(field: Field, most: int, seed: int) -> Tensor:
+    """Return the positions of at most ``most`` pairs of each node of a field, drawn by the seed, ascending."""
+    draw = torch.rand(field.edges.numel(), generator=generator(seed, "effects")).to(field.owner.device)
+    order = draw.argsort()
+    order = order[field.owner[order].argsort(stable=True)]  # by node, within a node at random
+    rank = torch.arange(order.numel(), device=order.device) - field.pointer[field.owner[order]]
+    return order[rank < most].sort().values
+
+
+def top_pairs(scores: EdgeScores, count: Tensor, highest: bool = True) -> Tensor:
+    """Return the positions of the ``count`` pairs of each node with the highest or lowest scores.
+
+    Ties fall to the earlier edge. ``count`` is ``(B,)``; the positions come ascending.
+    """
+    order = scores.values.argsort(descending=highest, stable=True)
+    order = order[scores.owner[order].argsort(stable=True)]
+    begins = torch.searchsorted(scores.owner, torch.arange(scores.nodes.numel(), device=order.device))
+    rank = torch.arange(order.numel(), device=order.device) - begins[scores.owner[order]]
+    return order[rank < count[scores.owner[order]]].sort().values
+
+
+def outputs_by_removal(model: AttentionModel, data: Data, scores: EdgeScores, counts: Tensor, highest: bool) -> Tensor:
+    """Return the output distributions of all nodes after the removal of their top (or lowest) edges.
+
+    Args:
+        model, data: what is measured.
+        scores: of all edges that can matter to each of B nodes.
+        counts: ``(R, B)`` how many edges each node loses, in each of R rounds.
+        highest: whether edges with the highest scores go first.
+
+    Returns:
+        ``(R, B, C)``.
+    """
+    field = Field(scores.nodes, scores.owner, scores.edges, data.edge_index, data.x.shape[0])
+    rounds, nodes = counts.shape
+    left_out, of_copy = [], []
+    for place, count in enumerate(counts):
+        chosen = top_pairs(scores, count, highest)
+        left_out.append(chosen)
+        of_copy.append(place * nodes + scores.owner[chosen])
+    copied = torch.arange(nodes, device=counts.device).repeat(rounds)
+    copies = Copies(field, copied, torch.cat(left_out), torch.cat(of_copy))
+    return outputs_without(model, data, copies).view(rounds, nodes, -1)

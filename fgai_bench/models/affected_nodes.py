@@ -1,0 +1,230 @@
+"""Find what new nodes change in a graph, so that an attack computes only that: an output changes where they reach."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fgai_bench.models.attention import Attention
+from fgai_bench.models.sorted_edges import NodeMask, SortedEdges, edges_between, sorted_edges
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one layer computes of a graph, as a small graph of its own: some nodes, and all that they read.
+
+    Attributes:
+        rows: ``(P,)`` the nodes that are computed or read, ascending.
+        edges: the edges into the nodes that are computed, between positions in ``rows``.
+        mask: ``(P,)`` the nodes that are computed, and those whose gradient is needed.
+        inside, nodes: ``(C,)`` the nodes that are computed, as positions in ``rows`` and as nodes of the graph.
+        places: ``(M,)`` the position in the graph's ``edge_index`` of each edge of the part.
+    """
+
+    rows: Tensor
+    edges: SortedEdges
+    mask: NodeMask
+    inside: Tensor
+    nodes: Tensor
+    places: Tensor
+
+    @classmethod
+    def of(cls, edges: SortedEdges, computed: Tensor, asked: Tensor) -> Part:
+        """Cut the edges into the ``computed`` nodes out of a graph; both masks are ``(N,)`` boolean."""
+        chosen = computed[edges.destination].nonzero().view(-1)  # (M,)
+        source, destination = edges.source[chosen], edges.destination[chosen]
+        used = computed.clone()
+        used[source] = True
+        rows, number = used.nonzero().view(-1), used.cumsum(0) - 1
+        small = edges_between(number[source], number[destination], rows.numel())
+        mask = NodeMask(computed[rows], asked[rows])
+        inside = mask.destinations.nonzero().view(-1)
+        return cls(rows, small, mask, inside, rows[inside], edges.order[chosen])
+
+
+@dataclass(frozen=True)
+class AffectedNodes:
+    """The nodes that new nodes affect: a layer's output changes only where its neighbourhood did.
+
+    Models use it in one of two ways, both in evaluation mode. Kernels skip the nodes that a mask excludes, which needs
+    no look at the masks and can be recorded; or a layer computes its :class:`Part`, so that rows that do not change
+    cost nothing at all.
+
+    Attributes:
+        edges: of the graph with the new nodes.
+        hidden: ``(N, ...)`` per hidden layer, its output on the graph without the new nodes, then zeros.
+        changed: ``(N,)`` boolean, the new nodes first; then per layer, the nodes where its output changes.
+        logits, attention: the rest of the output without the new nodes.
+    """
+
+    edges: SortedEdges
+    hidden: tuple[Tensor, ...]
+    changed: tuple[Tensor, ...]
+    logits: Tensor
+    attention: Attention
+    _known: dict[int, Tensor] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, logits: Tensor, attention: Attention, hidden: Sequence[Tensor], edge_index: Tensor, new_nodes: int
+    ) -> AffectedNodes:
+        """Find the nodes that ``new_nodes`` at the end of a graph affect; the output is that without them.
+
+        >>> clean = torch.zeros(3, 1), Attention(torch.arange(3).expand(2, 3), torch.ones(3), added=3), ()
+        >>> found = AffectedNodes.of(*clean, torch.tensor([[3], [1]]), new_nodes=1)  # 3 -> 1 in a graph without edges
+        >>> [nodes.nonzero().view(-1).tolist() for nodes in found.changed]
+        [[3], [1, 3]]
+        """
+        size = logits.size(0) + new_nodes
+        edges = sorted_edges(edge_index, size)
+        padded = tuple(F.pad(h, (0, 0, 0, new_nodes)) for h in hidden)
+        return cls(edges, padded, _changed(edges, new_nodes, len(hidden) + 1), logits, attention)
+
+    def mask(self, layer: int) -> NodeMask:
+        """Return the nodes whose output a layer must compute: the last one's all, since its attention is needed."""
+        last = layer == len(self.hidden)
+        return NodeMask(torch.ones_like(self.changed[0]) if last else self.changed[layer + 1], self.changed[layer])
+
+    def filled(self, layer: int, h: Tensor) -> Tensor:
+        """Return the output ``h`` of a hidden layer, replaced by that of the clean graph where nothing changed."""
+        return torch.where(self.changed[layer + 1].unsqueeze(1), h, self.hidden[layer])
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """Return what each layer computes. The last one computes all nodes if the edges are not appended ones."""
+        computed = [*self.changed[1:]]
+        if self.edges.before is None:
+            computed[-1] = torch.ones_like(computed[-1])
+        return tuple(Part.of(self.edges, *masks) for masks in zip(computed, self.changed[:-1], strict=True))
+
+    def next_input(self, layer: int, changed: Tensor, prepare: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return the input of the layer after a hidden one: ``prepare`` of its output, row by row.
+
+        ``changed`` is the hidden layer's output at the nodes of its part; the other rows are prepared once.
+        """
+        if layer not in self._known:
+            with torch.no_grad():
+                self._known[layer] = prepare(self.hidden[layer])
+        return self._known[layer].index_copy(0, self.parts[layer].nodes, prepare(changed))
+
+    def output(self, logits: Tensor, weights: Tensor) -> tuple[Tensor, Attention]:
+        """Complete what the last layer computed of its part, ``(C, ...)`` and ``(M, H)``, to logits and attention."""
+        part, edges = self.parts[-1], self.edges
+        if edges.before is None:
+            known, attention = logits.new_empty(edges.num_nodes, logits.size(1)), logits.new_empty(edges.order.numel())
+        else:
+            known = F.pad(self.logits, (0, 0, 0, edges.num_nodes - self.logits.size(0)))
+            graph, loops = self.attention.weight.tensor_split([self.attention.weight.numel() - self.attention.added])
+            new_loops = edges.added - self.attention.added
+            between = edges.order.numel() - new_loops - self.attention.weight.numel()
+            attention = torch.cat([graph, graph.new_zeros(between), loops, graph.new_zeros(new_loops)])
+        averaged = weights.squeeze(1) if weights.size(1) == 1 else weights.mean(1)
+        weight = attention.index_copy(0, part.places, averaged)
+        return known.index_copy(0, part.nodes, logits), Attention(edges.edge_index, weight, edges.added)
+
+
+@dataclass(frozen=True)
+class ChangedRows:
+    """What other features of new nodes change in a stack of blocks, on a graph whose edges stay as they are.
+
+    For models that are local but for an encoding of the whole graph: new edges change the encoding of every node, and
+    so every output, but then features change only what they reach. A block's input is computed anew in some rows and
+    read from ``inputs`` in the others.
+
+    Attributes:
+        edges: of the graph with the new nodes.
+        inputs: ``(N, ...)`` per block, its input for some features of the new nodes.
+        logits, weights: ``(N, C)``, ``(E, H)`` what the last block leads to with them, and its sorted weights.
+        changed: ``(N,)`` boolean per block, the nodes whose input changes; last, those whose output does.
+        rows: per block, ``(R,)`` the same nodes, some of them several times: R depends on how many edges are new and on
+            nothing else, so that it can be recorded. None where the number is not known beforehand.
+    """
+
+    edges: SortedEdges
+    inputs: tuple[Tensor, ...]
+    logits: Tensor
+    weights: Tensor
+    changed: tuple[Tensor, ...]
+    rows: tuple[Tensor | None, ...]
+    _known: dict[int, Tensor] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, inputs: Sequence[Tensor], logits: Tensor, weights: Tensor, edges: SortedEdges, new_nodes: int
+    ) -> ChangedRows:
+        """Find what ``new_nodes`` at the end of a graph change; the other arguments are the attributes."""
+        assert edges.before is not None, "only edges that append_nodes has made tell which of them are new"
+        new = torch.arange(edges.num_nodes - new_nodes, edges.num_nodes, device=edges.source.device)
+        first_new = edges.before.edge_index.size(1) - edges.before.added
+        reached = edges.edge_index[1, first_new : edges.edge_index.size(1) - edges.added]
+        rows = (new, torch.cat([new, reached]), *[None] * (len(inputs) - 2))
+        changed = _changed(edges, new_nodes, len(inputs))
+        return cls(edges, tuple(inputs), logits, weights, changed, rows[: len(inputs)])
+
+    def mask(self, block: int) -> NodeMask:
+        """Return the nodes whose output a block must compute."""
+        return NodeMask(self.changed[block + 1], self.changed[block])
+
+    def output(self, logits: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Complete logits ``(N, C)`` and weights ``(E, H)`` of the last block by known ones where nothing changed."""
+        known = torch.where(self.changed[-1].unsqueeze(1), logits, self.logits)
+        return known, torch.where(self._into_changed, weights, self.weights)
+
+    @cached_property
+    def _into_changed(self) -> Tensor:
+        return self.changed[-1].index_select(0, self.edges.destination).unsqueeze(1)  # (E, 1)
+
+    def prepared(self, block: int, prepare: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return ``prepare`` of a block's known input, row by row, computed once."""
+        if block not in self._known:
+            with torch.no_grad():
+                self._known[block] = prepare(self.inputs[block])
+        return self._known[block]
+
+    def replaced(self, block: int, known: Tensor, new: Tensor) -> Tensor:
+        """Return ``known`` with the rows that change before a block set to ``new``: ``(N, D), (R, D) -> (N, D)``."""
+        rows = self.rows[block]
+        return new if rows is None else _Replaced.apply(known, rows, new, self.times[block])
+
+    def filled(self, block: int, h: Tensor) -> Tensor:
+        """Return the input ``h`` of a block, ``(N, ...)``, replaced by the known one where nothing changed."""
+        return torch.where(self.changed[block].unsqueeze(1), h, self.inputs[block])
+
+    @cached_property
+    def times(self) -> tuple[Tensor, ...]:
+        """Return ``(R, 1)`` per block how often each of its rows is listed, as far as they are."""
+        return tuple(_multiplicity(rows, self.edges.num_nodes) for rows in self.rows if rows is not None)
+
+
+def _multiplicity(rows: Tensor, size: int) -> Tensor:
+    ones = torch.ones(rows.numel(), device=rows.device)
+    return ones.new_zeros(size).index_add_(0, rows, ones).index_select(0, rows).unsqueeze(1)
+
+
+class _Replaced(torch.autograd.Function):
+    """Set rows of a constant table. A row that is listed several times is given the same value each time."""
+
+    @staticmethod
+    def forward(ctx: Any, known: Tensor, rows: Tensor, new: Tensor, times: Tensor) -> Tensor:
+        ctx.save_for_backward(rows, times)
+        return known.index_copy(0, rows, new)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, None, Tensor, None]:
+        rows, times = ctx.saved_tensors
+        return None, None, grad.index_select(0, rows) / times, None  # each of several gets its share
+
+
+def _changed(edges: SortedEdges, new_nodes: int, layers: int) -> tuple[Tensor, ...]:
+    """Return ``(N,)`` boolean, the new nodes; then per layer, the nodes where its output changes with them."""
+    changed = [torch.arange(edges.num_nodes, device=edges.source.device) >= edges.num_nodes - new_nodes]
+    for _ in range(layers):
+        arriving = changed[-1][edges.source].float()
+        changed.append(arriving.new_zeros(edges.num_nodes).index_add_(0, edges.destination, arriving) > 0)
+    return tuple(changed)

@@ -1,0 +1,207 @@
+"""Compute the attention core of all layers: softmax over each destination's in-edges, and the weighted sum of values.
+
+Both operations recompute their gathers in the backward pass instead of keeping ``(E, heads, channels)`` tensors alive,
+so the memory of a layer grows with the edges times the heads only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache, partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fgai_bench.fast.ordered_sums import rows_at, sum_at
+from fgai_bench.models.kernels.numba_threads import runs_compiled
+from fgai_bench.models.sorted_edges import NodeMask, SortedEdges
+
+FusedKernel = Callable[..., tuple[Tensor, Tensor]]
+LARGEST_FUSED = 1024
+_plain: ContextVar[bool] = ContextVar("plain", default=False)
+
+
+@contextmanager
+def plain_attention() -> Iterator[None]:
+    """Compute attention without fused kernels: sums are then differentiable in the weights that a layer returns."""
+    before = _plain.set(True)
+    try:
+        yield
+    finally:
+        _plain.reset(before)
+
+
+def segment_sum(values: Tensor, edges: SortedEdges) -> Tensor:
+    """Return the sum per destination: ``(E, H) -> (N, H)``."""
+    return torch.segment_reduce(values, "sum", offsets=edges.pointer, axis=0, unsafe=True)
+
+
+class _SegmentSoftmax(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, edges: SortedEdges) -> Tensor:
+        largest = torch.segment_reduce(scores, "max", offsets=edges.pointer, axis=0, unsafe=True)  # (N, H)
+        weights = (scores - largest.index_select(0, edges.destination)).exp_()  # (E, H)
+        weights /= segment_sum(weights, edges).index_select(0, edges.destination)
+        ctx.save_for_backward(weights)
+        ctx.edges = edges
+        return weights
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (weights,) = ctx.saved_tensors
+        weighted = weights * grad
+        return weighted - weights * segment_sum(weighted, ctx.edges).index_select(0, ctx.edges.destination), None
+
+
+class _WeightedSum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, values: Tensor, edges: SortedEdges) -> Tensor:
+        ctx.save_for_backward(weights, values)
+        ctx.edges = edges
+        messages = values.index_select(0, edges.source) * weights.unsqueeze(-1)  # (E, H, D)
+        return sum_at(edges.destination, messages, len(values))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        weights, values = ctx.saved_tensors
+        edges = ctx.edges
+        arriving = grad.contiguous().index_select(0, edges.destination)  # (E, H, D)
+        grad_weights = grad_values = None
+        if ctx.needs_input_grad[0]:
+            grad_weights = (arriving * values.index_select(0, edges.source)).sum(-1)
+        if ctx.needs_input_grad[1]:
+            grad_values = sum_at(edges.source, arriving.mul_(weights.unsqueeze(-1)), len(values))
+        return grad_weights, grad_values, None
+
+
+def segment_softmax(scores: Tensor, edges: SortedEdges) -> Tensor:
+    """Return the softmax of scores over each destination's in-edges: ``(E, H) -> (E, H)``, sorted by destination.
+
+    ``w_e = exp(s_e) / sum_{f: dst(f) = dst(e)} exp(s_f)``
+
+    >>> from fgai_bench.models.sorted_edges import sorted_edges
+    >>> edges = sorted_edges(torch.tensor([[1], [0]]), 2)  # with the added loops: 1->0, 0->0, 1->1
+    >>> segment_softmax(torch.zeros(3, 1), edges).view(-1).tolist()
+    [0.5, 0.5, 1.0]
+    """
+    return _SegmentSoftmax.apply(scores, edges)
+
+
+def weighted_sum(weights: Tensor, values: Tensor, edges: SortedEdges) -> Tensor:
+    """Return ``out_i = sum_{e: dst(e) = i} w_e * v_src(e)``: ``(E, H), (N, H, D) -> (N, H, D)``."""
+    return _WeightedSum.apply(weights, values, edges)
+
+
+def attend(
+    scores: Tensor,
+    values: Tensor,
+    edges: SortedEdges,
+    shift: Tensor | None,
+    dropout: float,
+    training: bool,
+    mask: NodeMask | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Turn scores into attention weights and return the weighted sum of the values.
+
+    Args:
+        scores: ``(E, H)`` in the order of the sorted edges.
+        values: ``(N, H, D)``.
+        edges: the graph's sorted edges.
+        shift: ``(E,)`` added to the scores of every head, in the order of ``edges.edge_index``, or None.
+        dropout: share of the weights that are dropped while training.
+        training: whether dropout is on.
+        mask: the nodes to be computed. Elsewhere the sums and gradients may be anything finite: a kernel skips them.
+
+    Returns:
+        ``(N, H, D)`` the sums and ``(E, H)`` the weights before dropout, in sorted order.
+    """
+    if fused := fused_kernel(values, "given"):
+        return fused(edges, shift, dropout, training, mask, scores=scores)
+    if shift is not None:
+        scores = scores + edges.in_order(shift).unsqueeze(-1)
+    weights = segment_softmax(scores, edges)
+    return weighted_sum(F.dropout(weights, dropout, training), values, edges), weights
+
+
+def attend_additively(
+    values: Tensor,
+    att_src: Tensor,
+    att_dst: Tensor,
+    edges: SortedEdges,
+    shift: Tensor | None,
+    dropout: float,
+    training: bool,
+    mask: NodeMask | None = None,
+    slope: float = 0.2,
+) -> tuple[Tensor, Tensor]:
+    """Call :func:`attend` with ``s_e = LeakyReLU(att_src . v_src(e) + att_dst . v_dst(e))``, both ``(H, D)``."""
+    if fused := fused_kernel(values, "linear"):
+        return fused(edges, shift, dropout, training, mask, c=att_src, d=att_dst, factor=slope)
+    by_source, by_destination = (values.flatten(1) @ _per_head(att) for att in (att_src, att_dst))  # (N, H) each
+    if fused := fused_kernel(values, "additive"):
+        return fused(edges, shift, dropout, training, mask, scores=by_source, others=by_destination, factor=slope)
+    scores = rows_at(edges.source, by_source) + rows_at(edges.destination, by_destination)  # (E, H)
+    return attend(F.leaky_relu(scores, slope), values, edges, shift, dropout, training)
+
+
+def _per_head(att: Tensor) -> Tensor:
+    """Return the matrix that takes the inner product with ``att`` in every head: ``(H, D) -> (H * D, H)``.
+
+    A matrix product is used since its gradient is one, too; that of a sum would be a slow batch of small products.
+    """
+    heads = torch.eye(att.size(0), dtype=att.dtype, device=att.device)
+    return (att.unsqueeze(-1) * heads.unsqueeze(1)).flatten(0, 1)
+
+
+def fused_kernel(x: Tensor, form: str) -> FusedKernel | None:
+    """Return the fused kernel for ``x``, called as ``kernel(edges, shift, dropout, training, mask, **scores)``.
+
+    On CUDA it takes ``x``, ``(N, P, H, D)`` or ``(N, H, D)``, and scores in the forms of
+    :mod:`fgai_bench.models.kernels.triton_attention`, in single precision and for heads that fit one program; on a CPU
+    with Numba, values ``(N, H, D)`` and scores that are ``given`` or ``additive``. None where there is none, and inside
+    of :func:`plain_attention`.
+    """
+    kernel = None
+    if _plain.get():
+        return None
+    if runs_compiled(x):
+        kernel = _cpu_kernel(form)
+    elif x.is_cuda and x.dtype == torch.float32 and x.shape[-2:].numel() <= LARGEST_FUSED and x.numel() < 2**31:
+        kernel = _cuda_kernel(form)
+    return None if kernel is None else partial(_fused, kernel, x, form)
+
+
+def _fused(
+    kernel: FusedKernel,
+    x: Tensor,
+    form: str,
+    edges: SortedEdges,
+    shift: Tensor | None,
+    dropout: float,
+    training: bool,
+    mask: NodeMask | None,
+    **scores: Any,
+) -> tuple[Tensor, Tensor]:
+    in_order = None if shift is None else edges.in_order(shift)
+    # From the generator that the plain path draws from, and on the device, so that a replayed recording draws anew.
+    seed = torch.randint(2**31 - 1, (1,), device=x.device) if training and dropout else None
+    return kernel(x, edges, form, shift=in_order, dropout=dropout * training, seed=seed, mask=mask, **scores)
+
+
+@cache
+def _cuda_kernel(form: str) -> FusedKernel | None:
+    try:
+        from fgai_bench.models.kernels.triton_attention import FORMS, fused_attention
+    except ImportError:
+        return None
+    return fused_attention if form in FORMS else None
+
+
+def _cpu_kernel(form: str) -> FusedKernel | None:
+    from fgai_bench.models.kernels.numba_attention import FORMS, fused_attention
+
+    return fused_attention if form in FORMS else None

@@ -1,0 +1,3 @@
+from .store import Store as Store
+from .store import StoreError as StoreError
+from .store import StoreReader as StoreReader

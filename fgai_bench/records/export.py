@@ -1,0 +1,285 @@
+"""Write the records of a run, or of several pieces of one study, into a folder that can be committed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from fgai_bench import __version__
+from fgai_bench.records.artifacts import MissingArtifact
+from fgai_bench.records.canonical import canonical, sha256
+from fgai_bench.records.compressed import SUFFIXES
+from fgai_bench.records.datasheet import datasheet
+from fgai_bench.records.errors import RequestError
+from fgai_bench.records.exported import (
+    FORMAT,
+    MANIFEST,
+    PACK,
+    PACKS,
+    PLACES,
+    SHEET,
+    TABLES,
+    entries_of,
+    file_of,
+    packed_artifacts,
+    packed_table,
+    read_manifest,
+    short_names,
+    write_pack,
+)
+from fgai_bench.records.merge import Found, Merged, merge
+from fgai_bench.records.rows import COLUMNS, PART_COLUMNS, place_of
+from fgai_bench.records.schema import MIGRATIONS, PARTS
+from fgai_bench.records.store import REPORTED, StoreReader, is_export
+
+DRAWN = ("", "injection")  # labels of the attacks that figures of attention and of training show; "" is none
+
+
+def export(
+    runs: Sequence[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    only: Mapping[str, Sequence[str | int]] | None = None,
+    extras: Sequence[str] = (),
+    say: Callable[[str], object] = lambda sentence: None,
+) -> dict[str, Any]:
+    """Write the records of ``runs``, merged, to the folder ``out`` and return its manifest.
+
+    Args:
+        runs: run folders, or folders of exported records.
+        out: a path where nothing is yet, an empty folder, or an earlier export, which is replaced once all is written.
+        only: export only the records whose suite, dataset, model, defense or seed is named, as in ``{"seed": [0]}``.
+        extras: what else to export, as far as the runs hold it: ``graphs`` (attacked ones, as differences), ``models``.
+        say: receives the sizes of these before anything is written.
+    """
+    for name in extras:
+        if name not in PACKS:
+            raise RequestError(f"--with {name!r} is not possible; possible are {', '.join(PACKS)}")
+    folder = _writable_folder(Path(out))
+    with ExitStack() as stack:
+        stores = [stack.enter_context(StoreReader(run)) for run in runs]
+        merged = merge(stores)
+        for field, chosen in (only or {}).items():
+            merged = merged.of(field, _existing(field, chosen, merged))
+        if not merged.steps:
+            raise RequestError(f"there are no records to export in {', '.join(map(str, runs))}; nothing was written")
+        tables = _tables(merged)
+        files = {file_of(name): packed_table(columns, rows) for name, (columns, rows) in tables.items()}
+        large = {PACKS[name][0]: _artifact_holders(name, merged, stores) for name in extras}
+        files[PACK] = packed_artifacts(_reported_artifacts(merged, stores, set().union(*large.values())))
+        for name in extras:
+            say(_size(name, merged, large[PACKS[name][0]], folder))
+        return _write(folder, runs, merged, tables, files, large)
+
+
+def _write(
+    folder: Path,
+    runs: Sequence[str | os.PathLike[str]],
+    merged: Merged,
+    tables: Mapping[str, tuple[Sequence[str], list[Mapping[str, Any]]]],
+    files: Mapping[str, bytes],
+    large: Mapping[str, Mapping[str, StoreReader]],
+) -> dict[str, Any]:
+    """Write the files of an export and its manifest; ``large`` has the stores to take the content of packs from."""
+    earlier = [read_manifest(Path(run)) for run in runs if is_export(Path(run))]
+    told = [entry for manifest in earlier for entry in manifest["superseded"]]
+    history = {
+        "pieces": len(runs) - len(earlier) + sum(manifest["pieces"] for manifest in earlier),
+        "superseded": _once([*(entry for entry in told if entry.get("step") in merged.steps), *merged.superseded]),
+        "orphans": sorted(
+            {hash for manifest in earlier for hash in manifest.get("orphans", ()) if hash in merged.steps}
+        ),
+    }
+    rows = {file_of(name): len(rows) for name, (_, rows) in tables.items()}
+    with _replace_folder(folder) as new:
+        for name, content in files.items():
+            (new / name).write_bytes(content)
+        for name, holders in large.items():
+            write_pack(new / name, ((hash, store.artifacts.read(hash)) for hash, store in sorted(holders.items())))
+        stores = {id(found.store): found.store for found in merged.steps.values()}.values()
+        environments = {hash: where for store in stores for hash, where in store.environments.items()}
+        entries = {name: entries_of(new / name) for name in (PACK, *large)}
+        (new / SHEET).write_text(datasheet(merged, environments, rows | entries), encoding="utf-8")
+        manifest = _manifest(merged, [new / name for name in (*files, *large, SHEET)], rows, history)
+        (new / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    return manifest
+
+
+def _once(listed: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+    """Return each entry once, in order: pieces of one export share their history."""
+    return [dict(entry) for entry in dict.fromkeys(tuple(entry.items()) for entry in listed)]
+
+
+def _existing(field: str, chosen: Sequence[str | int], merged: Merged) -> Sequence[str | int]:
+    """Return ``chosen``, or raise :class:`RequestError` if there are no records of one of them."""
+    there = sorted({member[field] for member in merged.members})
+    if not chosen:
+        raise RequestError(f"--{field}s names no {field}; there are records of {', '.join(map(str, there))}")
+    for name in chosen:
+        if name not in there:
+            words = ", ".join(map(str, there))
+            raise RequestError(f"there are no records of the {field} {name!r}; there are some of {words}")
+    return chosen
+
+
+def _tables(merged: Merged) -> dict[str, tuple[Sequence[str], list[Mapping[str, Any]]]]:
+    """Return the columns and the rows of every table, by the name of the table."""
+    rows: dict[str, list[Mapping[str, Any]]] = {name: [] for name in TABLES}
+    environments = {}
+    names = short_names(merged.steps)
+    for hash, result in merged.steps.items():
+        # A traceback names folders of the machine, and no report reads it.
+        content = {**result.store.content(hash), "detail": ""}
+        rows["steps"].append({**{key: content[key] for key in COLUMNS}, "checksum": sha256(content)})
+        for part in PARTS:
+            rows[part] += [{"step": names[hash], **row} for row in content[part]]
+        environments[content["environment"]] = result.store.environments[content["environment"]]
+    rows["environments"] = [
+        {"hash": hash, "content": canonical(environment)} for hash, environment in sorted(environments.items())
+    ]
+    rows["members"] = [
+        {"position": position, "content": canonical({**member, "step": names.get(member["step"], member["step"])})}
+        for position, member in enumerate(merged.members)
+    ]
+    columns = {
+        "steps": (*COLUMNS, "checksum"),
+        **{part: ("step", *names) for part, names in PART_COLUMNS.items()},
+        "environments": ("hash", "content"),
+        "members": PLACES,
+    }
+    return {name: (columns[name], rows[name]) for name in TABLES}
+
+
+def _reported_artifacts(merged: Merged, stores: Sequence[StoreReader], packed: set[str]) -> dict[str, bytes]:
+    """Return the artifacts that figures are drawn from, by hash, each read from the first store that has it.
+
+    Figures show one seed and one attack, so those of others are left out, except where a model or a graph is exported:
+    with all that it recorded, a step can be gone on from.
+    """
+    contents: dict[str, bytes] = {}
+    drawn = _drawn(merged)
+    for hash, result in merged.steps.items():
+        rows = result.step["artifacts"]
+        for row in rows if hash in drawn or packed.intersection(row["sha256"] for row in rows) else ():
+            for store in (result.store, *stores) if row["role"] in REPORTED else ():
+                if row["sha256"] not in contents:
+                    with suppress(MissingArtifact):
+                        contents[row["sha256"]] = store.artifacts.read(row["sha256"])
+    return contents
+
+
+def _drawn(merged: Merged) -> set[str]:
+    """Return the steps that figures may show: trainings and published attacks, at each place of the lowest seed."""
+    lowest: dict[str, tuple[int, str]] = {}
+    for member in merged.members:
+        recorded = merged.steps.get(member["step"])
+        shown = member["task"] == "node" and member["attack_label"] in DRAWN
+        if shown and recorded is not None and recorded.step["status"] == "ok":
+            place, own = place_of({**member, "seed": 0}), (member["seed"], member["step"])
+            lowest[place] = min(lowest.get(place, own), own)
+    return {step for _, step in lowest.values()}
+
+
+def _size(name: str, merged: Merged, holders: Mapping[str, StoreReader], folder: Path) -> str:
+    """Say how much an extra adds to an export, and how many of its files the runs do not hold."""
+    sizes = {row["sha256"]: row["bytes"] for _, row in _artifacts(name, merged)}
+    held = sum(sizes[hash] for hash in holders)
+    lacking = f"; {len(sizes) - len(holders)} more are not held by the runs" if len(sizes) > len(holders) else ""
+    return f"{len(holders)} {name}, {held / 1e6:.1f} MB before compression, go to {folder / PACKS[name][0]}{lacking}"
+
+
+def _artifact_holders(name: str, merged: Merged, stores: Sequence[StoreReader]) -> dict[str, StoreReader]:
+    """Return which store has each graph or model of the merged steps; raise if no store has any."""
+    holders: dict[str, StoreReader] = {}
+    recorded = list(_artifacts(name, merged))
+    for result, row in recorded:
+        if row["sha256"] not in holders:
+            having = (store for store in (result.store, *stores) if store.artifacts.intact(row["sha256"]))
+            if (holder := next(having, None)) is not None:
+                holders[row["sha256"]] = holder
+    if recorded and not holders:
+        folders = ", ".join(str(store.folder) for store in stores)
+        raise RequestError(f"{folders} holds none of the {name}; export them from the run folder that does")
+    return holders
+
+
+def _artifacts(name: str, merged: Merged) -> Iterator[tuple[Found, Mapping[str, Any]]]:
+    """Yield every graph or model that the merged steps name, with the result that names it."""
+    role = PACKS[name][1]
+    for result in merged.steps.values():
+        yield from ((result, row) for row in result.step["artifacts"] if row["role"] == role)
+
+
+def _manifest(
+    merged: Merged, files: Sequence[Path], rows: Mapping[str, int], history: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the manifest of an export: versions, counts by suite and status, and the sha256 of every file."""
+    manifest = {
+        "format": FORMAT,
+        "package": __version__,
+        "schema": len(MIGRATIONS),
+        **history,
+        "steps": len(merged.steps),
+        "suites": merged.by_suite(),
+        "files": {
+            file.name: {"sha256": _sha256_of(file), "bytes": file.stat().st_size}
+            | ({"rows": rows[file.name]} if file.name in rows else {})
+            for file in files
+        },
+    }
+    return {**manifest, "sha256": sha256(manifest)}
+
+
+def _sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file, read in pieces."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _writable_folder(folder: Path) -> Path:
+    """Return the folder if it is new, empty or an export with nothing else in it; else raise :class:`RequestError`."""
+    if folder.exists() and not folder.is_dir():
+        raise RequestError(f"{folder} is a file; name a folder with --out")
+    packs = (file for file, _ in PACKS.values())
+    tables = (file_of(table, format) for table in TABLES for format in SUFFIXES)
+    known = {*tables, PACK, *packs, SHEET, MANIFEST} if _is_ours(folder) else set()
+    others = sorted(path.name for path in folder.iterdir() if path.name not in known) if folder.is_dir() else []
+    if others:
+        raise RequestError(
+            f"{folder} holds {others[0]}, which is no part of an export; choose another folder with --out"
+        )
+    return folder
+
+
+def _is_ours(folder: Path) -> bool:
+    """Tell whether the manifest in a folder is that of an export, damaged or not; others use this name too."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_bytes()) if is_export(folder) else None
+    except ValueError:
+        return False
+    return isinstance(manifest, dict) and {"format", "package", "files"} <= manifest.keys()
+
+
+@contextmanager
+def _replace_folder(folder: Path) -> Iterator[Path]:
+    """Yield a new folder to fill, which replaces ``folder`` when the block ends; an exception changes nothing."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
+        new, old = Path(temporary) / "new", Path(temporary) / "old"
+        new.mkdir()
+        yield new
+        if folder.exists():
+            folder.rename(old)
+        try:
+            new.rename(folder)
+        except BaseException:
+            if old.exists():
+                old.rename(folder)
+            raise
+        shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,104 @@
+"""Flags of unreliable attacks that one record alone does not show: they come from comparing attacks on one trial."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from fgai_bench.records.canonical import canonical
+
+WEAKER = "unreliable: random control is stronger"
+IMPROVES = "unreliable: a smaller budget does more harm"
+STRONGER = "unreliable: {attack} does more harm than the standard attack"
+MOVES = "unreliable: twice the search lowers the worst case by {slack:.3f}"
+TOLERANCE = 0.01  # of the attacked score; a sweep may wobble by this much
+BEATEN, SLACK = 0.005, 0.02  # of the attacked score: what another attack, and twice the search, may take further
+BUDGET = ("nodes", "edges_per_node", "edges", "epsilon", "steps", "restarts")
+
+
+def derived_flags(steps: Iterable[dict[str, Any]]) -> dict[str, list[str]]:
+    """Return the reasons for distrust that comparison finds, by the hash of the step.
+
+    A gradient attack on the prediction must do at least the harm of the random control with the same budget, and an
+    attack must not do less harm with a larger budget. Harm is read from the attacked score of the task.
+    """
+    trials = defaultdict(list)
+    for step in steps:
+        if step["kind"] == "attack" and attacked_score(step) is not None:
+            trials[step["trial"]].append(step)
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for attacks in trials.values():
+        for hash in _weaker_than_control(attacks):
+            reasons[hash].append(WEAKER)
+        for hash in _weaker_than_smaller_budget(attacks):
+            reasons[hash].append(IMPROVES)
+        for hash, reason in _beaten_standards(attacks):
+            reasons[hash].append(reason)
+    return dict(reasons)
+
+
+def _weaker_than_control(attacks: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield the gradient attacks on the prediction that do less harm than a random control with the same budget."""
+    controls = [step for step in attacks if "control" in step["config"]["attack_tags"]]
+    for step in attacks:
+        if {"gradient", "prediction"}.issubset(step["config"]["attack_tags"]) and not step["config"]["crafted_on"]:
+            same = [control for control in controls if change_budget(control) == change_budget(step)]
+            if any(attacked_score(control) < attacked_score(step) for control in same):  # type: ignore[operator]
+                yield step["hash"]
+
+
+def _beaten_standards(attacks: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield the standard attacks that another attack of the same budget, or twice their own search, beats."""
+    for step in attacks:
+        if "standard" not in step["config"]["attack_tags"]:
+            continue
+        for other in attacks:
+            if other is step or change_budget(other) != change_budget(step):
+                continue
+            further = attacked_score(step) - attacked_score(other)  # type: ignore[operator]
+            if "standard-twice" in other["config"]["attack_tags"]:
+                if further > SLACK:
+                    yield step["hash"], MOVES.format(slack=further)
+            elif further > BEATEN:
+                yield step["hash"], STRONGER.format(attack=other["config"]["attack"]["name"])
+
+
+def _weaker_than_smaller_budget(attacks: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield the attacks that do less harm than the same attack with a smaller budget."""
+    same = defaultdict(list)
+    for step in attacks:
+        same[_attack_without_budget(step)].append(step)
+    for alike in same.values():
+        for step in alike:
+            smaller = [other for other in alike if _has_larger_budget(step, other)]
+            gains = [attacked_score(step) - attacked_score(other) for other in smaller]  # type: ignore[operator]
+            if any(gain > TOLERANCE for gain in gains):
+                yield step["hash"]
+
+
+def attacked_score(step: dict[str, Any]) -> float | None:
+    """Return the attacked score of the task: micro F1 of nodes, ROC-AUC of links; None where neither was measured."""
+    values = {row["name"]: row["value"] for row in step["metrics"] if row["value"] is not None}
+    scores = [float(values[name]) for name in ("f1", "roc_auc") if name in values]
+    return scores[0] if scores else None
+
+
+def change_budget(step: dict[str, Any]) -> str:
+    """Return the budget of changes as canonical JSON, without the settings for the length of the search."""
+    return canonical(
+        {key: value for key, value in step["config"]["threat"].items() if key not in ("step", "steps", "restarts")}
+    )
+
+
+def _attack_without_budget(step: dict[str, Any]) -> str:
+    """Return the identity of an attack without its budget, as canonical JSON."""
+    config = step["config"]
+    threat = {key: value for key, value in config["threat"].items() if key not in BUDGET}
+    return canonical([config["attack"], config["crafted_on"], threat])
+
+
+def _has_larger_budget(step: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Tell whether the budget of ``step`` contains that of ``other`` and is larger."""
+    budget, other_budget = ([s["config"]["threat"][key] for key in BUDGET] for s in (step, other))
+    return budget != other_budget and all(a >= b for a, b in zip(budget, other_budget, strict=True))

@@ -1,0 +1,230 @@
+"""Merge the stores of one study's pieces: choose the result that holds for a step and the step that holds a place.
+
+An ``ok`` result holds over one without values, ``not-applicable`` over a failure, and the latest of several failures.
+Two results with values must agree: the same metrics, ledger and flags, every value to a relative 1e-5 (pieces run on
+machines that round differently). Then the earliest holds, whatever the order of the runs. Where they do not agree, or
+where a place has results of two different steps, the request is refused. So it is where two pieces trained the same
+trial to different weights, and where a result was measured on another training than the one that holds: nothing that is
+about one model is put beside another. A later piece that is started from an export of the earlier one, models included,
+goes on from the same checkpoints. What gives way is listed, so that nothing is lost silently.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from fgai_bench.records.names import titles
+from fgai_bench.records.rows import place_of
+from fgai_bench.records.store import StoreReader
+
+RELATIVE, ABSOLUTE = 1e-5, 1e-9
+GOOD = ("ok", "not-applicable")
+WAITING = "waiting"
+
+
+class MergeError(ValueError):
+    """Runs that contradict each other; the message says where, and what can be done."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """One recorded result of a step, and the store that it is from."""
+
+    store: StoreReader
+    step: Mapping[str, Any]
+
+    @property
+    def rank(self) -> int:
+        """Return the rank of the result's status; a result of smaller rank holds over one of larger rank."""
+        return rank(self.step["status"])
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The results and places that hold after a merge, and those that do not.
+
+    Attributes:
+        steps: hash to the result that holds.
+        members: the places, in the order of the runs and their plans.
+        superseded: results and places that do not hold, and why.
+    """
+
+    steps: dict[str, Found]
+    members: list[dict[str, Any]]
+    superseded: list[dict[str, str]]
+
+    def of(self, field: str, chosen: Sequence[str | int]) -> Merged:
+        """Return the part of this merge whose places have one of some values in a field, such as the dataset."""
+        members = [member for member in self.members if member[field] in chosen]
+        steps = {member["step"]: self.steps[member["step"]] for member in members if member["step"] in self.steps}
+        return Merged(dict(sorted(steps.items())), members, self.superseded)
+
+    def status(self, hash: str) -> str:
+        """Return the status of a planned step, :data:`WAITING` for one that was not run."""
+        return str(self.steps[hash].step["status"]) if hash in self.steps else WAITING
+
+    def by_suite(self) -> dict[str, dict[str, int]]:
+        """Return how many steps of each suite have each status, by the title of the suite."""
+        named, suites = titles(self.members), dict[str, dict[str, int]]()
+        for suite, hash in {(named[member["suite"]], member["step"]): None for member in self.members}:
+            counts, status = suites.setdefault(suite, {}), self.status(hash)
+            counts[status] = counts.get(status, 0) + 1
+        return suites
+
+
+def in_words(counts: Mapping[str, int]) -> str:
+    """Return counts by status in words.
+
+    >>> in_words({"oom": 1, "ok": 3})
+    '3 ok, 1 oom'
+    """
+    return ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
+
+
+def rank(status: str) -> int:
+    """Return the rank of a status: values first, then ``not-applicable``, failures, and steps that were not run.
+
+    >>> [rank(status) for status in ("ok", "not-applicable", "oom", WAITING)]
+    [0, 1, 2, 3]
+    """
+    return 3 if status == WAITING else GOOD.index(status) if status in GOOD else 2
+
+
+def merge(stores: Sequence[StoreReader]) -> Merged:
+    """Merge the steps and places of all stores, or raise :class:`MergeError` where they contradict each other."""
+    recorded: dict[str, list[Found]] = {}
+    for store in stores:
+        for step in store.steps():
+            recorded.setdefault(step["hash"], []).append(Found(store, step))
+    places: dict[str, list[dict[str, Any]]] = {}
+    for store in stores:
+        for member in store.members():
+            places.setdefault(place_of(member), []).append(member)
+    words = {member["step"]: _place_in_words(member) for members in places.values() for member in members}
+    superseded: list[dict[str, str]] = []
+    steps = {}
+    for hash, results in sorted(recorded.items()):
+        _refuse_different_models(results, words.get(hash, hash[:12]))
+        steps[hash] = _holding_result(results, words.get(hash, hash[:12]))
+        superseded += [_superseded(result, steps[hash]) for result in results if _differs(result, steps[hash])]
+    members = []
+    for candidates in places.values():
+        members.append(_holding_member(candidates, steps))
+        lost = {candidate["step"] for candidate in candidates} - {members[-1]["step"]}
+        why = f"another step stands at {_place_in_words(members[-1])}"
+        superseded += [{"step": step, "why": why} for step in sorted(lost)]
+    for hash, result in steps.items() if len(stores) > 1 else ():
+        _refuse_orphan(result, steps.get(result.step["trial"]), words.get(hash, hash[:12]))
+    return Merged(steps, members, superseded)
+
+
+APART = (
+    "results of different trainings are not put together, so leave one of the runs out, or start the later one from an "
+    "export of the earlier one with its models (`fgai-bench records import`)"
+)
+
+
+def _refuse_different_models(results: Sequence[Found], words: str) -> None:
+    """Raise if one training has different weights in two runs: what was measured on one is not about the other."""
+    models = {model: result.store.folder for result in results if (model := _model_hash(result.step))}
+    if len(models) > 1:
+        first, second, *_ = models.values()
+        raise MergeError(f"{first} and {second} have different models for {words}; {APART}")
+
+
+def _refuse_orphan(result: Found, training: Found | None, words: str) -> None:
+    """Raise if a result says that it was measured on a model which is not that of the training that holds."""
+    own = result.step["facts"].get("trained_model")
+    if own is None or (training is not None and _model_hash(training.step) == own):
+        return
+    held = f"{training.store.folder} has" if training is not None else "none of the runs has"
+    which = "another model than the one that" if training is not None else "a model that"
+    raise MergeError(f"{result.store.folder} measured {words} on {which} {held}; {APART}")
+
+
+def _place_in_words(member: Mapping[str, Any]) -> str:
+    """Return the labels of a place as words for a message."""
+    keys = ("suite", "kind", "dataset", "model", "label", "attack_label", "explainer")
+    return " ".join([*(member[key] for key in keys if member[key]), f"seed {member['seed']}"])
+
+
+def _holding_result(results: Sequence[Found], words: str) -> Found:
+    """Return the result that holds for one step, or raise :class:`MergeError` where results contradict each other."""
+    best = min(result.rank for result in results)
+    equals = [result for result in results if result.rank == best]
+    if best >= len(GOOD):
+        return max(equals, key=lambda result: result.step["started"])
+    for first, second in pairwise(equals):
+        if difference := differing(first.step, second.step):
+            raise MergeError(
+                f"{first.store.folder} and {second.store.folder} have different results for {words}: {difference}; "
+                "leave one of them out"
+            )
+    return min(equals, key=lambda result: result.step["started"])
+
+
+def differing(step: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """Return the first value on which two results of a step differ, in words; empty if they agree. Costs may differ."""
+    values, other_values = _compared_values(step), _compared_values(other)
+    for name in sorted(values.keys() | other_values.keys()):
+        a, b = values.get(name), other_values.get(name)
+        if not (_close(a, b) if isinstance(a, float) and isinstance(b, float) else a == b):
+            return f"{name} is {a} and {b}"
+    return ""
+
+
+def _compared_values(step: Mapping[str, Any]) -> dict[str, float | str]:
+    """Return everything on which two results of a step must agree, by name: status, measures, ledger and flags."""
+    rows: Iterable[Mapping[str, Any]] = [row for row in step["metrics"] if row["family"] == "measure"]
+    values = {row["name"]: row["reason"] if row["value"] is None else float(row["value"]) for row in rows}
+    spent = {f"ledger {row['name']}": float(row["value"]) for row in step["ledgers"]}
+    return {"status": step["status"], **values, **spent, "flags": "; ".join(row["reason"] for row in step["flags"])}
+
+
+def _close(a: float, b: float) -> bool:
+    """Tell whether two numbers are equal but for rounding; a NaN is equal to a NaN.
+
+    >>> _close(0.1, 0.1000001), _close(0.1, 0.101), _close(math.nan, math.nan)
+    (True, False, True)
+    """
+    return math.isclose(a, b, rel_tol=RELATIVE, abs_tol=ABSOLUTE) or (math.isnan(a) and math.isnan(b))
+
+
+def _model_hash(step: Mapping[str, Any]) -> str | None:
+    """Return the hash of a training's model: trainings may agree in every value and differ in their weights."""
+    return next((row["sha256"] for row in step["artifacts"] if row["role"] == "model"), None)
+
+
+def _differs(result: Found, kept: Found) -> bool:
+    """Tell whether a result is another one than that which holds, and not the same record in two folders."""
+    return any(result.step[key] != kept.step[key] for key in ("status", "reason", "started", "environment"))
+
+
+def _superseded(result: Found, kept: Found) -> dict[str, str]:
+    """Return the entry for a result that does not hold: its step, and why ``kept`` holds instead."""
+    status = result.step["status"]
+    if result.rank > kept.rank:
+        why = f"{status} gave way to {kept.step['status']}"
+    elif result.rank < len(GOOD):
+        why = "the same values"
+    else:
+        why = f"{status} gave way to a later {kept.step['status']}"
+    return {"step": result.step["hash"], "why": why}
+
+
+def _holding_member(candidates: Sequence[dict[str, Any]], steps: Mapping[str, Found]) -> dict[str, Any]:
+    """Return the member that holds a place: that of the better result, of the latest plan among failures."""
+    ranks = [steps[member["step"]].rank if member["step"] in steps else rank(WAITING) for member in candidates]
+    equals = [member for member, its_rank in zip(candidates, ranks, strict=True) if its_rank == min(ranks)]
+    if min(ranks) >= len(GOOD):
+        return equals[-1]
+    if len({member["step"] for member in equals}) > 1:
+        raise MergeError(
+            f"two different steps have results for {_place_in_words(equals[0])}, as when it ran on two kinds of device "
+            "or by two versions of the code; leave one of the runs out"
+        )
+    return equals[0]

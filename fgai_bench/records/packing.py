@@ -1,0 +1,161 @@
+"""Pack models, attacked graphs, audits and histories into the bytes of safetensors files and back, without pickle."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import torch as tensors
+from safetensors.numpy import load, save
+from torch_geometric.data import Data
+
+from fgai_bench.attacks.result import row_differences
+from fgai_bench.data.checksum import graph_sha256
+from fgai_bench.explainers import EdgeScores
+from fgai_bench.models import AttentionModel, build_model
+from fgai_bench.models.features import append_rows, dense_rows, replace_rows
+from fgai_bench.records.canonical import canonical
+from fgai_bench.tasks.definition1 import Audit
+from fgai_bench.tasks.explanations import Effects
+
+# One entry only: the order of several is not fixed, and equal content must have equal bytes.
+META = "fgai_bench"
+
+
+def pack_model(model: AttentionModel) -> bytes:
+    """Pack the parameters and buffers of a model, with its class and the arguments it was made with."""
+    known = {key: value for key, value in model.config.items() if _is_plain(value)}
+    about = canonical({"class": _path_of(type(model)), "config": known})
+    state = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
+    return tensors.save(state, metadata={META: about})
+
+
+def unpack_model(content: bytes, config: Mapping[str, Any], in_channels: int, num_outputs: int) -> AttentionModel:
+    """Return the model of a trial's configuration with the packed parameters, on the CPU, in evaluation mode.
+
+    A defense may have changed the model's arguments, or put another class in its place; both are in the file.
+    """
+    about = _metadata(content)
+    built = build_model(config["name"], in_channels, num_outputs, **config["options"])
+    if about["class"] == _path_of(type(built)):
+        model = built.rebuilt(**about["config"])
+    else:
+        model = _class_at(about["class"])(**about["config"])
+    model.load_state_dict(tensors.load(content))
+    return model.eval()
+
+
+def graph_digest(clean: Data) -> str:
+    """Return the SHA-256 of a graph that attacks start from: its features and edges, in their order."""
+    return graph_sha256(Data(x=clean.x, edge_index=clean.edge_index, y=torch.zeros(0)))
+
+
+def pack_attacked(clean: Data, attacked: Data) -> bytes:
+    """Pack the changes of an attack: new edges, injected features, and changed rows of existing features.
+
+    The file names the graph that it is a difference from, so that it cannot be taken for one from another.
+    """
+    nodes, edges = clean.x.shape[0], clean.edge_index.size(1)
+    new = torch.arange(nodes, attacked.x.shape[0], device=attacked.edge_index.device)
+    parts = {"edges": attacked.edge_index[:, edges:], "features": dense_rows(attacked.x, new)}
+    rows = row_differences(clean.x, attacked.x).nonzero().squeeze(1)
+    if rows.numel():
+        parts |= {"changed": rows, "changed_features": dense_rows(attacked.x, rows)}
+    about = canonical({"clean": graph_digest(clean)})
+    return tensors.save({name: part.detach().cpu().contiguous() for name, part in parts.items()}, {META: about})
+
+
+def pack_audit(audit: Audit) -> bytes:
+    """Pack the findings of an audit at every node."""
+    parts = {field.name: getattr(audit, field.name) for field in fields(audit) if field.name != "radii"}
+    parts["radii"] = torch.tensor(audit.radii, dtype=torch.float64)
+    return tensors.save({name: part.detach().cpu().contiguous() for name, part in parts.items()})
+
+
+def pack_effects(effects: Effects) -> bytes:
+    """Pack the true effects of edges before and after an attack."""
+    parts = {
+        f"{side}.{field.name}": getattr(getattr(effects, side), field.name)
+        for side in ("clean", "attacked")
+        for field in fields(EdgeScores)
+    }
+    parts["steady"] = effects.steady
+    return tensors.save({name: part.detach().cpu().clone() for name, part in parts.items()})  # both share their nodes
+
+
+def unpack_effects(content: bytes, device: torch.device) -> Effects:
+    """Return the effects that :func:`pack_effects` packed, on a device."""
+    parts = {name: part.to(device) for name, part in tensors.load(content).items()}
+    clean, attacked = (
+        EdgeScores(**{field.name: parts[f"{side}.{field.name}"] for field in fields(EdgeScores)})
+        for side in ("clean", "attacked")
+    )
+    return Effects(clean, attacked, parts["steady"])
+
+
+def unpack_attacked(clean: Data, content: bytes) -> Data:
+    """Return the attacked graph, on the device of the clean one; its labels are not part of the file."""
+    return changed_graph(clean, tensors.load(content))
+
+
+def changed_graph(clean: Data, difference: Mapping[str, torch.Tensor]) -> Data:
+    """Return a graph with the changes that :func:`pack_attacked` lists, on the device of the clean one."""
+    parts = {name: part.to(clean.edge_index.device) for name, part in difference.items()}
+    x = clean.x
+    if "changed" in parts and parts["changed"].numel():
+        x = replace_rows(x, parts["changed"], parts["changed_features"])
+    if parts["features"].numel():
+        x = append_rows(x, parts["features"])
+    return Data(x=x, edge_index=torch.cat([clean.edge_index, parts["edges"]], dim=1))
+
+
+def pack_history(history: Sequence[Mapping[str, float]]) -> bytes:
+    """Pack the value of every term of the loss per epoch: one array of float64 for each term."""
+    names = sorted({name for row in history for name in row})
+    return save({name: np.array([row.get(name, np.nan) for row in history], np.float64) for name in names})
+
+
+def unpack_history(content: bytes) -> dict[str, list[float]]:
+    """Return the values per epoch of every term of the loss, by the name of the term."""
+    return {name: values.tolist() for name, values in sorted(load(content).items())}
+
+
+def clean_of(content: bytes) -> str:
+    """Return the digest of the clean graph that a packed attacked graph names; empty if it names none."""
+    try:
+        return str(_metadata(content)["clean"])
+    except (KeyError, ValueError, TypeError):
+        return ""
+
+
+def _metadata(content: bytes) -> dict[str, Any]:
+    """Return what a packed model or graph says of itself."""
+    size = int.from_bytes(content[:8], "little")
+    about: dict[str, Any] = json.loads(json.loads(content[8 : 8 + size])["__metadata__"][META])
+    return about
+
+
+def _path_of(kind: type) -> str:
+    """Return the path of a class as ``module:name``."""
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _class_at(path: str) -> type[AttentionModel]:
+    """Return the class that a file names, or raise a ``TypeError`` if it is not a model."""
+    module, _, name = path.partition(":")
+    kind = getattr(importlib.import_module(module), name)
+    if not (isinstance(kind, type) and issubclass(kind, AttentionModel)):
+        raise TypeError(f"{path} is not a model")
+    return kind
+
+
+def _is_plain(value: Any) -> bool:
+    """Tell whether the value is a string, a number, a boolean, None, or a list or tuple of such values."""
+    return isinstance(value, str | int | float | bool | None) or (
+        isinstance(value, list | tuple) and all(_is_plain(inner) for inner in value)
+    )

@@ -1,0 +1,249 @@
+"""Rendering a table: LaTeX (booktabs, multirow), Markdown, CSV. The same table gives the same bytes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from fgai_bench.leaderboard.csv_cells import as_filed
+from fgai_bench.records.escaping import csv_cell, markdown, markdown_cell, one_line
+from fgai_bench.report.tables.build import Row, Shown, Table
+
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"$<$",
+    ">": r"$>$",
+    "|": r"$|$",
+    "`": r"\textasciigrave{}",
+    "±": r"$\pm$",
+    "↓": r"$\downarrow$",
+    "↑": r"$\uparrow$",
+    "✓": r"$\checkmark$",
+    "†": r"$^\dagger$",
+    "‡": r"$^\ddagger$",
+    "≤": r"$\le$",
+    "°": r"$^\circ$",
+}
+
+
+def escape(text: str) -> str:
+    """Return plain text as LaTeX; a sign that the fonts lack becomes a question mark.
+
+    What stands between backticks is set in typewriter, where two hyphens stay two.
+
+    >>> escape("F1↑ 5%"), escape("`run --suite link`")
+    ('F1$\\\\uparrow$ 5\\\\%', '\\\\texttt{run --suite link}')
+    """
+    parts = one_line(text).split("`")
+    plain = ["".join(LATEX.get(sign, sign if sign.isascii() else "?") for sign in part) for part in parts]
+    if len(plain) % 2 == 0:
+        return r"\textasciigrave{}".join(plain)
+    return "".join(f"\\texttt{{{part}}}" if i % 2 else part for i, part in enumerate(plain))
+
+
+FITTED = (
+    "\\resizebox*{!}{\\ifdim\\totalheight>.75\\textheight .75\\textheight\\else\\totalheight\\fi}{%\n"
+    "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n"
+)
+"""Shrink what is wider than the text, then what is higher than a page has room for beside its caption."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """How much of a table a page has room for, across and down, before it is shrunk, and how many rows can be read."""
+
+    signs: int
+    lines: int
+    longest: int
+
+
+UPRIGHT, ON_ITS_SIDE = Page(95, 40, 60), Page(130, 28, 42)
+WORTH_TURNING = 1.2
+
+
+def to_latex(table: Table) -> str:
+    """Return a floating table that needs booktabs, multirow, graphicx and amssymb; a long one goes on in others.
+
+    One that is wide for an upright page stands on pages on their side, which need pdflscape.
+    """
+    page, stacks = _laid_out(table)
+    pieces = list(map(_fitted, stacks))
+    notes = "".join(f"\n{{\\footnotesize {escape(note)}\\par}}\n" for note in table.notes)
+    captions = [f"\\caption{{{escape(table.caption)}}}\n\\label{{tab:{table.name}}}"]
+    captions += ["\\addtocounter{table}{-1}\\caption{(continued)}"] * (len(pieces) - 1)
+    below = [*[""] * (len(pieces) - 1), notes]
+    before, after = ("", "") if page == UPRIGHT else ("\\begin{landscape}\n", "\\end{landscape}\n")
+    return "".join(
+        f"{before}\\begin{{table}}[htbp]\n\\centering\n{piece}{last}{caption}\n\\end{{table}}\n{after}"
+        for piece, last, caption in zip(pieces, below, captions, strict=True)
+    )
+
+
+def _laid_out(table: Table) -> tuple[Page, list[list[Table]]]:
+    """Return the kind of page, and for each page the tables that stand below each other on it.
+
+    Pages lie on their side for a table that is too wide for upright ones and is shrunk much less so.
+    """
+    stacks = {page: [_parts(piece, page) for piece in _pieces(table, page)] for page in (UPRIGHT, ON_ITS_SIDE)}
+    upright, turned = (min(_shrunk(parts, page) for parts in stack) for page, stack in stacks.items())
+    too_wide = any(_size(parts)[0] > UPRIGHT.signs for parts in stacks[UPRIGHT])
+    page = ON_ITS_SIDE if too_wide and turned > WORTH_TURNING * upright else UPRIGHT
+    return page, stacks[page]
+
+
+def _pieces(table: Table, page: Page) -> list[Table]:
+    """Return a table that is too long for a page as several, broken where a leading column changes."""
+    pieces: list[list[Row]] = [[]]
+    for _, block in itertools.groupby(table.rows, key=lambda row: row.heads[: table.merged]):
+        rows = list(block)
+        if pieces[-1] and len(pieces[-1]) + len(rows) > page.longest:
+            pieces.append([])
+        pieces[-1] += rows
+    return [replace(table, rows=tuple(rows)) for rows in pieces]
+
+
+def _fitted(parts: Sequence[Table]) -> str:
+    tabulars = list(map(_tabular, parts))
+    if len(tabulars) > 1:
+        tabulars = ["\\begin{tabular}{@{}c@{}}", "\\\\[1ex]\n".join(tabulars), "\\end{tabular}"]
+    return FITTED + "\n".join(tabulars) + "}}\n"
+
+
+def _parts(table: Table, page: Page) -> list[Table]:
+    """Return a wide table as one for each of its first headings, below each other, if they are shrunk less so."""
+    groups = dict.fromkeys(path[0] for path in table.columns)
+    parts = [table.narrowed([i for i, path in enumerate(table.columns) if path[0] == group]) for group in groups]
+    grouped = min(map(len, table.columns)) > 1
+    return parts if grouped and _shrunk(parts, page) > _shrunk([table], page) else [table]
+
+
+def _shrunk(parts: Sequence[Table], page: Page) -> float:
+    """Return about how far tables below each other are shrunk to fit a page; 1 for not at all."""
+    signs, lines = _size(parts)
+    return min(1.0, page.signs / max(signs, 1), page.lines / lines)
+
+
+def _size(parts: Sequence[Table]) -> tuple[int, int]:
+    """Return about how many signs and lines tables below each other take."""
+    lines = [[[*row.heads, *(shown.text for shown in row.cells)] for row in part.rows] for part in parts]
+    widest = max(sum(max(map(len, column)) for column in zip(*rows, strict=True)) for rows in lines)
+    return widest, sum(len(rows) + 2 for rows in lines)
+
+
+def _tabular(table: Table) -> str:
+    head = "c" * len(table.heads) + "|" + "c" * len(table.columns)
+    body = "\n".join([*_latex_headings(table), r"\midrule", *_latex_rows(table)])
+    return f"\\begin{{tabular}}{{{head}}}\n\\toprule\n{body}\n\\bottomrule\n\\end{{tabular}}"
+
+
+def _latex_headings(table: Table) -> list[str]:
+    """Return one line per level of headings; equal neighbours share one, with a rule below it."""
+    depth = max(len(path) for path in table.columns)
+    first = len(table.heads) + 1
+    lines = []
+    for level in range(depth):
+        cells, rules, at = [], [], first
+        for (text, _), group in itertools.groupby(_level(table.columns, level, depth)):
+            width = len(list(group))
+            bold = f"\\textbf{{{escape(text)}}}"
+            cells.append(bold if width == 1 and level == depth - 1 else f"\\multicolumn{{{width}}}{{c}}{{{bold}}}")
+            rules.append(f"\\cmidrule(lr){{{at}-{at + width - 1}}}")
+            at += width
+        heads = [f"\\textbf{{{escape(text)}}}" if level == depth - 1 else "" for text in table.heads]
+        lines.append(" & ".join([*heads, *cells]) + r" \\")
+        lines += ["".join(rules)] if level < depth - 1 else []
+    return lines
+
+
+def _level(columns: Sequence[tuple[str, ...]], level: int, depth: int) -> list[tuple[str, object]]:
+    """Return the headings of one level, each with what tells it from an equal text below another parent."""
+    padded = [("",) * (depth - len(path)) + path for path in columns]
+    own = level == depth - 1
+    return [(path[level], i if own else path[: level + 1]) for i, path in enumerate(padded)]
+
+
+def _latex_rows(table: Table) -> list[str]:
+    lines = []
+    for i, row in enumerate(table.rows):
+        heads = [_latex_head(table, i, depth) for depth in range(len(table.heads))]
+        if i and row.heads[0] != table.rows[i - 1].heads[0] and table.merged:
+            lines.append(r"\midrule")
+        lines.append(" & ".join([*heads, *(_latex_cell(shown) for shown in row.cells)]) + r" \\")
+    return lines
+
+
+def _latex_head(table: Table, i: int, depth: int) -> str:
+    """Return the text of a leading column; equal texts in the merged ones are drawn once, over their rows."""
+    text = escape(table.rows[i].heads[depth])
+    if depth >= table.merged or len(table.heads) == 1:
+        return text
+    path = table.rows[i].heads[: depth + 1]
+    same = [row.heads[: depth + 1] == path for row in table.rows]
+    run = len(list(itertools.takewhile(bool, same[i:])))
+    if i and same[i - 1]:
+        return ""
+    return f"\\multirow{{{run}}}{{*}}{{\\textbf{{{text}}}}}"
+
+
+def _latex_cell(shown: Shown) -> str:
+    text = escape(shown.text)
+    if shown.underline:
+        text = f"\\underline{{{text}}}"
+    return f"\\textbf{{{text}}}" if shown.bold else text
+
+
+def to_markdown(table: Table) -> str:
+    """Return a pipe table under its caption, with the notes below."""
+    columns = [" ".join(path) for path in table.columns]
+    head = [*table.heads, *columns]
+    lines = [
+        markdown(table.caption),
+        "",
+        _pipes(map(markdown_cell, head)),
+        _pipes(["---"] * len(head)),
+        *(_pipes([*map(markdown_cell, row.heads), *map(_markdown_cell, row.cells)]) for row in table.rows),
+    ]
+    lines += ["", *(f"- {markdown(note)}" for note in table.notes)] if table.notes else []
+    return "\n".join(lines) + "\n"
+
+
+def _pipes(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _markdown_cell(shown: Shown) -> str:
+    text = markdown_cell(shown.text)
+    if shown.underline:
+        text = f"<u>{text}</u>"
+    return f"**{text}**" if shown.bold else text
+
+
+CSV_COLUMNS = ("column", "mean", "std", "n", "rank", "bold", "status", "reason", "text")
+
+
+def to_csv(table: Table) -> str:
+    """Return one line per cell, with the digits that files keep, its status and its reason."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*(head.lower() for head in table.heads), *CSV_COLUMNS])
+    for row in table.rows:
+        for path, shown in zip(table.columns, row.cells, strict=True):
+            numbers = [as_filed(value) if value == value else "" for value in (shown.mean, shown.std)]
+            rank = "" if shown.rank is None else shown.rank
+            bold = int(shown.bold)
+            names = map(csv_cell, [*row.heads, " / ".join(path)])
+            reason = csv_cell(shown.reason)
+            writer.writerow([*names, *numbers, shown.n, rank, bold, shown.status, reason, shown.text])
+    return out.getvalue()

@@ -1,0 +1,103 @@
+"""Power: how many more seeds a run would need to decide what it leaves open. Come here for what ``status`` says of it.
+
+The number follows from the observed difference and its own spread over the seeds, taken for the true ones, at 80 %
+power.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+from fgai_bench.leaderboard.rows import BOARDS, Board, BoardRow, entries
+from fgai_bench.report.claims import judge
+from fgai_bench.report.verdicts import number_text
+from fgai_bench.statistics.intervals import Comparison, seeds_needed
+from fgai_bench.statistics.labels import title
+from fgai_bench.statistics.ranking import ERROR, Cell, scale_of, standings
+from fgai_bench.statistics.results import Results
+
+
+@dataclass(frozen=True)
+class OpenCell:
+    """Something that the seeds of a run do not decide.
+
+    Attributes:
+        suite: of its cells.
+        question: a claim, or the first place of a leaderboard.
+        place: dataset and model.
+        shown: the difference with its interval.
+        seeds: how many there are.
+        enough: how many would decide it; None where no number that one could run would.
+    """
+
+    suite: str
+    question: str
+    place: str
+    shown: str
+    seeds: int
+    enough: int | None
+
+    @property
+    def more(self) -> str:
+        """Return how many more seeds are needed, in words."""
+        return "out of reach" if self.enough is None else str(max(1, self.enough - self.seeds))
+
+
+def open_cells(results: Results) -> list[OpenCell]:
+    """Return what a run leaves open, what needs the fewest seeds first."""
+    listed = [*open_claims(results), *open_places(results)]
+    return sorted(listed, key=lambda cell: float("inf") if cell.enough is None else cell.enough - cell.seeds)
+
+
+def open_claims(results: Results) -> list[OpenCell]:
+    """Return the cells of the paper's claims that are open and do not count for their claim yet."""
+    return [
+        OpenCell(
+            verdict.claim.suite,
+            verdict.claim.id,
+            decision.place,
+            number_text(decision.value, decision.bounds, decision.is_ratio),
+            decision.seeds,
+            decision.enough,
+        )
+        for verdict in judge(results)
+        for decision in verdict.cells("open")
+        if decision not in verdict.showing
+    ]
+
+
+def open_places(results: Results) -> list[OpenCell]:
+    """Return the first places of leaderboards that several rows share: the two best, and what would part them."""
+    return [
+        cell
+        for board in BOARDS
+        for block in _blocks(entries(board, results))
+        if (cell := _shared_first(board, block)) is not None
+    ]
+
+
+def _blocks(rows: Iterable[BoardRow]) -> list[list[BoardRow]]:
+    blocks: dict[tuple[str, ...], list[BoardRow]] = {}
+    for row in rows:
+        blocks.setdefault((*row.key[:4], row.key[5]), []).append(row)
+    return list(blocks.values())
+
+
+def _shared_first(board: Board, block: list[BoardRow]) -> OpenCell | None:
+    cells: dict[Hashable, Cell] = {row.key[4]: row.cell(board.score) for row in block}
+    first = [name for name, standing in standings(cells, board.better).items() if standing.bold]
+    if len(first) < 2:
+        return None
+    sign = 1 if board.better == "higher" else -1
+    best, second = sorted(first, key=lambda name: -sign * cells[name].mean)[:2]
+    comparison = Comparison.of(cells[best].values, cells[second].values, scale_of(board.score))
+    suite, _, dataset, model, _, attack = block[0].key
+    return OpenCell(
+        suite,
+        f"{board.score} under {attack}: {title(str(best))} or {title(str(second))}",
+        f"{title(dataset)}/{title(model)}",
+        number_text(comparison.difference, comparison.bounds, False),
+        len(comparison.differences),
+        seeds_needed(comparison.differences, ERROR / (len(cells) - 1)),
+    )

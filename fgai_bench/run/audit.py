@@ -1,0 +1,123 @@
+"""Audit a finished run against Definition 1: one more step per trial and its vanilla model, added to the records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from fgai_bench.records.canonical import plain, sha256
+from fgai_bench.records.errors import RequestError
+from fgai_bench.records.store import StoreReader
+from fgai_bench.run.executors.local import WorkerSettings
+from fgai_bench.run.plan import Member, Plan, Step
+from fgai_bench.run.preflight import checked_data_root, resolved_device
+from fgai_bench.run.progress import Observer
+from fgai_bench.run.resume import Run, run_plan
+from fgai_bench.run.step_code import code_of
+from fgai_bench.suites.errors import sentence
+
+KEPT = ("task", "dataset", "model", "defense", "seed", "threads")
+
+
+def audit_run(
+    folder: str | os.PathLike[str],
+    options: Mapping[str, Any] | None = None,
+    *,
+    only: Mapping[str, Sequence[str]] | None = None,
+    device: str = "auto",
+    jobs: int | None = None,
+    executor: str = "local",
+    data_root: str | os.PathLike[str] | None = None,
+    plugins: Sequence[str] = (),
+    retry_failed: bool = False,
+    observer: Observer | None = None,
+) -> Run:
+    """Check every trained model of a run, and each vanilla model against itself, against Definition 1.
+
+    Args:
+        folder: the run folder.
+        options: fields of :class:`fgai_bench.tasks.definition1.AuditOptions`.
+        only: which models to audit: names by ``suite``, ``dataset``, ``model`` and ``label``; a missing key means all.
+        device, jobs, executor, data_root, plugins, retry_failed, observer: as in :func:`fgai_bench.run.resume.run`.
+    """
+    validated = _validated_options(options or {})
+    with StoreReader(folder) as store:
+        steps = audit_plan(store, validated, resolved_device(device), only or {})
+    settings = WorkerSettings(tuple(plugins), checked_data_root(data_root))
+    return run_plan(steps, Path(folder), settings, jobs, executor, retry_failed=retry_failed, observer=observer)
+
+
+def audit_plan(store: StoreReader, options: Mapping[str, Any], device: str, only: Mapping[str, Sequence[str]]) -> Plan:
+    """Return one audit step per trial and its vanilla model, after the two recorded trainings that it builds on."""
+    steps: dict[str, Step] = {}
+    members: list[Member] = []
+    _check_names(store, only)
+    for member, trained, teacher in _pairs(store, only):
+        for source in (teacher, trained):
+            steps[source.hash] = source
+        step = _audit_step(trained, teacher, options, device)
+        steps[step.hash] = step
+        members.append(Member(**{**member, "kind": "audit", "step": step.hash, "flags": ()}))
+    if not members:
+        chosen = "".join(f" of {key} {', '.join(names)}" for key, names in only.items())
+        raise RequestError(f"{store.folder} holds no trained node classifier{chosen} together with its vanilla model")
+    return Plan(steps, tuple(members))
+
+
+def _check_names(store: StoreReader, only: Mapping[str, Sequence[str]]) -> None:
+    for key, names in only.items():
+        there = sorted({str(member[key]) for member in store.members()})
+        for name in names:
+            if name not in there:
+                raise RequestError(f"{store.folder} has no {key} {name!r}; it has {', '.join(there)}")
+
+
+def _validated_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    from fgai_bench.tasks.definition1 import AuditOptions
+
+    try:
+        return AuditOptions(**options).model_dump()
+    except ValidationError as error:
+        raise RequestError(f"the audit: {sentence(error, AuditOptions)}") from None
+
+
+def _pairs(store: StoreReader, only: Mapping[str, Sequence[str]]) -> Iterator[tuple[dict[str, Any], Step, Step]]:
+    """Yield member, training and vanilla training of every trial for which both trainings are recorded."""
+    trained = [member for member in store.members() if member["kind"] == "train" and member["task"] == "node"]
+    ready = {hash for hash, status in store.statuses().items() if status == "ok"}
+    vanilla = {_cell(member): member["step"] for member in trained if member["defense"] == "vanilla"}
+    for member in trained:
+        if member["step"] not in ready or any(member[key] not in names for key, names in only.items()):
+            continue
+        own = _training(store, member["step"])
+        teacher = own.inputs.get("teacher") or vanilla.get(_cell(member))
+        if teacher in ready:
+            yield member, own, _training(store, teacher)
+
+
+def _cell(member: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(member[key] for key in ("suite", "task", "dataset", "model", "seed"))
+
+
+def _training(store: StoreReader, hash: str) -> Step:
+    config = store.step(hash)["config"]
+    inputs = {"teacher": config["teacher"]} if config["teacher"] else {}
+    return Step(hash, "train", config, inputs, hash)
+
+
+def _audit_step(trained: Step, teacher: Step, options: Mapping[str, Any], device: str) -> Step:
+    config = {
+        **{key: trained.config[key] for key in KEPT},
+        "kind": "audit",
+        "trained": trained.hash,
+        "teacher": teacher.hash,
+        "audit": dict(options),
+        "device": device,
+    }
+    config["code"] = code_of("audit", config)
+    hash = sha256(plain(config))
+    return Step(hash, "audit", plain(config), {"model": trained.hash, "teacher": teacher.hash}, trained.hash)

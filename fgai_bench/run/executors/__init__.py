@@ -1,0 +1,1 @@
+"""Where steps run: inline, in worker processes, or on a Ray cluster."""

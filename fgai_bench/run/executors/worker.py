@@ -1,0 +1,107 @@
+"""Serve as a worker process: receive jobs through a connection, run them, send back progress and results."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import os
+import queue
+import socket
+import sys
+import threading
+import time
+from multiprocessing.connection import Connection
+from typing import Any
+
+from fgai_bench.records.result import Result, storable
+from fgai_bench.run.executors.local import Event, Job, WorkerSettings
+from fgai_bench.run.executors.process_tree import end_with_parent, has_children
+
+EVERY = 0.2  # seconds between two reports of progress
+
+
+def serve() -> None:
+    """Run jobs until the connection closes; its file descriptor is the first argument of the process."""
+    end_with_parent()
+    connection: Connection[Any, Any] = Connection(int(sys.argv[1]))
+    os.set_inheritable(connection.fileno(), False)
+    inbox: queue.Queue[tuple[str, Any]] = queue.Queue()
+    threading.Thread(target=_listen, args=(connection, inbox), daemon=True).start()
+    _, settings = inbox.get()
+    broken = _prepare(settings)
+    while True:
+        _, job = inbox.get()
+        connection.send(("began", job.hash))
+        event = Event(job.hash, result=broken) if broken else _run(job, settings, connection)
+        connection.send(("event" if _can_go_on(job, event) else "last", event))
+
+
+def _prepare(settings: WorkerSettings) -> Result | None:
+    """Import plugins and libraries before the clock of a step starts; return the failure of all steps if one fails."""
+    try:
+        settings.prepare()
+        import fgai_bench.run.execute  # noqa: F401
+    except (Exception, SystemExit) as error:
+        reason = " ".join(str(error).split())
+        return storable(Result("failed", f"its worker on {socket.gethostname()} cannot start: {reason}"))
+    return None
+
+
+def _listen(connection: Connection[Any, Any], inbox: queue.Queue[tuple[str, Any]]) -> None:
+    """Put received messages into the inbox; end the process when the other side has closed the connection."""
+    while True:
+        try:
+            inbox.put(connection.recv())
+        except (EOFError, OSError):
+            os._exit(0)
+
+
+def _run(job: Job, settings: WorkerSettings, connection: Connection[Any, Any]) -> Event:
+    from fgai_bench.run.execute import execute
+
+    last, process = time.monotonic(), os.getpid()
+
+    def progress(epoch: int, epochs: int) -> None:
+        nonlocal last
+        if time.monotonic() - last > EVERY and os.getpid() == process:
+            last = time.monotonic()
+            connection.send(("event", Event(job.hash, epoch, epochs)))
+
+    if job.config["device"] != "cpu":
+        free_circles()
+    return Event(job.hash, result=execute(job.config, job.inputs, settings.data_root, progress))
+
+
+def _can_go_on(job: Job, event: Event) -> bool:
+    """Tell whether the process can be given another job, or whether this one has left it broken."""
+    failed = event.result is not None and event.result.status != "ok"
+    return not has_children() and not (failed and job.config["device"] != "cpu" and not draws(job.config["device"]))
+
+
+def draws(device: str) -> bool:
+    """Tell whether random numbers can still be drawn on a device.
+
+    After work that fails while it is recorded they cannot, in the whole process: its generator waits for the recording.
+    """
+    import torch
+
+    try:
+        torch.rand((), device=device).item()
+    except Exception:
+        return False
+    return True
+
+
+def free_circles() -> None:
+    """Free objects that refer to each other in a circle, as the offers of a measurement do to what they were made from.
+
+    Python gets to them when it likes, and until then their memory on a GPU counts as that of the next step. What is
+    alive when this is first called, libraries above all, is not looked at again: else it would take 0.2 s.
+    """
+    gc.collect()
+    _freeze_once()
+
+
+@functools.cache
+def _freeze_once() -> None:
+    gc.freeze()

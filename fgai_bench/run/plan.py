@@ -1,0 +1,457 @@
+"""Plan suites: a pure function turns them into a graph of steps, without torch, clock or disk.
+
+A step is identified by the hash of everything that changes its result: the names, versions and options of all entries
+involved, the threat model, the seed, the content of the data (the checksums that a dataset declares, or a digest of the
+graph itself), fingerprints of the code that computes it, and the hashes of the steps that it builds on. Labels, time
+limits and the order of steps are not part of the hash, so two suites that need the same step share it. Nor are metrics:
+trainings, attacks and clean evaluations measure the built-in ones, and each other metric that a suite names is a step
+of its own (``measure``), so that adding one to a finished run computes nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import product
+from typing import Any, Literal
+
+from pydantic import BaseModel, ValidationError
+
+from fgai_bench.attacks import ATTACKS, ThreatModel
+from fgai_bench.attacks.budget import SCENARIOS
+from fgai_bench.data import DATASETS
+from fgai_bench.defenses import DEFENSES, Training
+from fgai_bench.explainers import EXPLAINERS
+from fgai_bench.metrics import METRICS
+from fgai_bench.metrics.base import Where, offered_in
+from fgai_bench.models import MODELS
+from fgai_bench.records.canonical import Texts, sha256
+from fgai_bench.records.names import spans
+from fgai_bench.registry import Registry
+from fgai_bench.run.step_code import code_of
+from fgai_bench.suites.errors import SuiteError, sentence
+from fgai_bench.suites.schema import AttackLine, DefenseLine, Suite, TunedSetting
+from fgai_bench.tasks import TASKS
+
+TEACHER = DefenseLine(name="vanilla")
+EVALUATION_SEEDS = range(10)  # split seeds that no choice of settings may look at
+Kind = Literal["train", "clean", "attack", "measure", "effect", "explain", "agree", "audit", "validate"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One unit of work: a training, an attack or a measurement.
+
+    Attributes:
+        hash: identity of the step, computed from ``config`` alone.
+        kind: what the step does.
+        config: everything that changes the result, as plain data.
+        inputs: role to hash of the steps whose artifacts it needs: ``teacher``, ``model``, ``other``, ``attacked``,
+            ``effects``.
+        trial: hash of the training step whose model is trained or measured.
+        time_limit: seconds after which the step is stopped.
+        exclusive: whether no other step may run at the same time.
+    """
+
+    hash: str
+    kind: Kind
+    config: dict[str, Any] = field(compare=False)
+    inputs: dict[str, str] = field(compare=False)
+    trial: str
+    time_limit: float | None = None
+    exclusive: bool = False
+
+
+OPTIONAL = ("metric", "metrics", "suite_seeds", "trials")
+
+
+@dataclass(frozen=True)
+class Member:
+    """The place of a step in a suite: the labels under which its records appear.
+
+    Attributes:
+        kind: kind of the place; a ``measure`` step has ``clean`` or ``attack``, like the step whose records it extends.
+        metric: what a ``measure`` step measures; empty for every other step.
+        metrics: the names that the suite limits its records to; empty for all.
+        suite_seeds: the seeds that the suite itself has, as ``0-4``; a run may have more or fewer of them.
+        trials: how many settings were tried to choose those of this row; 0 where the suite's own are used.
+    """
+
+    suite: str
+    kind: Kind
+    step: str
+    task: str
+    dataset: str
+    model: str
+    defense: str
+    label: str
+    attack: str
+    attack_label: str
+    explainer: str
+    seed: int
+    flags: tuple[str, ...] = ()
+    metric: str = ""
+    metrics: tuple[str, ...] = ()
+    suite_seeds: str = ""
+    trials: int = 0
+
+    def plain(self) -> dict[str, Any]:
+        """Return the member as plain data, without the optional fields that are empty."""
+        return {key: value for key, value in vars(self).items() if value or key not in OPTIONAL}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The steps by hash, each after those it builds on, and their places in the suites."""
+
+    steps: dict[str, Step]
+    members: tuple[Member, ...]
+
+    @cached_property
+    def trials(self) -> list[Member]:
+        """Return the trainings that the suites list, in order, without teachers that only serve other trainings."""
+        return [member for member in self.members if self.steps[member.step].kind == "train"]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial of a suite (task, dataset, model, defense, seed), before its options are merged."""
+
+    suite: Suite
+    task: str
+    dataset: str
+    model: str
+    line: DefenseLine
+    seed: int
+
+    def with_defense(self, line: DefenseLine) -> Trial:
+        """Return the same trial with another defense."""
+        return replace(self, line=line)
+
+    @property
+    def cell(self) -> tuple[Any, ...]:
+        """Return what trials that differ in their seed share; suites and lines live as long as their plan."""
+        return (id(self.suite), self.task, self.dataset, self.model, id(self.line))
+
+    @cached_property
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """Return the options that the suite sets for this trial; later settings override earlier ones."""
+        merged: dict[str, dict[str, Any]] = {key: {} for key in ("model", "training", "defense", "inner", "threat")}
+        for setting in (*self.suite.settings, *self.chosen):
+            if setting.when.matches(self.task, self.dataset, self.model, self.line):
+                for key, values in merged.items():
+                    values.update(getattr(setting, key))
+        return merged
+
+    @cached_property
+    def chosen(self) -> tuple[TunedSetting, ...]:
+        """Return the settings that a search chose for this trial; none for a line that does not ask for them."""
+        tuned = self.suite.tuned if self.line.tuned else ()
+        return tuple(s for s in tuned if s.when.matches(self.task, self.dataset, self.model, self.line))[-1:]
+
+    @cached_property
+    def suite_seeds(self) -> str:
+        """Return the seeds that the suite itself has, in short; once for all steps of a trial."""
+        return spans(self.suite.declared_seeds)
+
+    def member(self, step: Step, attack: str = "", title: str = "", explainer: str = "", metric: str = "") -> Member:
+        """Return the place of a step of this trial in the suite."""
+        flags = ("unequal budgets",) if self.suite.unequal_budgets else ()
+        where = (self.task, self.dataset, self.model, self.line.name, self.line.title, attack, title, explainer)
+        kind = step.kind if not metric else "attack" if attack else "clean"
+        wanted = tuple(METRICS.entry(name).name for name in self.suite.metrics)
+        shown = (wanted, self.suite_seeds, self.chosen[0].trials if self.chosen else 0)
+        return Member(self.suite.title, kind, step.hash, *where, self.seed, flags, metric, *shown)
+
+
+def plan(suites: Iterable[Suite], device: str = "cpu", contents: Mapping[str, str] | None = None) -> Plan:
+    """Return every step that the suites need, each once, with its places in the suites.
+
+    ``contents`` has the digests of the graphs whose content no declaration tells (:func:`undeclared`), by dataset.
+    """
+    draft = _Draft(device, contents or {})
+    for suite in suites:
+        for trial in _trials(suite):
+            draft.add(trial)
+        if suite.agreement:
+            draft.add_agreements(suite)
+    if not draft.members:
+        raise SuiteError(
+            "nothing to run: no dataset of the suite is for one of its tasks, or no defense for its models"
+        )
+    return Plan(draft.steps, tuple(dict.fromkeys(draft.members)))
+
+
+def undeclared(suites: Iterable[Suite]) -> list[str]:
+    """Return the datasets whose content is known only from the graph itself: users' own, without checksums."""
+    return [name for name in dict.fromkeys(name for suite in suites for name in suite.datasets) if not _declares(name)]
+
+
+def _declares(dataset: str) -> bool:
+    """Tell whether a dataset is built in, or names a checksum for every file that it is read from."""
+    files = DATASETS[dataset].files
+    return DATASETS.entry(dataset).ours or (bool(files) and all(file.sha256 for file in files))
+
+
+def validation_plan(trials: Sequence[Trial], device: str = "cpu", contents: Mapping[str, str] | None = None) -> Plan:
+    """Return the steps that score trials on the validation part, each once, with the teachers that they need."""
+    draft = _Draft(device, contents or {})
+    members = [trial.member(draft.validate(trial)) for trial in trials]
+    return Plan(draft.steps, tuple(dict.fromkeys(members)))
+
+
+def _trials(suite: Suite) -> Iterator[Trial]:
+    for task, dataset, model, seed, line in product(
+        suite.tasks, suite.datasets, suite.models, suite.seeds, suite.defenses
+    ):
+        if applies(DATASETS.entry(dataset).tags, task) and (not line.models or model in line.models):
+            trial = Trial(suite, task, dataset, model, line, seed)
+            if trial.chosen or not line.tuned:
+                yield trial
+
+
+def applies(tags: frozenset[str], task: str) -> bool:
+    """Tell whether an entry is for a task; an entry that names no task is for all of them."""
+    return task in tags or not tags & {"node", "link", *TASKS}
+
+
+class _Draft:
+    """A plan under construction."""
+
+    def __init__(self, device: str, contents: Mapping[str, str]) -> None:
+        self.device, self.contents = device, contents
+        self.steps: dict[str, Step] = {}
+        self.members: list[Member] = []
+        self._trainings: dict[tuple[Any, ...], Step] = {}
+        self._shared: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self._texts = Texts()
+
+    def add(self, trial: Trial) -> None:
+        """Add the steps of a trial: training, clean evaluation, every attack, every explainer and further metric."""
+        suite = trial.suite
+        trained = self._train(trial)
+        config = {**_measurement_config(trained), "sanity": suite.sanity}
+        clean = self._step("clean", config, {"model": trained.hash}, suite, trained.hash)
+        self.members += [trial.member(trained), trial.member(clean)]
+        self._measure(trial, trained, None)
+        for attack in suite.attacks:
+            if (attack.seeds and trial.seed not in attack.seeds) or not _has_its_aim(trial, attack):
+                continue
+            step = self._attack(trial, attack, trained)
+            if step is None:
+                continue
+            self.members.append(trial.member(step, attack.name, attack.title))
+            self._measure(trial, trained, step, attack)
+            if suite.explainers and _is_explained(trial, attack):
+                self._explain_all(trial, attack, trained, step)
+
+    def _measure(self, trial: Trial, trained: Step, attacked: Step | None, line: AttackLine | None = None) -> None:
+        """Add a step for each metric of the suite that is not built in and whose input is available here."""
+        where: Where = "clean" if attacked is None else "attack"
+        for entry in map(METRICS.entry, trial.suite.metrics):
+            if entry.ours or not offered_in(entry.tags, where):
+                continue
+            config = {
+                **_measurement_config(trained),
+                "metric": {"name": entry.name, "version": entry.version, "direction": entry.direction},
+                "attacked": attacked.hash if attacked else None,
+            }
+            inputs = {"model": trained.hash, **({"attacked": attacked.hash} if attacked else {})}
+            step = self._step("measure", config, inputs, trial.suite, trained.hash)
+            names = (line.name, line.title) if line else ("", "")
+            self.members.append(trial.member(step, *names, metric=entry.name))
+
+    def add_agreements(self, suite: Suite) -> None:
+        """Add steps that compare the attention of each trial with that of the first seed."""
+        own = [member for member in self.members if member.suite == suite.title and member.kind == "train"]
+        first = {(m.task, m.dataset, m.model, m.label): m.step for m in reversed(own)}
+        for member in own:
+            other = first[member.task, member.dataset, member.model, member.label]
+            if member.step != other:
+                config = {**_measurement_config(self.steps[member.step]), "other": other}
+                inputs = {"model": member.step, "other": other}
+                step = self._step("agree", config, inputs, suite, member.step)
+                self.members.append(replace(member, kind=step.kind, step=step.hash))
+
+    def validate(self, trial: Trial) -> Step:
+        """Add the training of a trial and its scores on the validation part under the validation attack: one step.
+
+        The model of the suite's own vanilla line is kept: it is the teacher of every other trial.
+        """
+        if trial.seed in EVALUATION_SEEDS:
+            raise SuiteError(f"seed {trial.seed} belongs to the evaluation; settings must not be chosen on it")
+        tags = DEFENSES.entry(trial.line.name).tags
+        teacher = self.validate(trial.with_defense(TEACHER)) if "needs-teacher" in tags else None
+        threat = _merged(ThreatModel, trial.suite.threat.model_dump(), trial.settings["threat"])
+        config = {
+            **self._training_settings(trial),
+            "teacher": teacher.hash if teacher else None,
+            "seed": trial.seed,
+            "validation": {**_versioned(ATTACKS, "validation"), "threat": threat},
+            "keep": trial.line.name == TEACHER.name and not trial.line.options and not _changes(trial),
+        }
+        return self._step("validate", config, {"teacher": teacher.hash} if teacher else {}, trial.suite)
+
+    def _train(self, trial: Trial) -> Step:
+        """Return the training of a trial, which several steps of it may ask for."""
+        key = (*trial.cell, trial.seed)
+        if key not in self._trainings:
+            tags = DEFENSES.entry(trial.line.name).tags
+            teacher = self._train(trial.with_defense(TEACHER)) if "needs-teacher" in tags else None
+            config = {
+                **self._once(trial.cell, lambda: self._training_settings(trial)),
+                "teacher": teacher.hash if teacher else None,
+                "seed": trial.seed,
+            }
+            inputs = {"teacher": teacher.hash} if teacher else {}
+            self._trainings[key] = self._step("train", config, inputs, trial.suite)
+        return self._trainings[key]
+
+    def _training_settings(self, trial: Trial) -> dict[str, Any]:
+        """Return what decides a training and is the same for all seeds.
+
+        What a line names itself is what makes it a line of its own, and stays whatever a search has chosen.
+        """
+        suite, line, settings = trial.suite, trial.line, trial.settings
+        options = {**settings["defense"], **line.options}
+        return {
+            "task": _versioned(TASKS, trial.task),
+            "dataset": {**_versioned(DATASETS, trial.dataset), "source": self._source(trial.dataset)},
+            "model": {**_versioned(MODELS, trial.model), "options": {**suite.model, **settings["model"]}},
+            "defense": {**_versioned(DEFENSES, line.name), "options": options},
+            "training": _merged(Training, suite.training.model_dump(), settings["training"]),
+            "inner": _inner(trial) if "needs-inner" in DEFENSES.entry(line.name).tags else None,
+        }
+
+    def _once(self, key: tuple[Any, ...], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return settings that many steps share, made for the first of them."""
+        if key not in self._shared:
+            self._shared[key] = make()
+        return self._shared[key]
+
+    def _attack(self, trial: Trial, attack: AttackLine, trained: Step) -> Step | None:
+        """Return the attack on a trained model; None if it would transfer to the model it was crafted on."""
+        inputs = {"model": trained.hash}
+        tags = ATTACKS.entry(attack.name).tags
+        if attack.transfer or "uses-surrogate" in tags:
+            inputs["teacher"] = self._train(trial.with_defense(TEACHER)).hash
+        if inputs.get("teacher") == trained.hash:  # nothing transfers from a model to itself
+            if attack.transfer:
+                return None
+            del inputs["teacher"]
+        settings = self._once((*trial.cell, attack.title), lambda: _attack_settings(trial, attack))
+        config = {
+            **_measurement_config(trained),
+            **settings,
+            "crafted_on": inputs["teacher"] if attack.transfer else None,
+            "surrogate": inputs.get("teacher"),
+        }
+        return self._step("attack", config, inputs, trial.suite, trained.hash)
+
+    def _explain_all(self, trial: Trial, attack: AttackLine, trained: Step, attacked: Step) -> None:
+        """Add the true effects of edges under an attack, and every explainer of the suite to be held against them."""
+        suite, inputs = trial.suite, {"model": trained.hash, "attacked": attacked.hash}
+        config = {**_measurement_config(trained), "attacked": attacked.hash, "nodes": suite.explained_nodes}
+        effects = self._step("effect", config, inputs, suite, trained.hash)
+        self.members.append(trial.member(effects, attack.name, attack.title))
+        for explainer in suite.explainers:
+            asked = {**config, "explainer": _versioned(EXPLAINERS, explainer), "effects": effects.hash}
+            explained = self._step("explain", asked, {**inputs, "effects": effects.hash}, suite, trained.hash)
+            self.members.append(trial.member(explained, attack.name, attack.title, explainer))
+
+    def _source(self, dataset: str) -> dict[str, Any]:
+        """Return what tells the content of a dataset: checksums of its files, options of its generator, a digest."""
+        declared = DATASETS[dataset]
+        files = [[file.path, file.sha256] for file in declared.files]
+        known = {"content": self.contents[dataset]} if dataset in self.contents else {}
+        return {"files": files, "options": dict(declared.options), **known}
+
+    def _step(
+        self, kind: Kind, config: dict[str, Any], inputs: dict[str, str], suite: Suite, trial: str | None = None
+    ) -> Step:
+        content = {**config, "kind": kind, "threads": suite.threads, "device": self.device}
+        content["code"] = code_of(kind, config)
+        if suite.exclusive:
+            content["exclusive"] = {"time_limit": suite.time_limit}
+        content = {key: self._texts.plain(value) for key, value in content.items()}
+        hash = sha256(self._texts.canonical(content).encode())
+        step = Step(hash, kind, content, inputs, trial or hash, suite.time_limit, suite.exclusive)
+        return self.steps.setdefault(hash, step)
+
+
+def _measurement_config(trained: Step) -> dict[str, Any]:
+    """Return the configuration that every measurement shares: the trained model and its problem."""
+    shared = {key: trained.config[key] for key in ("task", "dataset", "model", "defense", "seed")}
+    return {**shared, "trained": trained.hash}
+
+
+def _has_its_aim(trial: Trial, attack: AttackLine) -> bool:
+    """Tell whether a trial has what an attack is aimed at: not every model has an attention."""
+    aimed = "attention" in ATTACKS.entry(attack.name).tags
+    return not (aimed and "no-attention" in DEFENSES.entry(trial.line.name).tags)
+
+
+def _is_explained(trial: Trial, attack: AttackLine) -> bool:
+    """Tell whether explainers are asked: the task has explanations, the suite names graph, model and attack or none.
+
+    A network that a defense brings in place of the model is none that a suite names. The attack has the suite's budget,
+    and is no control.
+    """
+    suite = trial.suite
+    replaced = "replaces-model" in DEFENSES.entry(trial.line.name).tags
+    limits = (
+        (trial.dataset, suite.explained_datasets),
+        ("" if replaced else trial.model, suite.explained_models),
+        (attack.name, suite.explained_attacks),
+    )
+    named = all(not limit or name in limit for name, limit in limits)
+    plain = not (attack.label or attack.threat or attack.transfer or attack.seeds)
+    explained = "explained" in TASKS.entry(trial.task).tags
+    return named and plain and explained and "control" not in ATTACKS.entry(attack.name).tags
+
+
+def _versioned(registry: Registry[Any], name: str) -> dict[str, Any]:
+    return {"name": name, "version": registry.entry(name).version}
+
+
+def _changes(trial: Trial) -> bool:
+    """Tell whether a search chose something for the trial that the suite's own settings do not say."""
+    chosen = trial.chosen[0] if trial.chosen else None
+    return bool(chosen and (chosen.model or chosen.training or chosen.defense or chosen.inner))
+
+
+def _inner(trial: Trial) -> dict[str, Any]:
+    inner = trial.line.inner or trial.suite.inner
+    threat = _merged(ThreatModel, trial.suite.inner.threat, inner.threat, trial.settings["inner"])
+    return {
+        "attack": inner.attack,
+        "version": ATTACKS.entry(inner.attack).version,
+        "options": inner.options,
+        "threat": threat,
+    }
+
+
+def _attack_settings(trial: Trial, attack: AttackLine) -> dict[str, Any]:
+    """Return what decides an attack beside the model that it attacks."""
+    return {
+        "attack": {**_versioned(ATTACKS, attack.name), "options": attack.options},
+        "attack_tags": sorted(ATTACKS.entry(attack.name).tags),
+        "threat": _threat(trial, attack),
+    }
+
+
+def _threat(trial: Trial, attack: AttackLine) -> dict[str, Any]:
+    """Merge the budgets of suite, trial and attack; the scenario is the attack's own unless its line sets another."""
+    own = [scenario for scenario in SCENARIOS if scenario in ATTACKS.entry(attack.name).tags]
+    scenario = {"scenario": own[0]} if own else {}
+    return _merged(ThreatModel, trial.suite.threat.model_dump(), scenario, trial.settings["threat"], attack.threat)
+
+
+def _merged(model: type[BaseModel], *layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all fields of ``model``, where later layers override earlier ones; raise if the values are invalid."""
+    values = {key: value for layer in layers for key, value in layer.items()}
+    try:
+        return model(**values).model_dump()
+    except ValidationError as error:
+        raise SuiteError(sentence(error, model)) from None

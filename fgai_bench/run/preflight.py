@@ -1,0 +1,150 @@
+"""Check before a run that devices, folders, options and data are usable; nothing is written until all checks pass."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from fgai_bench.records.canonical import canonical
+from fgai_bench.records.errors import RequestError
+from fgai_bench.records.lock import is_lock
+from fgai_bench.run.plan import Step
+from fgai_bench.suites.errors import SuiteError, finite, sentence
+
+# Without these files there is no accelerator, so the slow import of torch can be skipped.
+DEVICE_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/dev/kfd")
+
+
+def resolved_device(name: str) -> str:
+    """Replace ``auto`` by the device that the machine has; raise if it does not have the device.
+
+    >>> resolved_device("cpu")
+    'cpu'
+    >>> resolved_device("gpu")
+    Traceback (most recent call last):
+    ...
+    fgai_bench.records.errors.RequestError: unknown device 'gpu'; possible are auto, cpu and cuda
+    """
+    if name not in ("auto", "cpu", "cuda"):
+        raise RequestError(f"unknown device {name!r}; possible are auto, cpu and cuda")
+    if name == "cpu" or (name == "auto" and not _maybe_cuda()):
+        return "cpu"
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda"
+    if name == "cuda":
+        raise RequestError("no CUDA device was found; use --device cpu, or `fgai-bench doctor` to see what torch finds")
+    return "cpu"
+
+
+def visible_devices() -> list[str]:
+    """Return the CUDA devices of this process as values for ``CUDA_VISIBLE_DEVICES`` of a worker."""
+    import torch
+
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return named.split(",") if named else [str(index) for index in range(torch.cuda.device_count())]
+
+
+def checked_folder(folder: Path) -> Path:
+    """Return ``folder`` if it is a run, is empty or can be created; raise if no run may be written to it."""
+    from fgai_bench.records.store import FILE
+
+    for parent in (folder, *folder.absolute().parents):
+        if parent.exists():
+            if not parent.is_dir():
+                raise RequestError(f"{parent} is a file, so the run cannot be written to {folder}; name a folder")
+            if not os.access(parent, os.W_OK):
+                raise RequestError(f"{parent} cannot be written to; choose another folder with --out")
+            break
+    made = (folder / FILE).is_file() and (folder / FILE).stat().st_size > 0
+    if folder.is_dir() and not made and any(_foreign(path) for path in folder.iterdir()):
+        raise RequestError(f"{folder} is not empty and is not a run; choose another folder with --out")
+    return folder
+
+
+def _foreign(path: Path) -> bool:
+    """Tell whether a file is not one of those that a run killed at its very start leaves behind."""
+    left = path.is_file() and not path.is_symlink()
+    return not (left and (path.name in ("store.sqlite", "store.sqlite-journal") or is_lock(path)))
+
+
+def checked_data_root(root: str | os.PathLike[str] | None) -> str | None:
+    """Return the data root as an absolute path; raise if it is given and not a folder."""
+    if root is None:
+        return None
+    path = Path(root).expanduser().absolute()
+    if not path.is_dir():
+        raise RequestError(f"the data root {path} is not a folder; make it or name another with --data-root")
+    return str(path)
+
+
+def check_options(steps: Iterable[Step]) -> None:
+    """Create every defense, attack and model of the steps once; raise if an option is wrong."""
+    from fgai_bench.attacks import ATTACKS
+    from fgai_bench.defenses import DEFENSES
+    from fgai_bench.models import build_model
+
+    makers: dict[str, Callable[..., Any]] = {
+        "defense": lambda name, options: DEFENSES[name](**options),
+        "attack": lambda name, options: ATTACKS[name](**options),
+        "model": lambda name, options: build_model(name, 4, 2, **options),
+        "inner": lambda name, options: ATTACKS[name](**{k: v for k, v in options.items() if k != "targets"}),
+    }
+    for kind, name, options in _choices(steps):
+        try:
+            makers[kind](name, options)
+        except ValidationError as error:
+            raise SuiteError(f"{kind} {name!r}: {sentence(error, options_model(error))}") from None
+        except (Exception, SystemExit) as error:  # a plugin's constructor may raise anything
+            cause = " ".join(str(error).split()) or type(error).__name__
+            raise SuiteError(f"{kind} {name!r} cannot be made with the options {canonical(options)}: {cause}") from None
+
+
+def _choices(steps: Iterable[Step]) -> list[tuple[str, str, dict[str, Any]]]:
+    """Return the distinct (kind, name, options) of the steps."""
+    choices: dict[str, tuple[str, str, dict[str, Any]]] = {}
+    for step in steps:
+        for kind in ("model", "defense", "attack"):
+            if chosen := step.config.get(kind):
+                choices[canonical([kind, chosen])] = (kind, chosen["name"], chosen["options"])
+        if inner := step.config.get("inner"):
+            choices[canonical(["inner", inner])] = ("inner", inner["attack"], inner["options"])
+    for _, _, options in choices.values():
+        finite(options)
+    return list(choices.values())
+
+
+def options_model(error: ValidationError) -> Any:
+    """Return the class whose options were wrong, so that the message can list its keys."""
+    from pydantic import BaseModel
+
+    known = {kind.__name__: kind for kind in _subclasses(BaseModel)}
+    return known.get(error.title, BaseModel)
+
+
+def _subclasses(kind: type[Any]) -> Iterable[type[Any]]:
+    children: list[type[Any]] = kind.__subclasses__()
+    for child in children:
+        yield child
+        yield from _subclasses(child)
+
+
+def check_data(steps: Iterable[Step], root: str | None) -> None:
+    """Download the missing files of the steps' datasets; raise with their names if that is impossible."""
+    from fgai_bench.data import DATASETS, data_root
+
+    for name in dict.fromkeys(step.config["dataset"]["name"] for step in steps):
+        if DATASETS[name].missing(data_root(root)):
+            from fgai_bench.data import fetch_dataset
+
+            fetch_dataset(name, root=root)
+
+
+def _maybe_cuda() -> bool:
+    return not sys.platform.startswith("linux") or any(Path(path).exists() for path in DEVICE_FILES)

@@ -1,0 +1,168 @@
+"""Decide which step may start next and record each result; a single process decides and writes."""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+
+from fgai_bench.records.artifacts import DamagedArtifact
+from fgai_bench.records.result import Result, blocked, storable
+from fgai_bench.records.store import Store
+from fgai_bench.run.executors.local import Event, Executor, Job
+from fgai_bench.run.forecast import effort
+from fgai_bench.run.plan import Plan, Step
+from fgai_bench.run.progress import Observer
+
+PATIENCE = 0.5  # seconds to wait for events before the observer's clock is updated
+# The name of the artifact that a step reads from each of its inputs, by the role of the input.
+TAKEN = {"teacher": "model", "model": "model", "other": "model", "attacked": "attacked", "effects": "effects"}
+
+
+Priority = tuple[bool, float, int]  # measurements first, then trainings that hold up the most work, then by the plan
+
+
+class Schedule:
+    """Run the steps of a plan that the store does not hold, as far as inputs are there.
+
+    One by one they run in the order of the plan. Where several run at a time, a measurement comes before any training,
+    so that cells are completed, and the longest training (with what waits for it) before shorter ones, so that the last
+    ones are short and no worker waits long for another.
+    """
+
+    def __init__(self, plan: Plan, store: Store, executor: Executor, observer: Observer) -> None:
+        self.plan, self.store, self.executor, self.observer = plan, store, executor, observer
+        self.done = set(store.statuses())
+        self.waiting: dict[str, Step] = {}
+        self.running: dict[str, Step] = {}
+        self.alone: set[str] = set()
+        self._position: dict[str, int] = {}
+        self._effort: dict[str, float] = {}  # of a step that waits, with the longest chain of steps that build on it
+        self._followers: dict[str, list[Step]] = defaultdict(list)
+        # Positions in the plan and hashes of steps that may be ready: those that share the machine (True) and others.
+        self._ready: dict[bool, list[tuple[Priority, str]]] = {True: [], False: []}
+        self.wait_for(plan.steps.values())
+
+    def wait_for(self, steps: Iterable[Step]) -> None:
+        """Take up steps, after those that wait already; what the store holds is not run again."""
+        new = list(steps)
+        for step in new:
+            self._position[step.hash] = len(self._position)
+            for source in step.inputs.values():
+                self._followers[source].append(step)
+        self.waiting |= {step.hash: step for step in new if step.hash not in self.done}
+        for step in reversed(new) if self.executor.slots > 1 else ():
+            if step.hash in self.waiting:
+                after = (self._effort.get(follower.hash, 0.0) for follower in self._followers[step.hash])
+                self._effort[step.hash] = effort(step.config) + max(after, default=0.0)
+        for step in new:
+            self._consider(step)
+
+    def work(self) -> None:
+        """Run until no step waits or runs; every result is written before the next step is chosen."""
+        while self.waiting or self.running:
+            while (step := self._next()) is not None:
+                self._start(step)
+            for event in self.executor.events(PATIENCE) if self.running else ():
+                self._receive(event)
+            self.observer.tick()
+
+    def _receive(self, event: Event) -> None:
+        if event.note:
+            self.observer.said(event.note)
+        elif event.hash not in self.running:
+            return  # a process that a step left behind may still speak of it
+        elif event.result is None:
+            self.observer.advanced(event.hash, event.epoch, event.epochs)
+        else:
+            self._finish(self.running.pop(event.hash), event.result)
+
+    def _consider(self, step: Step) -> None:
+        """Remember a step that may start if it waits and its inputs are there."""
+        if self._may_start(step.hash):
+            heapq.heappush(self._ready[not self._is_alone(step)], (self._priority(step), step.hash))
+
+    def _priority(self, step: Step) -> Priority:
+        trains = step.hash in self._effort and step.kind in ("train", "validate")
+        return trains, -self._effort[step.hash] if trains else 0.0, self._position[step.hash]
+
+    def _may_start(self, hash: str) -> bool:
+        return hash in self.waiting and self.done.issuperset(self.waiting[hash].inputs.values())
+
+    def _next(self) -> Step | None:
+        """Return the next step that may start now; steps that must run alone come when nothing else can run."""
+        if any(self._is_alone(step) for step in self.running.values()):
+            return None
+        if (shared := self._first(shares=True)) is not None:
+            return shared if len(self.running) < self.executor.slots else None
+        return self._first(shares=False) if not self.running else None
+
+    def _first(self, shares: bool) -> Step | None:
+        """Return the first step that may start, among those that share the machine or those that do not."""
+        ready = self._ready[shares]
+        while ready and not (self._may_start(ready[0][1]) and shares != self._is_alone(self.waiting[ready[0][1]])):
+            heapq.heappop(ready)  # it was started, or its input was lost, or it has to run alone by now
+        return self.waiting[ready[0][1]] if ready else None
+
+    def _is_alone(self, step: Step) -> bool:
+        return step.exclusive or step.hash in self.alone
+
+    def _start(self, step: Step) -> None:
+        inputs = {}
+        for role, source in step.inputs.items():
+            try:
+                inputs[role] = self.store.artifact(source, TAKEN[role])
+            except DamagedArtifact as error:
+                self._handle_missing_input(step, role, source, error)
+                return
+        if step.kind == "measure":
+            inputs["costs"] = json.dumps(self._costs(step)).encode()
+        del self.waiting[step.hash]
+        self.running[step.hash] = step
+        self.observer.started(step)
+        self.executor.submit(Job(step.hash, step.config, inputs, step.time_limit, self._is_alone(step)))
+
+    def _costs(self, step: Step) -> dict[str, float]:
+        """Return seconds and memory of the steps that a step builds on, for metrics of cost."""
+        return {name: value for hash in step.inputs.values() for name, value in self.store.result(hash).cost.items()}
+
+    def _handle_missing_input(self, step: Step, role: str, source: str, error: DamagedArtifact) -> None:
+        """Run the input's step again if its file was lost; if it never made one, record this step as blocked."""
+        cause = self.store.step(source)
+        if any(row["role"] == TAKEN[role] for row in cause["artifacts"]):
+            self.observer.said(f"{error}; its step is run again")
+            self.store.forget([source])
+            self.done.discard(source)
+            self.waiting[source] = self.plan.steps[source]
+            self._consider(self.waiting[source])
+        else:
+            del self.waiting[step.hash]
+            self._record(step, blocked(role, self.store.result(source)))
+
+    def _finish(self, step: Step, result: Result) -> None:
+        if result.status == "oom" and self.running and step.hash not in self.alone:
+            self.observer.said(f"step {step.hash[:12]} ran out of memory beside others; it is run again alone")
+            self.alone.add(step.hash)
+            self.waiting[step.hash] = step
+            self._consider(step)
+            return
+        if not result.environment:
+            result = replace(result, environment=self._environment(step))
+        self._record(step, result)
+
+    def _record(self, step: Step, result: Result) -> None:
+        result = storable(result)
+        self.store.record(step, result)
+        self.done.add(step.hash)
+        for follower in self._followers[step.hash]:
+            self._consider(follower)
+        self.observer.finished(step, result)
+
+    @staticmethod
+    def _environment(step: Step) -> dict[str, object]:
+        """Return the environment of a step that died before it could report its own."""
+        from fgai_bench.records.provenance import environment
+
+        return environment("cpu" if step.config["device"] == "cpu" else step.config["device"], step.config["threads"])

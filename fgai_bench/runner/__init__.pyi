@@ -1,3 +1,0 @@
-from .plan import Plan as Plan
-from .runs import Run as Run
-from .runs import run as run

@@ -1,0 +1,1 @@
+from .results import Results as Results

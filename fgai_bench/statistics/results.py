@@ -1,0 +1,334 @@
+"""Results: the content of a store arranged by place (suite, task, dataset, model, defense, attack) and seed.
+
+Come here for what every table, figure and verdict reads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from fgai_bench.defenses import DEFENSES
+from fgai_bench.metrics import METRICS
+from fgai_bench.records.frames import LEDGER, Told
+from fgai_bench.records.names import is_changed, titles
+from fgai_bench.records.same_code import made_by_other_code
+from fgai_bench.records.store import StoreReader
+from fgai_bench.statistics.errors import ReportError
+from fgai_bench.statistics.labels import ordered
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Better = Literal["higher", "lower", "none"]
+MISSING = "not run yet; the same `fgai-bench run` goes on with it"
+MAIN = ("node", "quick", "definition", "stress")  # the suites that speak first, where several hold the same graph
+SIDE = ("ablation", "cost", "scale", "published-budgets")  # they vary settings or budgets, or measure cost
+PLACE = ("suite", "kind", "task", "dataset", "model", "label", "attack_label", "explainer")
+OTHER_CODE = "made by other code than the rest of its suite; `fgai-bench run` makes it anew"
+
+
+class Place(NamedTuple):
+    """Where measurements stand, whatever their seed."""
+
+    suite: str
+    kind: str
+    task: str
+    dataset: str
+    model: str
+    label: str
+    attack: str = ""
+    explainer: str = ""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One step at one place and seed: its values, or why there are none.
+
+    Attributes:
+        status: ``ok``, ``oom``, ``timeout``, ``failed``, ``not-applicable``, or ``missing`` for a planned step that
+            has not been run.
+        values: metric to value, costs included.
+        reasons: metric to the status and the reason of one that has no value here.
+        ledger: what the attack spent.
+        threat: the budget it was given, as canonical JSON.
+        trials: how many settings were tried to choose those of its training; 0 for the suite's own settings.
+    """
+
+    status: str
+    reason: str = ""
+    values: Mapping[str, float] = field(default_factory=dict)
+    reasons: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    flags: tuple[str, ...] = ()
+    ledger: Mapping[str, float] = field(default_factory=dict)
+    threat: str = ""
+    step: str = ""
+    trial: str = ""
+    device: str = ""
+    commit: str | None = None
+    package: str = ""
+    trials: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """All measurements of a run, read once; what is computed from them may be kept by who they are.
+
+    Attributes:
+        folder: of the run.
+        places: place to seed to measurement, in the order of the plan.
+        defenses: label to the registered name of its defense.
+        attacks: label to the registered name of its attack.
+        curves: one row per point, as the store gives it.
+        provenance: one row per step, as the store gives it.
+        artifacts: step and role to the content of what figures are drawn from, as far as it is there.
+        titles: suite to what to call it: its name, and what was changed of it.
+        other_code: steps that were made by other code than the rest of their suite; they count as not run.
+    """
+
+    folder: Path
+    places: Mapping[Place, Mapping[int, Measurement]]
+    defenses: Mapping[str, str]
+    attacks: Mapping[str, str]
+    curves: pd.DataFrame
+    provenance: pd.DataFrame
+    artifacts: Mapping[tuple[str, str], bytes]
+    titles: Mapping[str, str] = field(default_factory=dict)
+    other_code: frozenset[str] = frozenset()
+
+    @classmethod
+    def read(cls, folder: str | os.PathLike[str], suite: str | None = None) -> Results:
+        """Read everything that a run folder or an export holds, or what stands in one of its suites."""
+        with StoreReader(folder) as store:
+            members, artifacts = store.members(), store.reported()
+            told, curves, provenance = store.everything()
+        names = ordered(member["suite"] for member in members)
+        if suite is not None and suite not in names:
+            raise ReportError(f"the run {folder} has no suite {suite!r}; it has: {', '.join(names) or 'none'}")
+        kept = [member for name in names if suite in (None, name) for member in members if member["suite"] == name]
+        others = _other_code(told)
+        if others:
+            curves = curves[~curves["step"].isin(others)]
+        return cls(
+            Path(folder),
+            _arranged(kept, told, curves, others),
+            {member["label"]: member["defense"] for member in kept},
+            {member["attack_label"]: member["attack"] for member in kept if member["attack"]},
+            curves[curves["suite"].isin([member["suite"] for member in kept])],
+            provenance,
+            artifacts,
+            titles(members),
+            frozenset(others),
+        )
+
+    def replaces_model(self, label: str) -> bool:
+        """Tell whether the defense of a label trains a network of its own in place of the model."""
+        name = self.defenses.get(label, label)
+        return name in DEFENSES and "replaces-model" in DEFENSES.entry(name).tags
+
+    def title(self, suite: str | None) -> str:
+        """Return what to call a suite: its name, and what was changed of it."""
+        return self.titles.get(suite or "", suite or "")
+
+    @property
+    def remarks(self) -> list[str]:
+        """Return a sentence for each thing about these records that a reader of any table of them should know."""
+        sentences = [
+            f"{title} is another experiment than the suite as it is declared; leaderboards and the paper's numbers do "
+            "without it"
+            for title in map(self.title, self.suites)
+            if is_changed(title)
+        ]
+        if self.other_code:
+            number = len(self.other_code)
+            sentences.append(f"{number} recorded steps were made by other code than the rest and are not mixed with it")
+        return sentences
+
+    @property
+    def suites(self) -> list[str]:
+        """Return the suites that the run holds: those of the paper's tables first, others in the order of the plan."""
+        return list(dict.fromkeys(place.suite for place in self.places))
+
+    def at(self, place: Place) -> Mapping[int, Measurement]:
+        """Return the measurements at a place by seed; none where nothing was planned."""
+        return self.places.get(place, {})
+
+    def select(self, **wanted: str) -> Iterator[tuple[Place, Mapping[int, Measurement]]]:
+        """Yield the places with these names, in the order of the plan."""
+        near = self.places
+        if {"suite", "kind"} <= wanted.keys():
+            near = self._by_suite_and_kind.get((wanted.pop("suite"), wanted.pop("kind")), {})
+        for place, seeds in near.items():
+            if all(getattr(place, key) == value for key, value in wanted.items()):
+                yield place, seeds
+
+    @cached_property
+    def _by_suite_and_kind(self) -> dict[tuple[str, str], dict[Place, Mapping[int, Measurement]]]:
+        """Return the places of each suite and kind, which most questions name."""
+        groups: dict[tuple[str, str], dict[Place, Mapping[int, Measurement]]] = {}
+        for place, seeds in self.places.items():
+            groups.setdefault((place.suite, place.kind), {})[place] = seeds
+        return groups
+
+    def names(self, key: str, **wanted: str) -> list[str]:
+        """Return the distinct values of one part of a place."""
+        return list(dict.fromkeys(getattr(place, key) for place, _ in self.select(**wanted)))
+
+    @cached_property
+    def _headers(self) -> dict[str, dict[str, Any]]:
+        """Return kind, configuration and checksum of the data of each step whose code has a fingerprint, by hash."""
+        if "data_checksum" not in self.provenance:
+            return {}
+        rows = self.provenance[["hash", "kind", "config", "data_checksum"]].itertuples(index=False)
+        return {
+            hash: {"hash": hash, "kind": kind, "config": json.loads(config), "checksum": checksum}
+            for hash, kind, config, checksum in rows
+            if '"code":' in config
+        }
+
+    def headers(self, *places: Mapping[int, Measurement]) -> list[dict[str, Any]]:
+        """Return the recorded steps of some places, as far as their code has a fingerprint, each with its seed."""
+        return [
+            {**self._headers[step.step], "seed": seed}
+            for seeds in places
+            for seed, step in seeds.items()
+            if step.status == "ok" and step.step in self._headers
+        ]
+
+    @cached_property
+    def identity(self) -> str:
+        """Return a short hash over every recorded value: the same content has the same one."""
+        content = [
+            [list(place), seed, m.step, m.status, sorted(m.values.items())]
+            for place, seeds in self.places.items()
+            for seed, m in seeds.items()
+        ]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
+
+    @cached_property
+    def version(self) -> str:
+        """Return the commits and package versions that gave the results, in words."""
+        return _versions(self.provenance)
+
+    def version_of(self, suite: str) -> str:
+        """Return those that gave the results of one suite; of all where no suite is called so."""
+        steps = {step.step for place, seeds in self.select(suite=suite) for step in seeds.values()}
+        frame = self.provenance
+        return _versions(frame[frame["hash"].isin(steps)] if steps else frame)
+
+    @cached_property
+    def own_metrics(self) -> dict[str, Better]:
+        """Return the metrics that suites of this run name beyond the built-in ones, with the way that is better."""
+        frame = self.provenance
+        texts = frame[frame["kind"] == "measure"]["config"] if len(frame) else ()
+        declared = [json.loads(text)["metric"] for text in texts]
+        own = [metric for metric in declared if metric["name"] not in METRICS or not METRICS.entry(metric["name"]).ours]
+        return {metric["name"]: metric["direction"] for metric in sorted(own, key=lambda metric: metric["name"])}
+
+    def artifact(self, step: str, role: str) -> dict[str, Any] | None:
+        """Return the arrays of an artifact of a step, by name; None where the step has none, or left it behind."""
+        from safetensors.numpy import load
+
+        content = self.artifacts.get((step, role))
+        return None if content is None else load(content)
+
+
+def main_suite(results: Results, kind: str = "attack") -> str | None:
+    """Return the suite that the paper's figures are drawn from: the first known one, else the user's own."""
+    held = results.names("suite", kind=kind, task="node")
+    own = [suite for suite in held if suite not in SIDE]
+    return next((suite for suite in (*MAIN, *own) if suite in held), None)
+
+
+def _other_code(told: Sequence[Told]) -> set[str]:
+    """Return the steps that were made by other code than the rest of their suite."""
+    steps = {each.step["hash"]: each.step for each in told}
+    known = any("code" in step["config"] for step in steps.values())
+    return made_by_other_code([each.member for each in told], steps) if known else set()
+
+
+def _arranged(
+    members: Iterable[Mapping[str, Any]],
+    told: Iterable[Told],
+    curves: pd.DataFrame,
+    others: Collection[str] = (),
+) -> dict[Place, dict[int, Measurement]]:
+    """Return measurements by place and seed; a planned step without a record is there as ``missing``."""
+    places: dict[Place, dict[int, Measurement]] = {}
+    for member in members:
+        if member.get("metric"):
+            continue  # it stands where the step stands that it measures more of
+        reason = OTHER_CODE if member["step"] in others else MISSING
+        known = {"flags": tuple(member["flags"]), "trials": member.get("trials", 0)}
+        missing = Measurement("missing", reason, step=member["step"], **known)
+        places.setdefault(_place(member), {})[member["seed"]] = missing
+    standing: dict[tuple[Place, int], list[Told]] = {}
+    for each in told:
+        if each.rows and each.step["hash"] not in others:
+            standing.setdefault((_place(each.member), each.member["seed"]), []).append(each)
+    for (place, seed), group in standing.items():
+        if place in places:
+            places[place][seed] = replace(_measurement(group), trials=places[place][seed].trials)
+    for row in _dicts(curves[curves["kind"] == "audit"]):
+        if (place := _place(row)) in places:
+            _with_point(places[place], row)
+    return places
+
+
+def _dicts(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a table; column by column, since pandas boxes every value of a row on its own."""
+    names = list(frame.columns)
+    return (dict(zip(names, row, strict=True)) for row in zip(*(frame[name].tolist() for name in names), strict=True))
+
+
+def _with_point(seeds: dict[int, Measurement], row: Mapping[str, Any]) -> None:
+    """Add a point of an audit's curve as a value of its own: ``beta_2_mean@0.5`` for the radius 0.5."""
+    step = seeds[row["seed"]]
+    seeds[row["seed"]] = replace(step, values={**step.values, f"{row['curve']}@{row['x']:g}": row["y"]})
+
+
+def _place(row: Mapping[str, Any]) -> Place:
+    return Place(*(row[name] for name in PLACE))
+
+
+def _measurement(group: Sequence[Told]) -> Measurement:
+    """Return what is told at one place: by the step that stands there, and by those that measure more of it."""
+    first, rows = group[0], [row for each in group for row in each.rows]
+    own = [row for row in rows if row.metric]
+    whole = "ok" if any(row.status == "ok" for row in own) else rows[0].status
+    spent = ((name, first.ledger.get(name, math.nan)) for name in LEDGER)
+    commit = first.environment.get("commit")
+    return Measurement(
+        whole,
+        "" if whole == "ok" else rows[0].reason,
+        {row.metric: row.value for row in own if row.status == "ok"},
+        {row.metric: (row.status, row.reason) for row in own if row.status != "ok"},
+        first.flags,
+        {name: value for name, value in spent if not math.isnan(value)},
+        first.threat,
+        first.step["hash"],
+        first.step["trial"],
+        first.environment.get("device") or "",
+        commit if isinstance(commit, str) else None,
+        first.environment.get("package") or "",
+    )
+
+
+def _versions(provenance: pd.DataFrame) -> str:
+    """Return the programs behind some steps, each once."""
+    programs = [
+        f"commit {commit[:7]}{' with changes' if dirty is True else ''}"
+        if isinstance(commit, str)
+        else f"fgai-bench {package}"
+        for commit, dirty, package in sorted(
+            {tuple(row) for row in provenance[["commit", "dirty", "package"]].itertuples(index=False)}, key=str
+        )
+    ]
+    return ", ".join(dict.fromkeys(programs)) or "no commit"

@@ -1,0 +1,332 @@
+"""Exported records: read like the run they come from, and never read once they have changed."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import io
+import json
+import lzma
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fgai_bench.cli import main
+from fgai_bench.records import export as exporting
+from fgai_bench.records.canonical import sha256
+from fgai_bench.records.datasheet import datasheet
+from fgai_bench.records.export import export
+from fgai_bench.records.exported import PLACES, packed_table, short_names
+from fgai_bench.records.merge import Merged
+from fgai_bench.records.names import titles
+from fgai_bench.records.result import Result
+from fgai_bench.records.rows import MEMBER_COLUMNS, member_row
+from fgai_bench.records.store import Store, StoreReader
+from fgai_bench.run.plan import Member, Step
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def digests(folder: Path) -> dict[str, str]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.fixture(scope="session")
+def exported(reference: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("export") / "records"
+    assert main(["records", "export", str(reference), "--out", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture
+def records(exported: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(exported, tmp_path / "results" / "records"))
+
+
+def make_tables(results: Path) -> subprocess.CompletedProcess[str]:
+    variables = [f"RESULTS={results}", f"BIN={Path(sys.executable).parent}", "STAMP="]
+    return subprocess.run(["make", "tables", *variables], cwd=REPOSITORY, capture_output=True, text=True, timeout=300)
+
+
+def test_an_export_has_what_the_run_has(
+    exported: Path, reference: Path, content: Callable[[Path], dict[str, Any]]
+) -> None:
+    assert content(exported) == content(reference)
+    with StoreReader(exported) as mine, StoreReader(reference) as its:
+        assert mine.records().equals(its.records())
+        assert mine.curves().equals(its.curves())
+        assert mine.provenance().equals(its.provenance())
+        drawn = {  # figures show the first seed, and of attacks the published one
+            member["step"]
+            for member in its.members()
+            if member["seed"] == 0 and member["attack_label"] in ("", "injection")
+        }
+        shown = {key: content for key, content in its.reported().items() if key[0] in drawn}
+        assert mine.reported() == shown != {}
+        assert mine.damaged() == {}
+
+
+def test_the_manifest_counts_and_names_every_file(exported: Path) -> None:
+    manifest = json.loads((exported / "manifest.json").read_text())
+    assert manifest["suites"] == {"tiny": {"ok": 24}}
+    assert {*manifest["files"], "manifest.json"} == set(digests(exported))
+    assert manifest["files"]["steps.csv.xz"]["rows"] == manifest["steps"] == 24
+    for name, about in manifest["files"].items():
+        assert digests(exported)[name] == about["sha256"]
+
+
+def test_the_same_records_have_the_same_bytes(exported: Path, tmp_path: Path) -> None:
+    export([exported], tmp_path / "again")
+    assert digests(tmp_path / "again") == digests(exported)
+
+
+def test_every_kind_of_value_survives(tmp_path: Path) -> None:
+    result = Result(
+        "ok",
+        metrics={"third": 1 / 3, "tiny": 5e-324, "many": 12.0, "bound": float("-inf"), "slope": float("nan")},
+        not_applicable={"g_jsd": 'no "attention",\nnone'},
+        cost={"seconds": 0.1},
+        curves={"f_acc": ((0.0, 0.1), (1.0, 2 / 3))},
+        flags=("first", "second"),
+        environment={"package": "0"},
+        started=1794712299.3434517,
+    )
+    store = Store(tmp_path / "run")
+    store.record(Step("a" * 64, "clean", {"kind": "clean"}, {}, "t" * 64), result)
+    store.close()
+    export([tmp_path / "run"], tmp_path / "records")
+    with StoreReader(tmp_path / "records") as mine, StoreReader(tmp_path / "run") as its:
+        assert repr(mine.result("a" * 64)) == repr(its.result("a" * 64))  # a NaN is not equal to itself
+        assert mine.content("a" * 64) == its.content("a" * 64)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "title"),
+    [
+        (range(5), "node"),
+        (range(10), "node"),
+        (range(4), "node, changed: seeds=4"),
+        ((5, 6, 7, 8, 9), "node, changed: seeds=5 6 7 8 9"),
+        ((0, 1, 2, 3, 4, 7), "node, changed: seeds=0 1 2 3 4 7"),
+    ],
+)
+def test_seeds_beyond_those_of_the_suite_are_no_change_if_none_is_left_out(seeds: Sequence[int], title: str) -> None:
+    assert titles([{"suite": "node", "seed": seed, "suite_seeds": "0-4"} for seed in seeds]) == {"node": title}
+
+
+def test_an_export_of_fewer_seeds_than_the_suite_has_can_be_read(tmp_path: Path) -> None:
+    store = Store(tmp_path / "run")
+    store.record(Step("a" * 64, "clean", {"kind": "clean"}, {}, "t" * 64), Result("ok", environment={"package": "0"}))
+    names = dict.fromkeys(("task", "dataset", "model", "defense", "label", "attack", "attack_label", "explainer"), "x")
+    member = Member("tiny", "clean", "a" * 64, **names, seed=0, suite_seeds="0-1")
+    store.place([member.plain()])
+    store.close()
+    export([tmp_path / "run"], tmp_path / "records")
+    with StoreReader(tmp_path / "records") as found:
+        assert [place["suite"] for place in found.members()] == ["tiny"]
+    manifest = json.loads((tmp_path / "records" / "manifest.json").read_text())
+    assert manifest["suites"] == {"tiny, changed: seeds=1": {"ok": 1}}
+
+
+def test_tracebacks_stay_behind(tmp_path: Path) -> None:
+    store = Store(tmp_path / "run")
+    result = Result("failed", "it broke", "Traceback in /home/me", environment={"package": "0"})
+    store.record(Step("a" * 64, "clean", {"kind": "clean"}, {}, "t" * 64), result)
+    store.close()
+    export([tmp_path / "run"], tmp_path / "records")
+    with StoreReader(tmp_path / "records") as found:
+        assert (found.result("a" * 64).reason, found.result("a" * 64).detail) == ("it broke", "")
+
+
+def test_reports_of_a_run_and_of_its_export_are_the_same(exported: Path, reference: Path, tmp_path: Path) -> None:
+    for name, source in (("run", reference), ("export", exported)):
+        for command in ("report", "compare", "claims"):
+            assert main([command, str(source), "--out", str(tmp_path / name)]) == 0
+    assert digests(tmp_path / "run") == digests(tmp_path / "export")
+    assert "figures/fig2_attention_csbm-1e3_gat.png" in digests(tmp_path / "export")
+
+
+def test_make_tables_twice_gives_the_same_bytes_and_keeps_what_is_hand_written(records: Path) -> None:
+    results = records.parent
+    (results / "README.md").write_text("written by hand")
+    (results / "tables").mkdir()
+    stale = {"tables/stale.md", "claims.md", "comparison.csv"}  # this run says nothing about the paper
+    for name in stale:
+        (results / name).touch()
+    done = make_tables(results)
+    assert done.returncode == 0, done.stderr
+    first = digests(results)
+    for name in ("tables/table1.tex", "tables/table2.md", "leaderboard_node.csv", "page.html",
+                 "figures/fig5_tradeoff.png"):  # fmt: skip
+        assert name in first
+    assert not stale & first.keys()
+    assert not [name for name in first if name.endswith(".pdf")]
+    assert (results / "README.md").read_text() == "written by hand"
+    assert make_tables(results).returncode == 0
+    assert digests(results) == first
+
+
+def test_changed_records_stop_make_tables_before_anything_is_written(records: Path) -> None:
+    path = records / "metrics.csv.xz"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    before = digests(records.parent)
+    done = make_tables(records.parent)
+    assert done.returncode != 0
+    assert f"error: {path} has changed since it was exported" in done.stderr
+    assert digests(records.parent) == before
+
+
+@pytest.mark.parametrize("command", ["report", "compare", "claims", "status"])
+@pytest.mark.parametrize("damage", ["flip", "delete"])
+def test_a_changed_or_missing_file_is_named(
+    command: str, damage: str, records: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in sorted(records.iterdir()):
+        whole = path.read_bytes()
+        if damage == "flip":
+            path.write_bytes(whole[:30] + bytes([whole[30] ^ 1]) + whole[31:])
+        else:
+            path.unlink()
+        assert main([command, str(records)]) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1
+        assert path.name in error or (path.name == "manifest.json" and "is not a run" in error)
+        path.write_bytes(whole)
+
+
+def test_a_newer_export_is_refused(records: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = json.loads((records / "manifest.json").read_text())
+    manifest |= {"schema": 99, "package": "9.0"}
+    del manifest["sha256"]
+    (records / "manifest.json").write_text(json.dumps({**manifest, "sha256": sha256(manifest)}))
+    assert main(["report", str(records)]) == 2
+    assert "was written by the newer fgai-bench 9.0; upgrade" in capsys.readouterr().err
+
+
+def test_records_cannot_be_gone_on_with(records: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--suite", "quick", "--out", str(records), "--device", "cpu"]) == 2
+    assert "is not empty and is not a run" in capsys.readouterr().err
+    assert main(["audit", str(records), "--device", "cpu"]) == 2
+    assert "holds exported records, which can be read but not gone on with" in capsys.readouterr().err
+    assert not (records / "store.sqlite").exists()
+
+
+def test_a_folder_with_other_things_is_not_replaced(
+    reference: Path, records: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (records / "notes.txt").write_text("mine")
+    for out, name in ((records, "notes.txt"), (reference, "artifacts")):
+        assert main(["records", "export", str(reference), "--out", str(out)]) == 2
+        assert f"holds {name}, which is no part of an export" in capsys.readouterr().err
+    assert (records / "notes.txt").read_text() == "mine"
+
+
+def test_an_interrupted_export_leaves_the_earlier_one(
+    reference: Path, records: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: Any, **__: Any) -> str:
+        raise KeyboardInterrupt
+
+    before = digests(records.parent)
+    with monkeypatch.context() as patch:
+        patch.setattr(exporting.json, "dumps", interrupt)  # the manifest is written last
+        assert main(["records", "export", str(reference), "--out", str(records)]) == 130
+    assert digests(records.parent) == before
+    assert main(["records", "export", str(reference), "--out", str(records)]) == 0
+    assert digests(records.parent) == before
+
+
+def test_the_data_sheet_tells_what_the_records_hold(exported: Path, reference: Path) -> None:
+    text = (exported / "DATASHEET.md").read_text()
+    with StoreReader(reference) as store:
+        steps, seeds = list(store.steps()), {member["seed"] for member in store.members()}
+        (suite,) = {member["suite"] for member in store.members()}
+    trained = sum(step["kind"] == "train" for step in steps)
+    listed = ", ".join(map(str, sorted(seeds)))
+    assert f"| {suite} | {len(steps)} | {len(steps)} ok | {listed} |" in text
+    assert f"environment and times | {len(steps)} |" in text
+    assert f"| {trained} of {trained} | models | stayed with the run |" in text
+    assert "| model | gat | Graph Attention Network" in text
+
+
+def test_a_data_sheet_that_has_changed_is_not_read_past(records: Path) -> None:
+    sheet = records / "DATASHEET.md"
+    sheet.write_text(sheet.read_text().replace(" ok ", " fine "))
+    with pytest.raises(ValueError, match=r"DATASHEET\.md"):
+        StoreReader(records)
+
+
+def test_hostile_names_stay_in_their_cells_of_the_data_sheet() -> None:
+    place = {"suite": "a | b\n<script>", "model": "own|<b>", "dataset": "cora", "defense": "", "attack": "", "seed": 0}
+    text = datasheet(Merged({}, [{**place, "step": "0"}], []), {}, {})
+    assert "| a \\| b &lt;script> | 1 | 1 waiting | 0 |" in text
+    assert "| model | own\\|&lt;b> | not registered where this was written |  |" in text
+    assert "<script" not in text
+
+
+def in_format(number: int, records: Path) -> None:
+    """Turn an export into what an earlier format had: whole hashes, until 2 also those of places, in 1 gzip."""
+    manifest = json.loads((records / "manifest.json").read_text())
+    steps = csv.DictReader(io.StringIO(lzma.decompress((records / "steps.csv.xz").read_bytes()).decode(), newline=""))
+    whole = {row["hash"][:12]: row["hash"] for row in steps}
+    for name in [name for name in manifest["files"] if name.endswith(".xz")]:
+        text = lzma.decompress((records / name).read_bytes())
+        listed = csv.DictReader(io.StringIO(text.decode(), newline=""))
+        columns = listed.fieldnames or []
+        if "step" in columns:
+            text = lzma.decompress(packed_table(columns, [{**row, "step": whole[row["step"]]} for row in listed]))
+        elif name == "members.csv.xz":
+            rows = []
+            for row in listed:
+                member = json.loads(row["content"])
+                rows.append(member_row({**member, "step": whole[member["step"]]}, int(row["position"])))
+            kept = MEMBER_COLUMNS if number < 3 else PLACES
+            text = lzma.decompress(packed_table(kept, [{column: row[column] for column in kept} for row in rows]))
+        content = gzip.compress(text, mtime=0) if number == 1 else lzma.compress(text)
+        (records / name).unlink()
+        older = (records / name).with_suffix(".gz" if number == 1 else ".xz")
+        older.write_bytes(content)
+        manifest["files"][older.name] = {**manifest["files"].pop(name), "sha256": sha256(content)}
+    manifest |= {"format": number}
+    del manifest["sha256"]
+    (records / "manifest.json").write_text(json.dumps({**manifest, "sha256": sha256(manifest)}))
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_an_export_of_an_earlier_format_is_read_and_replaced(records: Path, tmp_path: Path, number: int) -> None:
+    whole, size = digests(records), (records / "members.csv.xz").stat().st_size
+    with StoreReader(records) as store:
+        before = {hash: store.content(hash) for hash in store.statuses()}, store.members()
+    in_format(number, records)
+    (places,) = records.glob("members.csv.*")
+    assert places.suffix == {1: ".gz", 2: ".xz", 3: ".xz"}[number]
+    assert places.stat().st_size > (1.2 if number == 3 else 2) * size  # hashes do not compress
+    with StoreReader(records) as store:
+        assert ({hash: store.content(hash) for hash in store.statuses()}, store.members()) == before
+    export([records], tmp_path / "again")
+    export([tmp_path / "again"], records)
+    assert digests(records) == digests(tmp_path / "again")
+    assert {name: whole[name] for name in whole if name.endswith(".xz")}.items() <= digests(records).items()
+
+
+def test_steps_that_begin_alike_are_referred_to_by_more_digits() -> None:
+    alike, other = ["0" * 20 + digit * 44 for digit in "12"], "f" * 64
+    assert short_names([*alike, other]) == {hash: hash[:21] for hash in (*alike, other)}
+    assert short_names([alike[0], other]) == {hash: hash[:12] for hash in (alike[0], other)}
+
+
+def test_a_damaged_export_of_the_first_format_names_its_rows(records: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    in_format(1, records)
+    whole = (records / "metrics.csv.gz").read_bytes()
+    (records / "metrics.csv.gz").write_bytes(whole[:-20] + bytes([whole[-20] ^ 1]) + whole[-19:])
+    assert main(["verify", str(records)]) == 1
+    said = capsys.readouterr().out
+    assert "metrics.csv.gz has changed since it was exported" in said

@@ -1,0 +1,266 @@
+"""Forged exports: every hash is right, but the content is none; each is refused in a sentence, in bounded memory."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import lzma
+import shutil
+import tracemalloc
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fgai_bench.cli import main
+from fgai_bench.records import exported as exporting
+from fgai_bench.records.canonical import sha256
+from fgai_bench.records.export import export
+from fgai_bench.records.exported import MIB, DamagedExport
+from fgai_bench.records.result import Result
+from fgai_bench.records.store import Store, StoreReader
+from fgai_bench.run.plan import Step
+
+Change = Callable[[Any], Any]
+MEMBER = {
+    "suite": "mine", "kind": "clean", "step": "a" * 64, "task": "node", "dataset": "cora", "model": "gat",
+    "defense": "vanilla", "label": "vanilla", "attack": "", "attack_label": "", "explainer": "", "seed": 0, "flags": [],
+}  # fmt: skip
+
+
+@pytest.fixture
+def exported(tmp_path: Path) -> Path:
+    """An export of one step with a value of every kind, at two places."""
+    store = Store(tmp_path / "run")
+    config = {
+        key: {"name": name} for key, name in zip(("task", "dataset", "model"), ("node", "cora", "gat"), strict=True)
+    }
+    result = Result(
+        metrics={"f1": 0.5},
+        cost={"seconds": 0.1},
+        curves={"f_acc": ((0.0, 0.1), (1.0, 0.5))},
+        ledger={"nodes": 5.0},
+        flags=("zero gradient",),
+        artifacts={"history": b"history"},
+        environment={"package": "0", "commit": None, "dirty": None},
+    )
+    store.record(Step("a" * 64, "clean", {"kind": "clean", **config}, {}, "b" * 64), result)
+    store.place([MEMBER, {**MEMBER, "seed": 1}])
+    store.close()
+    export([tmp_path / "run"], tmp_path / "records")
+    return tmp_path / "records"
+
+
+def reseal(folder: Path, files: dict[str, bytes], change: Change = lambda manifest: manifest) -> None:
+    """Write files and a manifest that has their hashes."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["sha256"]
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+        manifest["files"][name] |= {"sha256": sha256(content), "bytes": len(content)}
+    manifest = change(manifest)
+    sealed = {**manifest, "sha256": sha256(manifest)} if isinstance(manifest, dict) else manifest
+    (folder / "manifest.json").write_text(json.dumps(sealed))
+
+
+def rows_of(folder: Path, table: str) -> list[list[str]]:
+    with lzma.open(folder / f"{table}.csv.xz", "rt", newline="") as stream:
+        return list(csv.reader(stream))
+
+
+def packed(rows: list[list[str]]) -> bytes:
+    out = io.StringIO(newline="")
+    csv.writer(out, lineterminator="\n").writerows(rows)
+    return lzma.compress(out.getvalue().encode())
+
+
+def with_cell(table: str, column: str, text: str) -> Callable[[Path], None]:
+    """Return a forgery: one cell of the first row, with the checksum of its step as it is then."""
+
+    def forge(folder: Path) -> None:
+        rows = rows_of(folder, table)
+        rows[1][rows[0].index(column)] = text
+        reseal(folder, {f"{table}.csv.xz": packed(rows)})
+        if table not in ("members", "environments"):
+            sign_step(folder)
+
+    return forge
+
+
+def sign_step(folder: Path) -> None:
+    """Give the step of an export the checksum of what its tables hold by now, if they can be read."""
+    try:
+        with StoreReader(folder) as store:
+            content, _ = store._content("a" * 64)
+    except ValueError:
+        return
+    rows = rows_of(folder, "steps")
+    rows[1][rows[0].index("checksum")] = sha256(content)
+    reseal(folder, {"steps.csv.xz": packed(rows)})
+
+
+def with_file(name: str, content: bytes) -> Callable[[Path], None]:
+    return lambda folder: reseal(folder, {name: content})
+
+
+def with_manifest(change: Change) -> Callable[[Path], None]:
+    return lambda folder: reseal(folder, {}, change)
+
+
+def without_a_place(folder: Path) -> None:
+    reseal(folder, {"members.csv.xz": packed(rows_of(folder, "members")[:-1])})
+
+
+def without_a_place_and_counted(folder: Path) -> None:
+    """The first of two places is gone, and the number of rows was put right."""
+    header, _, second = rows_of(folder, "members")
+    content = packed([header, second])
+
+    def recount(manifest: dict[str, Any]) -> dict[str, Any]:
+        manifest["files"]["members.csv.xz"]["rows"] = 1
+        return manifest
+
+    reseal(folder, {"members.csv.xz": content}, recount)
+
+
+FORGERIES: dict[str, Callable[[Path], None]] = {
+    "no xz": with_file("steps.csv.xz", b"not compressed"),
+    "half an xz": with_file("metrics.csv.xz", lzma.compress(b"step,name,family,value,reason\n" * 9)[:-9]),
+    "no text": with_file("steps.csv.xz", lzma.compress(b"\xff\xfe\x00")),
+    "no columns": with_file("steps.csv.xz", lzma.compress(b"")),
+    "too many fields": with_file("flags.csv.xz", lzma.compress(b"step,position,reason\na,0,b,c\n")),
+    "an open quote": with_file("flags.csv.xz", lzma.compress(b'step,position,reason\na,0,"b\n')),
+    "no zip": with_file("artifacts.zip", b"not a zip"),
+    "a number that is none": with_cell("metrics", "value", "many"),
+    "a family that is none": with_cell("metrics", "family", "mine"),
+    "a status that is none": with_cell("steps", "status", "great"),
+    "a configuration that is none": with_cell("steps", "config", "[]"),
+    "facts that are none": with_cell("steps", "facts", "null"),
+    "a configuration that is no JSON": with_cell("steps", "config", "{"),
+    "a nested configuration": with_cell("steps", "config", "[" * 100_000),
+    "a curve that is none": with_cell("curves", "x", "{}"),
+    "a curve with half its points": with_cell("curves", "y", "[1]"),
+    "a place that is none": with_cell("members", "content", "[]"),
+    "a place that is no JSON": with_cell("members", "content", "{"),
+    "a position that is none": with_cell("members", "position", ""),
+    "a place without a suite": with_cell("members", "content", json.dumps({**MEMBER, "suite": None})),
+    "a seed that is none": with_cell("members", "content", json.dumps({**MEMBER, "seed": "0"})),
+    "flags that are none": with_cell("members", "content", json.dumps({**MEMBER, "flags": [1]})),
+    "an environment that is none": with_cell("environments", "content", "[]"),
+    "a manifest that is a list": with_manifest(lambda manifest: []),
+    "a manifest without files": with_manifest(lambda manifest: {**manifest, "files": {}}),
+    "files that are none": with_manifest(lambda manifest: {**manifest, "files": {"steps.csv.xz": 1}}),
+    "a format that is a word": with_manifest(lambda manifest: {**manifest, "format": "1"}),
+    "a schema before the first": with_manifest(lambda manifest: {**manifest, "schema": 0}),
+    "suites that are none": with_manifest(lambda manifest: {**manifest, "suites": {"mine": {"ok": "two"}}}),
+    "another number of steps": with_manifest(lambda manifest: {**manifest, "steps": 7}),
+    "a deleted place": without_a_place,
+    "a deleted place, counted": without_a_place_and_counted,
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forged_export_is_refused_in_one_sentence(
+    name: str, exported: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["status", str(exported), "--no-open"]) == 0
+    capsys.readouterr()
+    FORGERIES[name](exported)
+    assert main(["report", str(exported), "--out", str(tmp_path / "out"), "--format", "csv"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert said.count("\n") == 1
+    assert str(exported) in said
+    assert main(["records", "export", str(exported), "--out", str(tmp_path / "again")]) == 2
+    assert not (tmp_path / "again").exists()
+
+
+def bomb(folder: Path, name: str) -> int:
+    """Put 64 MiB of zeros into a small file, and return its size."""
+    zeros = bytes(64 * MIB)
+    path = folder / name
+    if name == "artifacts.zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as pack:
+            pack.writestr("0" * 64, zeros)
+    else:
+        path.write_bytes(lzma.compress(b"step,position,reason\n" + zeros))
+    reseal(folder, {name: path.read_bytes()})
+    return path.stat().st_size
+
+
+@pytest.mark.parametrize("name", ["artifacts.zip", "flags.csv.xz"])
+def test_a_bomb_is_refused_before_it_fills_the_memory(
+    name: str, exported: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert bomb(exported, name) < MIB
+    monkeypatch.setattr(exporting, "LARGEST_TABLE", 4 * MIB)
+    monkeypatch.setattr(exporting, "LARGEST_ARTIFACT", 4 * MIB)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DamagedExport, match=rf"{name} would unpack to"):
+            StoreReader(exported)
+        assert tracemalloc.get_traced_memory()[1] < 32 * MIB
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_curve_of_many_steps_can_be_read_back(tmp_path: Path) -> None:
+    limit = csv.field_size_limit()
+    points = [number / 7 for number in range(20_000)]
+    store = Store(tmp_path / "run")
+    result = Result(curves={"objective": (points, points)}, environment={"package": "0"})
+    store.record(Step("a" * 64, "clean", {"kind": "clean"}, {}, "b" * 64), result)
+    store.close()
+    export([tmp_path / "run"], tmp_path / "records")
+    with StoreReader(tmp_path / "records") as found:
+        assert found.result("a" * 64).curves == {"objective": (points, points)}
+    assert csv.field_size_limit() == limit
+
+
+def test_an_artifact_in_the_pack_has_the_hash_of_its_name(exported: Path) -> None:
+    with zipfile.ZipFile(exported / "artifacts.zip") as pack:
+        (name,) = pack.namelist()
+    with zipfile.ZipFile(exported / "artifacts.zip", "w") as pack:
+        pack.writestr(name, b"another history")
+    reseal(exported, {"artifacts.zip": (exported / "artifacts.zip").read_bytes()})
+    with StoreReader(exported) as store:
+        assert [name[:12] in problem for problem in store.damaged().values()] == [True]
+
+
+@pytest.mark.parametrize("datasets", ["", ",", " "])
+def test_an_export_of_nothing_replaces_nothing(
+    datasets: str, exported: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (exported / "manifest.json").read_bytes()
+    line = ["records", "export", str(tmp_path / "run"), "--out", str(exported)]
+    assert main([*line, "--datasets", datasets]) == 2
+    assert "names nothing; write names separated by commas" in capsys.readouterr().err
+    Store(tmp_path / "empty").close()
+    assert main(["records", "export", str(tmp_path / "empty"), "--out", str(exported)]) == 2
+    assert "there are no records to export" in capsys.readouterr().err
+    assert (exported / "manifest.json").read_bytes() == before
+
+
+def test_a_manifest_of_somebody_else_is_no_export_to_replace(
+    exported: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "manifest.json").write_text('{"name": "my app"}')
+    assert main(["records", "export", str(exported), "--out", str(tmp_path / "app")]) == 2
+    assert "holds manifest.json, which is no part of an export" in capsys.readouterr().err
+    assert (tmp_path / "app" / "manifest.json").read_text() == '{"name": "my app"}'
+
+
+def test_a_name_that_leads_out_of_the_folder_is_never_read(exported: Path, tmp_path: Path) -> None:
+    shutil.move(exported / "steps.csv.xz", tmp_path / "steps.csv.xz")
+
+    def lead_out(manifest: dict[str, Any]) -> dict[str, Any]:
+        manifest["files"]["../steps.csv.xz"] = manifest["files"].pop("steps.csv.xz")
+        return manifest
+
+    reseal(exported, {}, lead_out)
+    with pytest.raises(DamagedExport, match=r"does not list steps\.csv\.xz"):
+        StoreReader(exported)

@@ -1,0 +1,351 @@
+"""The store: what is written is what is read, and damage is noticed wherever it strikes."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fgai_bench.records import schema
+from fgai_bench.records.artifacts import Artifacts, DamagedArtifact
+from fgai_bench.records.canonical import sha256
+from fgai_bench.records.result import Result
+from fgai_bench.records.rows import COLUMNS, PART_COLUMNS, step_checksum
+from fgai_bench.records.store import FILE, Store, StoreError, StoreReader
+from fgai_bench.run.plan import Step
+from fgai_bench.run.resume import run
+
+STEP = Step("a" * 64, "attack", {"kind": "attack", "threat": {"nodes": 5}}, {}, "b" * 64)
+RESULT = Result(
+    metrics={"f1": 1 / 3, "g_jsd": 1e-300, "slope": float("nan"), "bound": float("-inf")},
+    cost={"attack_seconds": 0.25},
+    not_applicable={"node_jsd": "the model has no attention"},
+    curves={"objective": ((0.0, 1.0), (0.1, 0.2))},
+    ledger={"nodes": 5.0},
+    flags=("zero gradient",),
+    facts={"checksum": "c"},
+    artifacts={"attacked": b"bytes"},
+    environment={"package": "0"},
+    started=1.5,
+    seconds=2.5,
+)
+Content = Callable[[Path], dict[str, Any]]
+
+
+@pytest.fixture
+def copy(reference: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(reference, tmp_path / "run"))
+
+
+def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.record(STEP, RESULT)
+    found = StoreReader(tmp_path).result(STEP.hash)
+    assert str(found.metrics.pop("slope")) == "nan"  # type: ignore[attr-defined]
+    assert found.metrics == {"f1": 1 / 3, "g_jsd": 1e-300, "bound": float("-inf")}
+    assert (found.cost, found.not_applicable) == (RESULT.cost, RESULT.not_applicable)
+    assert (found.ledger, found.flags, found.facts) == (RESULT.ledger, RESULT.flags, RESULT.facts)
+    assert found.curves == {"objective": ([0.0, 1.0], [0.1, 0.2])}
+    assert store.artifact(STEP.hash, "attacked") == b"bytes"
+
+
+def test_recording_twice_keeps_the_second(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.record(STEP, RESULT)
+    store.record(STEP, Result("failed", "no", environment={"package": "0"}))
+    assert store.statuses() == {STEP.hash: "failed"}
+    assert store.step(STEP.hash)["metrics"] == []
+
+
+def test_a_transaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+
+    def fail() -> None:
+        with store.transaction():
+            store._insert("environments", {"hash": "h", "content": "{}"})
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert store.environments == {}
+
+
+def test_an_artifact_has_the_name_of_its_content_and_is_checked_against_it(tmp_path: Path) -> None:
+    artifacts = Artifacts(tmp_path)
+    name = artifacts.write(b"content")
+    assert name == "ed7002b439e9ac845f22357d822bac1444730fbdb6016d3ec9432297b9ec9f73"
+    artifacts.path(name).write_bytes(b"c0ntent")
+    with pytest.raises(DamagedArtifact, match="is damaged"):
+        artifacts.read(name)
+    artifacts.path(name).unlink()
+    with pytest.raises(DamagedArtifact, match="is missing"):
+        artifacts.read(name)
+
+
+def test_files_that_no_record_names_are_removed_and_nothing_else(tmp_path: Path) -> None:
+    artifacts = Artifacts(tmp_path)
+    kept, orphan = artifacts.write(b"kept"), artifacts.write(b"orphan")
+    half = tmp_path / f".{orphan}.abc_1.part"
+    half.touch()
+    (tmp_path / "a folder").mkdir()
+    foreign = [tmp_path / name for name in ("thesis.pt", ".notes.part", "mine.safetensors", ".hidden")]
+    for path in foreign:
+        path.touch()
+    assert set(artifacts.remove_all_but([kept])) == {artifacts.path(orphan), half}
+    assert set(tmp_path.iterdir()) == {artifacts.path(kept), tmp_path / "a folder", *foreign}
+
+
+def test_nothing_is_removed_behind_a_link(tmp_path: Path) -> None:
+    artifacts = Artifacts(tmp_path / "elsewhere")
+    name = artifacts.write(b"somebody's")
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    linked = Artifacts(tmp_path / "link")
+    assert linked.read(name) == b"somebody's"
+    assert linked.remove_all_but([]) == []
+    assert artifacts.intact(name)
+
+
+def test_a_newer_store_is_refused_in_one_sentence(copy: Path) -> None:
+    with sqlite3.connect(copy / FILE) as connection:
+        connection.execute(f"PRAGMA user_version = {len(schema.MIGRATIONS) + 1}")
+    connection.close()
+    for opened in (StoreReader, Store):
+        with pytest.raises(StoreError, match=r"has schema version 2, made by a newer fgai-bench.*upgrade"):
+            opened(copy)
+
+
+def test_an_older_store_is_migrated_and_keeps_its_records(copy: Path, content: Content) -> None:
+    before = content(copy)
+    connection = sqlite3.connect(copy / FILE, isolation_level=None)
+    schema.migrate(connection, (*schema.MIGRATIONS, "CREATE TABLE notes (line TEXT);"))
+    assert schema.version(connection) == len(schema.MIGRATIONS) + 1
+    assert connection.execute("SELECT count(*) FROM notes").fetchone() == (0,)
+    connection.execute("DROP TABLE notes")
+    connection.execute(f"PRAGMA user_version = {len(schema.MIGRATIONS)}")
+    connection.close()
+    assert content(copy) == before
+
+
+@pytest.mark.parametrize(
+    "written", [b"", b"SQLite format 3\0", b"not a database at all, but long enough for a header" * 9]
+)
+def test_a_file_that_is_no_store_is_refused_by_the_reader(written: bytes, tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(written)
+    with pytest.raises(StoreError), StoreReader(tmp_path) as store:
+        store.records()
+
+
+def test_somebody_elses_database_is_refused(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / FILE) as connection:
+        connection.execute("CREATE TABLE mine (x)")
+    connection.close()
+    with pytest.raises(StoreError, match="is not a store of fgai-bench"):
+        Store(tmp_path)
+
+
+def test_a_folder_without_a_store_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"is not a run: it has no store\.sqlite"):
+        StoreReader(tmp_path)
+
+
+def read_everything(folder: Path, content: Content) -> dict[str, Any] | None:
+    """The content of a store and its artifacts as a reader sees them; None when anything is refused."""
+    try:
+        found = content(folder)
+        with StoreReader(folder) as store:
+            return None if store.damaged() else found
+    except StoreError:
+        return None
+
+
+def test_no_flipped_bit_of_the_store_goes_unnoticed(copy: Path, content: Content) -> None:
+    """Every flip is refused, or strikes a byte that holds nothing."""
+    path, before = copy / FILE, content(copy)
+    whole = path.read_bytes()
+    rng, refused = random.Random(0), 0
+    for _ in range(150):
+        place = rng.randrange(len(whole))
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << rng.randrange(8)
+        path.write_bytes(flipped)
+        found = read_everything(copy, content)
+        assert found is None or found == before, f"the flip at byte {place} changed what is read"
+        refused += found is None
+    assert refused > 50
+
+
+def test_no_truncated_store_goes_unnoticed(copy: Path, content: Content) -> None:
+    path = copy / FILE
+    whole = path.read_bytes()
+    for share in (0.0, 0.001, 0.3, 0.5, 0.9, 0.999):
+        path.write_bytes(whole[: int(share * len(whole))])
+        assert read_everything(copy, content) is None
+
+
+def test_a_changed_number_is_named_and_the_next_run_redoes_its_step(
+    copy: Path, tiny: dict[str, Any], content: Content, reference: Path
+) -> None:
+    with sqlite3.connect(copy / FILE) as connection:
+        (step,) = connection.execute("SELECT step FROM metrics WHERE name = 'f1' ORDER BY step LIMIT 1").fetchone()
+        connection.execute("UPDATE metrics SET value = 0.99 WHERE name = 'f1' AND step = ?", (step,))
+    connection.close()
+    with pytest.raises(StoreError, match=f"the records of step {step[:12]} have changed"), StoreReader(copy) as store:
+        store.records()
+    assert run(tiny, copy, executor="inline", device="cpu").executed == 1
+    assert content(copy) == content(reference)
+
+
+@pytest.mark.parametrize("damage", ["flip", "truncate", "delete"])
+def test_a_damaged_artifact_is_named_and_the_next_run_redoes_its_step(
+    damage: str, copy: Path, tiny: dict[str, Any], content: Content, reference: Path
+) -> None:
+    path = sorted((copy / "artifacts").iterdir())[0]
+    whole = path.read_bytes()
+    if damage == "delete":
+        path.unlink()
+    else:
+        path.write_bytes(whole[:-1] if damage == "truncate" else bytes([whole[0] ^ 1]) + whole[1:])
+    with StoreReader(copy) as store:
+        assert [path.name in sentence for sentence in store.damaged().values()] == [True]
+    assert run(tiny, copy, executor="inline", device="cpu").executed == 1
+    assert content(copy) == content(reference)
+    assert path.read_bytes() == whole
+
+
+def test_the_next_run_removes_what_a_killed_one_left_behind(
+    reference: Path, tmp_path: Path, tiny: dict[str, Any]
+) -> None:
+    folder = Path(shutil.copytree(reference, tmp_path / "run"))
+    kept = set((folder / "artifacts").iterdir())
+    Artifacts(folder / "artifacts").write(b"finished, but never recorded")
+    (folder / "artifacts" / f".{'0' * 64}.half.part").write_bytes(b"half")
+    (folder / "artifacts" / "thesis.pt").write_bytes(b"mine")
+    assert run(tiny, folder, device="cpu").executed == 0
+    assert set((folder / "artifacts").iterdir()) == {*kept, folder / "artifacts" / "thesis.pt"}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE VIEW mine AS SELECT * FROM steps",
+        "CREATE TRIGGER kept BEFORE DELETE ON steps BEGIN SELECT RAISE(IGNORE); END",
+        "CREATE INDEX other ON steps (status)",
+        "ALTER TABLE steps ADD COLUMN more TEXT",
+        "DROP TABLE flags",
+    ],
+)
+def test_a_store_whose_tables_are_not_ours_is_refused(statement: str, copy: Path) -> None:
+    with sqlite3.connect(copy / FILE) as connection:
+        connection.execute(statement)
+    connection.close()
+    for opened in (StoreReader, Store):
+        with pytest.raises(StoreError, match=r"is not a store of fgai-bench: its \w+ \w+ is not one of ours"):
+            opened(copy)
+
+
+def test_a_store_that_a_full_disk_left_half_made_is_made_again(tmp_path: Path) -> None:
+    """The limit on the size of files stands for the end of the disk: the header fits, the tables do not."""
+    script = (
+        "import resource, signal, sys; from fgai_bench.records.store import Store, StoreError\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, resource.RLIM_INFINITY))\n"
+        "try: Store(sys.argv[1])\n"
+        "except StoreError as error: print(error)\n"
+    )
+    said = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, timeout=60)
+    assert f"{tmp_path / FILE} " in said.stdout, said.stderr
+    with pytest.raises(StoreError, match="holds no records: its run ended before it wrote one"):
+        StoreReader(tmp_path)
+    store = Store(tmp_path)
+    store.record(STEP, RESULT)
+    assert StoreReader(tmp_path).statuses() == {STEP.hash: "ok"}
+
+
+def test_a_store_of_which_only_the_mark_was_written_is_made_again(tmp_path: Path, tiny: dict[str, Any]) -> None:
+    """As earlier versions left it on a full disk: the mark of the package in the header, and no table."""
+    with sqlite3.connect(tmp_path / FILE) as connection:
+        connection.execute(f"PRAGMA application_id = {schema.APPLICATION}")
+    connection.close()
+    suite = {**tiny, "defenses": ["vanilla"], "seeds": 1, "attacks": []}
+    assert run(suite, tmp_path, executor="inline", device="cpu").executed == 2
+
+
+def test_words_that_no_file_can_hold_are_recorded_readably(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    reason = "no file /data/caf\udce9"
+    result = Result("failed", reason, reason, not_applicable={"f1": reason}, flags=(reason,), environment={"a": reason})
+    store.record(STEP, result)
+    found = StoreReader(tmp_path).result(STEP.hash)
+    readable = "no file /data/caf\\udce9"
+    assert (found.reason, found.detail, found.flags) == (readable, readable, (readable,))
+    assert found.not_applicable == {"f1": readable}
+
+
+def test_an_endless_reason_keeps_its_head_and_its_tail(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    endless = "first words" + "x" * 30_000_000 + "last words"
+    flags = tuple(f"flag {number}" for number in range(1000))
+    store.record(STEP, Result("failed", endless, endless, not_applicable={"f1": endless}, flags=flags, environment={}))
+    found = StoreReader(tmp_path).result(STEP.hash)
+    for text in (found.reason, found.detail, found.not_applicable["f1"]):
+        assert text.startswith("first words")
+        assert text.endswith("last words")
+        assert re.search(r"\[\.\.\. \d+ characters cut \.\.\.\]", text)
+    assert len(found.flags) == 101
+    assert found.flags[-1] == "900 more flags were cut"
+    assert (tmp_path / FILE).stat().st_size < 200_000
+
+
+def test_a_place_that_was_deleted_is_missed(
+    copy: Path, tiny: dict[str, Any], content: Content, reference: Path
+) -> None:
+    with sqlite3.connect(copy / FILE) as connection:
+        connection.execute("DELETE FROM members WHERE position IN (3, 7)")
+    connection.close()
+    with pytest.raises(StoreError, match="2 places of its plan are missing"), StoreReader(copy) as store:
+        store.members()
+    assert run(tiny, copy, executor="inline", device="cpu").executed == 0
+    with StoreReader(copy) as mine, StoreReader(reference) as its:
+        assert sorted(map(str, mine.members())) == sorted(map(str, its.members()))
+
+
+@pytest.mark.parametrize("value", ["x'00'", "'[]'", "'{'", "'null'"])
+def test_a_forged_step_is_refused_in_a_sentence_and_redone(value: str, copy: Path, tiny: dict[str, Any]) -> None:
+    """The checksum is that of the forged record, as far as it can have one."""
+    with StoreReader(copy) as store:
+        hash = next(iter(store.statuses()))
+    with sqlite3.connect(copy / FILE) as connection:
+        connection.execute(f"UPDATE steps SET config = {value} WHERE hash = ?", (hash,))
+    connection.close()
+    reader = StoreReader(copy)
+    found, _ = reader._content(hash)
+    if isinstance(found["config"], str):
+        with sqlite3.connect(copy / FILE) as connection:
+            connection.execute("UPDATE steps SET checksum = ? WHERE hash = ?", (sha256(found), hash))
+        connection.close()
+    with pytest.raises(StoreError, match=f"the records of step {hash[:12]} are none"):
+        reader.records()
+    reader.close()
+    assert run(tiny, copy, executor="inline", device="cpu").executed == 1
+
+
+cells = st.none() | st.text() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.data())
+def test_the_checksum_of_a_step_is_that_of_its_canonical_form(data: st.DataObject) -> None:
+    content: dict[str, Any] = {column: data.draw(cells) for column in COLUMNS}
+    for part, columns in PART_COLUMNS.items():
+        content[part] = data.draw(st.lists(st.fixed_dictionaries(dict.fromkeys(columns, cells)), max_size=2))
+    assert step_checksum(content) == sha256(content)

@@ -1,0 +1,58 @@
+"""Power: what a run leaves open, and how many seeds it says would decide it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fgai_bench.cli import main
+from fgai_bench.report.undecided import OpenCell, open_cells, open_places
+from fgai_bench.statistics.intervals import p_above, seeds_needed
+from fgai_bench.statistics.results import Results
+
+
+def test_a_shared_first_place_says_what_would_part_the_two_best(wide: Path) -> None:
+    places = {cell.suite: cell for cell in open_places(Results.read(wide, suite="node"))}
+    cell = places["node"]
+    assert cell.question.startswith("f1 under injection: LN or AT") or cell.question.startswith(
+        "f1 under random-injection"
+    )
+    assert (cell.place, cell.seeds) == ("Amazon-Photo/GAT", 5)
+
+
+def test_what_needs_the_fewest_seeds_comes_first(wide: Path) -> None:
+    cells = open_cells(Results.read(wide))
+    missing = [cell.enough - cell.seeds for cell in cells if cell.enough is not None]
+    assert missing == sorted(missing)
+    assert all(cell.enough is None for cell in cells[len(missing) :])
+
+
+def test_words_for_the_number_of_seeds() -> None:
+    assert OpenCell("node", "", "", "", 5, 12).more == "7"
+    assert OpenCell("node", "", "", "", 5, None).more == "out of reach"
+
+
+def test_so_many_seeds_do_decide_in_four_of_five_studies() -> None:
+    """The promise of 80 % power, for an effect of one deviation at the level of a claim's cell."""
+    enough = seeds_needed([0.0, 1.0, 2.0], 0.025)
+    assert enough is not None
+    studies = np.random.default_rng(6).normal(1.0, 1.0, (2000, enough))
+    decided = np.mean([p_above(study) < 0.025 for study in studies.tolist()])
+    assert 0.77 < decided < 0.85
+
+
+def test_status_says_what_is_open(
+    bench: Callable[[], Any], fill_bench: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = bench()
+    fill_bench(made, seeds=range(5))
+    folder = made.close()
+    assert main(["status", str(folder)]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "more seeds" in printed
+    assert "f1 under injection: LN or AT" in printed
+    assert f"--seeds N --out {folder}` runs the missing seeds only" in printed.replace("\n", "")

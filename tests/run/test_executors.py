@@ -1,0 +1,328 @@
+"""Steps that die: each becomes a record with its type and reason, and the run goes on."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import time
+import weakref
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fgai_bench.run.execute import execute
+from fgai_bench.run.executors.local import Job, Processes, WorkerSettings
+from fgai_bench.run.executors.worker import draws, free_circles
+from fgai_bench.run.resume import planned, run
+
+PLUGIN = r'''
+"""Defenses that go wrong in every way there is."""
+import ctypes, os, signal, subprocess, sys, time
+from pathlib import Path
+from fgai_bench.defenses import DEFENSES
+from fgai_bench.defenses.memory import OutOfMemory
+from fgai_bench.defenses.vanilla import Vanilla
+from fgai_bench.metrics import NotApplicable
+
+
+def deed(name, what):
+    class Deed(Vanilla):
+        def fit(self, *arguments, **options):
+            what()
+            return super().fit(*arguments, **options)
+
+    DEFENSES.register(name, tags=("node",))(Deed)
+
+
+def fail_once():
+    mark = Path(os.environ["DEEDS"]) / "tried"
+    if not mark.exists():
+        mark.touch()
+        raise RuntimeError("the first time never works")
+
+
+def raised(error):
+    raise error
+
+
+def forked():
+    os.fork()  # and both go on as if nothing had happened
+
+
+def left(**how):
+    child = subprocess.Popen(["sleep", "600"], **how)
+    (Path(os.environ["DEEDS"]) / f"{child.pid}.child").touch()
+
+
+class Dawdles(Vanilla):
+    """Tell of progress for a second."""
+
+    def fit(self, *arguments, **options):
+        for epoch in range(4):
+            time.sleep(0.25)
+            options["progress"](epoch, 4)
+        return super().fit(*arguments, **options)
+
+
+def burn(seconds):
+    began = time.process_time()
+    while time.process_time() < began + seconds:
+        pass
+
+
+DEFENSES.register("dawdles", tags=("node",))(Dawdles)
+deed("burns", lambda: burn(2.4))
+deed("forks", forked)
+deed("spawns", left)
+deed("detaches", lambda: left(start_new_session=True))
+deed("clutches", lambda: ctypes.PyDLL(None).sleep(600))  # without giving up the lock of the interpreter
+deed("quits", lambda: sys.exit(0))
+deed("vanishes", lambda: os._exit(0))
+deed("mumbles", lambda: raised(ValueError("caf\udce9 " + "x" * 5_000_000 + " end")))
+deed("dies", lambda: os.kill(os.getpid(), signal.SIGKILL))
+deed("raises", lambda: raised(KeyError("no such thing")))
+deed("swells", lambda: raised(OutOfMemory("dense thing", 214 * 2**30, 20 * 2**30)))
+deed("sleeps", lambda: time.sleep(600))
+deed("declines", lambda: raised(NotApplicable("not for this graph")))
+deed("leaves", lambda: raised(SystemExit(3)))
+deed("recovers", fail_once)
+deed("signs", lambda: (Path(os.environ["DEEDS"]) / f"{os.getpid()}.pid").touch())
+'''
+
+
+@pytest.fixture
+def deeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The plugin under a name of its own for each test, since a registry takes a name once."""
+    from fgai_bench.defenses import DEFENSES
+
+    (tmp_path / "plugin").mkdir()
+    (tmp_path / "plugin" / "deeds_gone_wrong.py").write_text(PLUGIN)
+    monkeypatch.setenv("DEEDS", str(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path / "plugin"))
+    monkeypatch.setattr(DEFENSES, "_entries", dict(DEFENSES._entries))
+    sys.modules.pop("deeds_gone_wrong", None)
+    import deeds_gone_wrong  # type: ignore[import-not-found]
+
+    return [deeds_gone_wrong.__name__]
+
+
+@pytest.mark.slow
+def test_every_way_to_die_is_a_typed_record_and_the_run_goes_on(
+    deeds: list[str], tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    names = ["dies", "raises", "swells", "sleeps", "declines", "leaves", "vanilla"]
+    suite = {**tiny, "defenses": names, "seeds": 1, "time_limit": 8, "attacks": ["injection"]}
+    done = run(suite, tmp_path / "run", jobs=2, device="cpu", plugins=deeds)
+    table = done.records().drop_duplicates(["label", "kind"]).set_index(["label", "kind"])
+    assert {name: table.loc[(name, "train"), "status"] for name in names} == {
+        "dies": "failed",
+        "raises": "failed",
+        "swells": "oom",
+        "sleeps": "timeout",
+        "declines": "not-applicable",
+        "leaves": "failed",
+        "vanilla": "ok",
+    }
+    reasons = table["reason"]
+    assert reasons["dies", "train"] == "its worker was killed by SIGKILL, as the system does when memory runs out"
+    assert reasons["raises", "train"] == "KeyError: 'no such thing'"
+    needs = "dense thing needs about 214.0 GiB, 20.0 GiB are available: it would take 11 such devices"
+    assert reasons["swells", "train"] == needs
+    assert reasons["sleeps", "train"] == "stopped after its time limit of 8 s"
+    assert reasons["leaves", "train"] == "SystemExit: 3"
+    assert table.loc[("swells", "attack"), "status"] == "oom"
+    assert reasons["swells", "attack"].startswith("its model is missing: dense thing needs about 214.0 GiB")
+    assert "no such thing" in done.provenance().query("status == 'failed'")["detail"].str.cat()
+
+
+@pytest.mark.slow
+def test_what_a_step_leaves_behind_is_ended_and_the_run_goes_on(
+    deeds: list[str], tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    names = ["forks", "spawns", "detaches", "clutches", "quits", "vanishes", "mumbles", "vanilla"]
+    suite = {**tiny, "defenses": names, "seeds": 1, "time_limit": 5, "attacks": []}
+    done = run(suite, tmp_path / "run", jobs=2, device="cpu", plugins=deeds)
+    table = done.records().query("kind == 'train'").drop_duplicates("label").set_index("label")
+    ok = ["forks", "spawns", "detaches", "vanilla"]
+    assert table["status"].to_dict() == dict.fromkeys(ok, "ok") | {
+        "clutches": "timeout",
+        "quits": "failed",
+        "vanishes": "failed",
+        "mumbles": "failed",
+    }
+    assert table["reason"]["quits"] == "SystemExit: 0"
+    assert table["reason"]["vanishes"] == "its worker ended with exit code 0"
+    assert table["reason"]["mumbles"].startswith("ValueError: caf\\udce9 xxx")
+    assert table["reason"]["mumbles"].endswith("xxx end")
+    assert (tmp_path / "run" / "store.sqlite").stat().st_size < 300_000
+    children = [path.stem for path in tmp_path.glob("*.child")]
+    assert len(children) == 2
+    assert not [pid for pid in children if Path("/proc", pid, "cmdline").exists() and is_running(pid)]
+
+
+def is_running(pid: str) -> bool:
+    return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def results_of(executor: Processes, jobs: list[Job], pause: float = 0.0) -> dict[str, str]:
+    """Submit jobs, look away for a while, and return status and reason of each by its hash."""
+    for job in jobs:
+        executor.submit(job)
+    time.sleep(pause)
+    found: dict[str, str] = {}
+    while len(found) < len(jobs):
+        for event in executor.events(0.5):
+            if event.result is not None:
+                found[event.hash] = f"{event.result.status} {event.result.reason}".strip()
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system cannot keep processes on one processor")
+def test_only_the_time_in_which_a_step_could_run_counts(deeds: list[str], tiny: dict[str, Any]) -> None:
+    """Neither the import of libraries counts, nor waiting for a processor, nor what a stopped driver did not see."""
+    suite = {**tiny, "defenses": ["burns", "dawdles", "sleeps", "vanilla"], "seeds": 1, "attacks": []}
+    training = [step.config for step in planned(suite, "cpu").steps.values() if step.kind == "train"]
+    configs = {config["defense"]["name"]: config for config in training}
+    burning = [Job(hash, configs["burns"], {}, time_limit=4.0) for hash in "ab"]
+    everywhere = os.sched_getaffinity(0)
+    executor = Processes(2, WorkerSettings(tuple(deeds)))
+    os.sched_setaffinity(0, {min(everywhere)})  # and so for the two workers, each of which burns more than half of 4 s
+    try:
+        assert results_of(executor, burning) == {"a": "ok", "b": "ok"}
+        dawdling = Job("c", configs["dawdles"], {}, time_limit=2.0)
+        # As a driver that is stopped and continued: the progress waits in front of the result.
+        assert results_of(executor, [dawdling], pause=3) == {"c": "ok"}
+        sleeping = Job("d", configs["sleeps"], {}, time_limit=1.0)
+        assert results_of(executor, [sleeping]) == {"d": "timeout stopped after its time limit of 1 s"}
+    finally:
+        os.sched_setaffinity(0, everywhere)
+        executor.close()
+
+
+def test_a_plugin_that_the_worker_lacks_is_named(tiny: dict[str, Any], tmp_path: Path) -> None:
+    suite = {**tiny, "defenses": ["vanilla"], "seeds": 1, "attacks": []}
+    done = run(suite, tmp_path / "run", jobs=1, device="cpu", plugins=["no_such_module"])
+    (reason,) = done.records().query("kind == 'train'")["reason"]
+    assert "cannot start: plugin 'no_such_module' cannot be imported: No module named 'no_such_module'" in reason
+
+
+def test_an_entry_that_the_worker_lacks_is_a_failure_with_its_cause(tiny: dict[str, Any]) -> None:
+    (step, *_) = planned({**tiny, "seeds": 1}, "cpu").steps.values()
+    result = execute({**step.config, "dataset": {"name": "csbm-of-mine"}}, {})
+    assert (result.status, result.reason[:45]) == ("failed", "RegistryError: unknown dataset 'csbm-of-mine'")
+
+
+def test_what_failed_is_tried_again_only_when_asked_for(deeds: list[str], tiny: dict[str, Any], tmp_path: Path) -> None:
+    suite = {**tiny, "defenses": ["recovers", "vanilla"], "seeds": 1, "attacks": []}
+    options: dict[str, Any] = {"executor": "inline", "device": "cpu", "plugins": deeds}
+    assert run(suite, tmp_path / "run", **options).counts() == {"failed": 2, "ok": 2}
+    assert run(suite, tmp_path / "run", **options).executed == 0
+    again = run(suite, tmp_path / "run", retry_failed=True, **options)
+    assert (again.executed, again.counts()) == (2, {"ok": 4})
+
+
+def test_a_failure_exits_1_and_says_which(deeds: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from fgai_bench.cli import main
+
+    line = [
+        "run",
+        "--datasets",
+        "csbm-1e3",
+        "--models",
+        "gat",
+        "--defenses",
+        "raises",
+        "--seeds",
+        "1",
+        "--device",
+        "cpu",
+    ]
+    line += [
+        "--attacks",
+        "injection",
+        "--executor",
+        "inline",
+        "--set",
+        "training.epochs=1",
+        "--out",
+        str(tmp_path / "run"),
+    ]
+    assert main(line) == 1
+    assert "KeyError: 'no such thing'" in capsys.readouterr().out
+
+
+def test_a_timed_training_that_is_too_slow_is_extrapolated(tiny: dict[str, Any], tmp_path: Path) -> None:
+    suite = {**tiny, "defenses": ["vanilla"], "seeds": 1, "attacks": [], "exclusive": True, "time_limit": 1.0}
+    for name, epochs in (("warm", 2), ("run", 100_000)):  # the first run compiles, which is no part of the time below
+        suite["training"] = {"epochs": epochs}
+        records = run(suite, tmp_path / name, executor="inline", device="cpu").records()
+    cost = records[records["family"] == "cost"].set_index("metric")["value"]
+    assert 1 <= cost["epochs_timed"] < 100_000
+    assert cost["train_seconds"] == pytest.approx(0.5 * 100_000 / cost["epochs_timed"], rel=0.5)
+    assert records["flags"].iloc[0] == (f"extrapolated from {int(cost['epochs_timed'])} of 100000 epochs",)
+    assert records.query("kind == 'clean'")["status"].tolist() == ["timeout"]
+
+
+@pytest.mark.parametrize(
+    ("timed", "device", "processes"),
+    [(False, "cpu", 1), pytest.param(True, "cpu", 3, marks=pytest.mark.slow), (True, "cuda", 1)],
+)
+def test_timed_steps_share_a_process_only_where_its_memory_does_not_count(
+    timed: bool, device: str, processes: int, deeds: list[str], tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    suite = {**tiny, "defenses": ["signs"], "seeds": 3, "attacks": [], "exclusive": timed}
+    run(suite, tmp_path / "run", jobs=1, device=device, plugins=deeds)
+    assert len(list(tmp_path.glob("*.pid"))) == processes
+
+
+def test_what_a_step_left_in_circles_is_freed_before_the_next_is_measured() -> None:
+    """An attack on amazon-photo leaves 58 MiB so, and a worker makes many before Python looks."""
+
+    class Left:
+        def __init__(self) -> None:
+            self.itself = self
+
+    gc.disable()
+    try:
+        for _ in range(2):  # also after the first time, when what was alive is not looked at again
+            left = weakref.ref(Left())
+            assert left() is not None
+            free_circles()
+            assert left() is None
+    finally:
+        gc.enable()
+        gc.unfreeze()
+
+
+@pytest.mark.gpu
+def test_the_memory_of_a_training_is_its_own_whatever_ran_before(tiny: dict[str, Any]) -> None:
+    """On one GPU in one process: a small graph, a larger one with five attacks, and the small one again."""
+    suite = {
+        **tiny,
+        "datasets": ["csbm-1e3", "csbm-1e5"],
+        "defenses": ["vanilla"],
+        "seeds": 1,
+        "attacks": ["injection"],
+    }
+    steps = list(planned(suite, "cuda").steps.values())
+    trainings = [step for step in steps if step.kind == "train"]
+    (attack,) = (step for step in steps if step.kind == "attack" and step.trial == trainings[1].hash)
+    small, large = (execute(step.config, {}) for step in trainings)
+    for _ in range(5):
+        assert execute(attack.config, {"model": large.artifacts["model"]}).status == "ok"
+    free_circles()  # as a worker does before every step
+    again = execute(trainings[0].config, {})
+    peaks = [result.cost["train_peak_mib"] for result in (small, large, again)]
+    assert peaks[1] > peaks[0] + 20
+    assert peaks[2] == pytest.approx(peaks[0], rel=0.1)
+
+
+def test_a_device_on_which_nothing_can_be_drawn_is_noticed() -> None:
+    assert draws("cpu")
+    assert not draws("cuda:63")

@@ -1,0 +1,195 @@
+"""Statistics over seeds: facts that can be checked by hand, properties, and how often an interval really covers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from fgai_bench.statistics.intervals import (
+    Comparison,
+    centre_interval,
+    holm,
+    in_units,
+    interval,
+    mean,
+    on_scale,
+    p_above,
+    p_value,
+    paired,
+    seeds_needed,
+    sign_flip_p,
+    std,
+)
+
+NUMBERS = st.lists(st.floats(-10, 10), min_size=2, max_size=8)
+T4 = 2.7764451051977934  # the 97.5 % quantile of Student's t with four degrees of freedom, from a printed table
+
+
+def test_mean_and_sample_deviation() -> None:
+    assert mean([1.0, 2.0, 6.0]) == 3.0
+    assert std([1.0, 2.0, 6.0]) == pytest.approx(math.sqrt((4 + 1 + 9) / 2))
+    assert math.isnan(std([1.0]))
+    assert math.isnan(mean([]))
+
+
+def test_the_interval_of_five_values_is_students() -> None:
+    values = [1.0, 2.0, 3.0, 4.0, 5.0]  # deviation sqrt(2.5)
+    half = T4 * math.sqrt(2.5 / 5)
+    assert interval(values) == (pytest.approx(3 - half), pytest.approx(3 + half))
+
+
+def test_degenerate_values_have_typed_answers() -> None:
+    assert interval([0.5]) is None
+    assert interval([0.25] * 3) == (0.25, 0.25)
+    assert (p_value([0.25] * 3), p_value([0.0] * 3), p_value([0.25]), p_value([])) == (0.0, 1.0, 1.0, 1.0)
+    states = [Comparison(differences).state for differences in ((), (1.0,), (1.0, 1.0), (1.0, 2.0))]
+    assert states == ["no seeds", "one seed", "no spread", "ok"]
+    assert Comparison((1.0,)).bounds is None
+
+
+@given(NUMBERS)
+def test_the_interval_of_the_negative_is_the_negative_interval(values: list[float]) -> None:
+    low, high = interval(values) or (math.nan, math.nan)
+    assert interval([-v for v in values]) == (pytest.approx(-high, abs=1e-9), pytest.approx(-low, abs=1e-9))
+
+
+@given(NUMBERS)
+@example([0.0, 5e-324])  # whose mean is nothing
+def test_an_interval_excludes_zero_where_p_is_small(values: list[float]) -> None:
+    low, high = interval(values) or (math.nan, math.nan)
+    p = p_value(values)
+    if abs(p - 0.05) > 1e-6:
+        assert (low > 0 or high < 0) == (p < 0.05)
+
+
+def test_p_of_the_t_test() -> None:
+    t = T4 * math.sqrt(2.5 / 5)  # a mean of that many standard errors has p 0.05
+    assert p_value([t - 2, t - 1, t, t + 1, t + 2]) == pytest.approx(0.05)
+    assert p_above([t - 2, t - 1, t, t + 1, t + 2]) == pytest.approx(0.025)
+    assert p_above([-1.0, 1.0]) == pytest.approx(0.5)
+
+
+def test_sign_flips_are_counted_exactly() -> None:
+    assert sign_flip_p([1.0, 2.0, 3.0, 4.0, 5.0]) == 2 / 32  # the least that five seeds can give
+    assert sign_flip_p([1.0, 2.0, -3.0]) == 1.0  # the sum is 0
+    assert sign_flip_p([3.0, 2.0, -1.0]) == 4 / 8  # sums of at least 4 in size: +6, +4, -4, -6
+    assert sign_flip_p([1.0] * 20) < 1e-4  # drawn, the observed pattern among them
+
+
+def test_differences_are_paired_by_seed() -> None:
+    assert paired({3: 1.0, 1: 5.0}, {1: 2.0, 3: 4.0, 9: 0.0}) == (3.0, -3.0)
+
+
+def test_holm_never_lowers_and_keeps_the_order() -> None:
+    assert holm([0.01, 0.02, 0.03, 0.04]) == (0.04, 0.06, 0.06, 0.06)
+    assert holm([]) == ()
+
+
+@given(st.lists(st.floats(0, 1), max_size=8))
+def test_holm_properties(values: list[float]) -> None:
+    adjusted = holm(values)
+    assert all(p <= q <= 1 for p, q in zip(values, adjusted, strict=True))
+    order = sorted(range(len(values)), key=lambda i: values[i])
+    assert [adjusted[i] for i in order] == sorted(adjusted)
+
+
+def test_the_continuity_rule_halves_the_smallest_distance_from_the_end() -> None:
+    (logs,) = on_scale([{0: 0.0, 1: 4e-6, 2: 1e-6}], "log")
+    assert logs == pytest.approx({0: math.log(5e-7), 1: math.log(4e-6), 2: math.log(1e-6)})
+    perfect, other = on_scale([{0: 1.0, 1: 1.0}, {0: 0.9, 1: 0.8}], "logit")
+    assert perfect == pytest.approx({0: math.log(0.95 / 0.05), 1: math.log(0.95 / 0.05)})
+    assert other == pytest.approx({0: math.log(9.0), 1: math.log(4.0)})
+    none, all_of_it = on_scale([{0: 0.0}, {0: 1.0}], "logit")  # no value says what is small
+    assert none[0] == pytest.approx(-all_of_it[0])
+    assert none[0] == pytest.approx(math.log(1e-6))
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
+def test_scales_keep_the_order_and_stay_finite(values: list[float]) -> None:
+    for scale in ("log", "logit"):
+        (row,) = on_scale([dict(enumerate(values))], scale)  # type: ignore[arg-type]
+        assert all(math.isfinite(value) for value in row.values())
+        order = sorted(range(len(values)), key=lambda i: values[i])
+        assert all(row[a] <= row[b] + 1e-12 for a, b in pairwise(order))
+
+
+def test_a_comparison_of_logarithms_is_a_ratio() -> None:
+    ratios = (2.0, 4.0, 8.0)
+    found = Comparison.of(dict(enumerate(1e-3 * r for r in ratios)), dict.fromkeys(range(3), 1e-3), "log")
+    assert found.ratio == pytest.approx(4.0)
+    low, high = found.ratio_bounds or (0.0, 0.0)
+    assert (low * high, low < 1) == (pytest.approx(16.0), True)  # symmetric on the scale
+    assert found.difference == pytest.approx(3e-3)  # four times 1e-3, less 1e-3
+
+
+def test_a_comparison_of_shares_is_shown_as_a_difference_of_shares() -> None:
+    found = Comparison.of({0: 0.8, 1: 0.8}, {0: 0.5, 1: 0.5}, "logit")
+    assert (found.difference, found.bounds) == (pytest.approx(0.3), (pytest.approx(0.3), pytest.approx(0.3)))
+
+
+@given(st.lists(st.tuples(st.floats(0.01, 0.99), st.floats(0.01, 0.99)), min_size=2, max_size=6))
+def test_shown_bounds_exclude_zero_where_those_on_the_scale_do(pairs: list[tuple[float, float]]) -> None:
+    left, right = (dict(enumerate(side)) for side in zip(*pairs, strict=True))
+    found = Comparison.of(left, right, "logit")
+    assert found.bounds is not None
+    assert found.bounds_on_scale is not None
+    for shown, on in zip(found.bounds, found.bounds_on_scale, strict=True):
+        assert abs(on) < 1e-9 or shown == 0 or (shown > 0) == (on > 0)  # far out, a share no longer moves
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=6))
+def test_the_mean_of_a_row_lies_in_its_interval(values: list[float]) -> None:
+    for scale in ("log", "logit", "identity"):
+        low, high = centre_interval(dict(enumerate(values)), scale) or (1.0, 0.0)  # type: ignore[arg-type]
+        assert low <= sum(values) / len(values) + 1e-12
+        assert high >= sum(values) / len(values) - 1e-12
+
+
+def test_the_interval_of_a_row_lies_within_the_metrics_range() -> None:
+    low, high = centre_interval({0: 0.9, 1: 0.99, 2: 0.999}, "logit") or (-1.0, 2.0)
+    assert 0 < low < 0.99 < high < 1
+    assert in_units(math.log(0.25), "log") == pytest.approx(0.25)
+
+
+def test_seeds_needed_follow_from_effect_and_spread() -> None:
+    # Printed tables of the t test: an effect of one deviation, two-sided 5 %, 80 % power, needs 10 pairs.
+    assert seeds_needed([0.0, 1.0, 2.0], 0.025) == 10
+    assert seeds_needed([0.0, -1.0, -2.0], 0.025) == 10
+    assert seeds_needed([0.0, 1.0, 2.0], 0.0025) > 10  # type: ignore[operator]
+    assert seeds_needed([0.9, 1.3, 1.0, 1.1, 0.8], 0.002) == 4  # as every number from two on, tried in turn, says
+    assert seeds_needed([1.0, -1.0, 0.001], 0.025) is None
+    assert seeds_needed([1.0], 0.025) is None
+
+
+SEEDS = (3, 5, 10)
+STUDIES = 3000
+Draw = Callable[[np.random.Generator, int], tuple[np.ndarray, float]]
+DRAWS: dict[str, Draw] = {
+    "normal": lambda rng, n: (rng.normal(0.3, 1.0, (STUDIES, n)), 0.3),
+    "t3": lambda rng, n: (0.3 + rng.standard_t(3, (STUDIES, n)), 0.3),
+    # Ratios of two lognormal rows, compared as logarithms: the scale that divergences declare.
+    "lognormal": lambda rng, n: (
+        np.array(
+            [
+                Comparison.of(dict(enumerate(left)), dict(enumerate(right)), "log").differences
+                for left, right in zip(*np.exp(rng.normal([[[-8.0]], [[-9.0]]], 1.0, (2, STUDIES, n))), strict=True)
+            ]
+        ),
+        1.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("seeds", SEEDS)
+@pytest.mark.parametrize("name", DRAWS)
+def test_a_95_percent_interval_covers(name: str, seeds: int) -> None:
+    differences, truth = DRAWS[name](np.random.default_rng(1), seeds)
+    bounds = np.array([interval(row) for row in differences.tolist()])
+    covered = ((bounds[:, 0] <= truth) & (truth <= bounds[:, 1])).mean()
+    assert covered >= 0.935  # 95 % less three standard errors of 3000 studies, above the 93 % that are promised
