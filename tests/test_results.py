@@ -24,7 +24,7 @@ from fgai_bench.report.explanations import against, explained
 from fgai_bench.report.rightness import rightness
 from fgai_bench.report.write import write_results
 from fgai_bench.run.forecast import MIB, forecast
-from fgai_bench.run.step_code import is_present
+from fgai_bench.run.identity import is_present
 from fgai_bench.statistics.intervals import Comparison, interval, mean
 from fgai_bench.statistics.labels import title
 from fgai_bench.statistics.results import Place, Results

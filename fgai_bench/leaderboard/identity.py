@@ -20,7 +20,7 @@ def identity_of(steps: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     known = [step for step in steps if step["config"].get("code")]
     if not known:
         return {}
-    code = {" ".join(part).strip(): own for step in known for part, own in fingerprints(step)}
+    code = {part: own for step in known for part, own in fingerprints(step).items()}
     settings = {key: step["config"][key] for step in known for key in SETTINGS if step["config"].get(key)}
     rows = {str(step["seed"]): step["hash"][:12] for step in known if step["kind"] == "attack"}
     data = sorted({step["checksum"] for step in known if step["checksum"]})

@@ -39,8 +39,8 @@ from fgai_bench.records.provenance import environment
 from fgai_bench.records.result import Result
 from fgai_bench.records.store import Store, StoreReader, is_export
 from fgai_bench.records.verify import Row
+from fgai_bench.run.identity import code_of, is_present
 from fgai_bench.run.plan import Step
-from fgai_bench.run.step_code import code_of, is_present
 from fgai_bench.tasks.measurement import measured
 
 SUBMITTED = "submitted"

@@ -33,7 +33,7 @@ from fgai_bench.records.provenance import environment
 from fgai_bench.records.salvage import Salvaged, changed_files
 from fgai_bench.records.store import StoreReader, is_export
 from fgai_bench.run.execute import problem_of
-from fgai_bench.run.step_code import is_present
+from fgai_bench.run.identity import is_present
 from fgai_bench.tasks import Problem
 from fgai_bench.tasks.measurement import Measured, Offers, measured
 

@@ -13,11 +13,11 @@ from fgai_bench.records.canonical import plain, sha256
 from fgai_bench.records.errors import RequestError
 from fgai_bench.records.store import StoreReader
 from fgai_bench.run.executors.local import WorkerSettings
+from fgai_bench.run.identity import code_of
 from fgai_bench.run.plan import Member, Plan, Step
 from fgai_bench.run.preflight import checked_data_root, resolved_device
 from fgai_bench.run.progress import Observer
 from fgai_bench.run.resume import Run, run_plan
-from fgai_bench.run.step_code import code_of
 from fgai_bench.suites.errors import sentence
 
 KEPT = ("task", "dataset", "model", "defense", "seed", "threads")

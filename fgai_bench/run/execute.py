@@ -22,7 +22,8 @@ from fgai_bench.data import content_sha256
 from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.defenses.memory import OutOfMemory, require_memory
 from fgai_bench.explainers import EXPLAINERS
-from fgai_bench.metrics import NotApplicable, measure
+from fgai_bench.metrics import NotApplicable
+from fgai_bench.metrics import measure as measured_cost
 from fgai_bench.models import AttentionModel, build_model
 from fgai_bench.records.canonical import sha256
 from fgai_bench.records.packing import (
@@ -151,7 +152,7 @@ def train(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress:
     fit = functools.partial(_fit, config, inputs, problem)
     warming = warm_up(config, lambda: fit(training.model_copy(update={"epochs": min(1, training.epochs)}), None))
     try:
-        with measure(config["device"], every=0.02) as cost:
+        with measured_cost(config["device"], every=0.02) as cost:
             trained = fit(training, stopwatch(config, progress, warming))
     except TimedEnough as stopped:
         return extrapolated(config, cost, stopped, problem.provenance)
@@ -190,10 +191,10 @@ def _check_memory(config: Mapping[str, Any], problem: Problem) -> None:
 def validate(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
     """Train one model on a problem without a test part and score it on the validation part, clean and attacked."""
     _check_task(config)
-    with measure(config["device"], every=0.02) as training:
+    with measured_cost(config["device"], every=0.02) as training:
         trained = _fit(config, inputs, problem, Training(**config["training"]), progress)
     threat = scaled(ThreatModel(**config["validation"]["threat"]), problem.provenance["validation_share"])
-    with measure(config["device"], every=0.02) as attacking:
+    with measured_cost(config["device"], every=0.02) as attacking:
         scores = score_on_validation(problem, trained, threat, config["seed"])
     overlap = {} if scores.overlap is None else {"topk_overlap": scores.overlap}
     return Result(
@@ -242,7 +243,7 @@ def clean(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress:
     """Measure a trained model without an attack."""
     model = _model("model", config, inputs, problem)
     warm_up(config, lambda: problem.clean(model, sanity=config["sanity"]))
-    with measure(config["device"], every=0.02) as cost:
+    with measured_cost(config["device"], every=0.02) as cost:
         measurements = problem.clean(model, sanity=config["sanity"])
     return _result(measurements, problem, {"evaluate_seconds": cost.seconds, "evaluate_peak_mib": cost.peak_mib})
 
@@ -261,9 +262,9 @@ def attack(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress
     if "uses-surrogate" in config["attack_tags"]:
         run = functools.partial(run, surrogate=other)
     warm_up(config, lambda: problem.attacked(model, run(threat=threat.model_copy(update={"steps": 1}))))
-    with measure(config["device"], every=0.02) as attacking:
+    with measured_cost(config["device"], every=0.02) as attacking:
         attacked = run(threat=threat)
-    with measure(config["device"], every=0.02) as evaluating:
+    with measured_cost(config["device"], every=0.02) as evaluating:
         measurements = problem.attacked(model, attacked)
     measurements.curves["objective"] = (tuple(map(float, range(len(attacked.curve)))), attacked.curve)
     cost = {
@@ -298,7 +299,7 @@ def agree(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress:
     return _result(measured(offers, STABILITY), problem, {})
 
 
-def measure_one(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
+def measure(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
     """Measure one additional metric of a trained model, on the clean graph or on a recorded attacked graph."""
     model, name = _model("model", config, inputs, problem), config["metric"]["name"]
     if "attacked" in inputs:
@@ -306,7 +307,7 @@ def measure_one(config: Mapping[str, Any], inputs: Inputs, problem: Problem, pro
     else:
         offers = problem.clean_offers(model)
     offers.add(cost=lambda: (json.loads(inputs["costs"]),))
-    with measure(config["device"], every=0.02) as cost:
+    with measured_cost(config["device"], every=0.02) as cost:
         value = value_of(name, offers)
     return Result(metrics={name: value}, cost={"measure_seconds": cost.seconds}, facts=problem.provenance)
 
@@ -314,7 +315,7 @@ def measure_one(config: Mapping[str, Any], inputs: Inputs, problem: Problem, pro
 def effect(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
     """Measure the true effects of single edges on a sample of nodes, before and after an attack."""
     model, attacked = _model("model", config, inputs, problem), unpack_attacked(problem.data, inputs["attacked"])
-    with measure(config["device"], every=0.02) as cost:
+    with measured_cost(config["device"], every=0.02) as cost:
         effects = measured_effects(problem, model, attacked, config["seed"], config["nodes"])
     result = _result(measured(effect_offers(effects)), problem, {"effect_seconds": cost.seconds})
     return replace(result, artifacts={"effects": pack_effects(effects)})
@@ -325,7 +326,7 @@ def explain(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progres
     model, attacked = _model("model", config, inputs, problem), unpack_attacked(problem.data, inputs["attacked"])
     effects = unpack_effects(inputs["effects"], problem.data.edge_index.device)
     explainer = EXPLAINERS[config["explainer"]["name"]]()
-    with measure(config["device"], every=0.02) as cost:
+    with measured_cost(config["device"], every=0.02) as cost:
         measurements = measured(explain_offers(explainer, problem, model, attacked, effects, config["seed"]))
     return _result(measurements, problem, {"explain_seconds": cost.seconds, "explain_peak_mib": cost.peak_mib})
 
@@ -363,13 +364,5 @@ def _result(measurements: Measured, problem: Problem, cost: Mapping[str, float])
 
 
 STEPS: dict[str, Callable[[Mapping[str, Any], Inputs, Problem, Progress | None], Result]] = {
-    "train": train,
-    "clean": clean,
-    "attack": attack,
-    "measure": measure_one,
-    "agree": agree,
-    "effect": effect,
-    "explain": explain,
-    "audit": audit,
-    "validate": validate,
+    function.__name__: function for function in (train, clean, attack, measure, agree, effect, explain, audit, validate)
 }

@@ -33,8 +33,8 @@ from fgai_bench.records.provenance import environment
 from fgai_bench.records.result import Result
 from fgai_bench.records.store import Store, StoreReader
 from fgai_bench.run.execute import problem_of
+from fgai_bench.run.identity import code_of
 from fgai_bench.run.plan import Step
-from fgai_bench.run.step_code import code_of
 from fgai_bench.tasks.measurement import Offers, uniform_offers, value_of
 
 KEPT = ("task", "dataset", "seed", "threat")  # of an attack's configuration: all that its edges depend on

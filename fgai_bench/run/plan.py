@@ -29,7 +29,7 @@ from fgai_bench.models import MODELS
 from fgai_bench.records.canonical import Texts, sha256
 from fgai_bench.records.names import spans
 from fgai_bench.registry import Registry
-from fgai_bench.run.step_code import code_of
+from fgai_bench.run.identity import code_of
 from fgai_bench.suites.errors import SuiteError, sentence
 from fgai_bench.suites.schema import AttackLine, DefenseLine, Suite, TunedSetting
 from fgai_bench.tasks import TASKS

@@ -142,7 +142,7 @@ def test_records_of_other_code_are_shown_as_such_and_not_mixed(
     changed = []
     for step in list(store.steps()):
         if step["kind"] == "attack" and step["config"]["seed"] == 0:
-            config = {**step["config"], "code": {**step["config"]["code"], "attack": "earlier"}}
+            config = {**step["config"], "code": {**step["config"]["code"], "attack injection": "earlier"}}
             artifacts = {row["role"]: store.artifacts.read(row["sha256"]) for row in step["artifacts"]}
             result = replace(store.result(step["hash"]), artifacts=artifacts, started=1.0)
             store.record(Step(step["hash"], "attack", config, {}, step["trial"]), result)
