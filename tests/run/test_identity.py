@@ -142,7 +142,8 @@ def test_records_of_other_code_are_shown_as_such_and_not_mixed(
     changed = []
     for step in list(store.steps()):
         if step["kind"] == "attack" and step["config"]["seed"] == 0:
-            config = {**step["config"], "code": {**step["config"]["code"], "attack injection": "earlier"}}
+            part = f"attack {step['config']['attack']['name']}"
+            config = {**step["config"], "code": {**step["config"]["code"], part: "earlier"}}
             artifacts = {row["role"]: store.artifacts.read(row["sha256"]) for row in step["artifacts"]}
             result = replace(store.result(step["hash"]), artifacts=artifacts, started=1.0)
             store.record(Step(step["hash"], "attack", config, {}, step["trial"]), result)
