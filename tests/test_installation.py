@@ -117,9 +117,10 @@ def resolve(platform: str, python: str) -> dict[str, str]:
 def registry() -> None:
     """Skip where uv is not installed or the package registry cannot be reached."""
     pytest.importorskip("uv", reason="uv is not installed")
-    done = uv_compile("--refresh", "-", stdin="iniconfig")
-    if done.returncode:
-        pytest.skip(f"the package registry cannot be reached: {done.stderr.strip().splitlines()[0]}")
+    done = uv_compile("--no-cache", "-", stdin="iniconfig")
+    if "Failed to fetch" in done.stderr or "network was disabled" in done.stderr:
+        pytest.skip("the package registry cannot be reached")
+    assert done.returncode == 0, done.stderr  # anything else would hide that no combination is resolved
 
 
 @pytest.mark.slow
