@@ -1,12 +1,18 @@
 PYTHON ?= python3
 VENV ?= .venv
+# Which build of torch to install on Linux: `cpu`, `cu126`, ...; empty takes the registry's own, which is built for CUDA.
+BACKEND ?=
+# The version that `make constraints` resolves everything else around.
+TORCH ?= 2.13.0
 RUN ?= runs/quick
 RESULTS ?= results
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip install --disable-pip-version-check
+TORCH_PINS = $(shell grep -E '^torch(vision)?==' constraints.txt)
 
-.PHONY: help demo test slow bench tables tables-of-the-study tables-beside-it reproduce docs env lint types tests clean
+.PHONY: help demo test slow bench tables tables-of-the-study tables-beside-it reproduce docs env constraints lint types tests clean
 
 help:
 	@echo "make demo       run the default suite on the embedded Cora and write its report"
@@ -16,6 +22,8 @@ help:
 	@echo "make tables     regenerate everything under results/ from the records committed there; nothing is run"
 	@echo "make reproduce  say which commands make the committed records anew, on which card and in how many minutes"
 	@echo "make docs       build the documentation into build/site; a warning or a broken link is an error"
+	@echo "make env        build the environment in .venv; BACKEND=cpu for a torch without CUDA, PYTHON=python3.12 for another Python"
+	@echo "make constraints  choose the newest versions that work together on every supported Python and platform"
 	@echo "make clean      remove the environment and every cache (runs are kept)"
 
 demo: $(STAMP)
@@ -59,8 +67,18 @@ env: $(STAMP)
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,ray,page,tune,docs]"
+	@echo "Installing into $(VENV); pip's output is in $(VENV)/pip.log"
+	@{ $(if $(BACKEND),$(PIP) uv && $(BIN)/uv pip install --python $(BIN)/python --torch-backend $(BACKEND) $(TORCH_PINS) &&) \
+		$(PIP) -c constraints.txt -e ".[all]"; } > $(VENV)/pip.log 2>&1 || \
+		{ tail -n 30 $(VENV)/pip.log >&2; echo "The installation failed; the whole output is in $(VENV)/pip.log" >&2; exit 1; }
 	touch $@
+
+# One file for every supported Python and platform: lines that hold on some of them carry a marker.
+constraints:
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) --quiet uv
+	echo "torch==$(TORCH)" | $(BIN)/uv pip compile --quiet --universal --upgrade --python-version 3.11 --only-binary :all: \
+		--extra all --constraints - --no-annotate --custom-compile-command "make constraints" --output-file constraints.txt pyproject.toml
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -64,7 +64,7 @@ def tune(
         overrides: ``datasets``, ``models``, ``defenses`` and ``assignments`` of :func:`fgai_bench.suites.resolve`.
     """
     if find_spec("optuna") is None:
-        raise RequestError("a search for settings needs Optuna: pip install 'fgai-bench[tune]'")
+        raise RequestError("a search for settings needs Optuna: pip install optuna")
     checked_request(jobs, executor, address)
     parts = resolve(suite, **overrides)
     if len(parts) != 1:

@@ -152,7 +152,7 @@ def _import_ray() -> Any:
     try:
         import ray
     except ImportError:
-        raise ExecutorError("--executor ray needs Ray: pip install 'fgai-bench[ray]'") from None
+        raise ExecutorError("--executor ray needs Ray: pip install ray") from None
     return ray
 
 
