@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import os
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from fgai_bench.records.artifacts import DamagedArtifact
 from fgai_bench.records.errors import RequestError
-from fgai_bench.records.store import Store, StoreReader
-
-
-@dataclass(frozen=True)
-class _Recorded:
-    """A step as it was recorded."""
-
-    hash: str
-    kind: str
-    trial: str
-    config: dict[str, Any]
+from fgai_bench.records.result import result_of
+from fgai_bench.records.store import RecordedStep, Store, StoreReader
 
 
 def start_from(records: str | os.PathLike[str], out: str | os.PathLike[str]) -> tuple[int, int]:
@@ -40,8 +30,8 @@ def start_from(records: str | os.PathLike[str], out: str | os.PathLike[str]) -> 
             except DamagedArtifact:
                 lacking += 1
                 continue
-            recorded = _Recorded(*(step[key] for key in ("hash", "kind", "trial", "config")))
-            store.record(recorded, replace(source.result(step["hash"]), artifacts=contents))
+            recorded = RecordedStep(*(step[key] for key in ("hash", "kind", "trial", "config")))
+            store.record(recorded, replace(result_of(step), artifacts=contents))
             kept += 1
         store.place(source.members())
     return kept, lacking
