@@ -74,7 +74,7 @@ def import_(
     out: Annotated[Path, typer.Option(help="The run folder to make.", parser=folder_of)],
 ) -> None:
     """Make a run folder of exported records, to go on from its models without training them again."""
-    from fgai_bench.records.restore import start_from
+    from fgai_bench.records.export import start_from
 
     kept, lacking = start_from(records, out)
     rest = f"; {lacking} were exported without their model or graph, and a run computes them again" if lacking else ""

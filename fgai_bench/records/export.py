@@ -1,4 +1,4 @@
-"""Write the records of a run, or of several pieces of one study, into a folder that can be committed."""
+"""Export records of a run, or of the pieces of one study, to a folder that can be committed; start a run from one."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fgai_bench import __version__
-from fgai_bench.records.artifacts import MissingArtifact
+from fgai_bench.records.artifacts import DamagedArtifact, MissingArtifact
 from fgai_bench.records.canonical import canonical, sha256
 from fgai_bench.records.datasheet import datasheet
 from fgai_bench.records.errors import RequestError
@@ -34,7 +35,8 @@ from fgai_bench.records.exported import (
     short_names,
 )
 from fgai_bench.records.merge import Merged, StoredResult, merge
-from fgai_bench.records.store import DRAWN_ROLES, StoreReader, is_export, place_of
+from fgai_bench.records.result import result_of
+from fgai_bench.records.store import DRAWN_ROLES, RecordedStep, Store, StoreReader, is_export, place_of
 
 DRAWN_ATTACKS = ("", "injection")  # labels of attacks that figures of attention and training show; "" is no attack
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date that a zip can hold: the same bytes on every day
@@ -75,6 +77,30 @@ def export(
         return _write(folder, runs, merged, tables, {PACK: drawn, **large})
 
 
+def start_from(records: str | os.PathLike[str], out: str | os.PathLike[str]) -> tuple[int, int]:
+    """Make a run folder of exported records; return how many steps it holds, and how many it lacks something of.
+
+    A step whose model or attacked graph was not exported is left out: a run of the folder computes it again. With
+    models no training is repeated, and with graphs nothing at all.
+    """
+    folder = Path(out)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise RequestError(f"{folder} is not empty; name a new folder with --out")
+    kept = lacking = 0
+    with StoreReader(records) as source, closing(Store(folder)) as store:
+        for step in source.steps():
+            try:
+                contents = {row["role"]: source.artifacts.read(row["sha256"]) for row in step["artifacts"]}
+            except DamagedArtifact:
+                lacking += 1
+                continue
+            recorded = RecordedStep(*(step[key] for key in ("hash", "kind", "trial", "config")))
+            store.record(recorded, replace(result_of(step), artifacts=contents))
+            kept += 1
+        store.place(source.members())
+    return kept, lacking
+
+
 def _write(
     folder: Path,
     runs: Sequence[str | os.PathLike[str]],
@@ -85,10 +111,7 @@ def _write(
     """Write the files of an export and its manifest; ``packs`` say which store to take each artifact of a zip from."""
     earlier = [read_manifest(Path(run)) for run in runs if is_export(Path(run))]
     kept = [entry for manifest in earlier for entry in manifest["superseded"] if entry.get("step") in merged.steps]
-    history = {
-        "pieces": len(runs) - len(earlier) + sum(manifest["pieces"] for manifest in earlier),
-        "superseded": _once([*kept, *merged.superseded]),
-    }
+    superseded = list({canonical(entry): entry for entry in (*kept, *merged.superseded)}.values())
     counts = {file_of(name): len(rows) for name, rows in tables.items()}
     with _replace_folder(folder) as new:
         for name, rows in tables.items():
@@ -97,7 +120,7 @@ def _write(
             write_pack(new / name, ((hash, store.artifacts.read(hash)) for hash, store in sorted(holders.items())))
         entries = {name: len(holders) for name, holders in packs.items()}
         (new / SHEET).write_text(datasheet(merged, counts | entries), encoding="utf-8")
-        manifest = _manifest(merged, sorted(new.iterdir()), counts, history)
+        manifest = _manifest(merged, sorted(new.iterdir()), counts, superseded)
         (new / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return manifest
 
@@ -118,11 +141,6 @@ def write_pack(path: Path, contents: Iterable[tuple[str, bytes]]) -> None:
             info = zipfile.ZipInfo(name, EPOCH)
             info.compress_type, info.create_system = zipfile.ZIP_DEFLATED, 3
             pack.writestr(info, content, compresslevel=9)
-
-
-def _once(listed: Sequence[dict[str, str]]) -> list[dict[str, str]]:
-    """Return each entry once, in order: pieces of one export share their history."""
-    return [dict(entry) for entry in dict.fromkeys(tuple(entry.items()) for entry in listed)]
 
 
 def _existing(field: str, chosen: Sequence[str | int], merged: Merged) -> Sequence[str | int]:
@@ -227,13 +245,13 @@ def _artifacts(name: str, merged: Merged) -> Iterator[tuple[StoredResult, Mappin
 
 
 def _manifest(
-    merged: Merged, files: Sequence[Path], rows: Mapping[str, int], history: Mapping[str, Any]
+    merged: Merged, files: Sequence[Path], rows: Mapping[str, int], superseded: Sequence[Mapping[str, str]]
 ) -> dict[str, Any]:
     """Return the manifest of an export: versions, counts by suite and status, and the sha256 of every file."""
     manifest = {
         "format": FORMAT,
         "package": __version__,
-        **history,
+        "superseded": superseded,
         "steps": len(merged.steps),
         "suites": merged.by_suite(),
         "files": {

@@ -56,6 +56,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 SHORTEST, LONGEST = 12, 64  # hexadecimal digits of a step's hash where it is referred to; more where two share these
 MIB = 2**20
+WINDOW = 128 * MIB  # that unpacking may hold at once, whatever a file says that it needs
 LARGEST = 1024 * MIB  # a file, also unpacked: a small file that unpacks to more is refused before it fills the memory
 # What a reader may meet in a file that has its hash but is not what its name says.
 UNREADABLE = (
@@ -241,11 +242,11 @@ def _reading(path: Path) -> Iterator[None]:
 def _rows(path: Path, columns: tuple[str, ...], content: bytes) -> Iterator[dict[str, Any]]:
     """Yield the rows of a table with these columns; the file may have more columns, in another order."""
     with _reading(path), _long_fields():
-        unpacking = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=LARGEST)
-        text = unpacking.decompress(content, LARGEST).decode()
+        unpacking = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=WINDOW)
+        unpacked = unpacking.decompress(content, LARGEST)
         if not unpacking.eof:
             raise DamagedExport(f"{path} ends too early, or would unpack to more than {LARGEST / MIB:.0f} MiB")
-        rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+        rows = csv.reader(io.StringIO(unpacked.decode(), newline=""), strict=True)
         header = next(rows, [])
         if missing := set(columns).difference(header):
             raise DamagedExport(f"{path} has no column {min(missing)}; export the records again")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from fgai_bench.records.names import titles
+from fgai_bench.records.names import place_in_words, titles
 from fgai_bench.records.store import StoreReader, place_of
 
 RELATIVE, ABSOLUTE = 1e-5, 1e-9
@@ -103,7 +103,7 @@ def merge(stores: Sequence[StoreReader]) -> Merged:
     for store in stores:
         for member in store.members():
             places.setdefault(place_of(member), []).append(member)
-    words = {member["step"]: _place_in_words(member) for members in places.values() for member in members}
+    words = {member["step"]: place_in_words(member) for members in places.values() for member in members}
     superseded: list[dict[str, str]] = []
     steps = {}
     for hash, results in sorted(recorded.items()):
@@ -114,7 +114,7 @@ def merge(stores: Sequence[StoreReader]) -> Merged:
     for candidates in places.values():
         members.append(_holding_member(candidates, steps))
         lost = {candidate["step"] for candidate in candidates} - {members[-1]["step"]}
-        why = f"another step stands at {_place_in_words(members[-1])}"
+        why = f"another step stands at {place_in_words(members[-1])}"
         superseded += [{"step": step, "why": why} for step in sorted(lost)]
     for hash, result in steps.items() if len(stores) > 1 else ():
         _refuse_orphan(result, steps.get(result.step["trial"]), words.get(hash, hash[:12]))
@@ -143,12 +143,6 @@ def _refuse_orphan(result: StoredResult, training: StoredResult | None, words: s
     held = f"{training.store.folder} has" if training is not None else "none of the runs has"
     which = "another model than the one that" if training is not None else "a model that"
     raise MergeError(f"{result.store.folder} measured {words} on {which} {held}; {DIFFERENT_TRAININGS}")
-
-
-def _place_in_words(member: Mapping[str, Any]) -> str:
-    """Return the labels of a place as words for a message."""
-    keys = ("suite", "kind", "dataset", "model", "label", "attack_label", "explainer")
-    return " ".join([*(member[key] for key in keys if member[key]), f"seed {member['seed']}"])
 
 
 def _holding_result(results: Sequence[StoredResult], words: str) -> StoredResult:
@@ -223,7 +217,7 @@ def _holding_member(candidates: Sequence[dict[str, Any]], steps: Mapping[str, St
         return equals[-1]
     if len({member["step"] for member in equals}) > 1:
         raise MergeError(
-            f"two different steps have results for {_place_in_words(equals[0])}, as when it ran on two kinds of device "
+            f"two different steps have results for {place_in_words(equals[0])}, as when it ran on two kinds of device "
             "or by two versions of the code; leave one of the runs out"
         )
     return equals[0]

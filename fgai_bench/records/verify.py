@@ -29,6 +29,7 @@ from fgai_bench.models import AttentionModel
 from fgai_bench.records.artifacts import DamagedArtifact, MissingArtifact
 from fgai_bench.records.errors import RequestError, StoreError
 from fgai_bench.records.exported import PACKS, changed_files
+from fgai_bench.records.names import place_in_words
 from fgai_bench.records.packing import clean_of, graph_digest, unpack_attacked, unpack_model
 from fgai_bench.records.provenance import environment
 from fgai_bench.records.store import StoreReader, is_export
@@ -153,23 +154,18 @@ def verify(
     if damaged.keys() - {file for file, _ in PACKS.values()}:
         return done  # no record of a damaged table is read; rows are measured as far as graphs and models are whole
     with StoreReader(folder) as store:
-        names = {member["step"]: words_of(member) for member in store.members() if not member.get("metric")}
         ready = {hash for hash, status in store.statuses().items() if status == "ok"}
-        for hash in sorted(hash for hash, name in names.items() if name.split()[0] in KINDS and hash in ready):
+        members = {member["step"]: member for member in store.members() if not member.get("metric")}
+        chosen = (hash for hash, member in members.items() if member["kind"] in KINDS and hash in ready)
+        for hash in sorted(chosen):
             if rows is not None and done.checked >= rows:
                 break
-            _verify_row(store, hash, names[hash], done, data_root, is_present)
+            _verify_row(store, hash, place_in_words(members[hash]), done, data_root, is_present)
     if not done.checked and not done.findings:
         raise RequestError(
             f"{folder} holds no row with its model and attacked graph; export it with `--with graphs,models`"
         )
     return done
-
-
-def words_of(member: Mapping[str, Any]) -> str:
-    """Return the labels of a row as words: its kind first, its seed last."""
-    keys = ("kind", "suite", "dataset", "model", "label", "attack_label")
-    return " ".join([*(member[key] for key in keys if member[key]), f"seed {member['seed']}"])
 
 
 def _verify_row(

@@ -17,8 +17,7 @@ import pytest
 from fgai_bench.records.artifacts import Artifacts, DamagedArtifact
 from fgai_bench.records.errors import StoreError
 from fgai_bench.records.result import Result
-from fgai_bench.records.store import Store, StoreReader
-from fgai_bench.records.tables import APPLICATION, FILE, VERSION
+from fgai_bench.records.store import APPLICATION, FILE, VERSION, Store, StoreReader
 from fgai_bench.run.plan import Step
 from fgai_bench.run.resume import run
 
@@ -112,9 +111,7 @@ def test_nothing_is_removed_behind_a_link(tmp_path: Path) -> None:
     assert artifacts.intact(name)
 
 
-@pytest.mark.parametrize(
-    ("version", "said"), [(VERSION + 1, "a newer fgai-bench.*upgrade"), (1, "an older fgai-bench")]
-)
+@pytest.mark.parametrize(("version", "said"), [(VERSION + 1, "a newer .* upgrade"), (1, "an older fgai-bench")])
 def test_a_store_of_another_version_is_refused_in_one_sentence(version: int, said: str, copy: Path) -> None:
     with sqlite3.connect(copy / FILE) as connection:
         connection.execute(f"PRAGMA user_version = {version}")
