@@ -62,8 +62,8 @@ def break_(
 ) -> None:
     """Score an attacked graph that somebody found; if it is valid and stronger, the row's worst case is lowered."""
     from fgai_bench.records.submit import submit
-    from fgai_bench.run.preflight import checked_data_root
     from fgai_bench.run.identity import is_present
+    from fgai_bench.run.preflight import checked_data_root
 
     outcome = submit(run, row, attacked, by, is_present, checked_data_root(data_root))
     spent = f"{outcome.ledger.nodes} nodes, {outcome.ledger.edges} edges, {outcome.ledger.changed_nodes} changed nodes"
