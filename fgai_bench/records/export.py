@@ -39,6 +39,7 @@ from fgai_bench.records.result import result_of
 from fgai_bench.records.store import DRAWN_ROLES, RecordedStep, Store, StoreReader, is_export, place_of
 
 DRAWN_ATTACKS = ("", "injection")  # labels of attacks that figures of attention and training show; "" is no attack
+Wanted = tuple[StoredResult, Mapping[str, Any]]  # an artifact, as the row of a result that names it
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date that a zip can hold: the same bytes on every day
 
 
@@ -70,10 +71,10 @@ def export(
         if not merged.steps:
             raise RequestError(f"there are no records to export in {', '.join(map(str, runs))}; nothing was written")
         tables = _tables(merged)
-        large = {PACKS[name][0]: _artifact_holders(name, merged, stores) for name in extras}
-        drawn = _drawn_artifacts(merged, stores, set().union(*large.values()))
+        large = {PACKS[name][0]: _holders(_artifacts(name, merged), stores) for name in extras}
         for name in extras:
-            say(_size(name, merged, large[PACKS[name][0]], folder))
+            say(_size(name, merged, large[PACKS[name][0]], folder, stores))
+        drawn = _holders(_drawn_artifacts(merged, set().union(*large.values())), stores)
         return _write(folder, runs, merged, tables, {PACK: drawn, **large})
 
 
@@ -183,23 +184,17 @@ def _tables(merged: Merged) -> dict[str, list[dict[str, Any]]]:
     return rows
 
 
-def _drawn_artifacts(merged: Merged, stores: Sequence[StoreReader], packed: set[str]) -> dict[str, StoreReader]:
-    """Return the first store that has each of the artifacts that figures are drawn from, by hash.
+def _drawn_artifacts(merged: Merged, packed: set[str]) -> Iterator[Wanted]:
+    """Yield the artifacts that figures are drawn from.
 
     Figures show one seed and one attack, so those of others are left out, except where a model or a graph is exported:
     with all that it recorded, a step can be gone on from.
     """
-    holders: dict[str, StoreReader] = {}
     drawn = _drawn(merged)
     for hash, result in merged.steps.items():
         rows = result.step["artifacts"]
-        for row in rows if hash in drawn or packed.intersection(row["sha256"] for row in rows) else ():
-            for store in (result.store, *stores) if row["role"] in DRAWN_ROLES else ():
-                if row["sha256"] not in holders:
-                    with suppress(MissingArtifact):
-                        store.artifacts.read(row["sha256"])
-                        holders[row["sha256"]] = store
-    return holders
+        if hash in drawn or packed.intersection(row["sha256"] for row in rows):
+            yield from ((result, row) for row in rows if row["role"] in DRAWN_ROLES)
 
 
 def _drawn(merged: Merged) -> set[str]:
@@ -214,30 +209,32 @@ def _drawn(merged: Merged) -> set[str]:
     return {step for _, step in lowest.values()}
 
 
-def _size(name: str, merged: Merged, holders: Mapping[str, StoreReader], folder: Path) -> str:
-    """Say how much an extra adds to an export, and how many of its files the runs do not hold."""
+def _size(
+    name: str, merged: Merged, holders: Mapping[str, StoreReader], folder: Path, stores: Sequence[StoreReader]
+) -> str:
+    """Say how much an extra adds to an export, and how many of its files the runs do not hold; raise if it is all."""
     sizes = {row["sha256"]: row["bytes"] for _, row in _artifacts(name, merged)}
+    if sizes and not holders:
+        folders = ", ".join(str(store.folder) for store in stores)
+        raise RequestError(f"{folders} holds none of the {name}; export them from the run folder that does")
     held = sum(sizes[hash] for hash in holders)
     lacking = f"; {len(sizes) - len(holders)} more are not held by the runs" if len(sizes) > len(holders) else ""
     return f"{len(holders)} {name}, {held / 1e6:.1f} MB before compression, go to {folder / PACKS[name][0]}{lacking}"
 
 
-def _artifact_holders(name: str, merged: Merged, stores: Sequence[StoreReader]) -> dict[str, StoreReader]:
-    """Return which store has each graph or model of the merged steps; raise if no store has any."""
+def _holders(wanted: Iterable[Wanted], stores: Sequence[StoreReader]) -> dict[str, StoreReader]:
+    """Return the first store that has each artifact, by hash; raise if one is damaged."""
     holders: dict[str, StoreReader] = {}
-    recorded = list(_artifacts(name, merged))
-    for result, row in recorded:
-        if row["sha256"] not in holders:
-            having = (store for store in (result.store, *stores) if store.artifacts.intact(row["sha256"]))
-            if (holder := next(having, None)) is not None:
-                holders[row["sha256"]] = holder
-    if recorded and not holders:
-        folders = ", ".join(str(store.folder) for store in stores)
-        raise RequestError(f"{folders} holds none of the {name}; export them from the run folder that does")
+    for result, row in wanted:
+        for store in (result.store, *stores):
+            if row["sha256"] not in holders:
+                with suppress(MissingArtifact):
+                    store.artifacts.read(row["sha256"])
+                    holders[row["sha256"]] = store
     return holders
 
 
-def _artifacts(name: str, merged: Merged) -> Iterator[tuple[StoredResult, Mapping[str, Any]]]:
+def _artifacts(name: str, merged: Merged) -> Iterator[Wanted]:
     """Yield every graph or model that the merged steps name, with the result that names it."""
     role = PACKS[name][1]
     for result in merged.steps.values():
