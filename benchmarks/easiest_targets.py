@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 
 from fgai_bench.records.artifacts import MissingArtifact
 from fgai_bench.records.store import StoreReader
-from fgai_bench.records.verify import Row
+from fgai_bench.records.verify import RecordedRow
 
 ROUNDS, STEPS, STEP, TEMPERATURE = 4, 150, 0.3, 0.3
 
@@ -75,7 +75,7 @@ def main(records: str = "results/records", *defenses: str) -> None:
                 continue
             if defenses and member["label"] not in defenses:
                 continue
-            row = Row(store, store.step(member["step"]))
+            row = RecordedRow(store, store.step(member["step"]))
             try:
                 model, worst = row.model.eval(), row.measured().metrics["f1"]
             except MissingArtifact:

@@ -31,6 +31,7 @@ NAMES = {
     "fgai_bench.attacks.threat:settle": "fgai_bench.attacks.result:finish_attack",
     "fgai_bench.attacks.threat:Attacked": "fgai_bench.attacks.result:Attacked",
     "fgai_bench.runner:StoreReader": "fgai_bench.records:StoreReader",
+    "fgai_bench.runner.verify:Row": "fgai_bench.records.verify:RecordedRow",
 }
 
 

@@ -7,10 +7,8 @@ import importlib.metadata
 import os
 import platform
 import re
-import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -122,10 +120,13 @@ def import_verdict(name: str) -> str:
 def program_facts() -> list[tuple[str, str]]:
     """Return names and values that describe this program and the folders it uses."""
     from fgai_bench.data import cache_root, data_root
+    from fgai_bench.records.provenance import checkout
 
+    source = checkout()
+    commit = f"{source['commit']}{'+' if source['dirty'] else ''}" if source["commit"] else "none: not a git checkout"
     return [
         ("fgai-bench", __version__),
-        ("commit", source_commit() or "none: not a git checkout"),
+        ("commit", commit),
         ("python", f"{platform.python_version()} ({sys.executable})"),
         ("data root", str(data_root())),
         ("cache root", str(cache_root())),
@@ -146,20 +147,3 @@ def machine_facts() -> list[tuple[str, str]]:
         ("torch's CUDA", str(torch.version.cuda or "none: a build for the CPU")),
         ("devices", ", ".join(devices) or "cpu"),
     ]
-
-
-def source_commit() -> str | None:
-    """Return the git commit that this package runs from, with ``+`` appended when files differ from it."""
-    root = Path(__file__).parents[2]
-    if not (root / ".git").exists():
-        return None
-    commit = _git(root, "rev-parse", "HEAD")
-    return commit and commit + ("+" if _git(root, "status", "--porcelain", "--untracked-files=no") else "")
-
-
-def _git(root: Path, *arguments: str) -> str | None:
-    try:
-        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=10)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from fgai_bench.cli.data import RootOption
 from fgai_bench.cli.paths import folder_of, path_of
 from fgai_bench.cli.run import listed, seeds_of
 from fgai_bench.cli.terminal import print_table
@@ -67,10 +66,6 @@ def export(
     typer.echo(f"{manifest['steps']} steps, {size / 1e6:.1f} MB; their hashes are in {out / 'manifest.json'}")
     if dropped := manifest["superseded"]:
         typer.echo(f"{len(dropped)} results or places gave way to another; the manifest lists them with the reason")
-    if orphans := manifest["orphans"]:
-        typer.echo(
-            f"{len(orphans)} results were measured on trainings that gave way; the manifest lists them as orphans"
-        )
 
 
 @app.command("import")
@@ -79,28 +74,8 @@ def import_(
     out: Annotated[Path, typer.Option(help="The run folder to make.", parser=folder_of)],
 ) -> None:
     """Make a run folder of exported records, to go on from its models without training them again."""
-    from fgai_bench.records.restore import start_from
+    from fgai_bench.records.export import start_from
 
     kept, lacking = start_from(records, out)
     rest = f"; {lacking} were exported without their model or graph, and a run computes them again" if lacking else ""
     typer.echo(f"{kept} steps in {out}{rest}")
-
-
-@app.command()
-def nulls(
-    records: Annotated[
-        Path, typer.Argument(metavar="RECORDS", help="Exported records, or a run folder.", parser=path_of)
-    ],
-    out: Annotated[
-        Path,
-        typer.Option(help="The folder of the new export; an earlier export there is replaced.", parser=folder_of),
-    ],
-    data_root: RootOption = None,
-) -> None:
-    """Add to recorded injection attacks what a uniform attention scores on the same graphs; needs no model."""
-    from fgai_bench.run.nulls import add_nulls, summary
-
-    manifest, computed = add_nulls(records, out, str(data_root) if data_root else None)
-    columns = ["dataset", "task", "nodes x edges", "metric", "seeds", "mean"]
-    print_table(f"uniform attention, {records}", columns, summary(computed))
-    typer.echo(f"{len(computed)} nulls computed; {manifest['steps']} steps in {out}")

@@ -28,8 +28,8 @@ def status(
     from fgai_bench.records.store import StoreReader
 
     with StoreReader(folder) as store:
-        members, damaged = store.places(), store.damaged()
-        headers = {} if damaged else store.code_headers()
+        members, damaged = store.members(), store.damaged()
+        headers = {} if damaged else store.headers()
         statuses = store.statuses() if damaged else {hash: header["status"] for hash, header in headers.items()}
     print_table(
         f"run {folder}", ["suite", "steps", "done", "waiting", "without a value"], suite_rows(members, statuses)

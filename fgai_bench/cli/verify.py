@@ -25,8 +25,9 @@ def verify(
         _list_rows(run)
         return
     from fgai_bench.records.verify import verify as measure_again
+    from fgai_bench.run.identity import is_present
 
-    done = measure_again(run, rows, checked_data_root(data_root))
+    done = measure_again(run, rows, checked_data_root(data_root), is_present)
     if done.findings:
         lines = [[finding.row or "--", finding.words, finding.sentence] for finding in done.findings]
         print_table("rows that differ", ["row", "what", "how"], lines)
@@ -61,9 +62,10 @@ def break_(
 ) -> None:
     """Score an attacked graph that somebody found; if it is valid and stronger, the row's worst case is lowered."""
     from fgai_bench.records.submit import submit
+    from fgai_bench.run.identity import is_present
     from fgai_bench.run.preflight import checked_data_root
 
-    outcome = submit(run, row, attacked, by, checked_data_root(data_root))
+    outcome = submit(run, row, attacked, by, is_present, checked_data_root(data_root))
     spent = f"{outcome.ledger.nodes} nodes, {outcome.ledger.edges} edges, {outcome.ledger.changed_nodes} changed nodes"
     if not outcome.accepted:
         typer.echo(

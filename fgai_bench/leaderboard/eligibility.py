@@ -32,7 +32,7 @@ Planned = Mapping[tuple[Any, ...], Mapping[str, Any]]
 def objections(run: str | os.PathLike[str]) -> list[str]:
     """Return why a run may not be ranked beside others, a sentence for each reason; none if it may."""
     with StoreReader(run) as store:
-        members, headers, environments = store.members(), store.headers(), store.environments
+        members, headers = store.members(), store.headers()
     placed = [member for member in members if member["kind"] in KINDS and member["step"] in headers]
     placed = [member for member in placed if not member.get("metric") and not _is_submitted(headers[member["step"]])]
     used = {member["step"]: headers[member["step"]] for member in placed}
@@ -51,22 +51,20 @@ def objections(run: str | os.PathLike[str]) -> list[str]:
                 continue
             ours |= {member["step"] for member in own if _is_by_this_program(headers, planned, member)}
             about_settings += dict.fromkeys(_about_settings(suite, own, headers, planned))
-    return [*reasons, *_about_provenance(used, environments, ours), *_about_data(used), *about_settings]
+    return [*reasons, *_about_provenance(used, ours), *_about_data(used), *about_settings]
 
 
 def _is_submitted(header: Mapping[str, Any]) -> bool:
     return bool(header["config"].get("attack", {}).get("by"))
 
 
-def _about_provenance(
-    used: Headers, environments: Mapping[str, Mapping[str, Any]], ours: Collection[str]
-) -> Iterator[str]:
+def _about_provenance(used: Headers, ours: Collection[str]) -> Iterator[str]:
     """Yield what is not known, or not good, about the program that made the steps.
 
     Uncommitted changes do not count where all code that decides a step is this program's, ``ours``: those of a page of
     text, say.
     """
-    where = {step: environments.get(header["environment"], {}) for step, header in used.items()}
+    where = {step: header["environment"] for step, header in used.items()}
     without_code = [header for header in used.values() if "code" not in header["config"]]
     if without_code:
         yield f"{len(without_code)} of its steps carry no fingerprint of their code: an earlier program made them"

@@ -67,14 +67,6 @@ class Artifacts:
         """Tell whether the artifact should be here, so that its absence is damage."""
         return True
 
-    def intact(self, name: str) -> bool:
-        """Tell whether the artifact is there and its content has the hash of its name."""
-        try:
-            self.read(name)
-        except DamagedArtifact:
-            return False
-        return True
-
     def close(self) -> None:
         """Close what is open; a folder has nothing that is."""
 

@@ -64,12 +64,11 @@ sources, under their own terms."""
 LISTED = 20  # reasons that are told one by one
 
 
-def datasheet(merged: Merged, environments: Mapping[str, Mapping[str, Any]], packed: Mapping[str, int]) -> str:
+def datasheet(merged: Merged, packed: Mapping[str, int]) -> str:
     """Return the data sheet of merged records as Markdown.
 
     Args:
         merged: what is exported.
-        environments: where steps ran, by the hash that they name.
         packed: the files of the export, each with its number of rows or entries.
     """
     files = [(f"`{name}`", FILES.get(name, ""), f"{packed[name]:,}") for name in sorted(packed)]
@@ -77,7 +76,7 @@ def datasheet(merged: Merged, environments: Mapping[str, Mapping[str, Any]], pac
         "# Data sheet": ABOUT.format(version=__version__),
         "## What it holds": _table(("suite", "steps", "by status", "seeds"), _suites(merged)),
         "## Its files": _table(("file", "what", "rows"), files),
-        "## How it was made": f"{_table(PROGRAM, _programs(merged, environments))}\n\n{MADE}",
+        "## How it was made": f"{_table(PROGRAM, _programs(merged))}\n\n{MADE}",
         "## What the names stand for": _table(("kind", "name", "what", "source"), _names(merged)),
         "## What it lacks": _table(("number", "what", "why"), _lacking(merged, packed)),
         "## How to use it": USE,
@@ -96,10 +95,10 @@ def _suites(merged: Merged) -> list[tuple[str, ...]]:
     ]
 
 
-def _programs(merged: Merged, environments: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]]:
+def _programs(merged: Merged) -> list[tuple[str, ...]]:
     rows: Counter[tuple[str, ...]] = Counter()
-    for found in merged.steps.values():
-        where = environments[found.step["environment"]]
+    for result in merged.steps.values():
+        where = result.step["environment"]
         commit = f"{where.get('package', '')}, commit {str(where.get('commit') or 'unknown')[:7]}"
         versions = where.get("versions") or {}
         libraries = ", ".join(f"{name} {versions[name]}" for name in ("torch", "torch-geometric") if name in versions)
@@ -131,7 +130,7 @@ def _lacking(merged: Merged, packed: Mapping[str, int]) -> list[tuple[str, ...]]
     rows: list[tuple[str, ...]] = [(f"{number:,} steps", status, reason) for (status, reason), number in told[:LISTED]]
     if rest := sum(number for _, number in told[LISTED:]):
         rows.append((f"{rest:,} steps", "without values", "other reasons"))
-    steps = [found.step for found in merged.steps.values()]
+    steps = [result.step for result in merged.steps.values()]
     for name, (file, role) in PACKS.items():
         made = len({row["sha256"] for step in steps for row in step["artifacts"] if row["role"] == role})
         rows.append((f"{made - packed.get(file, 0):,} of {made:,}", name, "stayed with the run"))

@@ -1,45 +1,46 @@
-"""Write the records of a run, or of several pieces of one study, into a folder that can be committed."""
+"""Export records of a run, or of the pieces of one study, to a folder that can be committed; start a run from one."""
 
 from __future__ import annotations
 
-import hashlib
+import csv
+import io
 import json
+import lzma
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fgai_bench import __version__
-from fgai_bench.records.artifacts import MissingArtifact
+from fgai_bench.records.artifacts import DamagedArtifact, MissingArtifact
 from fgai_bench.records.canonical import canonical, sha256
-from fgai_bench.records.compressed import SUFFIXES
 from fgai_bench.records.datasheet import datasheet
 from fgai_bench.records.errors import RequestError
 from fgai_bench.records.exported import (
+    COLUMNS,
     FORMAT,
     MANIFEST,
     PACK,
     PACKS,
-    PLACES,
+    PARTS,
     SHEET,
-    TABLES,
-    entries_of,
     file_of,
-    packed_artifacts,
-    packed_table,
     read_manifest,
+    sha256_of_file,
     short_names,
-    write_pack,
 )
-from fgai_bench.records.merge import Found, Merged, merge
-from fgai_bench.records.rows import COLUMNS, PART_COLUMNS, place_of
-from fgai_bench.records.schema import MIGRATIONS, PARTS
-from fgai_bench.records.store import REPORTED, StoreReader, is_export
+from fgai_bench.records.merge import Merged, StoredResult, merge
+from fgai_bench.records.result import result_of
+from fgai_bench.records.store import DRAWN_ROLES, RecordedStep, Store, StoreReader, is_export, place_of
 
-DRAWN = ("", "injection")  # labels of the attacks that figures of attention and of training show; "" is none
+DRAWN_ATTACKS = ("", "injection")  # labels of attacks that figures of attention and training show; "" is no attack
+Wanted = tuple[StoredResult, Mapping[str, Any]]  # an artifact, as the row of a result that names it
+EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date that a zip can hold: the same bytes on every day
 
 
 def export(
@@ -70,50 +71,77 @@ def export(
         if not merged.steps:
             raise RequestError(f"there are no records to export in {', '.join(map(str, runs))}; nothing was written")
         tables = _tables(merged)
-        files = {file_of(name): packed_table(columns, rows) for name, (columns, rows) in tables.items()}
-        large = {PACKS[name][0]: _artifact_holders(name, merged, stores) for name in extras}
-        files[PACK] = packed_artifacts(_reported_artifacts(merged, stores, set().union(*large.values())))
+        large = {PACKS[name][0]: _holders(_artifacts(name, merged), stores) for name in extras}
         for name in extras:
-            say(_size(name, merged, large[PACKS[name][0]], folder))
-        return _write(folder, runs, merged, tables, files, large)
+            say(_size(name, merged, large[PACKS[name][0]], folder, stores))
+        drawn = _holders(_drawn_artifacts(merged, set().union(*large.values())), stores)
+        return _write(folder, runs, merged, tables, {PACK: drawn, **large})
+
+
+def start_from(records: str | os.PathLike[str], out: str | os.PathLike[str]) -> tuple[int, int]:
+    """Make a run folder of exported records; return how many steps it holds, and how many it lacks something of.
+
+    A step whose model or attacked graph was not exported is left out: a run of the folder computes it again. With
+    models no training is repeated, and with graphs nothing at all.
+    """
+    folder = Path(out)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise RequestError(f"{folder} is not empty; name a new folder with --out")
+    kept = lacking = 0
+    with StoreReader(records) as source, closing(Store(folder)) as store:
+        for step in source.steps():
+            try:
+                contents = {row["role"]: source.artifacts.read(row["sha256"]) for row in step["artifacts"]}
+            except DamagedArtifact:
+                lacking += 1
+                continue
+            recorded = RecordedStep(*(step[key] for key in ("hash", "kind", "trial", "config")))
+            store.record(recorded, replace(result_of(step), artifacts=contents))
+            kept += 1
+        store.place(source.members())
+    return kept, lacking
 
 
 def _write(
     folder: Path,
     runs: Sequence[str | os.PathLike[str]],
     merged: Merged,
-    tables: Mapping[str, tuple[Sequence[str], list[Mapping[str, Any]]]],
-    files: Mapping[str, bytes],
-    large: Mapping[str, Mapping[str, StoreReader]],
+    tables: Mapping[str, list[dict[str, Any]]],
+    packs: Mapping[str, Mapping[str, StoreReader]],
 ) -> dict[str, Any]:
-    """Write the files of an export and its manifest; ``large`` has the stores to take the content of packs from."""
+    """Write the files of an export and its manifest; ``packs`` say which store to take each artifact of a zip from."""
     earlier = [read_manifest(Path(run)) for run in runs if is_export(Path(run))]
-    told = [entry for manifest in earlier for entry in manifest["superseded"]]
-    history = {
-        "pieces": len(runs) - len(earlier) + sum(manifest["pieces"] for manifest in earlier),
-        "superseded": _once([*(entry for entry in told if entry.get("step") in merged.steps), *merged.superseded]),
-        "orphans": sorted(
-            {hash for manifest in earlier for hash in manifest.get("orphans", ()) if hash in merged.steps}
-        ),
-    }
-    rows = {file_of(name): len(rows) for name, (_, rows) in tables.items()}
+    kept = [entry for manifest in earlier for entry in manifest["superseded"] if entry.get("step") in merged.steps]
+    superseded = list({canonical(entry): entry for entry in (*kept, *merged.superseded)}.values())
+    counts = {file_of(name): len(rows) for name, rows in tables.items()}
     with _replace_folder(folder) as new:
-        for name, content in files.items():
-            (new / name).write_bytes(content)
-        for name, holders in large.items():
+        for name, rows in tables.items():
+            (new / file_of(name)).write_bytes(packed_table(COLUMNS[name], rows))
+        for name, holders in packs.items():
             write_pack(new / name, ((hash, store.artifacts.read(hash)) for hash, store in sorted(holders.items())))
-        stores = {id(found.store): found.store for found in merged.steps.values()}.values()
-        environments = {hash: where for store in stores for hash, where in store.environments.items()}
-        entries = {name: entries_of(new / name) for name in (PACK, *large)}
-        (new / SHEET).write_text(datasheet(merged, environments, rows | entries), encoding="utf-8")
-        manifest = _manifest(merged, [new / name for name in (*files, *large, SHEET)], rows, history)
+        entries = {name: len(holders) for name, holders in packs.items()}
+        (new / SHEET).write_text(datasheet(merged, counts | entries), encoding="utf-8")
+        manifest = _manifest(merged, sorted(new.iterdir()), counts, superseded)
         (new / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return manifest
 
 
-def _once(listed: Sequence[dict[str, str]]) -> list[dict[str, str]]:
-    """Return each entry once, in order: pieces of one export share their history."""
-    return [dict(entry) for entry in dict.fromkeys(tuple(entry.items()) for entry in listed)]
+def packed_table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> bytes:
+    """Return rows as compressed CSV without a date: the same rows have the same bytes."""
+    out = io.StringIO(newline="")
+    writer = csv.DictWriter(out, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return lzma.compress(out.getvalue().encode(), lzma.FORMAT_XZ)
+
+
+def write_pack(path: Path, contents: Iterable[tuple[str, bytes]]) -> None:
+    """Write artifacts, given by hash in order, as one zip; the same artifacts have the same bytes."""
+    with zipfile.ZipFile(path, "w") as pack:
+        for name, content in contents:
+            info = zipfile.ZipInfo(name, EPOCH)
+            info.compress_type, info.create_system = zipfile.ZIP_DEFLATED, 3
+            pack.writestr(info, content, compresslevel=9)
 
 
 def _existing(field: str, chosen: Sequence[str | int], merged: Merged) -> Sequence[str | int]:
@@ -128,50 +156,45 @@ def _existing(field: str, chosen: Sequence[str | int], merged: Merged) -> Sequen
     return chosen
 
 
-def _tables(merged: Merged) -> dict[str, tuple[Sequence[str], list[Mapping[str, Any]]]]:
-    """Return the columns and the rows of every table, by the name of the table."""
-    rows: dict[str, list[Mapping[str, Any]]] = {name: [] for name in TABLES}
-    environments = {}
+def _tables(merged: Merged) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of every table, by the name of the table."""
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in COLUMNS}
+    environments: dict[str, str] = {}
     names = short_names(merged.steps)
     for hash, result in merged.steps.items():
-        # A traceback names folders of the machine, and no report reads it.
-        content = {**result.store.content(hash), "detail": ""}
-        rows["steps"].append({**{key: content[key] for key in COLUMNS}, "checksum": sha256(content)})
+        step = result.step
+        text = canonical(step["environment"])
+        environment = sha256(text.encode())
+        environments[environment] = text
+        row = {
+            **{column: step[column] for column in COLUMNS["steps"]},
+            "config": canonical(step["config"]),
+            "facts": canonical(step["facts"]),
+            "detail": "",  # a traceback names folders of the machine, and no report reads it
+            "environment": environment,
+        }
+        rows["steps"].append(row)
         for part in PARTS:
-            rows[part] += [{"step": names[hash], **row} for row in content[part]]
-        environments[content["environment"]] = result.store.environments[content["environment"]]
-    rows["environments"] = [
-        {"hash": hash, "content": canonical(environment)} for hash, environment in sorted(environments.items())
-    ]
+            rows[part] += [{"step": names[hash], **row} for row in step[part]]
+    rows["environments"] = [{"hash": hash, "content": text} for hash, text in sorted(environments.items())]
     rows["members"] = [
         {"position": position, "content": canonical({**member, "step": names.get(member["step"], member["step"])})}
         for position, member in enumerate(merged.members)
     ]
-    columns = {
-        "steps": (*COLUMNS, "checksum"),
-        **{part: ("step", *names) for part, names in PART_COLUMNS.items()},
-        "environments": ("hash", "content"),
-        "members": PLACES,
-    }
-    return {name: (columns[name], rows[name]) for name in TABLES}
+    return rows
 
 
-def _reported_artifacts(merged: Merged, stores: Sequence[StoreReader], packed: set[str]) -> dict[str, bytes]:
-    """Return the artifacts that figures are drawn from, by hash, each read from the first store that has it.
+def _drawn_artifacts(merged: Merged, packed: set[str]) -> Iterator[Wanted]:
+    """Yield the artifacts that figures are drawn from.
 
     Figures show one seed and one attack, so those of others are left out, except where a model or a graph is exported:
     with all that it recorded, a step can be gone on from.
     """
-    contents: dict[str, bytes] = {}
     drawn = _drawn(merged)
     for hash, result in merged.steps.items():
         rows = result.step["artifacts"]
-        for row in rows if hash in drawn or packed.intersection(row["sha256"] for row in rows) else ():
-            for store in (result.store, *stores) if row["role"] in REPORTED else ():
-                if row["sha256"] not in contents:
-                    with suppress(MissingArtifact):
-                        contents[row["sha256"]] = store.artifacts.read(row["sha256"])
-    return contents
+        if hash in drawn or packed.intersection(row["sha256"] for row in rows):
+            yield from ((result, row) for row in rows if row["role"] in DRAWN_ROLES)
 
 
 def _drawn(merged: Merged) -> set[str]:
@@ -179,37 +202,39 @@ def _drawn(merged: Merged) -> set[str]:
     lowest: dict[str, tuple[int, str]] = {}
     for member in merged.members:
         recorded = merged.steps.get(member["step"])
-        shown = member["task"] == "node" and member["attack_label"] in DRAWN
+        shown = member["task"] == "node" and member["attack_label"] in DRAWN_ATTACKS
         if shown and recorded is not None and recorded.step["status"] == "ok":
             place, own = place_of({**member, "seed": 0}), (member["seed"], member["step"])
             lowest[place] = min(lowest.get(place, own), own)
     return {step for _, step in lowest.values()}
 
 
-def _size(name: str, merged: Merged, holders: Mapping[str, StoreReader], folder: Path) -> str:
-    """Say how much an extra adds to an export, and how many of its files the runs do not hold."""
+def _size(
+    name: str, merged: Merged, holders: Mapping[str, StoreReader], folder: Path, stores: Sequence[StoreReader]
+) -> str:
+    """Say how much an extra adds to an export, and how many of its files the runs do not hold; raise if it is all."""
     sizes = {row["sha256"]: row["bytes"] for _, row in _artifacts(name, merged)}
+    if sizes and not holders:
+        folders = ", ".join(str(store.folder) for store in stores)
+        raise RequestError(f"{folders} holds none of the {name}; export them from the run folder that does")
     held = sum(sizes[hash] for hash in holders)
     lacking = f"; {len(sizes) - len(holders)} more are not held by the runs" if len(sizes) > len(holders) else ""
     return f"{len(holders)} {name}, {held / 1e6:.1f} MB before compression, go to {folder / PACKS[name][0]}{lacking}"
 
 
-def _artifact_holders(name: str, merged: Merged, stores: Sequence[StoreReader]) -> dict[str, StoreReader]:
-    """Return which store has each graph or model of the merged steps; raise if no store has any."""
+def _holders(wanted: Iterable[Wanted], stores: Sequence[StoreReader]) -> dict[str, StoreReader]:
+    """Return the first store that has each artifact, by hash; raise if one is damaged."""
     holders: dict[str, StoreReader] = {}
-    recorded = list(_artifacts(name, merged))
-    for result, row in recorded:
-        if row["sha256"] not in holders:
-            having = (store for store in (result.store, *stores) if store.artifacts.intact(row["sha256"]))
-            if (holder := next(having, None)) is not None:
-                holders[row["sha256"]] = holder
-    if recorded and not holders:
-        folders = ", ".join(str(store.folder) for store in stores)
-        raise RequestError(f"{folders} holds none of the {name}; export them from the run folder that does")
+    for result, row in wanted:
+        for store in (result.store, *stores):
+            if row["sha256"] not in holders:
+                with suppress(MissingArtifact):
+                    store.artifacts.read(row["sha256"])
+                    holders[row["sha256"]] = store
     return holders
 
 
-def _artifacts(name: str, merged: Merged) -> Iterator[tuple[Found, Mapping[str, Any]]]:
+def _artifacts(name: str, merged: Merged) -> Iterator[Wanted]:
     """Yield every graph or model that the merged steps name, with the result that names it."""
     role = PACKS[name][1]
     for result in merged.steps.values():
@@ -217,18 +242,17 @@ def _artifacts(name: str, merged: Merged) -> Iterator[tuple[Found, Mapping[str, 
 
 
 def _manifest(
-    merged: Merged, files: Sequence[Path], rows: Mapping[str, int], history: Mapping[str, Any]
+    merged: Merged, files: Sequence[Path], rows: Mapping[str, int], superseded: Sequence[Mapping[str, str]]
 ) -> dict[str, Any]:
     """Return the manifest of an export: versions, counts by suite and status, and the sha256 of every file."""
     manifest = {
         "format": FORMAT,
         "package": __version__,
-        "schema": len(MIGRATIONS),
-        **history,
+        "superseded": superseded,
         "steps": len(merged.steps),
         "suites": merged.by_suite(),
         "files": {
-            file.name: {"sha256": _sha256_of(file), "bytes": file.stat().st_size}
+            file.name: {"sha256": sha256_of_file(file), "bytes": file.stat().st_size}
             | ({"rows": rows[file.name]} if file.name in rows else {})
             for file in files
         },
@@ -236,19 +260,12 @@ def _manifest(
     return {**manifest, "sha256": sha256(manifest)}
 
 
-def _sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file, read in pieces."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def _writable_folder(folder: Path) -> Path:
     """Return the folder if it is new, empty or an export with nothing else in it; else raise :class:`RequestError`."""
     if folder.exists() and not folder.is_dir():
         raise RequestError(f"{folder} is a file; name a folder with --out")
     packs = (file for file, _ in PACKS.values())
-    tables = (file_of(table, format) for table in TABLES for format in SUFFIXES)
-    known = {*tables, PACK, *packs, SHEET, MANIFEST} if _is_ours(folder) else set()
+    known = {*map(file_of, COLUMNS), PACK, *packs, SHEET, MANIFEST} if _is_ours(folder) else set()
     others = sorted(path.name for path in folder.iterdir() if path.name not in known) if folder.is_dir() else []
     if others:
         raise RequestError(

@@ -48,7 +48,7 @@ Members = Sequence[dict[str, Any]]
 ByHash = Mapping[str, dict[str, Any]]
 
 
-class Row(NamedTuple):
+class MetricRow(NamedTuple):
     """A metric of a step: its value, or the status and the reason of there being none."""
 
     metric: str
@@ -58,59 +58,55 @@ class Row(NamedTuple):
     reason: str
 
 
-class Told(NamedTuple):
-    """What a recorded step says at one of its places: its rows, and what they share."""
+class PlacedStep(NamedTuple):
+    """A recorded step at one of its places in a suite: the rows that are shown there, and what they share."""
 
     member: Mapping[str, Any]
     step: Mapping[str, Any]
-    rows: Sequence[Row]
+    rows: Sequence[MetricRow]
     flags: tuple[str, ...]
     ledger: Mapping[str, float]
     threat: str
-    environment: Mapping[str, Any]
 
 
-def told(members: Members, steps: ByHash, environments: ByHash) -> Iterator[Told]:
-    """Yield what is told at every place whose step has been recorded; steps and environments come by their hash."""
+def placed_steps(members: Members, steps: ByHash) -> Iterator[PlacedStep]:
+    """Yield the recorded step of every place that has one; ``steps`` are all recorded steps by hash."""
     flags = derived_flags(steps.values())
     for member in members:
         if (step := steps.get(member["step"])) is None:
             continue
         wanted = member.get("metrics", ())
         rows = [row for row in _rows(step) if _is_shown(row, wanted)]
-        yield Told(
+        yield PlacedStep(
             member,
             step,
             rows,
             (*(row["reason"] for row in step["flags"]), *member["flags"], *flags.get(step["hash"], ())),
             {row["name"]: float(row["value"]) for row in step["ledgers"]},
             canonical(step["config"]["threat"]) if "threat" in step["config"] else "",
-            environments[step["environment"]],
         )
 
 
-def records(members: Members, steps: ByHash, environments: ByHash) -> pd.DataFrame:
-    """Return the tidy table of what is told at all places."""
+def records(members: Members, steps: ByHash) -> pd.DataFrame:
+    """Return the tidy table of the recorded steps at all places."""
     import pandas as pd
 
     rows = []
-    for each in told(members, steps, environments):
-        place = _place(each.member)
+    for placed in placed_steps(members, steps):
+        place = _place(placed.member)
         shared = (
-            each.flags,
-            *(each.ledger.get(name, math.nan) for name in LEDGER),
-            each.threat,
-            *(each.step[key] for key in ("trial", "hash", "seconds", "started")),
-            *(each.environment.get(key) for key in ("device", "threads", "package", "commit")),
+            placed.flags,
+            *(placed.ledger.get(name, math.nan) for name in LEDGER),
+            placed.threat,
+            *(placed.step[key] for key in ("trial", "hash", "seconds", "started")),
+            *(placed.step["environment"].get(key) for key in ("device", "threads", "package", "commit")),
         )
-        rows += [(*place, *row, *shared) for row in each.rows]
+        rows += [(*place, *row, *shared) for row in placed.rows]
     return pd.DataFrame(rows, columns=list(RECORDS))
 
 
 def curves(members: Members, steps: ByHash) -> pd.DataFrame:
     """Return one row per point of every curve: the place, ``curve``, ``point``, ``x`` and ``y``."""
-    import json
-
     import pandas as pd
 
     columns: dict[str, list[Any]] = {name: [] for name in (*PLACE_COLUMNS, *CURVE_COLUMNS)}
@@ -118,7 +114,7 @@ def curves(members: Members, steps: ByHash) -> pd.DataFrame:
         if (step := steps.get(member["step"])) is None:
             continue
         for curve in step["curves"]:
-            x, y = json.loads(curve["x"]), json.loads(curve["y"])
+            x, y = curve["x"], curve["y"]
             same = (*_place(member), step["trial"], step["hash"], curve["name"])
             points = (*([value] * len(x) for value in same), range(len(x)), x, y)
             for column, values in zip(columns.values(), points, strict=True):
@@ -126,7 +122,7 @@ def curves(members: Members, steps: ByHash) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def provenance(steps: ByHash, environments: ByHash) -> pd.DataFrame:
+def provenance(steps: ByHash) -> pd.DataFrame:
     """Return one row per recorded step: hashes, configuration, data, environment, times, artifacts."""
     import pandas as pd
 
@@ -135,7 +131,7 @@ def provenance(steps: ByHash, environments: ByHash) -> pd.DataFrame:
             **{key: step[key] for key in ("hash", "kind", "trial", "status", "reason", "detail", "started", "seconds")},
             "config": canonical(step["config"]),
             **{f"data_{key}": value for key, value in step["facts"].items()},
-            **environments[step["environment"]],
+            **step["environment"],
             "artifacts": {row["role"]: row["sha256"] for row in step["artifacts"]},
         }
         for step in steps.values()
@@ -143,7 +139,7 @@ def provenance(steps: ByHash, environments: ByHash) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _is_shown(row: Row, wanted: Sequence[str]) -> bool:
+def _is_shown(row: MetricRow, wanted: Sequence[str]) -> bool:
     """Tell whether a suite shows a row: it may limit them to some metrics, but costs and statuses always count."""
     return not wanted or row.family != "measure" or row.metric in ("", *wanted)
 
@@ -153,7 +149,7 @@ def _place(member: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple([member[key] for key in PLACE_COLUMNS])
 
 
-def _rows(step: Mapping[str, Any]) -> Iterator[Row]:
+def _rows(step: Mapping[str, Any]) -> Iterator[MetricRow]:
     """Yield the rows of one step; a step without metrics has one row, so that its status is kept."""
     own = step["config"].get("metric", {}).get("name", "")
     empty = {"name": own, "family": "measure", "value": None, "reason": step["reason"]}
@@ -161,4 +157,4 @@ def _rows(step: Mapping[str, Any]) -> Iterator[Row]:
         missing = row["value"] is None and step["status"] == "ok" and row["name"]
         value = math.nan if row["value"] is None else float(row["value"])
         status = "not-applicable" if missing else step["status"]
-        yield Row(row["name"], row["family"], value, status, row["reason"] or step["reason"])
+        yield MetricRow(row["name"], row["family"], value, status, row["reason"] or step["reason"])

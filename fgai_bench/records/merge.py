@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from fgai_bench.records.names import titles
-from fgai_bench.records.rows import place_of
-from fgai_bench.records.store import StoreReader
+from fgai_bench.records.names import place_in_words, titles
+from fgai_bench.records.store import StoreReader, place_of
 
 RELATIVE, ABSOLUTE = 1e-5, 1e-9
 GOOD = ("ok", "not-applicable")
@@ -31,7 +30,7 @@ class MergeError(ValueError):
 
 
 @dataclass(frozen=True)
-class Found:
+class StoredResult:
     """One recorded result of a step, and the store that it is from."""
 
     store: StoreReader
@@ -53,7 +52,7 @@ class Merged:
         superseded: results and places that do not hold, and why.
     """
 
-    steps: dict[str, Found]
+    steps: dict[str, StoredResult]
     members: list[dict[str, Any]]
     superseded: list[dict[str, str]]
 
@@ -96,15 +95,15 @@ def rank(status: str) -> int:
 
 def merge(stores: Sequence[StoreReader]) -> Merged:
     """Merge the steps and places of all stores, or raise :class:`MergeError` where they contradict each other."""
-    recorded: dict[str, list[Found]] = {}
+    recorded: dict[str, list[StoredResult]] = {}
     for store in stores:
         for step in store.steps():
-            recorded.setdefault(step["hash"], []).append(Found(store, step))
+            recorded.setdefault(step["hash"], []).append(StoredResult(store, step))
     places: dict[str, list[dict[str, Any]]] = {}
     for store in stores:
         for member in store.members():
             places.setdefault(place_of(member), []).append(member)
-    words = {member["step"]: _place_in_words(member) for members in places.values() for member in members}
+    words = {member["step"]: place_in_words(member) for members in places.values() for member in members}
     superseded: list[dict[str, str]] = []
     steps = {}
     for hash, results in sorted(recorded.items()):
@@ -115,44 +114,38 @@ def merge(stores: Sequence[StoreReader]) -> Merged:
     for candidates in places.values():
         members.append(_holding_member(candidates, steps))
         lost = {candidate["step"] for candidate in candidates} - {members[-1]["step"]}
-        why = f"another step stands at {_place_in_words(members[-1])}"
+        why = f"another step stands at {place_in_words(members[-1])}"
         superseded += [{"step": step, "why": why} for step in sorted(lost)]
     for hash, result in steps.items() if len(stores) > 1 else ():
         _refuse_orphan(result, steps.get(result.step["trial"]), words.get(hash, hash[:12]))
     return Merged(steps, members, superseded)
 
 
-APART = (
+DIFFERENT_TRAININGS = (
     "results of different trainings are not put together, so leave one of the runs out, or start the later one from an "
     "export of the earlier one with its models (`fgai-bench records import`)"
 )
 
 
-def _refuse_different_models(results: Sequence[Found], words: str) -> None:
+def _refuse_different_models(results: Sequence[StoredResult], words: str) -> None:
     """Raise if one training has different weights in two runs: what was measured on one is not about the other."""
     models = {model: result.store.folder for result in results if (model := _model_hash(result.step))}
     if len(models) > 1:
         first, second, *_ = models.values()
-        raise MergeError(f"{first} and {second} have different models for {words}; {APART}")
+        raise MergeError(f"{first} and {second} have different models for {words}; {DIFFERENT_TRAININGS}")
 
 
-def _refuse_orphan(result: Found, training: Found | None, words: str) -> None:
+def _refuse_orphan(result: StoredResult, training: StoredResult | None, words: str) -> None:
     """Raise if a result says that it was measured on a model which is not that of the training that holds."""
     own = result.step["facts"].get("trained_model")
     if own is None or (training is not None and _model_hash(training.step) == own):
         return
     held = f"{training.store.folder} has" if training is not None else "none of the runs has"
     which = "another model than the one that" if training is not None else "a model that"
-    raise MergeError(f"{result.store.folder} measured {words} on {which} {held}; {APART}")
+    raise MergeError(f"{result.store.folder} measured {words} on {which} {held}; {DIFFERENT_TRAININGS}")
 
 
-def _place_in_words(member: Mapping[str, Any]) -> str:
-    """Return the labels of a place as words for a message."""
-    keys = ("suite", "kind", "dataset", "model", "label", "attack_label", "explainer")
-    return " ".join([*(member[key] for key in keys if member[key]), f"seed {member['seed']}"])
-
-
-def _holding_result(results: Sequence[Found], words: str) -> Found:
+def _holding_result(results: Sequence[StoredResult], words: str) -> StoredResult:
     """Return the result that holds for one step, or raise :class:`MergeError` where results contradict each other."""
     best = min(result.rank for result in results)
     equals = [result for result in results if result.rank == best]
@@ -199,12 +192,12 @@ def _model_hash(step: Mapping[str, Any]) -> str | None:
     return next((row["sha256"] for row in step["artifacts"] if row["role"] == "model"), None)
 
 
-def _differs(result: Found, kept: Found) -> bool:
+def _differs(result: StoredResult, kept: StoredResult) -> bool:
     """Tell whether a result is another one than that which holds, and not the same record in two folders."""
     return any(result.step[key] != kept.step[key] for key in ("status", "reason", "started", "environment"))
 
 
-def _superseded(result: Found, kept: Found) -> dict[str, str]:
+def _superseded(result: StoredResult, kept: StoredResult) -> dict[str, str]:
     """Return the entry for a result that does not hold: its step, and why ``kept`` holds instead."""
     status = result.step["status"]
     if result.rank > kept.rank:
@@ -216,7 +209,7 @@ def _superseded(result: Found, kept: Found) -> dict[str, str]:
     return {"step": result.step["hash"], "why": why}
 
 
-def _holding_member(candidates: Sequence[dict[str, Any]], steps: Mapping[str, Found]) -> dict[str, Any]:
+def _holding_member(candidates: Sequence[dict[str, Any]], steps: Mapping[str, StoredResult]) -> dict[str, Any]:
     """Return the member that holds a place: that of the better result, of the latest plan among failures."""
     ranks = [steps[member["step"]].rank if member["step"] in steps else rank(WAITING) for member in candidates]
     equals = [member for member, its_rank in zip(candidates, ranks, strict=True) if its_rank == min(ranks)]
@@ -224,7 +217,7 @@ def _holding_member(candidates: Sequence[dict[str, Any]], steps: Mapping[str, Fo
         return equals[-1]
     if len({member["step"] for member in equals}) > 1:
         raise MergeError(
-            f"two different steps have results for {_place_in_words(equals[0])}, as when it ran on two kinds of device "
+            f"two different steps have results for {place_in_words(equals[0])}, as when it ran on two kinds of device "
             "or by two versions of the code; leave one of the runs out"
         )
     return equals[0]

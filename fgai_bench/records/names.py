@@ -1,4 +1,4 @@
-"""Names of suites as reports show them: a suite that was not run as it is declared says what was changed."""
+"""Names of suites and places as people read them; a suite that was not run as it is declared says what was changed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from itertools import groupby
 from typing import Any
 
 CHANGED = ", changed: "
-MOST_SEEDS = 10**6  # that one span is read as, whoever wrote it
+MOST_SEEDS = 10**6  # of one span, whoever wrote it
+PLACE_WORDS = ("suite", "kind", "dataset", "model", "label", "attack_label", "explainer")
 
 
 def titles(members: Iterable[Mapping[str, Any]]) -> dict[str, str]:
@@ -29,17 +30,20 @@ def titles(members: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     for member in members:
         suite = member["suite"]
         seeds[suite].add(member["seed"])
-        declared[suite].add(_written(member.get("suite_seeds", "")))
+        own = member.get("suite_seeds", "")
+        declared[suite].add(own if isinstance(own, str) else spans(tuple(own)))  # older places have a list
     return {
         suite: _title(suite, there, set().union(*map(_seeds_of, declared[suite]))) for suite, there in seeds.items()
     }
 
 
-def _written(seeds: object) -> str:
-    """Return the seeds of a place as a text; older places have a list of them."""
-    if isinstance(seeds, str):
-        return seeds
-    return spans(tuple(seed for seed in seeds if isinstance(seed, int))) if isinstance(seeds, list | tuple) else ""
+def place_in_words(member: Mapping[str, Any]) -> str:
+    """Return the labels of a place as words for a message.
+
+    >>> place_in_words({**dict.fromkeys(PLACE_WORDS, ""), "kind": "clean", "dataset": "cora", "seed": 3})
+    'clean cora seed 3'
+    """
+    return " ".join([*(member[key] for key in PLACE_WORDS if member[key]), f"seed {member['seed']}"])
 
 
 @lru_cache(maxsize=16)

@@ -63,7 +63,7 @@ def _program() -> dict[str, Any]:
         "platform": platform.platform(),
         "processors": os.cpu_count(),
         "versions": {name: _version(name) for name in PACKAGES},
-        **_checkout(Path(__file__).parents[2]),
+        **checkout(),
     }
 
 
@@ -74,8 +74,9 @@ def _version(name: str) -> str:
         return "not installed"
 
 
-def _checkout(root: Path) -> dict[str, Any]:
+def checkout() -> dict[str, Any]:
     """Return the git commit that the package runs from and whether files differ from it; None outside a checkout."""
+    root = Path(__file__).parents[2]
     if not (root / ".git").exists():
         return {"commit": None, "dirty": None}
     commit = _git(root, "rev-parse", "--verify", "HEAD")
@@ -83,6 +84,7 @@ def _checkout(root: Path) -> dict[str, Any]:
 
 
 def _git(root: Path, *arguments: str) -> str | None:
+    """Return what a git command prints; None where it fails or there is no git."""
     try:
         done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):

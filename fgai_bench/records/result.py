@@ -1,10 +1,13 @@
-"""The result of a step: measured facts, or a typed reason why there are none."""
+"""The result of a step: measured facts, or a typed reason why there are none; and how a store keeps it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
+
+from fgai_bench.records.canonical import encoded, plain
 
 Status = Literal["ok", "oom", "timeout", "failed", "not-applicable"]
 RETRIED: tuple[Status, ...] = ("oom", "timeout", "failed")
@@ -97,3 +100,70 @@ def blocked(role: str, cause: Result) -> Result:
     else:
         status, reason = "failed", "the step that should have made it gave none"
     return Result(status, f"its {role} is missing: {reason}", environment=cause.environment)
+
+
+def encoded_step(
+    hash: str, kind: str, trial: str, config: Mapping[str, Any], result: Result, artifacts: Mapping[str, str]
+) -> str:
+    """Return everything that is recorded about a step as JSON; ``artifacts`` are the hashes of its files by role.
+
+    What it measured and made are lists of rows, the tables of an export: ``metrics``, ``curves``, ``ledgers``,
+    ``flags`` and ``artifacts``.
+    """
+    families = (("measure", result.metrics), ("cost", result.cost))
+    metrics: list[dict[str, Any]] = [
+        {"name": name, "family": family, "value": _finite_or_name(value), "reason": ""}
+        for family, values in families
+        for name, value in values.items()
+    ]
+    metrics += [
+        {"name": name, "family": "measure", "value": None, "reason": reason}
+        for name, reason in result.not_applicable.items()
+    ]
+    step = {
+        "hash": hash,
+        "kind": kind,
+        "trial": trial,
+        "config": plain(config),
+        **{key: getattr(result, key) for key in ("status", "reason", "detail", "started", "seconds")},
+        "facts": plain(result.facts),
+        "environment": plain(result.environment),
+        "metrics": sorted(metrics, key=lambda row: (row["name"], row["family"])),
+        "curves": [{"name": name, "x": list(x), "y": list(y)} for name, (x, y) in sorted(result.curves.items())],
+        "ledgers": [{"name": name, "value": _finite_or_name(value)} for name, value in sorted(result.ledger.items())],
+        "flags": [{"position": position, "reason": reason} for position, reason in enumerate(result.flags)],
+        "artifacts": [
+            {"role": role, "sha256": name, "bytes": len(result.artifacts[role])}
+            for role, name in sorted(artifacts.items())
+        ],
+    }
+    return encoded(step)
+
+
+def _finite_or_name(value: float) -> float | str:
+    """Return a number as records keep it: one that is not finite by its name, since a NaN is not equal to itself."""
+    return value if math.isfinite(value) else str(value)
+
+
+def result_of(step: Mapping[str, Any]) -> Result:
+    """Return the result of a recorded step, without the content of its artifacts."""
+    measured = [row for row in step["metrics"] if row["value"] is not None]
+    metrics, cost = (
+        {row["name"]: float(row["value"]) for row in measured if row["family"] == family}
+        for family in ("measure", "cost")
+    )
+    return Result(
+        step["status"],
+        step["reason"],
+        step["detail"],
+        metrics=metrics,
+        cost=cost,
+        not_applicable={row["name"]: row["reason"] for row in step["metrics"] if row["value"] is None},
+        curves={row["name"]: (row["x"], row["y"]) for row in step["curves"]},
+        ledger={row["name"]: float(row["value"]) for row in step["ledgers"]},
+        flags=tuple(row["reason"] for row in step["flags"]),
+        facts=step["facts"],
+        environment=step["environment"],
+        started=step["started"],
+        seconds=step["seconds"],
+    )

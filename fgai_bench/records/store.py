@@ -1,226 +1,167 @@
-"""Readers and the writer of a store: one SQLite file with every record of a run, and the artifacts beside it.
+"""The store of a run: one SQLite file with every record, and the artifacts beside it; exports are read here too.
 
-One process writes, in transactions; any number may read. Each step carries a checksum over everything recorded about
-it, so that a flipped bit is noticed when it is read, by SQLite's own check or by ours.
+One process writes, in transactions; any number may read. A step, with everything that was recorded about it, is one
+JSON text with one SHA-256; so is each place of the plan. SQLite checks its own pages when the file is opened. So no
+flipped bit and no missing end of the file goes unnoticed.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cache
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from fgai_bench.records.artifacts import DamagedArtifact, MissingArtifact
+from fgai_bench.records.artifacts import Artifacts, DamagedArtifact, MissingArtifact
 from fgai_bench.records.canonical import canonical, sha256
-from fgai_bench.records.errors import StoreError
-from fgai_bench.records.frames import Told, curves, provenance, records, told
-from fgai_bench.records.garbage import few_collections
-from fgai_bench.records.result import Result, storable
-from fgai_bench.records.rows import (
-    MEMBER_COLUMNS,
-    member_checksum,
-    member_row,
-    parsed_member,
-    place_of,
-    result_rows,
-    step_checksum,
-)
-from fgai_bench.records.schema import PARTS, migrate
-from fgai_bench.records.tables import FILE, SEAL, WAIT, Tables, is_export, seal
+from fgai_bench.records.errors import EmptyStore, StoreError
+from fgai_bench.records.exported import MANIFEST, ExportTables
+from fgai_bench.records.frames import PlacedStep, curves, placed_steps, provenance, records
+from fgai_bench.records.result import Result, encoded_step, result_of, storable
 
 if TYPE_CHECKING:
     import pandas as pd
 
-REPORTED = ("attention", "history")  # roles of the artifacts that figures are drawn from; they are small
+FILE = "store.sqlite"
+APPLICATION = 0x46474149  # "FGAI", in the header of every store
+VERSION = 2  # of the tables below, in the header too
+SCHEMA = f"""
+BEGIN IMMEDIATE;
+CREATE TABLE steps (
+    hash TEXT PRIMARY KEY, status TEXT NOT NULL, content TEXT NOT NULL, checksum TEXT NOT NULL
+);
+CREATE TABLE members (
+    place TEXT PRIMARY KEY, position INTEGER NOT NULL, content TEXT NOT NULL, checksum TEXT NOT NULL
+);
+PRAGMA application_id = {APPLICATION};
+PRAGMA user_version = {VERSION};
+COMMIT;
+"""
+WAIT_SECONDS = 30.0  # for a commit of the writer, and of the writer for readers
+BATCH = 1000  # steps that are read in one transaction: few enough to let the writer in between
+DRAWN_ROLES = ("attention", "history")  # roles of the artifacts that figures are drawn from; they are small
+HEADER = ("hash", "kind", "trial", "status", "started", "environment", "config")
+SHOWN = ("metrics", "suite_seeds", "trials")  # of a place: what is shown of it, which is not part of its identity
 
-# Of a configuration: what names a seed, a step that it builds on or the size of a search, and no code.
-DIFFERING = (
-    "seed",
-    "trained",
-    "teacher",
-    "attacked",
-    "other",
-    "effects",
-    "crafted_on",
-    "surrogate",
-    "threat",
-    "training",
-)
 
+class StoreReader:
+    """The records of a run folder or of an export, to read. It needs neither torch nor the suite.
 
-class StoreReader(Tables):
-    """A store to read from: that of a run folder, or one that was exported. It needs neither torch nor the suite.
-
-    Damaged records are never returned: a file that SQLite cannot read, or a step whose content does not have its
-    checksum, raises :class:`StoreError`.
+    Damaged records are never returned: a file that SQLite cannot read, or a record that does not have its hash, raises
+    :class:`StoreError`.
     """
+
+    _writable = False
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        self._tables: RunTables | ExportTables
+        if is_export(self.folder):
+            self._tables = ExportTables(self.folder)
+        else:
+            self._tables = RunTables(self.folder, self._writable)
+        self.path, self.artifacts = self._tables.path, self._tables.artifacts
+
+    def close(self) -> None:
+        """Close the files."""
+        self._tables.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def records(self) -> pd.DataFrame:
         """Return one row per step and metric and place in a suite; see :mod:`fgai_bench.records.frames`."""
-        with self._shape_errors():
-            return records(self.members(), self._by_hash(), self.environments)
+        return records(self.members(), self._by_hash())
 
     def curves(self) -> pd.DataFrame:
         """Return one row per point of every curve, with the labels of its step."""
-        with self._shape_errors():
-            return curves(self.members(), self._by_hash())
+        return curves(self.members(), self._by_hash())
 
     def provenance(self) -> pd.DataFrame:
         """Return one row per step: its configuration, where and when it ran, on which data."""
-        with self._shape_errors():
-            return provenance(self._by_hash(), self.environments)
+        return provenance(self._by_hash())
 
-    def everything(self) -> tuple[list[Told], pd.DataFrame, pd.DataFrame]:
-        """Return :func:`told` of all places, :meth:`curves` and :meth:`provenance`, for which a step is read once."""
-        with self._shape_errors(), few_collections():
-            members, steps, where = self.members(), self._by_hash(), self.environments
-            return list(told(members, steps, where)), curves(members, steps), provenance(steps, where)
+    def everything(self) -> tuple[list[PlacedStep], pd.DataFrame, pd.DataFrame]:
+        """Return the recorded steps at their places, :meth:`curves` and :meth:`provenance`, reading each step once."""
+        members, steps = self.members(), self._by_hash()
+        return list(placed_steps(members, steps)), curves(members, steps), provenance(steps)
 
     def _by_hash(self) -> dict[str, dict[str, Any]]:
         return {step["hash"]: step for step in self.steps()}
 
     def statuses(self) -> dict[str, str]:
         """Return the status of every recorded step, by the hash of the step."""
-        with self._sqlite_errors():
-            return dict(self._connection.execute("SELECT hash, status FROM steps"))
+        return self._tables.statuses()
 
     def headers(self) -> dict[str, dict[str, Any]]:
-        """Return kind, trial, status, start and configuration of every recorded step, by hash, without its values."""
-        names = ("kind", "trial", "status", "started", "environment", "config")
-        with self._sqlite_errors():
-            rows = self._connection.execute(f"SELECT hash, {', '.join(names)} FROM steps").fetchall()
-        return {
-            hash: {**dict(zip(names, values, strict=True)), "config": json.loads(values[-1])} for hash, *values in rows
-        }
-
-    def code_headers(self) -> dict[str, dict[str, Any]]:
-        """Return the :meth:`headers` of every recorded step, by hash, as far as its code is concerned.
-
-        What differs from seed to seed is left out of the configurations, and equal ones are one object: a store of many
-        steps has few.
-        """
-        names = ("kind", "trial", "status", "started")
-        removed = ", ".join(f"'$.{key}'" for key in DIFFERING)
-        with self._sqlite_errors(), self._shape_errors():
-            query = f"SELECT hash, {', '.join(names)}, json_remove(config, {removed}) FROM steps"
-            parsed = cache(json.loads)
-            return {
-                hash: {**dict(zip(names, values, strict=True)), "config": parsed(config)}
-                for hash, *values, config in self._connection.execute(query)
-            }
+        """Return the :data:`HEADER` of every recorded step, by hash, without its values."""
+        return {step["hash"]: {key: step[key] for key in HEADER} for step in self.steps()}
 
     def members(self) -> list[dict[str, Any]]:
         """Return the places of all planned steps, run or not, in the order of the plan; a place has its latest plan."""
-        with self._sqlite_errors(), self._shape_errors():
-            rows = self._connection.execute(
-                f"SELECT {', '.join(MEMBER_COLUMNS)} FROM members ORDER BY position, place"
-            ).fetchall()
-            if not self.sealed and any(member_checksum(*row[:-1]) != row[-1] for row in rows):
-                raise StoreError(f"{self.path} is damaged: a label of its plan has changed; run again to write it anew")
-            if missing := _gaps([row[1] for row in rows]):
-                raise StoreError(f"{self.path} is damaged: {missing} places of its plan are missing; run again")
-            return [parsed_member(content) for _, _, content, _ in rows]
-
-    def places(self) -> list[dict[str, Any]]:
-        """Return of all planned places what counting them needs of :meth:`members`: step, suite, seed, suite_seeds."""
-        if not self.sealed:
-            return self.members()
-        names = ("suite", "step", "seed", "suite_seeds")
-        read = ", ".join(f"json_extract(content, '$.{name}')" for name in names)
-        with self._sqlite_errors(), self._shape_errors():
-            rows = self._connection.execute(f"SELECT position, {read} FROM members ORDER BY position, place").fetchall()
-            if {(*map(type, row[1:4]),) for row in rows} - {(str, str, int)} or _gaps([row[0] for row in rows]):
-                raise ValueError("it has a place that is none")
-            return [dict(zip(names, row[1:], strict=True)) for row in rows]
+        return self._tables.members()
 
     def steps(self) -> Iterator[dict[str, Any]]:
         """Yield every recorded step with all that belongs to it, verified, in the order of their hashes."""
-        for content, checksum in self._contents():
-            yield self._parsed(content, checksum)
+        return self._tables.steps()
 
     def step(self, hash: str) -> dict[str, Any]:
-        """Return one recorded step: its columns, ``metrics``, ``curves``, ``ledgers``, ``flags`` and ``artifacts``."""
-        return self._parsed(*self._content(hash))
-
-    def content(self, hash: str) -> dict[str, Any]:
-        """Return one recorded step as its tables have it, verified."""
-        content, checksum = self._content(hash)
-        self._parsed(content, checksum)
-        return content
+        """Return one recorded step, as :func:`fgai_bench.records.result.encoded_step` lists its parts."""
+        return self._tables.step(hash)
 
     def result(self, hash: str) -> Result:
         """Return the result of a step as it was recorded, without the content of its artifacts."""
-        step = self.step(hash)
-        measured = [row for row in step["metrics"] if row["value"] is not None]
-        values = {
-            family: {row["name"]: float(row["value"]) for row in measured if row["family"] == family}
-            for family in ("measure", "cost")
-        }
-        return Result(
-            step["status"],
-            step["reason"],
-            step["detail"],
-            metrics=values["measure"],
-            cost=values["cost"],
-            not_applicable={row["name"]: row["reason"] for row in step["metrics"] if row["value"] is None},
-            curves={row["name"]: (json.loads(row["x"]), json.loads(row["y"])) for row in step["curves"]},
-            ledger={row["name"]: float(row["value"]) for row in step["ledgers"]},
-            flags=tuple(row["reason"] for row in step["flags"]),
-            facts=step["facts"],
-            environment=self.environments[step["environment"]],
-            started=step["started"],
-            seconds=step["seconds"],
-        )
+        return result_of(self.step(hash))
 
     def artifact(self, hash: str, role: str) -> bytes:
         """Return the content of an artifact of a step, verified."""
-        with self._sqlite_errors():
-            row = self._connection.execute(
-                "SELECT sha256 FROM artifacts WHERE step = ? AND role = ?", (hash, role)
-            ).fetchone()
-        if row is None:
-            raise DamagedArtifact(f"the step {hash[:12]} has no artifact {role!r}")
-        return self.artifacts.read(row[0])
+        for row in self.step(hash)["artifacts"]:
+            if row["role"] == role:
+                return self.artifacts.read(row["sha256"])
+        raise DamagedArtifact(f"the step {hash[:12]} has no artifact {role!r}")
 
     def reported(self) -> dict[tuple[str, str], bytes]:
         """Return the content of the artifacts that figures are drawn from, by step and role, if they are here."""
-        marks = ", ".join("?" * len(REPORTED))
-        with self._sqlite_errors():
-            query = f"SELECT step, role, sha256 FROM artifacts WHERE role IN ({marks}) ORDER BY step, role"
-            rows = self._connection.execute(query, REPORTED).fetchall()
         contents = {}
-        for step, role, name in rows:
-            with suppress(MissingArtifact):
-                contents[step, role] = self.artifacts.read(name)
+        for step in self.steps():
+            for row in step["artifacts"]:
+                if row["role"] in DRAWN_ROLES:
+                    with suppress(MissingArtifact):
+                        contents[step["hash"], row["role"]] = self.artifacts.read(row["sha256"])
         return contents
 
     def damaged(self) -> dict[str, str]:
         """Return what is wrong, by step, for every step whose records or artifacts are not what was written."""
         problems: dict[str, str] = {}
-        named: dict[str, list[str]] = {}  # artifact to the steps that name it
-        with self._sqlite_errors():
-            rows = self._connection.execute("SELECT step, sha256 FROM artifacts").fetchall() if self.sealed else ()
-        for step, name in rows:
-            named.setdefault(name, []).append(step)
-        for content, checksum in () if self.sealed else self._contents():
-            try:
-                self._parsed(content, checksum)
-            except StoreError as error:
-                problems[content["hash"]] = str(error)
-            else:
-                for row in content["artifacts"]:
-                    named.setdefault(row["sha256"], []).append(content["hash"])
-        for name in filter(self.artifacts.due, named):
+        holders: dict[str, list[str]] = {}  # artifact to the steps that name it
+        for hash, step in self._verified_steps(problems):
+            for row in step["artifacts"]:
+                holders.setdefault(row["sha256"], []).append(hash)
+        for name in filter(self.artifacts.due, holders):
             try:
                 self.artifacts.read(name)
             except DamagedArtifact as error:
-                problems |= dict.fromkeys(named[name], str(error))
+                problems |= dict.fromkeys(holders[name], str(error))
         return problems
+
+    def _verified_steps(self, problems: dict[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the steps that are whole, by hash; put what is wrong with the others into ``problems``."""
+        if isinstance(self._tables, ExportTables):  # verified as a whole when it was opened
+            yield from self._by_hash().items()
+            return
+        for row in self._tables.rows():
+            try:
+                yield row[0], self._tables.verified(row)
+            except StoreError as error:
+                problems[row[0]] = str(error)
 
 
 class Recordable(Protocol):
@@ -236,8 +177,21 @@ class Recordable(Protocol):
     def config(self) -> Mapping[str, Any]: ...
 
 
+@dataclass(frozen=True)
+class RecordedStep:
+    """A step outside of any plan, such as one that is copied from another store."""
+
+    hash: str
+    kind: str
+    trial: str
+    config: Mapping[str, Any]
+
+
 class Store(StoreReader):
     """The store of the one process that writes."""
+
+    _writable = True
+    _tables: RunTables
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         path = Path(folder)
@@ -248,148 +202,227 @@ class Store(StoreReader):
         path.mkdir(parents=True, exist_ok=True)
         (path / FILE).touch()
         super().__init__(path)
-        with self._sqlite_errors():
-            migrate(self._connection)
 
-    def close(self) -> None:
-        """Close the connection and seal the file, if it was written to."""
-        super().close()
-        if not self.sealed:
-            seal(self.path)
+    def record(self, step: Recordable, result: Result) -> None:
+        """Write the result of a step: its artifacts first, then its record in one transaction."""
+        result = storable(result)
+        names = {role: self.artifacts.write(content) for role, content in sorted(result.artifacts.items())}
+        content = encoded_step(step.hash, step.kind, step.trial, step.config, result, names)
+        cells = (step.hash, result.status, content)
+        with self.transaction() as execute:
+            execute("INSERT OR REPLACE INTO steps VALUES (?, ?, ?, ?)", (*cells, checksum(*cells)))
 
-    def _meet_empty(self) -> None:
-        """Accept a file without tables: they are about to be made."""
+    def place(self, members: Iterable[Mapping[str, Any]]) -> None:
+        """Write where the steps of a plan stand in its suites; a place that is known gets the step of this plan."""
+        known = {place: (position, content) for place, position, content, _ in self._tables.member_rows()}
+        unchanged = {content for _, content in known.values()}
+        following = max((position for position, _ in known.values()), default=-1) + 1
+        with self.transaction() as execute:
+            for member in members:
+                content = canonical(member)
+                if content in unchanged:
+                    continue
+                place = place_of(member)
+                position, earlier = known.get(place, (following, ""))
+                unchanged.discard(earlier)
+                following = max(following, position + 1)
+                known[place] = position, content
+                cells = (place, position, content)
+                execute("INSERT OR REPLACE INTO members VALUES (?, ?, ?, ?)", (*cells, checksum(*cells)))
 
-    def _connect(self) -> sqlite3.Connection:
+    def forget(self, hashes: Iterable[str]) -> None:
+        """Delete steps, so that they are run again."""
+        with self.transaction() as execute:
+            for hash in hashes:
+                execute("DELETE FROM steps WHERE hash = ?", (hash,))
+
+    def repair(self) -> list[str]:
+        """Drop damaged records and files that no record names; return one sentence for each damaged step."""
+        damaged = self.damaged()
+        self.forget(damaged)
+        sentences = [*damaged.values(), *self._repaired_members()]
+        self.artifacts.remove_all_but(row["sha256"] for step in self.steps() for row in step["artifacts"])
+        return sentences
+
+    def _repaired_members(self) -> Iterator[str]:
+        """Drop places that have changed; yield a sentence if there were any."""
+        rows = self._tables.member_rows()
+        changed = [cells[0] for *cells, written in rows if checksum(*cells) != written]
+        if changed:
+            with self.transaction() as execute:
+                for place in changed:
+                    execute("DELETE FROM members WHERE place = ?", (place,))
+            yield (
+                f"{self.path} was damaged: {len(changed)} places of its plan are lost; run the suites of this folder "
+                "again to write them anew"
+            )
+
+    @contextmanager
+    def transaction(self) -> Iterator[Any]:
+        """Yield a function that executes SQL; everything it writes is kept, or nothing if the block raises."""
+        connection = self._tables.connection
+        with self._tables.sqlite_errors():
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection.execute
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+
+
+class RunTables:
+    """The records of a run folder, read from its SQLite file.
+
+    Args:
+        folder: the run folder.
+        writable: for the one process that writes; a file without tables gets them.
+    """
+
+    def __init__(self, folder: Path, writable: bool = False) -> None:
+        self.folder, self.path = folder, folder / FILE
+        self.artifacts = Artifacts(folder / "artifacts")
+        if not self.path.is_file():
+            raise StoreError(f"{folder} is not a run: it has no {FILE}; `fgai-bench run --out {folder}` makes one")
+        with self.sqlite_errors():
+            self.connection = self._writing() if writable else self._reading()
+            try:
+                if self._check_file():
+                    return
+                if not writable:
+                    raise EmptyStore(
+                        f"{folder} holds no records: its run ended before it wrote one; "
+                        f"`fgai-bench run --out {folder}` starts it again"
+                    )
+                self._create_tables()
+            except BaseException:
+                self.connection.close()
+                raise
+
+    def _writing(self) -> sqlite3.Connection:
         # A rollback journal keeps the store one file that can be copied; FULL makes a commit survive a power cut.
-        connection = sqlite3.connect(self.path, timeout=WAIT, isolation_level=None)
+        connection = sqlite3.connect(self.path, timeout=WAIT_SECONDS, isolation_level=None)
         connection.execute("PRAGMA journal_mode = DELETE")
         connection.execute("PRAGMA synchronous = FULL")
         return connection
 
-    def record(self, step: Recordable, result: Result) -> None:
-        """Write the result of a step: its artifacts first, then every row in one transaction."""
-        self._record(step.hash, step.kind, step.trial, step.config, result)
+    def _reading(self) -> sqlite3.Connection:
+        # A reader may have to roll back what a killed writer left, so it asks for write access and then gives it up.
+        mode = "rw" if os.access(self.path, os.W_OK) and os.access(self.folder, os.W_OK) else "ro"
+        uri = f"{self.path.absolute().as_uri()}?mode={mode}"
+        connection = sqlite3.connect(uri, uri=True, timeout=WAIT_SECONDS, isolation_level=None)
+        connection.execute("PRAGMA query_only = ON")
+        return connection
 
-    def _record(self, hash: str, kind: str, trial: str, config: Mapping[str, Any], result: Result) -> None:
-        result = storable(result)
-        names = {role: self.artifacts.write(content) for role, content in sorted(result.artifacts.items())}
-        environment = canonical(result.environment)
-        head = {
-            "hash": hash,
-            "kind": kind,
-            "trial": trial,
-            "config": canonical(config),
-            "status": result.status,
-            "reason": result.reason,
-            "detail": result.detail,
-            "facts": canonical(result.facts),
-            "environment": sha256(environment.encode()),
-            "started": result.started,
-            "seconds": result.seconds,
-        }
-        with self.transaction():
-            self._delete([hash])
-            self._connection.execute(
-                "INSERT OR IGNORE INTO environments VALUES (?, ?)", (head["environment"], environment)
+    def _check_file(self) -> bool:
+        """Tell whether the file has tables; raise :class:`StoreError` if it is damaged or no store of this version."""
+        self.connection.execute("BEGIN")  # nobody writes while the file is checked
+        finding = self._value("PRAGMA integrity_check(1)")
+        size, due = self.path.stat().st_size, self._value("PRAGMA page_count") * self._value("PRAGMA page_size")
+        version, application = self._value("PRAGMA user_version"), self._value("PRAGMA application_id")
+        tables = self._value("SELECT count(*) FROM sqlite_master")
+        self.connection.execute("COMMIT")
+        if finding == "ok" and size != due:
+            finding = f"it has {size} bytes where {due} are due"
+        if finding != "ok":
+            raise StoreError(f"{self.path} is damaged ({finding}); move {self.folder} away and run again")
+        if tables and application != APPLICATION:
+            raise StoreError(f"{self.path} is not a store of fgai-bench; choose another folder")
+        if tables and version != VERSION:
+            age, advice = ("an older", "use that one") if version < VERSION else ("a newer", "upgrade fgai-bench")
+            raise StoreError(
+                f"{self.path} is a store of version {version}, made by {age} fgai-bench; this one reads version "
+                f"{VERSION}, so {advice}"
             )
-            for part, rows in result_rows(result, names).items():
-                for row in rows:
-                    self._insert(part, {"step": hash, **row})
-            self._insert("steps", {**head, "checksum": ""})
-            content, _ = self._content(hash)
-            self._connection.execute("UPDATE steps SET checksum = ? WHERE hash = ?", (step_checksum(content), hash))
-        if head["environment"] not in self.environments:
-            del self.environments
+        return bool(tables)
 
-    def place(self, members: Iterable[Mapping[str, Any]]) -> None:
-        """Write where the steps of a plan stand in its suites; a place that is known gets the step of this plan."""
-        with self.transaction():
-            rows = self._connection.execute("SELECT place, position, content FROM members").fetchall()
-            known = {place: (position, content) for place, position, content in rows}
-            unchanged = {content for _, _, content in rows}
-            for member in members:
-                if canonical(member) in unchanged:
-                    continue
-                following = len(known)  # positions have no gaps: repair closes them
-                place = place_of(member)
-                position, earlier = known.get(place, (following, ""))
-                unchanged.discard(earlier)
-                row = member_row(member, position)
-                known[place] = (position, row["content"])
-                self._connection.execute("INSERT OR REPLACE INTO members VALUES (?, ?, ?, ?)", tuple(row.values()))
+    def _create_tables(self) -> None:
+        """Create the tables in one transaction: on a full disk the file stays empty and can be tried again."""
+        try:
+            self.connection.executescript(SCHEMA)
+        except sqlite3.Error:
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+            raise
 
-    def forget(self, hashes: Iterable[str]) -> None:
-        """Delete steps, so that they are run again."""
-        with self.transaction():
-            self._delete(hashes)
+    def close(self) -> None:
+        """Close the connection to the file."""
+        self.connection.close()
 
-    def repair(self) -> list[str]:
-        """Drop damaged records and files that no record names; return one sentence for each damaged step."""
-        damaged, whole = self.damaged(), self.sealed
-        self.forget(damaged)
-        sentences = list(damaged.values())
-        with self.transaction():
-            if not whole and (lost := self._repair_members()):
-                sentences.append(
-                    f"{self.path} was damaged: {lost} places of its plan are lost; run the suites of this folder again "
-                    "to write them anew"
-                )
-            for (hash,) in self._connection.execute("SELECT hash FROM environments").fetchall():
-                if hash not in self.environments:
-                    self._connection.execute("DELETE FROM environments WHERE hash = ?", (hash,))
-        named = [row[0] for row in self._connection.execute("SELECT sha256 FROM artifacts")]
-        self.artifacts.remove_all_but(named)
-        return sentences
+    def statuses(self) -> dict[str, str]:
+        """Return the status of every recorded step, by the hash of the step."""
+        with self.sqlite_errors():
+            return dict(self.connection.execute("SELECT hash, status FROM steps ORDER BY hash").fetchall())
 
-    def _repair_members(self) -> int:
-        """Drop places that have changed and close the gaps that they and missing ones leave; return their number."""
-        query = f"SELECT {', '.join(MEMBER_COLUMNS)} FROM members ORDER BY position, place"
-        rows = self._connection.execute(query).fetchall()
-        whole = [row for row in rows if member_checksum(*row[:-1]) == row[-1]]
-        lost = len(rows) - len(whole) + _gaps([row[1] for row in rows])
-        if lost:
-            self._connection.execute("DELETE FROM members")
-            for position, (place, _, content, _) in enumerate(whole):
-                row = (place, position, content, member_checksum(place, position, content))
-                self._connection.execute("INSERT INTO members VALUES (?, ?, ?, ?)", row)
-        return lost
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """Yield the rows of all steps as they lie in the file, in the order of their hashes."""
+        last, query = "", "SELECT * FROM steps WHERE hash > ? ORDER BY hash LIMIT ?"
+        while True:
+            with self.sqlite_errors():
+                rows = self.connection.execute(query, (last, BATCH)).fetchall()
+            if not rows:
+                return
+            yield from rows
+            last = rows[-1][0]
+
+    def steps(self) -> Iterator[dict[str, Any]]:
+        """Yield every recorded step, verified, in the order of their hashes."""
+        return map(self.verified, self.rows())
+
+    def step(self, hash: str) -> dict[str, Any]:
+        """Return one recorded step, verified."""
+        with self.sqlite_errors():
+            row = self.connection.execute("SELECT * FROM steps WHERE hash = ?", (hash,)).fetchone()
+        if row is None:
+            raise StoreError(f"{self.path} has no records of step {hash[:12]}; run again to make them")
+        return self.verified(row)
+
+    def verified(self, row: tuple[str, ...]) -> dict[str, Any]:
+        """Return the step of a row; raise :class:`StoreError` if the row is not what was written."""
+        *cells, written = row
+        if checksum(*cells) != written:
+            raise StoreError(
+                f"{self.path} is damaged: the records of step {row[0]!s:.12} have changed; run again to redo it"
+            )
+        return dict(json.loads(cells[-1]))
+
+    def members(self) -> list[dict[str, Any]]:
+        """Return the places of all planned steps in the order of the plan."""
+        rows = self.member_rows()
+        if any(checksum(*cells) != written for *cells, written in rows):
+            raise StoreError(f"{self.path} is damaged: a label of its plan has changed; run again to write it anew")
+        return [json.loads(content) for _, _, content, _ in rows]
+
+    def member_rows(self) -> list[tuple[Any, ...]]:
+        """Return the rows of all places as they lie in the file."""
+        with self.sqlite_errors():
+            return self.connection.execute("SELECT * FROM members ORDER BY position, place").fetchall()
+
+    def _value(self, query: str) -> Any:
+        """Return the single value that a query gives."""
+        return self.connection.execute(query).fetchone()[0]
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Run the block as one transaction: everything it writes is kept, or nothing if it raises."""
-        with self._sqlite_errors():
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                self._unseal()
-                yield
-            except BaseException:
-                self._connection.execute("ROLLBACK")
-                raise
-            self._connection.execute("COMMIT")
-
-    def _unseal(self) -> None:
-        """Remove the seal before the first change: a writer that is killed leaves none."""
-        if self.sealed:
-            self.path.with_suffix(SEAL).unlink(missing_ok=True)
-            self.sealed = False
-
-    def _delete(self, hashes: Iterable[str]) -> None:
-        for hash in hashes:
-            self._connection.execute("DELETE FROM steps WHERE hash = ?", (hash,))
-            for part in PARTS:
-                self._connection.execute(f"DELETE FROM {part} WHERE step = ?", (hash,))
-
-    def _insert(self, table: str, row: Mapping[str, Any]) -> None:
-        marks = ", ".join("?" * len(row))
-        line = f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})"
-        self._connection.execute(line, tuple(row.values()))
+    def sqlite_errors(self) -> Iterator[None]:
+        """Turn an error of SQLite in the block into a :class:`StoreError` with one sentence for the person."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise StoreError(f"{self.path} cannot be used: {error}") from None
+        except (sqlite3.DatabaseError, UnicodeDecodeError, OverflowError) as error:
+            raise StoreError(f"{self.path} is damaged ({error}); move {self.folder} away and run again") from None
 
 
-def _gaps(positions: list[int]) -> int:
-    """Return how many places are missing in an ordered plan, whose positions count from zero.
+def checksum(*cells: object) -> str:
+    """Return the SHA-256 over the other cells of a row."""
+    return hashlib.sha256("\n".join(map(str, cells)).encode("utf-8", "surrogatepass")).hexdigest()
 
-    >>> _gaps([0, 1, 4, 5])
-    2
-    """
-    return max(positions, default=-1) + 1 - len(set(positions))
+
+def place_of(member: Mapping[str, Any]) -> str:
+    """Return the identity of a place: everything about it but the step that stands there and what is shown of it."""
+    return sha256({**{key: value for key, value in member.items() if key not in SHOWN}, "step": ""})
+
+
+def is_export(folder: Path) -> bool:
+    """Tell whether a folder holds exported records instead of the store of a run."""
+    return (folder / MANIFEST).is_file() and not (folder / FILE).is_file()

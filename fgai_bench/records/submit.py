@@ -37,10 +37,8 @@ from fgai_bench.records.lock import RunLock
 from fgai_bench.records.packing import changed_graph, clean_of, graph_digest, pack_attacked
 from fgai_bench.records.provenance import environment
 from fgai_bench.records.result import Result
-from fgai_bench.records.store import Store, StoreReader, is_export
-from fgai_bench.records.verify import Row
-from fgai_bench.run.identity import code_of, is_present
-from fgai_bench.run.plan import Step
+from fgai_bench.records.store import RecordedStep, Store, StoreReader, is_export
+from fgai_bench.records.verify import CodeCheck, RecordedRow
 from fgai_bench.tasks.measurement import measured
 
 SUBMITTED = "submitted"
@@ -48,7 +46,7 @@ PARTS = ("edges", "features", "changed", "changed_features")
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Submission:
     """What became of a submitted graph: the score that it leaves, the lowest before it, and where it was recorded."""
 
     score: float
@@ -63,9 +61,22 @@ class Outcome:
 
 
 def submit(
-    run: str | os.PathLike[str], row: str, attacked: str | os.PathLike[str], by: str, data_root: str | None = None
-) -> Outcome:
+    run: str | os.PathLike[str],
+    row: str,
+    attacked: str | os.PathLike[str],
+    by: str,
+    is_present: CodeCheck,
+    data_root: str | None = None,
+) -> Submission:
     """Score an attacked graph against a row of a run; record it if it leaves less than any attack of the same budget.
+
+    Args:
+        run: the run folder.
+        row: the first digits of the hash of a recorded attack.
+        attacked: the safetensors file.
+        by: the name of who found it.
+        is_present: tells whether a step of a kind and configuration was made by the code that is here.
+        data_root: folder of raw datasets.
 
     Raises :class:`RequestError` or :class:`BudgetExceeded` where the graph is not one that the row's attacker may make.
     """
@@ -82,7 +93,7 @@ def submit(
                 f"the row {row} was made by other code than this program's; their scores are not put together, so use "
                 "the program that made it"
             )
-        victim = Row(store, step, data_root)
+        victim = RecordedRow(store, step, data_root)
         graph, ledger = checked_graph(victim, content)
         found = measured(victim.problem.attack_offers(victim.model, graph))
         rivals = [other for other in store.steps() if other["kind"] == "attack" and other["trial"] == step["trial"]]
@@ -91,7 +102,7 @@ def submit(
     lowest = min(score for other in same if (score := attacked_score(other)) is not None)
     score = next(found.metrics[key] for key in ("f1", "roc_auc") if key in found.metrics)
     if not score < lowest:
-        return Outcome(score, lowest, ledger)
+        return Submission(score, lowest, ledger)
     result = Result(
         metrics=found.metrics,
         not_applicable=found.not_applicable,
@@ -107,7 +118,7 @@ def submit(
     with RunLock(folder), closing(Store(folder)) as writer:
         writer.record(made, result)
         writer.place([place])
-    return Outcome(score, lowest, ledger, made.hash)
+    return Submission(score, lowest, ledger, made.hash)
 
 
 def row_named(store: StoreReader, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -130,7 +141,7 @@ def _content(path: Path) -> bytes:
         raise RequestError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def checked_graph(victim: Row, content: bytes) -> tuple[Data, Ledger]:
+def checked_graph(victim: RecordedRow, content: bytes) -> tuple[Data, Ledger]:
     """Return the attacked graph of a file and what it spends; raise if the row's attacker may not make it."""
     clean = victim.problem.data
     try:
@@ -180,7 +191,7 @@ def _check_shapes(clean: Data, parts: dict[str, Tensor]) -> None:
             raise RequestError(f"{name} names a node that is not there; nodes are numbered from 0 to {limit - 1}")
 
 
-def _check_places(victim: Row, parts: Mapping[str, Tensor], threat: ThreatModel) -> None:
+def _check_places(victim: RecordedRow, parts: Mapping[str, Tensor], threat: ThreatModel) -> None:
     """Raise if edges or features are where the threat model does not allow them."""
     nodes = victim.problem.data.x.shape[0]
     targets = victim.problem.targets if threat.targets == "test" else torch.arange(nodes)
@@ -207,8 +218,11 @@ def _check_places(victim: Row, parts: Mapping[str, Tensor], threat: ThreatModel)
         raise BudgetExceeded("the features of a node change that is no target")
 
 
-def _step(victim: Row, graph: bytes, by: str) -> Step:
-    """Return the step of a submitted graph: an attack of the row's budget that somebody found."""
+def _step(victim: RecordedRow, graph: bytes, by: str) -> RecordedStep:
+    """Return the step of a submitted graph: an attack of the row's budget that somebody found.
+
+    No code of ours searched for it, and it was measured by the code that measured the row.
+    """
     keys = ("task", "dataset", "model", "defense", "seed", "trained", "threat", "threads")
     config: dict[str, Any] = {
         **{key: victim.config[key] for key in keys},
@@ -217,6 +231,6 @@ def _step(victim: Row, graph: bytes, by: str) -> Step:
         "attack_tags": [victim.config["threat"]["scenario"], SUBMITTED],
         "crafted_on": None,
         "device": "cpu",
+        "code": {part: digest for part, digest in victim.config["code"].items() if part.split()[0] != "attack"},
     }
-    config["code"] = code_of("attack", config)
-    return Step(sha256(plain(config)), "attack", plain(config), {"model": victim.step["trial"]}, victim.step["trial"])
+    return RecordedStep(sha256(config), "attack", victim.step["trial"], plain(config))

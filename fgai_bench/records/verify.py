@@ -11,7 +11,7 @@ differ by 0.002, and everything else by a thousandth of itself. Two kernels on o
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -28,19 +28,20 @@ from fgai_bench.metrics.base import inputs_of
 from fgai_bench.models import AttentionModel
 from fgai_bench.records.artifacts import DamagedArtifact, MissingArtifact
 from fgai_bench.records.errors import RequestError, StoreError
+from fgai_bench.records.exported import PACKS, changed_files
+from fgai_bench.records.names import place_in_words
 from fgai_bench.records.packing import clean_of, graph_digest, unpack_attacked, unpack_model
 from fgai_bench.records.provenance import environment
-from fgai_bench.records.salvage import Salvaged, changed_files
 from fgai_bench.records.store import StoreReader, is_export
-from fgai_bench.run.execute import problem_of
-from fgai_bench.run.identity import is_present
 from fgai_bench.tasks import Problem
 from fgai_bench.tasks.measurement import Measured, Offers, measured
+from fgai_bench.tasks.problems import problem_of
 
 KINDS = ("train", "clean", "attack")
 SHARE, RELATIVE, TINY = 2e-3, 1e-3, 1e-6
 SAME = ("device", "python", "versions", "threads")  # of an environment: where results are the same to the bit
 DIGITS = 12  # of a step's hash, that name a row
+CodeCheck = Callable[[str, Mapping[str, Any]], bool | None]  # as fgai_bench.run.identity.is_present
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Verified:
 
 
 @dataclass(frozen=True)
-class Row:
+class RecordedRow:
     """A recorded step with what is needed to measure it again."""
 
     store: StoreReader
@@ -113,7 +114,7 @@ class Row:
     @property
     def is_exact(self) -> bool:
         """Tell whether the row was recorded where results are the same to the bit as here."""
-        recorded = self.store.environments[self.step["environment"]]
+        recorded = self.step["environment"]
         here = environment("cpu", self.config["threads"])
         return self.step["config"]["device"] == "cpu" and all(recorded.get(key) == here[key] for key in SAME)
 
@@ -131,22 +132,35 @@ class Row:
             return measured(Offers({"model": lambda: (self.model,), "validation": lambda: (score,)}))
 
 
-def verify(run: str | os.PathLike[str], rows: int | None = None, data_root: str | None = None) -> Verified:
+def verify(
+    run: str | os.PathLike[str],
+    rows: int | None = None,
+    data_root: str | None = None,
+    is_present: CodeCheck = lambda kind, config: None,
+) -> Verified:
     """Measure the rows of a run or of an export again, or ``rows`` of those that can be, spread over all.
+
+    Args:
+        run: a run folder, or exported records.
+        rows: how many; None for all.
+        data_root: folder of raw datasets.
+        is_present: tells whether a step of a kind and configuration was made by the code that is here.
 
     Raises :class:`RequestError` where there is nothing to measure with.
     """
     folder, done = Path(run), Verified()
-    damaged = changed_files(folder) if is_export(folder) else []
-    with Salvaged(folder) if damaged else StoreReader(folder) as store:
-        names = {member["step"]: words_of(member) for member in store.members() if not member.get("metric")}
-        chosen = sorted(hash for hash, name in names.items() if name.split()[0] in KINDS)
-        for hash in chosen:
+    damaged = changed_files(folder) if is_export(folder) else {}
+    done.findings = [Finding("", name, sentence) for name, sentence in damaged.items()]
+    if damaged.keys() - {file for file, _ in PACKS.values()}:
+        return done  # no record of a damaged table is read; rows are measured as far as graphs and models are whole
+    with StoreReader(folder) as store:
+        ready = {hash for hash, status in store.statuses().items() if status == "ok"}
+        members = {member["step"]: member for member in store.members() if not member.get("metric")}
+        chosen = (hash for hash, member in members.items() if member["kind"] in KINDS and hash in ready)
+        for hash in sorted(chosen):
             if rows is not None and done.checked >= rows:
                 break
-            _verify_row(store, hash, names[hash], done, data_root)
-    named = [Finding("", Path(sentence.split()[0]).name, sentence) for sentence in damaged]
-    done.findings = [*named, *done.findings]
+            _verify_row(store, hash, place_in_words(members[hash]), done, data_root, is_present)
     if not done.checked and not done.findings:
         raise RequestError(
             f"{folder} holds no row with its model and attacked graph; export it with `--with graphs,models`"
@@ -154,41 +168,31 @@ def verify(run: str | os.PathLike[str], rows: int | None = None, data_root: str 
     return done
 
 
-def words_of(member: Mapping[str, Any]) -> str:
-    """Return the labels of a row as words: its kind first, its seed last."""
-    keys = ("kind", "suite", "dataset", "model", "label", "attack_label")
-    return " ".join([*(member[key] for key in keys if member[key]), f"seed {member['seed']}"])
-
-
-def _verify_row(store: StoreReader, hash: str, words: str, done: Verified, data_root: str | None) -> None:
+def _verify_row(
+    store: StoreReader, hash: str, words: str, done: Verified, data_root: str | None, is_present: CodeCheck
+) -> None:
     try:
-        step = store.step(hash)
-        if step["status"] != "ok":
-            return
-        row = Row(store, step, data_root)
+        row = RecordedRow(store, store.step(hash), data_root)
         if row.recorded_no_model:
             done.left_out += 1
             return
         sentences = list(differences(row))
-        done.other_code += is_present(step["kind"], step["config"]) is False
+        done.other_code += is_present(row.step["kind"], row.step["config"]) is False
+        done.exact += row.is_exact
     except MissingArtifact as error:
         if is_export(store.folder):
             done.left_out += 1
             return
         sentences = [str(error)]
     except (StoreError, DamagedArtifact) as error:
-        if store.statuses().get(hash, "waiting") == "waiting" and not isinstance(store, Salvaged):
-            return  # planned, not run yet
         sentences = [str(error)]
     except BudgetExceeded as error:
         sentences = [f"its attacked graph is not one that the attack may return: {error}"]
-    else:
-        done.exact += row.is_exact
     done.checked += 1
     done.findings += [Finding(hash[:DIGITS], words, sentence) for sentence in sentences[:1]]
 
 
-def differences(row: Row) -> Iterator[str]:
+def differences(row: RecordedRow) -> Iterator[str]:
     """Yield a sentence for each thing that is recorded of a row and is otherwise when measured again."""
     _ = row.contents  # a row that lacks something loads no dataset
     for key in ("checksum", "split_hash"):

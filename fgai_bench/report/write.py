@@ -8,7 +8,6 @@ from pathlib import Path
 
 from fgai_bench.leaderboard.csv import write_leaderboards
 from fgai_bench.records.escaping import markdown
-from fgai_bench.records.garbage import few_collections
 from fgai_bench.report.answer import Answer, answers, as_markdown, notes
 from fgai_bench.report.claims import judge_everywhere
 from fgai_bench.report.compare import as_files as comparison_files
@@ -81,8 +80,7 @@ def write_report(
     """
     _check(formats, only)  # before minutes are spent on reading
     folder = Path(out) if out is not None else Path(run) / "report"
-    with few_collections():
-        return write_results(Results.read(run, suite), folder, formats, only)
+    return write_results(Results.read(run, suite), folder, formats, only)
 
 
 def write_results(results: Results, folder: Path, formats: Sequence[str] = FORMATS, only: Sequence[str] = ()) -> Report:

@@ -18,7 +18,6 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.attacks import ATTACKS, ThreatModel
-from fgai_bench.data import content_sha256
 from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.defenses.memory import OutOfMemory, require_memory
 from fgai_bench.explainers import EXPLAINERS
@@ -46,7 +45,8 @@ from fgai_bench.tasks.definition1 import AuditOptions
 from fgai_bench.tasks.definition1 import audit as audit_pair
 from fgai_bench.tasks.explanations import effect_offers, explain_offers, measured_effects
 from fgai_bench.tasks.measurement import Measured, Offers, measured, pair_offers, value_of
-from fgai_bench.tasks.validation import scaled, share_of_budget
+from fgai_bench.tasks.problems import problem_of
+from fgai_bench.tasks.validation import scaled
 from fgai_bench.tasks.validation import validate as score_on_validation
 
 Progress = Callable[[int, int], None]
@@ -107,41 +107,6 @@ def diagnosis(error: BaseException) -> tuple[Status, str]:
     if no_memory or "can't allocate memory" in message:
         return "oom", message or "out of memory"
     return "failed", f"{type(error).__name__}: {message}" if message else type(error).__name__
-
-
-@functools.lru_cache(maxsize=4)
-def _prepared(task: str, dataset: str, content: str, seed: int, root: str | None) -> Problem:
-    """Return a problem in main memory."""
-    if content and content_sha256(dataset, root) != content:
-        raise ValueError(f"the graph that {dataset!r} gives here is not the one that the step was planned for")
-    return TASKS[task].prepare(dataset, seed, root=root)
-
-
-@functools.lru_cache(maxsize=1)
-def _placed(device: str, *which: Any) -> Problem:
-    """Return a problem on a GPU. There is one at a time: the measured memory of a step would hold that of another."""
-    return _prepared(*which).to(device)
-
-
-@functools.lru_cache(maxsize=1)
-def _without_test(device: str, *which: Any) -> Problem:
-    problem = _prepared(*which) if device == "cpu" else _placed(device, *which)
-    held = problem.without_test()
-    held.provenance = {**problem.provenance, "validation_share": share_of_budget(problem, held)}
-    return held
-
-
-def problem_of(config: Mapping[str, Any], data_root: str | None) -> Problem:
-    """Return the problem of a step; the last ones are cached, since neighbouring steps share theirs.
-
-    A step that serves the choice of settings gets it without its test part.
-    """
-    dataset, device = config["dataset"], config["device"]
-    content = dataset.get("source", {}).get("content", "")
-    which = (config["task"]["name"], dataset["name"], content, config["seed"], data_root)
-    if config.get("kind") == "validate":
-        return _without_test(device, *which)
-    return _prepared(*which) if device == "cpu" else _placed(device, *which)
 
 
 def train(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:

@@ -15,8 +15,7 @@ from fgai_bench.data import DATASETS, Dataset
 from fgai_bench.records.errors import EmptyStore, RequestError
 from fgai_bench.records.lock import RunLock
 from fgai_bench.records.result import RETRIED
-from fgai_bench.records.rows import place_of
-from fgai_bench.records.store import FILE, Store, StoreReader
+from fgai_bench.records.store import FILE, Store, StoreReader, place_of
 from fgai_bench.run.estimate import Estimate
 from fgai_bench.run.executors.local import Executor, Inline, Processes, WorkerSettings
 from fgai_bench.run.plan import Member, Plan, Step, plan, undeclared

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from fgai_bench.defenses import DEFENSES
 from fgai_bench.metrics import METRICS
-from fgai_bench.records.frames import LEDGER, Told
+from fgai_bench.records.frames import LEDGER, PlacedStep
 from fgai_bench.records.names import is_changed, titles
 from fgai_bench.records.same_code import made_by_other_code
 from fgai_bench.records.store import StoreReader
@@ -247,7 +247,7 @@ def main_suite(results: Results, kind: str = "attack") -> str | None:
     return next((suite for suite in (*MAIN, *own) if suite in held), None)
 
 
-def _other_code(told: Sequence[Told]) -> set[str]:
+def _other_code(told: Sequence[PlacedStep]) -> set[str]:
     """Return the steps that were made by other code than the rest of their suite."""
     steps = {each.step["hash"]: each.step for each in told}
     known = any("code" in step["config"] for step in steps.values())
@@ -256,7 +256,7 @@ def _other_code(told: Sequence[Told]) -> set[str]:
 
 def _arranged(
     members: Iterable[Mapping[str, Any]],
-    told: Iterable[Told],
+    told: Iterable[PlacedStep],
     curves: pd.DataFrame,
     others: Collection[str] = (),
 ) -> dict[Place, dict[int, Measurement]]:
@@ -269,7 +269,7 @@ def _arranged(
         known = {"flags": tuple(member["flags"]), "trials": member.get("trials", 0)}
         missing = Measurement("missing", reason, step=member["step"], **known)
         places.setdefault(_place(member), {})[member["seed"]] = missing
-    standing: dict[tuple[Place, int], list[Told]] = {}
+    standing: dict[tuple[Place, int], list[PlacedStep]] = {}
     for each in told:
         if each.rows and each.step["hash"] not in others:
             standing.setdefault((_place(each.member), each.member["seed"]), []).append(each)
@@ -298,13 +298,13 @@ def _place(row: Mapping[str, Any]) -> Place:
     return Place(*(row[name] for name in PLACE))
 
 
-def _measurement(group: Sequence[Told]) -> Measurement:
+def _measurement(group: Sequence[PlacedStep]) -> Measurement:
     """Return what is told at one place: by the step that stands there, and by those that measure more of it."""
     first, rows = group[0], [row for each in group for row in each.rows]
     own = [row for row in rows if row.metric]
     whole = "ok" if any(row.status == "ok" for row in own) else rows[0].status
     spent = ((name, first.ledger.get(name, math.nan)) for name in LEDGER)
-    commit = first.environment.get("commit")
+    commit = first.step["environment"].get("commit")
     return Measurement(
         whole,
         "" if whole == "ok" else rows[0].reason,
@@ -315,9 +315,9 @@ def _measurement(group: Sequence[Told]) -> Measurement:
         first.threat,
         first.step["hash"],
         first.step["trial"],
-        first.environment.get("device") or "",
+        first.step["environment"].get("device") or "",
         commit if isinstance(commit, str) else None,
-        first.environment.get("package") or "",
+        first.step["environment"].get("package") or "",
     )
 
 

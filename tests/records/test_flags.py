@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fgai_bench.records.flags import derived_flags
+import pytest
+
+from fgai_bench.records.flags import IMPROVES, WEAKER, derived_flags
+
+GRADIENT = ("gradient", "prediction")
 
 THREAT = {
     "scenario": "injection",
@@ -18,9 +22,14 @@ THREAT = {
 }
 
 
-def attack(name: str, f1: float, *tags: str, **threat: Any) -> dict[str, Any]:
-    config = {"attack": {"name": name}, "attack_tags": list(tags), "threat": {**THREAT, **threat}, "crafted_on": None}
-    return {"kind": "attack", "hash": name, "trial": "t", "config": config, "metrics": [{"name": "f1", "value": f1}]}
+def attack(hash: str, f1: float, *tags: str, name: str = "", **threat: Any) -> dict[str, Any]:
+    config = {
+        "attack": {"name": name or hash},
+        "attack_tags": list(tags),
+        "threat": {**THREAT, **threat},
+        "crafted_on": None,
+    }
+    return {"kind": "attack", "hash": hash, "trial": "t", "config": config, "metrics": [{"name": "f1", "value": f1}]}
 
 
 def flags(*attacks: dict[str, Any]) -> list[str]:
@@ -45,3 +54,23 @@ def test_a_search_twice_as_long_that_finds_more_is_an_alarm() -> None:
     assert flags(worst, attack("worst-twice", 0.47, "standard-twice")) == [
         "unreliable: twice the search lowers the worst case by 0.030"
     ]
+
+
+@pytest.mark.parametrize(("gradient", "flagged"), [(0.5, True), (0.4, False), (0.3, False)])
+def test_a_gradient_attack_weaker_than_the_random_control_is_flagged(gradient: float, flagged: bool) -> None:
+    found = derived_flags([attack("g", gradient, *GRADIENT), attack("c", 0.4, "control")])
+    assert found == ({"g": [WEAKER]} if flagged else {})
+
+
+def test_a_control_with_another_budget_says_nothing() -> None:
+    assert derived_flags([attack("g", 0.5, *GRADIENT), attack("c", 0.4, "control", nodes=50)]) == {}
+
+
+def test_a_control_may_search_less_and_still_counts() -> None:
+    assert derived_flags([attack("g", 0.5, *GRADIENT, steps=50), attack("c", 0.4, "control")]) == {"g": [WEAKER]}
+
+
+@pytest.mark.parametrize(("larger", "flagged"), [(0.52, True), (0.505, False), (0.4, False)])
+def test_a_result_that_improves_with_the_budget_is_flagged(larger: float, flagged: bool) -> None:
+    found = derived_flags([attack("small", 0.5, name="same"), attack("large", larger, name="same", nodes=40)])
+    assert found == ({"large": [IMPROVES]} if flagged else {})

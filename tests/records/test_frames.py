@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 import fgai_bench
-from fgai_bench.records.flags import IMPROVES, WEAKER, derived_flags
 from fgai_bench.records.frames import RECORDS
 from fgai_bench.run.resume import Run
 
@@ -47,38 +43,3 @@ def test_provenance_says_what_ran_where_on_which_data(reference: Path) -> None:
     for column in ("commit", "dirty", "versions", "device", "threads", "host", "config", "started", "seconds"):
         assert column in found
     assert {"torch", "torch-geometric", "numpy"} <= set(found["versions"].iloc[0])
-
-
-def attack(hash: str, f1: float, tags: tuple[str, ...] = ("gradient", "prediction"), **threat: Any) -> dict[str, Any]:
-    name = "control" if "control" in tags else "gradient"
-    full = {
-        "scenario": "injection",
-        "nodes": 5,
-        "edges_per_node": 5,
-        "edges": 0,
-        "epsilon": 0,
-        "steps": 3,
-        "restarts": 1,
-    }
-    config = {"attack": {"name": name}, "attack_tags": list(tags), "crafted_on": None, "threat": {**full, **threat}}
-    return {"kind": "attack", "trial": "t", "hash": hash, "config": config, "metrics": [{"name": "f1", "value": f1}]}
-
-
-@pytest.mark.parametrize(("gradient", "flagged"), [(0.5, True), (0.4, False), (0.3, False)])
-def test_a_gradient_attack_weaker_than_the_random_control_is_flagged(gradient: float, flagged: bool) -> None:
-    found = derived_flags([attack("g", gradient), attack("c", 0.4, ("control",))])
-    assert found == ({"g": [WEAKER]} if flagged else {})
-
-
-def test_a_control_with_another_budget_says_nothing() -> None:
-    assert derived_flags([attack("g", 0.5), attack("c", 0.4, ("control",), nodes=50)]) == {}
-
-
-def test_a_control_may_search_less_and_still_counts() -> None:
-    assert derived_flags([attack("g", 0.5, steps=50), attack("c", 0.4, ("control",))]) == {"g": [WEAKER]}
-
-
-@pytest.mark.parametrize(("larger", "flagged"), [(0.52, True), (0.505, False), (0.4, False)])
-def test_a_result_that_improves_with_the_budget_is_flagged(larger: float, flagged: bool) -> None:
-    found = derived_flags([attack("small", 0.5), attack("large", larger, nodes=10)])
-    assert found == ({"large": [IMPROVES]} if flagged else {})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +16,6 @@ from fgai_bench.records.merge import MergeError
 from fgai_bench.records.result import Result
 from fgai_bench.records.store import Store, StoreReader
 from fgai_bench.run.plan import Step
-from fgai_bench.run.resume import run
 
 STEP = Step("a" * 64, "clean", {"kind": "clean"}, {}, "t" * 64)
 OTHER = replace(STEP, hash="b" * 64)
@@ -53,12 +51,11 @@ def held(runs: list[Path], out: Path) -> tuple[Result, list[str]]:
 
 
 def test_pieces_of_a_run_are_the_run(
-    reference: Path, tiny: dict[str, Any], content: Callable[[Path], dict[str, Any]], tmp_path: Path
+    reference: Path, content: Callable[[Path], dict[str, Any]], tmp_path: Path
 ) -> None:
-    pieces = []
-    for seed in (0, 1):
-        pieces.append(tmp_path / str(seed))
-        run(copy.deepcopy(tiny), pieces[-1], executor="inline", device="cpu", seeds=[seed])
+    pieces = [tmp_path / str(seed) for seed in (0, 1)]
+    for seed, folder in enumerate(pieces):
+        export([reference], folder, only={"seed": [seed]})
     manifest = export(pieces, tmp_path / "records")
     assert content(tmp_path / "records") == content(reference)
     assert (manifest["suites"], manifest["superseded"]) == ({"tiny": {"ok": 24}}, [])
