@@ -29,7 +29,7 @@ from fgai_bench.data import DataError, undirected_edge_count
 from fgai_bench.data.node_index import node_index
 from fgai_bench.data.user_graph import UNLABELLED, GivenSplit, given_graph, given_split, num_classes
 from fgai_bench.defenses import DEFENSES, Training
-from fgai_bench.defenses.errors import FitError
+from fgai_bench.defenses.base import FitError
 from fgai_bench.models.base import AttentionModel, frozen_eval
 from fgai_bench.models.errors import ModelError
 from fgai_bench.models.from_pyg import FromPyG

@@ -27,6 +27,10 @@ from fgai_bench.seeds import derive
 Terms = Callable[[int], Mapping[str, Tensor]]
 
 
+class FitError(ValueError):
+    """Raised when a defense does not have what it is asked for; the message is one sentence."""
+
+
 @dataclass(frozen=True)
 class Objective:
     """The objective that a training minimises.

@@ -11,16 +11,18 @@ from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.defenses.base import Defense, Fit, Objective
-from fgai_bench.defenses.memory import dense_bytes, require_memory
-from fgai_bench.defenses.similarity import EdgeProducts
+from fgai_bench.defenses.edge_products import EdgeProducts
+from fgai_bench.defenses.out_of_memory import dense_bytes, require_memory
 from fgai_bench.defenses.training import outputs_once
 from fgai_bench.models.base import AttentionModel, Output
 from fgai_bench.models.features import feature_product
 from fgai_bench.models.sorted_edges import SortedEdges
+from fgai_bench.options import Options
 from fgai_bench.seeds import isolated_rng
 
 Aggregation = Callable[[Tensor], Tensor]  # (N, D) -> (N, D), linear
@@ -40,6 +42,13 @@ def quiet() -> Iterator[None]:
 
 with quiet():  # DeepRobust prints notices about optional packages that nothing here needs
     from deeprobust.graph.defense import GCN
+
+
+class GCNOptions(Options):
+    """The size of the graph convolutional network that a defense trains in place of the model."""
+
+    hidden: int = Field(16, ge=1, le=65_536)
+    dropout: float = Field(0.5, ge=0, lt=1)
 
 
 class GCNModel(AttentionModel):

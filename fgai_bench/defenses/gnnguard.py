@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from fgai_bench.defenses.deeprobust_gcn import GCNModel, ReplacedModel, dense_adjacency, edge_presence
-from fgai_bench.defenses.settings import GCNOptions
-from fgai_bench.defenses.similarity import EdgeProducts, dense
+from fgai_bench.defenses.deeprobust_gcn import GCNModel, GCNOptions, ReplacedModel, dense_adjacency, edge_presence
+from fgai_bench.defenses.edge_products import EdgeProducts
 from fgai_bench.models.attention import Attention
 from fgai_bench.models.base import Output, keyed_attention
+from fgai_bench.models.features import dense
 from fgai_bench.models.sorted_edges import SortedEdges, sorted_edges
 from fgai_bench.options import OWN_NETWORK, LogRange, Space
 

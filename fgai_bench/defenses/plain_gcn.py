@@ -7,8 +7,14 @@ from typing import ClassVar
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.defenses.deeprobust_gcn import Aggregation, GCNModel, ReplacedModel, edge_presence, edge_wise
-from fgai_bench.defenses.settings import GCNOptions
+from fgai_bench.defenses.deeprobust_gcn import (
+    Aggregation,
+    GCNModel,
+    GCNOptions,
+    ReplacedModel,
+    edge_presence,
+    edge_wise,
+)
 from fgai_bench.models.base import Output
 from fgai_bench.models.sorted_edges import sorted_edges
 from fgai_bench.options import OWN_NETWORK, Space

@@ -9,13 +9,21 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.defenses.deeprobust_gcn import Aggregation, GCNModel, ReplacedModel, edge_presence, edge_wise, quiet
-from fgai_bench.defenses.settings import GCNOptions
-from fgai_bench.defenses.similarity import EdgeProducts, dense
+from fgai_bench.defenses.deeprobust_gcn import (
+    Aggregation,
+    GCNModel,
+    GCNOptions,
+    ReplacedModel,
+    edge_presence,
+    edge_wise,
+    quiet,
+)
+from fgai_bench.defenses.edge_products import EdgeProducts
+from fgai_bench.models.features import dense
 from fgai_bench.models.sorted_edges import SortedEdges, sorted_edges
 
 with quiet():
-    from deeprobust.graph.defense import GCNJaccard
+    from deeprobust.graph.defense import GCNJaccard as DeepRobustGCNJaccard
 
 Similarity = Literal["jaccard", "cosine"]
 
@@ -33,7 +41,7 @@ class GCNJaccardModel(GCNModel):
         arguments: as in :class:`GCNModel`.
     """
 
-    network_class = GCNJaccard
+    network_class = DeepRobustGCNJaccard
 
     def __init__(
         self,
@@ -64,7 +72,7 @@ class GCNJaccardModel(GCNModel):
         return shared / (size[edges.source] + size[edges.destination] - shared).clamp(min=1)
 
 
-class Jaccard(ReplacedModel):
+class GCNJaccard(ReplacedModel):
     """GCN-Jaccard.
 
     Args:

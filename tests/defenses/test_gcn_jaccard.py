@@ -12,7 +12,7 @@ from fgai_bench.attacks import ATTACKS, ThreatModel
 from fgai_bench.data import Split, load_dataset
 from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.defenses.deeprobust_gcn import quiet
-from fgai_bench.defenses.jaccard import GCNJaccardModel, Similarity
+from fgai_bench.defenses.gcn_jaccard import GCNJaccardModel, Similarity
 from fgai_bench.models import build_model
 from fgai_bench.models.sorted_edges import sorted_edges
 
