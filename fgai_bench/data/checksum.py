@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
-from fgai_bench.data.dataset import RawFile
-from fgai_bench.data.errors import DataError
+from fgai_bench.data.dataset import DataError, RawFile
 
 
 def file_sha256(path: Path) -> str:

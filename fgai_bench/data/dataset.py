@@ -1,18 +1,42 @@
-"""Define what a dataset is: declared facts, readable without torch, and a call that reads the graph."""
+"""Define what a dataset is: declared facts, readable without torch, and a call that reads the graph.
+
+Also here: the folder of raw files (:func:`data_root`) and the errors that are raised when data is missing or wrong.
+"""
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from fgai_bench.data.errors import DataError
+import platformdirs
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
+
+
+APP = "fgai-bench"
+
+
+class DataError(ValueError):
+    """Raised when data cannot be used; the message is one sentence with the dataset, the problem and what to do."""
+
+
+class MissingDataError(DataError):
+    """Raised when data is missing; the message names the dataset, its files and the folder that should hold them."""
+
+
+def data_root(root: str | os.PathLike[str] | None = None) -> Path:
+    """Return the folder of raw files: ``root`` if given, else ``$FGAI_BENCH_DATA``, else the user's data folder.
+
+    >>> data_root("graphs").name
+    'graphs'
+    """
+    return Path(root or os.environ.get("FGAI_BENCH_DATA") or platformdirs.user_data_dir(APP)).expanduser().absolute()
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from torch_geometric.data import Data
 
 from fgai_bench.data.catalogue import DATASETS
 from fgai_bench.data.checksum import graph_sha256
+from fgai_bench.data.dataset import data_root
 from fgai_bench.data.download import fetch_files
 from fgai_bench.data.graph import canonical, checked
-from fgai_bench.data.roots import data_root
 from fgai_bench.data.splits import Split, random_split
 
 SPLIT = ("_mask", "_index")  # ends of the names of a split's parts; the edges are hashed with the graph

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from fgai_bench.data.errors import DataError, UnconvergedError
+from fgai_bench.data.dataset import DataError
 from fgai_bench.data.laplacian.block_iteration import (
     GUARDS,
     NARROWEST,
@@ -29,16 +29,22 @@ from fgai_bench.data.laplacian.block_iteration import (
     growth,
     iterate,
     lower_pointers,
+    orthonormal,
     random_block,
+    ritz,
 )
 from fgai_bench.fast.cuda_graphs import check_when_left, recording
-from fgai_bench.fast.small_matrices import eigen, inverse_factor
+from fgai_bench.fast.small_matrices import eigen
 
 MARGIN = 10.0
 """How much closer than the graph before the grown one is taken, lest its spectrum converge more slowly."""
 ACCEPTED = 1e-5
 """Largest residual of a grown graph; with more it is solved anew. The real graphs have some 5e-9 with twenty nodes
 more, wherever these hang, and 4e-6 with a hundred that each join three components."""
+
+
+class UnconvergedError(DataError):
+    """Raised when a graph that was solved inside a recording turns out not to have converged."""
 
 
 @dataclass(frozen=True)
@@ -149,21 +155,12 @@ def _followed(
     rounds: tuple[Round, ...], matrix: Normalised, trivial: Trivial, start: Tensor, k: int
 ) -> tuple[Tensor, Tensor]:
     """Return the eigenvectors, (N, k), and their largest residual, (), after rounds of known degrees."""
-    block = _orthonormal(start, trivial)
-    rough = matrix.single(), trivial.single()
+    block = orthonormal(start, trivial)
     for i, turn in enumerate(rounds):
         cut = _cut(matrix, block, k) if i else None  # every random block has about the same
-        if turn is rounds[-1]:  # what single precision leaves, the last round removes
-            grown = filtered(matrix, trivial, block, turn, cut)
-        else:
-            grown = filtered(*rough, block.float(), turn, cut).double()
-        block = _orthonormal(grown, trivial)
-    image = matrix @ block
-    values, rotation = eigen(block.T @ image)
-    wanted = rotation[:, :k]
-    vectors = block @ wanted
-    residuals = (image @ wanted - vectors * values[:k]).norm(dim=0)
-    return vectors, residuals.max()
+        block = orthonormal(filtered(matrix, trivial, block, turn, cut), trivial)
+    _, vectors, residuals = ritz(matrix, block)
+    return vectors[:, :k], residuals[:k].max()
 
 
 def _cut(matrix: Normalised, basis: Tensor, k: int) -> Tensor:
@@ -179,12 +176,3 @@ def _rounds_to(matrix: Normalised, trivial: Trivial, start: Tensor, k: int) -> t
     rounds = rounds or [Round(slowest - NARROWEST, 2)]
     more = math.ceil(math.acosh(MARGIN) / growth(slowest, rounds[-1].cut))
     return (*rounds[:-1], replace(rounds[-1], degree=rounds[-1].degree + more))
-
-
-def _orthonormal(block: Tensor, trivial: Trivial) -> Tensor:
-    """Return an orthonormal basis of the columns without the trivial vectors, (N, m) -> (N, m), by Cholesky twice."""
-    for _ in range(2):
-        block = trivial.removed(block)
-        block = block / block.norm(dim=0)
-        block = block @ inverse_factor(block.T @ block).T
-    return block

@@ -10,11 +10,10 @@ import torch
 from torch import Tensor
 
 from fgai_bench.data import load_dataset
-from fgai_bench.data.errors import UnconvergedError
 from fgai_bench.data.laplacian import extended_graph as laplacian_grown
 from fgai_bench.data.laplacian.block_iteration import block_eigenvectors, connected_components
 from fgai_bench.data.laplacian.encodings import grown_encoding, laplacian_encoding, signed
-from fgai_bench.data.laplacian.extended_graph import Solved
+from fgai_bench.data.laplacian.extended_graph import Solved, UnconvergedError
 from fgai_bench.data.readers.csbm import generate_csbm
 from fgai_bench.fast import cuda_graphs
 
