@@ -16,7 +16,7 @@ from fgai_bench.models.sorted_edges import NodeMask, SortedEdges, edges_between,
 
 
 @dataclass(frozen=True)
-class Part:
+class LayerSubgraph:
     """What one layer computes of a graph, as a small graph of its own: some nodes, and all that they read.
 
     Attributes:
@@ -35,7 +35,7 @@ class Part:
     places: Tensor
 
     @classmethod
-    def of(cls, edges: SortedEdges, computed: Tensor, asked: Tensor) -> Part:
+    def of(cls, edges: SortedEdges, computed: Tensor, asked: Tensor) -> LayerSubgraph:
         """Cut the edges into the ``computed`` nodes out of a graph; both masks are ``(N,)`` boolean."""
         chosen = computed[edges.destination].nonzero().view(-1)  # (M,)
         source, destination = edges.source[chosen], edges.destination[chosen]
@@ -52,9 +52,8 @@ class Part:
 class AffectedNodes:
     """The nodes that new nodes affect: a layer's output changes only where its neighbourhood did.
 
-    Models use it in one of two ways, both in evaluation mode. Kernels skip the nodes that a mask excludes, which needs
-    no look at the masks and can be recorded; or a layer computes its :class:`Part`, so that rows that do not change
-    cost nothing at all.
+    Models use it in evaluation mode, in one of two ways. Kernels skip the nodes that a mask excludes, which can be
+    recorded, since the masks are not read back. Or a layer computes its :class:`LayerSubgraph` and nothing else.
 
     Attributes:
         edges: of the graph with the new nodes.
@@ -96,12 +95,12 @@ class AffectedNodes:
         return torch.where(self.changed[layer + 1].unsqueeze(1), h, self.hidden[layer])
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[LayerSubgraph, ...]:
         """Return what each layer computes. The last one computes all nodes if the edges are not appended ones."""
         computed = [*self.changed[1:]]
         if self.edges.before is None:
             computed[-1] = torch.ones_like(computed[-1])
-        return tuple(Part.of(self.edges, *masks) for masks in zip(computed, self.changed[:-1], strict=True))
+        return tuple(LayerSubgraph.of(self.edges, *masks) for masks in zip(computed, self.changed[:-1], strict=True))
 
     def next_input(self, layer: int, changed: Tensor, prepare: Callable[[Tensor], Tensor]) -> Tensor:
         """Return the input of the layer after a hidden one: ``prepare`` of its output, row by row.

@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 
 from fgai_bench.data.extend import belongs_to_edges, belongs_to_nodes, with_new_rows
 from fgai_bench.models.attention import edge_keys
-from fgai_bench.models.errors import ModelError
+from fgai_bench.models.base import ModelError
 
 WHOLE_GRAPH = ("data", "graph", "batch")  # names of a first argument that means the whole graph
 NEVER = ("x", "edge_index", "y", "self")
