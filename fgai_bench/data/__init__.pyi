@@ -1,11 +1,11 @@
 from .cache import cache_root as cache_root
 from .catalogue import DATASETS as DATASETS
-from .dataset import DataError as DataError
 from .dataset import Dataset as Dataset
-from .dataset import MissingDataError as MissingDataError
 from .dataset import RawFile as RawFile
 from .dataset import Statistics as Statistics
 from .dataset import data_root as data_root
+from .errors import DataError as DataError
+from .errors import MissingDataError as MissingDataError
 from .graph import undirected_edge_count as undirected_edge_count
 from .laplacian.encodings import laplacian_encoding as laplacian_encoding
 from .load import content_sha256 as content_sha256

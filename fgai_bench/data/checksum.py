@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
-from fgai_bench.data.dataset import DataError, RawFile
+from fgai_bench.data.dataset import RawFile
+from fgai_bench.data.errors import DataError
 
 
 def file_sha256(path: Path) -> str:

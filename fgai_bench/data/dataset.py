@@ -1,6 +1,6 @@
 """Define what a dataset is: declared facts, readable without torch, and a call that reads the graph.
 
-Also here: the folder of raw files (:func:`data_root`) and the errors that are raised when data is missing or wrong.
+Also here: the folder of raw files (:func:`data_root`).
 """
 
 from __future__ import annotations
@@ -15,19 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import platformdirs
 
+from fgai_bench.data.errors import DataError
+
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 
 APP = "fgai-bench"
-
-
-class DataError(ValueError):
-    """Raised when data cannot be used; the message is one sentence with the dataset, the problem and what to do."""
-
-
-class MissingDataError(DataError):
-    """Raised when data is missing; the message names the dataset, its files and the folder that should hold them."""
 
 
 def data_root(root: str | os.PathLike[str] | None = None) -> Path:

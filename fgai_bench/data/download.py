@@ -16,7 +16,8 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from fgai_bench.data.dataset import DataError, Dataset, MissingDataError, RawFile
+from fgai_bench.data.dataset import Dataset, RawFile
+from fgai_bench.data.errors import DataError, MissingDataError
 
 SILENT_SECONDS = 30.0  # after which a server that sends nothing is given up
 PATIENCE_SECONDS = 60.0  # after which a server must have sent SLOWEST bytes for every second

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import remove_self_loops, to_undirected
 
-from fgai_bench.data.dataset import DataError
+from fgai_bench.data.errors import DataError
 
 SPARSE_BELOW = 0.1
 """Features with a smaller share of non-zeros are kept as CSR, all others dense."""

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fgai_bench.data.dataset import DataError
+from fgai_bench.data.errors import DataError
 
 
 def node_index(value: Any, num_nodes: int, what: str, column: int = 0) -> Tensor:
@@ -20,7 +20,7 @@ def node_index(value: Any, num_nodes: int, what: str, column: int = 0) -> Tensor
     >>> node_index(torch.tensor([7]), 3, "test_index")
     Traceback (most recent call last):
     ...
-    fgai_bench.data.dataset.DataError: test_index names the node 7, but the graph has 3 nodes
+    fgai_bench.data.errors.DataError: test_index names the node 7, but the graph has 3 nodes
     """
     if not isinstance(value, Tensor):
         value = torch.as_tensor(value)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.data.dataset import DataError
+from fgai_bench.data.errors import DataError
 from fgai_bench.data.node_index import node_index
 from fgai_bench.seeds import generator
 

@@ -15,10 +15,8 @@ from torch_geometric.data import Data
 
 from fgai_bench.models.affected_nodes import AffectedNodes
 from fgai_bench.models.attention import Attention
-from fgai_bench.models.catalogue import MODELS
 from fgai_bench.models.sorted_edges import SortedEdges
 from fgai_bench.options import Range, Space
-from fgai_bench.seeds import isolated_rng
 
 DROPOUT_SPACE: Space = {"model.dropout": Range(0.0, 0.8), "model.attention_dropout": Range(0.0, 0.8)}
 
@@ -222,15 +220,6 @@ def layer_shifts(
         presence = F.pad(edge_weight.clamp(min=1e-30).log(), (0, edges.added))
     last = score_shift if presence is None or score_shift is None else score_shift + presence
     return [presence] * (layers - 1) + [presence if last is None else last]
-
-
-def build_model(name: str, in_channels: int, num_classes: int, seed: int = 0, **options: Any) -> AttentionModel:
-    """Return the registered model ``name``, initialised from ``seed`` without touching the global random state."""
-    with isolated_rng(seed, "init"):
-        try:
-            return MODELS[name](in_channels, num_classes, seed=seed, **options)
-        except TypeError as error:
-            raise ValueError(f"model {name!r} cannot be built with {sorted(options)}: {error}") from error
 
 
 def admitted(obj: Any, name: str) -> Any:

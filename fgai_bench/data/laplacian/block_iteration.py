@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fgai_bench.data.dataset import DataError
+from fgai_bench.data.errors import DataError
 from fgai_bench.fast.ordered_sums import SparseRows
 from fgai_bench.fast.small_matrices import eigen, inverse_factor
 

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from fgai_bench.data.cache import cached_arrays
-from fgai_bench.data.dataset import DataError
+from fgai_bench.data.errors import DataError
 from fgai_bench.data.graph import topology_sha256, undirected_keys
 from fgai_bench.data.laplacian.block_iteration import block_eigenvectors
 from fgai_bench.data.laplacian.extended_graph import Solved

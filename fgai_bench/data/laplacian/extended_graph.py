@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from fgai_bench.data.dataset import DataError
+from fgai_bench.data.errors import DataError
 from fgai_bench.data.laplacian.block_iteration import (
     GUARDS,
     NARROWEST,

@@ -12,7 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
-from fgai_bench.data.dataset import DataError, Dataset
+from fgai_bench.data.dataset import Dataset
+from fgai_bench.data.errors import DataError
 from fgai_bench.data.graph import check_edges
 from fgai_bench.data.readers.npz import read_arrays
 from fgai_bench.seeds import derive

@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
-from fgai_bench.data.dataset import DataError, Dataset
+from fgai_bench.data.dataset import Dataset
+from fgai_bench.data.errors import DataError
 from fgai_bench.data.graph import sorted_unique
 from fgai_bench.seeds import derive
 

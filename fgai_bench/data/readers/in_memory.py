@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch_geometric.data import Data
 
-from fgai_bench.data.dataset import DataError
+from fgai_bench.data.errors import DataError
 from fgai_bench.data.graph import undirected_edge_count
 from fgai_bench.data.user_graph import given_graph, num_classes
 

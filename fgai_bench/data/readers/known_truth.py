@@ -20,7 +20,8 @@ from torch_geometric.datasets.graph_generator import BAGraph, ERGraph
 from torch_geometric.datasets.motif_generator import CustomMotif, GridMotif, HouseMotif
 from torch_geometric.utils import to_undirected
 
-from fgai_bench.data.dataset import DataError, Dataset
+from fgai_bench.data.dataset import Dataset
+from fgai_bench.data.errors import DataError
 from fgai_bench.seeds import derive, isolated_rng
 
 DEGREES = 12  # one-hot degrees; larger ones share the last column

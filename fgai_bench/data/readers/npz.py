@@ -15,7 +15,8 @@ from torch_geometric.data import Data
 from torch_geometric.io import parse_npz
 
 from fgai_bench.data.checksum import arrays_sha256, require_checksum
-from fgai_bench.data.dataset import DataError, Dataset, RawFile
+from fgai_bench.data.dataset import Dataset, RawFile
+from fgai_bench.data.errors import DataError
 from fgai_bench.data.graph import check_edges, csr_tensor
 
 

@@ -15,8 +15,9 @@ from torch_geometric.data import Data
 
 from fgai_bench.data.cache import Arrays, cached_arrays
 from fgai_bench.data.checksum import file_sha256
-from fgai_bench.data.dataset import DataError, Dataset
+from fgai_bench.data.dataset import Dataset
 from fgai_bench.data.download import quiet_ogb
+from fgai_bench.data.errors import DataError
 from fgai_bench.data.graph import check_edges
 
 

@@ -13,7 +13,8 @@ from torch_geometric.data import Data
 from torch_geometric.io import read_planetoid_data
 
 from fgai_bench.data.checksum import file_sha256, require_checksum
-from fgai_bench.data.dataset import DataError, Dataset
+from fgai_bench.data.dataset import Dataset
+from fgai_bench.data.errors import DataError
 
 
 def read(dataset: Dataset, root: Path) -> Data:
