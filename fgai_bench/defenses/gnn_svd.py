@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any, ClassVar
 
 import torch
+from pydantic import Field
 from torch import Tensor
-from torch_geometric.data import Data
 
 from fgai_bench.defenses.deeprobust_gcn import (
     Aggregation,
@@ -194,11 +194,7 @@ class GNNSVDModel(GCNModel):
     """
 
     network_class = GCNSVD
-
-    def __init__(
-        self, in_channels: int, num_classes: int, rank: int = 15, dense: bool = False, **arguments: Any
-    ) -> None:
-        super().__init__(in_channels, num_classes, rank=rank, dense=dense, **arguments)
+    defaults: ClassVar[dict[str, Any]] = {"rank": 15, "dense": False}
 
     def recordable(self, new_edges: bool) -> bool:
         return not new_edges and not self.config["dense"]
@@ -212,34 +208,27 @@ class GNNSVDModel(GCNModel):
         return lambda h: scale * (low.product(scale * h) + scale * h)
 
 
-class GNNSVDSparse(ReplacedModel):
-    """GNN-SVD through the factors of the low-rank graph (Entezari et al. 2020).
+class GNNSVDOptions(GCNOptions):
+    """The size of the network, and ``rank``: how many singular values are kept."""
 
-    Args:
-        rank: how many singular values are kept.
-        hidden: width of the hidden layer.
-        dropout: on the hidden layer, while training.
-    """
+    rank: int = Field(15, ge=1)
+
+
+class GNNSVDSparse(ReplacedModel):
+    """GNN-SVD through the factors of the low-rank graph; options as in :class:`GNNSVDOptions`."""
 
     name = "gnn-svd-sparse"
     summary = "GNN-SVD through the factors of the low-rank graph: the same function, for large graphs"
     paper = "https://doi.org/10.1145/3336191.3371789"
     version = "3"  # a shorter block Lanczos: other last bits
     tags: ClassVar[tuple[str, ...]] = ("node", "replaces-model", "no-attention")
-    dense: ClassVar[bool] = False
+    options_class = GNNSVDOptions
+    model_class = GNNSVDModel
     search_space: ClassVar[Space | None] = {**OWN_NETWORK, "defense.rank": Choice(5, 15, 50, 150)}
-
-    def __init__(self, rank: int = 15, hidden: int = 16, dropout: float = 0.5) -> None:
-        if rank < 1:
-            raise ValueError(f"{self.name} must keep at least one singular value, got rank {rank}")
-        self.options: dict[str, Any] = {"rank": rank, **GCNOptions(hidden=hidden, dropout=dropout).model_dump()}
-
-    def build(self, data: Data, num_classes: int, seed: int) -> GCNModel:
-        return GNNSVDModel(data.x.shape[1], num_classes, dense=self.dense, seed=seed, **self.options)
 
 
 class GNNSVD(GNNSVDSparse):
-    """GNN-SVD with the low-rank graph as an N x N matrix; arguments as in :class:`GNNSVDSparse`."""
+    """GNN-SVD with the low-rank graph as an N x N matrix; options as in :class:`GNNSVDOptions`."""
 
     name = "gnn-svd"
     summary = "GNN-SVD: a GCN on the truncated SVD of the graph (DeepRobust)"
@@ -247,4 +236,4 @@ class GNNSVD(GNNSVDSparse):
     version = "3"  # a shorter block Lanczos: other last bits
     tags = ("node", "replaces-model", "no-attention", "dense")
     matrices = 6
-    dense = True
+    form: ClassVar[dict[str, Any]] = {"dense": True}

@@ -198,8 +198,7 @@ class ProGNN(ReplacedModel):
     matrices = 25
     profiles = 2
 
-    def __init__(self, **options: object) -> None:
-        self.options = ProGNNOptions(**options)
+    options_class = ProGNNOptions
 
     def build(self, data: Data, num_classes: int, seed: int) -> GCNModel:
         shared = {name: getattr(self.options, name) for name in ("symmetric", "hidden", "dropout")}
