@@ -164,7 +164,7 @@ class ReplacedModel(Defense):
         """Return the network to train, freshly initialised."""
         if not hasattr(self, "model_class"):
             raise TypeError(
-                f"{type(self).__name__} must declare model_class or implement build(data, num_classes, seed)"
+                f"{type(self).__name__} must declare model_class or implement build"
             )
         return self.model_class(data.x.shape[1], num_classes, seed=seed, **self.form, **self.options.model_dump())
 
