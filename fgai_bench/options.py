@@ -133,7 +133,7 @@ OWN_NETWORK: Space = {"defense.hidden": Choice(16, 64), "defense.dropout": Range
 
 
 def joined(*spaces: Space) -> dict[str, Dimension]:
-    """Return one space of several, later ones first in right; raise if a name has no section or no values.
+    """Return one space of several, in which later ones win; raise if a name has no section or no values.
 
     >>> joined({"training.epochs": Choice(200)}, {"training.epochs": Choice(400)})
     {'training.epochs': Choice(values=(400,))}

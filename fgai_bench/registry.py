@@ -28,7 +28,7 @@ OURS = "fgai_bench"
 
 
 class RegistryError(ValueError):
-    """A name that is taken or unknown, or an object that is not of the registry's kind; the message says what helps."""
+    """Raised when a name is taken or unknown, or an object is not of the registry's kind."""
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ class Registry(Generic[T]):
         return Entry.of(name, obj, attributes, origin=origin, origin_version=origin_version or _version_of(origin))
 
     def _read_entry_points(self) -> None:
-        """Add what installed packages offer under this registry's group; a name of ours cannot be taken over."""
+        """Add the entries of installed packages under this registry's group; they cannot replace a name of ours."""
         if self._entry_points_read or not self.group:
             return
         self._entry_points_read = True
@@ -311,7 +311,7 @@ def on_one_line(error: BaseException) -> str:
 
 
 def takes(function: Callable[..., Any], positional: int, keywords: Iterable[str]) -> str:
-    """Return what a call with that many positional arguments (``self`` included) and these keywords would stumble over.
+    """Return the first argument of a call that a function does not take; ``self`` counts as a positional one.
 
     >>> takes(lambda self, model, *, seed: None, 2, ("seed",))
     ''

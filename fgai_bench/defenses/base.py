@@ -28,7 +28,7 @@ Terms = Callable[[int], Mapping[str, Tensor]]
 
 
 class FitError(ValueError):
-    """Raised when a defense does not have what it is asked for; the message is one sentence."""
+    """Raised when a defense cannot be trained as asked; the message is one sentence."""
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ class GCNModel(AttentionModel):
         return self.classified(h[:, :width], structure, score_shift)
 
     def completed(self, affected: Any, profile: Tensor) -> Any:
-        """Return the structure from what :meth:`surroundings` knows of it: by default that is all of it."""
+        """Complete the structure that :meth:`surroundings` returned; by default it is complete already."""
         return affected
 
     def on(self, data: Data) -> Callable[[], Output]:
@@ -163,9 +163,7 @@ class ReplacedModel(Defense):
     def build(self, data: Data, num_classes: int, seed: int) -> GCNModel:
         """Return the network to train, freshly initialised."""
         if not hasattr(self, "model_class"):
-            raise TypeError(
-                f"{type(self).__name__} must declare model_class or implement build"
-            )
+            raise TypeError(f"{type(self).__name__} must declare model_class or implement build")
         return self.model_class(data.x.shape[1], num_classes, seed=seed, **self.form, **self.options.model_dump())
 
     def student(self, fit: Fit) -> GCNModel:

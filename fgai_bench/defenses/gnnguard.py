@@ -98,7 +98,7 @@ class EdgeWise:
 
 @dataclass(frozen=True)
 class GrownGraph:
-    """A graph with new nodes, and what of its first coefficients does not depend on their features.
+    """A graph with new nodes, and the similarities of the first layer that their features do not change.
 
     Attributes:
         graph: with the new nodes.

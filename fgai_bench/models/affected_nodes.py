@@ -1,4 +1,4 @@
-"""Find what new nodes change in a graph, so that an attack computes only that: an output changes where they reach."""
+"""Find the nodes that new nodes affect, so that an attack computes a layer there and nowhere else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fgai_bench.models.sorted_edges import NodeMask, SortedEdges, edges_between,
 
 @dataclass(frozen=True)
 class LayerSubgraph:
-    """What one layer computes of a graph, as a small graph of its own: some nodes, and all that they read.
+    """The part of a graph that one layer computes, as a small graph: some nodes, and all nodes that they read.
 
     Attributes:
         rows: ``(P,)`` the nodes that are computed or read, ascending.
@@ -96,7 +96,7 @@ class AffectedNodes:
 
     @cached_property
     def parts(self) -> tuple[LayerSubgraph, ...]:
-        """Return what each layer computes. The last one computes all nodes if the edges are not appended ones."""
+        """Return the part that each layer computes; all nodes for the last one if the edges are not appended ones."""
         computed = [*self.changed[1:]]
         if self.edges.before is None:
             computed[-1] = torch.ones_like(computed[-1])
@@ -113,7 +113,7 @@ class AffectedNodes:
         return self._known[layer].index_copy(0, self.parts[layer].nodes, prepare(changed))
 
     def output(self, logits: Tensor, weights: Tensor) -> tuple[Tensor, Attention]:
-        """Complete what the last layer computed of its part, ``(C, ...)`` and ``(M, H)``, to logits and attention."""
+        """Complete the last layer's logits ``(C, ...)`` and weights ``(M, H)`` of its part to those of the graph."""
         part, edges = self.parts[-1], self.edges
         if edges.before is None:
             known, attention = logits.new_empty(edges.num_nodes, logits.size(1)), logits.new_empty(edges.order.numel())
@@ -130,7 +130,7 @@ class AffectedNodes:
 
 @dataclass(frozen=True)
 class ChangedRows:
-    """What other features of new nodes change in a stack of blocks, on a graph whose edges stay as they are.
+    """The rows that change with the features of new nodes in a stack of blocks, on a graph whose edges stay.
 
     For models that are local but for an encoding of the whole graph: new edges change the encoding of every node, and
     so every output, but then features change only what they reach. A block's input is computed anew in some rows and

@@ -20,22 +20,22 @@ from fgai_bench.models.gt import dot_product_attention
 from fgai_bench.models.kernels.segments import attend_additively
 from fgai_bench.models.sorted_edges import OncePerGraph, SortedEdges, edges_between, sorted_edges
 
-INSIDE = ("_propagate", "_message", "_aggregate", "_edge_update")  # where a hook may change what a layer computes
+HOOKED_STEPS = ("_propagate", "_message", "_aggregate", "_edge_update")  # where a hook may change what a layer computes
 
 
 class NetworkPass(Protocol):
-    """What a layer has to know of the pass through its network."""
+    """The state of one pass through a network, as its layers see it."""
 
     def edges_of_pass(self) -> Tensor | None:
         """Return the edges that the network was called with; None outside of a pass."""
 
     def shift_of(self, layer: int, edges: int) -> Tensor | None:
-        """Return what the scores of a layer on so many edges are shifted by, ``(edges,)``, added self-loops last."""
+        """Return the shift of a layer's scores, ``(edges,)``, added self-loops last; None for none."""
 
 
 def is_plain(layer: Any) -> bool:
     """Tell whether a layer is one of PyG's as it is: no subclass, no edge features, no hook inside, the usual sums."""
-    hooks = [value for name, value in vars(layer).items() if name.startswith(INSIDE) and name.endswith("_hooks")]
+    hooks = [value for name, value in vars(layer).items() if name.startswith(HOOKED_STEPS) and name.endswith("_hooks")]
     return (
         type(layer) in (GATConv, GATv2Conv, TransformerConv)
         and isinstance(layer.in_channels, int)
@@ -202,7 +202,7 @@ class FirstProjections:
 
 
 class _Projected:
-    """The forward of one layer, by way of what is remembered where that is possible."""
+    """The forward of one linear layer, which takes the product with known rows from memory where it can."""
 
     def __init__(self, projections: FirstProjections, number: int, layer: nn.Module) -> None:
         self.projections, self.number, self.layer = projections, number, layer

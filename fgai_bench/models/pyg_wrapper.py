@@ -106,7 +106,7 @@ class FromPyG(AttentionModel):
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        """Return the names of what the module is given, as far as a graph is known."""
+        """Return the names of the module's inputs, as far as a graph is known."""
         return ("x", "edge_index", *(self._extra.names if self._extra else ()))
 
     def embed(self, x: Tensor) -> Tensor:
@@ -224,7 +224,7 @@ class FromPyG(AttentionModel):
         return self._edge_index
 
     def shift_of(self, layer: int, edges: int) -> Tensor | None:
-        """Return what a layer's scores are shifted by, ``(edges,)``, added self-loops last; None for nothing."""
+        """Return the shift of a layer's scores, ``(edges,)``, added self-loops last; None for none."""
         shift = self._shift if layer == self._last else None
         if self._presence is None:
             return shift

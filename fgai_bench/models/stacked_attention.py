@@ -76,7 +76,7 @@ class StackedAttention(AttentionModel):
         return self._propagated(h, edge_index, score_shift, edge_weight, affected)
 
     def _propagated_in_parts(self, h: Tensor, affected: AffectedNodes) -> Output:
-        """Return the output with what the new nodes change computed anew; it does not tell its hidden layers."""
+        """Return the output, computed anew only where new nodes change it; it has no hidden layers."""
         for depth, (layer, part) in enumerate(zip(self.layers, affected.parts, strict=True)):
             out, weights = layer(h.index_select(0, part.rows), part.edges, None, part.mask)
             changed = out.index_select(0, part.inside)

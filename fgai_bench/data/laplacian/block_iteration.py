@@ -13,14 +13,14 @@ from fgai_bench.data.errors import DataError
 from fgai_bench.fast.ordered_sums import SparseRows
 from fgai_bench.fast.small_matrices import eigen, inverse_factor
 
-GUARDS = 16
+GUARD_VECTORS = 16
 """Vectors beyond the wanted ones: the eigenvalue that ends the block decides how fast the wanted ones converge."""
 RESIDUAL = 1e-8
 """Of the slowest vector at the end. The vectors are then off by some 1e-6: this over the distance to what lies outside
 the block, 0.01 to 0.1 in citation, purchase and co-author graphs."""
-HEADROOM = 1e4
+LARGEST_GROWTH = 1e4
 """How far the error of one vector may grow in the others within a round, before they are orthogonalised again."""
-NARROWEST = 1e-4
+NARROWEST_GAP = 1e-4
 """From the last wanted eigenvalue to the end of the filter, where a cluster of eigenvalues is wider than the block."""
 MAX_DEGREE = 500
 MAX_ROUNDS = 100
@@ -30,7 +30,7 @@ def block_eigenvectors(edge_index: Tensor, num_nodes: int, k: int) -> Tensor:
     r"""Return the ``k`` smallest non-trivial eigenvectors of the normalised Laplacian, on the device of ``edge_index``.
 
     Chebyshev-filtered subspace iteration on :math:`M = I - L`, whose wanted eigenvalues are the largest. A round
-    multiplies a block of ``m = k + GUARDS`` vectors by a polynomial in :math:`M` that is at most 1 on
+    multiplies a block of ``m = k + GUARD_VECTORS`` vectors by a polynomial in :math:`M` that is at most 1 on
     :math:`[-1, c]` and grows fast above :math:`c`, the smallest eigenvalue that the block has found so far; then it
     makes the block orthonormal and turns it into the best approximations of eigenvectors in its span:
 
@@ -53,7 +53,7 @@ def block_eigenvectors(edge_index: Tensor, num_nodes: int, k: int) -> Tensor:
     trivial = Trivial.of(connected_components(rows, columns, num_nodes), matrix.degree)
     dimension = num_nodes - trivial.count
     k = min(k, dimension)
-    block = random_block(num_nodes, min(k + GUARDS, dimension) if k else 0, edge_index.device)
+    block = random_block(num_nodes, min(k + GUARD_VECTORS, dimension) if k else 0, edge_index.device)
     return iterate(matrix, trivial, block, k)[0] if k else block
 
 
@@ -185,7 +185,7 @@ def iterate(matrix: Normalised, trivial: Trivial, block: Tensor, k: int) -> tupl
         values, residuals = found.tolist(), largest.tolist()
         if max(residuals[:k]) <= RESIDUAL:
             return block[:, :k], rounds
-        cut = max(min(values[-1], values[k - 1] - NARROWEST), NARROWEST - 1)
+        cut = max(min(values[-1], values[k - 1] - NARROWEST_GAP), NARROWEST_GAP - 1)
         rounds.append(Round(cut, _degree(values[:k], residuals[:k], cut)))
         block = orthonormal(filtered(matrix, trivial, block, rounds[-1]), trivial)
     nodes = block.shape[0]
@@ -206,7 +206,7 @@ def _degree(values: list[float], residuals: list[float], cut: float) -> int:
     pairs = list(zip(values, residuals, strict=True))
     enough = max(math.acosh(max(2 * residual / RESIDUAL, 1)) / growth(value, cut) for value, residual in pairs)
     # the true eigenvalue may exceed its approximation by the residual, and then its vector grows faster
-    safe = min(math.acosh(HEADROOM / max(r, RESIDUAL)) / growth(min(value + r, 1), cut) for value, r in pairs)
+    safe = min(math.acosh(LARGEST_GROWTH / max(r, RESIDUAL)) / growth(min(value + r, 1), cut) for value, r in pairs)
     return max(2, math.ceil(min(enough, safe, MAX_DEGREE)))
 
 

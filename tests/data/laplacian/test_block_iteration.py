@@ -80,7 +80,7 @@ def test_the_start_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     edge_index = edges_of(networkx.barabasi_albert_graph(500, 2, seed=3))
     first = signed(block_eigenvectors(edge_index, 500, 8))
     assert torch.equal(signed(block_eigenvectors(edge_index, 500, 8)), first)
-    monkeypatch.setattr(laplacian_block, "GUARDS", 12)
+    monkeypatch.setattr(laplacian_block, "GUARD_VECTORS", 12)
     torch.testing.assert_close(signed(block_eigenvectors(edge_index, 500, 8)), first, atol=1e-6, rtol=0)
 
 

@@ -140,7 +140,7 @@ def test_another_graph_or_width_is_another_encoding() -> None:
 
 
 def test_memory_holds_a_bounded_number_of_encodings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(laplacian, "IN_MEMORY", 2)
+    monkeypatch.setattr(laplacian, "KEPT_IN_MEMORY", 2)
     for seed in range(4):
         laplacian_encoding(connected(20, seed), 20)
     assert len(laplacian._memory) == 2

@@ -57,7 +57,7 @@ def test_a_graph_that_does_not_converge_in_the_known_steps_is_solved_anew(
 ) -> None:
     edge_index = random_graph()
     solved, new = Solved.of(edge_index, 300, 8), injected(300, 30, 9)
-    monkeypatch.setattr(laplacian_grown, "ACCEPTED", accepted)
+    monkeypatch.setattr(laplacian_grown, "ACCEPTED_RESIDUAL", accepted)
     anew = block_eigenvectors(torch.cat([edge_index, new], dim=1), 330, 8)
     torch.testing.assert_close(signed(solved.grown(new, 330)), signed(anew), atol=1e-6, rtol=0)
 
