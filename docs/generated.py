@@ -81,7 +81,7 @@ def _table(title: str, model: type[BaseModel]) -> str:
         kind = getattr(field.annotation, "__name__", None)
         words = str(field.annotation) if kind is None or "[" in str(field.annotation) else kind
         words = words.replace("typing.", "").replace("|", "or")
-        for module in ("fgai_bench.suites.schema.", "fgai_bench.attacks.budget.", "fgai_bench.defenses.settings."):
+        for module in ("fgai_bench.suites.schema.", "fgai_bench.attacks.budget.", "fgai_bench.options."):
             words = words.replace(module, "")
         default = "needed" if field.is_required() else _default(field)
         lines.append(f"| `{name}` | {meanings[name]} | {words} | {default} |")

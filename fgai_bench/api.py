@@ -29,10 +29,9 @@ from fgai_bench.data import DataError, undirected_edge_count
 from fgai_bench.data.node_index import node_index
 from fgai_bench.data.user_graph import UNLABELLED, GivenSplit, given_graph, given_split, num_classes
 from fgai_bench.defenses import DEFENSES, Training
-from fgai_bench.defenses.errors import FitError
-from fgai_bench.models.base import AttentionModel, frozen_eval
-from fgai_bench.models.errors import ModelError
-from fgai_bench.models.from_pyg import FromPyG
+from fgai_bench.defenses.base import FitError
+from fgai_bench.models.base import AttentionModel, ModelError, frozen_eval
+from fgai_bench.models.pyg_wrapper import FromPyG
 from fgai_bench.run.preflight import options_model
 from fgai_bench.suites.errors import sentence
 from fgai_bench.tasks.node_classification import NodeProblem
@@ -48,7 +47,10 @@ def build_model(name: str, data: Data, seed: int = 0, **options: Any) -> Attenti
     4
     """
     graph = given_graph(data)
-    model = models.build_model(name, graph.x.shape[1], num_classes(graph), seed=seed, **options)
+    try:
+        model = models.build_model(name, graph.x.shape[1], num_classes(graph), seed=seed, **options)
+    except ValidationError as error:
+        raise ModelError(f"model {name!r}: {sentence(error, options_model(error))}") from None
     return model.to(graph.edge_index.device)
 
 

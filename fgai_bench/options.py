@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class Options(BaseModel):
@@ -50,6 +50,20 @@ def _kinds(annotation: Any) -> set[Any]:
 
 
 SECTIONS = ("training", "model", "defense", "inner")
+
+
+class Training(Options):
+    """Settings of the optimiser, the same for every defense of a trial.
+
+    Attributes:
+        epochs: passes over the training nodes.
+        lr: learning rate of Adam.
+        weight_decay: of Adam.
+    """
+
+    epochs: int = Field(200, ge=0, le=1_000_000)
+    lr: float = Field(0.01, gt=0, le=1e6)
+    weight_decay: float = Field(5e-4, ge=0, le=1e6)
 
 
 class SpaceError(ValueError):
@@ -119,7 +133,7 @@ OWN_NETWORK: Space = {"defense.hidden": Choice(16, 64), "defense.dropout": Range
 
 
 def joined(*spaces: Space) -> dict[str, Dimension]:
-    """Return one space of several, later ones first in right; raise if a name has no section or no values.
+    """Return one space of several, in which later ones win; raise if a name has no section or no values.
 
     >>> joined({"training.epochs": Choice(200)}, {"training.epochs": Choice(400)})
     {'training.epochs': Choice(values=(400,))}

@@ -14,7 +14,6 @@ import importlib
 import importlib.metadata
 import importlib.util
 import inspect
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -29,7 +28,7 @@ OURS = "fgai_bench"
 
 
 class RegistryError(ValueError):
-    """A name that is taken or unknown, or an object that is not of the registry's kind; the message says what helps."""
+    """Raised when a name is taken or unknown, or an object is not of the registry's kind."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,8 @@ class Registry(Generic[T]):
     kind: str
     group: str = ""
     admit: str = ""
-    _entries: dict[str, Entry[T] | _Unread] = field(default_factory=dict, repr=False)
+    _entries: dict[str, Entry[T]] = field(default_factory=dict, repr=False)
+    _unread: set[str] = field(default_factory=set, repr=False)  # entries whose object nobody has looked at yet
     _aliases: dict[str, str] = field(default_factory=dict, repr=False)
     _broken: list[str] = field(default_factory=list, repr=False)
     _entry_points_read: bool = field(default=False, repr=False)
@@ -116,7 +116,7 @@ class Registry(Generic[T]):
 
         Without ``metadata`` the object's own attributes are read from its source when the entry is looked at.
         """
-        self._add(name, Entry.of(name, target, metadata) if metadata else _Unread(target, OURS))
+        self._add(Entry.of(name, target, metadata), unread=not metadata)
 
     def register(self, name: str, **metadata: Any) -> Callable[[T], T]:
         """Return a decorator that adds the decorated object under ``name``; ``metadata`` becomes attributes of it."""
@@ -137,7 +137,7 @@ class Registry(Generic[T]):
 
     def add(self, name: str, obj: Any, origin: str = "unknown", origin_version: str = "") -> None:
         """Add an object that declares its metadata itself."""
-        self._add(name, self._entry_of(name, obj, origin, origin_version))
+        self._add(self._entry_of(name, obj, origin, origin_version))
 
     def alias(self, old: str, name: str) -> None:
         """Let an earlier name lead to an entry; it is not listed."""
@@ -153,10 +153,10 @@ class Registry(Generic[T]):
             raise RegistryError(
                 f"unknown {self.kind} {name!r}; the nearest names are: {', '.join(near) or 'none'}{broken}"
             )
-        known = self._entries[name]
-        if isinstance(known, _Unread):
-            known = self._entries[name] = known.read(self, name)
-        return known
+        if name in self._unread:
+            self._entries[name] = self._read(self._entries[name])
+            self._unread.discard(name)
+        return self._entries[name]
 
     def names(self, *tags: str) -> list[str]:
         """Return all names in order of registration; with ``tags``, those whose entry carries every one of them."""
@@ -176,15 +176,29 @@ class Registry(Generic[T]):
     def __len__(self) -> int:
         return len(self.names())
 
-    def _add(self, name: str, entry: Entry[T] | _Unread) -> None:
-        first = self._entries.get(name)
+    def _add(self, entry: Entry[T], unread: bool = False) -> None:
+        first = self._entries.get(entry.name)
         if first is not None and _is_same(first, entry):
             return  # an entry point of a module whose decorator has registered the very same object
         if first is not None:
             raise RegistryError(
-                f"{self.kind} {name!r} is already registered by {first.origin}; {entry.origin} needs another name"
+                f"{self.kind} {entry.name!r} is already registered by {first.origin}; {entry.origin} needs another name"
             )
-        self._entries[name] = entry
+        self._entries[entry.name] = entry
+        if unread:
+            self._unread.add(entry.name)
+
+    def _read(self, entry: Entry[T]) -> Entry[T]:
+        """Return the entry with the metadata that its object declares; ours are read without importing them."""
+        if entry.ours:
+            return Entry.of(entry.name, entry.target, declared_attributes(entry.target))
+        try:
+            obj = entry.load()
+        except Exception as error:
+            raise RegistryError(
+                f"{self.kind} {entry.name!r} of {entry.origin} cannot be loaded: {on_one_line(error)}"
+            ) from error
+        return self._entry_of(entry.name, obj, entry.origin, entry.origin_version)
 
     def _entry_of(self, name: str, obj: Any, origin: str, origin_version: str = "") -> Entry[T]:
         """Return the entry of an object, or one sentence that says why it is not of this kind."""
@@ -199,7 +213,7 @@ class Registry(Generic[T]):
         return Entry.of(name, obj, attributes, origin=origin, origin_version=origin_version or _version_of(origin))
 
     def _read_entry_points(self) -> None:
-        """Add what installed packages offer under this registry's group; a name of ours cannot be taken over."""
+        """Add the entries of installed packages under this registry's group; they cannot replace a name of ours."""
         if self._entry_points_read or not self.group:
             return
         self._entry_points_read = True
@@ -207,36 +221,17 @@ class Registry(Generic[T]):
             origin = point.dist.name if point.dist is not None else point.module
             if point.attr:
                 version = point.dist.version if point.dist is not None else ""
-                self._add(point.name, _Unread(f"{point.module}:{point.attr}", origin, version))
+                target = f"{point.module}:{point.attr}"
+                self._add(Entry(point.name, target, origin=origin, origin_version=version), unread=True)
             else:
                 try:
                     importlib.import_module(point.module)
                 except Exception as error:
-                    self._broken.append(f"{origin} cannot be loaded: {_on_one_line(error)}")
+                    self._broken.append(f"{origin} cannot be loaded: {on_one_line(error)}")
 
 
-@dataclass(frozen=True)
-class _Unread:
-    """An entry that nobody has looked at yet: where its object is, and whose it is."""
-
-    target: str
-    origin: str
-    origin_version: str = ""
-
-    def read(self, registry: Registry[Any], name: str) -> Entry[Any]:
-        if self.origin == OURS:
-            return Entry.of(name, self.target, declared_attributes(self.target))
-        try:
-            obj = object_at(self.target)
-        except Exception as error:
-            raise RegistryError(
-                f"{registry.kind} {name!r} of {self.origin} cannot be loaded: {_on_one_line(error)}"
-            ) from error
-        return registry._entry_of(name, obj, self.origin, self.origin_version)
-
-
-def _is_same(first: Entry[Any] | _Unread, second: Entry[Any] | _Unread) -> bool:
-    """Whether two entries of one name lead to one object, as a decorated class that an entry point names does."""
+def _is_same(first: Entry[Any], second: Entry[Any]) -> bool:
+    """Tell whether two entries of one name lead to one object, as a decorated class that an entry point names does."""
     paths = [_path_of(entry.target) for entry in (first, second)]
     return OURS not in (first.origin, second.origin) and paths[0] == paths[1] is not None
 
@@ -297,56 +292,8 @@ def _parsed(module: str) -> ast.Module:
     return ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
 
 
-PLUGINS: dict[str, str] = {}
-"""The plugins that this process has loaded, with their versions."""
-
-
-def load_plugins(plugins: Iterable[str]) -> None:
-    """Import each plugin, a module or the path of a Python file, so that its ``@register`` decorators run."""
-    for plugin in plugins:
-        module = imported(plugin)
-        PLUGINS[plugin] = str(getattr(module, "__version__", "")) or _version_of(module.__name__)
-
-
-def imported(source: str, what: str = "plugin") -> Any:
-    """Import a module or a Python file by its path; ``what`` is its name in the sentence that says why it cannot be."""
-    try:
-        return _file_module(source, what) if _is_file(source) else importlib.import_module(source)
-    except (RegistryError, KeyboardInterrupt):
-        raise
-    except BaseException as error:  # it may raise anything, and call sys.exit
-        raise RegistryError(f"{what} {source!r} cannot be imported: {_on_one_line(error)}") from error
-
-
-def _is_file(plugin: str) -> bool:
-    return plugin.endswith(".py") or os.sep in plugin or plugin.startswith(".")
-
-
-def _file_module(plugin: str, what: str = "plugin") -> Any:
-    """Import a Python file as the module of its name; importing it again gives the same module."""
-    path = Path(plugin).expanduser().absolute()
-    if path.suffix != ".py" or not path.is_file():
-        raise RegistryError(f"{what} {plugin!r} is not a Python file; name one, or a module that can be imported")
-    known = sys.modules.get(path.stem)
-    if known is not None and getattr(known, "__file__", None) == str(path):
-        return known
-    elsewhere = known is not None or importlib.util.find_spec(path.stem)
-    if elsewhere and not (known is None and elsewhere.origin == str(path)):  # type: ignore[union-attr]
-        raise RegistryError(f"{what} {plugin!r} would hide the module {path.stem!r}; give the file another name")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[path.stem]
-        raise
-    return module
-
-
 def _version_of(origin: str) -> str:
-    """The version of the distribution or module that registered something, empty where it has none."""
+    """Return the version of the distribution or module that registered something, empty where it has none."""
     top = origin.partition(".")[0]
     if version := getattr(sys.modules.get(top), "__version__", ""):
         return str(version)
@@ -356,17 +303,15 @@ def _version_of(origin: str) -> str:
         return ""
 
 
-def _on_one_line(error: BaseException) -> str:
+def on_one_line(error: BaseException) -> str:
+    """Return an error's message without line breaks, after the name of its class unless it was a failed import."""
     text = " ".join(str(error).split())
-    return (
-        text
-        if isinstance(error, ImportError | SyntaxError) and text
-        else f"{type(error).__name__}: {text}".rstrip(": ")
-    )
+    named = f"{type(error).__name__}: {text}".rstrip(": ")
+    return text if text and isinstance(error, ImportError | SyntaxError) else named
 
 
 def takes(function: Callable[..., Any], positional: int, keywords: Iterable[str]) -> str:
-    """Return what a call with that many positional arguments (``self`` included) and these keywords would stumble over.
+    """Return the first argument of a call that a function does not take; ``self`` counts as a positional one.
 
     >>> takes(lambda self, model, *, seed: None, 2, ("seed",))
     ''

@@ -9,7 +9,8 @@ import pytest
 
 import fgai_bench
 from fgai_bench.deprecated import MODULES, NAMES
-from fgai_bench.registry import Entry, Registry, RegistryError, load_plugins, object_at, registry_path
+from fgai_bench.plugins import load_plugins
+from fgai_bench.registry import Entry, Registry, RegistryError, object_at, registry_path
 
 
 @pytest.fixture

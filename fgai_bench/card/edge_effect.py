@@ -17,7 +17,7 @@ from fgai_bench.metrics import degree_ranking, random_ranking
 from fgai_bench.metrics.ranks import spearman
 from fgai_bench.models import Attention, AttentionModel
 from fgai_bench.models.base import frozen_eval
-from fgai_bench.models.from_pyg import FromPyG
+from fgai_bench.models.pyg_wrapper import FromPyG
 from fgai_bench.seeds import generator
 from fgai_bench.tasks.node_classification import NodeProblem
 

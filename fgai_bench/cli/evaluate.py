@@ -59,7 +59,7 @@ def made(path: str) -> tuple[nn.Module, Any]:
     """Call the function at ``MODULE:FUNCTION`` or ``FILE.py:FUNCTION`` and return its model and its graph."""
     from torch import nn
 
-    from fgai_bench.registry import imported
+    from fgai_bench.plugins import imported
 
     source, _, name = path.rpartition(":")
     if not source or not name:

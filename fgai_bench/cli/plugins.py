@@ -14,7 +14,8 @@ from typing import Annotated
 
 import typer
 
-from fgai_bench.registry import RegistryError, load_plugins
+from fgai_bench.plugins import load_plugins
+from fgai_bench.registry import RegistryError
 
 OPTION = "--plugin"
 _named: list[str] = []

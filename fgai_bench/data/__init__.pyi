@@ -1,7 +1,9 @@
+from .cache import cache_root as cache_root
 from .catalogue import DATASETS as DATASETS
 from .dataset import Dataset as Dataset
 from .dataset import RawFile as RawFile
 from .dataset import Statistics as Statistics
+from .dataset import data_root as data_root
 from .errors import DataError as DataError
 from .errors import MissingDataError as MissingDataError
 from .graph import undirected_edge_count as undirected_edge_count
@@ -10,8 +12,6 @@ from .load import content_sha256 as content_sha256
 from .load import fetch_dataset as fetch_dataset
 from .load import load_dataset as load_dataset
 from .readers.csbm import generate_csbm as generate_csbm
-from .roots import cache_root as cache_root
-from .roots import data_root as data_root
 from .splits import Split as Split
 from .splits import random_split as random_split
 from .verify import Verification as Verification

@@ -11,11 +11,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import platformdirs
 from numpy.typing import NDArray
 
-from fgai_bench.data.roots import cache_root
+from fgai_bench.data.dataset import APP
 
 Arrays = dict[str, NDArray[np.generic]]
+
+
+def cache_root() -> Path:
+    """Return the folder of derived files: ``$FGAI_BENCH_CACHE``, else the user's cache folder; it can be deleted."""
+    return Path(os.environ.get("FGAI_BENCH_CACHE") or platformdirs.user_cache_dir(APP)).expanduser().absolute()
 
 
 def cached_arrays(kind: str, key: str, build: Callable[[], Arrays]) -> Arrays:

@@ -79,7 +79,7 @@ def _csbm(name: str, edges: int, *tags: str, degree: float = 10.0, classes: int 
     return Dataset(
         name,
         Statistics(round(2 * edges / degree), edges, features, classes),
-        "fgai_bench.data.readers.csbm:read",
+        "fgai_bench.data.readers.csbm:generate_csbm",
         options=options,
         summary=f"csbm with {edges:,} edges" if tags else any_size,
         paper="https://arxiv.org/abs/1807.09596",
@@ -93,7 +93,7 @@ def _truth(
     return Dataset(
         name,
         statistics,
-        f"fgai_bench.data.readers.known_truth:read_{kind}",
+        f"fgai_bench.data.readers.known_truth:generate_{kind}",
         options=options,
         summary=summary,
         paper=paper,

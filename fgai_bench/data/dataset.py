@@ -1,18 +1,36 @@
-"""Define what a dataset is: declared facts, readable without torch, and a call that reads the graph."""
+"""Define what a dataset is: declared facts, readable without torch, and a call that reads the graph.
+
+Also here: the folder of raw files (:func:`data_root`).
+"""
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import platformdirs
+
 from fgai_bench.data.errors import DataError
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
+
+
+APP = "fgai-bench"
+
+
+def data_root(root: str | os.PathLike[str] | None = None) -> Path:
+    """Return the folder of raw files: ``root`` if given, else ``$FGAI_BENCH_DATA``, else the user's data folder.
+
+    >>> data_root("graphs").name
+    'graphs'
+    """
+    return Path(root or os.environ.get("FGAI_BENCH_DATA") or platformdirs.user_data_dir(APP)).expanduser().absolute()
 
 
 @dataclass(frozen=True)
@@ -57,7 +75,7 @@ class Dataset:
         name: as in the registry.
         statistics: what the graph must have; ``None`` leaves it open.
         reader: a function ``(root, **options) -> Data``, or, for built-in datasets, ``"module:function"`` of
-            ``(dataset, root, **options) -> Data``, imported on the first call.
+            ``(dataset, root, **options) -> Data``, imported on the first call; ``(**options) -> Data`` without files.
         files: raw files, all needed.
         split: ``"random"`` (10/10/80 % by seed) or ``"published"`` (the reader brings the only split there is).
         split_sizes: training, validation and test nodes of a published split.
@@ -109,7 +127,8 @@ class Dataset:
             )
             return tidy
         module, _, function = self.reader.partition(":")
-        data: Data = getattr(importlib.import_module(module), function)(self, root, **chosen)
+        read = getattr(importlib.import_module(module), function)
+        data: Data = read(self, root, **chosen) if self.files else read(**chosen)
         return data
 
 
@@ -129,7 +148,7 @@ def _is_graph(obj: Any) -> bool:
     return any(kind.__module__.startswith("torch_geometric.data") for kind in type(obj).__mro__)
 
 
-FACTS = ("statistics", "files", "split", "split_sizes", "summary", "paper", "version", "tags")
+DECLARED_FACTS = ("statistics", "files", "split", "split_sizes", "summary", "paper", "version", "tags")
 
 
 def admitted(obj: Any, name: str) -> Dataset:
@@ -148,6 +167,6 @@ def admitted(obj: Any, name: str) -> Dataset:
     if not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
         raise TypeError("its function must take the data root as the first argument")
     options = {p.name: p.default for p in parameters[1:] if p.default is not p.empty}
-    facts = {key: getattr(obj, key) for key in FACTS if hasattr(obj, key)}
+    facts = {key: getattr(obj, key) for key in DECLARED_FACTS if hasattr(obj, key)}
     first_line = (obj.__doc__ or "").strip().split("\n")[0]
     return Dataset(name, reader=obj, options=options, **{"statistics": None, "summary": first_line, **facts})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import http.client
 import importlib
 import io
 import os
@@ -11,24 +11,27 @@ import shutil
 import sys
 import tempfile
 import time
+import urllib.request
 import zipfile
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 from fgai_bench.data.dataset import Dataset, RawFile
 from fgai_bench.data.errors import DataError, MissingDataError
-from fgai_bench.data.transfer import TransferError, transferred
 
-TEMPORARY = ".fgai-bench-download-"  # how the name of a download under way begins
-STALE_SECONDS = 60.0  # after which a download that nobody holds the lock of has been killed
+SILENT_SECONDS = 30.0  # after which a server that sends nothing is given up
+PATIENCE_SECONDS = 60.0  # after which a server must have sent SLOWEST bytes for every second
+SLOWEST = 4096  # bytes a second: below, the largest file would take five hours
+
+
+class TransferError(Exception):
+    """No address gave the file; the message says of each what happened."""
 
 
 def fetch_files(dataset: Dataset, root: Path) -> None:
     """Download the missing files of ``dataset``; raise with their names and their folder if that is impossible.
 
-    Everything is fetched into a temporary folder beside its destination and moved once its checksum is right, so that
-    an interrupted download leaves nothing behind; what a killed one left is removed by the next.
+    Files are fetched into a temporary folder, verified there, and appear under their names only when complete.
     ``$FGAI_BENCH_OFFLINE`` forbids downloads.
     """
     known = dataset.archive is not None or all(file.url for file in dataset.files)
@@ -36,19 +39,25 @@ def fetch_files(dataset: Dataset, root: Path) -> None:
         raise MissingDataError(missing_sentence(dataset, root))
     try:
         root.mkdir(parents=True, exist_ok=True)
-        remove_stale(root)
-        with _temporary(root) as folder:
+        with tempfile.TemporaryDirectory(prefix="fgai-bench-") as temporary:
+            folder = Path(temporary)
             fetched = _from_archive(dataset, root, folder) if dataset.archive else _one_by_one(dataset, root, folder)
             for file, path in fetched.items():
                 _verify(dataset, file, path)
-                target = dataset.path(file, root)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                os.replace(path, target)
+                _put(path, dataset.path(file, root))
     except DataError:
         raise
     except (TransferError, OSError, zipfile.BadZipFile) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise MissingDataError(missing_sentence(dataset, root, f"the download failed: {reason}")) from error
+
+
+def _put(path: Path, target: Path) -> None:
+    """Copy a file so that it appears under its name only when complete, also from another file system."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    staged = target.with_name(f".{target.name}-{os.getpid()}")
+    shutil.copyfile(path, staged)
+    os.replace(staged, target)
 
 
 def missing_sentence(dataset: Dataset, root: Path, reason: str = "") -> str:
@@ -59,35 +68,43 @@ def missing_sentence(dataset: Dataset, root: Path, reason: str = "") -> str:
     return f"{dataset.name} needs {names} under {root}{why}; put it there or set FGAI_BENCH_DATA{instead}"
 
 
-def remove_stale(root: Path) -> None:
-    """Remove the temporary folders of downloads that were killed: nobody holds their lock, and they are not new."""
-    for folder in root.glob(f"{TEMPORARY}*"):
-        with contextlib.suppress(OSError):
-            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if time.time() - os.stat(folder).st_mtime > STALE_SECONDS:
-                    shutil.rmtree(folder)
-            finally:
-                os.close(handle)
-
-
-@contextlib.contextmanager
-def _temporary(root: Path) -> Iterator[Path]:
-    """Make a temporary folder whose lock is held as long as it is in use."""
-    with tempfile.TemporaryDirectory(dir=root, prefix=TEMPORARY, ignore_cleanup_errors=True) as folder:
-        handle = os.open(folder, os.O_RDONLY)
+def transfer(dataset: Dataset, file: RawFile, target: Path) -> Path:
+    """Download ``file`` to ``target`` from the first of its addresses whose content has the declared checksum."""
+    reasons: list[str] = []
+    wrong: DataError | None = None
+    for address in file.addresses:
         try:
-            with contextlib.suppress(OSError):  # a file system without locks
-                fcntl.flock(handle, fcntl.LOCK_EX)
-            yield Path(folder)
-        finally:
-            os.close(handle)
+            _copy(address, target)
+            _verify(dataset, file, target)
+            return target
+        except DataError as error:
+            wrong = error
+        except (
+            OSError,
+            ValueError,
+            http.client.HTTPException,
+        ) as error:  # no network, no page
+            reasons.append(f"{address}: {' '.join(str(error).split()) or type(error).__name__}")
+    raise wrong or TransferError("; ".join(reasons) or "no address is known")
+
+
+def _copy(address: str, target: Path) -> None:
+    request = urllib.request.Request(address, headers={"User-Agent": "fgai-bench"})
+    with urllib.request.urlopen(request, timeout=SILENT_SECONDS) as response, target.open("wb") as stream:
+        total, began = 0, time.monotonic()
+        while chunk := response.read1(2**16):  # whatever has arrived: a full chunk may never come
+            total += stream.write(chunk)
+            waited = time.monotonic() - began
+            if waited > PATIENCE_SECONDS and total < SLOWEST * waited:
+                raise TimeoutError(f"it sent {total} bytes in {waited:.0f} s, which is too slow to wait for")
+        expected = response.headers.get("Content-Length")
+        if expected is not None and total != int(expected):
+            raise OSError(f"the connection ended after {total} of {expected} bytes")
 
 
 def _one_by_one(dataset: Dataset, root: Path, folder: Path) -> dict[RawFile, Path]:
     return {
-        file: transferred(file.addresses, folder / f"{number}-{Path(file.path).name}", partial(_verify, dataset, file))
+        file: transfer(dataset, file, folder / f"{number}-{Path(file.path).name}")
         for number, file in enumerate(dataset.missing(root))
     }
 
@@ -99,8 +116,7 @@ def _from_archive(dataset: Dataset, root: Path, folder: Path) -> dict[RawFile, P
     """
     archive = dataset.archive
     assert archive is not None
-    path = transferred(archive.addresses, folder / "archive.zip", partial(_verify, dataset, archive))
-    with zipfile.ZipFile(path) as packed:
+    with zipfile.ZipFile(transfer(dataset, archive, folder / "archive.zip")) as packed:
         packed.extractall(folder / "unpacked")
     inside = folder / "unpacked" / Path(archive.path).stem
     if dataset.builder:

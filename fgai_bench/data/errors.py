@@ -7,9 +7,5 @@ class DataError(ValueError):
     """Raised when data cannot be used; the message is one sentence with the dataset, the problem and what to do."""
 
 
-class UnconvergedError(DataError):
-    """Raised when something was solved while nothing could be read back, and a look at it says that it was not."""
-
-
 class MissingDataError(DataError):
     """Raised when data is missing; the message names the dataset, its files and the folder that should hold them."""

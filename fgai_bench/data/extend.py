@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 
 from fgai_bench.fast.cached_results import remembered
 
-OWN = ("x", "edge_index")
+GIVEN_BY_CALLER = ("x", "edge_index")
 
 
 @remembered  # counting waits for a GPU, and an attack inside a recorded training must not wait
@@ -50,7 +50,7 @@ def extended(data: Data, x: Tensor, edge_index: Tensor) -> Data:
     nodes, edges = data.x.shape[0], data.edge_index.shape[1]
     content: dict[str, Any] = dict(data.to_dict())
     for name, value in content.items():
-        if name in OWN or not isinstance(value, Tensor):
+        if name in GIVEN_BY_CALLER or not isinstance(value, Tensor):
             continue
         if name == "y":
             content[name] = with_new_rows(value, x.shape[0] - nodes, value.new_full((), -1))

@@ -11,12 +11,12 @@ from torch_geometric.data import Data
 
 from fgai_bench.data.catalogue import DATASETS
 from fgai_bench.data.checksum import graph_sha256
+from fgai_bench.data.dataset import data_root
 from fgai_bench.data.download import fetch_files
 from fgai_bench.data.graph import canonical, checked
-from fgai_bench.data.roots import data_root
 from fgai_bench.data.splits import Split, random_split
 
-SPLIT = ("_mask", "_index")  # ends of the names of a split's parts; the edges are hashed with the graph
+SPLIT_SUFFIXES = ("_mask", "_index")  # ends of the names of a split's parts; the edges are hashed with the graph
 
 
 def load_dataset(name: str, seed: int = 0, root: str | os.PathLike[str] | None = None, **options: Any) -> Data:
@@ -59,7 +59,7 @@ def content_sha256(name: str, root: str | os.PathLike[str] | None = None) -> str
         fetch_files(dataset, folder)
     data = canonical(checked(name, dataset(folder)))
     digest = hashlib.sha256(graph_sha256(data).encode())
-    for key in sorted(key for key in data.to_dict() if key.endswith(SPLIT) and key != "edge_index"):
+    for key in sorted(key for key in data.to_dict() if key.endswith(SPLIT_SUFFIXES) and key != "edge_index"):
         digest.update(f"{key}{tuple(data[key].shape)}".encode())
         digest.update(data[key].detach().cpu().contiguous().numpy())
     return digest.hexdigest()

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fgai_bench.data.catalogue import DATASETS
-from fgai_bench.data.dataset import Statistics
+from fgai_bench.data.dataset import Statistics, data_root
 from fgai_bench.data.download import missing_sentence
 from fgai_bench.data.errors import DataError
 from fgai_bench.data.graph import undirected_edge_count
 from fgai_bench.data.load import load_dataset
-from fgai_bench.data.roots import data_root
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.data.errors import UnconvergedError
+from fgai_bench.data.laplacian.extended_graph import UnconvergedError
 from fgai_bench.data.splits import Split
 from fgai_bench.defenses.training import InnerAttack, NodeSupervision, Progress, Supervision, Training, optimise
 from fgai_bench.fast.cuda_graphs import own_stream
@@ -25,6 +25,10 @@ from fgai_bench.registry import takes
 from fgai_bench.seeds import derive
 
 Terms = Callable[[int], Mapping[str, Tensor]]
+
+
+class FitError(ValueError):
+    """Raised when a defense cannot be trained as asked; the message is one sentence."""
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ for _name, _class in (
     ("fgai", "fgai:FGAI"),
     ("fgai-attention", "fgai_attention:FGAIAttention"),
     ("gcn", "plain_gcn:PlainGCN"),
-    ("pro-gnn", "deeprobust:ProGNN"),
-    ("gnn-svd", "deeprobust:GNNSVD"),
-    ("gnn-svd-sparse", "deeprobust:GNNSVDSparse"),
+    ("pro-gnn", "pro_gnn:ProGNN"),
+    ("gnn-svd", "gnn_svd:GNNSVD"),
+    ("gnn-svd-sparse", "gnn_svd:GNNSVDSparse"),
     ("gnnguard", "gnnguard:GNNGuard"),
     ("gnnguard-sparse", "gnnguard:GNNGuardSparse"),
-    ("gcn-jaccard", "jaccard:Jaccard"),
+    ("gcn-jaccard", "gcn_jaccard:GCNJaccard"),
 ):
     DEFENSES.declare(_name, f"fgai_bench.defenses.{_class}")

@@ -5,22 +5,24 @@ from __future__ import annotations
 import io
 import random
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.defenses.base import Defense, Fit, Objective
-from fgai_bench.defenses.memory import dense_bytes, require_memory
-from fgai_bench.defenses.similarity import EdgeProducts
+from fgai_bench.defenses.edge_products import EdgeProducts
+from fgai_bench.defenses.out_of_memory import dense_bytes, require_memory
 from fgai_bench.defenses.training import outputs_once
 from fgai_bench.models.base import AttentionModel, Output
 from fgai_bench.models.features import feature_product
 from fgai_bench.models.sorted_edges import SortedEdges
+from fgai_bench.options import Options
 from fgai_bench.seeds import isolated_rng
 
 Aggregation = Callable[[Tensor], Tensor]  # (N, D) -> (N, D), linear
@@ -42,6 +44,18 @@ with quiet():  # DeepRobust prints notices about optional packages that nothing 
     from deeprobust.graph.defense import GCN
 
 
+class GCNOptions(Options):
+    """The size of the graph convolutional network that a defense trains in place of the model.
+
+    Attributes:
+        hidden: width of the hidden layer.
+        dropout: on the hidden layer, while training.
+    """
+
+    hidden: int = Field(16, ge=1, le=65_536)
+    dropout: float = Field(0.5, ge=0, lt=1)
+
+
 class GCNModel(AttentionModel):
     """Two graph convolutions with DeepRobust's GCN as the network: ``logits = S relu(S x W_1 + b_1) W_2 + b_2``.
 
@@ -54,17 +68,18 @@ class GCNModel(AttentionModel):
         hidden: width of the hidden layer.
         dropout: on the hidden layer, while training.
         seed: of the initial parameters.
-        options: options of the subclass, kept in ``config``.
+        options: options of the subclass, kept in ``config`` together with its ``defaults``.
     """
 
     network_class: ClassVar[type] = GCN
+    defaults: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(
         self, in_channels: int, num_classes: int, hidden: int = 16, dropout: float = 0.5, seed: int = 0, **options: Any
     ) -> None:
         super().__init__()
         sizes = {"in_channels": in_channels, "num_classes": num_classes, "hidden": hidden}
-        self.config = {**sizes, "dropout": dropout, "seed": seed, **options}
+        self.config = {**sizes, "dropout": dropout, "seed": seed, **self.defaults, **options}
         with isolated_rng(seed, "init"):
             self.network = self.network_class(in_channels, hidden, num_classes, dropout=dropout, device="cpu")
 
@@ -112,7 +127,7 @@ class GCNModel(AttentionModel):
         return self.classified(h[:, :width], structure, score_shift)
 
     def completed(self, affected: Any, profile: Tensor) -> Any:
-        """Return the structure from what :meth:`surroundings` knows of it: by default that is all of it."""
+        """Complete the structure that :meth:`surroundings` returned; by default it is complete already."""
         return affected
 
     def on(self, data: Data) -> Callable[[], Output]:
@@ -132,15 +147,24 @@ class ReplacedModel(Defense):
         name: in the registry, for messages.
         matrices: N x N arrays of single precision that are alive at the peak of training or attack.
         profiles: N x F arrays likewise.
+        options_class, model_class, form: what the network is built from; ``form`` holds options that no user chooses.
     """
 
     name: ClassVar[str]
+    options_class: ClassVar[type[GCNOptions]] = GCNOptions
+    model_class: ClassVar[type[GCNModel]]
+    form: ClassVar[Mapping[str, Any]] = {}
     matrices: ClassVar[float] = 0
     profiles: ClassVar[float] = 0
 
+    def __init__(self, **options: Any) -> None:
+        self.options: Any = self.options_class(**options)
+
     def build(self, data: Data, num_classes: int, seed: int) -> GCNModel:
         """Return the network to train, freshly initialised."""
-        raise TypeError(f"{type(self).__name__} must implement build(data, num_classes, seed)")
+        if not hasattr(self, "model_class"):
+            raise TypeError(f"{type(self).__name__} must declare model_class or implement build")
+        return self.model_class(data.x.shape[1], num_classes, seed=seed, **self.form, **self.options.model_dump())
 
     def student(self, fit: Fit) -> GCNModel:
         """Return the network to train; raise :class:`OutOfMemory` before building anything that would not fit."""

@@ -111,7 +111,7 @@ class FGAI(Defense):
 
 @dataclass(frozen=True)
 class Seen:
-    """What FGAI's terms see of an output.
+    """The part of an output that FGAI's terms depend on.
 
     Attributes:
         outputs: ``(M, C)`` the task's rows, raw or as probabilities.
@@ -158,7 +158,7 @@ class Faithfulness:
         return self.options.scope == "graph"
 
     def seen(self, out: Output) -> Seen:
-        """Return what the terms see of an output."""
+        """Return the part of an output that the terms depend on."""
         assert out.attention is not None
         logits = self.task.outputs(out)
         # A perturbed graph keeps the original edges first and in their order, so equal positions are equal edges.

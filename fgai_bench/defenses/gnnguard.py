@@ -7,14 +7,14 @@ from typing import Any, ClassVar, Protocol
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor, nn
-from torch_geometric.data import Data
 
-from fgai_bench.defenses.deeprobust_gcn import GCNModel, ReplacedModel, dense_adjacency, edge_presence
-from fgai_bench.defenses.settings import GCNOptions
-from fgai_bench.defenses.similarity import EdgeProducts, dense
+from fgai_bench.defenses.deeprobust_gcn import GCNModel, GCNOptions, ReplacedModel, dense_adjacency, edge_presence
+from fgai_bench.defenses.edge_products import EdgeProducts
 from fgai_bench.models.attention import Attention
 from fgai_bench.models.base import Output, keyed_attention
+from fgai_bench.models.features import dense
 from fgai_bench.models.sorted_edges import SortedEdges, sorted_edges
 from fgai_bench.options import OWN_NETWORK, LogRange, Space
 
@@ -98,7 +98,7 @@ class EdgeWise:
 
 @dataclass(frozen=True)
 class GrownGraph:
-    """A graph with new nodes, and what of its first coefficients does not depend on their features.
+    """A graph with new nodes, and the similarities of the first layer that their features do not change.
 
     Attributes:
         graph: with the new nodes.
@@ -199,16 +199,10 @@ class GNNGuardModel(GCNModel):
         arguments: as in :class:`GCNModel`.
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        num_classes: int,
-        threshold: float = 0.1,
-        dense: bool = False,
-        through: bool = False,
-        **arguments: Any,
-    ) -> None:
-        super().__init__(in_channels, num_classes, threshold=threshold, dense=dense, through=through, **arguments)
+    defaults: ClassVar[dict[str, Any]] = {"threshold": 0.1, "dense": False, "through": False}
+
+    def __init__(self, in_channels: int, num_classes: int, **arguments: Any) -> None:
+        super().__init__(in_channels, num_classes, **arguments)
         self.memory = nn.Parameter(torch.zeros(()))  # beta = sigmoid(memory)
 
     def recordable(self, new_edges: bool) -> bool:
@@ -252,14 +246,14 @@ class GNNGuardModel(GCNModel):
         return Output(logits, graph.attention(last))
 
 
-class GNNGuardSparse(ReplacedModel):
-    """GNNGuard with one coefficient per edge.
+class GNNGuardOptions(GCNOptions):
+    """The size of the network, and ``threshold``: the similarity below which an edge is pruned."""
 
-    Args:
-        threshold: similarity below which an edge is pruned.
-        hidden: width of the hidden layer.
-        dropout: on the hidden layer, while training.
-    """
+    threshold: float = Field(0.1, gt=0, le=1)
+
+
+class GNNGuardSparse(ReplacedModel):
+    """GNNGuard with one coefficient per edge; options as in :class:`GNNGuardOptions`."""
 
     name = "gnnguard-sparse"
     summary = "GNNGuard edge by edge: the same function, for large graphs"
@@ -267,21 +261,13 @@ class GNNGuardSparse(ReplacedModel):
     version = "3"  # sums by sparse products: other last bits
     tags: ClassVar[tuple[str, ...]] = ("node", "replaces-model")
     profiles = 5
-    dense: ClassVar[bool] = False
+    options_class = GNNGuardOptions
+    model_class = GNNGuardModel
     search_space: ClassVar[Space | None] = {**OWN_NETWORK, "defense.threshold": LogRange(0.01, 0.5)}
-
-    def __init__(self, threshold: float = 0.1, hidden: int = 16, dropout: float = 0.5) -> None:
-        if not 0 < threshold <= 1:
-            raise ValueError(f"the similarity threshold of {self.name} must lie in (0, 1], got {threshold}")
-        size = GCNOptions(hidden=hidden, dropout=dropout)
-        self.options: dict[str, Any] = {"threshold": threshold, **size.model_dump()}
-
-    def build(self, data: Data, num_classes: int, seed: int) -> GCNModel:
-        return GNNGuardModel(data.x.shape[1], num_classes, dense=self.dense, seed=seed, **self.options)
 
 
 class GNNGuard(GNNGuardSparse):
-    """GNNGuard with N x N similarities and coefficients; arguments as in :class:`GNNGuardSparse`."""
+    """GNNGuard with N x N similarities and coefficients; options as in :class:`GNNGuardOptions`."""
 
     name = "gnnguard"
     summary = "GNNGuard: neighbours weighed by similarity, on DeepRobust's GCN"
@@ -289,4 +275,4 @@ class GNNGuard(GNNGuardSparse):
     version = "1"
     tags = ("node", "replaces-model", "dense")
     matrices = 15
-    dense = True
+    form: ClassVar[dict[str, Any]] = {"dense": True}

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import ClassVar
 
 from torch import Tensor
-from torch_geometric.data import Data
 
-from fgai_bench.defenses.deeprobust_gcn import Aggregation, GCNModel, ReplacedModel, edge_presence, edge_wise
-from fgai_bench.defenses.settings import GCNOptions
+from fgai_bench.defenses.deeprobust_gcn import (
+    Aggregation,
+    GCNModel,
+    ReplacedModel,
+    edge_presence,
+    edge_wise,
+)
 from fgai_bench.models.base import Output
 from fgai_bench.models.sorted_edges import sorted_edges
 from fgai_bench.options import OWN_NETWORK, Space
@@ -30,14 +34,10 @@ class PlainGCNModel(GCNModel):
 
 
 class PlainGCN(ReplacedModel):
-    """A GCN in place of the model, trained as it is (Kipf and Welling 2017).
+    """A GCN in place of the model, trained as it is (Kipf and Welling 2017); options as in :class:`GCNOptions`.
 
     What GNN-SVD, GNNGuard and the others that replace the model withstand is the work of their defense only as far as
     it is more than what this withstands.
-
-    Args:
-        hidden: width of the hidden layer.
-        dropout: on the hidden layer, while training.
     """
 
     name = "gcn"
@@ -45,9 +45,4 @@ class PlainGCN(ReplacedModel):
     paper = "https://arxiv.org/abs/1609.02907"
     tags: ClassVar[tuple[str, ...]] = ("node", "replaces-model", "no-attention")
     search_space: ClassVar[Space | None] = OWN_NETWORK
-
-    def __init__(self, hidden: int = 16, dropout: float = 0.5) -> None:
-        self.options = GCNOptions(hidden=hidden, dropout=dropout).model_dump()
-
-    def build(self, data: Data, num_classes: int, seed: int) -> GCNModel:
-        return PlainGCNModel(data.x.shape[1], num_classes, seed=seed, **self.options)
+    model_class = PlainGCNModel

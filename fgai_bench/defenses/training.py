@@ -11,9 +11,9 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.data.splits import Split
-from fgai_bench.defenses.settings import Training
 from fgai_bench.fast.cuda_graphs import Replayed, own_stream
 from fgai_bench.models.base import AttentionModel, Output, frozen_eval
+from fgai_bench.options import Training as Training
 from fgai_bench.seeds import isolated_rng
 
 Progress = Callable[[int, int], None]

@@ -14,9 +14,9 @@ from fgai_bench.fast.cuda_graphs import recording
 def remembered(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     """Compute a function that depends on its tensor alone once for that very tensor; one changed in place is a new one.
 
-    Recorded work, which may not wait for the device, then finds what the round before the recording has computed. In a
-    recording nothing is remembered: the memory of its results belongs to it; nor is a result with a gradient, which
-    would keep its tensor alive. A result is shared, so leave it as it is.
+    Recorded work may not wait for the device; it finds the result of the round before the recording. Results of a
+    recording are not remembered, since their memory belongs to it, nor are results with a gradient, which would keep
+    their tensor alive. A result is shared, so do not change it.
 
     >>> import torch
     >>> calls = []

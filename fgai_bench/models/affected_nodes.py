@@ -1,4 +1,4 @@
-"""Find what new nodes change in a graph, so that an attack computes only that: an output changes where they reach."""
+"""Find the nodes that new nodes affect, so that an attack computes a layer there and nowhere else."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from fgai_bench.models.sorted_edges import NodeMask, SortedEdges, edges_between,
 
 
 @dataclass(frozen=True)
-class Part:
-    """What one layer computes of a graph, as a small graph of its own: some nodes, and all that they read.
+class LayerSubgraph:
+    """The part of a graph that one layer computes, as a small graph: some nodes, and all nodes that they read.
 
     Attributes:
         rows: ``(P,)`` the nodes that are computed or read, ascending.
@@ -35,7 +35,7 @@ class Part:
     places: Tensor
 
     @classmethod
-    def of(cls, edges: SortedEdges, computed: Tensor, asked: Tensor) -> Part:
+    def of(cls, edges: SortedEdges, computed: Tensor, asked: Tensor) -> LayerSubgraph:
         """Cut the edges into the ``computed`` nodes out of a graph; both masks are ``(N,)`` boolean."""
         chosen = computed[edges.destination].nonzero().view(-1)  # (M,)
         source, destination = edges.source[chosen], edges.destination[chosen]
@@ -52,9 +52,8 @@ class Part:
 class AffectedNodes:
     """The nodes that new nodes affect: a layer's output changes only where its neighbourhood did.
 
-    Models use it in one of two ways, both in evaluation mode. Kernels skip the nodes that a mask excludes, which needs
-    no look at the masks and can be recorded; or a layer computes its :class:`Part`, so that rows that do not change
-    cost nothing at all.
+    Models use it in evaluation mode, in one of two ways. Kernels skip the nodes that a mask excludes, which can be
+    recorded, since the masks are not read back. Or a layer computes its :class:`LayerSubgraph` and nothing else.
 
     Attributes:
         edges: of the graph with the new nodes.
@@ -96,12 +95,12 @@ class AffectedNodes:
         return torch.where(self.changed[layer + 1].unsqueeze(1), h, self.hidden[layer])
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
-        """Return what each layer computes. The last one computes all nodes if the edges are not appended ones."""
+    def parts(self) -> tuple[LayerSubgraph, ...]:
+        """Return the part that each layer computes; all nodes for the last one if the edges are not appended ones."""
         computed = [*self.changed[1:]]
         if self.edges.before is None:
             computed[-1] = torch.ones_like(computed[-1])
-        return tuple(Part.of(self.edges, *masks) for masks in zip(computed, self.changed[:-1], strict=True))
+        return tuple(LayerSubgraph.of(self.edges, *masks) for masks in zip(computed, self.changed[:-1], strict=True))
 
     def next_input(self, layer: int, changed: Tensor, prepare: Callable[[Tensor], Tensor]) -> Tensor:
         """Return the input of the layer after a hidden one: ``prepare`` of its output, row by row.
@@ -114,7 +113,7 @@ class AffectedNodes:
         return self._known[layer].index_copy(0, self.parts[layer].nodes, prepare(changed))
 
     def output(self, logits: Tensor, weights: Tensor) -> tuple[Tensor, Attention]:
-        """Complete what the last layer computed of its part, ``(C, ...)`` and ``(M, H)``, to logits and attention."""
+        """Complete the last layer's logits ``(C, ...)`` and weights ``(M, H)`` of its part to those of the graph."""
         part, edges = self.parts[-1], self.edges
         if edges.before is None:
             known, attention = logits.new_empty(edges.num_nodes, logits.size(1)), logits.new_empty(edges.order.numel())
@@ -131,7 +130,7 @@ class AffectedNodes:
 
 @dataclass(frozen=True)
 class ChangedRows:
-    """What other features of new nodes change in a stack of blocks, on a graph whose edges stay as they are.
+    """The rows that change with the features of new nodes in a stack of blocks, on a graph whose edges stay.
 
     For models that are local but for an encoding of the whole graph: new edges change the encoding of every node, and
     so every output, but then features change only what they reach. A block's input is computed anew in some rows and

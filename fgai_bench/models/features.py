@@ -82,6 +82,11 @@ def _compiled_product(x: Tensor, weight: Tensor, dropout: float) -> Tensor:
     return numba_product.dropped_product(x, weight, dropout, seed)
 
 
+def dense(x: Tensor) -> Tensor:
+    """Return the features as a dense matrix, from either layout: ``(N, F) -> (N, F)``."""
+    return x if x.layout == torch.strided else x.to_dense()
+
+
 def row_sums(x: Tensor, of: Callable[[Tensor], Tensor] = lambda value: value) -> Tensor:
     """Return ``sum_f of(x_f)`` per row, for ``of`` with ``of(0) = 0``: ``(N, F) -> (N, 1)``; x dense or sparse CSR."""
     if x.layout != torch.sparse_csr:

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fgai_bench.models.base import AttentionLayer, StackedAttention
 from fgai_bench.models.kernels.segments import attend_additively
 from fgai_bench.models.sorted_edges import NodeMask, SortedEdges
+from fgai_bench.models.stacked_attention import AttentionLayer, StackedAttention
 
 
 class GATLayer(AttentionLayer):

@@ -10,10 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fgai_bench.fast.ordered_sums import sum_at
-from fgai_bench.models.base import AttentionLayer, StackedAttention
 from fgai_bench.models.kernels.numba_threads import runs_compiled
 from fgai_bench.models.kernels.segments import attend, fused_kernel
 from fgai_bench.models.sorted_edges import NodeMask, SortedEdges
+from fgai_bench.models.stacked_attention import AttentionLayer, StackedAttention
 
 
 class _DynamicScores(torch.autograd.Function):

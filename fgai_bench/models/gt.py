@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -27,7 +27,7 @@ from fgai_bench.models.base import (
 from fgai_bench.models.features import FeatureProjection
 from fgai_bench.models.kernels.numba_threads import runs_compiled
 from fgai_bench.models.kernels.segments import attend, fused_kernel
-from fgai_bench.models.options import GTOptions, InputNorm
+from fgai_bench.models.options import GTOptions
 from fgai_bench.models.sorted_edges import NodeMask, OncePerGraph, SortedEdges, sorted_edges
 from fgai_bench.seeds import isolated_rng
 
@@ -137,13 +137,8 @@ class GT(AttentionModel):
     Args:
         in_channels: features per node.
         num_classes: width of the logits.
-        hidden: width of the blocks.
-        heads: heads of each block.
-        dropout: on the input and inside the blocks, while training.
-        attention_dropout: on the attention weights, while training.
-        input_norm: ``none``, or ``row`` for feature rows that sum to one in magnitude.
-        layer_norm: layer instead of batch normalisation in the blocks.
         seed: of the initial parameters.
+        options: as in :class:`fgai_bench.models.options.GTOptions`.
     """
 
     summary = "Graph Transformer with Laplacian positional encodings"
@@ -151,35 +146,17 @@ class GT(AttentionModel):
     tags = ("attention", "differentiable", "positional-encoding")
     search_space = DROPOUT_SPACE
 
-    def __init__(
-        self,
-        in_channels: int,
-        num_classes: int,
-        hidden: int = 128,
-        heads: Sequence[int] = (8, 1),
-        dropout: float = 0.6,
-        attention_dropout: float = 0.6,
-        input_norm: InputNorm = "none",
-        layer_norm: bool = False,
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, in_channels: int, num_classes: int, seed: int = 0, **options: Any) -> None:
         super().__init__()
-        options = GTOptions(
-            hidden=hidden,
-            heads=heads,
-            dropout=dropout,
-            attention_dropout=attention_dropout,
-            input_norm=input_norm,
-            layer_norm=layer_norm,
-        )
+        chosen = GTOptions(**options)
         sizes = {"in_channels": in_channels, "num_classes": num_classes}
-        self.config = {**sizes, **options.model_dump(), "seed": seed}
-        width = options.hidden
+        self.config = {**sizes, **chosen.model_dump(), "seed": seed}
+        width = chosen.hidden
         with isolated_rng(seed, "init"):
-            self.project = FeatureProjection(in_channels, width, options.dropout, options.input_norm, bias=True)
+            self.project = FeatureProjection(in_channels, width, chosen.dropout, chosen.input_norm, bias=True)
             self.encode = nn.Linear(ENCODINGS, width)
             self.layers = nn.ModuleList(
-                GTLayer(width, h, options.dropout, options.attention_dropout, options.layer_norm) for h in options.heads
+                GTLayer(width, h, chosen.dropout, chosen.attention_dropout, chosen.layer_norm) for h in chosen.heads
             )
             self.read_out = nn.Sequential(
                 nn.Linear(width, width // 2),

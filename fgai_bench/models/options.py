@@ -13,7 +13,16 @@ Heads = Annotated[int, Field(ge=1, le=1024)]
 
 
 class AttentionOptions(Options):
-    """Options of GAT and GATv2; :class:`fgai_bench.models.base.StackedAttention` says what they mean."""
+    """Options of GAT and GATv2.
+
+    Attributes:
+        hidden: channels per head of the hidden layers.
+        heads: heads of each hidden layer.
+        dropout: on the input of every layer, while training.
+        attention_dropout: on the attention weights, while training.
+        input_norm: ``none``, or ``row`` for feature rows that sum to one in magnitude.
+        layer_norm: layer normalisation of the input of every layer after the first.
+    """
 
     hidden: int = Field(8, ge=1, le=65_536)
     heads: tuple[Heads, ...] = (8,)
@@ -24,7 +33,10 @@ class AttentionOptions(Options):
 
 
 class GTOptions(AttentionOptions):
-    """Options of the graph transformer, whose read-out quarters its width."""
+    """Options of the graph transformer: ``hidden`` is the width of its blocks, whose read-out quarters it.
+
+    ``layer_norm`` means layer instead of batch normalisation in the blocks.
+    """
 
     hidden: int = Field(128, ge=4, le=65_536)
     heads: tuple[Heads, ...] = Field((8, 1), min_length=1)

@@ -19,7 +19,7 @@ from torch_geometric.data import Data
 
 from fgai_bench.attacks import ATTACKS, ThreatModel
 from fgai_bench.defenses import DEFENSES, Training
-from fgai_bench.defenses.memory import OutOfMemory, require_memory
+from fgai_bench.defenses.out_of_memory import OutOfMemory, require_memory
 from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.metrics import NotApplicable
 from fgai_bench.metrics import measure as measured_cost

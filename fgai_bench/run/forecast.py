@@ -201,8 +201,9 @@ def _timed(model: str, graph: Any, device: str) -> tuple[float, tuple[float, flo
     import torch
 
     from fgai_bench.data.splits import Split
-    from fgai_bench.defenses import DEFENSES, Training
+    from fgai_bench.defenses import DEFENSES
     from fgai_bench.models import build_model
+    from fgai_bench.options import Training
 
     third = torch.arange(graph.num_nodes, device=graph.y.device).tensor_split(3)
     classes = int(graph.y.max()) + 1

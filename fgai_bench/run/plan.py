@@ -21,11 +21,12 @@ from pydantic import BaseModel, ValidationError
 from fgai_bench.attacks import ATTACKS, ThreatModel
 from fgai_bench.attacks.budget import SCENARIOS
 from fgai_bench.data import DATASETS
-from fgai_bench.defenses import DEFENSES, Training
+from fgai_bench.defenses import DEFENSES
 from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.metrics import METRICS
 from fgai_bench.metrics.base import Where, offered_in
 from fgai_bench.models import MODELS
+from fgai_bench.options import Training
 from fgai_bench.records.canonical import Texts, sha256
 from fgai_bench.records.names import spans
 from fgai_bench.registry import Registry

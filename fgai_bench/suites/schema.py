@@ -12,8 +12,7 @@ from typing import Any
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from fgai_bench.attacks import ThreatModel
-from fgai_bench.defenses import Training
-from fgai_bench.options import Options
+from fgai_bench.options import Options, Training
 from fgai_bench.suites.errors import sentence
 
 THREATS: dict[str, dict[str, Any]] = {"paper": {}, "links": {"nodes": 15, "edges_per_node": 25}}

@@ -17,7 +17,7 @@ from fgai_bench.attacks.auto_threat import chosen_threat
 from fgai_bench.data import DataError, Split
 from fgai_bench.data.user_graph import given_graph, given_split
 from fgai_bench.defenses import DEFENSES
-from fgai_bench.models.errors import ModelError
+from fgai_bench.models.base import ModelError
 from fgai_bench.testing.fixture import CLASSES, FEATURES
 from tests.card.networks import WithEdgeAttributes
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fgai_bench.data.cache import Arrays, cached_arrays
+from fgai_bench.data import data_root
+from fgai_bench.data.cache import Arrays, cache_root, cached_arrays
 
 
 class Builder:
@@ -97,3 +98,21 @@ def test_a_cache_that_cannot_be_written_costs_only_time(isolated: Path, monkeypa
     monkeypatch.setenv("FGAI_BENCH_CACHE", str(isolated / "file"))
     assert rebuilt()
     assert rebuilt()
+
+
+def test_the_argument_wins_over_the_environment_over_the_users_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert data_root().name == "fgai-bench"
+    monkeypatch.setenv("FGAI_BENCH_DATA", str(tmp_path / "variable"))
+    assert data_root() == tmp_path / "variable"
+    assert data_root(tmp_path / "argument") == tmp_path / "argument"
+
+
+def test_roots_are_absolute_and_the_cache_has_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert data_root("here") == tmp_path / "here"
+    monkeypatch.setenv("FGAI_BENCH_CACHE", "there")
+    assert cache_root() == tmp_path / "there"
+    monkeypatch.delenv("FGAI_BENCH_CACHE")
+    assert cache_root() not in (data_root(), data_root().parent)

@@ -191,7 +191,7 @@ def test_the_number_of_classes_is_the_given_models_whatever_the_labels_say() -> 
 def test_a_subclass_must_say_what_its_structure_and_its_network_are() -> None:
     with pytest.raises(TypeError, match="GCNModel must implement structure"):
         GCNModel(12, 3)(graph())
-    with pytest.raises(TypeError, match="ReplacedModel must implement build"):
+    with pytest.raises(TypeError, match="ReplacedModel must declare model_class or implement build"):
         ReplacedModel().build(graph(), 3, 0)
 
 

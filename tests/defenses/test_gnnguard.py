@@ -163,7 +163,7 @@ def test_new_nodes_are_seen_alike_with_and_without_what_is_known_of_the_graph(th
 
 def test_the_threshold_must_prune_something_and_not_everything() -> None:
     for threshold in (0.0, 1.5):
-        with pytest.raises(ValueError, match=rf"must lie in \(0, 1\], got {threshold}"):
+        with pytest.raises(ValueError, match="threshold\n  Input should be"):
             DEFENSES["gnnguard"](threshold=threshold)
 
 
@@ -184,6 +184,7 @@ def test_cora_end_to_end() -> None:
     assert clean > after > 0.5
 
 
+@pytest.mark.slow
 def test_the_dense_form_runs_on_cora_and_equals_the_edge_wise_one() -> None:
     data = load_dataset("cora")
     split = Split.of(data)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from fgai_bench.data.errors import UnconvergedError
+from fgai_bench.data.laplacian.extended_graph import UnconvergedError
 from fgai_bench.defenses import DEFENSES, NodeSupervision, Training
 from fgai_bench.defenses.base import Defense, Fit, Objective
 from fgai_bench.defenses.training import optimise, outputs_once

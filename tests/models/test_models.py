@@ -7,9 +7,10 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.nn import GATConv
 
+import fgai_bench as fb
 from fgai_bench.data import laplacian_encoding
 from fgai_bench.models import MODELS, build_model
-from fgai_bench.models.base import frozen_eval
+from fgai_bench.models.base import ModelError, frozen_eval
 from fgai_bench.testing.fixture import CLASSES, FEATURES, NODES, tiny_graph, tiny_model
 from fgai_bench.testing.traces import disturbed, no_trace_on
 
@@ -65,8 +66,10 @@ def test_a_width_that_heads_do_not_divide_is_refused():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_unknown_option_is_one_sentence(name):
-    with pytest.raises(ValueError, match=rf"model '{name}' cannot be built with \['widht'\]"):
-        build_model(name, FEATURES, CLASSES, widht=3)
+    with pytest.raises(
+        ModelError, match=rf"^model '{name}': unknown key 'hiden'; did you mean 'hidden'\? \(possible: .*\)$"
+    ):
+        fb.build_model(name, tiny_graph(), hiden=3)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,6 +1,8 @@
-"""PyG's layers through the kernels of this package: outputs, attention and gradients are PyG's own."""
+"""PyG's layers through our kernels, with known rows projected once: outputs, attention, gradients are PyG's own."""
 
 from __future__ import annotations
+
+import copy
 
 import pytest
 import torch
@@ -11,9 +13,9 @@ from torch_geometric.nn import GATConv, GATv2Conv, TransformerConv
 import fgai_bench as fb
 from fgai_bench.models import from_pyg
 from fgai_bench.models.base import frozen_eval
-from fgai_bench.models.first_attention import reach_of
 from fgai_bench.models.pyg_layers import PlainForward, is_plain
 from fgai_bench.testing.fixture import CLASSES, FEATURES, tiny_graph
+from tests.card.networks import NETWORKS, masked_graph
 
 LAYERS = {
     "gat": (GATConv, {"negative_slope": 0.4}),
@@ -131,12 +133,49 @@ def test_nodes_without_in_edges_are_left_to_pyg():
         assert torch.equal(from_pyg(layer)(graph).logits, layer(graph.x, graph.edge_index))
 
 
-def test_only_what_new_nodes_reach_is_computed_again():
-    path = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
-    new = torch.tensor([[5, 2], [2, 5]])
-    reach = reach_of(torch.cat([path, new], 1), path, 5)
-    assert reach.nodes.tolist() == [2, 5]
-    assert reach.rows.tolist() == [1, 2, 5]
-    assert reach.rows[reach.places].tolist() == [2, 5]
-    assert reach_of(torch.cat([path, torch.tensor([[0], [4]])], 1), path, 5) is None  # an edge between old nodes
-    assert reach_of(path.flip(1), path, 5) is None
+def appended_logits(model, data, new):
+    """Return the logits of a graph with two more nodes, made in the way of the attacks."""
+    nodes = data.num_nodes
+    edges = torch.cat([data.edge_index, torch.tensor([[nodes, nodes + 1], [0, 3]])], 1)
+    return model.propagate(model.appended(model.embed(data.x), model.embed(new)), edges).logits, edges
+
+
+def test_changed_parameters_are_noticed_also_in_a_copy():
+    data, new = masked_graph(), torch.rand(2, 8)
+    model = fb.wrap(NETWORKS["gat"]().eval()).on_graph(data)
+    with frozen_eval(model):
+        before = appended_logits(model, data, new)[0]
+    other = copy.deepcopy(model)
+    for changed in (model, other):
+        with torch.no_grad():
+            changed.module.convs[0].lin.weight.mul_(2)
+        with frozen_eval(changed):
+            after, edges = appended_logits(changed, data, new)
+            expected = changed.module(torch.cat([data.x, new]), edges)
+        assert not torch.allclose(after, before)
+        assert torch.allclose(after, expected[0] if isinstance(expected, tuple) else expected, atol=1e-6)
+
+
+class WithSquares(nn.Module):
+    """A network that also reads the features themselves, in a way that its gradient needs them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.skip = GATConv(8, 3), nn.Linear(8, 3)
+
+    def forward(self, x, edge_index):
+        return self.conv(x, edge_index) + self.skip(x * x)
+
+
+def test_features_that_are_read_otherwise_have_their_gradient_too():
+    data, module = masked_graph(), WithSquares().eval()
+    model = fb.wrap(module).on_graph(data)
+    for seed in (0, 1, 2):
+        new = torch.rand(2, 8, generator=torch.Generator().manual_seed(seed))
+        ours, theirs = (new.clone().requires_grad_() for _ in range(2))
+        with frozen_eval(model):
+            logits, edges = appended_logits(model, data, ours)
+        expected = module(torch.cat([data.x, theirs]), edges)
+        assert torch.allclose(logits, expected, atol=1e-6)
+        found, known = (torch.autograd.grad(out.sum(), at)[0] for out, at in ((logits, ours), (expected, theirs)))
+        assert torch.allclose(found, known, atol=1e-5)

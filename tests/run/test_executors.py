@@ -23,7 +23,7 @@ PLUGIN = r'''
 import ctypes, os, signal, subprocess, sys, time
 from pathlib import Path
 from fgai_bench.defenses import DEFENSES
-from fgai_bench.defenses.memory import OutOfMemory
+from fgai_bench.defenses.out_of_memory import OutOfMemory
 from fgai_bench.defenses.vanilla import Vanilla
 from fgai_bench.metrics import NotApplicable
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import pytest
 
+from fgai_bench.plugins import load_plugins
 from fgai_bench.records.result import Result
-from fgai_bench.registry import load_plugins
 from fgai_bench.run.plan import Step
 from fgai_bench.run.progress import Observer
 from fgai_bench.run.resume import Run, run

@@ -13,7 +13,7 @@ from fgai_bench.attacks import ThreatModel
 from fgai_bench.cli import main
 from fgai_bench.defenses import Training
 from fgai_bench.models import build_model
-from fgai_bench.registry import load_plugins
+from fgai_bench.plugins import load_plugins
 from fgai_bench.tasks.node_classification import NodeProblem
 
 PACKAGE = Path(__file__).parents[1] / "plugin_package"

@@ -11,15 +11,16 @@ from torch import Tensor
 
 from fgai_bench.data.errors import DataError
 from fgai_bench.fast.ordered_sums import SparseRows
+from fgai_bench.fast.small_matrices import eigen, inverse_factor
 
-GUARDS = 16
+GUARD_VECTORS = 16
 """Vectors beyond the wanted ones: the eigenvalue that ends the block decides how fast the wanted ones converge."""
 RESIDUAL = 1e-8
 """Of the slowest vector at the end. The vectors are then off by some 1e-6: this over the distance to what lies outside
 the block, 0.01 to 0.1 in citation, purchase and co-author graphs."""
-HEADROOM = 1e4
+LARGEST_GROWTH = 1e4
 """How far the error of one vector may grow in the others within a round, before they are orthogonalised again."""
-NARROWEST = 1e-4
+NARROWEST_GAP = 1e-4
 """From the last wanted eigenvalue to the end of the filter, where a cluster of eigenvalues is wider than the block."""
 MAX_DEGREE = 500
 MAX_ROUNDS = 100
@@ -29,7 +30,7 @@ def block_eigenvectors(edge_index: Tensor, num_nodes: int, k: int) -> Tensor:
     r"""Return the ``k`` smallest non-trivial eigenvectors of the normalised Laplacian, on the device of ``edge_index``.
 
     Chebyshev-filtered subspace iteration on :math:`M = I - L`, whose wanted eigenvalues are the largest. A round
-    multiplies a block of ``m = k + GUARDS`` vectors by a polynomial in :math:`M` that is at most 1 on
+    multiplies a block of ``m = k + GUARD_VECTORS`` vectors by a polynomial in :math:`M` that is at most 1 on
     :math:`[-1, c]` and grows fast above :math:`c`, the smallest eigenvalue that the block has found so far; then it
     makes the block orthonormal and turns it into the best approximations of eigenvectors in its span:
 
@@ -52,7 +53,7 @@ def block_eigenvectors(edge_index: Tensor, num_nodes: int, k: int) -> Tensor:
     trivial = Trivial.of(connected_components(rows, columns, num_nodes), matrix.degree)
     dimension = num_nodes - trivial.count
     k = min(k, dimension)
-    block = random_block(num_nodes, min(k + GUARDS, dimension) if k else 0, edge_index.device)
+    block = random_block(num_nodes, min(k + GUARD_VECTORS, dimension) if k else 0, edge_index.device)
     return iterate(matrix, trivial, block, k)[0] if k else block
 
 
@@ -94,10 +95,6 @@ class Normalised:
         """Return the matrix times a number, ()."""
         return replace(self, values=self.values * factor)
 
-    def single(self) -> Normalised:
-        """Return the matrix in single precision, in which a product moves half the bytes."""
-        return replace(self, values=self.values.float())
-
 
 @dataclass(frozen=True)
 class Trivial:
@@ -127,10 +124,6 @@ class Trivial:
     def count(self) -> int:
         """Return the number of components."""
         return int((self.component == torch.arange(self.component.numel(), device=self.component.device)).sum())
-
-    def single(self) -> Trivial:
-        """Return the vectors in single precision."""
-        return replace(self, entry=self.entry.float())
 
     def removed(self, block: Tensor) -> Tensor:
         """Return the part of each column that is orthogonal to every trivial vector: (N, m) -> (N, m)."""
@@ -186,14 +179,15 @@ class Round:
 def iterate(matrix: Normalised, trivial: Trivial, block: Tensor, k: int) -> tuple[Tensor, list[Round]]:
     """Return the first ``k`` vectors, (N, k), and the rounds that it took to find them from this start, (N, m)."""
     rounds: list[Round] = []
-    block = _orthonormal(block, trivial)
+    block = orthonormal(block, trivial)
     for _ in range(MAX_ROUNDS):
-        values, block, residuals = _ritz(matrix, block)
+        found, block, largest = ritz(matrix, block)
+        values, residuals = found.tolist(), largest.tolist()
         if max(residuals[:k]) <= RESIDUAL:
             return block[:, :k], rounds
-        cut = max(min(values[-1], values[k - 1] - NARROWEST), NARROWEST - 1)
+        cut = max(min(values[-1], values[k - 1] - NARROWEST_GAP), NARROWEST_GAP - 1)
         rounds.append(Round(cut, _degree(values[:k], residuals[:k], cut)))
-        block = _orthonormal(filtered(matrix, trivial, block, rounds[-1]), trivial)
+        block = orthonormal(filtered(matrix, trivial, block, rounds[-1]), trivial)
     nodes = block.shape[0]
     raise DataError(f"the Laplacian of this graph of {nodes} nodes does not converge in {MAX_ROUNDS} rounds")
 
@@ -212,7 +206,7 @@ def _degree(values: list[float], residuals: list[float], cut: float) -> int:
     pairs = list(zip(values, residuals, strict=True))
     enough = max(math.acosh(max(2 * residual / RESIDUAL, 1)) / growth(value, cut) for value, residual in pairs)
     # the true eigenvalue may exceed its approximation by the residual, and then its vector grows faster
-    safe = min(math.acosh(HEADROOM / max(r, RESIDUAL)) / growth(min(value + r, 1), cut) for value, r in pairs)
+    safe = min(math.acosh(LARGEST_GROWTH / max(r, RESIDUAL)) / growth(min(value + r, 1), cut) for value, r in pairs)
     return max(2, math.ceil(min(enough, safe, MAX_DEGREE)))
 
 
@@ -220,17 +214,11 @@ def filtered(matrix: Normalised, trivial: Trivial, block: Tensor, turn: Round, c
     """Return ``T_degree`` of the matrix, stretched from [-1, cut] to [-1, 1], times the block: (N, m) -> (N, m).
 
     ``T_{j+1}(a) = 2 a T_j(a) - T_{j-1}(a)``. The trivial vectors, which rounding brings back, grow fastest of all: they
-    are removed before they have grown by more than 1e8, or 1e3 in single precision.
-
-    Args:
-        matrix, trivial, block: in one precision.
-        turn: where the interval ends, and the degree.
-        cut: () where it ends in truth, if only the device knows.
+    are removed before they have grown by more than 1e8. ``cut``, (): that of the round, if only the device knows it.
     """
-    end = block.new_full((), turn.cut) if cut is None else cut.to(block)
+    end = block.new_full((), turn.cut) if cut is None else cut
     doubled, shift = matrix.times(4 / (1 + end)), 2 * (1 - end) / (1 + end)  # twice what is stretched
-    most = 1e8 if block.dtype == torch.float64 else 1e3
-    every = max(1, int(math.acosh(most) / growth(1.0, turn.cut)))
+    every = max(1, int(math.acosh(1e8) / growth(1.0, turn.cut)))
     before, now = block, (doubled @ block).addcmul_(block, shift).div_(2)
     for step in range(1, turn.degree):
         if step % every == 0:
@@ -239,25 +227,18 @@ def filtered(matrix: Normalised, trivial: Trivial, block: Tensor, turn: Round, c
     return now
 
 
-def _orthonormal(block: Tensor, trivial: Trivial) -> Tensor:
-    """Return an orthonormal basis of the span of the columns without the trivial vectors: (N, m) -> (N, m).
-
-    Uses the eigenvectors of the Gram matrix, twice, since one pass leaves the error of its squared condition number.
-    Matrices of m x m are too small for an accelerator and left to the CPU.
-    """
+def orthonormal(block: Tensor, trivial: Trivial) -> Tensor:
+    """Return an orthonormal basis of the columns without the trivial vectors, (N, m) -> (N, m), by Cholesky twice."""
     for _ in range(2):
         block = trivial.removed(block)
         block = block / block.norm(dim=0)
-        squares, rotation = torch.linalg.eigh((block.T @ block).cpu())
-        block = block @ (rotation * squares.clamp(min=1e-15 * float(squares[-1])).rsqrt()).to(block)
+        block = block @ inverse_factor(block.T @ block).T
     return block
 
 
-def _ritz(matrix: Normalised, basis: Tensor) -> tuple[list[float], Tensor, list[float]]:
+def ritz(matrix: Normalised, basis: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return approximate eigenvalues (largest first), their vectors (N, m) and residuals, from an orthonormal basis."""
     image = matrix @ basis
-    values, rotation = torch.linalg.eigh((basis.T @ image).cpu())
-    values, rotation = values.flip(0), rotation.flip(1).to(basis)
+    values, rotation = eigen(basis.T @ image)
     vectors = basis @ rotation
-    residuals = (image @ rotation - vectors * values.to(basis)).norm(dim=0)
-    return values.tolist(), vectors, residuals.tolist()
+    return values, vectors, (image @ rotation - vectors * values).norm(dim=0)

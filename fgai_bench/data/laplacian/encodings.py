@@ -26,10 +26,10 @@ DENSE_UP_TO = 256
 """Nodes up to which a dense solver is both exact and faster."""
 ON_DISK_FROM = 50_000
 """Nodes from which an encoding takes seconds and is kept on disk."""
-IN_MEMORY = 32
+KEPT_IN_MEMORY = 32
 """Encodings kept in memory: a clean graph and its attacked copies."""
 TOLERANCE = 1e-6
-DEGREE = 10
+FILTER_DEGREE = 10
 """Of the polynomial filter: the products with the matrix per step of the Lanczos method."""
 BOUND_ROUNDS = 3
 SIGN_MARGIN = 1e-3
@@ -78,7 +78,7 @@ def laplacian_encoding(edge_index: Tensor, num_nodes: int, k: int = 8) -> Tensor
     if key not in _memory:
         _memory[key] = _from_disk_or_solved(edge_index, num_nodes, k, key)
     _memory.move_to_end(key)
-    while len(_memory) > IN_MEMORY:
+    while len(_memory) > KEPT_IN_MEMORY:
         _memory.popitem(last=False)
     return _memory[key].clone()
 
@@ -149,7 +149,7 @@ def _sparse(normalised: sp.csr_array, trivial: sp.csr_array, k: int) -> Matrix:
     # encoding does not depend on their number
     with threadpool_limits(1):
         bound = _lower_bound(normalised, trivial, start)
-        low, high, degree = (-1, bound, DEGREE) if bound > 0 else (-3, -1, 1)
+        low, high, degree = (-1, bound, FILTER_DEGREE) if bound > 0 else (-3, -1, 1)
         matrix = _stretched(normalised, low, high)
 
         def multiply(vector: Matrix) -> Matrix:
@@ -168,7 +168,7 @@ def _lower_bound(normalised: sp.csr_array, trivial: sp.csr_array, block: Matrix)
     """Return a lower bound of the k-th eigenvalue: the smallest Ritz value of k vectors, after some filtering."""
     bound = 0.0
     for _ in range(BOUND_ROUNDS):
-        filtered = _chebyshev(_stretched(normalised, -1, max(bound, 0.0)), _project(trivial, block), DEGREE)
+        filtered = _chebyshev(_stretched(normalised, -1, max(bound, 0.0)), _project(trivial, block), FILTER_DEGREE)
         block = np.linalg.qr(_project(trivial, filtered))[0]  # (N, k)
         bound = float(np.linalg.eigvalsh(block.T @ (normalised @ block))[0])
     return bound

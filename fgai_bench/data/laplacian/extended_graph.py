@@ -1,10 +1,9 @@
-"""Compute the Laplacian's eigenvectors of a graph that grew out of a solved one, in as many steps as that one took.
+"""Compute the Laplacian's eigenvectors of a graph that was extended by nodes, in the steps of the graph before.
 
-An attack that injects nodes asks for the encodings of a new graph in every epoch. How many steps lead to them is known
-from the graph before, and where each of them cuts the spectrum is told by the block itself, on the device. So nothing
-has to be read back, and CUDA can record the solver together with the epoch that needs it; how well it converged is
-looked at when the recording has been left. The steps depend on the two graphs alone, and never on which graphs were
-solved earlier: nor do the bits of a result.
+An attack that injects nodes asks for the encodings of a new graph in every epoch. The number of steps is known from the
+graph before, and the block itself tells on the device where to cut the spectrum. So nothing is read back, and CUDA can
+record the solver together with the epoch; convergence is checked after the recording. The bits of a result depend on
+the two graphs alone, not on graphs that were solved earlier.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from fgai_bench.data.errors import DataError, UnconvergedError
+from fgai_bench.data.errors import DataError
 from fgai_bench.data.laplacian.block_iteration import (
-    GUARDS,
-    NARROWEST,
+    GUARD_VECTORS,
+    NARROWEST_GAP,
     Normalised,
     Round,
     Trivial,
@@ -29,21 +28,27 @@ from fgai_bench.data.laplacian.block_iteration import (
     growth,
     iterate,
     lower_pointers,
+    orthonormal,
     random_block,
+    ritz,
 )
 from fgai_bench.fast.cuda_graphs import check_when_left, recording
-from fgai_bench.fast.small_matrices import eigen, inverse_factor
+from fgai_bench.fast.small_matrices import eigen
 
-MARGIN = 10.0
-"""How much closer than the graph before the grown one is taken, lest its spectrum converge more slowly."""
-ACCEPTED = 1e-5
+EXTRA_GROWTH = 10.0
+"""By how much more the last round of a grown graph filters, since its spectrum may converge more slowly."""
+ACCEPTED_RESIDUAL = 1e-5
 """Largest residual of a grown graph; with more it is solved anew. The real graphs have some 5e-9 with twenty nodes
 more, wherever these hang, and 4e-6 with a hundred that each join three components."""
 
 
+class UnconvergedError(DataError):
+    """Raised when a graph that was solved inside a recording turns out not to have converged."""
+
+
 @dataclass(frozen=True)
 class Solved:
-    """What the graphs that grow out of a solved one need to know of it.
+    """A solved graph, with everything that solving its extensions needs.
 
     Attributes:
         rows, columns: (nnz,) its edges in both directions, sorted by row, without loops and repetitions.
@@ -70,9 +75,9 @@ class Solved:
         matrix = Normalised.of(rows, columns, num_nodes)
         trivial = Trivial.of(component, matrix.degree)
         solved = cls(rows, columns, component, k, (), matrix.values.new_zeros(()))
-        if num_nodes - trivial.count < k + GUARDS:
+        if num_nodes - trivial.count < k + GUARD_VECTORS:
             return solved
-        start = random_block(num_nodes, k + GUARDS, rows.device)
+        start = random_block(num_nodes, k + GUARD_VECTORS, rows.device)
         solved = replace(solved, rounds=_rounds_to(matrix, trivial, start, k))
         check_when_left(solved.check)
         return solved
@@ -81,7 +86,7 @@ class Solved:
         """Raise an :class:`UnconvergedError` if a graph solved since the last look did not converge."""
         residual = float(self.largest)
         self.largest.zero_()
-        if not residual <= ACCEPTED:
+        if not residual <= ACCEPTED_RESIDUAL:
             raise UnconvergedError(f"the Laplacian of a graph that grew in a recording is off by {residual:.1e}")
 
     def grown(self, new_edges: Tensor, num_nodes: int) -> Tensor:
@@ -103,7 +108,7 @@ class Solved:
             residual = start.new_full((), math.nan)
         if recording():
             self.largest.copy_(torch.maximum(self.largest, residual))
-        elif not float(residual) <= ACCEPTED:  # nor is NaN
+        elif not float(residual) <= ACCEPTED_RESIDUAL:  # nor is NaN
             vectors, _ = iterate(*graph, start, self.k)
         return vectors * (graph[0].degree > 0)[:, None]
 
@@ -112,7 +117,7 @@ class Solved:
         if num_nodes not in self.starts:
             if recording():
                 raise DataError("a graph that grew cannot be solved for the first time inside a recording")
-            self.starts[num_nodes] = random_block(num_nodes, self.k + GUARDS, self.rows.device)
+            self.starts[num_nodes] = random_block(num_nodes, self.k + GUARD_VECTORS, self.rows.device)
         return self.starts[num_nodes]
 
     def _graph(self, new_edges: Tensor, num_nodes: int) -> tuple[Normalised, Trivial]:
@@ -149,42 +154,24 @@ def _followed(
     rounds: tuple[Round, ...], matrix: Normalised, trivial: Trivial, start: Tensor, k: int
 ) -> tuple[Tensor, Tensor]:
     """Return the eigenvectors, (N, k), and their largest residual, (), after rounds of known degrees."""
-    block = _orthonormal(start, trivial)
-    rough = matrix.single(), trivial.single()
+    block = orthonormal(start, trivial)
     for i, turn in enumerate(rounds):
         cut = _cut(matrix, block, k) if i else None  # every random block has about the same
-        if turn is rounds[-1]:  # what single precision leaves, the last round removes
-            grown = filtered(matrix, trivial, block, turn, cut)
-        else:
-            grown = filtered(*rough, block.float(), turn, cut).double()
-        block = _orthonormal(grown, trivial)
-    image = matrix @ block
-    values, rotation = eigen(block.T @ image)
-    wanted = rotation[:, :k]
-    vectors = block @ wanted
-    residuals = (image @ wanted - vectors * values[:k]).norm(dim=0)
-    return vectors, residuals.max()
+        block = orthonormal(filtered(matrix, trivial, block, turn, cut), trivial)
+    _, vectors, residuals = ritz(matrix, block)
+    return vectors[:, :k], residuals[:k].max()
 
 
 def _cut(matrix: Normalised, basis: Tensor, k: int) -> Tensor:
     """Return where the filter ends, (): at the smallest eigenvalue that an orthonormal basis, (N, m), has found."""
     values, _ = eigen(basis.T @ (matrix @ basis), rough=True)
-    return torch.minimum(values[-1], values[k - 1] - NARROWEST).clamp(min=NARROWEST - 1)
+    return torch.minimum(values[-1], values[k - 1] - NARROWEST_GAP).clamp(min=NARROWEST_GAP - 1)
 
 
 def _rounds_to(matrix: Normalised, trivial: Trivial, start: Tensor, k: int) -> tuple[Round, ...]:
     """Return the rounds that lead from a first block, (N, m), to ``k`` eigenvectors, the last longer by the margin."""
     vectors, rounds = iterate(matrix, trivial, start, k)
     slowest = float((vectors[:, -1] * (matrix @ vectors)[:, -1]).sum())
-    rounds = rounds or [Round(slowest - NARROWEST, 2)]
-    more = math.ceil(math.acosh(MARGIN) / growth(slowest, rounds[-1].cut))
+    rounds = rounds or [Round(slowest - NARROWEST_GAP, 2)]
+    more = math.ceil(math.acosh(EXTRA_GROWTH) / growth(slowest, rounds[-1].cut))
     return (*rounds[:-1], replace(rounds[-1], degree=rounds[-1].degree + more))
-
-
-def _orthonormal(block: Tensor, trivial: Trivial) -> Tensor:
-    """Return an orthonormal basis of the columns without the trivial vectors, (N, m) -> (N, m), by Cholesky twice."""
-    for _ in range(2):
-        block = trivial.removed(block)
-        block = block / block.norm(dim=0)
-        block = block @ inverse_factor(block.T @ block).T
-    return block

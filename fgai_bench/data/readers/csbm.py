@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
-from fgai_bench.data.dataset import Dataset
 from fgai_bench.data.errors import DataError
 from fgai_bench.data.graph import sorted_unique
 from fgai_bench.seeds import derive
 
 Integers = NDArray[np.int64]
-
-
-def read(dataset: Dataset, root: Path, **options: Any) -> Data:
-    """Return the graph that the dataset's options describe; nothing is read from ``root``."""
-    return generate_csbm(**options)
 
 
 def generate_csbm(

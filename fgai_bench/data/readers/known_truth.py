@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,27 +18,11 @@ from torch_geometric.datasets.graph_generator import BAGraph, ERGraph
 from torch_geometric.datasets.motif_generator import CustomMotif, GridMotif, HouseMotif
 from torch_geometric.utils import to_undirected
 
-from fgai_bench.data.dataset import Dataset
 from fgai_bench.data.errors import DataError
 from fgai_bench.seeds import derive, isolated_rng
 
-DEGREES = 12  # one-hot degrees; larger ones share the last column
+DEGREE_COLUMNS = 12  # one-hot degrees; larger ones share the last column
 HOPS = 2  # edges that a message travels in the models that these graphs are made for
-
-
-def read_motifs(dataset: Dataset, root: Path, **options: Any) -> Data:
-    """Return the graph of motifs that the dataset's options describe; nothing is read from ``root``."""
-    return generate_motifs(**options)
-
-
-def read_infection(dataset: Dataset, root: Path, **options: Any) -> Data:
-    """Return the infected graph that the dataset's options describe; nothing is read from ``root``."""
-    return generate_infection(**options)
-
-
-def read_planted(dataset: Dataset, root: Path, **options: Any) -> Data:
-    """Return the graph of planted edges that the dataset's options describe; nothing is read from ``root``."""
-    return generate_planted(**options)
 
 
 @contextmanager
@@ -99,8 +81,8 @@ def _for_each_member(edges: Tensor, first: int, size: int) -> dict[str, Tensor]:
 
 
 def _degrees(edge_index: Tensor, num_nodes: int) -> Tensor:
-    degree = torch.bincount(edge_index[1], minlength=num_nodes).clamp(max=DEGREES - 1)
-    return torch.nn.functional.one_hot(degree, DEGREES).float()
+    degree = torch.bincount(edge_index[1], minlength=num_nodes).clamp(max=DEGREE_COLUMNS - 1)
+    return torch.nn.functional.one_hot(degree, DEGREE_COLUMNS).float()
 
 
 def generate_infection(nodes: int = 1000, mean_degree: float = 4.0, infected: int = 60, graph_seed: int = 0) -> Data:

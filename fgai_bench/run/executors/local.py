@@ -19,8 +19,8 @@ from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, Protocol
 
 from fgai_bench.data import DATASETS
+from fgai_bench.plugins import load_plugins
 from fgai_bench.records.result import Result
-from fgai_bench.registry import load_plugins
 from fgai_bench.run.executors.process_tree import descendants, waited
 
 SERVE = (

@@ -15,9 +15,9 @@ from fgai_bench.data.laplacian import block_iteration as laplacian_block
 from fgai_bench.data.laplacian.block_iteration import (
     Trivial,
     _degree,
-    _orthonormal,
     block_eigenvectors,
     connected_components,
+    orthonormal,
 )
 from fgai_bench.data.laplacian.encodings import signed
 
@@ -80,7 +80,7 @@ def test_the_start_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     edge_index = edges_of(networkx.barabasi_albert_graph(500, 2, seed=3))
     first = signed(block_eigenvectors(edge_index, 500, 8))
     assert torch.equal(signed(block_eigenvectors(edge_index, 500, 8)), first)
-    monkeypatch.setattr(laplacian_block, "GUARDS", 12)
+    monkeypatch.setattr(laplacian_block, "GUARD_VECTORS", 12)
     torch.testing.assert_close(signed(block_eigenvectors(edge_index, 500, 8)), first, atol=1e-6, rtol=0)
 
 
@@ -161,12 +161,12 @@ def test_components_are_named_by_their_smallest_node(graph: networkx.Graph) -> N
         assert found[list(component)].unique().tolist() == [min(component)]
 
 
-def test_a_nearly_dependent_block_becomes_orthonormal() -> None:
+def test_a_nearly_dependent_block_becomesorthonormal() -> None:
     rows, columns = both_directions(edges_of(networkx.path_graph(200)))
     trivial = Trivial.of(connected_components(rows, columns, 200), torch.bincount(rows))
     block = torch.randn(200, 6, dtype=torch.double, generator=torch.Generator().manual_seed(0))
     block = block[:, :1] + block * torch.logspace(0, -9, 6, dtype=torch.double)
-    basis = _orthonormal(block, trivial)
+    basis = orthonormal(block, trivial)
     torch.testing.assert_close(basis.T @ basis, torch.eye(6, dtype=torch.double), atol=1e-10, rtol=0)
     torch.testing.assert_close(trivial.entry.T @ basis, torch.zeros(1, 6, dtype=torch.double), atol=1e-12, rtol=0)
 

@@ -10,11 +10,10 @@ import torch
 from torch import Tensor
 
 from fgai_bench.data import load_dataset
-from fgai_bench.data.errors import UnconvergedError
 from fgai_bench.data.laplacian import extended_graph as laplacian_grown
 from fgai_bench.data.laplacian.block_iteration import block_eigenvectors, connected_components
 from fgai_bench.data.laplacian.encodings import grown_encoding, laplacian_encoding, signed
-from fgai_bench.data.laplacian.extended_graph import Solved
+from fgai_bench.data.laplacian.extended_graph import Solved, UnconvergedError
 from fgai_bench.data.readers.csbm import generate_csbm
 from fgai_bench.fast import cuda_graphs
 
@@ -58,7 +57,7 @@ def test_a_graph_that_does_not_converge_in_the_known_steps_is_solved_anew(
 ) -> None:
     edge_index = random_graph()
     solved, new = Solved.of(edge_index, 300, 8), injected(300, 30, 9)
-    monkeypatch.setattr(laplacian_grown, "ACCEPTED", accepted)
+    monkeypatch.setattr(laplacian_grown, "ACCEPTED_RESIDUAL", accepted)
     anew = block_eigenvectors(torch.cat([edge_index, new], dim=1), 330, 8)
     torch.testing.assert_close(signed(solved.grown(new, 330)), signed(anew), atol=1e-6, rtol=0)
 

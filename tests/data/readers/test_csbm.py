@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fgai_bench.data import DATASETS, DataError, generate_csbm, load_dataset, undirected_edge_count
+from fgai_bench.data.readers import csbm
 
 
 def within(data: object) -> float:
@@ -94,8 +93,10 @@ def test_the_largest_size_is_that_of_products() -> None:
     assert int(graph.y.max()) == 46
 
 
-@pytest.mark.slow
-def test_time_grows_with_the_edges() -> None:
-    start = time.perf_counter()
-    assert load_dataset("csbm-1e6").num_edges == 2_000_000
-    assert time.perf_counter() - start < 30
+@pytest.mark.parametrize("edges", [1_000, 100_000])
+def test_rounds_of_drawing_do_not_grow_with_the_edges(edges: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    draws: list[int] = []
+    drawn = csbm._pairs
+    monkeypatch.setattr(csbm, "_pairs", lambda *args: draws.append(1) or drawn(*args))  # type: ignore[func-returns-value]
+    generate_csbm(edges=edges)
+    assert len(draws) <= 4

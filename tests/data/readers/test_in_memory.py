@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+from pathlib import Path
+
 import pytest
 import torch
 from torch_geometric.datasets import KarateClub
@@ -28,6 +31,8 @@ def test_a_graph_is_a_dataset_with_its_own_split_and_counted_statistics(register
         assert torch.equal(loaded[f"{part}_index"], data[f"{part}_mask"].nonzero().view(-1))
     assert DATASETS["mine"].statistics == Statistics(36, 70, 8, 3)
     assert verify_dataset("mine").status == "ok"
+    sent = pickle.loads(pickle.dumps(DATASETS["mine"]))  # as a worker process gets it
+    assert torch.equal(sent(Path()).x, data.x)
 
 
 def test_a_function_may_read_any_usual_form(registered):
@@ -56,7 +61,7 @@ def test_what_a_suite_cannot_use_is_said(registered):
         registered("empty", data)
 
 
-@pytest.mark.parametrize("executor", ["inline", "local"])
+@pytest.mark.parametrize("executor", ["inline", pytest.param("local", marks=pytest.mark.slow)])
 def test_a_suite_runs_on_a_graph_in_memory(executor, registered, tmp_path):
     """Worker processes know nothing of what this process holds: the graph is sent to them."""
     registered("mine", masked_graph())

@@ -11,8 +11,8 @@ import torch
 from torch_geometric.data import Data
 
 from fgai_bench.data import Split
-from fgai_bench.defenses import DEFENSES, memory
-from fgai_bench.defenses.memory import OutOfMemory, available_bytes, dense_bytes, require_memory
+from fgai_bench.defenses import DEFENSES, out_of_memory
+from fgai_bench.defenses.out_of_memory import OutOfMemory, available_bytes, dense_bytes, require_memory
 from fgai_bench.models import build_model
 
 ARXIV = 169_343
@@ -30,7 +30,7 @@ def test_bytes_are_counted_in_single_precision() -> None:
 
 
 def test_the_limit_is_what_is_available(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "available_bytes", lambda device: 1000)
+    monkeypatch.setattr(out_of_memory, "available_bytes", lambda device: 1000)
     require_memory("a method", 1000, "cpu")
     with pytest.raises(OutOfMemory, match=r"a method needs about 0\.0 GiB, 0\.0 GiB are available") as raised:
         require_memory("a method", 1001, "cpu")
@@ -53,7 +53,7 @@ def test_the_system_and_its_control_group_both_bound(tmp_path: Path, monkeypatch
     def within_the_system() -> bool:
         return 2**27 < available_bytes("cpu") < psutil.virtual_memory().total
 
-    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
+    monkeypatch.setattr(out_of_memory, "_CGROUP", tmp_path)
     assert within_the_system()  # no control group here
     (tmp_path / "memory.current").write_text("1000\n")
     (tmp_path / "memory.max").write_text("4000\n")
@@ -67,7 +67,7 @@ def test_the_system_and_its_control_group_both_bound(tmp_path: Path, monkeypatch
 
 @pytest.mark.parametrize("name", [name for name in DEFENSES.names() if "dense" in DEFENSES.entry(name).tags])
 def test_a_dense_defense_refuses_the_nodes_of_arxiv(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "available_bytes", lambda device: 20 * 2**30)
+    monkeypatch.setattr(out_of_memory, "available_bytes", lambda device: 20 * 2**30)
     data, model = huge(), build_model("gat", 1, 2)
     index = torch.arange(3)
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""Find out what a user's module takes beside features and edges, and hand it that on graphs that an attack changed."""
+"""Pass further inputs (``edge_attr``, ...) to a user's module, also on graphs that an attack changed."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from torch_geometric.data import Data
 
 from fgai_bench.data.extend import belongs_to_edges, belongs_to_nodes, with_new_rows
 from fgai_bench.models.attention import edge_keys
-from fgai_bench.models.errors import ModelError
+from fgai_bench.models.base import ModelError
 
 WHOLE_GRAPH = ("data", "graph", "batch")  # names of a first argument that means the whole graph
-NEVER = ("x", "edge_index", "y", "self")
+NO_EXTRA_INPUT = ("x", "edge_index", "y", "self")
 
 
 @dataclass(frozen=True)
 class Signature:
-    """What the ``forward`` of a module takes.
+    """The arguments that the ``forward`` of a module takes.
 
     Attributes:
         whole: it takes the graph itself, ``forward(data)``, and not ``forward(x, edge_index, ...)``.
@@ -44,7 +44,7 @@ class Signature:
         """
         named = getattr(module, "signature", None)  # torch_geometric.nn.Sequential says its arguments in a list
         if isinstance(named, list | tuple):
-            return cls(needed=tuple(name for name in named if name not in NEVER))
+            return cls(needed=tuple(name for name in named if name not in NO_EXTRA_INPUT))
         parameters = list(inspect.signature(module.forward).parameters.values())
         plain = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
         needed = [p for p in plain if p.default is p.empty]
@@ -57,11 +57,13 @@ class Signature:
         )
 
     def wanted(self, data: Data, edge_features: bool) -> tuple[str, ...]:
-        """Return what is handed to the module beside features and edges, of what the graph carries.
+        """Return the names of the graph's attributes that the module is called with, beside features and edges.
 
         ``edge_features``: a layer was built with an ``edge_dim``; otherwise an optional ``edge_attr`` is left out.
         """
-        carried = [name for name, value in data.to_dict().items() if isinstance(value, Tensor) and name not in NEVER]
+        carried = [
+            name for name, value in data.to_dict().items() if isinstance(value, Tensor) and name not in NO_EXTRA_INPUT
+        ]
         if self.whole:
             return tuple(carried)
         missing = [name for name in self.needed if name not in carried]
@@ -78,7 +80,7 @@ class Signature:
 
 @dataclass
 class ExtraInputs:
-    """What a graph carries for a module beside features and edges, completed for graphs with other edges and nodes.
+    """The further inputs of a module on one graph, completed for graphs with other edges and nodes.
 
     A new node or edge has what is typical of the graph: the mean of numbers, the most common of integers.
 

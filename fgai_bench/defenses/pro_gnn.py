@@ -1,11 +1,9 @@
-"""Define DeepRobust's defenses of the structure: GNN-SVD (a low-rank graph) and Pro-GNN (a learned graph)."""
+"""Define Pro-GNN (Jin et al. 2020, https://arxiv.org/abs/2005.10203): a graph learned together with a GCN on it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -18,158 +16,21 @@ from fgai_bench.defenses.base import Fit
 from fgai_bench.defenses.deeprobust_gcn import (
     Aggregation,
     GCNModel,
+    GCNOptions,
     ReplacedModel,
     dense_adjacency,
-    inverse_root,
     normalised,
     quiet,
 )
-from fgai_bench.defenses.low_rank import SparseMatrix, largest_singular
-from fgai_bench.defenses.settings import GCNOptions
-from fgai_bench.defenses.similarity import dense
 from fgai_bench.defenses.training import Progress, Training, finished
-from fgai_bench.fast.ordered_sums import sum_at
 from fgai_bench.models.base import AttentionModel
-from fgai_bench.models.sorted_edges import OncePerGraph
-from fgai_bench.options import OWN_NETWORK, Choice, Space
+from fgai_bench.models.features import dense
 from fgai_bench.seeds import isolated_rng
 
 with quiet():
-    from deeprobust.graph.defense import GCNSVD
     from deeprobust.graph.defense import ProGNN as DeepRobustProGNN
     from deeprobust.graph.defense.pgd import PGD, prox_operators
     from deeprobust.graph.defense.prognn import EstimateAdj
-
-
-@dataclass(frozen=True)
-class LowRank:
-    """A low-rank graph ``A_k = left core right``: ``(N, k), (k, k), (k, N)``."""
-
-    left: Tensor
-    core: Tensor
-    right: Tensor
-
-    def dense(self) -> Tensor:
-        """Return ``A_k`` itself: ``(N, N)``."""
-        return self.left @ self.core @ self.right
-
-    def product(self, h: Tensor) -> Tensor:
-        """Return ``A_k h`` through the factors: ``(N, D) -> (N, D)``."""
-        return self.left @ (self.core @ (self.right @ h))
-
-
-def truncated_svd(edge_index: Tensor, num_nodes: int, rank: int, edge_weight: Tensor | None = None) -> LowRank:
-    """Return the ``rank`` largest singular values of the adjacency (destinations in the rows) and their vectors.
-
-    >>> low = truncated_svd(torch.tensor([[0, 1], [1, 0]]), 2, rank=2)
-    >>> low.dense().round(decimals=4).abs().tolist()
-    [[0.0, 1.0], [1.0, 0.0]]
-    """
-    source, destination = edge_index
-    weight = torch.ones_like(source) if edge_weight is None else edge_weight.detach()
-    parts = _singular(SparseMatrix.of(destination, source, weight.double(), num_nodes), rank)
-    return LowRank(*(part.float() for part in parts))
-
-
-def _singular(adjacency: SparseMatrix, rank: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return left vectors, diagonal matrix of the values, right vectors: ``(N, k), (k, k), (k, N)``."""
-    entries, size = adjacency.values, adjacency.size
-    if size <= 4 * rank:  # the iterations need room above the rank; so small a matrix is left to the CPU
-        full = adjacency @ torch.eye(size).to(entries)
-        left, values, right = (part.to(entries) for part in torch.linalg.svd(full.cpu()))
-        return left[:, :rank], values[:rank].diag(), right[:rank]
-    if not bool(entries.any()):
-        return entries.new_zeros(size, rank), entries.new_zeros(rank, rank), entries.new_zeros(rank, size)
-    left, values, right = largest_singular(adjacency, rank)
-    return left, values.diag(), right
-
-
-@cache
-def _known_low_rank(rank: int) -> Any:
-    return OncePerGraph(lambda edge_index, num_nodes: truncated_svd(edge_index, num_nodes, rank))
-
-
-def low_rank(edge_index: Tensor, num_nodes: int, rank: int, edge_weight: Tensor | None = None) -> LowRank:
-    """Return the low-rank graph, computed once per graph; with weights, differentiable in them.
-
-    With weights the core is ``left^T A_w right^T``: its value is that of the singular values, and its gradient the
-    exact gradient with the singular vectors held fixed.
-    """
-    if edge_weight is None:
-        return _known_low_rank(rank)(edge_index, num_nodes)
-    factors = truncated_svd(edge_index, num_nodes, rank, edge_weight)
-    messages = edge_weight.unsqueeze(1) * factors.right.t()[edge_index[0]]  # (E, k)
-    spread = sum_at(edge_index[1], messages, num_nodes)  # (N, k)
-    return LowRank(factors.left, factors.left.t() @ spread, factors.right)
-
-
-class GNNSVDModel(GCNModel):
-    """DeepRobust's GCNSVD: a GCN on ``D^(-1/2) (A_k + I) D^(-1/2)``, where ``A_k`` is the truncated SVD of the graph.
-
-    Every input graph gets its own decomposition. Row sums of a low-rank graph may be negative: such a node
-    gets degree 0 (GCNSVD gets NaN there).
-
-    Args:
-        rank: k, how many singular values are kept.
-        dense: build ``A_k`` as an N x N matrix instead of multiplying through its factors; the same function.
-        arguments: as in :class:`GCNModel`.
-    """
-
-    network_class = GCNSVD
-
-    def __init__(
-        self, in_channels: int, num_classes: int, rank: int = 15, dense: bool = False, **arguments: Any
-    ) -> None:
-        super().__init__(in_channels, num_classes, rank=rank, dense=dense, **arguments)
-
-    def recordable(self, new_edges: bool) -> bool:
-        return not new_edges and not self.config["dense"]
-
-    def structure(self, profile: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Aggregation:
-        low = low_rank(edge_index, profile.shape[0], self.config["rank"], edge_weight)
-        if self.config["dense"]:
-            adjacency = normalised(low.dense())
-            return lambda h: adjacency @ h
-        scale = inverse_root(low.product(torch.ones_like(low.left[:, :1])) + 1)  # (N, 1)
-        return lambda h: scale * (low.product(scale * h) + scale * h)
-
-
-class GNNSVDSparse(ReplacedModel):
-    """GNN-SVD through the factors of the low-rank graph (Entezari et al. 2020).
-
-    Args:
-        rank: how many singular values are kept.
-        hidden: width of the hidden layer.
-        dropout: on the hidden layer, while training.
-    """
-
-    name = "gnn-svd-sparse"
-    summary = "GNN-SVD through the factors of the low-rank graph: the same function, for large graphs"
-    paper = "https://doi.org/10.1145/3336191.3371789"
-    version = "2"  # singular vectors by block iteration: other last bits
-    tags: ClassVar[tuple[str, ...]] = ("node", "replaces-model", "no-attention")
-    dense: ClassVar[bool] = False
-    search_space: ClassVar[Space | None] = {**OWN_NETWORK, "defense.rank": Choice(5, 15, 50, 150)}
-
-    def __init__(self, rank: int = 15, hidden: int = 16, dropout: float = 0.5) -> None:
-        if rank < 1:
-            raise ValueError(f"{self.name} must keep at least one singular value, got rank {rank}")
-        self.options: dict[str, Any] = {"rank": rank, **GCNOptions(hidden=hidden, dropout=dropout).model_dump()}
-
-    def build(self, data: Data, num_classes: int, seed: int) -> GCNModel:
-        return GNNSVDModel(data.x.shape[1], num_classes, dense=self.dense, seed=seed, **self.options)
-
-
-class GNNSVD(GNNSVDSparse):
-    """GNN-SVD with the low-rank graph as an N x N matrix; arguments as in :class:`GNNSVDSparse`."""
-
-    name = "gnn-svd"
-    summary = "GNN-SVD: a GCN on the truncated SVD of the graph (DeepRobust)"
-    paper = "https://doi.org/10.1145/3336191.3371789"
-    version = "2"  # singular vectors by block iteration: other last bits
-    tags = ("node", "replaces-model", "no-attention", "dense")
-    matrices = 6
-    dense = True
 
 
 class ProGNNOptions(GCNOptions):
@@ -337,8 +198,7 @@ class ProGNN(ReplacedModel):
     matrices = 25
     profiles = 2
 
-    def __init__(self, **options: object) -> None:
-        self.options = ProGNNOptions(**options)
+    options_class = ProGNNOptions
 
     def build(self, data: Data, num_classes: int, seed: int) -> GCNModel:
         shared = {name: getattr(self.options, name) for name in ("symmetric", "hidden", "dropout")}

@@ -16,13 +16,11 @@ from torch_geometric.nn import GATConv, GATv2Conv, MessagePassing, TransformerCo
 
 from fgai_bench.fast.ordered_sums import rows_at, sum_at
 from fgai_bench.models.attention import edge_keys
-from fgai_bench.models.base import AttentionModel, HeadWeights, Output, head_weights
-from fgai_bench.models.errors import ModelError
-from fgai_bench.models.extra_inputs import ExtraInputs, Signature, call
-from fgai_bench.models.first_attention import FirstAttention
-from fgai_bench.models.first_projection import FirstProjections, Shared
+from fgai_bench.models.base import AttentionModel, HeadWeights, ModelError, Output, head_weights
+from fgai_bench.models.features import dense
 from fgai_bench.models.options import InputNorm
-from fgai_bench.models.pyg_layers import PlainForward, is_plain
+from fgai_bench.models.pyg_inputs import ExtraInputs, Signature, call
+from fgai_bench.models.pyg_layers import FirstProjections, PlainForward, Shared, is_plain
 from fgai_bench.models.sorted_edges import SortedEdges
 from fgai_bench.seeds import isolated_rng
 
@@ -73,12 +71,10 @@ class FromPyG(AttentionModel):
         self.signature = Signature.of(module)
         self._extra: ExtraInputs | None = None
         self._projections = FirstProjections(self.module)
-        self._first = FirstAttention()
-        self._whole = False
         self._known_x: Shared | None = None
         self.norm = nn.LayerNorm(in_channels) if layer_norm else None
         self.row_norm = input_norm == "row"
-        self._seen: list[tuple[Tensor | SortedEdges, Tensor] | None] = []  # None where only the output was computed
+        self._seen: list[tuple[Tensor | SortedEdges, Tensor]] = []
         self._edge_index: Tensor | None = None
         self._shift: Tensor | None = None
         self._presence: Tensor | None = None
@@ -105,19 +101,18 @@ class FromPyG(AttentionModel):
         """Take what the module needs beside features and edges from this graph, also on graphs that come from it."""
         self._extra = self._inputs_of(data)
         self._known_x = Shared(data.x)
-        self._projections.remember(_dense(data.x))
-        self._first = FirstAttention(data.edge_index, data.x.shape[0])
+        self._projections.remember(dense(data.x))
         return self
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        """Return the names of what the module is given, as far as a graph is known."""
+        """Return the names of the module's inputs, as far as a graph is known."""
         return ("x", "edge_index", *(self._extra.names if self._extra else ()))
 
     def embed(self, x: Tensor) -> Tensor:
         known = self._projections.known
         same = self._known_x is not None and x is self._known_x.tensor
-        x = known if same and known is not None else _dense(x)
+        x = known if same and known is not None else dense(x)
         if self.row_norm:
             x = x / x.abs().sum(1, keepdim=True).clamp(min=1e-12)
         return x if self.norm is None else self.norm(x)
@@ -132,42 +127,27 @@ class FromPyG(AttentionModel):
     def propagate(
         self, h: Tensor, edge_index: Tensor, score_shift: Tensor | None = None, edge_weight: Tensor | None = None
     ) -> Output:
-        logits, seen = self._passed(h, edge_index, score_shift, edge_weight)
-        if seen[-1] is None:  # the layers run in another order than they are declared in
-            return self._propagated(h, edge_index, score_shift, edge_weight)[0]
-        return Output(logits, seen[-1].averaged())
+        return self._passed(h, edge_index, score_shift, edge_weight)[0]
 
     def with_layers(self, h: Tensor, edge_index: Tensor) -> tuple[Output, tuple[HeadWeights, ...]]:
-        return self._propagated(h, edge_index)
+        return self._passed(h, edge_index)
 
-    def _propagated(
+    def _passed(
         self, h: Tensor, edge_index: Tensor, score_shift: Tensor | None = None, edge_weight: Tensor | None = None
     ) -> tuple[Output, tuple[HeadWeights, ...]]:
         """Return the output and the attention of every attention layer that ran."""
-        self._whole = True
-        try:
-            logits, seen = self._passed(h, edge_index, score_shift, edge_weight)
-        finally:
-            self._whole = False
-        layers = tuple(layer for layer in seen if layer is not None)
-        return Output(logits, layers[-1].averaged()), layers
-
-    def _passed(
-        self, h: Tensor, edge_index: Tensor, score_shift: Tensor | None, edge_weight: Tensor | None
-    ) -> tuple[Tensor, list[HeadWeights | None]]:
-        """Return the logits and the attention of every attention layer that ran; None where it was not computed."""
         self._edge_index, self._shift = edge_index, score_shift
         self._presence = None if edge_weight is None else edge_weight.clamp(min=1e-30).log()
         try:
             logits = self._called(h, edge_index)
-            seen = [used and _head_weights(*used, edge_index) for used in self._seen]
+            layers = tuple(_head_weights(*used, edge_index) for used in self._seen)
         finally:
             self._seen.clear()
             self._edge_index = self._shift = self._presence = None
-        return logits, seen
+        return Output(logits, layers[-1].averaged()), layers
 
     def appended(self, embedded: Tensor, new: Tensor) -> Tensor:
-        return self._projections.appended(embedded, new, self._constant)
+        return self._projections.appended(embedded, new)
 
     def hops_behind(self, out: Output) -> int | None:
         return self.hops
@@ -243,12 +223,8 @@ class FromPyG(AttentionModel):
     def edges_of_pass(self) -> Tensor | None:
         return self._edge_index
 
-    def known_of(self, layer: int, x: Tensor) -> FirstAttention | None:
-        partly = not self._whole and layer != self._last and self._shift is None and self._presence is None
-        return self._first if partly and self._projections.sees(x) else None
-
     def shift_of(self, layer: int, edges: int) -> Tensor | None:
-        """Return what a layer's scores are shifted by, ``(edges,)``, added self-loops last; None for nothing."""
+        """Return the shift of a layer's scores, ``(edges,)``, added self-loops last; None for none."""
         shift = self._shift if layer == self._last else None
         if self._presence is None:
             return shift
@@ -278,10 +254,6 @@ def from_pyg(module: nn.Module, in_channels: int = 0, inputs: Sequence[str] | No
             graph carries, if not given.
     """
     return FromPyG(module, in_channels=in_channels, inputs=inputs)
-
-
-def _dense(x: Tensor) -> Tensor:
-    return x if x.layout == torch.strided else x.to_dense()
 
 
 def _ask_for_attention(conv: nn.Module, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

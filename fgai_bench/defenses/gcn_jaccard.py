@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.defenses.deeprobust_gcn import Aggregation, GCNModel, ReplacedModel, edge_presence, edge_wise, quiet
-from fgai_bench.defenses.settings import GCNOptions
-from fgai_bench.defenses.similarity import EdgeProducts, dense
+from fgai_bench.defenses.deeprobust_gcn import (
+    Aggregation,
+    GCNModel,
+    GCNOptions,
+    ReplacedModel,
+    edge_presence,
+    edge_wise,
+    quiet,
+)
+from fgai_bench.defenses.edge_products import EdgeProducts
+from fgai_bench.models.features import dense
 from fgai_bench.models.sorted_edges import SortedEdges, sorted_edges
 
 with quiet():
-    from deeprobust.graph.defense import GCNJaccard
+    from deeprobust.graph.defense import GCNJaccard as DeepRobustGCNJaccard
 
 Similarity = Literal["jaccard", "cosine"]
 
@@ -33,17 +42,9 @@ class GCNJaccardModel(GCNModel):
         arguments: as in :class:`GCNModel`.
     """
 
-    network_class = GCNJaccard
+    network_class = DeepRobustGCNJaccard
 
-    def __init__(
-        self,
-        in_channels: int,
-        num_classes: int,
-        threshold: float = 0.01,
-        similarity: Similarity = "jaccard",
-        **arguments: Any,
-    ) -> None:
-        super().__init__(in_channels, num_classes, threshold=threshold, similarity=similarity, **arguments)
+    defaults: ClassVar[dict[str, Any]] = {"threshold": 0.01, "similarity": "jaccard"}
 
     def profile(self, x: Tensor) -> Tensor:
         known = dense(x.detach())
@@ -64,15 +65,20 @@ class GCNJaccardModel(GCNModel):
         return shared / (size[edges.source] + size[edges.destination] - shared).clamp(min=1)
 
 
-class Jaccard(ReplacedModel):
-    """GCN-Jaccard.
+class GCNJaccardOptions(GCNOptions):
+    """The size of the network, and which edges are dropped.
 
-    Args:
+    Attributes:
         threshold: similarity below which an edge is dropped.
         similarity: ``jaccard``, ``cosine``, or None: Jaccard if the training graph's features are 0 or 1.
-        hidden: width of the hidden layer.
-        dropout: on the hidden layer, while training.
     """
+
+    threshold: float = Field(0.01, ge=0, le=1)
+    similarity: Similarity | None = None
+
+
+class GCNJaccard(ReplacedModel):
+    """GCN-Jaccard; options as in :class:`GCNJaccardOptions`."""
 
     name = "gcn-jaccard"
     summary = "GCN-Jaccard: edges between dissimilar nodes dropped (DeepRobust)"
@@ -81,23 +87,12 @@ class Jaccard(ReplacedModel):
     tags = ("node", "replaces-model", "no-attention")
     profiles = 5
 
-    def __init__(
-        self,
-        threshold: float = 0.01,
-        similarity: Similarity | None = None,
-        hidden: int = 16,
-        dropout: float = 0.5,
-    ) -> None:
-        if similarity not in (None, "jaccard", "cosine"):
-            raise ValueError(f"unknown similarity {similarity!r}; possible are jaccard, cosine")
-        if not 0 <= threshold <= 1:
-            raise ValueError(f"the similarity threshold of {self.name} must lie in [0, 1], got {threshold}")
-        self.similarity = similarity
-        self.options = {"threshold": threshold, **GCNOptions(hidden=hidden, dropout=dropout).model_dump()}
+    options_class = GCNJaccardOptions
 
     def build(self, data: Data, num_classes: int, seed: int) -> GCNModel:
-        similarity = self.similarity or ("jaccard" if _binary(data.x) else "cosine")
-        return GCNJaccardModel(data.x.shape[1], num_classes, similarity=similarity, seed=seed, **self.options)
+        options = self.options.model_dump()
+        options["similarity"] = options["similarity"] or ("jaccard" if _binary(data.x) else "cosine")
+        return GCNJaccardModel(data.x.shape[1], num_classes, seed=seed, **options)
 
 
 def _binary(x: Tensor) -> bool:

@@ -140,8 +140,3 @@ class _AtDestination(torch.autograd.Function):
 
 def _total(weights: Tensor, products: EdgeProducts) -> Tensor:
     return products.by_destination(weights, weights.new_ones(products.edges.num_nodes, 1)).squeeze(1)
-
-
-def dense(x: Tensor) -> Tensor:
-    """Return the features as a dense matrix, from either layout: ``(N, F) -> (N, F)``."""
-    return x.to_dense() if x.layout == torch.sparse_csr else x

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fgai_bench.defenses import similarity
-from fgai_bench.defenses.similarity import EdgeProducts, dense
+from fgai_bench.defenses import edge_products
+from fgai_bench.defenses.edge_products import EdgeProducts
+from fgai_bench.models.features import dense
 from fgai_bench.models.sorted_edges import sorted_edges
 
 
 @pytest.mark.parametrize("entries", [1, 7, 2**25])
 def test_dots_and_their_gradient_do_not_depend_on_the_parts(entries: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(similarity, "_ENTRIES_ON_CPU", entries)
+    monkeypatch.setattr(edge_products, "_ENTRIES_ON_CPU", entries)
     edges = sorted_edges(torch.tensor([[0, 1, 2, 3, 1], [1, 0, 3, 2, 2]]), 4)
     rows = torch.randn(4, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True)
     expected = (rows[edges.source] * rows[edges.destination]).sum(1)

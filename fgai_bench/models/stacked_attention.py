@@ -1,0 +1,155 @@
+"""Define what GAT and GATv2 share: attention layers on top of each other, with ELU between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from fgai_bench.models.affected_nodes import AffectedNodes
+from fgai_bench.models.base import (
+    DROPOUT_SPACE,
+    AttentionModel,
+    HeadWeights,
+    Output,
+    head_weights,
+    keyed_attention,
+    layer_shifts,
+)
+from fgai_bench.models.features import FeatureProjection, Norm
+from fgai_bench.models.kernels.elu import elu
+from fgai_bench.models.options import AttentionOptions
+from fgai_bench.models.sorted_edges import NodeMask, SortedEdges, sorted_edges
+from fgai_bench.seeds import isolated_rng
+
+
+class StackedAttention(AttentionModel):
+    """Hidden attention layers with concatenated heads and ELU, then one single-head layer to the classes.
+
+    ``h = ELU(layer(h))`` for each hidden layer, ``logits = layer(h)``.
+
+    Args:
+        in_channels: features per node.
+        num_classes: width of the logits.
+        seed: of the initial parameters.
+        options: as in :class:`fgai_bench.models.options.AttentionOptions`.
+    """
+
+    local = True
+    search_space = DROPOUT_SPACE
+    layer_class: ClassVar[type[AttentionLayer]]
+
+    def __init__(self, in_channels: int, num_classes: int, seed: int = 0, **options: Any) -> None:
+        super().__init__()
+        chosen = AttentionOptions(**options)
+        sizes = {"in_channels": in_channels, "num_classes": num_classes}
+        self.config = {**sizes, **chosen.model_dump(), "seed": seed}
+        widths = [in_channels, *(chosen.hidden * h for h in chosen.heads)]
+        channels_and_heads = [(chosen.hidden, h) for h in chosen.heads] + [(num_classes, 1)]
+        between: Norm = "layer" if chosen.layer_norm else "none"
+        norms: list[Norm] = [chosen.input_norm, *[between] * len(chosen.heads)]
+        with isolated_rng(seed, "init"):
+            self.layers = nn.ModuleList(
+                self.layer_class(width, channels, h, chosen.dropout, chosen.attention_dropout, norm)
+                for width, (channels, h), norm in zip(widths, channels_and_heads, norms, strict=True)
+            )
+
+    def recordable(self, new_edges: bool) -> bool:
+        return True
+
+    def embed(self, x: Tensor) -> Tensor:
+        return self.layers[0].project(x)  # type: ignore[operator]
+
+    def propagate(
+        self,
+        h: Tensor,
+        edge_index: Tensor,
+        score_shift: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        affected: AffectedNodes | None = None,
+    ) -> Output:
+        if affected is not None and not h.is_cuda and score_shift is None and edge_weight is None:
+            return self._propagated_in_parts(h, affected)
+        return self._propagated(h, edge_index, score_shift, edge_weight, affected)
+
+    def _propagated_in_parts(self, h: Tensor, affected: AffectedNodes) -> Output:
+        """Return the output, computed anew only where new nodes change it; it has no hidden layers."""
+        for depth, (layer, part) in enumerate(zip(self.layers, affected.parts, strict=True)):
+            out, weights = layer(h.index_select(0, part.rows), part.edges, None, part.mask)
+            changed = out.index_select(0, part.inside)
+            if depth < len(self.layers) - 1:
+                project = self.layers[depth + 1].project
+                h = affected.next_input(depth, changed, partial(_activated, project))  # type: ignore[arg-type]
+        return Output(*affected.output(changed, weights))
+
+    def with_layers(self, h: Tensor, edge_index: Tensor) -> tuple[Output, tuple[HeadWeights, ...]]:
+        seen: list[HeadWeights] = []
+        return self._propagated(h, edge_index, seen=seen), tuple(seen)
+
+    def _propagated(
+        self,
+        h: Tensor,
+        edge_index: Tensor,
+        score_shift: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        affected: AffectedNodes | None = None,
+        seen: list[HeadWeights] | None = None,
+    ) -> Output:
+        """Return the output; ``seen`` is filled with the attention of every layer, where a list is given."""
+        edges = sorted_edges(edge_index, h.size(0))
+        shifts = layer_shifts(len(self.layers), edges, score_shift, edge_weight)
+        hidden: list[Tensor] = []
+        for depth, (layer, shift) in enumerate(zip(self.layers, shifts, strict=True)):
+            projected = h if depth == 0 else layer.project(elu(hidden[-1]))  # type: ignore[operator]
+            h, weights = layer(projected, edges, shift, affected and affected.mask(depth))
+            hidden.append(affected.filled(depth, h) if affected and depth < len(self.layers) - 1 else h)
+            if seen is not None:
+                seen.append(head_weights(edges, weights))
+        return Output(h, keyed_attention(edges, weights), tuple(hidden[:-1]))
+
+    def shifting(self, out: Output, h: Tensor, edge_index: Tensor) -> Callable[[Tensor], Output]:
+        last, edges = self.layers[-1], sorted_edges(edge_index, h.size(0))
+        projected = last.project(elu(out.hidden[-1])) if out.hidden else h  # type: ignore[operator]
+
+        def shifted(score_shift: Tensor) -> Output:
+            logits, weights = last(projected, edges, score_shift)
+            return Output(logits, keyed_attention(edges, weights), out.hidden)
+
+        return shifted
+
+
+def _activated(project: Callable[[Tensor], Tensor], h: Tensor) -> Tensor:
+    """Return the projection of a hidden layer's output, row by row: ``(N, ...) -> (N, ...)``."""
+    return project(elu(h))
+
+
+class AttentionLayer(nn.Module):
+    """One attention layer: a node-wise projection, then attention to the projected nodes over the edges.
+
+    Subclasses declare in :attr:`projections` how many projections of the features they need (side by side in
+    :meth:`project`), and implement ``forward(projected, edges, shift, mask) -> (out (N, H*D), weights (E, H))``.
+    """
+
+    projections: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        heads: int = 1,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        norm: Norm = "none",
+    ) -> None:
+        super().__init__()
+        self.heads, self.out_channels, self.attention_dropout = heads, out_channels, attention_dropout
+        self.project = FeatureProjection(in_channels, self.projections * heads * out_channels, dropout, norm)
+        self.bias = nn.Parameter(torch.zeros(heads * out_channels))
+
+    def forward(
+        self, projected: Tensor, edges: SortedEdges, shift: Tensor | None = None, mask: NodeMask | None = None
+    ) -> tuple[Tensor, Tensor]:
+        raise TypeError(f"{type(self).__name__} must implement forward(projected, edges, shift, mask)")

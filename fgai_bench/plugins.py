@@ -1,0 +1,53 @@
+"""Load plugins: modules and Python files whose ``@register`` decorators add entries (``--plugin my_file.py``)."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+
+from fgai_bench.registry import RegistryError, on_one_line
+
+
+def load_plugins(plugins: Iterable[str]) -> None:
+    """Import each plugin, a module or the path of a Python file, so that its ``@register`` decorators run."""
+    for plugin in plugins:
+        imported(plugin)
+
+
+def imported(source: str, what: str = "plugin") -> ModuleType:
+    """Import a module, or a Python file by its path; ``what`` it is called in the error when that fails."""
+    is_file = source.endswith(".py") or os.sep in source or source.startswith(".")
+    try:
+        return _imported_file(source, what) if is_file else importlib.import_module(source)
+    except (RegistryError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # a plugin may raise anything, and call sys.exit
+        raise RegistryError(f"{what} {source!r} cannot be imported: {on_one_line(error)}") from error
+
+
+def _imported_file(plugin: str, what: str) -> ModuleType:
+    """Import a Python file as the module of its name; importing it again gives the same module."""
+    path = Path(plugin).expanduser().absolute()
+    if path.suffix != ".py" or not path.is_file():
+        raise RegistryError(f"{what} {plugin!r} is not a Python file; name one, or a module that can be imported")
+    known = sys.modules.get(path.stem)
+    if known is not None and getattr(known, "__file__", None) == str(path):
+        return known
+    installed = None if known is not None else importlib.util.find_spec(path.stem)
+    if known is not None or (installed is not None and installed.origin != str(path)):
+        raise RegistryError(f"{what} {plugin!r} would hide the module {path.stem!r}; give the file another name")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[path.stem]
+        raise
+    return module
