@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.attacks.budget import ThreatModel
-from fgai_bench.attacks.errors import ThreatError
+from fgai_bench.attacks.budget import ThreatError, ThreatModel
 
 SHARE = 0.01  # of the nodes that an attacker may add, at most as many as in the paper
 MOST_NODES = MOST_EDGES = 20

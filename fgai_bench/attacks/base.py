@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.attacks.budget import SCENARIOS, Scenario, ThreatModel
+from fgai_bench.attacks.budget import ThreatModel, scenario_of
 from fgai_bench.attacks.objectives import Readout
 from fgai_bench.attacks.result import Attacked, Candidate, finish_attack
 from fgai_bench.data.node_index import node_index
@@ -66,6 +66,7 @@ class Attack:
             ``prediction`` or ``attention``, what it is aimed at; ``edge-weight``, it needs edge weights;
             ``convergent``, different seeds may end at the same result; ``fixed-search``, the threat model's steps do
             not change how long it searches; ``uses-surrogate``, it is handed the vanilla model.
+        gradients: how many gradients a search of fixed length takes; 0 if the threat model's steps decide.
         recordable: the search reads nothing back from the device, so that a training can record it; it then also
             works without a seed, drawing from torch's own generator.
     """
@@ -74,6 +75,7 @@ class Attack:
     paper: ClassVar[str] = ""
     version: ClassVar[str] = "1"
     tags: ClassVar[tuple[str, ...]] = ()
+    gradients: ClassVar[int] = 0
     recordable: ClassVar[bool] = False
 
     def __call__(
@@ -100,21 +102,16 @@ class Attack:
         """
         if "control" not in self.tags:  # a control looks at no model
             checked_model(model)
-        threat = threat or ThreatModel(scenario=self.scenario())
+        threat = threat or ThreatModel(scenario=scenario_of(self.tags))
         if targets.dtype == torch.bool:
             targets = node_index(targets, data.x.shape[0], "targets")
         with frozen_eval(model), frozen_eval(surrogate) if surrogate is not None else nullcontext():
             candidate = self.search(Victim(model, data, targets, readout, surrogate), threat, seed)
-        return finish_attack(data, candidate, threat)
+        return finish_attack(data, candidate, threat, targets=targets)
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         """Return the strongest attacked graph that was found."""
         raise TypeError(f"{type(self).__name__} must implement search(victim, threat, seed)")
-
-    @classmethod
-    def scenario(cls) -> Scenario:
-        """Return what the attack changes, by its tags; injection where none says so."""
-        return next((scenario for scenario in SCENARIOS if scenario in cls.tags), "injection")
 
 
 def admitted(obj: Any, name: str) -> Any:

@@ -13,16 +13,16 @@ ATTACKS: Registry[type[Attack]] = Registry("attack", "fgai_bench.attacks", "fgai
 for _name, _class in (
     ("injection", "injection:InjectionAttack"),
     ("explanation", "explanation:ExplanationAttack"),
-    ("random-injection", "random_control:RandomInjection"),
+    ("random-injection", "injection:RandomInjection"),
     ("random-edges", "edges:RandomEdges"),
     ("prbcd", "edges:PRBCD"),
     ("feature-pgd", "features:FeaturePGD"),
-    ("ensemble", "ensemble:Ensemble"),
+    ("ensemble", "injection:Ensemble"),
     ("validation", "validation:ValidationAttack"),
     ("worst", "worst:Worst"),
     ("worst-twice", "worst:WorstTwice"),
     ("learned-placement", "learned_placement:LearnedPlacement"),
-    ("worst-edges", "worst_edges:WorstEdges"),
-    ("worst-features", "worst_features:WorstFeatures"),
+    ("worst-edges", "edges:WorstEdges"),
+    ("worst-features", "features:WorstFeatures"),
 ):
     ATTACKS.declare(_name, f"fgai_bench.attacks.{_class}")

@@ -1,4 +1,4 @@
-"""Edge attacks: new edges between existing nodes, at random or chosen by gradient."""
+"""Edge attacks: new edges between existing nodes, at random, chosen by gradient, or the worst of several searches."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from fgai_bench.attacks.base import Attack, Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.objectives import Reference, objective_named
 from fgai_bench.attacks.result import Candidate, Trace
+from fgai_bench.attacks.search import PUBLISHED, PortfolioSearch, strongest
 from fgai_bench.data import undirected_edge_count
 from fgai_bench.data.extend import extended
 from fgai_bench.models.attention import Attention, align, edge_keys
 from fgai_bench.models.base import AttentionModel, Output
 from fgai_bench.seeds import generator, isolated_rng
 
+STEPS = 40  # of every member of `worst-edges` but the published one
+PORTFOLIO: tuple[tuple[str, bool], ...] = (("margin", False), ("nll", False), ("tvd", False), ("margin", True))
 ABSENT, PRESENT = 1e-7, 1e-3  # weights of candidates that are not chosen: as good as nothing, and enough to be felt
 
 
@@ -118,6 +121,30 @@ class PRBCD(Attack):
     def reference(self, victim: Victim, clean: Output) -> Reference:
         """Return what the search moves away from: the clean output."""
         return Reference.of(clean, victim.read)
+
+
+class LabelledPRBCD(PRBCD):
+    """The search for edges, away from the labels of the targets instead of the clean predictions."""
+
+    def reference(self, victim: Victim, clean: Output) -> Reference:
+        return replace(super().reference(victim, clean), prediction=victim.truth(clean))
+
+
+class WorstEdges(Attack):
+    """The strongest result of a fixed portfolio of edge attacks; judged by the labels of the targets."""
+
+    summary = "the worst case over edge attacks: projected and greedy searches with several losses, and the control"
+    paper = "https://arxiv.org/abs/2110.14038"
+    tags = ("edges", "gradient", "prediction", "edge-weight", "convergent", "fixed-search")
+    gradients = 170
+
+    def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
+        longer, published = (threat.model_copy(update=changes) for changes in ({"steps": STEPS}, PUBLISHED))
+        candidates = [RandomEdges().search(victim, threat, seed), PRBCD().search(victim, published, seed)]
+        if threat.edges:
+            members = [LabelledPRBCD(loss, greedy=greedy) for loss, greedy in PORTFOLIO]
+            candidates += [member.search(victim, longer, seed) for member in members]
+        return strongest(PortfolioSearch(victim, threat, seed), candidates)
 
 
 def _doubts(model: AttentionModel) -> tuple[str, ...]:

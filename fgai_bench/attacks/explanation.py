@@ -13,9 +13,9 @@ from torch import Tensor
 from fgai_bench.attacks.ascent import ascend_long
 from fgai_bench.attacks.base import Attack, Victim
 from fgai_bench.attacks.budget import ThreatModel
-from fgai_bench.attacks.injection import Injection, starting_points
+from fgai_bench.attacks.injection import InjectionScene, starting_points
 from fgai_bench.attacks.objectives import Reference, margins, objective_named
-from fgai_bench.attacks.pgd import Ascent, Search, gradient_of
+from fgai_bench.attacks.pgd import Ascent, BestAscent, gradient_of
 from fgai_bench.attacks.placement import Placement, attached_edges, cover, random
 from fgai_bench.attacks.result import Candidate, Trace
 from fgai_bench.fast.ordered_sums import sum_at
@@ -113,6 +113,7 @@ class ExplanationAttack(Attack):
     paper = "https://arxiv.org/abs/1710.10547"
     version = "2"
     tags = ("injection", "gradient", "attention")
+    gradients = 400  # under the paper's ten steps
 
     def __init__(
         self,
@@ -142,7 +143,7 @@ class ExplanationAttack(Attack):
         best = max(tried, key=lambda stage: stage.score)
         longer = [stage.climb(LONG * steps) for stage in (best, *map(best.ascent.stage, starts[1:]))]
         best = max((best, *longer), key=lambda stage: stage.score)
-        last = Search.over(best.ascent.run, [best.point], gradients=2)
+        last = BestAscent.over(best.ascent.run, [best.point], gradients=2)
         kept = best.ascent.look(last.best.point)[1]
         calls = last.gradient_calls + steps * (SHORT * len(tried) + LONG * len(longer))
         curve = (best.ascent.look(best.start)[0], *last.curve) if steps else last.curve
@@ -159,14 +160,14 @@ class ExplanationAttack(Attack):
             embedded = victim.model.embed(victim.data.x)
             clean = victim.model.propagate(embedded, victim.data.edge_index)
         edges = [attached_edges(clean.logits.size(0), place(victim, clean, threat, seed)) for place in placements]
-        scenes = [Injection.with_edges(victim, embedded, clean, new, threat.nodes) for new in edges]
+        scenes = [InjectionScene.with_edges(victim, embedded, clean, new, threat.nodes) for new in edges]
         return [_ConstrainedAscent(self, scene, threat) for scene in scenes]
 
 
 class _ConstrainedAscent:
     """Ascent of the change of attention along the border of what keeps the predictions."""
 
-    def __init__(self, attack: ExplanationAttack, scene: Injection, threat: ThreatModel) -> None:
+    def __init__(self, attack: ExplanationAttack, scene: InjectionScene, threat: ThreatModel) -> None:
         self.attack, self.scene, self.threat = attack, scene, threat
 
     def stage(self, start: Tensor) -> Stage:

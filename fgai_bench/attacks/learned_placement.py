@@ -19,12 +19,10 @@ from torch import Tensor
 
 from fgai_bench.attacks.base import Attack, Victim
 from fgai_bench.attacks.budget import ThreatModel
-from fgai_bench.attacks.injection import with_injected
+from fgai_bench.attacks.injection import RandomInjection
 from fgai_bench.attacks.objectives import margins
-from fgai_bench.attacks.placement import attached_edges
-from fgai_bench.attacks.random_control import RandomInjection
 from fgai_bench.attacks.result import Candidate, Trace
-from fgai_bench.attacks.worst import Member, Search, near_zero
+from fgai_bench.attacks.search import PortfolioMember, PortfolioSearch, near_zero
 
 Averaging = Literal["symmetric", "mean"]
 Floats = NDArray[np.float64]
@@ -167,12 +165,13 @@ class LearnedPlacement(Attack):
     summary = "injected nodes whose edges go where they were seen to turn targets and their neighbours"
     version = "1"
     tags: ClassVar[tuple[str, ...]] = ("injection", "gradient", "prediction", "fixed-search")
+    gradients = 1240
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         per_node = min(threat.edges_per_node, victim.targets.numel())
         if not threat.nodes or not per_node:
             return RandomInjection().search(victim, threat, seed)
-        search = Search(victim, threat, seed)
+        search = PortfolioSearch(victim, threat, seed)
         logits = victim.read(search.clean)
         if logits.shape[0] != victim.targets.numel():
             raise ValueError(
@@ -183,27 +182,24 @@ class LearnedPlacement(Attack):
         trials = []
         for averaging, share, loss in STARTS:
             response = Response.of(victim, margin, per_node, averaging, share)
-            nowhere = Member("learned", victim.targets[:0], loss, "row", FIRST_STEP, near_zero(search, 0))
-            trials.append(Trial(search, response, nowhere))
+            nowhere = PortfolioMember("learned", victim.targets[:0], loss, "row", FIRST_STEP, near_zero(search, 0))
+            trials.append(PlacementTrial(search, response, nowhere))
         for trial in trials:
             trial.go_on(TRIED)
         best = min(trials, key=lambda trial: trial.best.score)
         best.go_on(MORE)
         last = search.climb(replace(best.best, step=LAST_STEP), LAST)
         member = min(best.best, last, key=lambda member: member.score)
-        flags = (*search.flags, *(() if search.has_gradient else ("zero gradient",)))
-        edges = attached_edges(victim.data.x.shape[0], member.attached)
-        graph = with_injected(victim.data, member.features, edges)
-        return Candidate(graph, Trace(search.calls, tuple(search.curve), flags), injected=member.features)
+        return search.candidate(member, Trace(search.calls, tuple(search.curve), search.doubts))
 
 
 @dataclass
-class Trial:
+class PlacementTrial:
     """A response that is being learned, and the strongest member that it has led to: attached nowhere at first."""
 
-    search: Search
+    search: PortfolioSearch
     response: Response
-    best: Member
+    best: PortfolioMember
     rounds: int = 0
 
     def go_on(self, rounds: int) -> None:

@@ -15,6 +15,7 @@ from torch_geometric.data import Data
 
 from fgai_bench.attacks import ATTACKS, Attacked, ThreatModel
 from fgai_bench.attacks.auto_threat import ChosenThreat
+from fgai_bench.attacks.budget import scenario_of
 from fgai_bench.card.edge_effect import EdgeEffect, measure_edge_effect
 from fgai_bench.metrics import NotApplicable, edges_into, uniform_attention
 from fgai_bench.metrics.stability import (
@@ -187,10 +188,8 @@ def attacked_outcome(
 
 
 def in_scenario(threat: ThreatModel, attack: str) -> ThreatModel:
-    """Return the budget in the scenario of an attack: what it changes is its own affair."""
-    tags = ATTACKS.entry(attack).tags
-    scenario = next((name for name in ("edges", "features", "injection") if name in tags), threat.scenario)
-    return threat.model_copy(update={"scenario": scenario})
+    """Return the budget in the scenario of an attack."""
+    return threat.model_copy(update={"scenario": scenario_of(ATTACKS.entry(attack).tags, threat.scenario)})
 
 
 def _right(problem: NodeProblem, out: Output) -> NDArray[np.bool_]:
