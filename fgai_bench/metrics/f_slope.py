@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from fgai_bench.metrics.errors import NotApplicable
+from fgai_bench.metrics.base import FGAI, NULLS, SLOPE, NotApplicable, metric
 from fgai_bench.metrics.inputs import finite
 from fgai_bench.models.attention import Attention, align
 
@@ -18,6 +18,52 @@ if TYPE_CHECKING:
 RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 
 
+@metric(
+    "f_slope_pos",
+    inputs="curve-highest",
+    summary="signed slope of accuracy as the highest-attention edges go; steeper down is better",
+    direction="lower",
+    range=SLOPE,
+    paper=FGAI,
+)
+@metric(
+    "explainer_f_slope_pos",
+    inputs="curve-highest-explained",
+    summary="slope of accuracy as each node's highest edges go",
+    direction="lower",
+    range=SLOPE,
+    paper=FGAI,
+    both_graphs=True,
+)
+@metric(
+    "f_slope_neg",
+    inputs="curve-lowest",
+    summary="signed slope of accuracy as the lowest-attention edges go; flatter is better",
+    direction="higher",
+    range=SLOPE,
+    paper=FGAI,
+)
+@metric(
+    "explainer_f_slope_neg",
+    inputs="curve-lowest-explained",
+    summary="slope of accuracy as each node's lowest edges go",
+    direction="higher",
+    range=SLOPE,
+    paper=FGAI,
+    both_graphs=True,
+)
+@metric(
+    "f_slope_pos_random",
+    inputs="curve-highest-random",
+    summary="f_slope_pos of edges ranked by the null 'random'",
+    range=SLOPE,
+    paper=FGAI,
+    also={
+        f"f_slope_{sign}_{null}": (f"curve-{end}-{null}", f"f_slope_{sign} of edges ranked by the null {null!r}")
+        for null in NULLS
+        for sign, end in (("pos", "highest"), ("neg", "lowest"))
+    },
+)
 def f_slope(rates: Sequence[float], accuracies: Sequence[float]) -> float:
     r"""Return the signed least-squares slope of the curve ``F_acc(r)``; usually negative, the paper prints magnitudes.
 
