@@ -130,7 +130,7 @@ def check_budget(
     This is the only check of a budget: every attack, ``break``, ``verify`` and the contract checks call it. It checks
 
     - that original nodes, edges, labels and other attributes are as they were, in their order;
-    - that each new edge is new and stands once in each direction;
+    - that each new edge is new and stands once in both directions;
     - the totals of nodes, edges, changed nodes and the change of a feature;
     - for injected nodes: edges of each node, both ends of the feature range, no edge but to a target;
     - for changed features: that their nodes are targets.
@@ -191,7 +191,7 @@ def _check_originals(clean: Data, attacked: Data) -> None:
 
 
 def _check_new_edges(clean: Data, edges: Tensor, size: int) -> None:
-    """Raise unless each new edge joins two nodes of the graph, is new, and stands once in each direction."""
+    """Raise unless each new edge joins two nodes of the graph, is new, and stands once in both directions."""
     import torch
 
     from fgai_bench.models.attention import edge_keys
@@ -203,7 +203,7 @@ def _check_new_edges(clean: Data, edges: Tensor, size: int) -> None:
     keys, back = edge_keys(edges, size), edge_keys(edges.flip(0), size)
     once = torch.unique(keys)
     if bool((keys == back).any()) or once.numel() < keys.numel() or not torch.equal(once, torch.unique(back)):
-        raise BudgetExceeded("each new edge must join two different nodes and stand once in each direction")
+        raise BudgetExceeded("each new edge must join two different nodes and stand once in both directions")
     known = (edges < clean.x.shape[0]).all(0)  # an edge of an injected node is new
     if bool(known.any()) and bool(torch.isin(keys[known], edge_keys(clean.edge_index, size)).any()):
         raise BudgetExceeded("a new edge is an edge of the original graph already")
@@ -246,7 +246,7 @@ def _check_injected(injected: Tensor, edges: Tensor, nodes: int, threat: ThreatM
     low, high = threat.feature_low, threat.feature_high
     slack = torch.finfo(injected.dtype).eps * max(abs(low), abs(high))
     if bool(((injected < low - slack) | (injected > high + slack)).any()):
-        raise BudgetExceeded(f"an injected feature lies outside of [{low:g}, {high:g}], the range of its threat model")
+        raise BudgetExceeded(f"an injected feature lies outside [{low:g}, {high:g}], the range of its threat model")
 
 
 def _check_targets(nodes: Tensor, targets: Tensor | None, sentence: str) -> None:

@@ -119,8 +119,8 @@ def explain_offers(
     searches = "post-hoc" in getattr(explainer, "tags", ())
     nodes, steady = (part[: SEARCHED if searches else None] for part in (effects.clean.nodes, effects.steady))
     first, second = (_sparse(explainer, model, problem.data, nodes, draw) for draw in (seed, seed + 1))
-    clean = Asked(problem, model, problem.data, first(problem.data, nodes))
-    perturbed = Asked(problem, model, attacked, second(attacked, nodes))
+    clean = ExplainedGraph(problem, model, problem.data, first(problem.data, nodes))
+    perturbed = ExplainedGraph(problem, model, attacked, second(attacked, nodes))
     again = second(problem.data, nodes)
     same = clean.predicted == perturbed.predicted  # (B,)
 
@@ -155,7 +155,7 @@ def explain_offers(
 
 
 @dataclass(frozen=True)
-class Asked:
+class ExplainedGraph:
     """An explainer's scores on one graph, and what the model says when it is asked to do without their edges."""
 
     problem: Problem
@@ -220,7 +220,7 @@ class Asked:
         return found
 
 
-def _offer_claims(offers: Offers, asked: Asked, effects: EdgeScores, right: Tensor, ending: str) -> None:
+def _offer_claims(offers: Offers, asked: ExplainedGraph, effects: EdgeScores, right: Tensor, ending: str) -> None:
     """Offer what the scores on one graph claim, beside what is true there."""
 
     def curve(highest: bool) -> Callable[[], tuple[Any, ...]]:

@@ -18,7 +18,8 @@ from fgai_bench.explainers import computation_graph as field_module
 from fgai_bench.explainers.attention import layer_attentions
 from fgai_bench.explainers.computation_graph import field_of
 from fgai_bench.explainers.gnn_explainer import MODEL
-from fgai_bench.explainers.gradient import IntegratedGradients, Saliency, predicted_classes, weight_gradient
+from fgai_bench.explainers.gradient import Saliency, predicted_classes, weight_gradient
+from fgai_bench.explainers.integrated_gradients import IntegratedGradients
 from fgai_bench.metrics import NotApplicable
 from fgai_bench.models import AttentionModel, Output, build_model, from_pyg
 from fgai_bench.models.base import frozen_eval

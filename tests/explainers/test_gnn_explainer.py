@@ -11,7 +11,8 @@ from torch_geometric.data import Data
 
 from fgai_bench.attacks import ATTACKS, Attacked, ThreatModel
 from fgai_bench.explainers import EXPLAINERS
-from fgai_bench.explainers.gnn_explainer import GNNExplainerMasks, PGExplainerMasks, Surface
+from fgai_bench.explainers.gnn_explainer import GNNExplainerMasks, Surface
+from fgai_bench.explainers.pg_explainer import PGExplainerMasks
 from fgai_bench.metrics import NotApplicable
 from fgai_bench.metrics.explanation_stability import divergence, top_overlap
 from fgai_bench.models import Attention
