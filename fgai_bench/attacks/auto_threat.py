@@ -12,10 +12,10 @@ from torch_geometric.data import Data
 
 from fgai_bench.attacks.budget import ThreatError, ThreatModel
 
-SHARE = 0.01  # of the nodes that an attacker may add, at most as many as in the paper
+NODE_SHARE = 0.01  # of the nodes that an attacker may add, at most as many as in the paper
 MOST_NODES = MOST_EDGES = 20
 LARGE_SHARE = 0.05  # of the nodes; more than that is no small change of the graph any more
-UNEVEN = 10.0  # columns of features whose ranges differ by more are better scaled before
+UNEVEN_RATIO = 10.0  # columns of features whose ranges differ by more are better scaled before
 NamedThreat = Literal["auto", "paper"]
 
 
@@ -70,7 +70,7 @@ def auto_threat(data: Data, targets: Tensor) -> ThreatModel:
     (1, 2, 0.0, 1.0, 0.1)
     """
     size = data.x.shape[0]
-    nodes = min(MOST_NODES, max(1, math.ceil(SHARE * size)))
+    nodes = min(MOST_NODES, max(1, math.ceil(NODE_SHARE * size)))
     degree = math.ceil(data.edge_index.shape[1] / size)
     edges = max(1, min(MOST_EDGES, degree, targets.numel()))
     low, high = feature_range(data.x)
@@ -129,7 +129,7 @@ def _uneven(data: Data, threat: object) -> list[str]:
         return []
     spread = data.x.amax(0) - data.x.amin(0)  # (F,)
     typical = float(spread[spread > 0].median()) if bool((spread > 0).any()) else 0.0
-    if typical and float(spread.max()) > UNEVEN * typical:
+    if typical and float(spread.max()) > UNEVEN_RATIO * typical:
         return [
             f"the columns of the features have different ranges (up to {float(spread.max()):.3g}, typically "
             f"{typical:.3g}), and the attacker may use the widest in all of them; train on scaled columns to compare"

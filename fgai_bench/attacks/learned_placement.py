@@ -32,12 +32,13 @@ STARTS: tuple[tuple[Averaging, float, str], ...] = (  # averaging, share of targ
     ("symmetric", 0.1, "soft-error"),
     ("mean", 0.25, "soft-error"),
 )
-TRIED, MORE = 6, 8  # rounds of every start, and further ones of the best
-STEPS, LAST = 40, 200  # gradients of a round, and of the end
+FIRST_ROUNDS, MORE_ROUNDS = 6, 8  # rounds of every start, and further ones of the best
+ROUND_STEPS, LAST_STEPS = 40, 200  # gradients of a round, and of the end
 FIRST_STEP, NEXT_STEP, LAST_STEP = 0.1, 0.08, 0.05  # as shares of the feature range
-SHARP = 4.0  # how suddenly a target falls while the push on it grows
-SETTLED = 2  # rounds after which the strength is known
-FELL, STOOD, LEAST = 0.7, 1.2, 0.2  # what a target that fell, or stood, is taken to need; the least answer to a push
+SHARPNESS = 4.0  # how suddenly a target falls while the push on it grows
+STRENGTH_ROUNDS = 2  # rounds after which the strength is known
+NEED_OF_FALLEN, NEED_OF_STANDING = 0.7, 1.2  # need that is assumed of a tried target, as a share of its push
+LEAST_ANSWER = 0.2  # smallest share of its margin that a pushed target is taken to have lost
 
 
 @dataclass
@@ -103,7 +104,7 @@ class Response:
         """Return how likely targets are to fall under a push; 0 for those that are wrong already."""
         with np.errstate(divide="ignore"):
             ratio = np.log(push) - np.log(self.factor[targets] * self.need[targets] / self.strength)
-        return np.where(self.margin[targets] > 0, expit(SHARP * ratio), 0.0)
+        return np.where(self.margin[targets] > 0, expit(SHARPNESS * ratio), 0.0)
 
     def placed(self, number: int) -> NDArray[np.int64]:
         """Return so many different targets to which edges make the most targets fall, by this response (greedy)."""
@@ -137,9 +138,9 @@ class Response:
         if not settled:
             self.strength = _strength(pushed[near] / self.need[near], int(fell.sum()), self.strength)
         known = self.strength * pushed / self.need
-        self.factor[fell] = np.minimum(1.0, FELL * known[fell])
-        answer = ((self.margin - margin)[stood] / self.margin[stood]).clip(min=LEAST)
-        self.factor[stood] = np.maximum(1.0, STOOD * known[stood] / answer)
+        self.factor[fell] = np.minimum(1.0, NEED_OF_FALLEN * known[fell])
+        answer = ((self.margin - margin)[stood] / self.margin[stood]).clip(min=LEAST_ANSWER)
+        self.factor[stood] = np.maximum(1.0, NEED_OF_STANDING * known[stood] / answer)
 
 
 def _strength(ratio: Floats, fell: int, before: float) -> float:
@@ -149,7 +150,7 @@ def _strength(ratio: Floats, fell: int, before: float) -> float:
     logs = np.log(ratio)
 
     def excess(strength: float) -> float:
-        return float(expit(SHARP * (logs + strength)).sum()) - fell
+        return float(expit(SHARPNESS * (logs + strength)).sum()) - fell
 
     return float(np.exp(brentq(excess, -logs.max() - 20, -logs.min() + 20)))
 
@@ -185,10 +186,10 @@ class LearnedPlacement(Attack):
             nowhere = PortfolioMember("learned", victim.targets[:0], loss, "row", FIRST_STEP, near_zero(search, 0))
             trials.append(PlacementTrial(search, response, nowhere))
         for trial in trials:
-            trial.go_on(TRIED)
+            trial.go_on(FIRST_ROUNDS)
         best = min(trials, key=lambda trial: trial.best.score)
-        best.go_on(MORE)
-        last = search.climb(replace(best.best, step=LAST_STEP), LAST)
+        best.go_on(MORE_ROUNDS)
+        last = search.climb(replace(best.best, step=LAST_STEP), LAST_STEPS)
         member = min(best.best, last, key=lambda member: member.score)
         return search.candidate(member, Trace(search.calls, tuple(search.curve), search.doubts))
 
@@ -210,10 +211,10 @@ class PlacementTrial:
             chosen = self.response.placed(min(nodes * per_node, targets.numel()))
             attached = targets[self._shared_out(chosen, nodes, per_node)]
             step = NEXT_STEP if self.rounds else FIRST_STEP
-            member = search.climb(replace(self.best, attached=attached, step=step), STEPS)
+            member = search.climb(replace(self.best, attached=attached, step=step), ROUND_STEPS)
             with torch.no_grad():
                 logits = search.victim.read(search.scene(member.attached).output(member.features))
-            self.response.learn(chosen, margins(logits, search.truth), self.rounds >= SETTLED)
+            self.response.learn(chosen, margins(logits, search.truth), self.rounds >= STRENGTH_ROUNDS)
             self.best = min(self.best, member, key=lambda member: member.score)
             self.rounds += 1
 

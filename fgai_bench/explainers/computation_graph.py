@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fgai_bench.models.sorted_edges import OncePerGraph
 
-TABLE = 2**23
+TABLE_ENTRIES = 2**23
 """Entries of a table of (nodes of a block, nodes of the graph): what a block of nodes needs besides its own edges."""
 
 
@@ -126,7 +126,7 @@ class Field:
 def fields(edge_index: Tensor, num_nodes: int, nodes: Tensor, hops: int) -> Iterator[Field]:
     """Yield the computation graphs of the nodes, a block of them at a time, for a model of ``hops`` layers."""
     incoming = in_edges(edge_index, num_nodes)
-    for block in nodes.split(max(1, TABLE // num_nodes)):
+    for block in nodes.split(max(1, TABLE_ENTRIES // num_nodes)):
         seen = torch.zeros(block.numel(), num_nodes, dtype=torch.bool, device=block.device)
         seen[torch.arange(block.numel(), device=block.device), block] = True
         frontier = seen

@@ -12,7 +12,7 @@ from fgai_bench.explainers.base import BlockExplainer
 from fgai_bench.explainers.computation_graph import CutOutGraph, Field
 from fgai_bench.models.base import AttentionModel
 
-PARTIAL = 2**18
+MOST_EDGES = 2**18
 """Edges of the computation graphs that are differentiated at once."""
 
 
@@ -78,7 +78,7 @@ class GradientExplainer(BlockExplainer):
         classes = predicted_classes(model, embedded, data)
 
         def score(field: Field) -> Tensor:
-            return torch.cat([self.scored(model, embedded, part, classes) for part in field.split(PARTIAL)])
+            return torch.cat([self.scored(model, embedded, part, classes) for part in field.split(MOST_EDGES)])
 
         return score
 

@@ -129,8 +129,8 @@ def prediction_kept(y: Tensor, y_tilde: Tensor) -> float:
     range=SHARE,
     scale="logit",
 )
-def as_told(share: float) -> float:
-    """Return a share that a step has computed itself, such as the validation score of a training, as it is."""
+def given_score(share: float) -> float:
+    """Return a share that the step itself has computed, such as the validation score of a training."""
     if share != share:
         raise ValueError("a share must be a number, got NaN")
     return float(share)
@@ -162,7 +162,7 @@ def share_of(mask: Tensor) -> float:
         ),
     },
 )
-def how_many(nodes: Tensor) -> float:
+def node_count(nodes: Tensor) -> float:
     """Return the number of nodes in a tensor of node indices, shape ``(N,)``."""
     return float(finite(nodes, "nodes").numel())
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -18,8 +17,7 @@ from fgai_bench.attacks.budget import scenario_of
 from fgai_bench.metrics import topk_overlap
 from fgai_bench.models import align
 from fgai_bench.models.base import AttentionModel, Output
-from fgai_bench.registry import Entry
-from fgai_bench.testing.checks import CheckFailed, CheckList, CheckSkipped, require
+from fgai_bench.testing.checks import CheckFailed, CheckList, CheckSkipped, EntrySubject, require
 from fgai_bench.testing.fixture import tiny_graph, tiny_problem, trained_model
 from fgai_bench.testing.traces import disturbed, no_trace_on, no_trace_on_rng, same
 
@@ -39,11 +37,8 @@ SLACK = 1e-6
 
 
 @dataclass(frozen=True)
-class AttackSubject:
+class AttackSubject(EntrySubject):
     """An attack to be checked; its scenario is the one among its tags, else injection."""
-
-    entry: Entry[Any]
-    expected_failures: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def tags(self) -> frozenset[str]:
@@ -82,11 +77,7 @@ class AttackSubject:
         return self.attacked()
 
 
-def subject(entry: Entry[Any]) -> AttackSubject:
-    """Return the registered attack ``entry`` as a subject of the checks."""
-    return AttackSubject(entry, getattr(entry.load(), "expected_failures", {}))
-
-
+subject = AttackSubject
 CHECKS: CheckList[AttackSubject] = CheckList()
 
 

@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 from benchmarks.easiest_targets import easiest_attack
 from fgai_bench.attacks import ATTACKS, ThreatModel
 from fgai_bench.attacks.base import Victim
-from fgai_bench.attacks.learned_placement import SHARP, Response
+from fgai_bench.attacks.learned_placement import SHARPNESS, Response
 from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.models import build_model
 from fgai_bench.tasks.link_prediction import LinkProblem
@@ -59,7 +59,7 @@ def test_an_edge_pushes_what_it_goes_to_and_its_neighbours_by_hand():
     half = response.falls(np.array([1.2, 0.0, 0.0, 9.0, 0.0]))
     assert half.tolist() == pytest.approx([0.5, 0.0, 0.0, 0.0, 0.0])  # the wrong one cannot fall
     twice = response.falls(np.array([2.4, 0, 0, 0, 0]))[0]
-    assert twice == pytest.approx(2**SHARP / (2**SHARP + 1))
+    assert twice == pytest.approx(2**SHARPNESS / (2**SHARPNESS + 1))
     assert Response.of(star(), margin, 4, "mean", 0.0).need.tolist()[4] == pytest.approx(3 * 4)
 
 

@@ -181,7 +181,7 @@ def test_blocks_of_nodes_give_the_scores_of_all_at_once(name: str, monkeypatch: 
     explainer = EXPLAINERS[name]()
     assert isinstance(explainer, BlockExplainer)
     whole = explainer(model, data, nodes, seed=3)
-    monkeypatch.setattr(field_module, "TABLE", 5 * data.x.shape[0])
+    monkeypatch.setattr(field_module, "TABLE_ENTRIES", 5 * data.x.shape[0])
     blocks = list(explainer.stream(model, data, nodes, seed=3))
     assert len(blocks) == 8  # five nodes in each
     assert torch.allclose(torch.cat([block.dense(data.edge_index.size(1)) for block in blocks]), whole, atol=1e-6)

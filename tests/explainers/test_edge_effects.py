@@ -42,7 +42,7 @@ def models() -> dict[str, AttentionModel]:
 
 @pytest.mark.parametrize("kind", ["gat", "gatv2", "three layers", "gt", "pyg"])
 def test_the_effect_is_that_of_deleting_edges_one_by_one(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deletion_module, "COPIED", 200)  # several parts
+    monkeypatch.setattr(deletion_module, "MOST_COPIED_EDGES", 200)  # several parts
     model, data = models()[kind].eval(), tiny_graph()
     effects = edge_effects(model, data, NODES, most=None if kind in ("gat", "gatv2") else 12)
     with torch.no_grad():

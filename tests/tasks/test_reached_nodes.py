@@ -50,7 +50,7 @@ def test_an_attack_that_reaches_nothing_has_no_value_there():
     attacked = ATTACKS["injection"]()(model, problem.data, problem.targets, threat=ThreatModel(nodes=0))
     measured = problem.attacked(model, attacked)
     assert measured.metrics["reached_share"] == 0.0
-    assert measured.not_applicable["f1_reached"] == "the attack reaches nothing of it"
+    assert measured.not_applicable["f1_reached"] == "the attack reaches none of these nodes"
     with pytest.raises(NotApplicable):
         some(torch.zeros(3, dtype=torch.bool))
 
