@@ -21,7 +21,7 @@ NamedThreat = Literal["auto", "paper"]
 
 @dataclass(frozen=True)
 class ChosenThreat:
-    """A threat model, with what is to be said about it.
+    """A threat model that was chosen for a graph, with its description and alarms.
 
     Attributes:
         threat: the budget.
@@ -103,7 +103,7 @@ def feature_range(x: Tensor) -> tuple[float, float]:
 
 
 def _misfits(threat: ThreatModel, data: Data) -> list[str]:
-    """Say where a budget does not fit a graph: features of another scale, or nearly as many new nodes as old ones."""
+    """Return sentences on what does not fit a graph: another scale of features, or too many new nodes."""
     low, high = feature_range(data.x)
     alarms = []
     allowed, width = threat.feature_high - threat.feature_low, high - low
@@ -124,7 +124,7 @@ def _misfits(threat: ThreatModel, data: Data) -> list[str]:
 
 
 def _uneven(data: Data, threat: object) -> list[str]:
-    """Say where one range for all columns of the features is much wider than that of most columns."""
+    """Return a sentence if one range for all columns of the features is much wider than that of most columns."""
     if threat != "auto" or data.x.layout != torch.strided or data.x.shape[1] < 2:
         return []
     spread = data.x.amax(0) - data.x.amin(0)  # (F,)

@@ -1,7 +1,7 @@
-"""What every attack is: a class whose call searches inside one threat model and returns an attacked graph.
+"""The base class of attacks: its call searches inside one threat model and returns an attacked graph.
 
 An attack of your own subclasses :class:`Attack` and writes :meth:`Attack.search`. Freezing the model, choosing the
-threat model's scenario, and counting what was really spent against the budget are the base's.
+threat model's scenario, and checking the attacked graph against the budget are done by the base class.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fgai_bench.registry import takes
 
 @dataclass(frozen=True)
 class Victim:
-    """What is attacked.
+    """The model and graph under attack.
 
     Attributes:
         model: in evaluation mode, its parameters without gradients.
@@ -89,7 +89,7 @@ class Attack:
         readout: Readout | None = None,
         surrogate: AttentionModel | None = None,
     ) -> Attacked:
-        """Search, count what was spent on the graph that came out, and hold it against the budget.
+        """Search, and check the attacked graph against the budget (:func:`fgai_bench.attacks.check_budget`).
 
         Args:
             model: the victim; it is left exactly as it was.

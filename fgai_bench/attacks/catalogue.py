@@ -1,4 +1,4 @@
-"""The attacks by name; what each is, its class says."""
+"""Registry of the attacks by name; the class of an attack declares its summary, tags and version."""
 
 from __future__ import annotations
 

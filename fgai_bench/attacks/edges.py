@@ -29,12 +29,12 @@ ABSENT, PRESENT = 1e-7, 1e-3  # weights of candidates that are not chosen: as go
 
 
 def with_edges(data: Data, pairs: Tensor) -> Data:
-    """A new graph with the undirected ``pairs`` ``(2, P)`` appended in both directions."""
+    """Return a new graph with the undirected ``pairs`` ``(2, P)`` appended in both directions."""
     return extended(data, data.x, torch.cat([data.edge_index, pairs, pairs.flip(0)], dim=1))
 
 
 def absent(pairs: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
-    """Those of the ``pairs`` that are no self-loops and no edges yet, each once, as source < destination."""
+    """Return those of the ``pairs`` that are no self-loops and no edges yet, each once, as source < destination."""
     pairs = torch.unique(pairs[:, pairs[0] != pairs[1]].sort(0).values, dim=1)
     new = ~torch.isin(edge_keys(pairs, num_nodes), edge_keys(edge_index, num_nodes))
     return pairs[:, new & ~torch.isin(edge_keys(pairs.flip(0), num_nodes), edge_keys(edge_index, num_nodes))]
@@ -148,7 +148,7 @@ class WorstEdges(Attack):
 
 
 def _doubts(model: AttentionModel) -> tuple[str, ...]:
-    """Reasons to distrust a search by edge weights on this model."""
+    """Return reasons to distrust a search by edge weights on this model."""
     encoded = not model.local and "positional-encoding" in model.tags
     return ("gradients with the encodings of a graph that holds every candidate edge",) if encoded else ()
 
@@ -182,7 +182,7 @@ class _Surface(nn.Module):
 
 
 def _additive_search(greedy: bool, least: float = ABSENT) -> Any:
-    """PyG's attack class, restricted to adding edges; imported here because its import warns of experimental code.
+    """Return PyG's attack class, restricted to adding edges; imported here because the import warns.
 
     ``least`` is the weight of a candidate that is not chosen, while weights are searched.
     """

@@ -54,7 +54,7 @@ PLACEMENTS: tuple[Placement, ...] = (random, cover, partial(cover, strength=0.5)
 
 @dataclass(frozen=True)
 class Stage:
-    """Where a search stands: a placement with features, and how good they are.
+    """The state of a search: a placement, its features, and their score.
 
     Attributes:
         ascent: on the placement.
@@ -73,7 +73,7 @@ class Stage:
     flags: tuple[str, ...] = ()
 
     def climb(self, steps: int) -> Stage:
-        """Go on for so many steps, at a price for lost margins, and return where the best point was."""
+        """Continue for so many steps, at a price for lost margins, and return the stage at the best point."""
         price = self.point.new_full((), self.price)
         ascent, threat = self.ascent, self.ascent.threat
         low, high = threat.feature_low, threat.feature_high
@@ -175,7 +175,7 @@ class _ConstrainedAscent:
         return Stage(self, start, start)
 
     def priced(self, price: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
-        """The change at a price for lost margins, and the score that counts, lower meaning stronger: ``(), ()``."""
+        """Return the change less the price of lost margins, and the score, lower meaning stronger: ``(), ()``."""
         out = self.scene.output(features)
         logits, reference = self.scene.victim.read(out), self.scene.reference
         change = self.attack.change(logits, out, reference)
@@ -188,7 +188,7 @@ class _ConstrainedAscent:
             return value, -torch.where(enough, change.double(), kept - 1.0)
 
     def run(self, start: Tensor) -> Ascent:
-        """From one starting point: the best point that keeps enough predictions, and the change at every step."""
+        """Climb from a point; return the best point that keeps enough predictions, and the change at every step."""
         x = start
         change, kept = self.look(x)
         best, best_score, curve = x, _score(change, kept, self.attack.keep), [change]
@@ -208,14 +208,14 @@ class _ConstrainedAscent:
         return Ascent(best, *found, torch.tensor(finite, dtype=torch.bool), torch.tensor(moving, dtype=torch.bool))
 
     def look(self, features: Tensor) -> tuple[float, float]:
-        """The change of attention and the share of kept predictions with these features."""
+        """Return the change of attention and the share of kept predictions with these features."""
         with torch.no_grad():
             out = self.scene.output(features)
             logits = self.scene.victim.read(out)
             return self.attack.change(logits, out, self.scene.reference).item(), _kept(logits, self.scene.reference)
 
     def _direction(self, x: Tensor) -> Tensor:
-        """Up the change of attention, per injected node without the part that would break predictions."""
+        """Return the gradient of the change, per injected node without the part that would break predictions."""
         x = x.detach().requires_grad_(True)
         out = self.scene.output(x)
         logits, reference = self.scene.victim.read(out), self.scene.reference
@@ -229,7 +229,7 @@ class _ConstrainedAscent:
         return tangent / tangent.abs().amax(1, keepdim=True).clamp(min=1e-30)
 
     def _line_search(self, x: Tensor, direction: Tensor, keep: float) -> tuple[Tensor, float, float]:
-        """The best of the tried steps, with its score and its change."""
+        """Return the best of the tried steps, with its score and its change."""
         found = []
         for scale in self.attack.scales:
             moved = x + self.threat.step * (scale * direction).clamp(-1, 1)
@@ -240,10 +240,10 @@ class _ConstrainedAscent:
 
 
 def _kept(logits: Tensor, reference: Reference) -> float:
-    """The share of the targets whose prediction is the clean one."""
+    """Return the share of the targets whose prediction is the clean one."""
     return (logits.argmax(1) == reference.prediction).double().mean().item()
 
 
 def _score(change: float, kept: float, keep: float) -> float:
-    """The change where enough predictions are kept; elsewhere less than any change, by how many are not."""
+    """Return the change if enough predictions are kept; else a negative number, lower the fewer are kept."""
     return change if kept >= keep else kept - 1.0

@@ -80,7 +80,7 @@ class FeaturePGD(Attack):
 
 @dataclass(frozen=True)
 class FeatureMember:
-    """One way of attacking: which rows change, what is raised, and how far it is.
+    """A member of the portfolio: which rows change, which loss is raised, and the change so far.
 
     Attributes:
         chosen: ``(R,)`` nodes whose features change.
@@ -205,5 +205,5 @@ CHOICES: dict[str, NodeChoice] = {
 
 
 def _single(threat: ThreatModel, victim: Victim) -> ThreatModel:
-    """The budget of a placement that chooses as many distinct targets as may change."""
+    """Return the budget of a placement that chooses as many distinct targets as may change."""
     return threat.model_copy(update={"nodes": 1, "edges_per_node": min(threat.nodes, victim.targets.numel())})

@@ -35,7 +35,7 @@ def injected_edges(num_nodes: int, targets: Tensor, threat: ThreatModel, seed: i
 
 
 def with_injected(data: Data, features: Tensor, edges: Tensor) -> Data:
-    """A new graph: the original nodes and edges first, then the injected ones; see :func:`extended` for the rest."""
+    """Return a new graph: original nodes and edges first, then the injected ones; see :func:`extended`."""
     return _on(data, features, append_nodes(data.edge_index, data.x.shape[0], edges, features.shape[0]))
 
 
@@ -75,18 +75,18 @@ class InjectionScene:
         return cls(victim, edge_index, embedded, affected, Reference.of(clean, victim.read))
 
     def output(self, features: Tensor) -> Output:
-        """The model's output with these injected features: ``(nodes, F) -> Output``."""
+        """Return the model's output with these injected features: ``(nodes, F) -> Output``."""
         embedded = self.victim.model.appended(self.embedded, self.victim.model.embed(features))
         known: dict[str, Any] = {} if self.affected is None else {"affected": self.affected}
         return self.victim.model.propagate(embedded, self.edge_index, **known)
 
     def graph(self, features: Tensor) -> Data:
-        """The attacked graph with these injected features."""
+        """Return the attacked graph with these injected features."""
         return _on(self.victim.data, features, self.edge_index)
 
 
 def starting_points(data: Data, threat: ThreatModel, seed: int | None) -> list[Tensor]:
-    """One start per restart: near zero first (every corner is within reach), then anywhere in the range."""
+    """Return a start per restart: the first near zero, where every corner is within reach, others anywhere."""
     starts = []
     for restart in range(threat.restarts):
         shape = (threat.nodes, data.x.shape[1])
@@ -149,7 +149,7 @@ class RandomInjection(Attack):
 
 
 class Ensemble(Attack):
-    """Runs the injection attack with every loss and keeps the result that hurts most.
+    """Run the injection attack with every loss and keep the result with the lowest score.
 
     What hurts is judged on the attacked output: by default the share of target predictions that equal the labels of
     the graph (the clean predictions, where the targets are no labelled nodes).

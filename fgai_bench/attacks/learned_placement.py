@@ -1,8 +1,8 @@
-"""Injection whose placement is learned from what fell: for networks in which no injected node can draw all attention.
+"""Injection that re-places its edges by trial and error: for networks that weigh their neighbours evenly.
 
-The standard attack attaches where much falls at once. A network that weighs its neighbours evenly gives it no such
-places: there an edge turns the target that it goes to, and those neighbours of the target that are close to the border.
-Which ones these are can be seen only by trying, so this attack tries, remembers, and places its edges again.
+The standard attack looks for nodes that flip many targets at once. A network such as a GCN has none: an edge flips its
+own target, and those neighbours of the target that are close to the decision border. Which targets these are can only
+be found by trying. This attack tries, learns which targets flipped, and places its edges again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LEAST_ANSWER = 0.2  # smallest share of its margin that a pushed target is taken
 
 @dataclass
 class Response:
-    r"""What edges to targets do to all targets, and what has been learned about it.
+    r"""A model of which targets flip when edges are attached, learned from trials.
 
     An edge to target u pushes u itself and its neighbours v, the less the more neighbours share the message:
 
@@ -80,7 +80,7 @@ class Response:
 
     @classmethod
     def of(cls, victim: Victim, margin: Tensor, per_node: int, averaging: Averaging, share: float) -> Response:
-        """Guess the response of a victim: as strong as would turn this share of all targets by an edge to each."""
+        """Return a first guess: so strong that an edge to every target flips this share of them."""
         targets, size = victim.targets, victim.data.x.shape[0]
         place = torch.full((size,), -1, device=targets.device).index_copy_(
             0, targets, torch.arange(targets.numel(), device=targets.device)
@@ -128,7 +128,7 @@ class Response:
         return chosen
 
     def learn(self, chosen: NDArray[np.int64], left: Tensor, settled: bool) -> None:
-        """Learn from the margins that edges to these targets have left; the strength too, unless it is settled."""
+        """Learn from the margins under edges to these targets; the strength too, unless it is settled."""
         margin = left.double().cpu().numpy()
         attached = np.zeros_like(self.margin)
         attached[chosen] = 1.0
@@ -144,7 +144,7 @@ class Response:
 
 
 def _strength(ratio: Floats, fell: int, before: float) -> float:
-    """The strength at which as many targets with these ratios of push to need would be expected to fall as did."""
+    """Return the strength at which the expected number of flipped targets is the number that flipped."""
     if not 0 < fell < ratio.size:
         return before * (2.0 if fell else 0.5)
     logs = np.log(ratio)
@@ -156,7 +156,7 @@ def _strength(ratio: Floats, fell: int, before: float) -> float:
 
 
 class LearnedPlacement(Attack):
-    """Rounds of placing edges by a response, climbing with the features, and learning from what fell.
+    """Rounds of placing edges by a response, raising the loss over features, and learning which targets flipped.
 
     Three guesses of the response are tried; the best of them goes on and ends with a longer ascent. Targets of one
     class share an injected node. It is made for even networks, and complements the standard attack; it takes about half
@@ -196,7 +196,7 @@ class LearnedPlacement(Attack):
 
 @dataclass
 class PlacementTrial:
-    """A response that is being learned, and the strongest member that it has led to: attached nowhere at first."""
+    """A response that is being learned, and the strongest member so far, which has no edges at first."""
 
     search: PortfolioSearch
     response: Response
@@ -204,7 +204,7 @@ class PlacementTrial:
     rounds: int = 0
 
     def go_on(self, rounds: int) -> None:
-        """Place, climb and learn for so many rounds more."""
+        """Place, climb and learn for so many further rounds."""
         search, targets = self.search, self.search.victim.targets
         nodes, per_node = search.threat.nodes, min(search.threat.edges_per_node, targets.numel())
         for _ in range(rounds):
@@ -219,7 +219,7 @@ class PlacementTrial:
             self.rounds += 1
 
     def _shared_out(self, chosen: NDArray[np.int64], nodes: int, per_node: int) -> Tensor:
-        """Which target each edge goes to, ``(nodes, per_node)``: those of a class to one node, all again where few."""
+        """Return the target of each edge, ``(nodes, per_node)``: those of one class share a node, few repeat."""
         order = torch.from_numpy(chosen).to(self.search.truth.device)
         order = order[self.search.truth[order].argsort(stable=True)]
         return order[torch.arange(nodes * per_node, device=order.device) % order.numel()].view(nodes, per_node)

@@ -16,7 +16,7 @@ WORTH_RECORDING = 3
 
 
 class Ascent(NamedTuple):
-    """What one ascent found, still on its device.
+    """The result of one ascent, still on its device.
 
     Attributes:
         point: the best iterate.

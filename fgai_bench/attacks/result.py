@@ -35,7 +35,7 @@ class Attacked:
 
 
 class Trace(NamedTuple):
-    """What a search says of itself: gradients taken, the objective per step, reasons for distrust."""
+    """The report of a search: gradients taken, the objective per step, reasons for distrust."""
 
     gradient_calls: int = 0
     curve: tuple[float, ...] = ()
@@ -47,11 +47,11 @@ NO_SEARCH = Trace()
 
 @dataclass(frozen=True)
 class Candidate:
-    """What a search came up with, before it is counted.
+    """The attacked graph that a search found, before it is checked.
 
     Attributes:
         data: the attacked graph; original nodes and edges first, in their order.
-        trace: what the search says of itself.
+        trace: the report of the search.
         kept: share of the target predictions that stayed what they were, where the attack cares.
         injected: ``(nodes, F)`` features of the injected nodes, where the attack changed no others; else None.
     """

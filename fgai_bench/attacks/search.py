@@ -36,7 +36,7 @@ PLACEMENTS: dict[str, Placement] = {
 
 @dataclass(frozen=True)
 class PortfolioMember:
-    """One way of attacking: where edges go, what is raised, and from where.
+    """A member of a portfolio: where edges go, which loss is raised, and the features so far.
 
     Attributes:
         name: for the record.
@@ -144,7 +144,7 @@ class PortfolioSearch:
         return Candidate(with_injected(self.victim.data, member.features, edges), trace, injected=member.features)
 
     def tried(self, member: PortfolioMember) -> PortfolioMember:
-        """Evaluate a member where it stands, without a gradient."""
+        """Score a member with its present features, without a gradient."""
         with torch.no_grad():
             logits = self.victim.read(self.scene(member.attached).output(member.features))
         return self.noted(replace(member, score=float(self.score(logits))))
@@ -197,7 +197,7 @@ def at_corners(search: PortfolioSearch, index: int) -> Tensor:
 
 
 def _drawn(search: PortfolioSearch, purpose: str, share: float) -> Tensor:
-    """Uniform features in a part of the range around its middle: ``(nodes, F)``."""
+    """Return uniform features in a part of the range around its middle: ``(nodes, F)``."""
     threat, data = search.threat, search.victim.data
     shape = (threat.nodes, data.x.shape[1])
     spread = uniform(shape, search.seed, f"attack-worst-{purpose}", data.edge_index.device)

@@ -1,4 +1,4 @@
-"""A search for choosing settings: members of the standard attack's kind, narrowed down in a quarter of its length.
+"""The short attack by which settings are chosen: a smaller portfolio, a quarter of the standard attack's steps.
 
 A study of settings attacks validation nodes thousands of times, so its attack is short. It is not the evaluation's: it
 has fewer members, no transfer and no moved edges, and draws from seeds of its own. All that matters is that it ranks

@@ -93,7 +93,7 @@ class Worst(Attack):
         return replace(winner, trace=Trace(calls, curve, search.doubts))
 
     def outsiders(self, victim: Victim, threat: ThreatModel, seed: int | None) -> list[Candidate]:
-        """Return what is no part of the portfolio but must not be stronger: the control and the published attack."""
+        """Return the random control and the published attack, which must not be stronger than the portfolio."""
         step = 0.05 * (threat.feature_high - threat.feature_low)  # 0.1 in the published range [-1, 1]
         published = threat.model_copy(update={"step": step or 0.1, "steps": 10, "restarts": 1})
         return [RandomInjection().search(victim, threat, seed), InjectionAttack().search(victim, published, seed)]

@@ -22,8 +22,9 @@ METRICS: Registry[Metric] = Registry("metric", "fgai_bench.metrics", "fgai_bench
 def _declare(module: str) -> None:
     """Declare every metric of a module; a decorator may use the names of :mod:`fgai_bench.metrics.base`."""
     source = Path(__file__).with_name(f"{module}.py").read_text(encoding="utf-8")
-    for function in ast.parse(source).body:
-        for decorator in function.decorator_list if isinstance(function, ast.FunctionDef) else ():
+    functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
+    for function in functions:
+        for decorator in function.decorator_list:
             if ast.unparse(decorator).startswith("metric("):
                 expression = compile(ast.Expression(decorator), f"{module}.py", "eval")
                 for name, metadata in eval(expression, dict(vars(base))).entries().items():
