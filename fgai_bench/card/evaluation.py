@@ -25,7 +25,7 @@ from fgai_bench.metrics.stability import (
 )
 from fgai_bench.models import AttentionModel
 from fgai_bench.models.base import Output
-from fgai_bench.tasks.measurement import SHARE, value_of
+from fgai_bench.tasks.measurement import TOP_SHARE, value_of
 from fgai_bench.tasks.node_classification import NodeProblem
 from fgai_bench.tasks.reached_nodes import reached_by_attack
 
@@ -217,7 +217,7 @@ def _stability(
         return Stability((), (), (), (share,))
     uniform = [uniform_attention(graph.edge_index, graph.x.shape[0]) for graph in (data, attacked)]
     return Stability(
-        (_numbers(node_topk_overlap_values(into, perturbed.attention, SHARE)),),
+        (_numbers(node_topk_overlap_values(into, perturbed.attention, TOP_SHARE)),),
         (_numbers(node_jsd_values(into, perturbed.attention)),),
         (_numbers(node_jsd_values(edges_into(uniform[0], reached), uniform[1])),),
         (share,),
