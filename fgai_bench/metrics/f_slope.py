@@ -100,18 +100,6 @@ def deletion_order(attention: Attention, highest: bool = True) -> Tensor:
     return weight.argsort(descending=highest, stable=True)
 
 
-def edges_kept(attention: Attention, rate: float, highest: bool = True) -> Tensor:
-    """Return a mask of the graph's edges that remain after deleting the share ``rate``, rounded down to whole edges.
-
-    Shapes: ``-> (E,)`` boolean over ``attention.of_graph().edge_index``.
-
-    >>> att = Attention(torch.tensor([[0, 1, 2], [1, 0, 0]]), torch.tensor([1.0, 0.3, 0.7]))
-    >>> edges_kept(att, 0.4).tolist()
-    [False, True, True]
-    """
-    return _kept_mask(deletion_order(attention, highest), rate)
-
-
 def f_acc(correct_before: Tensor, correct_after: Tensor) -> float:
     """Return the share of the nodes classified correctly before that still are after: two ``(N,)`` boolean masks.
 
@@ -164,12 +152,12 @@ def f_acc_curve(
     order = deletion_order(_attention_over(edges, attention), highest)
     intact = predict(edges)[nodes] == y[nodes]
     before = torch.ones_like(intact) if right_before else intact
-    after = (predict(edges[:, _kept_mask(order, rate)])[nodes] == y[nodes] if rate else intact for rate in rates)
+    after = (predict(edges[:, kept_mask(order, rate)])[nodes] == y[nodes] if rate else intact for rate in rates)
     return tuple(f_acc(before, correct) for correct in after)
 
 
-def _kept_mask(order: Tensor, rate: float) -> Tensor:
-    """Return a mask of the edges that remain after deleting the share ``rate`` of them in ``order``: ``(E,)``."""
+def kept_mask(order: Tensor, rate: float) -> Tensor:
+    """Return a mask of the edges that remain after deleting the share ``rate``, rounded down to whole edges: ``(E,)``."""
     if not 0 <= rate <= 1:
         raise ValueError(f"the share of deleted edges lies between 0 and 1, got {rate}")
     kept = torch.ones_like(order, dtype=torch.bool)
