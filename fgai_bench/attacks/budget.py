@@ -203,7 +203,7 @@ def _check_new_edges(clean: Data, edges: Tensor, size: int) -> None:
     keys, back = edge_keys(edges, size), edge_keys(edges.flip(0), size)
     once = torch.unique(keys)
     if bool((keys == back).any()) or once.numel() < keys.numel() or not torch.equal(once, torch.unique(back)):
-        raise BudgetExceeded("each new edge must join two different nodes and stand once in both directions")
+        raise BudgetExceeded("each new edge must stand once in both directions and join two different nodes")
     known = (edges < clean.x.shape[0]).all(0)  # an edge of an injected node is new
     if bool(known.any()) and bool(torch.isin(keys[known], edge_keys(clean.edge_index, size)).any()):
         raise BudgetExceeded("a new edge is an edge of the original graph already")

@@ -123,7 +123,7 @@ def test_a_new_edge_within_its_budget_may_join_any_nodes():
         (EDGE, with_edges(TWO), "nodes = 2, but its threat model allows 0"),
         (EDGE, with_edges(X, (0, 2), one_way=True), "once in both directions"),
         (EDGE, with_edges(X, (0, 2), (0, 2)), "once in both directions"),
-        (EDGE, with_edges(X, (2, 2)), "two different nodes"),
+        (EDGE, with_edges(X, (2, 2)), "join two different nodes"),
         (EDGE, with_edges(X, (0, 1)), "an edge of the original graph already"),
         (FEATURES, with_edges(changed(n0c0=1.51)), "feature_change = 0.51, but its threat model allows 0.5"),
         (FEATURES, with_edges(changed(n0c0=1.1, n2c0=0.1, n3c0=0.6)), "changed_nodes = 3, .* allows 2"),
