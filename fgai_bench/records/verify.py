@@ -113,7 +113,7 @@ class Row:
     @property
     def targets(self) -> Tensor | None:
         """Return the nodes that the row's attack may attach to or change; None for any node."""
-        return self.problem.targets if self.config["threat"]["targets"] == "test" else None
+        return self.problem.targets if self.config["threat"].get("targets", "test") == "test" else None
 
     @property
     def is_exact(self) -> bool:
