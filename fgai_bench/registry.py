@@ -46,7 +46,6 @@ class Entry(Generic[T]):
         direction: for metrics, which way is better.
         range: for metrics, the closed interval of possible values.
         scale: for metrics, where errors are symmetric: as it is, of its logarithm, of its logit.
-        gradients: for attacks, how many a search of fixed length takes; 0 if the threat model's steps decide.
         origin: the package or module that registered it.
         origin_version: of that package, where it has one.
     """
@@ -60,7 +59,6 @@ class Entry(Generic[T]):
     direction: Direction = "none"
     range: tuple[float, float] | None = None
     scale: Scale = "identity"
-    gradients: int = 0
     origin: str = OURS
     origin_version: str = ""
 
@@ -80,7 +78,7 @@ class Entry(Generic[T]):
         return object_at(self.target) if isinstance(self.target, str) else self.target
 
 
-METADATA = ("summary", "paper", "version", "tags", "direction", "range", "scale", "gradients")
+METADATA = ("summary", "paper", "version", "tags", "direction", "range", "scale")
 """What an object may declare about itself; the fields of :class:`Entry` of the same names."""
 
 

@@ -6,6 +6,7 @@ threat model's scenario, and checking the attacked graph against the budget are 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.attacks.budget import ThreatModel, scenario_of
+from fgai_bench.attacks.budget import ThreatModel, scenario_among
 from fgai_bench.attacks.objectives import Readout
 from fgai_bench.attacks.result import Attacked, Candidate, finish_attack
 from fgai_bench.data.node_index import node_index
@@ -66,7 +67,7 @@ class Attack:
             ``prediction`` or ``attention``, what it is aimed at; ``edge-weight``, it needs edge weights;
             ``convergent``, different seeds may end at the same result; ``fixed-search``, the threat model's steps do
             not change how long it searches; ``uses-surrogate``, it is handed the vanilla model.
-        gradients: how many gradients a search of fixed length takes; 0 if the threat model's steps decide.
+        cost: ``gradients``, how many a search takes whatever the threat model says; for forecasts.
         recordable: the search reads nothing back from the device, so that a training can record it; it then also
             works without a seed, drawing from torch's own generator.
     """
@@ -75,7 +76,7 @@ class Attack:
     paper: ClassVar[str] = ""
     version: ClassVar[str] = "1"
     tags: ClassVar[tuple[str, ...]] = ()
-    gradients: ClassVar[int] = 0
+    cost: ClassVar[Mapping[str, float]] = {}
     recordable: ClassVar[bool] = False
 
     def __call__(
@@ -102,7 +103,7 @@ class Attack:
         """
         if "control" not in self.tags:  # a control looks at no model
             checked_model(model)
-        threat = threat or ThreatModel(scenario=scenario_of(self.tags))
+        threat = threat or ThreatModel(scenario=scenario_among(self.tags))
         if targets.dtype == torch.bool:
             targets = node_index(targets, data.x.shape[0], "targets")
         with frozen_eval(model), frozen_eval(surrogate) if surrogate is not None else nullcontext():

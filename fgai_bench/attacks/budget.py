@@ -30,13 +30,13 @@ class ThreatError(ValueError):
     """Raised when a budget or the targets of an attack cannot be used; the message is one sentence."""
 
 
-def scenario_of(tags: Collection[str], otherwise: Scenario = "injection") -> Scenario:
-    """Return what an attack with these tags changes; ``otherwise`` if no tag says so.
+def scenario_among(tags: Collection[str], default: Scenario = "injection") -> Scenario:
+    """Return what an attack with these tags changes; ``default`` where none of them says so.
 
-    >>> scenario_of(("edges", "gradient")), scenario_of(("gradient",))
+    >>> scenario_among(("edges", "gradient")), scenario_among(("gradient",))
     ('edges', 'injection')
     """
-    return next((scenario for scenario in SCENARIOS if scenario in tags), otherwise)
+    return next((scenario for scenario in SCENARIOS if scenario in tags), default)
 
 
 class ThreatModel(Options):

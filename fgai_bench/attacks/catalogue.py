@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fgai_bench.attacks.budget import Scenario, scenario_among
 from fgai_bench.registry import Registry
 
 if TYPE_CHECKING:
@@ -26,3 +27,8 @@ for _name, _class in (
     ("worst-features", "features:WorstFeatures"),
 ):
     ATTACKS.declare(_name, f"fgai_bench.attacks.{_class}")
+
+
+def scenario_of(attack: str, default: Scenario = "injection") -> Scenario:
+    """Return what an attack changes, by its tags; ``default`` where none of them says so."""
+    return scenario_among(ATTACKS.entry(attack).tags, default)

@@ -46,6 +46,7 @@ class RandomEdges(Attack):
     summary = "random new edges between existing nodes"
     paper = "https://arxiv.org/abs/1806.02371"
     tags = ("edges", "control")
+    cost: ClassVar[dict[str, float]] = {"gradients": 0}
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         edges, nodes, draw = victim.data.edge_index, victim.data.x.shape[0], generator(seed or 0, "attack-edges")
@@ -136,7 +137,7 @@ class WorstEdges(Attack):
     summary = "the worst case over edge attacks: projected and greedy searches with several losses, and the control"
     paper = "https://arxiv.org/abs/2110.14038"
     tags = ("edges", "gradient", "prediction", "edge-weight", "convergent", "fixed-search")
-    gradients = 170
+    cost: ClassVar[dict[str, float]] = {"gradients": 170}
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         longer, published = (threat.model_copy(update=changes) for changes in ({"steps": STEPS}, PUBLISHED))

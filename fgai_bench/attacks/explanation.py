@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -113,7 +114,7 @@ class ExplanationAttack(Attack):
     paper = "https://arxiv.org/abs/1710.10547"
     version = "2"
     tags = ("injection", "gradient", "attention")
-    gradients = 400  # under the paper's ten steps
+    cost: ClassVar[dict[str, float]] = {"gradients": 400}  # under the paper's ten steps
 
     def __init__(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -101,7 +102,7 @@ class WorstFeatures(Attack):
     summary = "the worst case over feature attacks: choices of nodes, losses, and long ascents"
     paper = "https://arxiv.org/abs/2003.01690"
     tags = ("features", "gradient", "prediction", "fixed-search")
-    gradients = 790
+    cost: ClassVar[dict[str, float]] = {"gradients": 790}
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         published = threat.model_copy(update=PUBLISHED)

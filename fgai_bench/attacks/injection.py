@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -138,6 +138,7 @@ class RandomInjection(Attack):
     summary = "the control: the injection budget with random features"
     paper = "https://arxiv.org/abs/2111.04314"
     tags = ("injection", "control")
+    cost: ClassVar[dict[str, float]] = {"gradients": 0}
     recordable = True
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
@@ -163,7 +164,7 @@ class Ensemble(Attack):
     summary = "the worst case over losses and restarts of the injection attack"
     paper = "https://arxiv.org/abs/2003.01690"
     tags = ("injection", "gradient", "prediction")
-    gradients = 60  # six losses under the paper's ten steps
+    cost: ClassVar[dict[str, float]] = {"gradients": 60}  # six losses under the paper's ten steps
 
     def __init__(self, losses: Sequence[str] = LOSSES, control: bool = True, judge: Judge | None = None) -> None:
         if not losses:

@@ -166,7 +166,7 @@ class LearnedPlacement(Attack):
     summary = "injected nodes whose edges go where they were seen to turn targets and their neighbours"
     version = "1"
     tags: ClassVar[tuple[str, ...]] = ("injection", "gradient", "prediction", "fixed-search")
-    gradients = 1240
+    cost: ClassVar[dict[str, float]] = {"gradients": 1240}
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         per_node = min(threat.edges_per_node, victim.targets.numel())

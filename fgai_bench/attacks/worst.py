@@ -69,7 +69,7 @@ class Worst(Attack):
     tags: ClassVar[tuple[str, ...]] = (
         "injection", "gradient", "prediction", "fixed-search", "uses-surrogate", "standard",
     )  # fmt: skip
-    gradients: ClassVar[int] = 2300
+    cost: ClassVar[dict[str, float]] = {"gradients": 2300}
     effort: ClassVar[float] = 1.0
 
     def steps(self, number: int) -> int:
@@ -175,5 +175,5 @@ class WorstTwice(Worst):
     paper = "https://arxiv.org/abs/2003.01690"
     version = "1"
     tags = ("injection", "gradient", "prediction", "fixed-search", "uses-surrogate", "standard-twice")
-    gradients = 4600
+    cost: ClassVar[dict[str, float]] = {"gradients": 4600}
     effort = 2.0

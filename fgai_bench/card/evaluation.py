@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 
 from fgai_bench.attacks import ATTACKS, Attacked, ThreatModel
 from fgai_bench.attacks.auto_threat import ChosenThreat
-from fgai_bench.attacks.budget import scenario_of
+from fgai_bench.attacks.catalogue import scenario_of
 from fgai_bench.card.edge_effect import EdgeEffect, measure_edge_effect
 from fgai_bench.metrics import NotApplicable, edges_into, uniform_attention
 from fgai_bench.metrics.stability import (
@@ -189,7 +189,7 @@ def attacked_outcome(
 
 def in_scenario(threat: ThreatModel, attack: str) -> ThreatModel:
     """Return the budget in the scenario of an attack."""
-    return threat.model_copy(update={"scenario": scenario_of(ATTACKS.entry(attack).tags, threat.scenario)})
+    return threat.model_copy(update={"scenario": scenario_of(attack, threat.scenario)})
 
 
 def _right(problem: NodeProblem, out: Output) -> NDArray[np.bool_]:

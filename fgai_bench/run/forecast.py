@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
-from fgai_bench.attacks import ATTACKS
 from fgai_bench.data import DATASETS, Dataset
 
 MIB, GIB = 2**20, 2**30
@@ -36,6 +35,13 @@ SCORED = 1.7  # a step of an attack on links against one on nodes: every pair is
 # What other steps cost, in passes without gradients: evaluations, then one gradient step of an attack.
 CLEAN, SANITY, ATTACKED, GRADIENT = 30, 30, 25, 1.5
 LINKS = 4  # evaluations of a step on links, which has no curves and no nulls
+LONG_SEARCH = {  # gradients
+    "worst": 2300,
+    "worst-twice": 4600,
+    "learned-placement": 1240,
+    "ensemble": 60,
+    "explanation": 400,
+}
 EXPLAINED, PER_EXPLAINED = 20, 2  # passes, and small ones over a node's surroundings, where explanations are asked for
 LAUNCHED = 2e7  # multiplications that take as long as launching a pass
 STARTED = 0.03  # seconds of any step: models are unpacked, results are packed
@@ -305,7 +311,7 @@ def _passes(config: Mapping[str, Any]) -> tuple[float, float] | None:
     if kind == "attack":
         name, threat = config["attack"]["name"], config["threat"]
         steps = 0 if name.startswith("random") else threat.get("steps", 10) * threat.get("restarts", 1)
-        gradients = ((ATTACKS.entry(name).gradients if name in ATTACKS else 0) or steps) * (SCORED if of_links else 1)
+        gradients = LONG_SEARCH.get(name, steps) * (SCORED if of_links else 1)
         return (LINKS if of_links else ATTACKED) + GRADIENT * gradients, 0
     if kind in ("effect", "explain"):
         return EXPLAINED, PER_EXPLAINED * (config.get("nodes") or 64)

@@ -19,7 +19,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ValidationError
 
 from fgai_bench.attacks import ATTACKS, ThreatModel
-from fgai_bench.attacks.budget import scenario_of
+from fgai_bench.attacks.catalogue import scenario_of
 from fgai_bench.data import DATASETS
 from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.explainers import EXPLAINERS
@@ -443,9 +443,9 @@ def _attack_settings(trial: Trial, attack: AttackLine) -> dict[str, Any]:
 
 def _threat(trial: Trial, attack: AttackLine) -> dict[str, Any]:
     """Merge the budgets of suite, trial and attack; the scenario is the attack's own unless its line sets another."""
-    budget = trial.suite.threat
-    scenario = {"scenario": scenario_of(ATTACKS.entry(attack.name).tags, otherwise=budget.scenario)}
-    return _merged(ThreatModel, budget.model_dump(), scenario, trial.settings["threat"], attack.threat)
+    suite = trial.suite.threat.model_dump()
+    scenario = {"scenario": scenario_of(attack.name, suite["scenario"])}
+    return _merged(ThreatModel, suite, scenario, trial.settings["threat"], attack.threat)
 
 
 def _merged(model: type[BaseModel], *layers: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.attacks import Attacked, BudgetExceeded, ThreatModel, check_budget
-from fgai_bench.attacks.budget import scenario_of
+from fgai_bench.attacks.budget import scenario_among
 from fgai_bench.metrics import topk_overlap
 from fgai_bench.models import align
 from fgai_bench.models.base import AttentionModel, Output
@@ -48,7 +48,7 @@ class AttackSubject(EntrySubject):
     @property
     def scenario(self) -> str:
         """Return what the attack changes: injection, edges or features."""
-        return scenario_of(self.entry.tags)
+        return scenario_among(self.entry.tags)
 
     def threat(self, **changes: Any) -> ThreatModel:
         """Return a threat model with a small budget in the attack's scenario."""

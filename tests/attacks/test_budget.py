@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from torch_geometric.data import Data
 
 from fgai_bench.attacks import BudgetExceeded, ThreatModel, check_budget
-from fgai_bench.attacks.budget import Ledger, scenario_of
+from fgai_bench.attacks.budget import Ledger, scenario_among
 from fgai_bench.attacks.result import Trace, finish_attack
 
 X = torch.tensor([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0], [0.5, 0.5]])
@@ -83,8 +83,8 @@ def test_it_cannot_be_changed():
 
 
 def test_the_scenario_is_the_one_among_the_tags():
-    assert scenario_of(("gradient", "features")) == "features"
-    assert scenario_of(("gradient",), otherwise="edges") == "edges"
+    assert scenario_among(("gradient", "features")) == "features"
+    assert scenario_among(("gradient",), default="edges") == "edges"
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,6 @@ import scipy.sparse as sp
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.overrides import TorchFunctionMode
 
 from fgai_bench.metrics import (
     NotApplicable,
@@ -268,28 +268,14 @@ def test_node_jsd_of_the_same_nodes_is_symmetric_and_bounded(seed: int) -> None:
     assert 0 < node_jsd(clean, attacked) <= LN2
 
 
-class CountedCalls(TorchFunctionMode):
-    """Count the calls of torch while it is active."""
-
-    calls = 0
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        self.calls += 1
-        return func(*args, **(kwargs or {}))
-
-
-def test_no_metric_loops_over_nodes_or_edges() -> None:
-    """A hundred times as many edges take the same number of calls, each of which is over all of them."""
-    counts = []
-    for nodes, edges in ((17, 200), (1_700, 20_000)):
-        g = torch.Generator().manual_seed(0)
-        edge_index = torch.randint(nodes, (2, edges), generator=g)
-        clean = Attention(edge_index, torch.rand(edges, generator=g))
-        order = torch.randperm(edges, generator=g)
-        attacked = Attention(edge_index[:, order], clean.weight[order])
-        with CountedCalls() as counted:
-            assert node_jsd(clean, attacked) == pytest.approx(0.0, abs=1e-12)
-            assert g_jsd(*align(clean, attacked)) == pytest.approx(0.0, abs=1e-12)
-            node_topk_overlap(clean, attacked, 0.5)
-        counts.append(counted.calls)
-    assert counts[0] == counts[1]
+def test_two_million_edges_take_seconds() -> None:
+    g = torch.Generator().manual_seed(0)
+    nodes, edges = 170_000, 2_000_000
+    edge_index = torch.randint(nodes, (2, edges), generator=g)
+    clean = Attention(edge_index, torch.rand(edges, generator=g))
+    order = torch.randperm(edges, generator=g)
+    attacked = Attention(edge_index[:, order], clean.weight[order])
+    start = time.perf_counter()
+    assert node_jsd(clean, attacked) == pytest.approx(0.0, abs=1e-12)
+    assert g_jsd(*align(clean, attacked)) == pytest.approx(0.0, abs=1e-12)
+    assert time.perf_counter() - start < 15
