@@ -21,7 +21,7 @@ from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.explainers import EXPLAINERS, BlockExplainer, edge_effects
 from fgai_bench.metrics import measure
 from fgai_bench.models import AttentionModel, build_model
-from fgai_bench.tasks.explanations import EFFECTS, SAMPLE, SEARCHED
+from fgai_bench.tasks.explanations import MOST_EFFECTS, SAMPLE, SEARCHED_SAMPLE
 from fgai_bench.tasks.node_classification import NodeProblem
 
 HEADER = ("dataset", "what", "nodes", "(node, edge) pairs", "seconds", "peak MiB", "memory")
@@ -47,7 +47,7 @@ def rows(dataset: str, model_name: str, device: str, root: str | None, only: tup
     problem = NodeProblem.prepare(dataset, 0, root, device)
     model = build_model(model_name, problem.data.x.shape[1], problem.num_outputs).to(device)
     model = DEFENSES["vanilla"]().fit(model, problem.training_data, problem.split, training=Training(epochs=epochs))
-    test, few = problem.split.test, problem.split.test[:SEARCHED]
+    test, few = problem.split.test, problem.split.test[:SEARCHED_SAMPLE]
     explained("attention-last", problem, model, few)  # sorts edges and compiles kernels
     explained("saliency", problem, model, few)
     for name in EXPLAINERS.names():
@@ -57,7 +57,7 @@ def rows(dataset: str, model_name: str, device: str, root: str | None, only: tup
             yield [dataset, name, nodes.numel(), *found]
     if "effects".startswith(only):
         sample = test[:SAMPLE]
-        call = lambda: edge_effects(model, problem.data, sample, most=EFFECTS).values.numel()  # noqa: E731
+        call = lambda: edge_effects(model, problem.data, sample, most=MOST_EFFECTS).values.numel()  # noqa: E731
         yield [dataset, "effects", sample.numel(), *timed(call, device)]
 
 

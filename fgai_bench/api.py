@@ -21,7 +21,7 @@ from torch_geometric.data import Data
 from fgai_bench import models
 from fgai_bench.attacks import ATTACKS, Attacked, ThreatModel
 from fgai_bench.attacks.auto_threat import NamedThreat, chosen_threat
-from fgai_bench.attacks.errors import ThreatError
+from fgai_bench.attacks.budget import ThreatError
 from fgai_bench.card import Card
 from fgai_bench.card.evaluation import CONTROL, draws_of, evaluated, in_scenario
 from fgai_bench.card.progress import shown_progress

@@ -3,6 +3,7 @@ from .base import Victim as Victim
 from .budget import BudgetExceeded as BudgetExceeded
 from .budget import Ledger as Ledger
 from .budget import ThreatModel as ThreatModel
+from .budget import check_budget as check_budget
 from .catalogue import ATTACKS as ATTACKS
 from .result import Attacked as Attacked
 from .result import Candidate as Candidate

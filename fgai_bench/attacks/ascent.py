@@ -1,4 +1,4 @@
-"""Long ascents: normalised steps that shrink along half a cosine, judged at every step by what they leave standing."""
+"""Long gradient ascents: normalised steps that shrink along half a cosine; the point of the lowest score is kept."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LAST_SHARE = 0.02  # of the first step that is left for the last one
 
 
 class Summit(NamedTuple):
-    """What an ascent reached, still on its device.
+    """The result of a long ascent, still on its device.
 
     Attributes:
         point: the iterate with the lowest score.

@@ -10,19 +10,18 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.attacks.budget import ThreatModel
-from fgai_bench.attacks.errors import ThreatError
+from fgai_bench.attacks.budget import ThreatError, ThreatModel
 
-SHARE = 0.01  # of the nodes that an attacker may add, at most as many as in the paper
+NODE_SHARE = 0.01  # of the nodes that an attacker may add, at most as many as in the paper
 MOST_NODES = MOST_EDGES = 20
 LARGE_SHARE = 0.05  # of the nodes; more than that is no small change of the graph any more
-UNEVEN = 10.0  # columns of features whose ranges differ by more are better scaled before
+UNEVEN_RATIO = 10.0  # columns of features whose ranges differ by more are better scaled before
 NamedThreat = Literal["auto", "paper"]
 
 
 @dataclass(frozen=True)
 class ChosenThreat:
-    """A threat model, with what is to be said about it.
+    """A threat model that was chosen for a graph, with its description and alarms.
 
     Attributes:
         threat: the budget.
@@ -71,7 +70,7 @@ def auto_threat(data: Data, targets: Tensor) -> ThreatModel:
     (1, 2, 0.0, 1.0, 0.1)
     """
     size = data.x.shape[0]
-    nodes = min(MOST_NODES, max(1, math.ceil(SHARE * size)))
+    nodes = min(MOST_NODES, max(1, math.ceil(NODE_SHARE * size)))
     degree = math.ceil(data.edge_index.shape[1] / size)
     edges = max(1, min(MOST_EDGES, degree, targets.numel()))
     low, high = feature_range(data.x)
@@ -104,7 +103,7 @@ def feature_range(x: Tensor) -> tuple[float, float]:
 
 
 def _misfits(threat: ThreatModel, data: Data) -> list[str]:
-    """Say where a budget does not fit a graph: features of another scale, or nearly as many new nodes as old ones."""
+    """Return sentences on what does not fit a graph: another scale of features, or too many new nodes."""
     low, high = feature_range(data.x)
     alarms = []
     allowed, width = threat.feature_high - threat.feature_low, high - low
@@ -125,12 +124,12 @@ def _misfits(threat: ThreatModel, data: Data) -> list[str]:
 
 
 def _uneven(data: Data, threat: object) -> list[str]:
-    """Say where one range for all columns of the features is much wider than that of most columns."""
+    """Return a sentence if one range for all columns of the features is much wider than that of most columns."""
     if threat != "auto" or data.x.layout != torch.strided or data.x.shape[1] < 2:
         return []
     spread = data.x.amax(0) - data.x.amin(0)  # (F,)
     typical = float(spread[spread > 0].median()) if bool((spread > 0).any()) else 0.0
-    if typical and float(spread.max()) > UNEVEN * typical:
+    if typical and float(spread.max()) > UNEVEN_RATIO * typical:
         return [
             f"the columns of the features have different ranges (up to {float(spread.max()):.3g}, typically "
             f"{typical:.3g}), and the attacker may use the widest in all of them; train on scaled columns to compare"

@@ -1,11 +1,12 @@
-"""What every attack is: a class whose call searches inside one threat model and returns an attacked graph.
+"""The base class of attacks: its call searches inside one threat model and returns an attacked graph.
 
 An attack of your own subclasses :class:`Attack` and writes :meth:`Attack.search`. Freezing the model, choosing the
-threat model's scenario, and counting what was really spent against the budget are the base's.
+threat model's scenario, and checking the attacked graph against the budget are done by the base class.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.attacks.budget import SCENARIOS, Scenario, ThreatModel
+from fgai_bench.attacks.budget import ThreatModel, scenario_among
 from fgai_bench.attacks.objectives import Readout
 from fgai_bench.attacks.result import Attacked, Candidate, finish_attack
 from fgai_bench.data.node_index import node_index
@@ -24,7 +25,7 @@ from fgai_bench.registry import takes
 
 @dataclass(frozen=True)
 class Victim:
-    """What is attacked.
+    """The model and graph under attack.
 
     Attributes:
         model: in evaluation mode, its parameters without gradients.
@@ -66,6 +67,7 @@ class Attack:
             ``prediction`` or ``attention``, what it is aimed at; ``edge-weight``, it needs edge weights;
             ``convergent``, different seeds may end at the same result; ``fixed-search``, the threat model's steps do
             not change how long it searches; ``uses-surrogate``, it is handed the vanilla model.
+        cost: ``gradients``, how many a search takes whatever the threat model says; for forecasts.
         recordable: the search reads nothing back from the device, so that a training can record it; it then also
             works without a seed, drawing from torch's own generator.
     """
@@ -74,6 +76,7 @@ class Attack:
     paper: ClassVar[str] = ""
     version: ClassVar[str] = "1"
     tags: ClassVar[tuple[str, ...]] = ()
+    cost: ClassVar[Mapping[str, float]] = {}
     recordable: ClassVar[bool] = False
 
     def __call__(
@@ -87,7 +90,7 @@ class Attack:
         readout: Readout | None = None,
         surrogate: AttentionModel | None = None,
     ) -> Attacked:
-        """Search, count what was spent on the graph that came out, and hold it against the budget.
+        """Search, and check the attacked graph against the budget (:func:`fgai_bench.attacks.check_budget`).
 
         Args:
             model: the victim; it is left exactly as it was.
@@ -100,21 +103,16 @@ class Attack:
         """
         if "control" not in self.tags:  # a control looks at no model
             checked_model(model)
-        threat = threat or ThreatModel(scenario=self.scenario())
+        threat = threat or ThreatModel(scenario=scenario_among(self.tags))
         if targets.dtype == torch.bool:
             targets = node_index(targets, data.x.shape[0], "targets")
         with frozen_eval(model), frozen_eval(surrogate) if surrogate is not None else nullcontext():
             candidate = self.search(Victim(model, data, targets, readout, surrogate), threat, seed)
-        return finish_attack(data, candidate, threat)
+        return finish_attack(data, candidate, threat, targets=targets)
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         """Return the strongest attacked graph that was found."""
         raise TypeError(f"{type(self).__name__} must implement search(victim, threat, seed)")
-
-    @classmethod
-    def scenario(cls) -> Scenario:
-        """Return what the attack changes, by its tags; injection where none says so."""
-        return next((scenario for scenario in SCENARIOS if scenario in cls.tags), "injection")
 
 
 def admitted(obj: Any, name: str) -> Any:

@@ -1,9 +1,10 @@
-"""The attacks by name; what each is, its class says."""
+"""Registry of the attacks by name; the class of an attack declares its summary, tags and version."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fgai_bench.attacks.budget import Scenario, scenario_among
 from fgai_bench.registry import Registry
 
 if TYPE_CHECKING:
@@ -13,16 +14,21 @@ ATTACKS: Registry[type[Attack]] = Registry("attack", "fgai_bench.attacks", "fgai
 for _name, _class in (
     ("injection", "injection:InjectionAttack"),
     ("explanation", "explanation:ExplanationAttack"),
-    ("random-injection", "random_control:RandomInjection"),
+    ("random-injection", "injection:RandomInjection"),
     ("random-edges", "edges:RandomEdges"),
     ("prbcd", "edges:PRBCD"),
     ("feature-pgd", "features:FeaturePGD"),
-    ("ensemble", "ensemble:Ensemble"),
+    ("ensemble", "injection:Ensemble"),
     ("validation", "validation:ValidationAttack"),
     ("worst", "worst:Worst"),
     ("worst-twice", "worst:WorstTwice"),
     ("learned-placement", "learned_placement:LearnedPlacement"),
-    ("worst-edges", "worst_edges:WorstEdges"),
-    ("worst-features", "worst_features:WorstFeatures"),
+    ("worst-edges", "edges:WorstEdges"),
+    ("worst-features", "features:WorstFeatures"),
 ):
     ATTACKS.declare(_name, f"fgai_bench.attacks.{_class}")
+
+
+def scenario_of(attack: str, default: Scenario = "injection") -> Scenario:
+    """Return what an attack changes, by its tags; ``default`` where none of them says so."""
+    return scenario_among(ATTACKS.entry(attack).tags, default)

@@ -1,4 +1,4 @@
-"""Edge attacks: new edges between existing nodes, at random or chosen by gradient."""
+"""Edge attacks: new edges between existing nodes, at random, chosen by gradient, or the worst of several searches."""
 
 from __future__ import annotations
 
@@ -16,22 +16,25 @@ from fgai_bench.attacks.base import Attack, Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.objectives import Reference, objective_named
 from fgai_bench.attacks.result import Candidate, Trace
+from fgai_bench.attacks.search import PUBLISHED, PortfolioSearch, strongest
 from fgai_bench.data import undirected_edge_count
 from fgai_bench.data.extend import extended
 from fgai_bench.models.attention import Attention, align, edge_keys
 from fgai_bench.models.base import AttentionModel, Output
 from fgai_bench.seeds import generator, isolated_rng
 
+STEPS = 40  # of every member of `worst-edges` but the published one
+PORTFOLIO: tuple[tuple[str, bool], ...] = (("margin", False), ("nll", False), ("tvd", False), ("margin", True))
 ABSENT, PRESENT = 1e-7, 1e-3  # weights of candidates that are not chosen: as good as nothing, and enough to be felt
 
 
 def with_edges(data: Data, pairs: Tensor) -> Data:
-    """A new graph with the undirected ``pairs`` ``(2, P)`` appended in both directions."""
+    """Return a new graph with the undirected ``pairs`` ``(2, P)`` appended in both directions."""
     return extended(data, data.x, torch.cat([data.edge_index, pairs, pairs.flip(0)], dim=1))
 
 
 def absent(pairs: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
-    """Those of the ``pairs`` that are no self-loops and no edges yet, each once, as source < destination."""
+    """Return those of the ``pairs`` that are no self-loops and no edges yet, each once, as source < destination."""
     pairs = torch.unique(pairs[:, pairs[0] != pairs[1]].sort(0).values, dim=1)
     new = ~torch.isin(edge_keys(pairs, num_nodes), edge_keys(edge_index, num_nodes))
     return pairs[:, new & ~torch.isin(edge_keys(pairs.flip(0), num_nodes), edge_keys(edge_index, num_nodes))]
@@ -43,6 +46,7 @@ class RandomEdges(Attack):
     summary = "random new edges between existing nodes"
     paper = "https://arxiv.org/abs/1806.02371"
     tags = ("edges", "control")
+    cost: ClassVar[dict[str, float]] = {"gradients": 0}
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         edges, nodes, draw = victim.data.edge_index, victim.data.x.shape[0], generator(seed or 0, "attack-edges")
@@ -120,8 +124,32 @@ class PRBCD(Attack):
         return Reference.of(clean, victim.read)
 
 
+class LabelledPRBCD(PRBCD):
+    """The search for edges, away from the labels of the targets instead of the clean predictions."""
+
+    def reference(self, victim: Victim, clean: Output) -> Reference:
+        return replace(super().reference(victim, clean), prediction=victim.truth(clean))
+
+
+class WorstEdges(Attack):
+    """The strongest result of a fixed portfolio of edge attacks; judged by the labels of the targets."""
+
+    summary = "the worst case over edge attacks: projected and greedy searches with several losses, and the control"
+    paper = "https://arxiv.org/abs/2110.14038"
+    tags = ("edges", "gradient", "prediction", "edge-weight", "convergent", "fixed-search")
+    cost: ClassVar[dict[str, float]] = {"gradients": 170}
+
+    def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
+        longer, published = (threat.model_copy(update=changes) for changes in ({"steps": STEPS}, PUBLISHED))
+        candidates = [RandomEdges().search(victim, threat, seed), PRBCD().search(victim, published, seed)]
+        if threat.edges:
+            members = [LabelledPRBCD(loss, greedy=greedy) for loss, greedy in PORTFOLIO]
+            candidates += [member.search(victim, longer, seed) for member in members]
+        return strongest(PortfolioSearch(victim, threat, seed), candidates)
+
+
 def _doubts(model: AttentionModel) -> tuple[str, ...]:
-    """Reasons to distrust a search by edge weights on this model."""
+    """Return reasons to distrust a search by edge weights on this model."""
     encoded = not model.local and "positional-encoding" in model.tags
     return ("gradients with the encodings of a graph that holds every candidate edge",) if encoded else ()
 
@@ -155,7 +183,7 @@ class _Surface(nn.Module):
 
 
 def _additive_search(greedy: bool, least: float = ABSENT) -> Any:
-    """PyG's attack class, restricted to adding edges; imported here because its import warns of experimental code.
+    """Return PyG's attack class, restricted to adding edges; imported here because the import warns.
 
     ``least`` is the weight of a candidate that is not chosen, while weights are searched.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -13,9 +14,9 @@ from torch import Tensor
 from fgai_bench.attacks.ascent import ascend_long
 from fgai_bench.attacks.base import Attack, Victim
 from fgai_bench.attacks.budget import ThreatModel
-from fgai_bench.attacks.injection import Injection, starting_points
+from fgai_bench.attacks.injection import InjectionScene, starting_points
 from fgai_bench.attacks.objectives import Reference, margins, objective_named
-from fgai_bench.attacks.pgd import Ascent, Search, gradient_of
+from fgai_bench.attacks.pgd import Ascent, BestAscent, gradient_of
 from fgai_bench.attacks.placement import Placement, attached_edges, cover, random
 from fgai_bench.attacks.result import Candidate, Trace
 from fgai_bench.fast.ordered_sums import sum_at
@@ -54,7 +55,7 @@ PLACEMENTS: tuple[Placement, ...] = (random, cover, partial(cover, strength=0.5)
 
 @dataclass(frozen=True)
 class Stage:
-    """Where a search stands: a placement with features, and how good they are.
+    """The state of a search: a placement, its features, and their score.
 
     Attributes:
         ascent: on the placement.
@@ -73,7 +74,7 @@ class Stage:
     flags: tuple[str, ...] = ()
 
     def climb(self, steps: int) -> Stage:
-        """Go on for so many steps, at a price for lost margins, and return where the best point was."""
+        """Continue for so many steps, at a price for lost margins, and return the stage at the best point."""
         price = self.point.new_full((), self.price)
         ascent, threat = self.ascent, self.ascent.threat
         low, high = threat.feature_low, threat.feature_high
@@ -113,6 +114,7 @@ class ExplanationAttack(Attack):
     paper = "https://arxiv.org/abs/1710.10547"
     version = "2"
     tags = ("injection", "gradient", "attention")
+    cost: ClassVar[dict[str, float]] = {"gradients": 400}  # under the paper's ten steps
 
     def __init__(
         self,
@@ -142,7 +144,7 @@ class ExplanationAttack(Attack):
         best = max(tried, key=lambda stage: stage.score)
         longer = [stage.climb(LONG * steps) for stage in (best, *map(best.ascent.stage, starts[1:]))]
         best = max((best, *longer), key=lambda stage: stage.score)
-        last = Search.over(best.ascent.run, [best.point], gradients=2)
+        last = BestAscent.over(best.ascent.run, [best.point], gradients=2)
         kept = best.ascent.look(last.best.point)[1]
         calls = last.gradient_calls + steps * (SHORT * len(tried) + LONG * len(longer))
         curve = (best.ascent.look(best.start)[0], *last.curve) if steps else last.curve
@@ -159,14 +161,14 @@ class ExplanationAttack(Attack):
             embedded = victim.model.embed(victim.data.x)
             clean = victim.model.propagate(embedded, victim.data.edge_index)
         edges = [attached_edges(clean.logits.size(0), place(victim, clean, threat, seed)) for place in placements]
-        scenes = [Injection.with_edges(victim, embedded, clean, new, threat.nodes) for new in edges]
+        scenes = [InjectionScene.with_edges(victim, embedded, clean, new, threat.nodes) for new in edges]
         return [_ConstrainedAscent(self, scene, threat) for scene in scenes]
 
 
 class _ConstrainedAscent:
     """Ascent of the change of attention along the border of what keeps the predictions."""
 
-    def __init__(self, attack: ExplanationAttack, scene: Injection, threat: ThreatModel) -> None:
+    def __init__(self, attack: ExplanationAttack, scene: InjectionScene, threat: ThreatModel) -> None:
         self.attack, self.scene, self.threat = attack, scene, threat
 
     def stage(self, start: Tensor) -> Stage:
@@ -174,7 +176,7 @@ class _ConstrainedAscent:
         return Stage(self, start, start)
 
     def priced(self, price: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
-        """The change at a price for lost margins, and the score that counts, lower meaning stronger: ``(), ()``."""
+        """Return the change less the price of lost margins, and the score, lower meaning stronger: ``(), ()``."""
         out = self.scene.output(features)
         logits, reference = self.scene.victim.read(out), self.scene.reference
         change = self.attack.change(logits, out, reference)
@@ -187,7 +189,7 @@ class _ConstrainedAscent:
             return value, -torch.where(enough, change.double(), kept - 1.0)
 
     def run(self, start: Tensor) -> Ascent:
-        """From one starting point: the best point that keeps enough predictions, and the change at every step."""
+        """Climb from a point; return the best point that keeps enough predictions, and the change at every step."""
         x = start
         change, kept = self.look(x)
         best, best_score, curve = x, _score(change, kept, self.attack.keep), [change]
@@ -207,14 +209,14 @@ class _ConstrainedAscent:
         return Ascent(best, *found, torch.tensor(finite, dtype=torch.bool), torch.tensor(moving, dtype=torch.bool))
 
     def look(self, features: Tensor) -> tuple[float, float]:
-        """The change of attention and the share of kept predictions with these features."""
+        """Return the change of attention and the share of kept predictions with these features."""
         with torch.no_grad():
             out = self.scene.output(features)
             logits = self.scene.victim.read(out)
             return self.attack.change(logits, out, self.scene.reference).item(), _kept(logits, self.scene.reference)
 
     def _direction(self, x: Tensor) -> Tensor:
-        """Up the change of attention, per injected node without the part that would break predictions."""
+        """Return the gradient of the change, per injected node without the part that would break predictions."""
         x = x.detach().requires_grad_(True)
         out = self.scene.output(x)
         logits, reference = self.scene.victim.read(out), self.scene.reference
@@ -228,7 +230,7 @@ class _ConstrainedAscent:
         return tangent / tangent.abs().amax(1, keepdim=True).clamp(min=1e-30)
 
     def _line_search(self, x: Tensor, direction: Tensor, keep: float) -> tuple[Tensor, float, float]:
-        """The best of the tried steps, with its score and its change."""
+        """Return the best of the tried steps, with its score and its change."""
         found = []
         for scale in self.attack.scales:
             moved = x + self.threat.step * (scale * direction).clamp(-1, 1)
@@ -239,10 +241,10 @@ class _ConstrainedAscent:
 
 
 def _kept(logits: Tensor, reference: Reference) -> float:
-    """The share of the targets whose prediction is the clean one."""
+    """Return the share of the targets whose prediction is the clean one."""
     return (logits.argmax(1) == reference.prediction).double().mean().item()
 
 
 def _score(change: float, kept: float, keep: float) -> float:
-    """The change where enough predictions are kept; elsewhere less than any change, by how many are not."""
+    """Return the change if enough predictions are kept; else a negative number, lower the fewer are kept."""
     return change if kept >= keep else kept - 1.0

@@ -1,18 +1,32 @@
-"""Feature attack: a bounded change of existing features by projected gradient ascent."""
+"""Feature attacks: bounded changes of existing features by gradient ascent, and the worst of several searches."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from fgai_bench.attacks.ascent import ascend_long
 from fgai_bench.attacks.base import Attack, Victim
 from fgai_bench.attacks.budget import ThreatModel
-from fgai_bench.attacks.objectives import Reference, objective_named
-from fgai_bench.attacks.pgd import Search, ascend
-from fgai_bench.attacks.result import Candidate
+from fgai_bench.attacks.objectives import Reference, margins, objective_named
+from fgai_bench.attacks.pgd import BestAscent, ascend, gradient_of
+from fgai_bench.attacks.placement import cover
+from fgai_bench.attacks.placement import random as random_placement
+from fgai_bench.attacks.result import Candidate, Trace
+from fgai_bench.attacks.search import PUBLISHED, PortfolioSearch, strongest
 from fgai_bench.models.features import dense_rows, replace_rows
-from fgai_bench.seeds import generator
+from fgai_bench.seeds import generator, uniform
+
+FIRST, LAST, FINALISTS = 30, 150, 2  # steps of the two stages of `worst-features`; members that reach the second
+STEP = 0.5  # the first step, as a share of the largest change
+CHUNK = 1024  # targets whose features are differentiated together
+LOSSES = ("margin", "nll", "tvd", "soft-error")
+NodeChoice = Callable[[PortfolioSearch], Tensor]
 
 
 def with_changed_rows(data: Data, nodes: Tensor, rows: Tensor) -> Data:
@@ -58,6 +72,139 @@ class FeaturePGD(Attack):
         low, high = rows - threat.epsilon, rows + threat.epsilon
         steps = threat.steps if threat.nodes and threat.epsilon else 0
         recordable = model.recordable(new_edges=False)
-        search = Search.over(lambda start: ascend(objective, start, low, high, threat.step, steps, recordable), starts)
+        search = BestAscent.over(
+            lambda start: ascend(objective, start, low, high, threat.step, steps, recordable), starts
+        )
         changed = chosen if steps else chosen[:0]
         return Candidate(with_changed_rows(data, changed, search.best.point[: changed.numel()]), search)
+
+
+@dataclass(frozen=True)
+class FeatureMember:
+    """A member of the portfolio: which rows change, which loss is raised, and the change so far.
+
+    Attributes:
+        chosen: ``(R,)`` nodes whose features change.
+        loss: a name of ``OBJECTIVES``.
+        change: ``(R, F)`` added to their features.
+        score: what it leaves of the victim; lower means stronger.
+    """
+
+    chosen: Tensor
+    loss: str
+    change: Tensor
+    score: float = float("inf")
+
+
+class WorstFeatures(Attack):
+    """The strongest result of a fixed portfolio of feature attacks; judged by the labels of the targets."""
+
+    summary = "the worst case over feature attacks: choices of nodes, losses, and long ascents"
+    paper = "https://arxiv.org/abs/2003.01690"
+    tags = ("features", "gradient", "prediction", "fixed-search")
+    cost: ClassVar[dict[str, float]] = {"gradients": 790}
+
+    def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
+        published = threat.model_copy(update=PUBLISHED)
+        search = PortfolioSearch(victim, threat, seed)
+        candidates = [FeaturePGD().search(victim, published, seed)]
+        if threat.nodes and threat.epsilon and victim.targets.numel():
+            members = [climbed(search, member, FIRST) for member in portfolio(search)]
+            members = sorted(members, key=lambda member: member.score)[:FINALISTS]
+            members += [climbed(search, member, LAST) for member in members]
+            candidates += [candidate(search, member) for member in members]
+        result = strongest(search, candidates)
+        calls, curve, flags = result.trace.gradient_calls, result.trace.curve, result.trace.flags
+        return replace(result, trace=Trace(calls + search.calls, curve, (*flags, *search.doubts)))
+
+
+def portfolio(search: PortfolioSearch) -> list[FeatureMember]:
+    """Return the members where they start: near the clean features, by the seed."""
+    members, epsilon = [], search.threat.epsilon
+    for name, choose in CHOICES.items():
+        chosen = choose(search)
+        shape = (chosen.numel(), search.victim.data.x.shape[1])
+        spread = uniform(shape, search.seed, f"attack-worst-features-{name}", chosen.device)
+        members += [FeatureMember(chosen, loss, 0.1 * epsilon * (2 * spread - 1)) for loss in LOSSES]
+    return members
+
+
+def climbed(search: PortfolioSearch, member: FeatureMember, steps: int) -> FeatureMember:
+    """Continue a member for so many steps; return it with its change of the lowest score."""
+    victim, loss, epsilon = search.victim, objective_named(member.loss), search.threat.epsilon
+    rows = dense_rows(victim.data.x, member.chosen)  # (R, F)
+    reference = labelled(search)
+
+    def objective(change: Tensor) -> tuple[Tensor, Tensor]:
+        embedded = search.embedded.index_copy(0, member.chosen, victim.model.embed(rows + change))
+        out = victim.model.propagate(embedded, victim.data.edge_index)
+        logits = victim.read(out)
+        return loss(logits, out, reference), search.score(logits.detach())
+
+    recordable = victim.model.recordable(new_edges=False)
+    top = ascend_long(objective, member.change, -epsilon, epsilon, STEP * epsilon, steps, recordable=recordable)
+    search.count(top, steps)
+    return replace(member, change=top.point, score=float(top.score))
+
+
+def candidate(search: PortfolioSearch, member: FeatureMember) -> Candidate:
+    """Return the attacked graph of a member."""
+    data = search.victim.data
+    return Candidate(with_changed_rows(data, member.chosen, dense_rows(data.x, member.chosen) + member.change))
+
+
+def random_nodes(search: PortfolioSearch) -> Tensor:
+    """Choose random targets: ``(R,)``."""
+    return random_placement(search.victim, search.clean, _single(search.threat, search.victim), search.seed)[0]
+
+
+def smallest_margins(search: PortfolioSearch) -> Tensor:
+    """Choose the targets that are right by the smallest margin; those that are wrong already come last: ``(R,)``.
+
+    Where what is read are no targets but, say, links, the first of them are chosen.
+    """
+    victim, logits = search.victim, search.victim.read(search.clean)
+    if logits.shape[0] != victim.targets.numel():
+        return victim.targets[: search.threat.nodes]
+    margin = margins(logits, search.truth)
+    order = torch.where(margin > 0, margin, torch.inf).argsort(stable=True)
+    return victim.targets[order[: search.threat.nodes]]
+
+
+def crossroads(search: PortfolioSearch) -> Tensor:
+    """Choose the targets whose neighbourhoods, together, hold the most targets that can be flipped: ``(R,)``."""
+    return cover(search.victim, search.clean, _single(search.threat, search.victim), search.seed, strength=0.5)[0]
+
+
+def steepest(search: PortfolioSearch) -> Tensor:
+    """Choose the targets whose features can raise the smooth share of errors the most, to first order: ``(R,)``.
+
+    By the gradient g of a row, a change of at most epsilon per entry raises it by ``epsilon * |g|_1``.
+    """
+    victim, embedded = search.victim, search.embedded.detach().requires_grad_()
+    out = victim.model.propagate(embedded, victim.data.edge_index)
+    slope = gradient_of(objective_named("soft-error")(victim.read(out), out, labelled(search)), embedded).nan_to_num(0)
+    search.calls += 1
+    gains = []
+    for some in victim.targets.split(CHUNK):  # the features of all targets at once may be too many to hold
+        rows = dense_rows(victim.data.x, some).requires_grad_()
+        gains.append(gradient_of((victim.model.embed(rows) * slope[some]).sum(), rows).abs().sum(1))
+    return victim.targets[torch.cat(gains).argsort(descending=True, stable=True)[: search.threat.nodes]]
+
+
+def labelled(search: PortfolioSearch) -> Reference:
+    """Return the clean output with what should be predicted in the place of what is."""
+    return replace(Reference.of(search.clean, search.victim.read), prediction=search.truth)
+
+
+CHOICES: dict[str, NodeChoice] = {
+    "random": random_nodes,
+    "margin": smallest_margins,
+    "cover": crossroads,
+    "gradient": steepest,
+}
+
+
+def _single(threat: ThreatModel, victim: Victim) -> ThreatModel:
+    """Return the budget of a placement that chooses as many distinct targets as may change."""
+    return threat.model_copy(update={"nodes": 1, "edges_per_node": min(threat.nodes, victim.targets.numel())})

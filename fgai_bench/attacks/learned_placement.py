@@ -1,8 +1,8 @@
-"""Injection whose placement is learned from what fell: for networks in which no injected node can draw all attention.
+"""Injection that re-places its edges by trial and error: for networks that weigh their neighbours evenly.
 
-The standard attack attaches where much falls at once. A network that weighs its neighbours evenly gives it no such
-places: there an edge turns the target that it goes to, and those neighbours of the target that are close to the border.
-Which ones these are can be seen only by trying, so this attack tries, remembers, and places its edges again.
+The standard attack looks for nodes that flip many targets at once. A network such as a GCN has none: an edge flips its
+own target, and those neighbours of the target that are close to the decision border. Which targets these are can only
+be found by trying. This attack tries, learns which targets flipped, and places its edges again.
 """
 
 from __future__ import annotations
@@ -19,12 +19,10 @@ from torch import Tensor
 
 from fgai_bench.attacks.base import Attack, Victim
 from fgai_bench.attacks.budget import ThreatModel
-from fgai_bench.attacks.injection import with_injected
+from fgai_bench.attacks.injection import RandomInjection
 from fgai_bench.attacks.objectives import margins
-from fgai_bench.attacks.placement import attached_edges
-from fgai_bench.attacks.random_control import RandomInjection
 from fgai_bench.attacks.result import Candidate, Trace
-from fgai_bench.attacks.worst import Member, Search, near_zero
+from fgai_bench.attacks.search import PortfolioMember, PortfolioSearch, near_zero
 
 Averaging = Literal["symmetric", "mean"]
 Floats = NDArray[np.float64]
@@ -34,17 +32,18 @@ STARTS: tuple[tuple[Averaging, float, str], ...] = (  # averaging, share of targ
     ("symmetric", 0.1, "soft-error"),
     ("mean", 0.25, "soft-error"),
 )
-TRIED, MORE = 6, 8  # rounds of every start, and further ones of the best
-STEPS, LAST = 40, 200  # gradients of a round, and of the end
+FIRST_ROUNDS, MORE_ROUNDS = 6, 8  # rounds of every start, and further ones of the best
+ROUND_STEPS, LAST_STEPS = 40, 200  # gradients of a round, and of the end
 FIRST_STEP, NEXT_STEP, LAST_STEP = 0.1, 0.08, 0.05  # as shares of the feature range
-SHARP = 4.0  # how suddenly a target falls while the push on it grows
-SETTLED = 2  # rounds after which the strength is known
-FELL, STOOD, LEAST = 0.7, 1.2, 0.2  # what a target that fell, or stood, is taken to need; the least answer to a push
+SHARPNESS = 4.0  # how suddenly a target falls while the push on it grows
+STRENGTH_ROUNDS = 2  # rounds after which the strength is known
+NEED_OF_FALLEN, NEED_OF_STANDING = 0.7, 1.2  # need that is assumed of a tried target, as a share of its push
+LEAST_ANSWER = 0.2  # smallest share of its margin that a pushed target is taken to have lost
 
 
 @dataclass
 class Response:
-    r"""What edges to targets do to all targets, and what has been learned about it.
+    r"""A model of which targets flip when edges are attached, learned from trials.
 
     An edge to target u pushes u itself and its neighbours v, the less the more neighbours share the message:
 
@@ -81,7 +80,7 @@ class Response:
 
     @classmethod
     def of(cls, victim: Victim, margin: Tensor, per_node: int, averaging: Averaging, share: float) -> Response:
-        """Guess the response of a victim: as strong as would turn this share of all targets by an edge to each."""
+        """Return a first guess: so strong that an edge to every target flips this share of them."""
         targets, size = victim.targets, victim.data.x.shape[0]
         place = torch.full((size,), -1, device=targets.device).index_copy_(
             0, targets, torch.arange(targets.numel(), device=targets.device)
@@ -105,7 +104,7 @@ class Response:
         """Return how likely targets are to fall under a push; 0 for those that are wrong already."""
         with np.errstate(divide="ignore"):
             ratio = np.log(push) - np.log(self.factor[targets] * self.need[targets] / self.strength)
-        return np.where(self.margin[targets] > 0, expit(SHARP * ratio), 0.0)
+        return np.where(self.margin[targets] > 0, expit(SHARPNESS * ratio), 0.0)
 
     def placed(self, number: int) -> NDArray[np.int64]:
         """Return so many different targets to which edges make the most targets fall, by this response (greedy)."""
@@ -129,7 +128,7 @@ class Response:
         return chosen
 
     def learn(self, chosen: NDArray[np.int64], left: Tensor, settled: bool) -> None:
-        """Learn from the margins that edges to these targets have left; the strength too, unless it is settled."""
+        """Learn from the margins under edges to these targets; the strength too, unless it is settled."""
         margin = left.double().cpu().numpy()
         attached = np.zeros_like(self.margin)
         attached[chosen] = 1.0
@@ -139,25 +138,25 @@ class Response:
         if not settled:
             self.strength = _strength(pushed[near] / self.need[near], int(fell.sum()), self.strength)
         known = self.strength * pushed / self.need
-        self.factor[fell] = np.minimum(1.0, FELL * known[fell])
-        answer = ((self.margin - margin)[stood] / self.margin[stood]).clip(min=LEAST)
-        self.factor[stood] = np.maximum(1.0, STOOD * known[stood] / answer)
+        self.factor[fell] = np.minimum(1.0, NEED_OF_FALLEN * known[fell])
+        answer = ((self.margin - margin)[stood] / self.margin[stood]).clip(min=LEAST_ANSWER)
+        self.factor[stood] = np.maximum(1.0, NEED_OF_STANDING * known[stood] / answer)
 
 
 def _strength(ratio: Floats, fell: int, before: float) -> float:
-    """The strength at which as many targets with these ratios of push to need would be expected to fall as did."""
+    """Return the strength at which the expected number of flipped targets is the number that flipped."""
     if not 0 < fell < ratio.size:
         return before * (2.0 if fell else 0.5)
     logs = np.log(ratio)
 
     def excess(strength: float) -> float:
-        return float(expit(SHARP * (logs + strength)).sum()) - fell
+        return float(expit(SHARPNESS * (logs + strength)).sum()) - fell
 
     return float(np.exp(brentq(excess, -logs.max() - 20, -logs.min() + 20)))
 
 
 class LearnedPlacement(Attack):
-    """Rounds of placing edges by a response, climbing with the features, and learning from what fell.
+    """Rounds of placing edges by a response, raising the loss over features, and learning which targets flipped.
 
     Three guesses of the response are tried; the best of them goes on and ends with a longer ascent. Targets of one
     class share an injected node. It is made for even networks, and complements the standard attack; it takes about half
@@ -167,12 +166,13 @@ class LearnedPlacement(Attack):
     summary = "injected nodes whose edges go where they were seen to turn targets and their neighbours"
     version = "1"
     tags: ClassVar[tuple[str, ...]] = ("injection", "gradient", "prediction", "fixed-search")
+    cost: ClassVar[dict[str, float]] = {"gradients": 1240}
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         per_node = min(threat.edges_per_node, victim.targets.numel())
         if not threat.nodes or not per_node:
             return RandomInjection().search(victim, threat, seed)
-        search = Search(victim, threat, seed)
+        search = PortfolioSearch(victim, threat, seed)
         logits = victim.read(search.clean)
         if logits.shape[0] != victim.targets.numel():
             raise ValueError(
@@ -183,46 +183,43 @@ class LearnedPlacement(Attack):
         trials = []
         for averaging, share, loss in STARTS:
             response = Response.of(victim, margin, per_node, averaging, share)
-            nowhere = Member("learned", victim.targets[:0], loss, "row", FIRST_STEP, near_zero(search, 0))
-            trials.append(Trial(search, response, nowhere))
+            nowhere = PortfolioMember("learned", victim.targets[:0], loss, "row", FIRST_STEP, near_zero(search, 0))
+            trials.append(PlacementTrial(search, response, nowhere))
         for trial in trials:
-            trial.go_on(TRIED)
+            trial.go_on(FIRST_ROUNDS)
         best = min(trials, key=lambda trial: trial.best.score)
-        best.go_on(MORE)
-        last = search.climb(replace(best.best, step=LAST_STEP), LAST)
+        best.go_on(MORE_ROUNDS)
+        last = search.climb(replace(best.best, step=LAST_STEP), LAST_STEPS)
         member = min(best.best, last, key=lambda member: member.score)
-        flags = (*search.flags, *(() if search.has_gradient else ("zero gradient",)))
-        edges = attached_edges(victim.data.x.shape[0], member.attached)
-        graph = with_injected(victim.data, member.features, edges)
-        return Candidate(graph, Trace(search.calls, tuple(search.curve), flags), injected=member.features)
+        return search.candidate(member, Trace(search.calls, tuple(search.curve), search.doubts))
 
 
 @dataclass
-class Trial:
-    """A response that is being learned, and the strongest member that it has led to: attached nowhere at first."""
+class PlacementTrial:
+    """A response that is being learned, and the strongest member so far, which has no edges at first."""
 
-    search: Search
+    search: PortfolioSearch
     response: Response
-    best: Member
+    best: PortfolioMember
     rounds: int = 0
 
     def go_on(self, rounds: int) -> None:
-        """Place, climb and learn for so many rounds more."""
+        """Place, climb and learn for so many further rounds."""
         search, targets = self.search, self.search.victim.targets
         nodes, per_node = search.threat.nodes, min(search.threat.edges_per_node, targets.numel())
         for _ in range(rounds):
             chosen = self.response.placed(min(nodes * per_node, targets.numel()))
             attached = targets[self._shared_out(chosen, nodes, per_node)]
             step = NEXT_STEP if self.rounds else FIRST_STEP
-            member = search.climb(replace(self.best, attached=attached, step=step), STEPS)
+            member = search.climb(replace(self.best, attached=attached, step=step), ROUND_STEPS)
             with torch.no_grad():
                 logits = search.victim.read(search.scene(member.attached).output(member.features))
-            self.response.learn(chosen, margins(logits, search.truth), self.rounds >= SETTLED)
+            self.response.learn(chosen, margins(logits, search.truth), self.rounds >= STRENGTH_ROUNDS)
             self.best = min(self.best, member, key=lambda member: member.score)
             self.rounds += 1
 
     def _shared_out(self, chosen: NDArray[np.int64], nodes: int, per_node: int) -> Tensor:
-        """Which target each edge goes to, ``(nodes, per_node)``: those of a class to one node, all again where few."""
+        """Return the target of each edge, ``(nodes, per_node)``: those of one class share a node, few repeat."""
         order = torch.from_numpy(chosen).to(self.search.truth.device)
         order = order[self.search.truth[order].argsort(stable=True)]
         return order[torch.arange(nodes * per_node, device=order.device) % order.numel()].view(nodes, per_node)

@@ -1,4 +1,4 @@
-"""What a gradient attack maximises: functions of the attacked output, held against the clean one."""
+"""The losses that gradient attacks maximise: functions of the attacked output and the clean one."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ OBJECTIVES: dict[str, Callable[[Tensor, Output, Reference], Tensor]] = {
 
 
 def objective_named(name: str) -> Callable[[Tensor, Output, Reference], Tensor]:
-    """The attack loss ``name``, or a sentence that lists them."""
+    """Return the attack loss ``name``, or raise a ``ValueError`` that lists them."""
     if name not in OBJECTIVES:
         raise ValueError(f"unknown attack loss {name!r}; possible are {', '.join(OBJECTIVES)}")
     return OBJECTIVES[name]

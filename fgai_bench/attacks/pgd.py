@@ -16,7 +16,7 @@ WORTH_RECORDING = 3
 
 
 class Ascent(NamedTuple):
-    """What one ascent found, still on its device.
+    """The result of one ascent, still on its device.
 
     Attributes:
         point: the best iterate.
@@ -38,8 +38,8 @@ class Ascent(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Search:
-    """The best of several ascents. Its point stays on the device; what is said about it waits for the device.
+class BestAscent:
+    """The best of several ascents. Its point stays on the device; reading its properties waits for the device.
 
     Attributes:
         best: the ascent with the largest value.
@@ -52,7 +52,7 @@ class Search:
     gradients: int = 1
 
     @classmethod
-    def over(cls, climb: Callable[[Tensor], Ascent], starts: Sequence[Tensor], gradients: int = 1) -> Search:
+    def over(cls, climb: Callable[[Tensor], Ascent], starts: Sequence[Tensor], gradients: int = 1) -> BestAscent:
         """Climb from every start."""
         found = tuple(climb(start) for start in starts)
         if len(found) == 1:

@@ -159,7 +159,7 @@ def by_score(scores: Tensor, targets: Tensor, threat: ThreatModel) -> Tensor:
 
 
 def _flippable(victim: Victim, clean: Output, truth: Tensor) -> Tensor:
-    """The need of each target: 0 where the prediction is wrong already, 1 to 1.5 elsewhere, more near the border."""
+    """Return the need of each target: 0 where the prediction is wrong, 1 to 1.5 elsewhere, more near the border."""
     logits = victim.read(clean)
     if logits.shape[0] != victim.targets.numel():
         return torch.ones(victim.targets.numel(), device=victim.targets.device)
@@ -172,7 +172,7 @@ def _degrees(victim: Victim) -> Tensor:
 
 
 def _greedy_cover(victim: Victim, need: NDArray[np.float64], threat: ThreatModel, strength: float) -> Tensor:
-    """The targets that serve the most need, in the order in which they were chosen: ``(slots,)``."""
+    """Return the targets that serve the most need, in the order in which they were chosen: ``(slots,)``."""
     data, targets = victim.data, victim.targets.cpu().numpy()
     size = data.x.shape[0]
     source, destination = data.edge_index.cpu().numpy()
@@ -207,7 +207,7 @@ def _greedy_cover(victim: Victim, need: NDArray[np.float64], threat: ThreatModel
 
 
 def _grouped(victim: Victim, clean: Output, chosen: Tensor) -> Tensor:
-    """The chosen targets ordered by predicted class, so that those that share an injected node pull the same way."""
+    """Return the chosen targets by predicted class, so that targets of one injected node need the same message."""
     if victim.readout is not None:
         return chosen
     return chosen[clean.logits[chosen].argmax(1).argsort(stable=True)]

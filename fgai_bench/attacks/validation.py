@@ -1,4 +1,4 @@
-"""A search for choosing settings: members of the standard attack's kind, narrowed down in a quarter of its length.
+"""The short attack by which settings are chosen: a smaller portfolio, a quarter of the standard attack's steps.
 
 A study of settings attacks validation nodes thousands of times, so its attack is short. It is not the evaluation's: it
 has fewer members, no transfer and no moved edges, and draws from seeds of its own. All that matters is that it ranks
@@ -8,16 +8,21 @@ would fall lower, only to long ones, so that a short search prefers what merely 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar
 
 from fgai_bench.attacks.ascent import Direction
 from fgai_bench.attacks.base import Attack, Victim
 from fgai_bench.attacks.budget import ThreatModel
-from fgai_bench.attacks.injection import with_injected
-from fgai_bench.attacks.placement import attached_edges
 from fgai_bench.attacks.result import Candidate, Trace
-from fgai_bench.attacks.worst import LARGE, PLACEMENTS, SMALL, Member, Search, near_zero
+from fgai_bench.attacks.search import (
+    LARGE,
+    PLACEMENTS,
+    SMALL,
+    PortfolioMember,
+    PortfolioSearch,
+    near_zero,
+    strongest_members,
+)
 
 MEMBERS: tuple[tuple[str, str, Direction, float], ...] = (
     ("near-cover", "margin", "row", LARGE),
@@ -36,22 +41,18 @@ class ValidationAttack(Attack):
     summary = "a shorter search on validation nodes, by which settings are chosen; never the evaluation's attack"
     paper = "https://arxiv.org/abs/2003.01690"
     tags: ClassVar[tuple[str, ...]] = ("injection", "gradient", "prediction", "fixed-search")
+    cost: ClassVar[dict[str, float]] = {"gradients": 580}
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
-        search = Search(victim, threat, seed)
+        search = PortfolioSearch(victim, threat, seed)
         if not threat.nodes or not min(threat.edges_per_node, victim.targets.numel()):
             return Candidate(victim.data)
         names = dict.fromkeys(place for place, *_ in MEMBERS)
         places = {name: PLACEMENTS[name](victim, search.clean, threat, seed) for name in names}
         members = [
-            Member(f"{place} {loss}", places[place], loss, way, step, near_zero(search, index))
+            PortfolioMember(f"{place} {loss}", places[place], loss, way, step, near_zero(search, index))
             for index, (place, loss, way, step) in enumerate(MEMBERS)
         ]
         for kept, steps in STAGES:
-            going_on = sorted(members, key=lambda member: member.score)[:kept]
-            members = [search.climb(member, steps) for member in going_on]
-        best = members[0]
-        attacked = with_injected(victim.data, best.features, attached_edges(victim.data.x.shape[0], best.attached))
-        flags = () if search.has_gradient else ("zero gradient",)
-        trace = Trace(search.calls, tuple(search.curve), (*search.flags, *flags))
-        return replace(Candidate(attacked, injected=best.features), trace=trace)
+            members = [search.climb(member, steps) for member in strongest_members(members, kept)]
+        return search.candidate(members[0], Trace(search.calls, tuple(search.curve), search.doubts))

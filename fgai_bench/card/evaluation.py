@@ -15,6 +15,7 @@ from torch_geometric.data import Data
 
 from fgai_bench.attacks import ATTACKS, Attacked, ThreatModel
 from fgai_bench.attacks.auto_threat import ChosenThreat
+from fgai_bench.attacks.catalogue import scenario_of
 from fgai_bench.card.edge_effect import EdgeEffect, measure_edge_effect
 from fgai_bench.metrics import NotApplicable, edges_into, uniform_attention
 from fgai_bench.metrics.stability import (
@@ -24,7 +25,7 @@ from fgai_bench.metrics.stability import (
 )
 from fgai_bench.models import AttentionModel
 from fgai_bench.models.base import Output
-from fgai_bench.tasks.measurement import SHARE, value_of
+from fgai_bench.tasks.measurement import TOP_SHARE, value_of
 from fgai_bench.tasks.node_classification import NodeProblem
 from fgai_bench.tasks.reached_nodes import reached_by_attack
 
@@ -187,10 +188,8 @@ def attacked_outcome(
 
 
 def in_scenario(threat: ThreatModel, attack: str) -> ThreatModel:
-    """Return the budget in the scenario of an attack: what it changes is its own affair."""
-    tags = ATTACKS.entry(attack).tags
-    scenario = next((name for name in ("edges", "features", "injection") if name in tags), threat.scenario)
-    return threat.model_copy(update={"scenario": scenario})
+    """Return the budget in the scenario of an attack."""
+    return threat.model_copy(update={"scenario": scenario_of(attack, threat.scenario)})
 
 
 def _right(problem: NodeProblem, out: Output) -> NDArray[np.bool_]:
@@ -218,7 +217,7 @@ def _stability(
         return Stability((), (), (), (share,))
     uniform = [uniform_attention(graph.edge_index, graph.x.shape[0]) for graph in (data, attacked)]
     return Stability(
-        (_numbers(node_topk_overlap_values(into, perturbed.attention, SHARE)),),
+        (_numbers(node_topk_overlap_values(into, perturbed.attention, TOP_SHARE)),),
         (_numbers(node_jsd_values(into, perturbed.attention)),),
         (_numbers(node_jsd_values(edges_into(uniform[0], reached), uniform[1])),),
         (share,),

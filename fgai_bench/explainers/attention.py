@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 from fgai_bench.explainers.base import BlockExplainer
 from fgai_bench.explainers.computation_graph import Field
 from fgai_bench.explainers.gradient import GradientExplainer, part_of, probabilities
-from fgai_bench.metrics.errors import NotApplicable
+from fgai_bench.metrics.base import NotApplicable
 from fgai_bench.models import Attention, align
 from fgai_bench.models.base import AttentionModel
 from fgai_bench.models.kernels.segments import plain_attention

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fgai_bench.models.sorted_edges import OncePerGraph
 
-TABLE = 2**23
+TABLE_ENTRIES = 2**23
 """Entries of a table of (nodes of a block, nodes of the graph): what a block of nodes needs besides its own edges."""
 
 
@@ -48,13 +48,13 @@ def in_edges(edge_index: Tensor, num_nodes: int) -> InEdges:
 
 
 @dataclass(frozen=True)
-class Part:
+class CutOutGraph:
     """Computation graphs cut out of a graph, side by side in one graph without edges between them.
 
     Attributes:
-        edges: ``(2, M)`` between nodes of the part.
-        rows: ``(P,)`` the node of the graph that each node of the part is a copy of.
-        roots: ``(B,)`` the node of the part that each computation graph belongs to.
+        edges: ``(2, M)`` between nodes of this graph.
+        rows: ``(P,)`` the node of the whole graph that each of its nodes is a copy of.
+        roots: ``(B,)`` its node that each computation graph belongs to.
     """
 
     edges: Tensor
@@ -113,20 +113,20 @@ class Field:
                 )
                 start = stop
 
-    def part(self) -> Part:
+    def part(self) -> CutOutGraph:
         """Return the computation graphs as one graph of their own, edges in the order of this field."""
         source, destination = self.ends
         own = torch.arange(self.nodes.numel(), device=self.nodes.device)
         keys = torch.cat([self.owner * self.num_nodes + end for end in (source, destination)])
         unique, place = torch.unique(torch.cat([keys, own * self.num_nodes + self.nodes]), return_inverse=True)
         pairs = self.owner.numel()
-        return Part(place[: 2 * pairs].view(2, pairs), unique % self.num_nodes, place[2 * pairs :])
+        return CutOutGraph(place[: 2 * pairs].view(2, pairs), unique % self.num_nodes, place[2 * pairs :])
 
 
 def fields(edge_index: Tensor, num_nodes: int, nodes: Tensor, hops: int) -> Iterator[Field]:
     """Yield the computation graphs of the nodes, a block of them at a time, for a model of ``hops`` layers."""
     incoming = in_edges(edge_index, num_nodes)
-    for block in nodes.split(max(1, TABLE // num_nodes)):
+    for block in nodes.split(max(1, TABLE_ENTRIES // num_nodes)):
         seen = torch.zeros(block.numel(), num_nodes, dtype=torch.bool, device=block.device)
         seen[torch.arange(block.numel(), device=block.device), block] = True
         frontier = seen

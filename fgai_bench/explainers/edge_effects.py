@@ -20,7 +20,7 @@ from fgai_bench.explainers.scores import EdgeScores
 from fgai_bench.models.base import AttentionModel, frozen_eval
 from fgai_bench.seeds import generator
 
-COPIED = 2**18
+MOST_COPIED_EDGES = 2**18
 """Edges of all copies that go through a model at once."""
 
 
@@ -74,7 +74,7 @@ def outputs_without(model: AttentionModel, data: Data, copies: Copies) -> Tensor
     with frozen_eval(model), torch.no_grad():
         embedded = model.embed(data.x)
         if model.local:
-            parts = [_side_by_side(model, embedded, part) for part in copies.in_parts(COPIED)]
+            parts = [_side_by_side(model, embedded, part) for part in copies.in_parts(MOST_COPIED_EDGES)]
         else:
             parts = [_on_the_whole(model, embedded, copies)]
     return torch.cat(parts).softmax(1)

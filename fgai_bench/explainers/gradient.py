@@ -1,4 +1,4 @@
-"""Explain a prediction by gradients with respect to edge weights: at the graph itself, or on the way from no edges."""
+"""Explain a prediction by its gradient with respect to edge weights: saliency, and what gradient explainers share."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.explainers.base import BlockExplainer
-from fgai_bench.explainers.computation_graph import Field, Part
+from fgai_bench.explainers.computation_graph import CutOutGraph, Field
 from fgai_bench.models.base import AttentionModel
 
-PARTIAL = 2**18
+MOST_EDGES = 2**18
 """Edges of the computation graphs that are differentiated at once."""
 
 
@@ -27,7 +27,7 @@ def probabilities(logits: Tensor, rows: Tensor, classes: Tensor) -> Tensor:
     return logits[rows].softmax(1).gather(1, classes.unsqueeze(1)).squeeze(1)
 
 
-def part_of(model: AttentionModel, field: Field) -> Part | None:
+def part_of(model: AttentionModel, field: Field) -> CutOutGraph | None:
     """Return the field as a graph of its own, or None if the model's output there would be another."""
     part = field.part()
     same = model.restricted(part.edges, part.rows, field.edge_index, field.num_nodes)
@@ -78,7 +78,7 @@ class GradientExplainer(BlockExplainer):
         classes = predicted_classes(model, embedded, data)
 
         def score(field: Field) -> Tensor:
-            return torch.cat([self.scored(model, embedded, part, classes) for part in field.split(PARTIAL)])
+            return torch.cat([self.scored(model, embedded, part, classes) for part in field.split(MOST_EDGES)])
 
         return score
 
@@ -103,22 +103,3 @@ class Saliency(GradientExplainer):
     def scored(self, model: AttentionModel, embedded: Tensor, field: Field, classes: Tensor) -> Tensor:
         slopes = [weight_gradient(model, embedded, field, classes, level) for level in self.levels]
         return torch.stack(slopes).mean(0).abs()
-
-
-class IntegratedGradients(Saliency):
-    r"""Integrated gradients (Sundararajan et al. 2017) over edge weights, from a graph without edges to the graph.
-
-    .. math:: s_v(e) = \Big| \int_0^1 \frac{\partial p_v}{\partial w_e}(t, ..., t) \, dt \Big|
-
-    by the midpoint rule. Before their size is taken, the scores of a node sum to what its edges together change.
-
-    Args:
-        steps: points of the midpoint rule.
-    """
-
-    summary = "integrated gradients of the predicted probability over edge weights, from no edges to all"
-    paper = "https://arxiv.org/abs/1703.01365"
-    tags = ("gradient",)
-
-    def __init__(self, steps: int = 16) -> None:
-        self.levels = tuple((step + 0.5) / steps for step in range(steps))

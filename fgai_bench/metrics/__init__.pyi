@@ -1,8 +1,8 @@
 from .base import Metric as Metric
+from .base import NotApplicable as NotApplicable
 from .catalogue import METRICS as METRICS
 from .cost import Cost as Cost
 from .cost import measure as measure
-from .errors import NotApplicable as NotApplicable
 from .f_slope import f_acc as f_acc
 from .f_slope import f_acc_curve as f_acc_curve
 from .f_slope import f_slope as f_slope

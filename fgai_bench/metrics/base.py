@@ -1,16 +1,30 @@
-"""Interface of metrics: the class :class:`Metric`, the inputs that steps offer, and the check of a new metric.
+"""What a metric is: the inputs that steps offer, the decorator ``@metric``, and the check of a new metric.
 
 A metric is a pure function that says what it takes, and returns one float. A step of a run offers inputs by name; every
-metric whose input is offered is computed, and recorded under its own name.
-A metric is a function with the attributes of :class:`Metric`, which ``@METRICS.register`` sets, or an instance of a
-subclass of it.
+metric whose input is offered is computed, and recorded under its own name. Ours declare what they are by ``@metric``
+above the function; a metric of your own uses ``@METRICS.register``, or subclasses :class:`Metric`.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, TypeVar
 
 from fgai_bench.registry import Direction, Scale
+
+F = TypeVar("F")
+FGAI = "https://arxiv.org/abs/2410.06950"
+GRAPHFRAMEX = "https://arxiv.org/abs/2206.09677"
+GRAPHXAI = "https://arxiv.org/abs/2208.09339"
+LIN = "https://doi.org/10.1109/18.61115"
+SHARE = (0.0, 1.0)
+CORRELATION = (-1.0, 1.0)
+ANY_SIZE = (0.0, math.inf)
+LN_2, HALF_LN_2 = (0.0, math.log(2)), (0.0, math.log(2) / 2)
+# At the rates 0, .1, ..., .5 a curve of shares has a slope of at most (.25 + .15 + .05) / .175 = 18/7 either way.
+SLOPE = (-18 / 7, 18 / 7)
 
 Where = Literal["clean", "attack", "effect", "explain", "train"]
 NULLS = ("random", "uniform", "degree", "untrained")
@@ -107,6 +121,76 @@ class Metric:
     def __call__(self, *arguments: Any) -> float:
         """Return the value for the arguments that ``inputs`` names."""
         raise TypeError(f"{type(self).__name__} must implement __call__")
+
+
+class NotApplicable(Exception):
+    """Raised where a metric has no value; ``reason`` says why in one sentence, which a table shows in place of a value.
+
+    >>> str(NotApplicable("the model has no attention"))
+    'the model has no attention'
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class metric:  # noqa: N801, a decorator
+    """Declare the metric that a function computes. The catalogue reads this from the source, without importing torch.
+
+    Args:
+        name: of the metric in ``METRICS``.
+        inputs: a name of ``INPUTS``, what the function is called with.
+        summary: what ``fgai-bench ls`` shows.
+        tags, direction, range, scale, paper: as for :class:`Metric`.
+        also: further metrics that differ in their inputs only: name to (inputs, summary).
+        uniform: inputs of the null ``NAME_uniform``, what a uniform attention scores; empty for none.
+        both_graphs: whether it is measured on the attacked graph and, as ``NAME_clean``, on the clean one.
+    """
+
+    name: str
+    inputs: str
+    summary: str
+    tags: tuple[str, ...] = ()
+    direction: Direction = "none"
+    range: tuple[float, float] | None = None
+    scale: Scale = "identity"
+    paper: str = ""
+    also: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    uniform: str = ""
+    both_graphs: bool = False
+
+    def __call__(self, function: F) -> F:
+        """Return the function as it is."""
+        return function
+
+    def entries(self) -> dict[str, dict[str, Any]]:
+        """Return the metadata of each declared metric by its name."""
+        shared = {"direction": self.direction, "range": self.range, "scale": self.scale, "paper": self.paper}
+        names = {self.name: (self.inputs, self.summary), **self.also}
+        if self.both_graphs:
+            names[self.name] = self.inputs, f"{self.summary}, on the attacked graph"
+            names[f"{self.name}_clean"] = f"{self.inputs}-clean", f"{self.summary}, on the clean graph"
+        entries = {
+            name: {"summary": summary, "tags": (f"inputs:{inputs}", *self.tags), **shared}
+            for name, (inputs, summary) in names.items()
+        }
+        if self.uniform:
+            summary, tags = f"{self.name} of a uniform attention: the null", (f"inputs:{self.uniform}", "null")
+            entries[f"{self.name}_uniform"] = {"summary": summary, "tags": (*tags, *self.tags), **shared}
+        return entries
+
+
+def repeated_and_unchanged(name: str, summary: str) -> dict[str, tuple[str, str]]:
+    """Return two more metrics of explanations: with no attack, and where the prediction did not change."""
+    return {
+        f"{name}_unchanged": (
+            "explanations-unchanged",
+            f"{summary} before and after, where the prediction did not change",
+        ),
+        f"{name}_floor": ("explanations-repeated", f"{summary}, asked twice: the noise floor"),
+    }
 
 
 def inputs_of(tags: frozenset[str]) -> str:

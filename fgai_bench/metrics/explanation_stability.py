@@ -7,7 +7,7 @@ from statistics import fmean
 
 import torch
 
-from fgai_bench.metrics.errors import NotApplicable
+from fgai_bench.metrics.base import CORRELATION, FGAI, LIN, LN_2, SHARE, NotApplicable, metric, repeated_and_unchanged
 from fgai_bench.metrics.inputs import finite, finite_pair, non_negative
 from fgai_bench.metrics.ranks import shown, spearman
 from fgai_bench.metrics.stability import topk_overlap
@@ -16,11 +16,31 @@ from fgai_bench.models.attention import Attention, align, edge_keys
 Pairs = Sequence[tuple[Attention, Attention]]
 
 
+@metric(
+    "explainer_topk_overlap",
+    inputs="explanations",
+    summary="mean overlap of the top edges of an explanation before and after an attack",
+    direction="higher",
+    range=SHARE,
+    scale="logit",
+    paper=FGAI,
+    also=repeated_and_unchanged("explainer_topk_overlap", "mean overlap of the top edges of an explanation"),
+)
 def explanation_overlap(pairs: Pairs) -> float:
     """Return the mean of :func:`top_overlap` over pairs of explanations, one for each node whose both name an edge."""
     return fmean(top_overlap(*pair) for pair in _named(pairs))
 
 
+@metric(
+    "explainer_jsd",
+    inputs="explanations",
+    summary="mean divergence of an explanation before and after an attack",
+    direction="lower",
+    range=LN_2,
+    scale="log",
+    paper=LIN,
+    also=repeated_and_unchanged("explainer_jsd", "mean divergence of an explanation"),
+)
 def explanation_jsd(pairs: Pairs) -> float:
     """Return the mean of :func:`divergence` over pairs of explanations, one for each node whose both name an edge."""
     return fmean(divergence(*pair) for pair in _named(pairs))
@@ -34,6 +54,14 @@ def _named(pairs: Pairs) -> Pairs:
     return found
 
 
+@metric(
+    "explainer_rank_correlation",
+    inputs="explanations",
+    summary="mean rank correlation of an explanation before and after an attack",
+    direction="higher",
+    range=CORRELATION,
+    also=repeated_and_unchanged("explainer_rank_correlation", "mean rank correlation of an explanation"),
+)
 def explanation_rank_correlation(pairs: Pairs) -> float:
     """Return the mean of Spearman's correlation of two explanations over the edges of the clean one.
 

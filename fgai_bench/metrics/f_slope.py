@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from fgai_bench.metrics.errors import NotApplicable
+from fgai_bench.metrics.base import FGAI, NULLS, SLOPE, NotApplicable, metric
 from fgai_bench.metrics.inputs import finite
 from fgai_bench.models.attention import Attention, align
 
@@ -18,6 +18,52 @@ if TYPE_CHECKING:
 RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 
 
+@metric(
+    "f_slope_pos",
+    inputs="curve-highest",
+    summary="signed slope of accuracy as the highest-attention edges go; steeper down is better",
+    direction="lower",
+    range=SLOPE,
+    paper=FGAI,
+)
+@metric(
+    "explainer_f_slope_pos",
+    inputs="curve-highest-explained",
+    summary="slope of accuracy as each node's highest edges go",
+    direction="lower",
+    range=SLOPE,
+    paper=FGAI,
+    both_graphs=True,
+)
+@metric(
+    "f_slope_neg",
+    inputs="curve-lowest",
+    summary="signed slope of accuracy as the lowest-attention edges go; flatter is better",
+    direction="higher",
+    range=SLOPE,
+    paper=FGAI,
+)
+@metric(
+    "explainer_f_slope_neg",
+    inputs="curve-lowest-explained",
+    summary="slope of accuracy as each node's lowest edges go",
+    direction="higher",
+    range=SLOPE,
+    paper=FGAI,
+    both_graphs=True,
+)
+@metric(
+    "f_slope_pos_random",
+    inputs="curve-highest-random",
+    summary="f_slope_pos of edges ranked by the null 'random'",
+    range=SLOPE,
+    paper=FGAI,
+    also={
+        f"f_slope_{sign}_{null}": (f"curve-{end}-{null}", f"f_slope_{sign} of edges ranked by the null {null!r}")
+        for null in NULLS
+        for sign, end in (("pos", "highest"), ("neg", "lowest"))
+    },
+)
 def f_slope(rates: Sequence[float], accuracies: Sequence[float]) -> float:
     r"""Return the signed least-squares slope of the curve ``F_acc(r)``; usually negative, the paper prints magnitudes.
 
@@ -52,18 +98,6 @@ def deletion_order(attention: Attention, highest: bool = True) -> Tensor:
     """
     weight = finite(attention.of_graph().weight, "weights")
     return weight.argsort(descending=highest, stable=True)
-
-
-def edges_kept(attention: Attention, rate: float, highest: bool = True) -> Tensor:
-    """Return a mask of the graph's edges that remain after deleting the share ``rate``, rounded down to whole edges.
-
-    Shapes: ``-> (E,)`` boolean over ``attention.of_graph().edge_index``.
-
-    >>> att = Attention(torch.tensor([[0, 1, 2], [1, 0, 0]]), torch.tensor([1.0, 0.3, 0.7]))
-    >>> edges_kept(att, 0.4).tolist()
-    [False, True, True]
-    """
-    return _kept_mask(deletion_order(attention, highest), rate)
 
 
 def f_acc(correct_before: Tensor, correct_after: Tensor) -> float:
@@ -118,12 +152,12 @@ def f_acc_curve(
     order = deletion_order(_attention_over(edges, attention), highest)
     intact = predict(edges)[nodes] == y[nodes]
     before = torch.ones_like(intact) if right_before else intact
-    after = (predict(edges[:, _kept_mask(order, rate)])[nodes] == y[nodes] if rate else intact for rate in rates)
+    after = (predict(edges[:, kept_mask(order, rate)])[nodes] == y[nodes] if rate else intact for rate in rates)
     return tuple(f_acc(before, correct) for correct in after)
 
 
-def _kept_mask(order: Tensor, rate: float) -> Tensor:
-    """Return a mask of the edges that remain after deleting the share ``rate`` of them in ``order``: ``(E,)``."""
+def kept_mask(order: Tensor, rate: float) -> Tensor:
+    """Return a mask of the edges that remain after deleting the share ``rate``, rounded down: ``(E,)``."""
     if not 0 <= rate <= 1:
         raise ValueError(f"the share of deleted edges lies between 0 and 1, got {rate}")
     kept = torch.ones_like(order, dtype=torch.bool)

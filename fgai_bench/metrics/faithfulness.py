@@ -9,7 +9,7 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
-from fgai_bench.metrics.errors import NotApplicable
+from fgai_bench.metrics.base import CORRELATION, GRAPHFRAMEX, GRAPHXAI, SHARE, NotApplicable, metric
 from fgai_bench.metrics.inputs import finite, finite_pair
 from fgai_bench.metrics.ranks import auroc, shown, spearman
 from fgai_bench.metrics.topk import topk_mask
@@ -17,6 +17,14 @@ from fgai_bench.metrics.topk import topk_mask
 Pairs = Sequence[tuple[Tensor, Tensor]]
 
 
+@metric(
+    "effect_spearman",
+    inputs="effects",
+    summary="rank correlation with the true effect of edges",
+    direction="higher",
+    range=CORRELATION,
+    both_graphs=True,
+)
 def effect_spearman(pairs: Pairs) -> float:
     r"""Return the mean over nodes of the rank correlation between scores and the size of the true effect of edges.
 
@@ -30,6 +38,15 @@ def effect_spearman(pairs: Pairs) -> float:
     return _mean_over_nodes(pairs, spearman)
 
 
+@metric(
+    "effect_precision",
+    inputs="effects",
+    summary="top edges among those of largest effect",
+    direction="higher",
+    range=SHARE,
+    scale="logit",
+    both_graphs=True,
+)
 def effect_precision(pairs: Pairs) -> float:
     """Return the mean over nodes of the share of the k edges with the highest scores among the k of largest effect.
 
@@ -46,6 +63,13 @@ def _shared_top(scores: Tensor, effects: Tensor) -> float:
     return float((topk_mask(scores, k) & topk_mask(effects, k)).sum()) / k
 
 
+@metric(
+    "effect_largest",
+    inputs="effects-alone",
+    summary="largest effect of one edge",
+    range=SHARE,
+    both_graphs=True,
+)
 def effect_largest(pairs: Pairs) -> float:
     """Return the mean over nodes of the largest effect of a single edge, a change of probability.
 
@@ -69,6 +93,26 @@ def _mean_over_nodes(pairs: Pairs, of_node: Callable[[Tensor, Tensor], float], c
     return fmean(values)
 
 
+@metric(
+    "fidelity_plus",
+    inputs="probabilities-without-top",
+    summary="predictions that change without the top edges",
+    direction="higher",
+    range=SHARE,
+    scale="logit",
+    paper=GRAPHFRAMEX,
+    both_graphs=True,
+)
+@metric(
+    "fidelity_minus",
+    inputs="probabilities-only-top",
+    summary="predictions that change on the top edges alone",
+    direction="lower",
+    range=SHARE,
+    scale="logit",
+    paper=GRAPHFRAMEX,
+    both_graphs=True,
+)
 def fidelity(whole: Tensor, part: Tensor) -> float:
     r"""Return the share of nodes whose predicted class is another on a part of their computation graph.
 
@@ -86,6 +130,16 @@ def fidelity(whole: Tensor, part: Tensor) -> float:
     return float((y.argmax(1) != other.argmax(1)).double().mean())
 
 
+@metric(
+    "unfaithfulness",
+    inputs="probabilities-only-top",
+    summary="distance of the output on the top edges alone",
+    direction="lower",
+    range=SHARE,
+    scale="logit",
+    paper=GRAPHXAI,
+    both_graphs=True,
+)
 def unfaithfulness(whole: Tensor, part: Tensor) -> float:
     r"""Return how far the output on the explanation alone is from the output on the graph, as PyG defines it.
 
@@ -101,6 +155,16 @@ def unfaithfulness(whole: Tensor, part: Tensor) -> float:
     return min(1.0, max(0.0, 1 - math.exp(-float(divergence))))
 
 
+@metric(
+    "characterisation",
+    inputs="fidelities",
+    summary="harmonic mean of fidelity+ and 1 - fidelity-",
+    direction="higher",
+    range=SHARE,
+    scale="logit",
+    paper=GRAPHFRAMEX,
+    both_graphs=True,
+)
 def characterisation(fidelity_plus: float, fidelity_minus: float) -> float:
     """Return the harmonic mean of fidelity+ and 1 - fidelity-, PyG's characterization score with equal weights.
 
@@ -114,6 +178,21 @@ def characterisation(fidelity_plus: float, fidelity_minus: float) -> float:
     return 2 * necessary * sufficient / (necessary + sufficient) if necessary and sufficient else 0.0
 
 
+@metric(
+    "truth_auroc",
+    inputs="truths",
+    summary="AUROC of scores against the edges that truly matter",
+    direction="higher",
+    range=SHARE,
+    scale="logit",
+    both_graphs=True,
+    also={
+        "truth_auroc_wrong": (
+            "truths-wrong",
+            "truth_auroc of the nodes that are predicted wrongly, or otherwise than before the attack",
+        ),
+    },
+)
 def truth_auroc(pairs: Pairs) -> float:
     """Return the mean over nodes of the area under the ROC curve of scores against the edges that are known to matter.
 
@@ -125,6 +204,15 @@ def truth_auroc(pairs: Pairs) -> float:
     return _mean_over_truths(pairs, auroc)
 
 
+@metric(
+    "truth_precision",
+    inputs="truths",
+    summary="true edges among the top ones, as many",
+    direction="higher",
+    range=SHARE,
+    scale="logit",
+    both_graphs=True,
+)
 def truth_precision(pairs: Pairs) -> float:
     """Return the mean over nodes of the share of true edges among as many with the highest scores as are true.
 

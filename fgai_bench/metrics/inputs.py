@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fgai_bench.metrics.errors import NotApplicable
+from fgai_bench.metrics.base import NotApplicable
 
 
 def finite(values: Tensor, name: str) -> Tensor:

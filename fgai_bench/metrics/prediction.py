@@ -5,9 +5,20 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from fgai_bench.metrics.base import ANY_SIZE, SHARE, metric
 from fgai_bench.metrics.inputs import finite, finite_pair
 
 
+@metric(
+    "f1",
+    inputs="labels",
+    summary="micro-averaged F1 of the predicted classes of the test nodes",
+    tags=("similarity", "symmetric"),
+    direction="higher",
+    range=SHARE,
+    scale="logit",
+    also={"f1_reached": ("labels-reached", "f1 over the test nodes that the attack can reach")},
+)
 def micro_f1(predicted: Tensor, y: Tensor) -> float:
     r"""Return the micro-averaged F1 score; with one class per node it is the share of correct predictions.
 
@@ -25,6 +36,14 @@ def micro_f1(predicted: Tensor, y: Tensor) -> float:
     return int((classes == truth).sum()) / classes.numel()
 
 
+@metric(
+    "roc_auc",
+    inputs="scores",
+    summary="area under the ROC curve of the test links' scores",
+    direction="higher",
+    range=SHARE,
+    scale="logit",
+)
 def roc_auc(scores: Tensor, labels: Tensor) -> float:
     r"""Return the area under the ROC curve: the share of (positive, negative) pairs that the scores put in order.
 
@@ -75,6 +94,15 @@ def unchanged(y: Tensor, y_tilde: Tensor) -> Tensor:
     return before.argmax(1) == after.argmax(1) if y.dim() == 2 else before == after
 
 
+@metric(
+    "prediction_kept",
+    inputs="logits",
+    summary="share of the predictions that stay",
+    tags=("similarity", "symmetric"),
+    direction="higher",
+    range=SHARE,
+    scale="logit",
+)
 def prediction_kept(y: Tensor, y_tilde: Tensor) -> float:
     """Return the share of the nodes that keep their predicted class.
 
@@ -86,13 +114,29 @@ def prediction_kept(y: Tensor, y_tilde: Tensor) -> float:
     return unchanged(y, y_tilde).float().mean().item()
 
 
-def as_told(share: float) -> float:
-    """Return a share that a step has computed itself, such as the validation score of a training, as it is."""
+@metric(
+    "validation_score",
+    inputs="validation",
+    summary="the task's score on the validation part",
+    direction="higher",
+    range=SHARE,
+    scale="logit",
+)
+@metric(
+    "kept_by_attack",
+    inputs="kept",
+    summary="share of the targets' predictions that the attack kept",
+    range=SHARE,
+    scale="logit",
+)
+def given_score(share: float) -> float:
+    """Return a share that the step itself has computed, such as the validation score of a training."""
     if share != share:
         raise ValueError("a share must be a number, got NaN")
     return float(share)
 
 
+@metric("reached_share", inputs="reached", summary="share of the nodes that the attack can reach", range=SHARE)
 def share_of(mask: Tensor) -> float:
     """Return the share of the nodes that a boolean mask holds: ``(N,)``.
 
@@ -102,11 +146,28 @@ def share_of(mask: Tensor) -> float:
     return float(finite(mask.double(), "mask").mean())
 
 
-def how_many(nodes: Tensor) -> float:
+@metric(
+    "explained_nodes",
+    inputs="nodes",
+    summary="how many nodes were explained",
+    range=ANY_SIZE,
+    also={
+        "explained_unchanged": (
+            "nodes-unchanged",
+            "how many nodes were explained that the attack reaches without changing their prediction",
+        ),
+        "explained_wrong": (
+            "nodes-wrong",
+            "how many of them are predicted wrongly, or otherwise than before the attack",
+        ),
+    },
+)
+def node_count(nodes: Tensor) -> float:
     """Return the number of nodes in a tensor of node indices, shape ``(N,)``."""
     return float(finite(nodes, "nodes").numel())
 
 
+@metric("parameters", inputs="model", summary="how many numbers the model has learned", range=ANY_SIZE)
 def parameter_count(model: nn.Module) -> float:
     """Return the number of parameters of a model."""
     return float(sum(parameter.numel() for parameter in model.parameters()))

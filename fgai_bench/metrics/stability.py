@@ -8,12 +8,27 @@ import torch
 from torch import Tensor
 
 from fgai_bench.fast.ordered_sums import sum_at
-from fgai_bench.metrics.errors import NotApplicable
+from fgai_bench.metrics.base import ANY_SIZE, FGAI, HALF_LN_2, LIN, LN_2, SHARE, NotApplicable, metric
 from fgai_bench.metrics.inputs import finite, finite_pair, non_negative
 from fgai_bench.metrics.topk import group_counts, group_topk_mask, topk_mask
 from fgai_bench.models.attention import Attention, align
 
 
+@metric(
+    "g_tvd",
+    inputs="probabilities",
+    summary="graph-based total variation distance of the output distributions",
+    tags=("distance", "symmetric"),
+    direction="lower",
+    range=SHARE,
+    scale="logit",
+    paper=FGAI,
+    also={
+        "g_tvd_unchanged": ("probabilities-unchanged", "g_tvd where the prediction did not change"),
+        "g_tvd_floor": ("probabilities-repeated", "g_tvd with no attack: the noise floor"),
+        "g_tvd_reached": ("probabilities-reached", "g_tvd over what the attack can reach"),
+    },
+)
 def g_tvd(y: Tensor, y_tilde: Tensor) -> float:
     r"""Return the graph-based total variation distance of two output distributions, in [0, 1].
 
@@ -32,6 +47,16 @@ def g_tvd(y: Tensor, y_tilde: Tensor) -> float:
     return min(g_tvd_raw(y, y_tilde), 1.0)
 
 
+@metric(
+    "g_tvd_raw",
+    inputs="logits",
+    summary="g_tvd on raw outputs, the scale of the published values",
+    tags=("distance", "symmetric"),
+    direction="lower",
+    range=ANY_SIZE,
+    scale="log",
+    paper=FGAI,
+)
 def g_tvd_raw(y: Tensor, y_tilde: Tensor) -> float:
     """Return the formula of :func:`g_tvd` on raw outputs: unbounded, and on the scale of the published values.
 
@@ -44,6 +69,22 @@ def g_tvd_raw(y: Tensor, y_tilde: Tensor) -> float:
     return float((before - after).abs().sum()) / (2 * len(before))
 
 
+@metric(
+    "g_jsd",
+    inputs="weights",
+    summary="graph-based Jensen-Shannon divergence of the attentions, edges matched by key",
+    tags=("distance", "symmetric"),
+    direction="lower",
+    range=HALF_LN_2,
+    scale="log",
+    uniform="weights-uniform",
+    paper=FGAI,
+    also={
+        "g_jsd_unchanged": ("weights-unchanged", "g_jsd into the nodes whose prediction did not change"),
+        "g_jsd_floor": ("weights-repeated", "g_jsd with no attack: the noise floor"),
+        "g_jsd_reached": ("weights-reached", "g_jsd into the nodes that it can reach"),
+    },
+)
 def g_jsd(w: Tensor, w_tilde: Tensor) -> float:
     r"""Return the graph-based Jensen-Shannon divergence of two attentions over the same edges, never negative.
 
@@ -61,6 +102,16 @@ def g_jsd(w: Tensor, w_tilde: Tensor) -> float:
     return max(float(_jensen_shannon_terms(before, after).sum()) / (2 * before.numel()), 0.0)
 
 
+@metric(
+    "g_jsd_published",
+    inputs="weights-by-position",
+    summary="symmetrised KL by position, the scale of the published values",
+    tags=("distance", "symmetric"),
+    direction="lower",
+    range=ANY_SIZE,
+    scale="log",
+    paper=FGAI,
+)
 def g_jsd_published(w: Tensor, w_tilde: Tensor) -> float:
     r"""Return the symmetrised KL closest to the published column: edges matched by position, divided by ``|E|`` twice.
 
@@ -82,6 +133,18 @@ def g_jsd_published(w: Tensor, w_tilde: Tensor) -> float:
     return float(((before - after) * (before / after).log()).sum()) / (2 * length**2)
 
 
+@metric(
+    "node_jsd",
+    inputs="attentions",
+    summary="Jensen-Shannon divergence per destination node, averaged",
+    tags=("distance",),
+    direction="lower",
+    range=LN_2,
+    scale="log",
+    uniform="attentions-uniform",
+    paper=LIN,
+    also={"attention_jsd": ("attentions-explained", "node_jsd of the attention that the explained nodes pay")},
+)
 def node_jsd(att: Attention, att_tilde: Attention) -> float:
     r"""Return the true Jensen-Shannon divergence per destination, averaged over the clean graph's nodes; in [0, ln 2].
 
@@ -115,6 +178,23 @@ def node_jsd_values(att: Attention, att_tilde: Attention) -> tuple[Tensor, Tenso
     return nodes, divergence[nodes]
 
 
+@metric(
+    "topk_overlap",
+    inputs="weights-or-zero",
+    summary="share of the top-k edges of the graph in common, V_k",
+    tags=("needs-k", "similarity", "symmetric"),
+    direction="higher",
+    range=SHARE,
+    scale="logit",
+    uniform="weights-or-zero-uniform",
+    paper=FGAI,
+    also={
+        "topk_overlap_reached": (
+            "weights-or-zero-reached",
+            "topk_overlap into the nodes that the attack can reach",
+        ),
+    },
+)
 def topk_overlap(w: Tensor, w_tilde: Tensor, k: int) -> float:
     r"""Return the share of the top-k edges that two attentions have in common, the paper's :math:`V_k`.
 
@@ -129,6 +209,22 @@ def topk_overlap(w: Tensor, w_tilde: Tensor, k: int) -> float:
     return float((topk_mask(before, k) & topk_mask(after, k)).sum()) / k
 
 
+@metric(
+    "node_topk_overlap",
+    inputs="attentions",
+    summary="V_k within each node's neighbourhood, averaged",
+    tags=("needs-share", "similarity"),
+    direction="higher",
+    range=SHARE,
+    scale="logit",
+    paper=FGAI,
+    also={
+        "attention_topk_overlap": (
+            "attentions-explained",
+            "node_topk_overlap of the attention that the explained nodes pay",
+        ),
+    },
+)
 def node_topk_overlap(att: Attention, att_tilde: Attention, k: float) -> float:
     """Return :math:`V_k` within each node's neighbourhood, its mean over the clean graph's destinations; in [0, 1].
 
@@ -152,6 +248,12 @@ def node_topk_overlap_values(att: Attention, att_tilde: Attention, k: float) -> 
     return nodes, torch.bincount(groups, shared.double())[nodes] / group_counts(groups, k)[nodes]
 
 
+@metric(
+    "attention_entropy",
+    inputs="attention",
+    summary="mean entropy of each node's attention in nats; stable and uniform explains nothing",
+    range=ANY_SIZE,
+)
 def attention_entropy(att: Attention) -> float:
     r"""Return the entropy of each destination's attention over its in-edges, averaged over destinations, in nats.
 
@@ -167,6 +269,12 @@ def attention_entropy(att: Attention) -> float:
     return float(_entropies(att)[0].mean())
 
 
+@metric(
+    "attention_entropy_normalised",
+    inputs="attention",
+    summary="attention entropy as a share of the largest possible; 1 is uniform",
+    range=SHARE,
+)
 def attention_entropy_normalised(att: Attention) -> float:
     """Return :func:`attention_entropy` as a share of the largest possible, ln(in-degree); 1 = uniform; in [0, 1].
 

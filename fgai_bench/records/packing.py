@@ -14,7 +14,7 @@ from safetensors import torch as tensors
 from safetensors.numpy import load, save
 from torch_geometric.data import Data
 
-from fgai_bench.attacks.result import row_differences
+from fgai_bench.attacks.changes import row_differences
 from fgai_bench.data.checksum import graph_sha256
 from fgai_bench.explainers import EdgeScores
 from fgai_bench.models import AttentionModel, build_model

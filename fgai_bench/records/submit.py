@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,8 +27,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.attacks import ThreatModel
-from fgai_bench.attacks.budget import BudgetExceeded, Ledger
-from fgai_bench.attacks.result import count_ledger
+from fgai_bench.attacks.budget import Ledger, check_budget
 from fgai_bench.records.canonical import plain, sha256
 from fgai_bench.records.errors import RequestError
 from fgai_bench.records.flags import attacked_score, change_budget
@@ -159,12 +157,8 @@ def checked_graph(victim: RecordedRow, content: bytes) -> tuple[Data, Ledger]:
     for name in ("features", "changed_features"):
         if not bool(torch.isfinite(parts[name]).all()):
             raise RequestError(f"{name} has a value that is NaN or infinite")
-    threat = ThreatModel(**victim.config["threat"])
-    _check_places(victim, parts, threat)
     graph = changed_graph(clean, parts)
-    ledger = count_ledger(clean, graph)
-    threat.check(ledger)
-    return graph, ledger
+    return graph, check_budget(clean, graph, ThreatModel(**victim.config["threat"]), victim.targets)
 
 
 def _check_shapes(clean: Data, parts: dict[str, Tensor]) -> None:
@@ -189,33 +183,6 @@ def _check_shapes(clean: Data, parts: dict[str, Tensor]) -> None:
     for name, limit in (("edges", nodes + len(parts["features"])), ("changed", nodes)):
         if parts[name].numel() and not 0 <= int(parts[name].min()) <= int(parts[name].max()) < limit:
             raise RequestError(f"{name} names a node that is not there; nodes are numbered from 0 to {limit - 1}")
-
-
-def _check_places(victim: RecordedRow, parts: Mapping[str, Tensor], threat: ThreatModel) -> None:
-    """Raise if edges or features are where the threat model does not allow them."""
-    nodes = victim.problem.data.x.shape[0]
-    targets = victim.problem.targets if threat.targets == "test" else torch.arange(nodes)
-    source, destination = parts["edges"]
-    keys = {(int(a), int(b)) for a, b in parts["edges"].T}
-    if any((b, a) not in keys for a, b in keys) or len(keys) < parts["edges"].shape[1] or any(a == b for a, b in keys):
-        raise BudgetExceeded("each new edge must stand once in both directions and join two nodes")
-    if threat.scenario == "injection":
-        inside = source >= nodes
-        ends = destination[inside]
-        if bool((inside & (destination >= nodes)).any()) or not bool(torch.isin(ends, targets).all()):
-            raise BudgetExceeded("an injected node is attached to a node that is no target")
-        if not bool((inside | (destination >= nodes)).all()):
-            raise BudgetExceeded("an edge joins two original nodes, which an injection may not do")
-        most = int(torch.bincount(source[inside] - nodes).max()) if ends.numel() else 0
-        if most > threat.edges_per_node:
-            raise BudgetExceeded(
-                f"an injected node has {most} edges, but the threat model allows {threat.edges_per_node}"
-            )
-        low, high = threat.feature_low, threat.feature_high
-        if bool(((parts["features"] < low - 1e-6) | (parts["features"] > high + 1e-6)).any()):
-            raise BudgetExceeded(f"an injected feature lies outside [{low:g}, {high:g}]")
-    elif threat.scenario == "features" and not bool(torch.isin(parts["changed"], targets).all()):
-        raise BudgetExceeded("the features of a node change that is no target")
 
 
 def _step(victim: RecordedRow, graph: bytes, by: str) -> RecordedStep:

@@ -19,10 +19,10 @@ from typing import Any
 
 import torch
 from threadpoolctl import threadpool_limits
+from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.attacks.budget import BudgetExceeded
-from fgai_bench.attacks.result import count_ledger
+from fgai_bench.attacks.budget import BudgetExceeded, ThreatModel, check_budget
 from fgai_bench.metrics import METRICS
 from fgai_bench.metrics.base import inputs_of
 from fgai_bench.models import AttentionModel
@@ -110,6 +110,11 @@ class RecordedRow:
         if named and named != graph_digest(self.problem.data):
             raise DamagedArtifact("its attacked graph is a difference from another clean graph")
         return unpack_attacked(self.problem.data, content)
+
+    @property
+    def targets(self) -> Tensor | None:
+        """Return the nodes that the row's attack may attach to or change; None for any node."""
+        return self.problem.targets if self.config["threat"].get("targets", "test") == "test" else None
 
     @property
     def is_exact(self) -> bool:
@@ -201,7 +206,8 @@ def differences(row: RecordedRow) -> Iterator[str]:
             return
     found = row.measured()
     if row.step["kind"] == "attack":
-        spent = asdict(count_ledger(row.problem.data, row.attacked))
+        threat = ThreatModel(**row.config["threat"])
+        spent = asdict(check_budget(row.problem.data, row.attacked, threat, row.targets))
         for line in row.step["ledgers"]:
             name, value = line["name"], float(line["value"])
             if name in spent and name != "gradient_calls" and abs(spent[name] - value) > TINY:

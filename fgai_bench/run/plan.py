@@ -19,7 +19,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ValidationError
 
 from fgai_bench.attacks import ATTACKS, ThreatModel
-from fgai_bench.attacks.budget import SCENARIOS
+from fgai_bench.attacks.catalogue import scenario_of
 from fgai_bench.data import DATASETS
 from fgai_bench.defenses import DEFENSES
 from fgai_bench.explainers import EXPLAINERS
@@ -444,9 +444,9 @@ def _attack_settings(trial: Trial, attack: AttackLine) -> dict[str, Any]:
 
 def _threat(trial: Trial, attack: AttackLine) -> dict[str, Any]:
     """Merge the budgets of suite, trial and attack; the scenario is the attack's own unless its line sets another."""
-    own = [scenario for scenario in SCENARIOS if scenario in ATTACKS.entry(attack.name).tags]
-    scenario = {"scenario": own[0]} if own else {}
-    return _merged(ThreatModel, trial.suite.threat.model_dump(), scenario, trial.settings["threat"], attack.threat)
+    suite = trial.suite.threat.model_dump()
+    scenario = {"scenario": scenario_of(attack.name, suite["scenario"])}
+    return _merged(ThreatModel, suite, scenario, trial.settings["threat"], attack.threat)
 
 
 def _merged(model: type[BaseModel], *layers: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from torch_geometric.data import Data
 
 from fgai_bench.models import Attention, align
 
-BUSY = 24  # in-edges of a centre, at most, if there is such a node
-EACH = 6  # in-edges that are kept of each of its neighbours: a picture of hubs shows nothing
+MOST_IN_EDGES = 24  # in-edges of a centre, at most, if there is such a node
+PER_NEIGHBOUR = 6  # in-edges that are kept of each of its neighbours: a picture of hubs shows nothing
 
 
 def attention_sample(clean: Attention, attacked: Attention, graph: Data, targets: Tensor) -> dict[str, Tensor]:
@@ -34,11 +34,11 @@ def attention_sample(clean: Attention, attacked: Attention, graph: Data, targets
 
 
 def _centre(before: Tensor, after: Tensor, targets: Tensor, nodes: int) -> Tensor:
-    """Return the target with the most new in-edges, if possible of at most ``BUSY`` in-edges; ties to the smallest."""
+    """Return the target with the most new in-edges, of moderate degree where possible; ties to the smallest."""
     size = max(nodes, int(after.max()) + 1)
     degree = torch.bincount(before[1], minlength=size)
     new = torch.bincount(after[1], minlength=size) - degree
-    merit = new * 1000 + degree.clamp(max=BUSY) - 10**6 * ((degree > BUSY) | (degree == 0))
+    merit = new * 1000 + degree.clamp(max=MOST_IN_EDGES) - 10**6 * ((degree > MOST_IN_EDGES) | (degree == 0))
     ordered = targets.sort().values
     return ordered[merit[ordered].argmax()]
 
@@ -51,4 +51,4 @@ def _within_two_hops(edges: Tensor, centre: Tensor) -> Tensor:
     grouped, order = edges[1, second].sort(stable=True)
     starts = torch.searchsorted(grouped, grouped)
     place = torch.arange(grouped.numel(), device=edges.device) - starts
-    return torch.cat([first, second[order[place < EACH]].sort().values])
+    return torch.cat([first, second[order[place < PER_NEIGHBOUR]].sort().values])

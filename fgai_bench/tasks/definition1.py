@@ -31,7 +31,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.losses import topk_surrogate
-from fgai_bench.metrics.errors import NotApplicable
+from fgai_bench.metrics.base import NotApplicable
 from fgai_bench.metrics.topk import group_counts, group_topk_mask
 from fgai_bench.models.base import AttentionModel, Output, frozen_eval
 from fgai_bench.options import Options

@@ -34,9 +34,9 @@ from fgai_bench.tasks.measurement import Offers, attention_of
 from fgai_bench.tasks.reached_nodes import reached_nodes
 
 SAMPLE = 64  # nodes that are explained, unless a suite says otherwise
-SEARCHED = 8  # the first nodes of the sample, for explainers that search for each node
-EFFECTS = 128  # edges of a node whose true effect is measured
-WHOLE_SAMPLE, WHOLE_EFFECTS = 8, 16  # the same for a model that has to see the whole graph for every deletion
+SEARCHED_SAMPLE = 8  # the first nodes of the sample, for explainers that search for each node
+MOST_EFFECTS = 128  # edges of a node whose true effect is measured
+WHOLE_SAMPLE, WHOLE_MOST_EFFECTS = 8, 16  # the same for a model that has to see the whole graph for every deletion
 WHOLE_LARGEST = 50_000  # nodes of a graph that such a model may see again and again
 FIELD_LARGEST = 2**16  # edges of a computation graph, on average, that copies are made of
 
@@ -84,9 +84,9 @@ def measured_effects(problem: Problem, model: AttentionModel, attacked: Data, se
     """
     if problem.readout is not None:
         raise NotApplicable("explainers are asked about the classes of nodes, not about links")
-    most = EFFECTS
+    most = MOST_EFFECTS
     if not model.local:
-        size, most = min(size, WHOLE_SAMPLE), WHOLE_EFFECTS
+        size, most = min(size, WHOLE_SAMPLE), WHOLE_MOST_EFFECTS
         if problem.data.x.shape[0] > WHOLE_LARGEST:
             raise NotApplicable("every deletion would be a pass of the model over the whole of a large graph")
     pool = reached_targets(problem, model, attacked)
@@ -117,10 +117,10 @@ def explain_offers(
 ) -> Offers:
     """Offer everything that is measured of one explainer under one attack."""
     searches = "post-hoc" in getattr(explainer, "tags", ())
-    nodes, steady = (part[: SEARCHED if searches else None] for part in (effects.clean.nodes, effects.steady))
+    nodes, steady = (part[: SEARCHED_SAMPLE if searches else None] for part in (effects.clean.nodes, effects.steady))
     first, second = (_sparse(explainer, model, problem.data, nodes, draw) for draw in (seed, seed + 1))
-    clean = Asked(problem, model, problem.data, first(problem.data, nodes))
-    perturbed = Asked(problem, model, attacked, second(attacked, nodes))
+    clean = ExplainedGraph(problem, model, problem.data, first(problem.data, nodes))
+    perturbed = ExplainedGraph(problem, model, attacked, second(attacked, nodes))
     again = second(problem.data, nodes)
     same = clean.predicted == perturbed.predicted  # (B,)
 
@@ -155,7 +155,7 @@ def explain_offers(
 
 
 @dataclass(frozen=True)
-class Asked:
+class ExplainedGraph:
     """An explainer's scores on one graph, and what the model says when it is asked to do without their edges."""
 
     problem: Problem
@@ -220,7 +220,7 @@ class Asked:
         return found
 
 
-def _offer_claims(offers: Offers, asked: Asked, effects: EdgeScores, right: Tensor, ending: str) -> None:
+def _offer_claims(offers: Offers, asked: ExplainedGraph, effects: EdgeScores, right: Tensor, ending: str) -> None:
     """Offer what the scores on one graph claim, beside what is true there."""
 
     def curve(highest: bool) -> Callable[[], tuple[Any, ...]]:

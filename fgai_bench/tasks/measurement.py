@@ -16,7 +16,7 @@ from fgai_bench.models.base import Output
 
 Curve = tuple[tuple[float, ...], tuple[float, ...]]
 Arguments = tuple[Any, ...]
-SHARE = 0.5  # of a node's edges, for metrics that look at the top of them
+TOP_SHARE = 0.5  # of a node's edges, for metrics that look at the top of them
 
 
 @dataclass
@@ -85,7 +85,7 @@ def value_of(name: str, offers: Offers) -> float:
     if "needs-k" in entry.tags:
         arguments = (*arguments, max(arguments[0].numel() // 2, 1))
     elif "needs-share" in entry.tags:
-        arguments = (*arguments, SHARE)
+        arguments = (*arguments, TOP_SHARE)
     return float(METRICS[entry.name](*arguments))
 
 

@@ -19,7 +19,7 @@ from fgai_bench.models import Attention, align
 from fgai_bench.models.base import AttentionModel, Output, frozen_eval
 from fgai_bench.tasks.base import Problem
 from fgai_bench.tasks.measurement import Offers, attention_of, clean_offers, into_unchanged, pair_offers, uniform_offers
-from fgai_bench.tasks.reached_nodes import reached_by_attack, some
+from fgai_bench.tasks.reached_nodes import not_empty, reached_by_attack
 
 
 class NodeProblem(Problem):
@@ -103,10 +103,10 @@ class NodeProblem(Problem):
         reached = reached_by_attack(model, self.data, attacked, clean, perturbed)
 
         def attentions() -> tuple[Attention, Attention]:
-            return edges_into(attention_of(clean), some(reached)), attention_of(perturbed)
+            return edges_into(attention_of(clean), not_empty(reached)), attention_of(perturbed)
 
         def labels() -> tuple[Tensor, Tensor]:
-            kept = some(reached[self.split.test])
+            kept = not_empty(reached[self.split.test])
             predicted, truth = self._labels(perturbed)
             return predicted[kept], truth[kept]
 
@@ -114,7 +114,7 @@ class NodeProblem(Problem):
             "reached": lambda: (reached,),
             "labels-reached": labels,
             "probabilities-reached": lambda: tuple(
-                out.logits[:nodes][some(reached)].softmax(1) for out in (clean, perturbed)
+                out.logits[:nodes][not_empty(reached)].softmax(1) for out in (clean, perturbed)
             ),
             "weights-reached": lambda: align(*attentions(), common=True),
             "weights-or-zero-reached": lambda: align(*attentions()),

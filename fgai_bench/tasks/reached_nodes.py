@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.attacks.result import row_differences
+from fgai_bench.attacks.changes import row_differences
 from fgai_bench.metrics import NotApplicable
 from fgai_bench.models.base import AttentionModel, Output
 
@@ -50,8 +50,8 @@ def reached_by_attack(model: AttentionModel, data: Data, attacked: Data, clean: 
     return reached
 
 
-def some(mask: Tensor) -> Tensor:
+def not_empty(mask: Tensor) -> Tensor:
     """Return the mask itself, or raise :class:`NotApplicable` where it holds nothing."""
     if not bool(mask.any()):
-        raise NotApplicable("the attack reaches nothing of it")
+        raise NotApplicable("the attack reaches none of these nodes")
     return mask

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,16 +12,15 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.attacks import Attacked, BudgetExceeded, Ledger, ThreatModel
+from fgai_bench.attacks import Attacked, BudgetExceeded, ThreatModel, check_budget
+from fgai_bench.attacks.budget import scenario_among
 from fgai_bench.metrics import topk_overlap
 from fgai_bench.models import align
 from fgai_bench.models.base import AttentionModel, Output
-from fgai_bench.registry import Entry
-from fgai_bench.testing.checks import CheckFailed, CheckList, CheckSkipped, require
+from fgai_bench.testing.checks import CheckFailed, CheckList, CheckSkipped, EntrySubject, require
 from fgai_bench.testing.fixture import tiny_graph, tiny_problem, trained_model
 from fgai_bench.testing.traces import disturbed, no_trace_on, no_trace_on_rng, same
 
-SCENARIOS = ("injection", "edges", "features")
 BUDGET: dict[str, Any] = {
     "nodes": 3,
     "edges_per_node": 5,
@@ -39,11 +37,8 @@ SLACK = 1e-6
 
 
 @dataclass(frozen=True)
-class AttackSubject:
+class AttackSubject(EntrySubject):
     """An attack to be checked; its scenario is the one among its tags, else injection."""
-
-    entry: Entry[Any]
-    expected_failures: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def tags(self) -> frozenset[str]:
@@ -53,7 +48,7 @@ class AttackSubject:
     @property
     def scenario(self) -> str:
         """Return what the attack changes: injection, edges or features."""
-        return next((scenario for scenario in SCENARIOS if scenario in self.entry.tags), "injection")
+        return scenario_among(self.entry.tags)
 
     def threat(self, **changes: Any) -> ThreatModel:
         """Return a threat model with a small budget in the attack's scenario."""
@@ -82,11 +77,7 @@ class AttackSubject:
         return self.attacked()
 
 
-def subject(entry: Entry[Any]) -> AttackSubject:
-    """Return the registered attack ``entry`` as a subject of the checks."""
-    return AttackSubject(entry, getattr(entry.load(), "expected_failures", {}))
-
-
+subject = AttackSubject
 CHECKS: CheckList[AttackSubject] = CheckList()
 
 
@@ -108,7 +99,7 @@ def check_limits_hold(subject: AttackSubject) -> None:
     budgets: list[dict[str, Any]] = [{}, {"nodes": 1, "edges_per_node": 40, "edges": 1}, narrow]
     for seed, changes in enumerate(budgets):
         data, threat = tiny_graph(), subject.threat(**changes)
-        require_within(threat, data, subject.attacked(data, threat, seed).data, data.test_index)
+        require_within(threat, data, subject.attacked(data, threat, seed).data)
 
 
 @CHECKS.add()
@@ -279,16 +270,16 @@ def check_sparse_features(subject: AttackSubject) -> None:
     result = subject.attacked(data)
     require(result.data.x.layout == torch.sparse_csr, f"sparse features have become {result.data.x.layout}")
     attacked = Data(x=result.data.x.to_dense(), edge_index=result.data.edge_index)
-    require_within(subject.threat(), dense, attacked, dense.test_index)
+    require_within(subject.threat(), dense, attacked)
     for quantity, counted in recount(dense, attacked).items():
         require(abs(getattr(result.ledger, quantity) - counted) <= SLACK, f"the ledger is wrong about {quantity}")
 
 
 class _RejectingThreatModel(ThreatModel):
-    """A threat model whose check rejects every result."""
+    """A threat model that allows no result, not even the clean graph."""
 
-    def check(self, ledger: Ledger) -> None:
-        raise BudgetExceeded("refused")
+    def limits(self) -> dict[str, float]:
+        return {"nodes": -1}
 
 
 def recount(clean: Data, attacked: Data) -> dict[str, float]:
@@ -306,33 +297,9 @@ def recount(clean: Data, attacked: Data) -> dict[str, float]:
     }
 
 
-def require_within(threat: ThreatModel, clean: Data, attacked: Data, targets: Tensor) -> None:
-    """Raise if the attacked graph exceeds the threat model; each limit is checked separately."""
-    spent, nodes = recount(clean, attacked), clean.x.size(0)
-    new = attacked.edge_index[:, clean.edge_index.size(1) :]
-    limits: dict[str, dict[str, float]] = {
-        "injection": {"nodes": threat.nodes, "edges": threat.nodes * threat.edges_per_node},
-        "edges": {"edges": threat.edges},
-        "features": {"changed_nodes": threat.nodes, "feature_change": threat.epsilon},
-    }
-    for quantity in ("nodes", "edges", "changed_nodes", "feature_change"):
-        limit = limits[threat.scenario].get(quantity, 0)
-        require(spent[quantity] <= limit + SLACK, f"{quantity} = {spent[quantity]:g}, allowed are {limit:g}")
-    if threat.scenario == "injection":
-        _require_injection(threat, attacked.x[nodes:], new, nodes, targets)
-    if threat.scenario == "features":
-        changed = ((attacked.x - clean.x).abs() > 0).any(1).nonzero().view(-1)
-        require(bool(torch.isin(changed, targets).all()), "features of a node that is no target have changed")
-    require(bool((new[0] != new[1]).all()), "a new edge is a self-loop")
-    require(new.unique(dim=1).size(1) == new.size(1), "a new edge is there twice")
-    back = {tuple(edge) for edge in new.t().tolist()}
-    require(all((b, a) in back for a, b in back), "a new edge has one direction only")
-
-
-def _require_injection(threat: ThreatModel, features: Tensor, new: Tensor, nodes: int, targets: Tensor) -> None:
-    inside = (features >= threat.feature_low - SLACK) & (features <= threat.feature_high + SLACK)
-    require(bool(inside.all()), "an injected feature is outside of the range")
-    leaving = new[:, new[0] >= nodes]
-    degrees = torch.bincount(leaving[0] - nodes) if leaving.numel() else torch.zeros(1)
-    require(int(degrees.max()) <= threat.edges_per_node, f"an injected node has {int(degrees.max())} edges")
-    require(bool(torch.isin(leaving[1], targets).all()), "an injected node has an edge to a node that is no target")
+def require_within(threat: ThreatModel, clean: Data, attacked: Data) -> None:
+    """Raise if the attacked graph is not one that the threat model allows, by the one check of a budget."""
+    try:
+        check_budget(clean, attacked, threat, clean.test_index)
+    except BudgetExceeded as sentence:
+        raise CheckFailed(str(sentence)) from None

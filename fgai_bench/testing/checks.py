@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
+from fgai_bench.registry import Entry
+
 Status = Literal["passed", "failed", "skipped", "expected-failure"]
 
 
@@ -22,6 +24,23 @@ class Subject(Protocol):
 
 
 S = TypeVar("S", bound=Subject)
+
+
+@dataclass(frozen=True)
+class EntrySubject:
+    """A registered entry as a subject of the checks of its kind; its class may declare ``expected_failures``."""
+
+    entry: Entry[Any]
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """Return the tags of the entry."""
+        return self.entry.tags
+
+    @property
+    def expected_failures(self) -> Mapping[str, str]:
+        """Return the checks that the entry is not expected to pass, each with the written reason."""
+        return getattr(self.entry.load(), "expected_failures", {})
 
 
 class CheckFailed(AssertionError):

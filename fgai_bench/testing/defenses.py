@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,9 +13,8 @@ from torch import Tensor
 from fgai_bench.defenses import NodeSupervision, Training
 from fgai_bench.defenses.training import InnerAttack
 from fgai_bench.models import AttentionModel, Output
-from fgai_bench.registry import Entry
 from fgai_bench.tasks.node_classification import NodeProblem
-from fgai_bench.testing.checks import Check, CheckFailed, CheckList, CheckSkipped, require
+from fgai_bench.testing.checks import Check, CheckFailed, CheckList, CheckSkipped, EntrySubject, require
 from fgai_bench.testing.fixture import CLASSES, EPOCHS, tiny_graph, tiny_model, tiny_problem, trained_model
 from fgai_bench.testing.models import CHECKS as MODEL_CHECKS
 from fgai_bench.testing.models import ModelSubject
@@ -26,16 +24,8 @@ INNER = {"nodes": 3, "edges_per_node": 5, "steps": 2}
 
 
 @dataclass(frozen=True)
-class DefenseSubject:
+class DefenseSubject(EntrySubject):
     """A defense to be checked; it gets a teacher or an inner attack only if its tags say that it needs one."""
-
-    entry: Entry[Any]
-    expected_failures: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def tags(self) -> frozenset[str]:
-        """Return the tags of the entry."""
-        return self.entry.tags
 
     def fit(self, **changes: Any) -> AttentionModel:
         """Train for a few epochs on the tiny graph with hidden test labels; ``changes`` replace arguments."""
@@ -67,11 +57,6 @@ class DefenseSubject:
         return ModelSubject(self.fitted.rebuilt, frozenset(declared), fitted=self.fitted)
 
 
-def subject(entry: Entry[Any]) -> DefenseSubject:
-    """Return the registered defense ``entry`` as a subject of the checks."""
-    return DefenseSubject(entry, getattr(entry.load(), "expected_failures", {}))
-
-
 def fitted_name(name: str) -> str:
     """Return the name of a model check when it is applied to a fitted model.
 
@@ -81,6 +66,7 @@ def fitted_name(name: str) -> str:
     return name.replace("check_", "check_fitted_", 1)
 
 
+subject = DefenseSubject
 CHECKS: CheckList[DefenseSubject] = CheckList()
 
 

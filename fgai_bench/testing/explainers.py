@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,8 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.utils import k_hop_subgraph
 
-from fgai_bench.registry import Entry
-from fgai_bench.testing.checks import CheckList, require
+from fgai_bench.testing.checks import CheckList, EntrySubject, require
 from fgai_bench.testing.fixture import tiny_graph, trained_model
 from fgai_bench.testing.traces import disturbed, no_trace_on, no_trace_on_rng
 
@@ -22,16 +20,8 @@ LAYERS = 2
 
 
 @dataclass(frozen=True)
-class ExplainerSubject:
+class ExplainerSubject(EntrySubject):
     """An explainer to be checked on three nodes of the tiny graph and a trained GAT."""
-
-    entry: Entry[Any]
-    expected_failures: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def tags(self) -> frozenset[str]:
-        """Return the tags of the entry."""
-        return self.entry.tags
 
     def scores(self, seed: int = 0, **changes: Any) -> Tensor:
         """Return the scores of all edges for the three nodes."""
@@ -44,11 +34,7 @@ class ExplainerSubject:
         return self.scores()
 
 
-def subject(entry: Entry[Any]) -> ExplainerSubject:
-    """Return the registered explainer ``entry`` as a subject."""
-    return ExplainerSubject(entry, getattr(entry.load(), "expected_failures", {}))
-
-
+subject = ExplainerSubject
 CHECKS: CheckList[ExplainerSubject] = CheckList()
 
 

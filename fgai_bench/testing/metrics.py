@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,8 +11,7 @@ from fgai_bench.metrics.base import INPUTS, inputs_of
 from fgai_bench.metrics.f_slope import RATES
 from fgai_bench.models.attention import Attention
 from fgai_bench.models.base import Output
-from fgai_bench.registry import Entry
-from fgai_bench.testing.checks import CheckFailed, CheckList, CheckSkipped, require
+from fgai_bench.testing.checks import CheckFailed, CheckList, CheckSkipped, EntrySubject, require
 from fgai_bench.testing.fixture import tiny_model
 
 EDGES = torch.tensor([[0, 1, 2, 3, 0, 1, 2, 3], [1, 2, 3, 0, 2, 3, 0, 1]])
@@ -22,16 +20,8 @@ SEEDS = range(5)
 
 
 @dataclass(frozen=True)
-class MetricSubject:
+class MetricSubject(EntrySubject):
     """A metric to be checked, on random arguments of the form that its inputs describe."""
-
-    entry: Entry[Any]
-    expected_failures: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def tags(self) -> frozenset[str]:
-        """Return the tags of the entry."""
-        return self.entry.tags
 
     @property
     def inputs(self) -> str:
@@ -56,11 +46,6 @@ class MetricSubject:
             return metric(a, LABELS)
         third = [3] if "needs-k" in self.tags else [0.5] if "needs-share" in self.tags else []
         return metric(a, b, *third)
-
-
-def subject(entry: Entry[Any]) -> MetricSubject:
-    """Return the registered metric ``entry`` as a subject of the checks."""
-    return MetricSubject(entry)
 
 
 def _attention(draw: torch.Generator) -> Attention:
@@ -103,6 +88,7 @@ ALONE = (
 )
 """Inputs that are one argument."""
 
+subject = MetricSubject
 CHECKS: CheckList[MetricSubject] = CheckList()
 
 

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
-from fgai_bench.attacks import ATTACKS, ThreatModel
+from fgai_bench.attacks import ATTACKS, ThreatModel, check_budget
 from fgai_bench.attacks.edges import _additive_search, absent
 from fgai_bench.losses import jsd, topk_surrogate
 from fgai_bench.models import align, build_model
-from fgai_bench.testing.attacks import recount, require_within
+from fgai_bench.testing.attacks import recount
 from fgai_bench.testing.fixture import tiny_graph, trained_model
 
 DATA, MODEL = tiny_graph(), trained_model()
@@ -29,7 +29,7 @@ PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])  # 0 - 1 - 2
 def test_limits_hold_and_nothing_is_removed(name, edges, seed, steps):
     threat = ThreatModel(scenario="edges", edges=edges, steps=steps)
     found = ATTACKS[name]()(MODEL, DATA, DATA.test_index, threat=threat, seed=seed)
-    require_within(threat, DATA, found.data, DATA.test_index)
+    check_budget(DATA, found.data, threat, DATA.test_index)
     assert recount(DATA, found.data)["edges"] == found.ledger.edges <= edges
     assert torch.equal(found.data.edge_index[:, : DATA.num_edges], DATA.edge_index)
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fgai_bench.attacks import ATTACKS, ThreatModel
-from fgai_bench.attacks.ensemble import Ensemble
+from fgai_bench.attacks.injection import Ensemble
 from fgai_bench.models import Output
 from fgai_bench.testing.fixture import tiny_graph, trained_model
 

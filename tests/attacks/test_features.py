@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fgai_bench.attacks import ATTACKS, ThreatModel
-from fgai_bench.testing.attacks import recount, require_within
+from fgai_bench.attacks import ATTACKS, ThreatModel, check_budget
+from fgai_bench.testing.attacks import recount
 from fgai_bench.testing.fixture import tiny_graph, trained_model
 
 DATA, MODEL = tiny_graph(), trained_model()
@@ -26,7 +26,7 @@ def test_limits_hold_for_any_seed_and_budget(nodes, epsilon, step, seed, restart
     threat = ThreatModel(scenario="features", nodes=nodes, epsilon=epsilon, step=step, steps=2, restarts=restarts)
     found = ATTACKS["feature-pgd"]()(MODEL, tiny_graph(sparse=sparse), DATA.test_index, threat=threat, seed=seed)
     found.data.x = found.data.x.to_dense()
-    require_within(threat, DATA, found.data, DATA.test_index)
+    check_budget(DATA, found.data, threat, DATA.test_index)
     assert recount(DATA, found.data)["changed_nodes"] == found.ledger.changed_nodes
     assert torch.equal(found.data.edge_index, DATA.edge_index)
 

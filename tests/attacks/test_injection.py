@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
-from fgai_bench.attacks import ATTACKS, ThreatModel, Victim
-from fgai_bench.attacks.injection import Injection, injected_edges, starting_points
+from fgai_bench.attacks import ATTACKS, ThreatModel, Victim, check_budget
+from fgai_bench.attacks.injection import InjectionScene, injected_edges, starting_points
 from fgai_bench.attacks.objectives import OBJECTIVES
 from fgai_bench.data import load_dataset
 from fgai_bench.models import build_model
 from fgai_bench.models.affected_nodes import AffectedNodes
 from fgai_bench.models.gat import GAT
-from fgai_bench.testing.attacks import recount, require_within
+from fgai_bench.testing.attacks import recount
 from fgai_bench.testing.fixture import CLASSES, FEATURES, NODES, tiny_graph, tiny_model, trained_model
 
 DATA, MODEL = tiny_graph(), trained_model()
@@ -39,7 +39,7 @@ SHORT = sorted({*ATTACKS.names("injection")} - {*ATTACKS.names("fixed-search")})
 @given(name=st.sampled_from(SHORT), threat=budgets, seed=st.integers(0, 2**31 - 1))
 def test_limits_hold_for_any_seed_and_budget(name, threat, seed):
     found = ATTACKS[name]()(MODEL, DATA, DATA.test_index, threat=threat, seed=seed)
-    require_within(threat, DATA, found.data, DATA.test_index)
+    check_budget(DATA, found.data, threat, DATA.test_index)
     counted = recount(DATA, found.data)
     assert counted == {what: pytest.approx(getattr(found.ledger, what), abs=1e-6) for what in counted}
 
@@ -77,7 +77,7 @@ def test_what_new_nodes_do_not_reach_need_not_be_computed_again(name):
     graph = load_dataset("cora")
     model = build_model(name, graph.x.shape[1], 7, hidden=4, heads=(2, 2)).eval()
     victim = Victim(model, graph, graph.test_index)
-    scene = Injection.prepare(victim, ThreatModel(nodes=2, edges_per_node=3), 0)
+    scene = InjectionScene.prepare(victim, ThreatModel(nodes=2, edges_per_node=3), 0)
     assert scene.affected is not None
     new, near, far, last = (int(changed.sum()) for changed in scene.affected.changed)
     assert (new, near) == (2, 2 + len(set(scene.edge_index[1, scene.edge_index[0] >= graph.x.shape[0]].tolist())))
@@ -111,7 +111,7 @@ def test_once_its_encodings_are_known_the_transformer_computes_only_what_new_nod
     graph = load_dataset("cora")
     model = build_model("gt", graph.x.shape[1], 7, hidden=8, heads=heads).eval()
     victim = Victim(model, graph, graph.test_index[:4])
-    scene = Injection.prepare(victim, ThreatModel(nodes=2, edges_per_node=4), 0)
+    scene = InjectionScene.prepare(victim, ThreatModel(nodes=2, edges_per_node=4), 0)
     assert scene.affected.changed[1].sum() == 2 + 4
     assert scene.affected.rows[1].numel() > 2 + 4
     found = []

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fgai_bench.attacks.pgd import Ascent, Search, ascend
+from fgai_bench.attacks.pgd import Ascent, BestAscent, ascend
 
 ONE = torch.ones(2)
 
 
-def climbed(objective, start, low, high, step, steps) -> Search:
-    return Search.over(lambda x: ascend(objective, x, low, high, step, steps), [start])
+def climbed(objective, start, low, high, step, steps) -> BestAscent:
+    return BestAscent.over(lambda x: ascend(objective, x, low, high, step, steps), [start])
 
 
 def test_it_walks_to_the_corner_and_stays_in_the_box():
@@ -60,7 +60,7 @@ def test_it_works_where_gradients_are_switched_off():
 
 def test_the_best_of_several_starts_is_kept_and_all_are_counted():
     starts = [-0.5 * ONE, 0.5 * ONE, 0 * ONE]
-    found = Search.over(lambda x: ascend(lambda x: x.sum(), x, -1.0, 1.0, 0.25, 1), starts)
+    found = BestAscent.over(lambda x: ascend(lambda x: x.sum(), x, -1.0, 1.0, 0.25, 1), starts)
     assert (found.best.point.tolist(), found.best.value.item(), found.gradient_calls) == ([0.75, 0.75], 1.5, 3)
     assert found.curve == (1.0, 1.5)
 
@@ -68,5 +68,5 @@ def test_the_best_of_several_starts_is_kept_and_all_are_counted():
 def test_gradients_after_one_that_is_not_finite_do_not_count():
     yes, no = torch.tensor(True), torch.tensor(False)
     ascent = Ascent(ONE, ONE[0], torch.arange(4.0), torch.stack([yes, no, yes]), torch.stack([yes, yes, yes]))
-    found = Search(ascent, (ascent,), gradients=2)
+    found = BestAscent(ascent, (ascent,), gradients=2)
     assert (found.gradient_calls, found.curve, found.flags) == (4, (0.0, 1.0), ("non-finite gradient",))

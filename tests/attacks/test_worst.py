@@ -55,7 +55,8 @@ def test_no_other_attack_of_the_same_budget_is_stronger(name, models, worst):
 
 def test_everybody_gets_the_same_search(worst):
     first, second = worst.values()  # the vanilla model has no surrogate but itself
-    assert first.ledger.gradient_calls == second.ledger.gradient_calls > 1000
+    assert first.ledger.gradient_calls == second.ledger.gradient_calls
+    assert first.ledger.gradient_calls == pytest.approx(ATTACKS["worst"].cost["gradients"], rel=0.01)
     assert (first.ledger.nodes, first.ledger.edges) == (5, 20)
     assert first.curve == tuple(sorted(first.curve))
     assert first.flags == second.flags == ()

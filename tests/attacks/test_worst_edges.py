@@ -6,10 +6,9 @@ import pytest
 import torch
 
 from fgai_bench.attacks import ATTACKS, Candidate, ThreatModel, Victim
-from fgai_bench.attacks.edges import with_edges
+from fgai_bench.attacks.edges import LabelledPRBCD, with_edges
 from fgai_bench.attacks.result import Trace
-from fgai_bench.attacks.worst import Search
-from fgai_bench.attacks.worst_edges import LabelledPRBCD, strongest
+from fgai_bench.attacks.search import PortfolioSearch, strongest
 from fgai_bench.models import build_model
 from fgai_bench.testing.fixture import tiny_graph, trained_model
 
@@ -51,7 +50,7 @@ def test_the_strongest_is_judged_by_labels_and_gathers_doubts_and_gradients():
         Candidate(harmful, Trace(4, (), ("second",))),
         Candidate(harmless, Trace(5, (), ("first",))),
     ]
-    result = strongest(Search(victim, THREAT, 0), candidates)
+    result = strongest(PortfolioSearch(victim, THREAT, 0), candidates)
     assert result.data is harmful
     assert result.trace.gradient_calls == 3 + 4 + 5
     assert result.trace.flags == ("first", "second")

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from fgai_bench.attacks import ATTACKS, ThreatModel, Victim
+from fgai_bench.attacks.features import CHOICES, smallest_margins, steepest
 from fgai_bench.attacks.objectives import Reference, margins, soft_error
-from fgai_bench.attacks.worst import Search
-from fgai_bench.attacks.worst_features import CHOICES, smallest_margins, steepest
+from fgai_bench.attacks.search import PortfolioSearch
 from fgai_bench.models.base import Output
 from fgai_bench.testing.fixture import tiny_graph, trained_model
 
@@ -44,14 +44,14 @@ def test_the_steps_of_the_threat_model_do_not_change_it():
 @pytest.mark.parametrize("name", CHOICES)
 @pytest.mark.parametrize(("nodes", "chosen"), [(5, 5), (40, 12)])
 def test_a_choice_holds_distinct_targets(name, nodes, chosen):
-    search = Search(Victim(MODEL, DATA, TEST), THREAT.model_copy(update={"nodes": nodes}), 0)
+    search = PortfolioSearch(Victim(MODEL, DATA, TEST), THREAT.model_copy(update={"nodes": nodes}), 0)
     nodes = CHOICES[name](search)
     assert nodes.unique().numel() == nodes.numel() == chosen
     assert torch.isin(nodes, TEST).all()
 
 
 def test_the_smallest_margins_come_first_and_errors_last():
-    search = Search(Victim(MODEL, DATA, TEST), THREAT.model_copy(update={"nodes": 12}), 0)
+    search = PortfolioSearch(Victim(MODEL, DATA, TEST), THREAT.model_copy(update={"nodes": 12}), 0)
     search.truth = search.truth.clone()
     search.truth[3] = (search.truth[3] + 1) % 3  # a target that is wrong already
     order = smallest_margins(search)
@@ -63,7 +63,7 @@ def test_the_smallest_margins_come_first_and_errors_last():
 
 def test_the_steepest_choice_is_where_features_matter_most_for_the_weakest_target():
     """Held against the gradient of that target's margin over all features at once."""
-    search = Search(Victim(MODEL, DATA, TEST), THREAT.model_copy(update={"nodes": 3}), 0)
+    search = PortfolioSearch(Victim(MODEL, DATA, TEST), THREAT.model_copy(update={"nodes": 3}), 0)
     x = DATA.x.clone().requires_grad_()
     margin = margins(MODEL.propagate(MODEL.embed(x), DATA.edge_index).logits[TEST], DATA.y[TEST])
     slope = torch.autograd.grad(margin.min(), x)[0].abs().sum(1)

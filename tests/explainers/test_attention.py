@@ -18,7 +18,8 @@ from fgai_bench.explainers import computation_graph as field_module
 from fgai_bench.explainers.attention import layer_attentions
 from fgai_bench.explainers.computation_graph import field_of
 from fgai_bench.explainers.gnn_explainer import MODEL
-from fgai_bench.explainers.gradient import IntegratedGradients, Saliency, predicted_classes, weight_gradient
+from fgai_bench.explainers.gradient import Saliency, predicted_classes, weight_gradient
+from fgai_bench.explainers.integrated_gradients import IntegratedGradients
 from fgai_bench.metrics import NotApplicable
 from fgai_bench.models import AttentionModel, Output, build_model, from_pyg
 from fgai_bench.models.base import frozen_eval
@@ -180,7 +181,7 @@ def test_blocks_of_nodes_give_the_scores_of_all_at_once(name: str, monkeypatch: 
     explainer = EXPLAINERS[name]()
     assert isinstance(explainer, BlockExplainer)
     whole = explainer(model, data, nodes, seed=3)
-    monkeypatch.setattr(field_module, "TABLE", 5 * data.x.shape[0])
+    monkeypatch.setattr(field_module, "TABLE_ENTRIES", 5 * data.x.shape[0])
     blocks = list(explainer.stream(model, data, nodes, seed=3))
     assert len(blocks) == 8  # five nodes in each
     assert torch.allclose(torch.cat([block.dense(data.edge_index.size(1)) for block in blocks]), whole, atol=1e-6)

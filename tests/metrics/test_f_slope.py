@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 from fgai_bench.metrics import NotApplicable, degree_ranking, f_slope, random_ranking, uniform_ranking
-from fgai_bench.metrics.f_slope import RATES, deletion_order, edges_kept, f_acc, f_acc_curve
+from fgai_bench.metrics.f_slope import RATES, deletion_order, f_acc, f_acc_curve, kept_mask
 from fgai_bench.metrics.null_rankings import RANKINGS
 from fgai_bench.models.attention import Attention
 
@@ -66,24 +66,24 @@ def test_deletion_order_breaks_ties_by_edge_order_both_ways() -> None:
 def test_added_loops_are_never_deleted() -> None:
     loops = torch.tensor([[0, 1], [0, 1]])
     att = Attention(torch.cat([STAR, loops], 1), torch.tensor([0.1, 0.1, 0.1, 0.1, 0.2, 0.9, 0.9]), added=2)
-    assert edges_kept(att, 1.0).tolist() == [False] * 5
-    assert edges_kept(att, 0.2).tolist() == [True, True, True, True, False]
+    assert kept_mask(deletion_order(att), 1.0).tolist() == [False] * 5
+    assert kept_mask(deletion_order(att), 0.2).tolist() == [True, True, True, True, False]
 
 
 def test_share_is_rounded_down_to_whole_edges() -> None:
     att = Attention(torch.zeros(2, 100, dtype=torch.long), torch.rand(100))
-    assert [int((~edges_kept(att, r)).sum()) for r in (0.0, 0.29, 0.295, 0.5)] == [0, 29, 29, 50]
+    assert [int((~kept_mask(deletion_order(att), r)).sum()) for r in (0.0, 0.29, 0.295, 0.5)] == [0, 29, 29, 50]
 
 
 def test_highest_and_lowest_delete_opposite_edges() -> None:
     att = Attention(STAR, torch.tensor([0.1, 0.2, 0.3, 0.4, 1.0]))
-    assert edges_kept(att, 0.4).tolist() == [True, True, True, False, False]
-    assert edges_kept(att, 0.4, highest=False).tolist() == [False, False, True, True, True]
+    assert kept_mask(deletion_order(att), 0.4).tolist() == [True, True, True, False, False]
+    assert kept_mask(deletion_order(att, highest=False), 0.4).tolist() == [False, False, True, True, True]
 
 
 def test_impossible_share_is_refused() -> None:
     with pytest.raises(ValueError, match="between 0 and 1"):
-        edges_kept(Attention(STAR, torch.ones(5)), 1.5)
+        kept_mask(deletion_order(Attention(STAR, torch.ones(5))), 1.5)
 
 
 def test_f_acc_counts_only_nodes_that_were_right_before() -> None:

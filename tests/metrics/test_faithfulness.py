@@ -30,7 +30,7 @@ from fgai_bench.metrics.faithfulness import (
 from fgai_bench.metrics.ranks import auroc, spearman
 from fgai_bench.models import Attention
 from fgai_bench.models.base import frozen_eval
-from fgai_bench.tasks.explanations import Asked
+from fgai_bench.tasks.explanations import ExplainedGraph
 from fgai_bench.testing.fixture import tiny_problem, trained_model
 
 
@@ -84,7 +84,7 @@ def test_fidelity_and_unfaithfulness_are_those_of_pyg_on_the_same_masks(name: st
     problem, model = tiny_problem(), trained_model()
     nodes = problem.targets
     scores = EXPLAINERS[name]().sparse(model, problem.data, nodes)(problem.data, nodes)
-    asked = Asked(problem, model, problem.data, scores)
+    asked = ExplainedGraph(problem, model, problem.data, scores)
     plus, minus, apart = [], [], []
     with frozen_eval(model):
         surface, h = Surface(model).eval(), model.embed(problem.data.x)

@@ -6,7 +6,7 @@ import torch
 from torch_geometric.data import Data
 
 from fgai_bench.models import Attention
-from fgai_bench.tasks.attention_sample import EACH, attention_sample
+from fgai_bench.tasks.attention_sample import PER_NEIGHBOUR, attention_sample
 
 # Node 0 has neighbours 1 and 2; node 3 is injected next to 0. Edges lead from the first row to the second.
 CLEAN = torch.tensor([[1, 2, 0, 0], [0, 0, 1, 2]])
@@ -46,7 +46,7 @@ def test_a_hub_does_not_fill_the_picture() -> None:
     found = attention_sample(attention, attention, graph, torch.tensor([0, 1]))
     assert found["centre"].item() == 1
     into_hub = found["edge_index"][1] == 0
-    assert int(into_hub.sum()) == EACH
+    assert int(into_hub.sum()) == PER_NEIGHBOUR
 
 
 def test_the_place_does_not_depend_on_the_weights() -> None:

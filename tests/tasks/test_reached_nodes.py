@@ -9,7 +9,7 @@ from torch_geometric.data import Data
 from fgai_bench.attacks import ATTACKS, ThreatModel
 from fgai_bench.metrics import NotApplicable
 from fgai_bench.tasks.node_classification import NodeProblem
-from fgai_bench.tasks.reached_nodes import reached_nodes, some
+from fgai_bench.tasks.reached_nodes import not_empty, reached_nodes
 from fgai_bench.testing.fixture import tiny_problem, trained_model
 
 
@@ -50,9 +50,9 @@ def test_an_attack_that_reaches_nothing_has_no_value_there():
     attacked = ATTACKS["injection"]()(model, problem.data, problem.targets, threat=ThreatModel(nodes=0))
     measured = problem.attacked(model, attacked)
     assert measured.metrics["reached_share"] == 0.0
-    assert measured.not_applicable["f1_reached"] == "the attack reaches nothing of it"
+    assert measured.not_applicable["f1_reached"] == "the attack reaches none of these nodes"
     with pytest.raises(NotApplicable):
-        some(torch.zeros(3, dtype=torch.bool))
+        not_empty(torch.zeros(3, dtype=torch.bool))
 
 
 def test_reach_grows_by_a_hop_with_each_layer():

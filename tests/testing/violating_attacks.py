@@ -10,8 +10,7 @@ from torch_geometric.data import Data
 
 from fgai_bench.attacks import ThreatModel
 from fgai_bench.attacks.explanation import ExplanationAttack
-from fgai_bench.attacks.injection import InjectionAttack
-from fgai_bench.attacks.random_control import RandomInjection
+from fgai_bench.attacks.injection import InjectionAttack, RandomInjection
 
 _count = itertools.count()
 
