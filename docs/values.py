@@ -11,7 +11,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,14 +27,15 @@ DEFENSES = ("vanilla", "ln", "at", "fgai")
 REPLACED = ("gcn", "gnn-svd-sparse", "gnnguard-sparse")  # networks that take the place of GAT
 NULL = "uniform-attention"
 FAR = 0.02  # by how much twice the search may lower a worst case before it is called unreliable
+SCORES = {"node": "f1", "link": "roc_auc", "stress": "f1", "ablation": "f1"}
 STAGES = {
-    "published": "Published attack, published settings / rank",
-    "worst": "Worst case, published settings / rank",
-    "tuned": "Worst case, tuned settings / rank",
+    "published": "Published attack, published settings",
+    "worst": "Worst case, published settings",
+    "tuned": "Worst case, tuned settings",
 }
-SCORES = {"node": "f1", "link": "roc_auc"}
 
 Row = dict[str, str]
+Rows = list[list[str]]
 Query = Callable[..., Any]
 VALUES: dict[str, Query] = {}
 TABLES: dict[str, Query] = {}
@@ -52,7 +53,7 @@ def table(query: Query) -> Query:
     return query
 
 
-# --- reading
+# Reading
 
 
 @cache
@@ -94,27 +95,28 @@ def worst_rows(suite: str = "node") -> list[Row]:
     return [row for row in rows if row["defense"] != NULL and row[f"{SCORES[suite]}_mean"]]
 
 
-# --- writing numbers and names
+def paired(model: str, left: str, right: str, dataset: str, suite: str = "node") -> Comparison:
+    """Compare what two rows keep under the worst case, seed by seed."""
+    values = [by_seed(board(model, name, dataset, suite=suite), SCORES[suite]) for name in (left, right)]
+    return Comparison.of(*values, "identity")
+
+
+def on_the_four(rows: Iterable[Row]) -> list[Row]:
+    """Return the rows of a table that are about the four graphs of the study."""
+    return [row for row in rows if row["dataset"] in map(title, GRAPHS)]
+
+
+# Writing
 
 
 def number(text: str | float, digits: int = 3) -> str:
     return f"{float(text):.{digits}f}"
 
 
-def bracket(low: float, high: float) -> str:
-    """Write an interval with two digits, with three where two would be equal."""
-    digits = 2 if f"{low:.2f}" != f"{high:.2f}" else 3
-    return f"[{low:.{digits}f}, {high:.{digits}f}]"
-
-
-def difference(compared: Comparison) -> str:
-    low, high = compared.bounds or (compared.difference, compared.difference)
-    return f"{compared.difference:+.3f} [{low:+.3f}, {high:+.3f}]"
-
-
-def short_title(name: str) -> str:
-    """Write a name as tables do, without what tells two versions of a method apart."""
-    return title(name).replace(" (sparse)", "")
+def signed(middle: float, low: float, high: float) -> str:
+    """Write a difference with its interval, bold where that excludes 0."""
+    text = f"{middle:+.3f} [{low:+.3f}, {high:+.3f}]"
+    return f"**{text}**" if low > 0 or high < 0 else text
 
 
 def listed(names: Iterable[str], nothing: str = "none") -> str:
@@ -123,240 +125,208 @@ def listed(names: Iterable[str], nothing: str = "none") -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def side(compared: Comparison) -> int:
-    """Return 1 or -1 where the interval lies above or below zero, else 0."""
-    low, high = compared.bounds or (0.0, 0.0)
-    return (low > 0) - (high < 0)
+def short_title(name: str) -> str:
+    """Write a name as tables do, without what tells two versions of a method apart."""
+    return title(name).replace(" (sparse)", "")
 
 
 def clean_to_worst(row: Row, score: str = "f1") -> str:
     """Write ``clean → worst [interval]``; bold ranks first, † is unreliable."""
-    kept = f"{number(row[f'{score}_clean_mean'])} → {number(row[f'{score}_mean'])}"
-    text = f"{kept} {bracket(float(row[f'{score}_low']), float(row[f'{score}_high']))}"
-    text += "†" if "unreliable" in row["flags"] else ""
+    low, high = (float(row[f"{score}_{end}"]) for end in ("low", "high"))
+    digits = 2 if number(low, 2) != number(high, 2) else 3
+    text = f"{number(row[f'{score}_clean_mean'])} → {number(row[f'{score}_mean'])}"
+    text += f" [{number(low, digits)}, {number(high, digits)}]" + ("†" if "unreliable" in row["flags"] else "")
     return f"**{text}**" if row["rank"] == "1" else text
 
 
-# --- the worst case
+def sides(bounds: Sequence[Sequence[float]]) -> dict[str, str]:
+    """Return how many intervals lie above zero, below it, and how many there are."""
+    above, below = sum(low > 0 for low, _ in bounds), sum(high < 0 for _, high in bounds)
+    return {"all": str(len(bounds)), "above": str(above), "below": str(below)}
+
+
+def shown_interval(text: str) -> list[float]:
+    """Return the interval of a cell that a table wrote as ``value [low, high]``."""
+    return [float(end) for end in re.findall(r"\[([^,\]]+), ([^\]]+)\]", text)[0]]
+
+
+def grid(corner: str, columns: Iterable[Any], rows: Mapping[str, Any], cell: Query) -> Rows:
+    """Return a table with ``cell(row, column)`` in every place; columns are written as titles."""
+    columns = list(columns)
+    header = [corner, *(short_title(name) for name in columns)]
+    return [header, *([label, *(cell(row, name) for name in columns)] for label, row in rows.items())]
+
+
+# The worst case
 
 
 @value
-def kept(model: str, defense: str, dataset: str, attack: str = "worst", suite: str = "node") -> str:
-    """Return the mean score under an attack."""
-    return number(board(model, defense, dataset, attack, suite)[f"{SCORES.get(suite, 'f1')}_mean"])
+def clean(model: str, defense: str, dataset: str) -> str:
+    """Return the mean F1 on the clean graph."""
+    return number(board(model, defense, dataset)["f1_clean_mean"])
 
 
 @value
-def clean(model: str, defense: str, dataset: str, suite: str = "node") -> str:
-    """Return the mean score on the clean graph."""
-    return number(board(model, defense, dataset, suite=suite)[f"{SCORES.get(suite, 'f1')}_clean_mean"])
+def graphs_where(defense: str, relation: str, control: str) -> str:
+    """Return the graphs on which a row in GAT's place is shown to keep more (above) or less (below) than another."""
+    bounds = {graph: paired("gat", defense, control, graph).bounds or (0.0, 0.0) for graph in GRAPHS}
+    return listed((title(graph) for graph in GRAPHS if sides([bounds[graph]])[relation] == "1"), "no graph")
 
 
 @value
-def gain(model: str, defense: str, dataset: str, suite: str = "node") -> str:
-    """Return what searched settings add under the worst case, paired by seed, with its interval."""
-    return difference(paired(model, f"{defense} tuned", defense, dataset, suite))
-
-
-@value
-def added(defense: str, control: str, dataset: str) -> str:
-    """Return what one row keeps beyond another in GAT's place under the worst case, paired, with its interval."""
-    return difference(paired("gat", defense, control, dataset))
-
-
-@value
-def graphs_where(defense: str, relation: str, control: str, model: str = "gat") -> str:
-    """Return the graphs on which the interval of ``defense - control`` lies above or below zero."""
-    wanted = {"above": 1, "below": -1}[relation]
-    found = [graph for graph in GRAPHS if side(paired(model, defense, control, graph)) == wanted]
-    return listed(map(title, found), "no graph")
-
-
-def paired(model: str, left: str, right: str, dataset: str, suite: str = "node") -> Comparison:
-    """Compare what two rows keep under the worst case, seed by seed."""
-    values = [by_seed(board(model, name, dataset, suite=suite), SCORES[suite]) for name in (left, right)]
-    return Comparison.of(*values, "identity")
-
-
-def trains_the_model(row: Row) -> bool:
-    """Tell whether a row trains the model itself, so that no other network takes its place."""
-    return row["defense"].removesuffix(" tuned") not in REPLACED
-
-
-@value
-def graphs_where_gcn_is_above_every(model: str) -> str:
-    """Return the graphs on which the tuned GCN keeps more than any way to train a model, by paired intervals."""
+def graphs_where_gcn_beats(model: str) -> str:
+    """Return the graphs on which the tuned GCN is shown to keep more than every way to train a model."""
+    rivals = [row for row in worst_rows() if row["model"] == model]
+    rivals = [row for row in rivals if row["defense"].removesuffix(" tuned") not in REPLACED]
     found = []
     for graph in GRAPHS:
-        rivals = [row for row in worst_rows() if (row["dataset"], row["model"]) == (graph, model)]
         control = by_seed(board("gat", "gcn tuned", graph), "f1")
-        compared = [Comparison.of(control, by_seed(row, "f1"), "identity") for row in rivals if trains_the_model(row)]
-        found += [graph] if all(side(each) == 1 for each in compared) else []
-    return listed(map(title, found), "no graph")
+        compared = [Comparison.of(control, by_seed(row, "f1"), "identity") for row in rivals if row["dataset"] == graph]
+        found += [title(graph)] if all(each.bounds and each.bounds[0] > 0 for each in compared) else []
+    return listed(found, "no graph")
 
 
 @table
-def worst_case(model: str, settings: str, *others: str) -> list[list[str]]:
+def worst_case(model: str, settings: str, *others: str) -> Rows:
     """Defenses of a model by graph, clean → worst case; ``others`` are networks in its place."""
     suffix = {"tuned": " tuned", "published": ""}[settings]
-    rows = [[f"{title(model)}, {settings} settings", *map(title, GRAPHS)]]
-    for name in (*DEFENSES, *others):
-        label = f"*{short_title(name)} in its place*" if name in REPLACED else short_title(name)
-        rows.append([label, *(clean_to_worst(board(model, name + suffix, graph)) for graph in GRAPHS)])
-    return rows
+    rows = {title(name): name for name in DEFENSES} | {f"*{short_title(name)} in its place*": name for name in others}
+    cell: Query = lambda name, graph: clean_to_worst(board(model, name + suffix, graph))  # noqa: E731
+    return grid(f"{title(model)}, {settings} settings", GRAPHS, rows, cell)
 
 
 @table
-def best_of_every_model() -> list[list[str]]:
-    """The networks in GAT's place beside the best way to train each model, searched settings."""
-    rows = [["clean → worst case", *map(title, GRAPHS)]]
-    for name in REPLACED:
-        rows.append([short_title(name), *(clean_to_worst(board("gat", f"{name} tuned", graph)) for graph in GRAPHS)])
-    for model in MODELS:
-        best = [
-            max(
-                (board(model, f"{name} tuned", graph) for name in DEFENSES),
-                key=lambda row: float(row["f1_mean"]),
-            )
-            for graph in GRAPHS
-        ]
-        cells = [
-            f"{clean_to_worst(row).replace('**', '')}, {title(row['defense'].removesuffix(' tuned'))}" for row in best
-        ]
-        rows.append([f"the best of {title(model)}", *cells])
-    return rows
+def gains(suite: str, *models: str) -> Rows:
+    """What searched settings add under the worst case, paired by seed."""
+    names = {model: (*DEFENSES, *(REPLACED if (suite, model) == ("node", "gat") else ())) for model in models}
+    rows = {f"{title(model)}, {short_title(name)}": (model, name) for model in models for name in names[model]}
+
+    def cell(row: tuple[str, str], graph: str) -> str:
+        by = paired(row[0], f"{row[1]} tuned", row[1], graph, suite)
+        return signed(by.difference, *(by.bounds or (0.0, 0.0)))
+
+    return grid("tuned minus published", CITATIONS if suite == "link" else GRAPHS, rows, cell)
 
 
 @table
-def gains(suite: str, *models: str) -> list[list[str]]:
-    """What searched settings add under the worst case, paired by seed; bold where the interval excludes 0."""
-    graphs = CITATIONS if suite == "link" else GRAPHS
-    rows = [["tuned minus published", *map(title, graphs)]]
-    names = [(model, name) for model in models for name in DEFENSES]
-    names += [("gat", name) for name in REPLACED] if (suite, models) == ("node", ("gat",)) else []
-    for model, name in names:
-        compared = [paired(model, f"{name} tuned", name, graph, suite) for graph in graphs]
-        cells = [f"**{difference(each)}**" if side(each) else difference(each) for each in compared]
-        rows.append([f"{title(model)}, {short_title(name)}", *cells])
-    return rows
+def attacks_side_by_side() -> Rows:
+    """Mean F1 over the twelve cells, published settings: clean and under three attacks."""
+    columns = {
+        "clean": "",
+        "random features": "random-injection",
+        "published attack": "injection",
+        "worst case": "worst",
+    }
+
+    def cell(name: str, column: str) -> str:
+        attack, key = attacks.get(column, "worst"), "f1_mean" if column in attacks else "f1_clean_mean"
+        return number(mean([float(board(model, name, graph, attack)[key]) for graph in GRAPHS for model in MODELS]))
+
+    return grid("mean over the 12 cells", ("clean", *attacks), {title(name): name for name in DEFENSES}, cell)
 
 
 @table
-def attacks_side_by_side(settings: str) -> list[list[str]]:
-    """Mean F1 over the twelve cells: clean, published attack, worst case."""
-    suffix = {"tuned": " tuned", "published": ""}[settings]
-    rows = [["mean over the 12 cells", "clean", "random features", "published attack", "worst case"]]
-    for name in DEFENSES:
-        cells = [(model, name + suffix, graph) for graph in GRAPHS for model in MODELS]
-        means = [mean([float(board(*cell)["f1_clean_mean"]) for cell in cells])]
-        for attack in ("random-injection", "injection", "worst"):
-            means.append(mean([float(board(*cell, attack)["f1_mean"]) for cell in cells]))
-        rows.append([title(name), *map(number, means)])
-    return rows
+def three_attacks(suite: str, *names: str) -> Rows:
+    """Clean → published attack → worst case: models on one graph of nodes, or graphs of links for one model."""
+    columns = CITATIONS if suite == "link" else MODELS
+    rows = [*DEFENSES, *(f"{name} tuned" for name in DEFENSES if suite == "link")]
+
+    def cell(defense: str, column: str) -> str:
+        model, graph = (names[0], column) if suite == "link" else (column, names[0])
+        weak = number(board(model, defense, graph, "injection", suite)[f"{SCORES[suite]}_mean"])
+        return clean_to_worst(board(model, defense, graph, suite=suite), SCORES[suite]).replace("→", f"→ {weak} →")
+
+    return grid(title(names[0]), columns, {title(name): name for name in rows}, cell)
 
 
 @table
-def large_graph() -> list[list[str]]:
-    """Clean → published attack → worst case on arxiv-topology."""
-    rows = [["arxiv-topology", *map(title, MODELS)]]
-    for name in DEFENSES:
-        cells = []
-        for model in MODELS:
-            weak, worst = (board(model, name, "arxiv-topology", attack) for attack in ("injection", "worst"))
-            cells.append(" → ".join(map(number, (worst["f1_clean_mean"], weak["f1_mean"], worst["f1_mean"]))))
-        rows.append([title(name), *cells])
-    return rows
+def stress(*attacks: str) -> Rows:
+    """What other attacks leave of GAT on amazon-photo with published settings."""
+    rows = {f"`{attack}`": attack for attack in attacks}
+    cell: Query = lambda attack, name: number(board("gat", name, "amazon-photo", attack, "stress")["f1_mean"])  # noqa: E731
+    return grid("attack", DEFENSES, rows, cell)
 
 
-# --- ranks
+@table
+def ablation() -> Rows:
+    """F1 under the attack ``worst`` of FGAI with some of its terms."""
+    terms = ("similarity+prediction+explanation", "prediction", "similarity+prediction", "prediction+explanation",
+             "similarity+explanation")  # fmt: skip
+    columns = [f"{model}{suffix}" for model in MODELS for suffix in ("", " tuned")]
+
+    def cell(term: str, column: str) -> str:
+        model, tuned, _ = column.partition(" tuned")
+        return number(board(model, term + tuned, "amazon-photo", suite="ablation")["f1_mean"])
+
+    return grid("terms of FGAI", columns, {term.replace("+", ", "): term for term in terms}, cell)
+
+
+@table
+def tuned_on_cora() -> Rows:
+    """Published and searched settings on Cora."""
+    cell: Query = lambda name, attack: clean_to_worst(board("gat", name, "cora", attack, folder="tuned/"))  # noqa: E731
+    rows = {title(name + suffix): name + suffix for suffix in ("", " tuned") for name in DEFENSES}
+    return grid("Cora, GAT, clean → attacked", ("injection", "worst"), rows, cell)
+
+
+# Ranks, and how far they can be trusted
 
 
 @value
 def first_places(method: str, stage: str) -> str:
     """Return in how many of the twelve cells a way to train the model ranks first, alone or tied."""
-    return str(len(ranked_first(method, stage)))
-
-
-def ranked_first(method: str, stage: str) -> list[Row]:
-    rows = select("tables/rank_changes.csv", method=method, column=STAGES[stage], text="1")
-    return [row for row in rows if row["dataset"] in map(title, GRAPHS)]
+    rows = select("tables/rank_changes.csv", method=method, column=f"{STAGES[stage]} / rank", text="1")
+    return str(len(on_the_four(rows)))
 
 
 @table
-def first_places_of_all() -> list[list[str]]:
-    """In how many cells each way to train the model ranks first, and how ranks change."""
-    changes = ("intervals", "attack", "settings")
-    rows = [
-        [
-            "ranks first, alone or tied, in cells of 12",
-            *("published attack and settings", "worst case, published settings", "worst case, tuned settings"),
-            *(f"mean change of rank by {what}" for what in changes),
-        ]
-    ]
-    for name in map(title, DEFENSES):
-        moved = []
-        for what in changes:
-            cells = select("tables/rank_changes.csv", method=name, column=f"Change of rank by / {what}")
-            moved.append(mean([float(row["mean"]) for row in cells if row["dataset"] in map(title, GRAPHS)]))
-        rows.append([name, *(first_places(name, stage) for stage in STAGES), *(f"{by:+.1f}" for by in moved)])
-    return rows
-
-
-# --- how far the attacks can be trusted
+def first_places_of_all() -> Rows:
+    """In how many cells each way to train the model ranks first."""
+    rows = {stage: key for key, stage in STAGES.items()}
+    return grid(
+        "ranks first, alone or tied, of 12 cells", DEFENSES, rows, lambda key, name: first_places(title(name), key)
+    )
 
 
 @value
-def searched_twice(suite: str = "node") -> str:
-    """Return the number of rows on which twice the search was run."""
-    return str(len(slack(suite)))
+def twice_the_search(suite: str, what: str) -> str:
+    """Return the rows on which twice the search was run, or how many it lowers by more than .02."""
+    slack = [float(row["worst_slack"]) for row in worst_rows(suite) if row["worst_slack"]]
+    return str({"rows": len(slack), "lowered": sum(by > FAR for by in slack)}[what])
 
 
 @value
-def lowered_by_twice_the_search(suite: str = "node") -> str:
-    """Return how many of them it lowers by more than .02."""
-    return str(sum(by > FAR for by in slack(suite)))
-
-
-def slack(suite: str) -> list[float]:
-    return [float(row["worst_slack"]) for row in worst_rows(suite) if row["worst_slack"]]
-
-
-@value
-def under_both_attacks() -> str:
-    """Return the number of rows that ``worst`` and ``learned-placement`` have both attacked."""
-    return str(len(learned_placement()))
+def learned_placement(what: str) -> str:
+    """Return the rows that both attacks have attacked, or how many have a seed where ``learned-placement`` won."""
+    second = select("leaderboard_node.csv", suite="node", attack="learned-placement")
+    both = {(row["dataset"], row["model"], row["defense"]) for row in second if row["f1_mean"]}
+    found_by = [row["found_by"] for row in worst_rows() if (row["dataset"], row["model"], row["defense"]) in both]
+    return str({"rows": len(found_by), "lower": sum("learned-placement" in names for names in found_by)}[what])
 
 
 @value
-def lowered_by_learned_placement() -> str:
-    """Return in how many rows of the worst case a seed was found by ``learned-placement``."""
-    return str(sum("learned-placement" in row["found_by"] for row in learned_placement()))
+def standard_attack(task: str, what: str) -> str:
+    """Return of the models in ``benchmarks/measured``: how many, and how far twice the search lowers them."""
+    rows = select("../benchmarks/measured/standard_attack_h200.csv", task=task)
+    lowered = [float(row["worst"]) - float(row["worst-twice"]) for row in rows]
+    far = sum(by > FAR for by in lowered)
+    return {"models": str(len(rows)), "mean": number(mean(lowered), 4), "far": str(far)}[what]
 
 
-def learned_placement() -> list[Row]:
-    both = {
-        (row["dataset"], row["model"], row["defense"])
-        for row in select("leaderboard_node.csv", suite="node", attack="learned-placement")
-        if row["f1_mean"]
-    }
-    return [row for row in worst_rows() if (row["dataset"], row["model"], row["defense"]) in both]
-
-
-# --- attention beside its nulls
+# Attention beside its nulls
 
 
 @value
-def rows_against_uniform(relation: str = "") -> str:
-    """Return how many rows of the worst case have a g-JSD above or below a uniform attention's; all if not said."""
+def against_uniform(relation: str) -> str:
+    """Return how many rows of the worst case have a g-JSD above or below a uniform attention's, or all."""
     rows = [row for row in worst_rows() if row["g_jsd_mean"]]
     bounds = [[float(row[f"g_jsd_vs_uniform_{end}"] or "nan") for end in ("low", "high")] for row in rows]
-    counts = {"": len(rows), "above": sum(low > 0 for low, _ in bounds), "below": sum(high < 0 for _, high in bounds)}
-    return str(counts[relation])
+    return sides(bounds)[relation]
 
 
 @value
 def rows_below_uniform() -> str:
-    """Return the rows whose attention is stabler than a uniform one, by name."""
+    """Return the rows of the worst case whose attention is stabler than a uniform one, by name."""
     rows = [row for row in worst_rows() if float(row["g_jsd_vs_uniform_high"] or "nan") < 0]
     return listed(f"{short_title(row['defense'])} on {title(row['dataset'])}" for row in rows)
 
@@ -368,159 +338,121 @@ def fgai_below_vanilla(condition: str) -> str:
 
 
 @value
-def fgai_above_uniform() -> str:
-    """Return in how many cells FGAI's mean g-JSD under the published attack exceeds a uniform attention's."""
-    cells = [(model, graph) for model in MODELS for graph in GRAPHS]
-    pairs = [[float(board(model, name, graph, "injection")["g_jsd_mean"]) for name in ("fgai", NULL)]
-             for model, graph in cells]  # fmt: skip
-    return str(sum(own > null for own, null in pairs))
+def fgai_nearer_to_uniform() -> str:
+    """Return in how many cells FGAI's attention has a higher entropy than vanilla's."""
+    entropy: dict[str, list[float]] = {}
+    for row in on_the_four(select("tables/sanity.csv", column="entropy")):
+        if row["method"] in ("FGAI", "Vanilla"):
+            entropy.setdefault(row["method"], []).append(float(row["mean"]))
+    return str(sum(own > other for own, other in zip(entropy["FGAI"], entropy["Vanilla"], strict=True)))
 
 
 @value
-def fgai_nearer_to_uniform() -> str:
-    """Return in how many cells FGAI's attention has a higher entropy than vanilla's."""
-    entropy = {
-        (row["dataset"], row["model"], row["method"]): float(row["mean"])
-        for row in select("tables/sanity.csv", column="entropy")
-        if row["mean"]
-    }
-    cells = [(title(graph), title(model)) for graph in GRAPHS for model in MODELS]
-    return str(sum(entropy[*cell, "FGAI"] > entropy[*cell, "Vanilla"] for cell in cells))
+def rows_without_attention() -> str:
+    """Return the tuned rows whose attention is uniform to seven digits."""
+    rows = [row for row in select("tables/sanity.csv", column="entropy") if row["method"].endswith(" tuned")]
+    off = [row for row in rows if row["mean"] and float(row["mean"]) > 1 - 5e-8]
+    return listed(f"{row['model']} with {row['method']} on {row['dataset']}" for row in off)
 
 
 @value
 def slopes(method: str, relation: str) -> str:
-    """Return in how many cells the F+ slope of the attention is steeper or flatter than that of a ranking by degree."""
-    rows = select("tables/f_slope_nulls_pos.csv", method=method, column="degree / difference")
-    bounds = [tuple(map(float, re.findall(r"-?[\d.]+", row["text"])[1:3])) for row in rows
-              if row["dataset"] in map(title, GRAPHS)]  # fmt: skip
-    return str(sum(high < 0 if relation == "steeper" else low > 0 for low, high in bounds))
-
-
-# --- explanations
-
-
-def compared_attention(origin: str, folder: str = "") -> list[Row]:
-    return select(f"{folder}tables/rightness.csv", origin=origin)
+    """Return in how many cells the F+ slope is below (steeper) or above that of a ranking by degree."""
+    rows = on_the_four(select("tables/f_slope_nulls_pos.csv", method=method, column="degree / difference"))
+    return sides([shown_interval(row["text"]) for row in rows])[relation]
 
 
 @value
-def stabler(origin: str, model: str = "") -> str:
-    """Return how many defended models have a last attention that is stabler than vanilla's."""
-    return str(sum(model in ("", row["model"]) for row in compared_attention(origin)))
+def definition_holds(method: str) -> str:
+    """Return the share of nodes on which all conditions of Definition 1 hold for GAT at R = 0.1."""
+    return number(single("tables/definition.csv", model="GAT", method=method, column="holds (R=0.1)↑")["mean"])
+
+
+# Explanations
 
 
 @value
-def more_right(origin: str) -> str:
-    """Return how many of them are shown to be more right than vanilla's."""
-    return str(sum(float(row["more_right_low"]) > 0 for row in compared_attention(origin)))
+def stabler(origin: str, what: str = "all") -> str:
+    """Return how many defended models have a stabler last attention than vanilla's, and how right it is.
 
-
-@value
-def less_right(origin: str) -> str:
-    """Return how many of them are shown to be less right."""
-    return str(sum(float(row["more_right_high"]) < 0 for row in compared_attention(origin)))
-
-
-@value
-def more_right_beyond_uniform(origin: str) -> str:
-    """Return how many of those that are more right gain more than a uniform attention on the same models."""
-    rows = [row for row in compared_attention(origin) if float(row["more_right_low"]) > 0]
-    return str(sum(float(row["beyond_null_low"]) > 0 for row in rows))
+    ``what``: all, a model's name, ``more right``, ``less right``, or ``beyond`` (also beyond a uniform attention).
+    """
+    rows = select("tables/rightness.csv", origin=origin)
+    more = [row for row in rows if float(row["more_right_low"]) > 0]
+    counts = {
+        "all": len(rows),
+        "more right": len(more),
+        "less right": sum(float(row["more_right_high"]) < 0 for row in rows),
+        "beyond": sum(float(row["beyond_null_low"]) > 0 for row in more),
+        **Counter(row["model"] for row in rows),
+    }
+    return str(counts[what])
 
 
 @table
-def stabler_attention(*origins: str) -> list[list[str]]:
+def stabler_attention(*origins: str) -> Rows:
     """Every defense whose last attention is stabler than vanilla's, and whether it is also more right."""
-    rows = [
-        [
-            "graph, model, defense",
-            "top edges kept, vanilla's",
-            "more right than vanilla's by",
-            "beyond a uniform attention",
-        ]
-    ]
+    made = [["graph, model, defense", "top edges kept, vanilla's", "more right by", "beyond a uniform attention"]]
     for origin in origins:
-        for row in compared_attention(origin, "explanations/" if origin == "truth" else ""):
+        for row in select(f"{'explanations/' if origin == 'truth' else ''}tables/rightness.csv", origin=origin):
             name = ", ".join(title(row[key]) for key in ("dataset", "model", "defense"))
             kept = f"{number(row['kept'], 2)}, {number(row['kept_by_vanilla'], 2)}"
-            cells = []
-            for what in ("more_right", "beyond_null"):
-                middle, low, high = (float(row[f"{what}{end}"]) for end in ("", "_low", "_high"))
-                text = f"{middle:+.3f} [{low:+.3f}, {high:+.3f}]"
-                cells.append(f"**{text}**" if low > 0 or high < 0 else text)
-            rows.append([name + (" (stress)" if origin == "stress" else ""), kept, *cells])
-    return rows
+            bounds = [[float(row[f"{what}{end}"]) for end in ("", "_low", "_high")]
+                      for what in ("more_right", "beyond_null")]  # fmt: skip
+            made.append([name + (" (stress)" if origin == "stress" else ""), kept, *(signed(*each) for each in bounds)])
+    return made
 
 
 @value
-def against_best_null(explainer: str, relation: str = "") -> str:
-    """Return in how many rows an explainer is above or below the best null on the clean graph; all if not said."""
+def against_best_null(explainer: str, relation: str) -> str:
+    """Return in how many rows an explainer is above or below the best null on the clean graph, or all."""
     rows = select("tables/explanations.csv", explainer=explainer, column="clean / above the best null")
-    bounds = [tuple(map(float, re.findall(r"-?\d+\.\d+", row["text"])[1:3])) for row in rows]
-    counts = {"": len(rows), "above": sum(low > 0 for low, _ in bounds), "below": sum(high < 0 for _, high in bounds)}
-    return str(counts[relation])
+    return sides([shown_interval(row["text"]) for row in rows if row["mean"]])[relation]
 
 
 @table
-def explainers_against_nulls() -> list[list[str]]:
+def explainers_against_nulls() -> Rows:
     """How many rows of every explainer are above and below the best null on the clean graph."""
-    column = "clean / above the best null"
-    names = dict.fromkeys(row["explainer"] for row in select("tables/explanations.csv", column=column) if row["mean"])
-    rows = [["explainer", "rows", "above the best null", "below it"]]
-    for name in names:
-        rows.append([name, *(against_best_null(name, relation) for relation in ("", "above", "below"))])
-    return rows
+    rows = [row for row in select("tables/explanations.csv", column="clean / above the best null") if row["mean"]]
+    names = {row["explainer"]: row["explainer"] for row in rows}
+    return grid("rows against the best null", ("all", "above", "below"), names, against_best_null)
 
 
 @table
-def correctness() -> list[list[str]]:
+def correctness() -> Rows:
     """Every explainer on two graphs: rank correlation with the true effects, clean → worst."""
-    cells = {
-        (row["dataset"], row["explainer"], row["column"]): row["text"]
-        for row in select("tables/correctness.csv", suite="stress", model="GAT")
-    }
-    places = [(graph, method) for graph in ("Amazon-Photo", "Cora") for method in ("Vanilla", "FGAI")]
-    rows = [["explainer", *(f"{graph}, {method}" for graph, method in places)]]
-    for name in dict.fromkeys(explainer for _, explainer, _ in cells):
-        pairs = [
-            " → ".join(cells[graph, name, f"{method} / {when}"] for when in ("clean", "attacked"))
-            for graph, method in places
-        ]
-        rows.append([name, *pairs])
-    return rows
+    found = select("tables/correctness.csv", suite="stress", model="GAT")
+    cells = {(row["dataset"], row["explainer"], row["column"]): row["text"] for row in found}
+
+    def cell(name: str, column: str) -> str:
+        graph, method = column.split(", ")
+        return " → ".join(cells[graph, name, f"{method} / {when}"] for when in ("clean", "attacked"))
+
+    columns = [f"{graph}, {method}" for graph in ("Amazon-Photo", "Cora") for method in ("Vanilla", "FGAI")]
+    return grid("explainer", columns, {row["explainer"]: row["explainer"] for row in found}, cell)
 
 
 @table
-def known_edges() -> list[list[str]]:
-    """AUROC against the edges that truly matter, clean → worst, where the graph knows them."""
-    recorded = read("explanations/tables/correctness.csv")
-    cells = {tuple(row[key] for key in ("model", "dataset", "explainer", "column")): row for row in recorded}
-    shown = ("last attention", "GAtt", "integrated gradients")
-    rows = [["graph, model, training", *shown, "best null, clean"]]
-    for graph in ("infection", "csbm-planted", "csbm-planted-weak", "ba-house", "ba-grid", "ba-tree"):
-        for model in ("GAT", "GATv2"):
-            for method in ("Vanilla", "FGAI"):
-                pairs = [
-                    " → ".join(
-                        cells[model, graph, name, f"{method} / {when}"]["text"] for when in ("clean", "attacked")
-                    )
-                    for name in shown
-                ]
-                nulls = [(name, cells[model, graph, name, f"{method} / clean"])
-                         for name in ("random", "uniform", "degree", "untrained")]  # fmt: skip
-                name, best = max(nulls, key=lambda pair: float(pair[1]["mean"]))
-                rows.append([f"{graph}, {model}, {method}", *pairs, f"{name} {best['text']}"])
-    return rows
+def known_edges() -> Rows:
+    """AUROC against the edges that truly matter, clean → worst, and the best null on the clean graph."""
+    found = read("explanations/tables/correctness.csv")
+    cells = {tuple(row[key] for key in ("dataset", "model", "explainer", "column")): row for row in found}
+    nulls = ("random", "uniform", "degree", "untrained")
+
+    def cell(row: tuple[str, str, str], name: str) -> str:
+        graph, model, method = row
+        if name != "best null":
+            return " → ".join(cells[graph, model, name, f"{method} / {when}"]["text"] for when in ("clean", "attacked"))
+        best = max((cells[graph, model, null, f"{method} / clean"] for null in nulls), key=lambda at: float(at["mean"]))
+        return f"{best['explainer']} {best['text']}"
+
+    places = dict.fromkeys((row["dataset"], row["model"]) for row in found)
+    rows = {f"{graph}, {model}, {method}": (graph, model, method) for graph, model in places
+            for method in ("Vanilla", "FGAI")}  # fmt: skip
+    return grid("AUROC", ("last attention", "GAtt", "integrated gradients", "best null"), rows, cell)
 
 
-# --- the paper's claims
-
-
-@value
-def verdicts(verdict: str, condition: str = "published") -> str:
-    """Return how many claims have a verdict under a condition."""
-    return str(len(select("claims.csv", verdict=verdict, condition=condition)))
+# The paper
 
 
 @value
@@ -530,150 +462,55 @@ def claims() -> str:
 
 
 @table
-def verdicts_by_condition() -> list[list[str]]:
+def verdicts() -> Rows:
     """How many claims have which verdict under which condition."""
-    names = ("supported", "refuted", "undecided", "not tested")
-    rows = [["condition", *names]]
-    for condition in dict.fromkeys(row["condition"] for row in read("claims.csv")):
-        rows.append([condition, *(verdicts(name, condition) for name in names)])
-    return rows
+    conditions = {row["condition"]: row["condition"] for row in read("claims.csv")}
+    cell: Query = lambda condition, name: str(len(select("claims.csv", condition=condition, verdict=name)))  # noqa: E731
+    return grid("condition", ("supported", "refuted", "undecided", "not tested"), conditions, cell)
 
 
 @table
-def budget_shares() -> list[list[str]]:
+def budget_shares() -> Rows:
     """Which share of the published gap between FGAI and vanilla comes from the unequal budgets."""
-    rows = [
-        [
-            "share of the gap that is due to the budget",
-            "equal at the small one",
-            "equal at the large one",
-            "Shapley mean",
-        ]
-    ]
-    for measure in dict.fromkeys(row["measure"] for row in read("tables/budgets.csv")):
-        cells = []
-        for which in ("equal at the small", "equal at the large", "Shapley mean"):
-            found = select("tables/budgets.csv", measure=measure, column=f"Share of the gap / {which}")
-            shares = [float(row["mean"]) for row in found if row["mean"]]
-            low, high = interval(shares) or (shares[0], shares[0])
-            cells.append(f"{mean(shares):.0%} [{low:.0%}, {high:.0%}], {len(shares)} cells")
-        rows.append([measure.rstrip("↑↓"), *cells])
-    return rows
+
+    def cell(measure: str, which: str) -> str:
+        found = select("tables/budgets.csv", measure=measure, column=f"Share of the gap / {which}")
+        shares = [float(row["mean"]) for row in found if row["mean"]]
+        low, high = interval(shares) or (shares[0], shares[0])
+        return f"{mean(shares):.0%} [{low:.0%}, {high:.0%}], {len(shares)} cells"
+
+    measures = {row["measure"].rstrip("↑↓"): row["measure"] for row in read("tables/budgets.csv")}
+    return grid("share due to the budget", ("equal at the small", "equal at the large", "Shapley mean"), measures, cell)
 
 
-# --- other tables of the study
-
-
-@table
-def links(model: str) -> list[list[str]]:
-    """ROC-AUC of links: clean → published attack → worst case."""
-    rows = [[f"{title(model)}, links", *map(title, CITATIONS)]]
-    for name in (*DEFENSES, *(f"{name} tuned" for name in DEFENSES)):
-        cells = []
-        for graph in CITATIONS:
-            weak = number(board(model, name, graph, "injection", "link")["roc_auc_mean"])
-            worst = clean_to_worst(board(model, name, graph, suite="link"), "roc_auc")
-            cells.append(worst.replace("→", f"→ {weak} →"))
-        rows.append([title(name), *cells])
-    return rows
-
-
-@value
-def link_first_places(defense: str) -> str:
-    """Return in how many of the nine cells of links a tuned defense ranks first, alone or tied."""
-    return str(sum(row["rank"] == "1" and row["defense"] == f"{defense} tuned" for row in worst_rows("link")))
-
-
-@value
-def highest_link() -> str:
-    """Return the most ROC-AUC that any row of links keeps under the worst case."""
-    return number(max(float(row["roc_auc_mean"]) for row in worst_rows("link")))
-
-
-@table
-def stress(*attacks: str) -> list[list[str]]:
-    """What other attacks leave of GAT on amazon-photo with published settings."""
-    rows = [["attack", *map(title, DEFENSES)]]
-    for attack in attacks:
-        found = [board("gat", name, "amazon-photo", attack, "stress")["f1_mean"] for name in DEFENSES]
-        rows.append([f"`{attack}`", *map(number, found)])
-    return rows
-
-
-@table
-def ablation() -> list[list[str]]:
-    """F1 under the attack ``worst`` of FGAI with some of its terms."""
-    terms = ("similarity+prediction+explanation", "prediction", "similarity+prediction", "prediction+explanation",
-             "similarity+explanation")  # fmt: skip
-    kinds = [(model, suffix) for model in MODELS for suffix in ("", " tuned")]
-    rows = [["terms of FGAI", *(title(model) + suffix for model, suffix in kinds)]]
-    for term in terms:
-        found = [board(model, term + suffix, "amazon-photo", suite="ablation")["f1_mean"] for model, suffix in kinds]
-        rows.append([term.replace("+", ", "), *map(number, found)])
-    return rows
-
-
-@value
-def definition_holds(method: str) -> str:
-    """Return the share of nodes on which all conditions of Definition 1 hold for GAT at R = 0.1."""
-    return number(single("tables/definition.csv", model="GAT", method=method, column="holds (R=0.1)↑")["mean"])
+# Cost, and what was run
 
 
 @value
 def cost_ratio(what: str, dataset: str) -> str:
     """Return how many times the seconds or the memory of vanilla FGAI needs."""
     key = {"seconds": "train_seconds_mean", "memory": "train_peak_mib_mean"}[what]
-    pair = [
-        float(single("leaderboard_cost.csv", suite="cost", dataset=dataset, defense=name)[key])
-        for name in ("fgai", "vanilla")
-    ]
-    return number(pair[0] / pair[1], 1 if what == "seconds" else 2)
+    rows = [single("leaderboard_cost.csv", suite="cost", dataset=dataset, defense=name) for name in ("fgai", "vanilla")]
+    return number(float(rows[0][key]) / float(rows[1][key]), 1 if what == "seconds" else 2)
 
 
 @table
-def epochs_at_scale() -> list[list[str]]:
-    """Seconds and memory of an epoch on the two largest graphs."""
-    rows = [["seconds of an epoch, MiB", "vanilla", "at", "fgai"]]
-    for graph, nodes in (("csbm-products", "2.4 million nodes"), ("arxiv-topology", "169,343 nodes")):
-        for model in MODELS:
-            cells = []
-            for defense in rows[0][1:]:
-                found = select("leaderboard_cost.csv", suite="scale", dataset=graph, model=model, defense=defense)
-                timed = [row for row in found if row["train_seconds_mean"]]
-                cells += [f"{float(row['train_seconds_mean']) / 20:.3f}, {float(row['train_peak_mib_mean']):,.0f}"
-                          for row in timed] or ["not run"]  # fmt: skip
-            rows.append([f"{title(model)}, {nodes}", *cells])
-    return rows
+def epochs_at_scale() -> Rows:
+    """Seconds and memory of an epoch on the two largest graphs; the suite times twenty."""
+    sizes = {"csbm-products": "2.4 million nodes", "arxiv-topology": "169,343 nodes"}
+    rows = {f"{title(model)}, {size}": (model, graph) for graph, size in sizes.items() for model in MODELS}
 
+    def cell(row: tuple[str, str], defense: str) -> str:
+        found = select("leaderboard_cost.csv", suite="scale", model=row[0], dataset=row[1], defense=defense)
+        timed = [[float(at[f"train_{key}_mean"]) for key in ("seconds", "peak_mib")] for at in found if at["n"] != "0"]
+        return f"{timed[0][0] / 20:.3f}, {timed[0][1]:,.0f}" if timed else "not run"
 
-@value
-def cost_at_scale(defense: str, what: str) -> str:
-    """Return seconds or MiB of 200 epochs of GAT at the size of ogbn-products."""
-    row = single("scale/leaderboard_cost.csv", defense=defense)
-    if what == "seconds":
-        return number(row["train_seconds_mean"], 1)
-    return f"{float(row['train_peak_mib_mean']):,.0f}"
-
-
-@table
-def tuned_on_cora() -> list[list[str]]:
-    """Published and searched settings on Cora."""
-    rows = [["Cora, GAT", "published: clean", "published attack", "worst", "tuned: clean", "published attack", "worst"]]
-    for name in DEFENSES:
-        cells = []
-        for label in (name, f"{name} tuned"):
-            weak, worst = (board("gat", label, "cora", attack, folder="tuned/") for attack in ("injection", "worst"))
-            cells += [number(weak["f1_clean_mean"]), number(weak["f1_mean"])]
-            cells.append(f"{number(worst['f1_mean'])} {bracket(float(worst['f1_low']), float(worst['f1_high']))}")
-        rows.append([title(name), *cells])
-    return rows
-
-
-# --- what was run
+    return grid("seconds of an epoch, MiB", ("vanilla", "at", "fgai"), rows, cell)
 
 
 @cache
 def manifest() -> dict[str, Any]:
+    """Return what the export says of itself."""
     return json.loads((ROOT / "results" / "records" / "manifest.json").read_text(encoding="utf-8"))
 
 
@@ -684,65 +521,20 @@ def repeated() -> str:
 
 
 @table
-def steps() -> list[list[str]]:
+def steps() -> Rows:
     """Recorded steps of every suite by status."""
+    rows = {f"`{suite}`": counts for suite, counts in manifest()["suites"].items()}
     statuses = ("ok", "oom", "timeout", "failed", "missing")
-    rows = [["suite", *statuses]]
-    for suite, counts in manifest()["suites"].items():
-        rows.append([f"`{suite}`", *(f"{counts.get(status, 0):,}" for status in statuses)])
-    return rows
+    return grid("suite", statuses, rows, lambda counts, status: f"{counts.get(status, 0):,}")
 
 
 @value
 def trials(model: str, suite: str = "node") -> str:
     """Return the number of trials that every tuned row of a model had."""
-    found = {row["trials"] for row in worst_rows(suite) if row["model"] == model and row["trials"]}
-    return listed(sorted(found))
-
-
-@value
-def without_feasible_trial(settings: str) -> str:
-    """Return the defenses of a search, with graph, of which no trial kept the clean score."""
-    rows = read(f"../fgai_bench/suites/settings/{settings}.csv")
-    kept = {(row["defense"], row["dataset"]) for row in rows if row["feasible"] == "yes"}
-    lost = dict.fromkeys((row["defense"], row["dataset"]) for row in rows)
-    graphs = {name: [title(graph) for other, graph in lost if other == name and (name, graph) not in kept]
-              for name, _ in lost}  # fmt: skip
-    return listed(f"{short_title(name)} on {listed(where)}" for name, where in graphs.items() if where)
-
-
-@value
-def rows_without_attention() -> str:
-    """Return the tuned rows whose attention is uniform to seven digits."""
-    rows = [row for row in select("tables/sanity.csv", column="entropy") if row["mean"]]
-    off = [row for row in rows if float(row["mean"]) > 1 - 5e-8 and row["method"].endswith(" tuned")]
-    return listed(f"{row['model']} with {row['method']} on {row['dataset']}" for row in off)
+    return listed(sorted({row["trials"] for row in worst_rows(suite) if row["model"] == model and row["trials"]}))
 
 
 @value
 def seeds(model: str) -> str:
     """Return the number of seeds of a model on the four graphs."""
     return board(model, "fgai tuned", GRAPHS[0])["n"]
-
-
-@value
-def measured_models(task: str) -> str:
-    """Return the number of models on which the standard attack was held against its rivals."""
-    return str(len(moved_by_twice(task)))
-
-
-@value
-def moved_on_average(task: str) -> str:
-    """Return how much twice the search lowered them on average."""
-    return number(mean(moved_by_twice(task)), 4)
-
-
-@value
-def moved_far(task: str) -> str:
-    """Return how many of them it lowered by more than .02."""
-    return str(sum(by > FAR for by in moved_by_twice(task)))
-
-
-def moved_by_twice(task: str) -> list[float]:
-    rows = select("../benchmarks/measured/standard_attack_h200.csv", task=task)
-    return [float(row["worst"]) - float(row["worst-twice"]) for row in rows]
