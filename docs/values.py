@@ -211,12 +211,7 @@ def gains(suite: str, *models: str) -> Rows:
 @table
 def attacks_side_by_side() -> Rows:
     """Mean F1 over the twelve cells, published settings: clean and under three attacks."""
-    columns = {
-        "clean": "",
-        "random features": "random-injection",
-        "published attack": "injection",
-        "worst case": "worst",
-    }
+    attacks = {"random features": "random-injection", "published attack": "injection", "worst case": "worst"}
 
     def cell(name: str, column: str) -> str:
         attack, key = attacks.get(column, "worst"), "f1_mean" if column in attacks else "f1_clean_mean"
