@@ -28,6 +28,8 @@ SHARED = ROOT.parent / "shared" / "data"
 
 # Pages whose runs go on in this process; the others start workers, as a reader's do.
 INLINE = {"verifying", "adding-a-suite"}
+# Pages that forecast a whole study.
+SLOW = {"submit-a-row", "tuning"}
 # What the blocks of a page must have printed.
 PRINTED = {
     "index": ["Predictions", "fgai-attention", "worst-twice"],
@@ -101,7 +103,14 @@ def run_block(page: str, kind: str, code: str, names: dict[str, object]) -> None
         assert kind == "text", f"a block of {page} is neither run nor marked as text: {code[:80]}"
 
 
-@pytest.mark.parametrize("page", [page for page in with_code(PAGES) if page not in NOTEBOOKS])
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.slow] if page in SLOW else [])
+        for page in with_code(PAGES)
+        if page not in NOTEBOOKS
+    ],
+)
 def test_a_page_works_when_pasted_from_top_to_bottom(page, folder, capsys):
     names: dict[str, object] = {"__name__": page}
     for kind, code in blocks(page):
