@@ -19,7 +19,7 @@ help:
 	@echo "make test       lint, types and tests"
 	@echo "make slow       tests that take minutes, which make test leaves out"
 	@echo "make bench      time ours beside PyG; DATASETS='amazon-photo coauthor-cs' for others than Cora"
-	@echo "make tables     regenerate everything under results/ from the records committed there; nothing is run"
+	@echo "make tables     regenerate everything under results/ and the numbers of the pages from the committed records; nothing is run"
 	@echo "make reproduce  say which commands make the committed records anew, on which card and in how many minutes"
 	@echo "make docs       build the documentation into build/site; a warning or a broken link is an error"
 	@echo "make env        build the environment in .venv; BACKEND=cpu for a torch without CUDA, PYTHON=python3.12 for another Python"
@@ -38,6 +38,7 @@ bench: $(STAMP)
 
 tables: $(STAMP)
 	$(MAKE) --no-print-directory -j 2 tables-of-the-study tables-beside-it
+	if test $(RESULTS) = results; then $(BIN)/python -m docs.fill; fi
 
 # Everything is written beside what is there and then takes its place, so records that have changed stop it before.
 tables-of-the-study: $(STAMP)
@@ -56,6 +57,8 @@ tables-beside-it: $(STAMP)
 		rm -rf tables figures && \
 		cp -R .new/. . && \
 		rm -rf .new; fi
+	if test -d $(RESULTS)/tuned/records; then $(BIN)/fgai-bench report $(RESULTS)/tuned/records \
+		--out $(RESULTS)/tuned --only leaderboard --format csv > /dev/null; fi
 
 reproduce:
 	@sed -n '/^## How to run it again/,$$p' docs/study.md

@@ -8,7 +8,9 @@ uniform attention (``1 / d``) on the same model, which no training enters.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+import io
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fgai_bench.report.explanations import CORRECTNESS, STABILITY, Explained, against, explained
@@ -68,6 +70,21 @@ def rightness(results: Results) -> list[Rightness]:
     """Return the comparison for every graph, model and defense whose attention is stabler than vanilla's."""
     compared = [_rightness(results, group, defense) for group in explained(results) for defense in group.defenses]
     return [each for each in compared if each is not None]
+
+
+def as_csv(compared: Iterable[Rightness]) -> str:
+    """Return the comparisons as a table: one row for each, differences with their 95 % intervals."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    names = ("origin", "dataset", "model", "defense", "attack", "measure", "kept", "kept_by_vanilla")
+    numbers = ("more_right", "beyond_null")
+    writer.writerow([*names, *(f"{name}{end}" for name in numbers for end in ("", "_low", "_high"))])
+    for one in compared:
+        row = [getattr(one, name) for name in names]
+        for difference in (one.more_right, one.beyond_null):
+            row += ["", "", ""] if difference.bounds is None else [difference.difference, *difference.bounds]
+        writer.writerow([f"{value:.7g}" if isinstance(value, float) else value for value in row])
+    return file.getvalue()
 
 
 def _rightness(results: Results, group: Explained, defense: str) -> Rightness | None:

@@ -18,6 +18,7 @@ from fgai_bench.report.folder import Report
 from fgai_bench.report.page.build import page
 from fgai_bench.report.paper import paper
 from fgai_bench.report.published import published, read_paper
+from fgai_bench.report.rightness import as_csv as rightness_csv
 from fgai_bench.report.rightness import rightness
 from fgai_bench.report.tables.budgets import budget_table
 from fgai_bench.report.tables.build import Table, build
@@ -88,9 +89,12 @@ def write_results(results: Results, folder: Path, formats: Sequence[str] = FORMA
     _check(formats, only)
     report = Report(folder, remarks=results.remarks)
     answered = answers(results)
-    explained = [compared.sentence for compared in rightness(results)]
+    compared = rightness(results)
+    explained = [each.sentence for each in compared]
     report.answer += [answer.sentence for answer in answered] + notes(answered) + explained
     tables = _write_tables(report, results, formats, only)
+    if compared and _wanted("explanations", only) and "csv" in formats:
+        report.add("tables/rightness.csv", rightness_csv(compared))
     figures = _write_figures(report, results, formats, only)
     if not only and "latex" in formats:
         report.add("paper.tex", paper(results, [table.name for table in tables], figures, report.absent))

@@ -38,7 +38,7 @@ MEASURED: dict[str, Registry[Any]] = {
 }
 ENTRIES: dict[str, Registry[Any]] = {**TRAINED, **MEASURED}
 NOT_COMPUTED = {"annotation", "returns", "ctx", "kind", "type_comment", "type_params"}  # fields of a syntax tree
-ONLY_SHOWN = {"summary", "paper", "register", "metric"}  # texts of an entry, and decorators that register it
+ONLY_SHOWN = {"summary", "paper", "cost", "register", "metric"}  # what an entry tells, decorators that register it
 Key = tuple[Path, str]  # file and name of a definition; "Class.method" is a method, "Class." all else in a class
 
 

@@ -26,8 +26,12 @@ NOTEBOOKS = [page for page in PAGES if page.startswith("notebooks/")]
 FENCE = re.compile(r"^ *```(.*?)\n(.*?)^ *```$", flags=re.DOTALL | re.MULTILINE)
 SHARED = ROOT.parent / "shared" / "data"
 
+# Pages whose runs go on in this process; the others start workers, as a reader's do.
+INLINE = {"verifying", "adding-a-suite"}
+# Pages that forecast a whole study.
+SLOW = {"submit-a-row", "tuning"}
 # What the blocks of a page must have printed.
-SAID = {
+PRINTED = {
     "index": ["Predictions", "fgai-attention", "worst-twice"],
     "evaluate-your-network": ["Predictions", "needs edge_attr"],
     "adding-a-defense": ["twice the hidden width", "defenses calm", "torch.Size([2728, 7])", "runs/mine"],
@@ -91,6 +95,7 @@ def run_block(page: str, kind: str, code: str, names: dict[str, object]) -> None
         for line in code.splitlines():
             words = [str(names[w[1:]]) if w.startswith("$") else w for w in shlex.split(line, comments=True)]
             assert words[0] == "fgai-bench", f"{page} asks to run {words[0]}"
+            words += ["--executor", "inline"] if page in INLINE and "run" in words else []
             assert main(words[1:]) == 0, line
     elif kind == "toml":
         assert all(group.startswith("fgai_bench.") for group in tomllib.loads(code)["project"]["entry-points"])
@@ -98,13 +103,20 @@ def run_block(page: str, kind: str, code: str, names: dict[str, object]) -> None
         assert kind == "text", f"a block of {page} is neither run nor marked as text: {code[:80]}"
 
 
-@pytest.mark.parametrize("page", [page for page in with_code(PAGES) if page not in NOTEBOOKS])
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.slow] if page in SLOW else [])
+        for page in with_code(PAGES)
+        if page not in NOTEBOOKS
+    ],
+)
 def test_a_page_works_when_pasted_from_top_to_bottom(page, folder, capsys):
     names: dict[str, object] = {"__name__": page}
     for kind, code in blocks(page):
         run_block(page, kind, code, names)
     said = capsys.readouterr().out
-    for words in SAID.get(page, []):
+    for words in PRINTED.get(page, []):
         assert words in said
     for file, words in WRITTEN.get(page, {}).items():
         assert words in (folder / file).read_text(encoding="utf-8")
@@ -139,6 +151,7 @@ def output_of(notebook: str) -> str:
     return "\n".join(code for kind, code in FENCE.findall(shown) if kind == "text")
 
 
+@pytest.mark.slow
 def test_attention_is_held_against_what_edges_do(monkeypatch):
     monkeypatch.chdir(ROOT)
     said = output_of("notebooks/attention")
@@ -176,6 +189,15 @@ def test_links_between_pages_lead_somewhere():
     for path in DOCS.rglob("*.md"):
         for target in re.findall(r"\]\(([^)#:]+\.md)", path.read_text()):
             assert (path.parent / target).is_file(), f"{path.name} links to {target}"
+
+
+def test_files_that_pages_name_exist():
+    """A path of code in backticks is one of the repository, of the package, or a file that a page shows."""
+    pages = [*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "results" / "README.md"]
+    for page in pages:
+        for name in re.findall(r"`([\w./*-]+\.py)`", page.read_text(encoding="utf-8")):
+            known = name in FILES or any((folder / name).is_file() for folder in (ROOT, ROOT / "fgai_bench"))
+            assert known, f"{page.name} names {name}"
 
 
 def test_the_files_of_the_repository_are_complete():

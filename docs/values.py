@@ -1,0 +1,535 @@
+"""What the pages quote of the study: each function answers one kind of mark from the CSV files that reports write.
+
+Values are texts, tables are lists of rows with the header first. ``docs/fill.py`` says how a page names them.
+A defense is named as in the leaderboards: ``fgai`` has the published settings, ``fgai tuned`` the searched ones.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fgai_bench.statistics.intervals import Comparison, interval, mean
+from fgai_bench.statistics.labels import title
+
+ROOT = Path(__file__).parent.parent
+GRAPHS = ("amazon-photo", "amazon-cs", "coauthor-cs", "coauthor-physics")
+CITATIONS = ("cora", "citeseer", "pubmed")
+MODELS = ("gat", "gatv2", "gt")
+DEFENSES = ("vanilla", "ln", "at", "fgai")
+REPLACED = ("gcn", "gnn-svd-sparse", "gnnguard-sparse")  # networks that take the place of GAT
+NULL = "uniform-attention"
+FAR = 0.02  # by how much twice the search may lower a worst case before it is called unreliable
+SCORES = {"node": "f1", "link": "roc_auc", "stress": "f1", "ablation": "f1"}
+STAGES = {
+    "published": "Published attack, published settings",
+    "worst": "Worst case, published settings",
+    "tuned": "Worst case, tuned settings",
+}
+
+Row = dict[str, str]
+Rows = list[list[str]]
+Query = Callable[..., Any]
+VALUES: dict[str, Query] = {}
+TABLES: dict[str, Query] = {}
+
+
+def value(query: Query) -> Query:
+    """Make a function known to pages as a value."""
+    VALUES[query.__name__] = query
+    return query
+
+
+def table(query: Query) -> Query:
+    """Make a function known to pages as a table."""
+    TABLES[query.__name__] = query
+    return query
+
+
+# Reading
+
+
+@cache
+def read(name: str) -> list[Row]:
+    """Return the rows of a CSV file below ``results``."""
+    csv.field_size_limit(sys.maxsize)
+    with (ROOT / "results" / name).open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def select(name: str, **wanted: str) -> list[Row]:
+    """Return the rows of a file whose columns have these values."""
+    return [row for row in read(name) if all(row[key] == value for key, value in wanted.items())]
+
+
+def single(name: str, **wanted: str) -> Row:
+    """Return the only row of a file whose columns have these values."""
+    rows = select(name, **wanted)
+    if len(rows) != 1:
+        raise LookupError(f"{name} has {len(rows)} rows with {wanted}")
+    return rows[0]
+
+
+def board(model: str, defense: str, dataset: str, attack: str = "worst", suite: str = "node", folder: str = "") -> Row:
+    """Return one row of a leaderboard."""
+    name = f"{folder}leaderboard_{'link' if suite == 'link' else 'node'}.csv"
+    return single(name, suite=suite, model=model, defense=defense, dataset=dataset, attack=attack)
+
+
+def by_seed(row: Row, metric: str) -> dict[int, float]:
+    """Return the values of a row of a leaderboard, seed by seed."""
+    recorded = json.loads(row["seeds"])
+    return dict(zip(recorded["seeds"], recorded["values"][metric], strict=True))
+
+
+def worst_rows(suite: str = "node") -> list[Row]:
+    """Return the rows of the worst case, without nulls."""
+    rows = select(f"leaderboard_{suite}.csv", suite=suite, attack="worst")
+    return [row for row in rows if row["defense"] != NULL and row[f"{SCORES[suite]}_mean"]]
+
+
+def paired(model: str, left: str, right: str, dataset: str, suite: str = "node") -> Comparison:
+    """Compare what two rows keep under the worst case, seed by seed."""
+    values = [by_seed(board(model, name, dataset, suite=suite), SCORES[suite]) for name in (left, right)]
+    return Comparison.of(*values, "identity")
+
+
+def on_the_four(rows: Iterable[Row]) -> list[Row]:
+    """Return the rows of a table that are about the four graphs of the study."""
+    return [row for row in rows if row["dataset"] in map(title, GRAPHS)]
+
+
+# Writing
+
+
+def number(text: str | float, digits: int = 3) -> str:
+    return f"{float(text):.{digits}f}"
+
+
+def signed(middle: float, low: float, high: float) -> str:
+    """Write a difference with its interval, bold where that excludes 0."""
+    text = f"{middle:+.3f} [{low:+.3f}, {high:+.3f}]"
+    return f"**{text}**" if low > 0 or high < 0 else text
+
+
+def listed(names: Iterable[str], nothing: str = "none") -> str:
+    """Write names as a list in a sentence."""
+    *first, last = list(names) or [nothing]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def short_title(name: str) -> str:
+    """Write a name as tables do, without what tells two versions of a method apart."""
+    return title(name).replace(" (sparse)", "")
+
+
+def clean_to_worst(row: Row, score: str = "f1") -> str:
+    """Write ``clean → worst [interval]``; bold ranks first, † is unreliable."""
+    low, high = (float(row[f"{score}_{end}"]) for end in ("low", "high"))
+    digits = 2 if number(low, 2) != number(high, 2) else 3
+    text = f"{number(row[f'{score}_clean_mean'])} → {number(row[f'{score}_mean'])}"
+    text += f" [{number(low, digits)}, {number(high, digits)}]" + ("†" if "unreliable" in row["flags"] else "")
+    return f"**{text}**" if row["rank"] == "1" else text
+
+
+def sides(bounds: Sequence[Sequence[float]]) -> dict[str, str]:
+    """Return how many intervals lie above zero, below it, and how many there are."""
+    above, below = sum(low > 0 for low, _ in bounds), sum(high < 0 for _, high in bounds)
+    return {"all": str(len(bounds)), "above": str(above), "below": str(below)}
+
+
+def shown_interval(text: str) -> list[float]:
+    """Return the interval of a cell that a table wrote as ``value [low, high]``."""
+    return [float(end) for end in re.findall(r"\[([^,\]]+), ([^\]]+)\]", text)[0]]
+
+
+def grid(corner: str, columns: Iterable[Any], rows: Mapping[str, Any], cell: Query) -> Rows:
+    """Return a table with ``cell(row, column)`` in every place; columns are written as titles."""
+    columns = list(columns)
+    header = [corner, *(short_title(name) for name in columns)]
+    return [header, *([label, *(cell(row, name) for name in columns)] for label, row in rows.items())]
+
+
+# The worst case
+
+
+@value
+def clean(model: str, defense: str, dataset: str) -> str:
+    """Return the mean F1 on the clean graph."""
+    return number(board(model, defense, dataset)["f1_clean_mean"])
+
+
+@value
+def graphs_where(defense: str, relation: str, control: str) -> str:
+    """Return the graphs on which a row in GAT's place is shown to keep more (above) or less (below) than another."""
+    bounds = {graph: paired("gat", defense, control, graph).bounds or (0.0, 0.0) for graph in GRAPHS}
+    return listed((title(graph) for graph in GRAPHS if sides([bounds[graph]])[relation] == "1"), "no graph")
+
+
+@value
+def graphs_where_gcn_beats(model: str) -> str:
+    """Return the graphs on which the tuned GCN is shown to keep more than every way to train a model."""
+    rivals = [row for row in worst_rows() if row["model"] == model]
+    rivals = [row for row in rivals if row["defense"].removesuffix(" tuned") not in REPLACED]
+    found = []
+    for graph in GRAPHS:
+        control = by_seed(board("gat", "gcn tuned", graph), "f1")
+        compared = [Comparison.of(control, by_seed(row, "f1"), "identity") for row in rivals if row["dataset"] == graph]
+        found += [title(graph)] if all(each.bounds and each.bounds[0] > 0 for each in compared) else []
+    return listed(found, "no graph")
+
+
+@table
+def worst_case(model: str, settings: str, *others: str) -> Rows:
+    """Defenses of a model by graph, clean → worst case; ``others`` are networks in its place."""
+    suffix = {"tuned": " tuned", "published": ""}[settings]
+    rows = {title(name): name for name in DEFENSES} | {f"*{short_title(name)} in its place*": name for name in others}
+    cell: Query = lambda name, graph: clean_to_worst(board(model, name + suffix, graph))  # noqa: E731
+    return grid(f"{title(model)}, {settings} settings", GRAPHS, rows, cell)
+
+
+@table
+def gains(suite: str, *models: str) -> Rows:
+    """What searched settings add under the worst case, paired by seed."""
+    names = {model: (*DEFENSES, *(REPLACED if (suite, model) == ("node", "gat") else ())) for model in models}
+    rows = {f"{title(model)}, {short_title(name)}": (model, name) for model in models for name in names[model]}
+
+    def cell(row: tuple[str, str], graph: str) -> str:
+        by = paired(row[0], f"{row[1]} tuned", row[1], graph, suite)
+        return signed(by.difference, *(by.bounds or (0.0, 0.0)))
+
+    return grid("tuned minus published", CITATIONS if suite == "link" else GRAPHS, rows, cell)
+
+
+@table
+def attacks_side_by_side() -> Rows:
+    """Mean F1 over the twelve cells, published settings: clean and under three attacks."""
+    attacks = {"random features": "random-injection", "published attack": "injection", "worst case": "worst"}
+
+    def cell(name: str, column: str) -> str:
+        attack, key = attacks.get(column, "worst"), "f1_mean" if column in attacks else "f1_clean_mean"
+        return number(mean([float(board(model, name, graph, attack)[key]) for graph in GRAPHS for model in MODELS]))
+
+    return grid("mean over the 12 cells", ("clean", *attacks), {title(name): name for name in DEFENSES}, cell)
+
+
+@table
+def three_attacks(suite: str, *names: str) -> Rows:
+    """Clean → published attack → worst case: models on one graph of nodes, or graphs of links for one model."""
+    columns = CITATIONS if suite == "link" else MODELS
+    rows = [*DEFENSES, *(f"{name} tuned" for name in DEFENSES if suite == "link")]
+
+    def cell(defense: str, column: str) -> str:
+        model, graph = (names[0], column) if suite == "link" else (column, names[0])
+        weak = number(board(model, defense, graph, "injection", suite)[f"{SCORES[suite]}_mean"])
+        return clean_to_worst(board(model, defense, graph, suite=suite), SCORES[suite]).replace("→", f"→ {weak} →")
+
+    return grid(title(names[0]), columns, {title(name): name for name in rows}, cell)
+
+
+@table
+def stress(*attacks: str) -> Rows:
+    """What other attacks leave of GAT on amazon-photo with published settings."""
+    rows = {f"`{attack}`": attack for attack in attacks}
+    cell: Query = lambda attack, name: number(board("gat", name, "amazon-photo", attack, "stress")["f1_mean"])  # noqa: E731
+    return grid("attack", DEFENSES, rows, cell)
+
+
+@table
+def ablation() -> Rows:
+    """F1 under the attack ``worst`` of FGAI with some of its terms."""
+    terms = ("similarity+prediction+explanation", "prediction", "similarity+prediction", "prediction+explanation",
+             "similarity+explanation")  # fmt: skip
+    columns = [f"{model}{suffix}" for model in MODELS for suffix in ("", " tuned")]
+
+    def cell(term: str, column: str) -> str:
+        model, tuned, _ = column.partition(" tuned")
+        return number(board(model, term + tuned, "amazon-photo", suite="ablation")["f1_mean"])
+
+    return grid("terms of FGAI", columns, {term.replace("+", ", "): term for term in terms}, cell)
+
+
+@table
+def tuned_on_cora() -> Rows:
+    """Published and searched settings on Cora."""
+    cell: Query = lambda name, attack: clean_to_worst(board("gat", name, "cora", attack, folder="tuned/"))  # noqa: E731
+    rows = {title(name + suffix): name + suffix for suffix in ("", " tuned") for name in DEFENSES}
+    return grid("Cora, GAT, clean → attacked", ("injection", "worst"), rows, cell)
+
+
+# Ranks, and how far they can be trusted
+
+
+@value
+def first_places(method: str, stage: str) -> str:
+    """Return in how many of the twelve cells a way to train the model ranks first, alone or tied."""
+    rows = select("tables/rank_changes.csv", method=method, column=f"{STAGES[stage]} / rank", text="1")
+    return str(len(on_the_four(rows)))
+
+
+@table
+def first_places_of_all() -> Rows:
+    """In how many cells each way to train the model ranks first."""
+    rows = {stage: key for key, stage in STAGES.items()}
+    return grid(
+        "ranks first, alone or tied, of 12 cells", DEFENSES, rows, lambda key, name: first_places(title(name), key)
+    )
+
+
+@value
+def twice_the_search(suite: str, what: str) -> str:
+    """Return the rows on which twice the search was run, or how many it lowers by more than .02."""
+    slack = [float(row["worst_slack"]) for row in worst_rows(suite) if row["worst_slack"]]
+    return str({"rows": len(slack), "lowered": sum(by > FAR for by in slack)}[what])
+
+
+@value
+def learned_placement(what: str) -> str:
+    """Return the rows that both attacks have attacked, or how many have a seed where ``learned-placement`` won."""
+    second = select("leaderboard_node.csv", suite="node", attack="learned-placement")
+    both = {(row["dataset"], row["model"], row["defense"]) for row in second if row["f1_mean"]}
+    found_by = [row["found_by"] for row in worst_rows() if (row["dataset"], row["model"], row["defense"]) in both]
+    return str({"rows": len(found_by), "lower": sum("learned-placement" in names for names in found_by)}[what])
+
+
+@value
+def standard_attack(task: str, what: str) -> str:
+    """Return of the models in ``benchmarks/measured``: how many, and how far twice the search lowers them."""
+    rows = select("../benchmarks/measured/standard_attack_h200.csv", task=task)
+    lowered = [float(row["worst"]) - float(row["worst-twice"]) for row in rows]
+    far = sum(by > FAR for by in lowered)
+    return {"models": str(len(rows)), "mean": number(mean(lowered), 4), "far": str(far)}[what]
+
+
+# Attention beside its nulls
+
+
+@value
+def against_uniform(relation: str) -> str:
+    """Return how many rows of the worst case have a g-JSD above or below a uniform attention's, or all."""
+    rows = [row for row in worst_rows() if row["g_jsd_mean"]]
+    bounds = [[float(row[f"g_jsd_vs_uniform_{end}"] or "nan") for end in ("low", "high")] for row in rows]
+    return sides(bounds)[relation]
+
+
+@value
+def rows_below_uniform() -> str:
+    """Return the rows of the worst case whose attention is stabler than a uniform one, by name."""
+    rows = [row for row in worst_rows() if float(row["g_jsd_vs_uniform_high"] or "nan") < 0]
+    return listed(f"{short_title(row['defense'])} on {title(row['dataset'])}" for row in rows)
+
+
+@value
+def fgai_below_vanilla(condition: str) -> str:
+    """Return in how many cells the seeds show a smaller g-JSD of FGAI than of vanilla."""
+    return single("claims.csv", id="fgai-attention-more-stable", condition=condition)["shown_alone"]
+
+
+@value
+def fgai_nearer_to_uniform() -> str:
+    """Return in how many cells FGAI's attention has a higher entropy than vanilla's."""
+    entropy: dict[str, list[float]] = {}
+    for row in on_the_four(select("tables/sanity.csv", column="entropy")):
+        if row["method"] in ("FGAI", "Vanilla"):
+            entropy.setdefault(row["method"], []).append(float(row["mean"]))
+    return str(sum(own > other for own, other in zip(entropy["FGAI"], entropy["Vanilla"], strict=True)))
+
+
+@value
+def rows_without_attention() -> str:
+    """Return the tuned rows whose attention is uniform to seven digits."""
+    rows = [row for row in select("tables/sanity.csv", column="entropy") if row["method"].endswith(" tuned")]
+    off = [row for row in rows if row["mean"] and float(row["mean"]) > 1 - 5e-8]
+    return listed(f"{row['model']} with {row['method']} on {row['dataset']}" for row in off)
+
+
+@value
+def slopes(method: str, relation: str) -> str:
+    """Return in how many cells the F+ slope is below (steeper) or above that of a ranking by degree."""
+    rows = on_the_four(select("tables/f_slope_nulls_pos.csv", method=method, column="degree / difference"))
+    return sides([shown_interval(row["text"]) for row in rows])[relation]
+
+
+@value
+def definition_holds(method: str) -> str:
+    """Return the share of nodes on which all conditions of Definition 1 hold for GAT at R = 0.1."""
+    return number(single("tables/definition.csv", model="GAT", method=method, column="holds (R=0.1)↑")["mean"])
+
+
+# Explanations
+
+
+@value
+def stabler(origin: str, what: str = "all") -> str:
+    """Return how many defended models have a stabler last attention than vanilla's, and how right it is.
+
+    ``what``: all, a model's name, ``more right``, ``less right``, or ``beyond`` (also beyond a uniform attention).
+    """
+    rows = select("tables/rightness.csv", origin=origin)
+    more = [row for row in rows if float(row["more_right_low"]) > 0]
+    counts = {
+        "all": len(rows),
+        "more right": len(more),
+        "less right": sum(float(row["more_right_high"]) < 0 for row in rows),
+        "beyond": sum(float(row["beyond_null_low"]) > 0 for row in more),
+        **Counter(row["model"] for row in rows),
+    }
+    return str(counts[what])
+
+
+@table
+def stabler_attention(*origins: str) -> Rows:
+    """Every defense whose last attention is stabler than vanilla's, and whether it is also more right."""
+    made = [["graph, model, defense", "top edges kept, vanilla's", "more right by", "beyond a uniform attention"]]
+    for origin in origins:
+        for row in select(f"{'explanations/' if origin == 'truth' else ''}tables/rightness.csv", origin=origin):
+            name = ", ".join(title(row[key]) for key in ("dataset", "model", "defense"))
+            kept = f"{number(row['kept'], 2)}, {number(row['kept_by_vanilla'], 2)}"
+            bounds = [[float(row[f"{what}{end}"]) for end in ("", "_low", "_high")]
+                      for what in ("more_right", "beyond_null")]  # fmt: skip
+            made.append([name + (" (stress)" if origin == "stress" else ""), kept, *(signed(*each) for each in bounds)])
+    return made
+
+
+@value
+def against_best_null(explainer: str, relation: str) -> str:
+    """Return in how many rows an explainer is above or below the best null on the clean graph, or all."""
+    rows = select("tables/explanations.csv", explainer=explainer, column="clean / above the best null")
+    return sides([shown_interval(row["text"]) for row in rows if row["mean"]])[relation]
+
+
+@table
+def explainers_against_nulls() -> Rows:
+    """How many rows of every explainer are above and below the best null on the clean graph."""
+    rows = [row for row in select("tables/explanations.csv", column="clean / above the best null") if row["mean"]]
+    names = {row["explainer"]: row["explainer"] for row in rows}
+    return grid("rows against the best null", ("all", "above", "below"), names, against_best_null)
+
+
+@table
+def correctness() -> Rows:
+    """Every explainer on two graphs: rank correlation with the true effects, clean → worst."""
+    found = select("tables/correctness.csv", suite="stress", model="GAT")
+    cells = {(row["dataset"], row["explainer"], row["column"]): row["text"] for row in found}
+
+    def cell(name: str, column: str) -> str:
+        graph, method = column.split(", ")
+        return " → ".join(cells[graph, name, f"{method} / {when}"] for when in ("clean", "attacked"))
+
+    columns = [f"{graph}, {method}" for graph in ("Amazon-Photo", "Cora") for method in ("Vanilla", "FGAI")]
+    return grid("explainer", columns, {row["explainer"]: row["explainer"] for row in found}, cell)
+
+
+@table
+def known_edges() -> Rows:
+    """AUROC against the edges that truly matter, clean → worst, and the best null on the clean graph."""
+    found = read("explanations/tables/correctness.csv")
+    cells = {tuple(row[key] for key in ("dataset", "model", "explainer", "column")): row for row in found}
+    nulls = ("random", "uniform", "degree", "untrained")
+
+    def cell(row: tuple[str, str, str], name: str) -> str:
+        graph, model, method = row
+        if name != "best null":
+            return " → ".join(cells[graph, model, name, f"{method} / {when}"]["text"] for when in ("clean", "attacked"))
+        best = max((cells[graph, model, null, f"{method} / clean"] for null in nulls), key=lambda at: float(at["mean"]))
+        return f"{best['explainer']} {best['text']}"
+
+    places = dict.fromkeys((row["dataset"], row["model"]) for row in found)
+    rows = {f"{graph}, {model}, {method}": (graph, model, method) for graph, model in places
+            for method in ("Vanilla", "FGAI")}  # fmt: skip
+    return grid("AUROC", ("last attention", "GAtt", "integrated gradients", "best null"), rows, cell)
+
+
+# The paper
+
+
+@value
+def claims() -> str:
+    """Return the number of claims."""
+    return str(len(select("claims.csv", condition="published")))
+
+
+@table
+def verdicts() -> Rows:
+    """How many claims have which verdict under which condition."""
+    conditions = {row["condition"]: row["condition"] for row in read("claims.csv")}
+    cell: Query = lambda condition, name: str(len(select("claims.csv", condition=condition, verdict=name)))  # noqa: E731
+    return grid("condition", ("supported", "refuted", "undecided", "not tested"), conditions, cell)
+
+
+@table
+def budget_shares() -> Rows:
+    """Which share of the published gap between FGAI and vanilla comes from the unequal budgets."""
+
+    def cell(measure: str, which: str) -> str:
+        found = select("tables/budgets.csv", measure=measure, column=f"Share of the gap / {which}")
+        shares = [float(row["mean"]) for row in found if row["mean"]]
+        low, high = interval(shares) or (shares[0], shares[0])
+        return f"{mean(shares):.0%} [{low:.0%}, {high:.0%}], {len(shares)} cells"
+
+    measures = {row["measure"].rstrip("↑↓"): row["measure"] for row in read("tables/budgets.csv")}
+    return grid("share due to the budget", ("equal at the small", "equal at the large", "Shapley mean"), measures, cell)
+
+
+# Cost, and what was run
+
+
+@value
+def cost_ratio(what: str, dataset: str) -> str:
+    """Return how many times the seconds or the memory of vanilla FGAI needs."""
+    key = {"seconds": "train_seconds_mean", "memory": "train_peak_mib_mean"}[what]
+    rows = [single("leaderboard_cost.csv", suite="cost", dataset=dataset, defense=name) for name in ("fgai", "vanilla")]
+    return number(float(rows[0][key]) / float(rows[1][key]), 1 if what == "seconds" else 2)
+
+
+@table
+def epochs_at_scale() -> Rows:
+    """Seconds and memory of an epoch on the two largest graphs; the suite times twenty."""
+    sizes = {"csbm-products": "2.4 million nodes", "arxiv-topology": "169,343 nodes"}
+    rows = {f"{title(model)}, {size}": (model, graph) for graph, size in sizes.items() for model in MODELS}
+
+    def cell(row: tuple[str, str], defense: str) -> str:
+        found = select("leaderboard_cost.csv", suite="scale", model=row[0], dataset=row[1], defense=defense)
+        timed = [[float(at[f"train_{key}_mean"]) for key in ("seconds", "peak_mib")] for at in found if at["n"] != "0"]
+        return f"{timed[0][0] / 20:.3f}, {timed[0][1]:,.0f}" if timed else "not run"
+
+    return grid("seconds of an epoch, MiB", ("vanilla", "at", "fgai"), rows, cell)
+
+
+@cache
+def manifest() -> dict[str, Any]:
+    """Return what the export says of itself."""
+    return json.loads((ROOT / "results" / "records" / "manifest.json").read_text(encoding="utf-8"))
+
+
+@value
+def repeated() -> str:
+    """Return how many results of the pieces were measured more than once, with the same values."""
+    return f"{Counter(entry['why'] for entry in manifest()['superseded'])['the same values']:,}"
+
+
+@table
+def steps() -> Rows:
+    """Recorded steps of every suite by status."""
+    rows = {f"`{suite}`": counts for suite, counts in manifest()["suites"].items()}
+    statuses = ("ok", "oom", "timeout", "failed", "missing")
+    return grid("suite", statuses, rows, lambda counts, status: f"{counts.get(status, 0):,}")
+
+
+@value
+def trials(model: str, suite: str = "node") -> str:
+    """Return the number of trials that every tuned row of a model had."""
+    return listed(sorted({row["trials"] for row in worst_rows(suite) if row["model"] == model and row["trials"]}))
+
+
+@value
+def seeds(model: str) -> str:
+    """Return the number of seeds of a model on the four graphs."""
+    return board(model, "fgai tuned", GRAPHS[0])["n"]
