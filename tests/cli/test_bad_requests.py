@@ -80,7 +80,6 @@ LINES: list[tuple[list[str], str]] = [
             (["compare", "run"], "--out"),
             (["leaderboard", "add", "run"], "--to"),
             (["records", "export", "run"], "--out"),
-            (["records", "nulls", "run"], "--out"),
             (["run", "--dry-run"], "--out"),
             (["tune", "--datasets", "cora"], "--out"),
             (["evaluate", "file"], "--out"),
