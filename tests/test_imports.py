@@ -20,8 +20,8 @@ import fgai_bench
 PACKAGE = "fgai_bench"
 
 LAYERS = (  # from the bottom; units of one layer do not know each other
-    {"registry", "options", "seeds", "deprecated", "plugins", "baselines"},
-    {"fast"},
+    {"registry", "options", "seeds", "deprecated", "baselines"},
+    {"fast", "plugins"},
     {"data"},
     {"models"},
     {"metrics", "losses"},
