@@ -18,7 +18,7 @@ BRIEF = {
     "audit": ["--jobs", "0"],
     "report": ["--only", "table1", "--format", "csv"],
     "check": ["--kind", "task"],
-    **{name: [] for name in ("status", "claims", "compare", "ls", "doctor", "export", "nulls", "add")},
+    **{name: [] for name in ("status", "claims", "compare", "ls", "doctor", "export", "add")},
     **{name: [] for name in ("list", "verify", "fetch", "break", "import", "tune")},
 }
 UNKNOWN = ["--no-such-option"]  # for a command that is not in the table
