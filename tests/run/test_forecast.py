@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fgai_bench.data import DATASETS, load_dataset
-from fgai_bench.defenses import memory
+from fgai_bench.defenses import out_of_memory
 from fgai_bench.run.forecast import MEMORY_TOLERANCE, MIB, Forecast, Shape, Size, Speed, forecast
 from fgai_bench.run.resume import planned, run
 
@@ -70,7 +70,7 @@ def test_nothing_is_said_about_what_is_not_known() -> None:
 def test_a_training_that_cannot_fit_is_an_oom_before_it_begins(
     tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "available_bytes", lambda device: 50 * MIB)
+    monkeypatch.setattr(out_of_memory, "available_bytes", lambda device: 50 * MIB)
     done = run({**tiny, "defenses": ["vanilla"], "seeds": 1}, tmp_path / "run", device="cpu", executor="inline")
     trained = done.records().query("kind == 'train'")
     assert set(trained.status) == {"oom"}
