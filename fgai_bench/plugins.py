@@ -6,11 +6,14 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
 
 from fgai_bench.registry import RegistryError, on_one_line
+
+OPTION = "--plugin"  # anywhere on the command line; no command has to declare it
+_named: list[str] = []  # by the command line
 
 
 def load_plugins(plugins: Iterable[str]) -> None:
@@ -51,3 +54,37 @@ def _imported_file(plugin: str, what: str) -> ModuleType:
         del sys.modules[path.stem]
         raise
     return module
+
+
+def take_plugins(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split the command line into the plugins that it names and everything else.
+
+    >>> take_plugins(["report", "runs/quick", "--plugin", "mine", "--plugin=./more.py"])
+    (['mine', './more.py'], ['report', 'runs/quick'])
+    """
+    plugins: list[str] = []
+    others: list[str] = []
+    rest = iter(arguments)
+    for argument in rest:
+        if argument == OPTION:
+            plugins.append(next(rest, ""))
+        elif argument.startswith(f"{OPTION}="):
+            plugins.append(argument.partition("=")[2])
+        else:
+            others.append(argument)
+    if not all(plugins):
+        raise RegistryError(f"{OPTION} needs a module or a Python file, as in {OPTION} my_package or ./mine.py")
+    return plugins, others
+
+
+def load_named(plugins: Sequence[str]) -> None:
+    """Import the plugins; the working directory is searched last, so that it hides no installed package."""
+    if plugins and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    _named[:] = [str(Path(name).absolute()) if name.endswith(".py") else name for name in dict.fromkeys(plugins)]
+    load_plugins(plugins)
+
+
+def plugins_of_command() -> tuple[str, ...]:
+    """Return the plugins that the command line names, which worker processes must import as well."""
+    return tuple(_named)

@@ -45,6 +45,7 @@ class Entry(Generic[T]):
         direction: for metrics, which way is better.
         range: for metrics, the closed interval of possible values.
         scale: for metrics, where errors are symmetric: as it is, of its logarithm, of its logit.
+        cost: what it takes, for forecasts; the base class of each kind says in which words. No part of a hash.
         origin: the package or module that registered it.
         origin_version: of that package, where it has one.
     """
@@ -58,6 +59,7 @@ class Entry(Generic[T]):
     direction: Direction = "none"
     range: tuple[float, float] | None = None
     scale: Scale = "identity"
+    cost: Mapping[str, float] = field(default_factory=dict, hash=False)
     origin: str = OURS
     origin_version: str = ""
 
@@ -77,7 +79,7 @@ class Entry(Generic[T]):
         return object_at(self.target) if isinstance(self.target, str) else self.target
 
 
-METADATA = ("summary", "paper", "version", "tags", "direction", "range", "scale")
+METADATA = ("summary", "paper", "version", "tags", "direction", "range", "scale", "cost")
 """What an object may declare about itself; the fields of :class:`Entry` of the same names."""
 
 

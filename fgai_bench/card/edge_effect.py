@@ -21,8 +21,8 @@ from fgai_bench.models.pyg_wrapper import FromPyG
 from fgai_bench.seeds import generator
 from fgai_bench.tasks.node_classification import NodeProblem
 
-SAMPLE = 30  # test nodes that are looked at
-FEWEST, MOST = 3, 20  # in-edges that such a node has: fewer have no order, more take long
+SAMPLED_NODES = 30  # test nodes that are looked at
+LEAST_IN_EDGES, MOST_IN_EDGES = 3, 20  # in-edges that such a node has: fewer have no order, more take long
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def measure_edge_effect(model: AttentionModel, problem: NodeProblem, seed: int) 
     """
     nodes = _sampled(problem, seed)
     if nodes.numel() < 2:
-        return f"fewer than two test nodes have {FEWEST} to {MOST} edges leading into them"
+        return f"fewer than two test nodes have {LEAST_IN_EDGES} to {MOST_IN_EDGES} edges leading into them"
     edges = problem.data.edge_index
     attention = problem.output(model, problem.data).attention
     assert attention is not None
@@ -81,11 +81,11 @@ def effects_into(model: AttentionModel, data: Data, nodes: Tensor) -> EdgeScores
 
 
 def _sampled(problem: NodeProblem, seed: int) -> Tensor:
-    """Return up to ``SAMPLE`` test nodes of moderate in-degree, at random."""
+    """Return up to ``SAMPLED_NODES`` test nodes of moderate in-degree, at random."""
     degree = torch.bincount(problem.data.edge_index[1], minlength=problem.data.x.shape[0])
     test = problem.split.test
-    pool = test[(degree[test] >= FEWEST) & (degree[test] <= MOST)]
-    return pool[torch.randperm(pool.numel(), generator=generator(seed, "edge-effect"))[:SAMPLE].to(pool.device)]
+    pool = test[(degree[test] >= LEAST_IN_EDGES) & (degree[test] <= MOST_IN_EDGES)]
+    return pool[torch.randperm(pool.numel(), generator=generator(seed, "edge-effect"))[:SAMPLED_NODES].to(pool.device)]
 
 
 def _weights_on(ranking: Attention, edges: Tensor, places: Tensor) -> Tensor:

@@ -55,7 +55,7 @@ class Stability:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class AttackOutcome:
     """What one attack leaves.
 
     Attributes:
@@ -114,8 +114,8 @@ class Evaluation:
 
     right: NDArray[np.bool_]
     guess: float
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
-    control: Outcome | None = None
+    outcomes: dict[str, AttackOutcome] = field(default_factory=dict)
+    control: AttackOutcome | None = None
     entropy: float | None = None
     slopes: dict[str, float] = field(default_factory=dict)
     effect: EdgeEffect | str = ""
@@ -166,7 +166,7 @@ def draws_of(attack: str) -> int:
 
 def attacked_outcome(
     name: str, model: AttentionModel, problem: NodeProblem, threat: ThreatModel, seed: int, clean: Output
-) -> Outcome:
+) -> AttackOutcome:
     """Run one attack with its seeds and measure what each leaves."""
     started = time.perf_counter()
     rows, stabilities, found = [], [], []
@@ -184,7 +184,7 @@ def attacked_outcome(
     flags = tuple(dict.fromkeys(flag for result in found for flag in result.flags))
     ledger = {key: float(value) for key, value in asdict(strongest.ledger).items()}
     known = [stability for stability in stabilities if stability is not None]
-    return Outcome(name, right, _joined(known), ledger, flags, time.perf_counter() - started, strongest.data)
+    return AttackOutcome(name, right, _joined(known), ledger, flags, time.perf_counter() - started, strongest.data)
 
 
 def in_scenario(threat: ThreatModel, attack: str) -> ThreatModel:

@@ -6,18 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from fgai_bench.attacks import ATTACKS
 from fgai_bench.models import AttentionModel
 
-PASSES = {
-    "clean": 5,
-    "injection": 15,
-    "random-injection": 5,
-    "explanation": 150,
-    "worst": 2400,
-    "worst-twice": 4800,
-    "learned-placement": 1300,
-}
-OTHER = 500  # passes of an attack that is not known here
+PASSES = {"clean": 5, "explanation": 150}  # through the model, of what is no attack
+OTHER_GRADIENTS = 10  # of an attack that does not declare how many it takes
 
 
 @contextmanager
@@ -37,24 +30,23 @@ def shown_progress(model: AttentionModel, parts: dict[str, int], show: bool) -> 
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    sizes = {part: PASSES.get(part, OTHER) * max(draws, 1) for part, draws in parts.items()}
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:.0f} %"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
+    sizes = {part: passes_of(part) * max(draws, 1) for part, draws in parts.items()}
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %"))
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
         task = bar.add_task("evaluating", total=sum(sizes.values()))
-        done = 0
 
         def begin(part: str, draws: int) -> None:
             names = list(sizes)
-            before = sum(sizes[name] for name in names[: names.index(part)]) if part in sizes else done
-            bar.update(task, description=part, completed=before)
+            bar.update(task, description=part, completed=sum(sizes[name] for name in names[: names.index(part)]))
 
         with _counted(model, lambda: bar.advance(task)):
             yield begin
+
+
+def passes_of(part: str) -> float:
+    """Return about how many passes a part takes: those of an attack follow from the gradients that it declares."""
+    known = PASSES.get(part)
+    return PASSES["clean"] + ATTACKS.entry(part).cost.get("gradients", OTHER_GRADIENTS) if known is None else known
 
 
 @contextmanager

@@ -25,13 +25,21 @@ from fgai_bench.cli.compare import compare
 from fgai_bench.cli.doctor import doctor
 from fgai_bench.cli.evaluate import evaluate
 from fgai_bench.cli.ls import ls
-from fgai_bench.cli.plugins import PluginOption, load_named, take_plugins
 from fgai_bench.cli.report import report
 from fgai_bench.cli.run import run
 from fgai_bench.cli.status import status
 from fgai_bench.cli.tune import tune
 from fgai_bench.cli.verify import break_, verify
+from fgai_bench.plugins import OPTION, load_named, take_plugins
 
+PluginOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        OPTION,
+        metavar="MODULE|FILE",
+        help="Import a module or a Python file, so that what it registers can be named; for every command, repeatable.",
+    ),
+]
 FAILED, WRONG_REQUEST, INTERRUPTED = 1, 2, 130
 
 # The class of the parser's errors, found without its module: typer bundles its parser or depends on click.

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fgai_bench.cli.data import RootOption
-from fgai_bench.cli.paths import path_of
-from fgai_bench.cli.plugins import plugins_of_command
-from fgai_bench.cli.run import conclude, listed
+from fgai_bench.cli.options import (
+    AddressOption,
+    DeviceOption,
+    ExecutorOption,
+    JobsOption,
+    RetryOption,
+    RootOption,
+    listed,
+    path_of,
+)
+from fgai_bench.cli.run import conclude, execution
 from fgai_bench.cli.terminal import print_table
 
 if TYPE_CHECKING:
@@ -36,30 +42,22 @@ def audit(
     k1: Annotated[float, typer.Option(help="Share of a node's edges in the top-k of similarity.")] = 0.5,
     k2: Annotated[float, typer.Option(help="Share of a node's edges in the top-k of stability.")] = 0.5,
     steps: Annotated[int, typer.Option(help="Number of steps of each ascent.")] = 20,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    jobs: Annotated[int | None, typer.Option(help="Steps at a time; else one per processor, or one on a GPU.")] = None,
+    device: DeviceOption = "auto",
+    jobs: JobsOption = None,
+    executor: ExecutorOption = "local",
+    address: AddressOption = None,
     data_root: RootOption = None,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run again what has failed.")] = False,
+    retry_failed: RetryOption = False,
 ) -> None:
     """Compute beta_1, beta_2, alpha_1 and alpha_2 of every (vanilla, defended) pair; add them to the run's records."""
     from fgai_bench.run.audit import audit_run
-    from fgai_bench.run.progress import observer_for
 
     options: dict[str, Any] = {"k1": k1, "k2": k2, "steps": steps}
     if radius is not None:
         options["radii"] = [number(text) for text in listed(radius) or []]
     selected = {"suite": suites, "dataset": datasets, "model": models, "label": defenses}
-    done = audit_run(
-        folder,
-        options,
-        only={key: names for key, value in selected.items() if (names := listed(value))},
-        device=device,
-        jobs=jobs,
-        data_root=data_root,
-        plugins=plugins_of_command(),
-        retry_failed=retry_failed,
-        observer=observer_for(sys.stdout),
-    )
+    only = {key: names for key, value in selected.items() if (names := listed(value))}
+    done = audit_run(folder, options, only=only, **execution(device, jobs, executor, address, data_root, retry_failed))
     show(done)
     conclude(done)
 

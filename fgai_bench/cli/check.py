@@ -10,7 +10,7 @@ from fgai_bench.cli.kinds import KINDS, kind_named, kinds_holding
 from fgai_bench.cli.terminal import print_table
 from fgai_bench.registry import RegistryError
 
-FINE = ("passed", "skipped", "expected-failure")
+GOOD_STATUSES = ("passed", "skipped", "expected-failure")
 
 
 def check(
@@ -24,7 +24,7 @@ def check(
 
     results = run_checks(kind, name)
     print_table(f"{kind} {name}", ["check", "status", "message"], [(r.name, r.status, r.message) for r in results])
-    if any(result.status not in FINE for result in results):
+    if any(result.status not in GOOD_STATUSES for result in results):
         raise typer.Exit(1)
 
 

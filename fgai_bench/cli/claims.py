@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from fgai_bench.cli.report import OutOption, RunArgument
+from fgai_bench.cli.options import OutOption, RunArgument
 from fgai_bench.cli.terminal import print_table
 
 

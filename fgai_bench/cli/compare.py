@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fgai_bench.cli.report import OutOption, RunArgument
+from fgai_bench.cli.options import OutOption, RunArgument
 from fgai_bench.cli.terminal import print_table
 
 TO_HELP = "What to compare with: paper, or a folder of published numbers with a paper.yaml (see baselines/fgai)."

@@ -7,21 +7,11 @@ from typing import Annotated
 
 import typer
 
-from fgai_bench.cli.paths import folder_of
+from fgai_bench.cli.options import RootOption
 from fgai_bench.cli.terminal import print_table
 from fgai_bench.data import DATASETS, Statistics
 
 app = typer.Typer(help="List, verify and fetch datasets.")
-
-RootOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--data-root",
-        metavar="FOLDER",
-        help="Where raw files lie; else $FGAI_BENCH_DATA, else your data folder.",
-        parser=folder_of,
-    ),
-]
 
 
 @app.command("list")

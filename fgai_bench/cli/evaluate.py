@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fgai_bench.cli.paths import folder_of
-from fgai_bench.cli.run import listed
+from fgai_bench.cli.options import folder_of, listed
 from fgai_bench.records.errors import RequestError
 
 if TYPE_CHECKING:

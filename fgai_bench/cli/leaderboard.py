@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fgai_bench.cli.paths import folder_of
-from fgai_bench.cli.report import RunArgument
+from fgai_bench.cli.options import RunArgument, folder_of
 
 app = typer.Typer(help="Leaderboards: merge runs into them.", no_args_is_help=True)
 

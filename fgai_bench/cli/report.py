@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fgai_bench.cli.paths import folder_of, path_of
-from fgai_bench.cli.run import listed
+from fgai_bench.cli.options import OutOption, RunArgument, listed
 
-BEGINNINGS = ("page.html", "index.md")
-
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or exported records.", parser=path_of)]
-OutOption = Annotated[Path | None, typer.Option(help="Where to write; else RUN/report.", parser=folder_of)]
+START_PAGES = ("page.html", "index.md")
 
 
 def report(
@@ -36,5 +31,5 @@ def report(
         typer.echo("\nNot in this run:")
     for name, sentence in done.absent.items():
         typer.echo(f"{name}: {sentence}")
-    first = " or ".join(path.name for path in done.written if path.name in BEGINNINGS)
+    first = " or ".join(path.name for path in done.written if path.name in START_PAGES)
     typer.echo(f"\n{len(done.written)} files in {done.folder}{first and f'; begin with {first}'}")

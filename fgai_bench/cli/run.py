@@ -1,56 +1,64 @@
-"""Define ``fgai-bench run``, which runs a suite or, with ``--dry-run``, prints its plan."""
+"""Define ``fgai-bench run``, which runs a suite or, with ``--dry-run``, prints its plan and what it will take."""
 
 from __future__ import annotations
 
 import shlex
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fgai_bench.cli.data import RootOption
-from fgai_bench.cli.paths import folder_of
-from fgai_bench.cli.plugins import plugins_of_command
+from fgai_bench.cli.options import (
+    AddressOption,
+    DeviceOption,
+    ExecutorOption,
+    FolderOption,
+    JobsOption,
+    NamesOption,
+    RetryOption,
+    RootOption,
+    SetOption,
+    SuiteOption,
+    listed,
+    seeds_of,
+)
 from fgai_bench.cli.terminal import print_table
+from fgai_bench.plugins import plugins_of_command
 
 if TYPE_CHECKING:
-    from fgai_bench.run.estimate import Estimate
     from fgai_bench.run.forecast import Calibration
     from fgai_bench.run.plan import Plan, Step
-    from fgai_bench.run.progress import PlainLines
+    from fgai_bench.run.progress import SimilarSteps
     from fgai_bench.run.resume import Run
 
-NAMES = "Names separated by commas; else the suite's."
+PLAN_COLUMNS = ["suite", "task", "dataset", "model", "defense", "label", "seeds", "attacks"]
+FORECAST_COLUMNS = ["suite", "steps to run", "time on one worker", "largest training", "on"]
 
 
 def run(
-    suite: Annotated[
-        str, typer.Option(help="A suite's name (`fgai-bench ls suites`) or the path of a YAML file.")
-    ] = "quick",
-    datasets: Annotated[str | None, typer.Option(help=NAMES)] = None,
-    models: Annotated[str | None, typer.Option(help=NAMES)] = None,
-    defenses: Annotated[str | None, typer.Option(help=NAMES)] = None,
-    attacks: Annotated[str | None, typer.Option(help=NAMES)] = None,
+    suite: SuiteOption = "quick",
+    datasets: NamesOption = None,
+    models: NamesOption = None,
+    defenses: NamesOption = None,
+    attacks: NamesOption = None,
     seeds: Annotated[str | None, typer.Option(help="How many seeds (5), or which (0,3,4).")] = None,
     settings: Annotated[
         str, typer.Option(help="published (the suite's own), tuned (those that a search has chosen) or both.")
     ] = "published",
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    jobs: Annotated[int | None, typer.Option(help="Steps at a time; else one per processor, or one on a GPU.")] = None,
-    executor: Annotated[str, typer.Option(help="local (worker processes), inline or ray.")] = "local",
-    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster; else one is started here.")] = None,
-    out: Annotated[Path | None, typer.Option(help="The run folder; else runs/SUITE.", parser=folder_of)] = None,
-    assignments: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, as in attack.steps=50.")
-    ] = None,
+    device: DeviceOption = "auto",
+    jobs: JobsOption = None,
+    executor: ExecutorOption = "local",
+    address: AddressOption = None,
+    out: FolderOption = None,
+    assignments: SetOption = None,
     data_root: RootOption = None,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run again what has failed.")] = False,
+    retry_failed: RetryOption = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and do nothing.")] = False,
 ) -> None:
     """Run a suite or resume it: steps recorded in the run folder are not run again. Exit 1 when a step has failed."""
-    from fgai_bench.run.progress import observer_for
-    from fgai_bench.run.resume import run as carry_out
+    from fgai_bench.run.resume import run as run_suite
 
     overrides: dict[str, Any] = {
         "datasets": listed(datasets),
@@ -64,116 +72,49 @@ def run(
     if dry_run:
         show_plan(suite, out, device, overrides, data_root)
         return
-    observer = observer_for(sys.stdout)
-    done = carry_out(
-        suite,
-        out,
-        device=device,
-        jobs=jobs,
-        executor=executor,
-        address=address,
-        data_root=data_root,
-        plugins=plugins_of_command(),
-        retry_failed=retry_failed,
-        observer=observer,
-        **overrides,
-    )
+    how = execution(device, jobs, executor, address, data_root, retry_failed)
+    done = run_suite(suite, out, **how, **overrides)
     if done.executed:
-        print_table(*time_table(observer))
+        typer.echo(how["observer"].summary())
     conclude(done)
 
 
-def time_table(observer: PlainLines) -> tuple[str, list[str], list[list[str]]]:
-    """Return the table that says how long a run took and where its time went."""
-    took, rows = observer.spent.rows()
-    return took, ["what", "steps", "seconds of workers", "share"], rows
+def execution(
+    device: str,
+    jobs: int | None,
+    executor: str = "local",
+    address: str | None = None,
+    data_root: Path | None = None,
+    retry_failed: bool = False,
+) -> dict[str, Any]:
+    """Return the options of an execution that a command was given, with its plugins and an observer that prints."""
+    from fgai_bench.run.progress import observer_for
 
-
-def listed(text: str | None) -> list[str] | None:
-    """Split a comma-separated option such as ``"gat, gt"`` into a list; return None when the option was not given.
-
-    >>> listed("gat, gt"), listed(None)
-    (['gat', 'gt'], None)
-    """
-    if text is None:
-        return None
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    if not names:
-        raise typer.BadParameter(f"{text!r} names nothing; write names separated by commas, or leave the option out")
-    return names
-
-
-def seeds_of(text: str | None) -> int | list[int] | None:
-    """Parse ``--seeds``: ``"5"`` is a number of seeds, ``"0,3"`` are the seeds themselves.
-
-    >>> seeds_of("5"), seeds_of("0,3")
-    (5, [0, 3])
-    """
-    if text is None:
-        return None
-    try:
-        return [int(part) for part in text.split(",") if part.strip()] if "," in text else int(text)
-    except ValueError:
-        raise typer.BadParameter(f"--seeds is a number (5) or a list of them (0,3,4), not {text!r}") from None
+    known = {"device": device, "jobs": jobs, "executor": executor, "address": address, "data_root": data_root}
+    observer = observer_for(sys.stdout)
+    return {**known, "retry_failed": retry_failed, "plugins": plugins_of_command(), "observer": observer}
 
 
 def show_plan(suite: str, out: Path | None, device: str, overrides: dict[str, Any], data_root: Path | None) -> None:
     """Print every trial of the plan, the number of steps, and what those that have to run will probably take."""
     from fgai_bench.run.forecast import calibration_of
     from fgai_bench.run.preflight import check_options, checked_data_root, resolved_device
-    from fgai_bench.run.resume import known_times, planned
+    from fgai_bench.run.resume import known_times, planned, statuses_in
     from fgai_bench.suites import load_suite
 
     loaded = load_suite(suite)
     plan = planned(loaded, device, checked_data_root(data_root), **overrides)
     check_options(plan.steps.values())
     folder = out if out is not None else Path("runs") / loaded.name
-    done, estimate = known_times(folder)
     print_table(f"plan of {loaded.name}", PLAN_COLUMNS, plan_rows(plan))
+    done = statuses_in(folder)
     waiting = [step for hash, step in plan.steps.items() if hash not in done]
-    kinds = [step.kind for step in plan.steps.values()]
-    counted = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+    kinds = Counter(step.kind for step in plan.steps.values())
+    counted = ", ".join(f"{number} {kind}" for kind, number in kinds.items())
     typer.echo(f"{len(plan.steps)} steps ({counted}); {len(plan.steps) - len(waiting)} done, {len(waiting)} to run")
     if waiting:
-        calibration = calibration_of(resolved_device(device))
-        print_table("forecast", FORECAST_COLUMNS, forecast_rows(plan, waiting, estimate, calibration))
-
-
-FORECAST_COLUMNS = ["suite", "steps to run", "time on one worker", "largest training", "on"]
-
-
-def forecast_rows(plan: Plan, waiting: list[Step], estimate: Estimate, calibration: Calibration) -> list[list[str]]:
-    """Return one table row for each suite: what its steps will take; a step of several suites counts for the first.
-
-    Times of similar steps that have finished come first; where there are none, what the machine's speed suggests.
-    """
-    from fgai_bench.run.estimate import similarity_key, spoken
-    from fgai_bench.run.forecast import forecast, spoken_bytes
-    from fgai_bench.run.progress import title
-
-    suite_of: dict[str, str] = {}
-    for member in plan.members:
-        suite_of.setdefault(member.step, member.suite)
-    for step in reversed(plan.steps.values()):  # a teacher that no suite shows belongs to whoever learns from it
-        for source in step.inputs.values():
-            suite_of.setdefault(source, suite_of[step.hash])
-    rows = []
-    for suite in dict.fromkeys(suite_of.values()):
-        seconds, unknown, largest, cell, count = 0.0, 0, 0.0, "", 0
-        for step in (step for step in waiting if suite_of[step.hash] == suite):
-            expected = forecast(step.config, calibration)
-            known = estimate.seconds(similarity_key(step.config))
-            took = expected.seconds if known is None else known
-            count, seconds, unknown = count + 1, seconds + (took or 0.0), unknown + (took is None)
-            if expected.bytes is not None and expected.bytes > largest:
-                largest, cell = expected.bytes, title(step)
-        spent = spoken(seconds if count > unknown or not count else None)
-        more = f", and {unknown} steps of which nothing is known" if unknown and count > unknown else ""
-        rows.append([suite, str(count), f"about {spent}{more}", spoken_bytes(largest) if cell else "-", cell])
-    return rows
-
-
-PLAN_COLUMNS = ["suite", "task", "dataset", "model", "defense", "label", "seeds", "attacks"]
+        speed = calibration_of(resolved_device(device))
+        print_table("forecast", FORECAST_COLUMNS, forecast_rows(plan, waiting, known_times(folder), speed))
 
 
 def plan_rows(plan: Plan) -> list[list[str]]:
@@ -187,6 +128,35 @@ def plan_rows(plan: Plan) -> list[list[str]]:
         elif member.kind == "attack" and member.attack_label not in attacks:
             attacks.append(member.attack_label)
     return [[*key, " ".join(seeds), " ".join(attacks)] for key, (seeds, attacks) in rows.items()]
+
+
+def forecast_rows(plan: Plan, waiting: list[Step], similar: SimilarSteps, speed: Calibration) -> list[list[str]]:
+    """Return one table row for each suite: what its steps will take; a step of several suites counts for the first.
+
+    Times of similar steps that have finished come first; where there are none, what the machine's speed suggests.
+    """
+    from fgai_bench.run.forecast import forecast, spoken_bytes
+    from fgai_bench.run.progress import similarity_key, spoken, title
+
+    suite_of: dict[str, str] = {}
+    for member in plan.members:
+        suite_of.setdefault(member.step, member.suite)
+    for step in reversed(plan.steps.values()):  # a teacher that no suite shows belongs to whoever learns from it
+        for source in step.inputs.values():
+            suite_of.setdefault(source, suite_of[step.hash])
+    rows = []
+    for suite in dict.fromkeys(suite_of.values()):
+        steps = [step for step in waiting if suite_of[step.hash] == suite]
+        expected = [forecast(step.config, speed) for step in steps]
+        known = (similar.seconds(similarity_key(step.config)) for step in steps)
+        times = [e.seconds if k is None else k for e, k in zip(expected, known, strict=True)]
+        unknown = times.count(None)
+        spent = spoken(None if steps and unknown == len(steps) else sum(filter(None, times)))
+        more = f", and {unknown} steps of which nothing is known" if 0 < unknown < len(steps) else ""
+        bytes, place = max(((e.bytes or 0.0, i) for i, e in enumerate(expected)), default=(0.0, 0))
+        largest = [spoken_bytes(bytes), title(steps[place])] if bytes else ["-", ""]
+        rows.append([suite, str(len(steps)), f"about {spent}{more}", *largest])
+    return rows
 
 
 def conclude(done: Run) -> None:

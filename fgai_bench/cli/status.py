@@ -7,19 +7,19 @@ from typing import Annotated, Any
 
 import typer
 
-from fgai_bench.cli.paths import path_of
+from fgai_bench.cli.options import path_of
 from fgai_bench.cli.terminal import print_table
 
-LISTED = 12  # open cells, before the rest is only counted
-MANY = 5000  # recorded steps, beyond which what is open is only computed when asked for
-NAMED = 5  # damaged steps, before the rest is only counted
+SHOWN_CELLS = 12  # open cells, before the rest is only counted
+MOST_STEPS = 5000  # recorded steps, beyond which what is open is only computed when asked for
+SHOWN_DAMAGE = 5  # damaged steps, before the rest is only counted
 
 
 def status(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or exported records.", parser=path_of)],
     undecided: Annotated[
         bool | None,
-        typer.Option("--open/--no-open", help=f"Say what the seeds leave open; else only up to {MANY:,} steps."),
+        typer.Option("--open/--no-open", help=f"Say what the seeds leave open; else only up to {MOST_STEPS:,} steps."),
     ] = None,
 ) -> None:
     """Show how many steps of a run are done and how many are waiting; exit 1 when a step has failed."""
@@ -35,15 +35,15 @@ def status(
         f"run {folder}", ["suite", "steps", "done", "waiting", "without a value"], suite_rows(members, statuses)
     )
     typer.echo(f"being written by {writer}" if (writer := holder(folder)) else "nobody is writing to it")
-    for sentence in list(damaged.values())[:NAMED]:
+    for sentence in list(damaged.values())[:SHOWN_DAMAGE]:
         typer.echo(f"damaged: {sentence}")
-    if len(damaged) > NAMED:
-        typer.echo(f"damaged: {len(damaged) - NAMED} more steps, as where checkpoints were not brought along")
+    if len(damaged) > SHOWN_DAMAGE:
+        typer.echo(f"damaged: {len(damaged) - SHOWN_DAMAGE} more steps, as where checkpoints were not brought along")
     for sentence in remarks(members, headers):
         typer.echo(sentence)
     if set(statuses.values()) - {"ok"}:
         failures(folder)
-    if not damaged and (len(statuses) <= MANY if undecided is None else undecided):
+    if not damaged and (len(statuses) <= MOST_STEPS if undecided is None else undecided):
         show_open(folder)
     elif not damaged and undecided is None:
         typer.echo(f"`fgai-bench status {folder} --open` says what its seeds leave open; it reads every record")
@@ -76,9 +76,9 @@ def show_open(folder: Path) -> None:
     cells = open_cells(Results.read(folder))
     if not cells:
         return
-    rows = [[c.suite, c.question, c.place, c.shown, str(c.seeds), c.more] for c in cells[:LISTED]]
+    rows = [[c.suite, c.question, c.place, c.shown, str(c.seeds), c.more] for c in cells[:SHOWN_CELLS]]
     print_table("open", ["suite", "what", "cell", "difference", "seeds", "more seeds"], rows)
-    rest = f"{len(cells) - LISTED} more are open; " if len(cells) > LISTED else ""
+    rest = f"{len(cells) - SHOWN_CELLS} more are open; " if len(cells) > SHOWN_CELLS else ""
     typer.echo(f"{rest}`fgai-bench run --suite SUITE --seeds N --out {folder}` runs the missing seeds only")
 
 

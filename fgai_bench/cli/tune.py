@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fgai_bench.cli.data import RootOption
-from fgai_bench.cli.paths import folder_of
-from fgai_bench.cli.plugins import plugins_of_command
-from fgai_bench.cli.run import NAMES, listed
+from fgai_bench.cli.options import (
+    AddressOption,
+    DeviceOption,
+    ExecutorOption,
+    JobsOption,
+    NamesOption,
+    RetryOption,
+    RootOption,
+    SetOption,
+    SuiteOption,
+    folder_of,
+    listed,
+)
+from fgai_bench.cli.run import execution
 from fgai_bench.cli.terminal import print_table
 
 if TYPE_CHECKING:
-    from fgai_bench.tuning.outcome import Outcome
+    from fgai_bench.tuning.outcome import SearchOutcome
 
 
 def tune(
-    suite: Annotated[str, typer.Option(help="A suite's name or the path of a YAML file; its settings are trial 0.")] = (
-        "node"
-    ),
-    datasets: Annotated[str | None, typer.Option(help=NAMES)] = None,
-    models: Annotated[str | None, typer.Option(help=NAMES)] = None,
-    defenses: Annotated[str | None, typer.Option(help=NAMES)] = None,
-    trials: Annotated[int, typer.Option(help="Settings that are tried in each cell.")] = 32,
+    suite: SuiteOption = "node",
+    datasets: NamesOption = None,
+    models: NamesOption = None,
+    defenses: NamesOption = None,
+    trials: Annotated[int, typer.Option(help="Settings that are tried in each cell; trial 0 is the suite's own.")] = 32,
     seeds: Annotated[str, typer.Option(help="Split seeds that a trial is averaged over; never an evaluation's.")] = (
         "1000,1001"
     ),
@@ -33,20 +40,17 @@ def tune(
         str,
         typer.Option(help="Split seeds on which the four best trials are trained before one is chosen; '' for none."),
     ] = "1002,1003,1004",
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    jobs: Annotated[int | None, typer.Option(help="Trainings at a time; else one per processor, one on a GPU.")] = None,
-    executor: Annotated[str, typer.Option(help="local (worker processes), inline or ray.")] = "local",
-    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster; else one is started here.")] = None,
+    device: DeviceOption = "auto",
+    jobs: JobsOption = None,
+    executor: ExecutorOption = "local",
+    address: AddressOption = None,
     out: Annotated[Path | None, typer.Option(help="The run folder; else runs/tune-SUITE.", parser=folder_of)] = None,
-    assignments: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, as in training.epochs=50.")
-    ] = None,
+    assignments: SetOption = None,
     data_root: RootOption = None,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run again what has failed.")] = False,
+    retry_failed: RetryOption = False,
 ) -> None:
     """Search the settings of every defense on validation nodes, or resume; write tuned.yaml, trials.csv and figures."""
     from fgai_bench.report.figures.tuning import write_figures
-    from fgai_bench.run.progress import observer_for
     from fgai_bench.tuning.study import tune as search
     from fgai_bench.tuning.write import TRIALS, TUNED
 
@@ -57,18 +61,11 @@ def tune(
         trials=trials,
         seeds=split_seeds(seeds),
         finals=split_seeds(finals),
-        device=device,
-        jobs=jobs,
-        executor=executor,
-        address=address,
-        data_root=data_root,
-        plugins=plugins_of_command(),
-        retry_failed=retry_failed,
-        observer=observer_for(sys.stdout),
         datasets=listed(datasets),
         models=listed(models),
         defenses=listed(defenses),
         assignments=assignments or [],
+        **execution(device, jobs, executor, address, data_root, retry_failed),
     )
     print_table("chosen settings", COLUMNS, [_row(outcome) for outcome in outcomes])
     for path in (folder / TUNED, folder / TRIALS, *write_figures(folder)):
@@ -92,7 +89,7 @@ def split_seeds(text: str) -> list[int]:
 COLUMNS = ["dataset", "model", "defense", "trials", "chosen", "clean", "attacked", "(default)", "vanilla", "settings"]
 
 
-def _row(outcome: Outcome) -> list[str]:
+def _row(outcome: SearchOutcome) -> list[str]:
     """Return the choice of one cell, beside the scores of the suite's own settings and of the vanilla model."""
     cell, choice, default = outcome.cell, outcome.choice, outcome.tried[0]
     names = [cell.dataset, cell.model, cell.line.title, str(len(outcome.tried))]

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fgai_bench.cli.data import RootOption
-from fgai_bench.cli.report import RunArgument
+from fgai_bench.cli.options import RootOption, RunArgument
 from fgai_bench.cli.terminal import print_table
 
 

@@ -105,6 +105,8 @@ class Defense:
 
     Attributes:
         summary, paper, version: what ``fgai-bench ls`` shows; ``version`` changes when results change.
+        cost: for forecasts, in epochs of ``vanilla``: ``epoch`` and ``inner_step`` (of its inner attack); in memory,
+            ``copies`` of what an epoch keeps and further ``arrays_per_node``.
         tags: ``node`` and ``link``, the tasks it is for (both if neither is named); ``needs-teacher`` and
             ``needs-inner``, the inputs it requires; ``replaces-model``, ``dense``, ``transductive``; ``no-attention``,
             what it trains has none, so that attacks on the attention are left out.
@@ -118,6 +120,7 @@ class Defense:
     paper: ClassVar[str] = ""
     version: ClassVar[str] = "1"
     tags: ClassVar[tuple[str, ...]] = ()
+    cost: ClassVar[Mapping[str, float]] = {}
     inner_options: ClassVar[Mapping[str, Any]] = {}
     starts_from: ClassVar[Literal["model", "teacher"]] = "model"
     search_space: ClassVar[Space | None] = None

@@ -18,7 +18,7 @@ from fgai_bench.records.store import StoreReader
 from fgai_bench.registry import RegistryError
 from fgai_bench.run.plan import plan
 from fgai_bench.suites import SUITES, SuiteError, resolve
-from fgai_bench.suites.tuned import TUNED
+from fgai_bench.suites.schema import TUNED
 
 KINDS = ("train", "clean", "attack")
 SEARCH = ("step", "steps", "restarts")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -70,6 +70,8 @@ class AttentionModel(nn.Module):
 
     Attributes:
         summary, paper, version: what ``fgai-bench ls`` shows; ``version`` changes when results change.
+        cost: for forecasts: ``arrays_per_node`` of a layer's width that are kept for the gradients, ``products`` of a
+            layer (1 if not said), dense ``blocks`` of width x width for each node.
         tags: ``attention``, the output has one; ``differentiable``; ``positional-encoding``.
         local: whether a layer's output at a node depends on the node's in-neighbours only.
         search_space: what a study may vary of the model, for defenses that train it from its own start.
@@ -79,6 +81,7 @@ class AttentionModel(nn.Module):
     paper: ClassVar[str] = ""
     version: ClassVar[str] = "1"
     tags: ClassVar[tuple[str, ...]] = ()
+    cost: ClassVar[Mapping[str, float]] = {}
     local: ClassVar[bool] = False
     search_space: ClassVar[Space] = {}
     config: dict[str, Any]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -41,5 +41,6 @@ class GAT(StackedAttention):
     summary = "Graph Attention Network: additive scores of source and destination"
     paper = "https://arxiv.org/abs/1710.10903"
     tags = ("attention", "differentiable")
+    cost: ClassVar[dict[str, float]] = {"arrays_per_node": 4.0}
 
     layer_class = GATLayer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -144,6 +144,8 @@ class GT(AttentionModel):
     summary = "Graph Transformer with Laplacian positional encodings"
     paper = "https://arxiv.org/abs/2012.09699"
     tags = ("attention", "differentiable", "positional-encoding")
+    cost: ClassVar[dict[str, float]] = {"arrays_per_node": 12.6, "blocks": 12}
+    options_class = GTOptions
     search_space = DROPOUT_SPACE
 
     def __init__(self, in_channels: int, num_classes: int, seed: int = 0, **options: Any) -> None:

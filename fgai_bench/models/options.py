@@ -31,6 +31,10 @@ class AttentionOptions(Options):
     input_norm: InputNorm = "none"
     layer_norm: bool = False
 
+    def layers(self, outputs: int) -> list[tuple[int, int]]:
+        """Return width and heads of every layer, for forecasts."""
+        return [*((self.hidden * heads, heads) for heads in self.heads), (outputs, 1)]
+
 
 class GTOptions(AttentionOptions):
     """Options of the graph transformer: ``hidden`` is the width of its blocks, whose read-out quarters it.
@@ -40,3 +44,7 @@ class GTOptions(AttentionOptions):
 
     hidden: int = Field(128, ge=4, le=65_536)
     heads: tuple[Heads, ...] = Field((8, 1), min_length=1)
+
+    def layers(self, outputs: int) -> list[tuple[int, int]]:
+        """Return width and heads of every layer, for forecasts; the read-out is small beside them."""
+        return [(self.hidden, heads) for heads in self.heads]

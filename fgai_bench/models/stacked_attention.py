@@ -41,6 +41,7 @@ class StackedAttention(AttentionModel):
     local = True
     search_space = DROPOUT_SPACE
     layer_class: ClassVar[type[AttentionLayer]]
+    options_class = AttentionOptions
 
     def __init__(self, in_channels: int, num_classes: int, seed: int = 0, **options: Any) -> None:
         super().__init__()

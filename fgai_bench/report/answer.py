@@ -15,7 +15,7 @@ from fgai_bench.statistics.intervals import centre_interval
 from fgai_bench.statistics.labels import STATUS, ordered, title
 from fgai_bench.statistics.ranking import Cell, Standing, scale_of
 from fgai_bench.statistics.results import MAIN, SIDE, Results
-from fgai_bench.suites.tuned import TUNED
+from fgai_bench.suites.schema import TUNED
 
 PUBLISHED = "injection"
 SCORES = {"f1": "F1", "roc_auc": "ROC-AUC"}

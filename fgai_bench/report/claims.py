@@ -27,7 +27,7 @@ from fgai_bench.statistics.intervals import Comparison, holm, mean, p_above, see
 from fgai_bench.statistics.labels import STATUS, ordered
 from fgai_bench.statistics.ranking import Cell, cell, scale_of, standings
 from fgai_bench.statistics.results import Place, Results
-from fgai_bench.suites.tuned import TUNED
+from fgai_bench.suites.schema import TUNED
 
 # Condition to the attack in place of the published one, and to what is added to the label of a defense.
 CONDITIONS = {"worst case": (STANDARD, ""), "worst case, tuned": (STANDARD, TUNED)}

@@ -16,7 +16,7 @@ from fgai_bench.statistics.intervals import Comparison
 from fgai_bench.statistics.labels import ordered
 from fgai_bench.statistics.ranking import Cell, cell
 from fgai_bench.statistics.results import Place, Results
-from fgai_bench.suites.tuned import TUNED
+from fgai_bench.suites.schema import TUNED
 
 STABILITY = "explainer_topk_overlap_unchanged"
 CORRECTNESS = {

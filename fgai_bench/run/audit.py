@@ -9,14 +9,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fgai_bench.records.canonical import plain, sha256
+from fgai_bench.records.canonical import plain
 from fgai_bench.records.errors import RequestError
 from fgai_bench.records.store import StoreReader
-from fgai_bench.run.executors.local import WorkerSettings
-from fgai_bench.run.identity import code_of
-from fgai_bench.run.plan import Member, Plan, Step
-from fgai_bench.run.preflight import checked_data_root, resolved_device
-from fgai_bench.run.progress import Observer
+from fgai_bench.run.execution import Execution
+from fgai_bench.run.plan import Member, Plan, Step, step_of
 from fgai_bench.run.resume import Run, run_plan
 from fgai_bench.suites.errors import sentence
 
@@ -28,13 +25,7 @@ def audit_run(
     options: Mapping[str, Any] | None = None,
     *,
     only: Mapping[str, Sequence[str]] | None = None,
-    device: str = "auto",
-    jobs: int | None = None,
-    executor: str = "local",
-    data_root: str | os.PathLike[str] | None = None,
-    plugins: Sequence[str] = (),
-    retry_failed: bool = False,
-    observer: Observer | None = None,
+    **execution: Any,
 ) -> Run:
     """Check every trained model of a run, and each vanilla model against itself, against Definition 1.
 
@@ -42,13 +33,13 @@ def audit_run(
         folder: the run folder.
         options: fields of :class:`fgai_bench.tasks.definition1.AuditOptions`.
         only: which models to audit: names by ``suite``, ``dataset``, ``model`` and ``label``; a missing key means all.
-        device, jobs, executor, data_root, plugins, retry_failed, observer: as in :func:`fgai_bench.run.resume.run`.
+        execution: fields of :class:`fgai_bench.run.execution.Execution`: ``device``, ``jobs``, ...
     """
+    how = Execution(**execution)
     validated = _validated_options(options or {})
     with StoreReader(folder) as store:
-        steps = audit_plan(store, validated, resolved_device(device), only or {})
-    settings = WorkerSettings(tuple(plugins), checked_data_root(data_root))
-    return run_plan(steps, Path(folder), settings, jobs, executor, retry_failed=retry_failed, observer=observer)
+        steps = audit_plan(store, validated, how.resolved_device, only or {})
+    return run_plan(steps, Path(folder), how)
 
 
 def audit_plan(store: StoreReader, options: Mapping[str, Any], device: str, only: Mapping[str, Sequence[str]]) -> Plan:
@@ -112,12 +103,9 @@ def _training(store: StoreReader, hash: str) -> Step:
 def _audit_step(trained: Step, teacher: Step, options: Mapping[str, Any], device: str) -> Step:
     config = {
         **{key: trained.config[key] for key in KEPT},
-        "kind": "audit",
         "trained": trained.hash,
         "teacher": teacher.hash,
-        "audit": dict(options),
+        "audit": plain(dict(options)),
         "device": device,
     }
-    config["code"] = code_of("audit", config)
-    hash = sha256(plain(config))
-    return Step(hash, "audit", plain(config), {"model": trained.hash, "teacher": teacher.hash}, trained.hash)
+    return step_of("audit", config, {"model": trained.hash, "teacher": teacher.hash}, trained.hash)

@@ -37,7 +37,7 @@ from fgai_bench.records.packing import (
 )
 from fgai_bench.records.provenance import environment, plugins_used
 from fgai_bench.records.result import Result, Status, storable
-from fgai_bench.run.forecast import DOUBT, Shape, Size
+from fgai_bench.run.forecast import MEMORY_TOLERANCE, Shape, Size
 from fgai_bench.run.timing import TimedEnough, extrapolated, stopwatch, training_cost, warm_up
 from fgai_bench.tasks import TASKS, Problem
 from fgai_bench.tasks.attention_sample import attention_sample
@@ -51,7 +51,7 @@ from fgai_bench.tasks.validation import validate as score_on_validation
 
 Progress = Callable[[int, int], None]
 # The metrics that compare two models trained with different seeds.
-STABILITY = (
+METRICS_OF_PAIRS = (
     *("prediction_kept", "g_tvd", "g_tvd_raw", "g_tvd_unchanged"),
     *("g_jsd", "g_jsd_published", "node_jsd", "topk_overlap", "node_topk_overlap"),
 )
@@ -150,7 +150,7 @@ def _check_memory(config: Mapping[str, Any], problem: Problem) -> None:
     needed = shape and shape.training_bytes(size, defense)
     if needed:
         named = f"{defense} of {model} on {size.nodes:,} nodes and {edges:,} edges"
-        require_memory(named, int(needed), config["device"], DOUBT)
+        require_memory(named, int(needed), config["device"], MEMORY_TOLERANCE)
 
 
 def validate(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
@@ -261,7 +261,7 @@ def agree(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress:
     """Compare the outputs and the attention of two models trained with different seeds."""
     out, other = (problem.output(_model(role, config, inputs, problem), problem.data) for role in ("model", "other"))
     offers = pair_offers(out, other, lambda o: o.logits)
-    return _result(measured(offers, STABILITY), problem, {})
+    return _result(measured(offers, METRICS_OF_PAIRS), problem, {})
 
 
 def measure(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:

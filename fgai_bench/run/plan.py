@@ -27,7 +27,7 @@ from fgai_bench.metrics import METRICS
 from fgai_bench.metrics.base import Where, offered_in
 from fgai_bench.models import MODELS
 from fgai_bench.options import Training
-from fgai_bench.records.canonical import Texts, sha256
+from fgai_bench.records.canonical import plain, sha256
 from fgai_bench.records.names import spans
 from fgai_bench.registry import Registry
 from fgai_bench.run.identity import code_of
@@ -62,6 +62,24 @@ class Step:
     trial: str
     time_limit: float | None = None
     exclusive: bool = False
+
+
+def step_of(
+    kind: Kind,
+    config: Mapping[str, Any],
+    inputs: dict[str, str],
+    trial: str | None = None,
+    time_limit: float | None = None,
+    exclusive: bool = False,
+) -> Step:
+    """Return the step of a configuration: the one place where the hash of a step is made.
+
+    The hash covers the configuration, the kind and the code of the step. ``config`` is plain data; ``trial`` is the
+    hash of the training that the step builds on, and the step's own if it is one.
+    """
+    content = {**config, "kind": kind, "code": code_of(kind, config)}
+    hash = sha256(content)
+    return Step(hash, kind, content, inputs, trial or hash, time_limit, exclusive)
 
 
 OPTIONAL = ("metric", "metrics", "suite_seeds", "trials")
@@ -226,7 +244,6 @@ class _Draft:
         self.members: list[Member] = []
         self._trainings: dict[tuple[Any, ...], Step] = {}
         self._shared: dict[tuple[Any, ...], dict[str, Any]] = {}
-        self._texts = Texts()
 
     def add(self, trial: Trial) -> None:
         """Add the steps of a trial: training, clean evaluation, every attack, every explainer and further metric."""
@@ -289,7 +306,7 @@ class _Draft:
             **self._training_settings(trial),
             "teacher": teacher.hash if teacher else None,
             "seed": trial.seed,
-            "validation": {**_versioned(ATTACKS, "validation"), "threat": threat},
+            "validation": plain({**_versioned(ATTACKS, "validation"), "threat": threat}),
             "keep": trial.line.name == TEACHER.name and not trial.line.options and not _changes(trial),
         }
         return self._step("validate", config, {"teacher": teacher.hash} if teacher else {}, trial.suite)
@@ -316,7 +333,7 @@ class _Draft:
         """
         suite, line, settings = trial.suite, trial.line, trial.settings
         options = {**settings["defense"], **line.options}
-        return {
+        content: dict[str, Any] = {
             "task": _versioned(TASKS, trial.task),
             "dataset": {**_versioned(DATASETS, trial.dataset), "source": self._source(trial.dataset)},
             "model": {**_versioned(MODELS, trial.model), "options": {**suite.model, **settings["model"]}},
@@ -324,6 +341,7 @@ class _Draft:
             "training": _merged(Training, suite.training.model_dump(), settings["training"]),
             "inner": _inner(trial) if "needs-inner" in DEFENSES.entry(line.name).tags else None,
         }
+        return {key: plain(value) for key, value in content.items()}
 
     def _once(self, key: tuple[Any, ...], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return settings that many steps share, made for the first of them."""
@@ -371,14 +389,11 @@ class _Draft:
     def _step(
         self, kind: Kind, config: dict[str, Any], inputs: dict[str, str], suite: Suite, trial: str | None = None
     ) -> Step:
-        content = {**config, "kind": kind, "threads": suite.threads, "device": self.device}
-        content["code"] = code_of(kind, config)
+        content = {**config, "threads": suite.threads, "device": self.device}
         if suite.exclusive:
-            content["exclusive"] = {"time_limit": suite.time_limit}
-        content = {key: self._texts.plain(value) for key, value in content.items()}
-        hash = sha256(self._texts.canonical(content).encode())
-        step = Step(hash, kind, content, inputs, trial or hash, suite.time_limit, suite.exclusive)
-        return self.steps.setdefault(hash, step)
+            content["exclusive"] = plain({"time_limit": suite.time_limit})
+        step = step_of(kind, content, inputs, trial, suite.time_limit, suite.exclusive)
+        return self.steps.setdefault(step.hash, step)
 
 
 def _measurement_config(trained: Step) -> dict[str, Any]:
@@ -435,11 +450,14 @@ def _inner(trial: Trial) -> dict[str, Any]:
 
 def _attack_settings(trial: Trial, attack: AttackLine) -> dict[str, Any]:
     """Return what decides an attack beside the model that it attacks."""
-    return {
-        "attack": {**_versioned(ATTACKS, attack.name), "options": attack.options},
-        "attack_tags": sorted(ATTACKS.entry(attack.name).tags),
-        "threat": _threat(trial, attack),
-    }
+    settings: dict[str, Any] = plain(
+        {
+            "attack": {**_versioned(ATTACKS, attack.name), "options": attack.options},
+            "attack_tags": sorted(ATTACKS.entry(attack.name).tags),
+            "threat": _threat(trial, attack),
+        }
+    )
+    return settings
 
 
 def _threat(trial: Trial, attack: AttackLine) -> dict[str, Any]:

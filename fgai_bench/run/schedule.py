@@ -11,15 +11,14 @@ from dataclasses import replace
 from fgai_bench.records.artifacts import DamagedArtifact
 from fgai_bench.records.result import Result, blocked, storable
 from fgai_bench.records.store import Store
-from fgai_bench.run.executors.local import Event, Executor, Job
+from fgai_bench.run.executors.base import Event, Executor, Job
 from fgai_bench.run.forecast import effort
 from fgai_bench.run.plan import Plan, Step
 from fgai_bench.run.progress import Observer
 
-PATIENCE = 0.5  # seconds to wait for events before the observer's clock is updated
-# The name of the artifact that a step reads from each of its inputs, by the role of the input.
-TAKEN = {"teacher": "model", "model": "model", "other": "model", "attacked": "attacked", "effects": "effects"}
-
+TICK = 0.5  # seconds to wait for events before the observer's clock is updated
+# By the role of an input, the name of the artifact that is read from it.
+ARTIFACTS = {"teacher": "model", "model": "model", "other": "model", "attacked": "attacked", "effects": "effects"}
 
 Priority = tuple[bool, float, int]  # measurements first, then trainings that hold up the most work, then by the plan
 
@@ -65,7 +64,7 @@ class Schedule:
         while self.waiting or self.running:
             while (step := self._next()) is not None:
                 self._start(step)
-            for event in self.executor.events(PATIENCE) if self.running else ():
+            for event in self.executor.events(TICK) if self.running else ():
                 self._receive(event)
             self.observer.tick()
 
@@ -113,7 +112,7 @@ class Schedule:
         inputs = {}
         for role, source in step.inputs.items():
             try:
-                inputs[role] = self.store.artifact(source, TAKEN[role])
+                inputs[role] = self.store.artifact(source, ARTIFACTS[role])
             except DamagedArtifact as error:
                 self._handle_missing_input(step, role, source, error)
                 return
@@ -131,7 +130,7 @@ class Schedule:
     def _handle_missing_input(self, step: Step, role: str, source: str, error: DamagedArtifact) -> None:
         """Run the input's step again if its file was lost; if it never made one, record this step as blocked."""
         cause = self.store.step(source)
-        if any(row["role"] == TAKEN[role] for row in cause["artifacts"]):
+        if any(row["role"] == ARTIFACTS[role] for row in cause["artifacts"]):
             self.observer.said(f"{error}; its step is run again")
             self.store.forget([source])
             self.done.discard(source)

@@ -36,10 +36,7 @@ class TimedEnough(Exception):
 
 
 def warm_up(config: Mapping[str, Any], once: Callable[[], object]) -> float:
-    """Call ``once`` before the measurement if cost is the result, so that libraries, kernels and caches are ready.
-
-    Returns the seconds that the call took.
-    """
+    """Call ``once`` if cost is the result, so that libraries, kernels and caches are ready; return its seconds."""
     if "exclusive" not in config:
         return 0.0
     began = time.perf_counter()
@@ -52,10 +49,7 @@ def warm_up(config: Mapping[str, Any], once: Callable[[], object]) -> float:
 def stopwatch(config: Mapping[str, Any], progress: Progress | None, warming: float = 0.0) -> Progress | None:
     """Report progress and, if cost is the result, stop a training that takes more than its share of the time limit.
 
-    Args:
-        config: configuration of the step.
-        progress: is called after every epoch.
-        warming: seconds of the share that the warm-up took.
+    ``warming`` are the seconds of that share that the warm-up took.
     """
     if "exclusive" not in config or config["exclusive"]["time_limit"] is None:
         return progress
@@ -77,9 +71,8 @@ def stopwatch(config: Mapping[str, Any], progress: Progress | None, warming: flo
 def training_cost(config: Mapping[str, Any], cost: Cost, stopped: TimedEnough | None = None) -> dict[str, float]:
     """Return seconds and memory of a training; if cost is the result, also the number of timed epochs."""
     epochs = config["training"]["epochs"]
-    costs = {"train_seconds": cost.seconds, "train_peak_mib": cost.peak_mib}
-    if stopped is not None:
-        costs["train_seconds"] = stopped.total(epochs)
+    seconds = stopped.total(epochs) if stopped else cost.seconds
+    costs = {"train_seconds": seconds, "train_peak_mib": cost.peak_mib}
     if "exclusive" in config:
         costs["epochs_timed"] = float(stopped.epochs if stopped else epochs)
         costs["extrapolated"] = float(stopped is not None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fgai_bench.suites.tuned import TUNED
+from fgai_bench.suites.schema import TUNED
 
 TITLES = {
     "gat": "GAT",

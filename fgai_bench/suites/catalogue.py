@@ -11,7 +11,7 @@ from fgai_bench.registry import Registry
 if TYPE_CHECKING:
     from fgai_bench.suites.schema import Suite
 
-SUITES: Registry[Suite] = Registry("suite", "fgai_bench.suites", "fgai_bench.suites.read:admitted")
+SUITES: Registry[Suite] = Registry("suite", "fgai_bench.suites", "fgai_bench.suites.load:admitted")
 
 
 def _summary(path: Path) -> str:
@@ -21,4 +21,4 @@ def _summary(path: Path) -> str:
 
 
 for _path in sorted(Path(__file__).parent.glob("*.yaml")):
-    SUITES.declare(_path.stem, f"fgai_bench.suites.shipped:{_path.stem}", summary=_summary(_path))
+    SUITES.declare(_path.stem, f"fgai_bench.suites.load:{_path.stem}", summary=_summary(_path))

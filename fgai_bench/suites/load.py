@@ -1,16 +1,72 @@
-"""Load a suite from a name, a path or plain data, and follow its ``include``."""
+"""Load suites: from a name, a YAML file or plain data, each validated; and follow what a suite includes."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+from pydantic import ValidationError
+
 from fgai_bench.suites.catalogue import SUITES
-from fgai_bench.suites.errors import SuiteError
-from fgai_bench.suites.read import is_path, load_file, validated
+from fgai_bench.suites.errors import SuiteError, finite, sentence
 from fgai_bench.suites.schema import Suite
+
+SUFFIXES = (".yaml", ".yml")
+LARGEST_DOCUMENT = 100_000  # values
+
+
+class _Loader(yaml.SafeLoader):
+    """A loader of plain YAML, where ``1e5`` is a number and a duplicate key is an error.
+
+    Its size is bounded with every alias written out, so that neither a value that contains itself nor a few lines that
+    stand for billions of values get further.
+    """
+
+    def get_single_node(self) -> yaml.Node | None:
+        node = super().get_single_node()
+        if node is not None and _written_out(node, {}) > LARGEST_DOCUMENT:
+            raise yaml.YAMLError(f"with its aliases written out it has more than {LARGEST_DOCUMENT:,} values")
+        return node
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.MarkedYAMLError(problem="a key is a word, not a list or a mapping")
+            if key.value in seen:
+                raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} stands twice", problem_mark=key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _written_out(node: yaml.Node, sizes: dict[yaml.Node, int]) -> int:
+    """Return how many values a node stands for when every alias is replaced by what it names."""
+    if node not in sizes:
+        sizes[node] = 0  # under way: no other node has no value
+        parts = node.value if isinstance(node, yaml.CollectionNode) else ()
+        inner = [part for pair in parts for part in pair] if isinstance(node, yaml.MappingNode) else parts
+        sizes[node] = 1 + sum(_written_out(part, sizes) for part in inner)
+    if not sizes[node]:
+        raise yaml.YAMLError("a value contains itself; write it out without anchors")
+    return sizes[node]
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
+)
+
+
+def parse(text: str) -> Any:
+    """Return the plain data that YAML text describes.
+
+    >>> parse("{k: 0.5, similarity: 1e5, heads: [4, 2]}")
+    {'k': 0.5, 'similarity': 100000.0, 'heads': [4, 2]}
+    """
+    return yaml.load(text, Loader=_Loader)
 
 
 def load_suite(which: str | os.PathLike[str] | Suite | Mapping[str, Any]) -> Suite:
@@ -24,8 +80,6 @@ def load_suite(which: str | os.PathLike[str] | Suite | Mapping[str, Any]) -> Sui
     if isinstance(which, Mapping):
         return validated(dict(which), "the suite")
     if is_path(which):
-        if not os.path.exists(which):
-            raise SuiteError(f"there is no suite file {which}; names of suites are: {', '.join(SUITES)}")
         return load_file(Path(which))
     return SUITES[os.fspath(which)]
 
@@ -38,3 +92,72 @@ def grids(suite: Suite, above: tuple[str, ...] = ()) -> tuple[Suite, ...]:
         return (suite,)
     included = [part for name in suite.include for part in grids(load_suite(name), (*above, suite.name))]
     return tuple({part.name: part for part in included}.values())
+
+
+def is_path(which: str | os.PathLike[str]) -> bool:
+    """Tell whether ``which`` is the path of a suite; otherwise it is a name."""
+    return isinstance(which, os.PathLike) or which.endswith(SUFFIXES) or os.sep in which
+
+
+def load_file(path: Path) -> Suite:
+    """Return the suite in a YAML file; its name is that of the file unless the content sets another."""
+    if not os.path.exists(path):  # unlike the method of a path, it answers for a name that is too long
+        raise SuiteError(f"there is no suite file {path}; names of suites are: {', '.join(SUITES)}")
+    if not path.is_file():  # a device or a pipe may never end
+        raise SuiteError(f"the suite file {path} cannot be read: it is no regular file")
+    try:
+        content = parse(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SuiteError(f"the suite file {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SuiteError(f"the suite file {path} is not UTF-8 text") from None
+    except (yaml.YAMLError, ArithmeticError, RecursionError, TypeError, ValueError) as error:
+        raise SuiteError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict):
+        raise SuiteError(f"{path} must be a mapping with keys such as datasets, models and defenses")
+    return validated({"name": path.stem, **_beside(path, content)}, str(path))
+
+
+def _beside(path: Path, content: dict[str, Any]) -> dict[str, Any]:
+    """Return the content with included paths made relative to the file that names them."""
+    include = content.get("include")
+    if not isinstance(include, list):
+        return content
+    return {**content, "include": [str(path.parent / i) if isinstance(i, str) and is_path(i) else i for i in include]}
+
+
+def validated(content: dict[str, Any], where: str) -> Suite:
+    """Return the suite that plain data describes; raise with the name of the wrong key if it is invalid."""
+    try:
+        if strange := [key for key in content if not isinstance(key, str)]:
+            raise SuiteError(f"the key {strange[0]!r} is not a word")
+        finite(content)
+        return Suite(**content)
+    except ValidationError as error:
+        raise SuiteError(f"{where}: {sentence(error, Suite)}") from None
+    except RecursionError:
+        raise SuiteError(f"{where}: a value contains itself; write it out without anchors") from None
+    except (SuiteError, TypeError) as error:
+        raise SuiteError(f"{where}: {error}") from None
+
+
+def admitted(obj: Any, name: str) -> Suite:
+    """Return the suite that a registered object is: a :class:`Suite`, its plain data, or the path of a YAML file."""
+    if isinstance(obj, Suite):
+        return obj if obj.name == name else obj.model_copy(update={"name": name})
+    try:
+        if isinstance(obj, Mapping):
+            return validated({**obj, "name": name}, f"suite {name!r}")
+        if isinstance(obj, str | os.PathLike) and is_path(obj):
+            return admitted(load_file(Path(obj)), name)
+    except SuiteError as error:
+        raise TypeError(str(error)) from None
+    raise TypeError(f"it is {obj!r:.60}, neither a Suite nor a mapping nor the path of a YAML file")
+
+
+def __getattr__(name: str) -> Suite:
+    """Return a suite of the package, as ``load.quick``: the catalogue names them by this path."""
+    path = Path(__file__).with_name(f"{name}.yaml")
+    if not path.is_file():
+        raise AttributeError(f"no suite {name!r} travels with the package")
+    return load_file(path)

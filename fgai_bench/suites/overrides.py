@@ -1,10 +1,12 @@
-"""Apply command-line overrides to a suite: fewer or other names, and ``--set key=value``."""
+"""Apply overrides to a suite: fewer or other names, ``--set key=value``, and settings that a search has chosen."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 import yaml
 from pydantic import ValidationError
@@ -16,17 +18,26 @@ from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.metrics import METRICS
 from fgai_bench.models import MODELS
 from fgai_bench.suites.errors import SuiteError, finite, sentence
-from fgai_bench.suites.load import grids, load_suite
-from fgai_bench.suites.read import parse
-from fgai_bench.suites.schema import AttackLine, DefenseLine, ResolvedSuite, Setting, Suite, When
-from fgai_bench.suites.tuned import with_settings
+from fgai_bench.suites.load import grids, load_suite, parse
+from fgai_bench.suites.schema import AttackLine, DefenseLine, ResolvedSuite, Setting, Suite, TunedSetting, When
 from fgai_bench.tasks import TASKS
 
 # The first part of a key of --set, and the field of a setting that it changes; attack is an alias of threat.
 SECTIONS = {"threat": "threat", "attack": "threat", "training": "training", "model": "model", "inner": "inner"}
-PLAIN = ("agreement", "exclusive", "explainers", "metrics", "sanity", "threads", "time_limit", "unequal_budgets")
+SUITE_KEYS = (
+    "agreement",
+    "exclusive",
+    "explainers",
+    "metrics",
+    "sanity",
+    "threads",
+    "time_limit",
+    "unequal_budgets",
+)
 # Keys that say what is measured, or how long it may take, and change no setting of what is measured.
-UNCHANGING = ("agreement", "explainers", "metrics", "sanity", "time_limit")
+MEASUREMENT_KEYS = ("agreement", "explainers", "metrics", "sanity", "time_limit")
+
+Settings = Literal["published", "tuned", "both"]
 
 
 def resolve(
@@ -146,7 +157,7 @@ def _assigned(parts: tuple[ResolvedSuite, ...], assignment: str) -> tuple[Resolv
         raise SuiteError(f"--set {assignment!r}: write key=value, for example --set attack.steps=50")
     try:
         value = parse(text)
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise SuiteError(f"--set {key}: {' '.join(str(error).split())}") from None
     try:
         finite(value, key)
@@ -156,7 +167,7 @@ def _assigned(parts: tuple[ResolvedSuite, ...], assignment: str) -> tuple[Resolv
     if all(part is None for part in applied):
         raise SuiteError(f"--set {key}: no such key; {_possible(parts)}")
     head, dot, option = key.strip().partition(".")
-    change = () if head in UNCHANGING else (f"{SECTIONS.get(head, head)}{dot}{option}={' '.join(text.split())}",)
+    change = () if head in MEASUREMENT_KEYS else (f"{SECTIONS.get(head, head)}{dot}{option}={' '.join(text.split())}",)
     return tuple(
         changed(new, changes=(*new.changes, *change)) if new else part for new, part in zip(applied, parts, strict=True)
     )
@@ -164,7 +175,7 @@ def _assigned(parts: tuple[ResolvedSuite, ...], assignment: str) -> tuple[Resolv
 
 def _applied(suite: ResolvedSuite, key: str, value: Any) -> ResolvedSuite | None:
     """Return the suite with ``key=value`` applied; None if the suite has no such key."""
-    if key in PLAIN:
+    if key in SUITE_KEYS:
         return changed(suite, **{key: value})
     head, dot, option = key.partition(".")
     if not dot or not option:
@@ -198,4 +209,28 @@ def _with(suite: ResolvedSuite, setting: Setting) -> ResolvedSuite:
 def _possible(parts: tuple[ResolvedSuite, ...]) -> str:
     names = {title for p in parts for line in (*p.models, *p.defenses, *p.attacks) for title in _title(line)}
     heads = [f"{name}.OPTION" for name in (*SECTIONS, *sorted(names - set(SECTIONS)))]
-    return f"possible are {', '.join([*heads, *PLAIN])}"
+    return f"possible are {', '.join([*heads, *SUITE_KEYS])}"
+
+
+@cache
+def committed_settings() -> tuple[TunedSetting, ...]:
+    """Return the settings that travel with the package, chosen by the study whose trials lie beside them."""
+    paths = sorted(Path(__file__).with_name("settings").glob("*.yaml"))
+    return tuple(
+        TunedSetting(**setting) for path in paths for setting in parse(path.read_text(encoding="utf-8"))["tuned"]
+    )
+
+
+def with_settings(suite: Suite, settings: str) -> Suite:
+    """Return a suite with its own settings (``published``), with chosen ones (``tuned``), or with ``both``."""
+    if settings not in get_args(Settings):
+        raise SuiteError(f"unknown settings {settings!r}; possible are {', '.join(get_args(Settings))}")
+    if settings == "published":
+        return suite
+    known = suite.tuned or committed_settings()
+    own = [line for line in suite.defenses if not line.tuned]
+    tuned = [line.as_tuned() for line in own if any(line.name in setting.when.defense for setting in known)]
+    if not tuned:
+        raise SuiteError(f"no settings have been chosen for a defense of {suite.name}; `fgai-bench tune` searches them")
+    lines = (*(own if settings == "both" else ()), *tuned)
+    return suite.model_copy(update={"defenses": lines, "tuned": known})

@@ -17,6 +17,7 @@ from fgai_bench.suites.errors import sentence
 
 THREATS: dict[str, dict[str, Any]] = {"paper": {}, "links": {"nodes": 15, "edges_per_node": 25}}
 INNER_THREAT = {"step": 0.05, "steps": 10}
+TUNED = " tuned"  # ends the label of a row whose settings a search has chosen
 
 
 def named(value: Any) -> Any:
@@ -81,6 +82,14 @@ class DefenseLine(Options):
     def title(self) -> str:
         """Return the label; if it is empty, the name."""
         return self.label or self.name
+
+    def as_tuned(self) -> DefenseLine:
+        """Return the line of the same defense with chosen settings.
+
+        >>> DefenseLine(name="fgai").as_tuned().title
+        'fgai tuned'
+        """
+        return self.model_copy(update={"label": f"{self.title}{TUNED}", "tuned": True})
 
 
 class AttackLine(Options):

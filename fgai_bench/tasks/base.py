@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -38,6 +39,8 @@ class Problem:
     """One task on one dataset and seed.
 
     Attributes:
+        cost: for forecasts, passes of the model: ``clean``, ``sanity`` and ``attacked`` evaluations; ``gradient``, what
+            one takes against one on nodes; ``outputs`` of a model, where the classes do not say.
         tags: ``explained``, its predictions are of nodes, and explainers can be asked about them.
         data: the graph that the model sees, labels included; attacks start from it.
         training_data: the same graph with the test labels taken out; defenses get this one.
@@ -53,6 +56,7 @@ class Problem:
     paper: ClassVar[str] = ""
     version: ClassVar[str] = "1"
     tags: ClassVar[tuple[str, ...]] = ()
+    cost: ClassVar[Mapping[str, float]] = {}
     task: ClassVar[str]
     data: Data
     training_data: Data

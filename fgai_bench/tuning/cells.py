@@ -40,7 +40,7 @@ def space_of(model: str, defense: str) -> dict[str, Dimension]:
 
 
 @dataclass(frozen=True)
-class Cell:
+class SearchCell:
     """One search: its place in the suite, how many settings are tried, and the split seeds they are averaged over.
 
     ``finals`` are the split seeds that only the best trials are trained on as well.
@@ -89,7 +89,7 @@ class Cell:
 
 def cells_of(
     suite: Suite, trials: int, seeds: Sequence[int] = TUNING_SEEDS, finals: Sequence[int] = FINAL_SEEDS
-) -> list[Cell]:
+) -> list[SearchCell]:
     """Return the cells of a suite, dataset by dataset; raise if a seed belongs to an evaluation."""
     if not 1 <= trials <= 10_000:
         raise RequestError(f"--trials must lie between 1 and 10000, not {trials}")
@@ -106,8 +106,8 @@ def cells_of(
     return list(_cells(suite, trials, tuple(seeds), tuple(finals)))
 
 
-def _cells(suite: Suite, trials: int, seeds: tuple[int, ...], finals: tuple[int, ...]) -> Iterator[Cell]:
+def _cells(suite: Suite, trials: int, seeds: tuple[int, ...], finals: tuple[int, ...]) -> Iterator[SearchCell]:
     for dataset, task, model, line in product(suite.datasets, suite.tasks, suite.models, suite.defenses):
         fits = applies(DATASETS.entry(dataset).tags, task) and applies(DEFENSES.entry(line.name).tags, task)
         if fits and not line.tuned and (not line.models or model in line.models):
-            yield Cell(suite, task, dataset, model, line, trials, seeds, finals)
+            yield SearchCell(suite, task, dataset, model, line, trials, seeds, finals)

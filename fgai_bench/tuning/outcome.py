@@ -10,7 +10,7 @@ from typing import Any
 
 from fgai_bench.records.canonical import sha256
 from fgai_bench.suites.schema import TunedSetting
-from fgai_bench.tuning.cells import Cell
+from fgai_bench.tuning.cells import SearchCell
 
 TOLERANCE = 0.01  # of the vanilla model's clean validation score, which a chosen setting may lose
 SCORES = ("validation_clean", "validation_attacked", "topk_overlap")
@@ -61,10 +61,10 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SearchOutcome:
     """All trials of one cell, and the vanilla model's clean validation score by split seed."""
 
-    cell: Cell
+    cell: SearchCell
     tried: Sequence[Tried]
     references: Mapping[int, float]
 

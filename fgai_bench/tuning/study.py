@@ -19,17 +19,18 @@ from fgai_bench.records.errors import RequestError
 from fgai_bench.records.lock import RunLock
 from fgai_bench.records.result import RETRIED, Result
 from fgai_bench.records.store import Store
-from fgai_bench.run.executors.local import Executor, WorkerSettings
+from fgai_bench.run.execution import Execution
+from fgai_bench.run.executors.base import Executor
 from fgai_bench.run.plan import Plan, Step, validation_plan
-from fgai_bench.run.preflight import check_data, check_options, checked_data_root, checked_folder, resolved_device
+from fgai_bench.run.preflight import check_data, check_options, checked_folder
 from fgai_bench.run.progress import Observer
-from fgai_bench.run.resume import checked_request, contents_of, executor_for, graphs_in_memory
+from fgai_bench.run.resume import contents_of
 from fgai_bench.run.schedule import Schedule
 from fgai_bench.seeds import derive
 from fgai_bench.suites import Suite, resolve
 from fgai_bench.suites.errors import SuiteError
-from fgai_bench.tuning.cells import FINAL_SEEDS, FINALISTS, TUNING_SEEDS, Cell, cells_of
-from fgai_bench.tuning.outcome import SCORES, Outcome, Tried
+from fgai_bench.tuning.cells import FINAL_SEEDS, FINALISTS, TUNING_SEEDS, SearchCell, cells_of
+from fgai_bench.tuning.outcome import SCORES, SearchOutcome, Tried
 from fgai_bench.tuning.sampling import BATCH, suggest
 from fgai_bench.tuning.write import record_trials, write_outcomes
 
@@ -41,16 +42,8 @@ def tune(
     trials: int = 32,
     seeds: Sequence[int] = TUNING_SEEDS,
     finals: Sequence[int] = FINAL_SEEDS,
-    device: str = "auto",
-    jobs: int | None = None,
-    executor: str = "local",
-    address: str | None = None,
-    data_root: str | os.PathLike[str] | None = None,
-    plugins: Sequence[str] = (),
-    retry_failed: bool = False,
-    observer: Observer | None = None,
-    **overrides: Any,
-) -> list[Outcome]:
+    **options: Any,
+) -> list[SearchOutcome]:
     """Search the settings of every cell of a suite and return the outcomes; files are written to the folder ``out``.
 
     Args:
@@ -59,67 +52,63 @@ def tune(
         trials: settings that are tried in each cell, the same number for every defense.
         seeds: split seeds that a trial is averaged over; those of evaluations are refused.
         finals: further ones, on which the four best trials of a cell are trained before one is chosen by all of them.
-        device, jobs, executor, address, data_root, plugins, retry_failed, observer: as in
-            :func:`fgai_bench.runner.run`; results do not depend on ``jobs``.
-        overrides: ``datasets``, ``models``, ``defenses`` and ``assignments`` of :func:`fgai_bench.suites.resolve`.
+        options: fields of :class:`fgai_bench.run.execution.Execution`, and ``datasets``, ``models``, ``defenses`` and
+            ``assignments`` of :func:`fgai_bench.suites.resolve`.
     """
     if find_spec("optuna") is None:
         raise RequestError("a search for settings needs Optuna: pip install optuna")
-    checked_request(jobs, executor, address)
+    execution, overrides = Execution.split(options)
     parts = resolve(suite, **overrides)
     if len(parts) != 1:
         raise SuiteError(f"settings are searched for one suite at a time, not for {', '.join(p.name for p in parts)}")
     cells = cells_of(parts[0], trials, seeds, finals)
     if not cells:
         raise SuiteError("nothing to tune: no dataset of the suite is for one of its tasks, or no defense for them")
-    root = checked_data_root(data_root)
-    contents = contents_of(parts, root)
+    contents, device, observer = contents_of(parts, execution.root), execution.resolved_device, execution.observer
     folder = checked_folder(Path(out) if out is not None else Path("runs") / f"tune-{parts[0].name}")
-    observer, device = observer or Observer(), resolved_device(device)
-    first = _plan_of(cells, device, contents)
-    check_options(first.steps.values())
-    check_data(first.steps.values(), root)
-    settings = WorkerSettings(tuple(plugins), root, datasets=graphs_in_memory(first.members))
-    with closing(executor_for(executor, address, jobs, settings, list(first.steps.values()), more=True)) as made:
+    first = list(_plan_of(cells, device, contents).steps.values())
+    check_options(first)
+    check_data(first, execution.root)
+    with closing(execution.executor_for(first, more=True)) as executor:
         folder.mkdir(parents=True, exist_ok=True)
         with RunLock(folder), closing(Store(folder)) as store:
-            for sentence in store.repair():
-                observer.said(f"{sentence}; done")
-            if retry_failed:
+            for fault in store.repair():
+                observer.said(f"{fault}; done")
+            if execution.retry_failed:
                 store.forget([hash for hash, status in store.statuses().items() if status in RETRIED])
-            outcomes = _searched(cells, store, made, observer, device, contents)
+            outcomes = _searched(cells, store, executor, observer, device, contents)
             write_outcomes(folder, outcomes)
     return outcomes
 
 
-def _plan_of(cells: Sequence[Cell], device: str, contents: Mapping[str, str]) -> Plan:
+def _plan_of(cells: Sequence[SearchCell], device: str, contents: Mapping[str, str]) -> Plan:
     """Return the steps that are known before anything has run: trial 0 of each cell and what it builds on."""
     trials = [trial for cell in cells for trial in (*cell.reference(), *cell.trained(0, {}))]
     return validation_plan(trials, device, contents)
 
 
 def _searched(
-    cells: Sequence[Cell],
+    cells: Sequence[SearchCell],
     store: Store,
-    made: Executor,
+    executor: Executor,
     observer: Observer,
     device: str,
     contents: Mapping[str, str],
-) -> list[Outcome]:
+) -> list[SearchOutcome]:
     """Search the cells of one dataset after those of another, so that workers keep a graph while it is needed."""
-    outcomes: list[Outcome] = []
+    outcomes: list[SearchOutcome] = []
     for _, group in groupby(cells, key=lambda cell: (cell.dataset, cell.task)):
-        study = Study([Search(cell, store, device, contents) for cell in group], store, made, observer)
+        study = SearchSchedule([CellSearch(cell, store, device, contents) for cell in group], store, executor, observer)
         study.run()
         outcomes += [search.outcome() for search in study.searches]
     return outcomes
 
 
 @dataclass
-class Search:
+class CellSearch:
     """The search of one cell: the settings suggested so far, in order, and the steps that measure them."""
 
-    cell: Cell
+    cell: SearchCell
     store: Store
     device: str
     contents: Mapping[str, str] = field(default_factory=dict)
@@ -152,7 +141,7 @@ class Search:
         self.steps += [dict(zip(seeds, own[i : i + len(seeds)], strict=True)) for i in range(0, len(own), len(seeds))]
         return plan
 
-    def _confirmation(self, outcome: Outcome | None) -> Plan | None:
+    def _confirmation(self, outcome: SearchOutcome | None) -> Plan | None:
         """Return the plan of the best trials on the final splits: two splits leave much to luck; None at the end."""
         seeds = self.cell.finals
         finalists = [] if outcome is None or self.reference.keys() >= {*seeds} else outcome.best(FINALISTS)
@@ -167,11 +156,11 @@ class Search:
             hashes = hashes[len(seeds) :]
         return plan
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> SearchOutcome:
         """Return the trials measured so far."""
         tried = [self._tried(number) for number in range(len(self.values))]
         references = {seed: self._scores(hash).get("validation_clean") for seed, hash in self.reference.items()}
-        return Outcome(self.cell, tried, {seed: score for seed, score in references.items() if score is not None})
+        return SearchOutcome(self.cell, tried, {seed: score for seed, score in references.items() if score is not None})
 
     def _tried(self, number: int) -> Tried:
         results = {seed: self.store.result(hash) for seed, hash in self.steps[number].items()}
@@ -185,11 +174,11 @@ class Search:
         return self.store.result(hash).metrics
 
 
-class Study(Schedule):
+class SearchSchedule(Schedule):
     """Searches that share their workers: whenever a batch of one is complete, its next batch is added."""
 
-    def __init__(self, searches: Sequence[Search], store: Store, made: Executor, observer: Observer) -> None:
-        super().__init__(Plan({}, ()), store, made, observer)
+    def __init__(self, searches: Sequence[CellSearch], store: Store, executor: Executor, observer: Observer) -> None:
+        super().__init__(Plan({}, ()), store, executor, observer)
         self.searches = searches
 
     def run(self) -> None:

@@ -12,10 +12,9 @@ import yaml
 
 from fgai_bench.records.canonical import canonical, plain
 from fgai_bench.suites.schema import Suite, TunedSetting
-from fgai_bench.suites.tuned import tuned_line
 from fgai_bench.tuning.cells import FINALISTS
 from fgai_bench.tuning.importance import importances
-from fgai_bench.tuning.outcome import SCORES, TOLERANCE, Outcome, Tried
+from fgai_bench.tuning.outcome import SCORES, TOLERANCE, SearchOutcome, Tried
 from fgai_bench.tuning.sampling import frozen, quiet
 
 TUNED, TRIALS, IMPORTANCE, OPTUNA = "tuned.yaml", "trials.csv", "importance.csv", "optuna.sqlite"
@@ -24,7 +23,7 @@ HEAD = (*CELL, "trial", "status", "reason", "clean", "attacked", "overlap")
 TAIL = ("reference", "allowed", "feasible", "on_front", "chosen", "seconds", "space", "settings")
 
 
-def write_outcomes(folder: Path, outcomes: Sequence[Outcome]) -> list[Path]:
+def write_outcomes(folder: Path, outcomes: Sequence[SearchOutcome]) -> list[Path]:
     """Write ``tuned.yaml``, ``trials.csv`` and ``importance.csv``, each as a whole or not at all."""
     texts = {TUNED: as_suite(outcomes), TRIALS: as_table(outcomes), IMPORTANCE: importance_table(outcomes)}
     for name, text in texts.items():
@@ -34,16 +33,17 @@ def write_outcomes(folder: Path, outcomes: Sequence[Outcome]) -> list[Path]:
     return [folder / name for name in texts]
 
 
-def as_suite(outcomes: Sequence[Outcome]) -> str:
+def as_suite(outcomes: Sequence[SearchOutcome]) -> str:
     """Return the text of ``tuned.yaml``: the suite with its own lines, tuned lines beside them, and what was chosen."""
     cell, suite = outcomes[0].cell, outcomes[0].cell.suite
     lines = [line for line in suite.defenses if any(outcome.cell.line == line for outcome in outcomes)]
+    shown = (*lines, *(line.as_tuned() for line in lines))
     chosen = [outcome.chosen for outcome in outcomes if outcome.chosen is not None]
     content = {
         **_written(suite),
         "name": f"{suite.name}-tuned",
         "summary": f"{suite.name} with its own settings and with those of {outcomes[0].cell.trials} trials each",
-        "defenses": [plain(line.model_dump(exclude_defaults=True)) for line in (*lines, *map(tuned_line, lines))],
+        "defenses": [plain(line.model_dump(exclude_defaults=True)) for line in shown],
         "tuned": [_setting(setting) for setting in chosen],
     }
     seeds, finals = (", ".join(map(str, some)) for some in (cell.seeds, cell.finals))
@@ -67,7 +67,7 @@ def _setting(setting: TunedSetting) -> dict[str, Any]:
     return {**content, "when": when, "trial": setting.trial, "feasible": setting.feasible}
 
 
-def as_table(outcomes: Sequence[Outcome]) -> str:
+def as_table(outcomes: Sequence[SearchOutcome]) -> str:
     """Return the text of ``trials.csv``: one row per trial, with its settings and scores."""
     seeds = sorted({seed for outcome in outcomes for tried in outcome.tried for seed in tried.by_seed})
     by_seed = [f"{name}@{seed}" for name in SCORES for seed in seeds]
@@ -80,7 +80,7 @@ def as_table(outcomes: Sequence[Outcome]) -> str:
     return out.getvalue()
 
 
-def importance_table(outcomes: Sequence[Outcome]) -> str:
+def importance_table(outcomes: Sequence[SearchOutcome]) -> str:
     """Return the text of ``importance.csv``: the share of each setting in each cell that has enough trials."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -92,7 +92,7 @@ def importance_table(outcomes: Sequence[Outcome]) -> str:
     return out.getvalue()
 
 
-def _row(outcome: Outcome, tried: Tried) -> dict[str, Any]:
+def _row(outcome: SearchOutcome, tried: Tried) -> dict[str, Any]:
     cell = outcome.cell
     scores = {f"{name}@{seed}": value for seed, found in tried.by_seed.items() for name, value in found.items()}
     return {
@@ -122,7 +122,7 @@ def _text(value: Any) -> Any:
     return value
 
 
-def record_trials(folder: Path, outcome: Outcome) -> None:
+def record_trials(folder: Path, outcome: SearchOutcome) -> None:
     """Add the trials of a cell that Optuna's storage in the folder lacks, so that its own tools can read the study."""
     import optuna
 
@@ -153,6 +153,6 @@ def trial_storage(path: Path) -> Any:
     return opened(path)
 
 
-def _frozen(outcome: Outcome, tried: Tried) -> Any:
+def _frozen(outcome: SearchOutcome, tried: Tried) -> Any:
     scores: Mapping[str, float] = {"clean": tried.clean, "attacked": tried.attacked, "overlap": tried.overlap}
     return frozen(outcome.cell.space, tried.values, outcome.value(tried), **scores, feasible=outcome.feasible(tried))

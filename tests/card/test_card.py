@@ -13,7 +13,7 @@ from torch_geometric.nn import GATConv
 
 import fgai_bench as fb
 from fgai_bench.card.edge_effect import EdgeEffect, effects_into
-from fgai_bench.card.evaluation import Outcome, Stability
+from fgai_bench.card.evaluation import AttackOutcome, Stability
 from fgai_bench.card.progress import shown_progress
 from fgai_bench.explainers import edge_effects
 from fgai_bench.statistics.intervals import mean_interval, share_interval
@@ -101,7 +101,9 @@ def test_the_verdict_on_attention_asks_for_truth_before_stability(card):
 
 
 def test_alarms_ring(card):
-    control: Outcome = replace(card.measured.outcomes["injection"], right=np.zeros((1, card.measured.right.size), bool))
+    control: AttackOutcome = replace(
+        card.measured.outcomes["injection"], right=np.zeros((1, card.measured.right.size), bool)
+    )
     weak = replace(card, measured=replace(card.measured, control=control, entropy=0.999))
     assert any("random features at random places do more harm than injection" in alarm for alarm in weak.alarms)
     assert any("nearly uniform (0.999 of the largest entropy)" in alarm for alarm in weak.alarms)

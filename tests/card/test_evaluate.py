@@ -65,6 +65,11 @@ def karate_card(model, dataset) -> None:
 
 
 def test_the_standard_attack_is_part_of_a_card_by_default():
+    assert "worst" in inspect.signature(fb.evaluate).parameters["attacks"].default
+
+
+@pytest.mark.slow
+def test_a_model_of_ours_gets_a_card_under_the_standard_attack():
     dataset = KarateClub()
     graph = dataset[0].clone()
     graph.val_mask = (torch.arange(34) % 3 == 1) & ~graph.train_mask

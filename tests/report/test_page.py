@@ -148,7 +148,7 @@ def test_hovering_explains_curves_and_edges(opened: Any) -> None:
         target = opened.find_element(By.CSS_SELECTOR, selector)
         opened.execute_script("arguments[0].scrollIntoView({block: 'center'})", target)
         ActionChains(opened).move_to_element(target).perform()
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 120
         while part not in (said := opened.execute_script("return document.getElementById('tip').textContent")):
             assert time.monotonic() < deadline, said
             time.sleep(0.05)

@@ -18,11 +18,11 @@ import pytest
 from fgai_bench.records.store import StoreReader
 from fgai_bench.run.resume import run
 
-KILLS = 20
+KILLS = 8
 Content = Callable[[Path], dict[str, Any]]
 
 # Imports everything once, then forks a child that carries out the run whenever it is told to: a killed child costs no
-# import of torch, so that twenty of them fit into seconds.
+# import of torch, so that many of them fit into seconds.
 NURSERY = """
 import json, os, sys, torch
 torch.set_num_threads(1)
@@ -69,7 +69,7 @@ def carry_out(nursery: subprocess.Popen[str], kill_after: float | None) -> int:
 
 
 def assert_whole(folder: Path, reference: Path, content: Content) -> None:
-    """The store of an frozen_eval run, record by record; no duplicate, no file that no record names."""
+    """The store of an undisturbed run, record by record; no duplicate, no file that no record names."""
     assert content(folder) == content(reference)
     with StoreReader(folder) as store:
         assert store.damaged() == {}
@@ -78,7 +78,7 @@ def assert_whole(folder: Path, reference: Path, content: Content) -> None:
     assert {path.name for path in folder.iterdir()} == {"store.sqlite", "artifacts", "run.lock"}
 
 
-def test_twenty_kills_at_random_moments_lose_nothing(
+def test_kills_at_random_moments_lose_nothing(
     nursery: subprocess.Popen[str], reference: Path, tmp_path: Path, content: Content
 ) -> None:
     folder, rng, killed, held = tmp_path / "run", random.Random(7), 0, set()
@@ -93,9 +93,7 @@ def test_twenty_kills_at_random_moments_lose_nothing(
                 now = set(store.statuses())
             assert held <= now, "a record was lost"
             held = now
-        if len(held) == len(
-            content(reference)["steps"]
-        ):  # finished before the twentieth kill: once more from the start
+        if len(held) == len(content(reference)["steps"]):  # finished before the last kill: once more from the start
             assert carry_out(nursery, None) == 0
             assert_whole(folder, reference, content)
             shutil.rmtree(folder)
@@ -113,7 +111,7 @@ def test_twenty_kills_of_the_command_with_two_workers_lose_nothing(
     (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(tiny))
     folder, rng = tmp_path / "run", random.Random(7)
     line = [sys.executable, "-m", "fgai_bench.cli", "run", "--suite", str(tmp_path / "tiny.yaml"), "--out", str(folder)]
-    for _ in range(KILLS):
+    for _ in range(20):
         process = subprocess.Popen([*line, "--jobs", "2", "--device", "cpu"], stdout=subprocess.DEVNULL)
         time.sleep(rng.uniform(0, 15))
         process.kill()

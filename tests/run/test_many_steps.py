@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,23 +11,14 @@ from benchmarks.many_steps import fill, suite_of
 from fgai_bench.records.result import Result
 from fgai_bench.records.store import Store, StoreReader
 from fgai_bench.report.write import write_report
-from fgai_bench.run.executors.local import Event, Executor, Job
+from fgai_bench.run.executors.base import Event, Job
 from fgai_bench.run.progress import PlainLines
 from fgai_bench.run.resume import planned, run
 from fgai_bench.run.schedule import Schedule
+from tests.counting import calls_of
 
-FEW, MANY = 100, 1000
-SLACK = 1.5  # ten times the steps may take up to fifteen times as long; what is quadratic takes more
-
-
-def cpu_seconds(work: Callable[[], Any]) -> float:
-    """Return the least processor time of two calls."""
-    times = []
-    for _ in range(2):
-        began = time.process_time()
-        work()
-        times.append(time.process_time() - began)
-    return min(times)
+FEW, MANY = 20, 100
+SLACK = 1.2  # five times the steps may take up to six times the calls; what is quadratic takes more
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +34,8 @@ def test_resuming_is_linear(runs: dict[int, Path]) -> None:
     def resume(steps: int) -> None:
         assert run(suite_of(steps), runs[steps], device="cpu").executed == 0
 
-    few, many = (cpu_seconds(lambda steps=steps: resume(steps)) for steps in (FEW, MANY))
+    resume(FEW)  # what is imported or read at the first call
+    few, many = (calls_of(lambda steps=steps: resume(steps)) for steps in (FEW, MANY))
     assert many < SLACK * MANY / FEW * few
 
 
@@ -58,7 +47,8 @@ def test_reading_is_linear(runs: dict[int, Path]) -> None:
             assert len(store.provenance()) == steps
             assert set(store.records()["step"]) == set(store.statuses())
 
-    few, many = (cpu_seconds(lambda steps=steps: read(steps)) for steps in (FEW, MANY))
+    read(FEW)
+    few, many = (calls_of(lambda steps=steps: read(steps)) for steps in (FEW, MANY))
     assert many < SLACK * MANY / FEW * few
 
 
@@ -82,29 +72,26 @@ class AtOnce:
         pass
 
 
-def test_a_step_costs_as_much_at_the_end_of_a_run_as_at_its_beginning(tmp_path: Path) -> None:
-    finished: list[float] = []
+def test_running_is_linear(tmp_path: Path) -> None:
+    """A step costs as much at the end of a run as at its beginning."""
 
-    class Watch(PlainLines):
-        def finished(self, step: Any, result: Result) -> None:
-            super().finished(step, result)
-            finished.append(time.process_time())
+    def work(steps: int, folder: str) -> None:
+        plan, executor = planned(suite_of(steps), "cpu"), AtOnce()
+        with closing(Store(tmp_path / folder)) as store, (tmp_path / "said").open("w") as stream:
+            observer = PlainLines(stream)
+            schedule = Schedule(plan, store, executor, observer)
+            observer.begin(plan, schedule.done, executor.slots)
+            schedule.work()
+            assert observer.count == steps
 
-    executor: Executor = AtOnce()
-    plan = planned(suite_of(MANY), "cpu")
-    with closing(Store(tmp_path)) as store, (tmp_path / "said").open("w") as stream:
-        observer = Watch(stream)
-        schedule = Schedule(plan, store, executor, observer)
-        observer.begin(plan, schedule.done, executor.slots)
-        schedule.work()
-    part = MANY // 4
-    first, last = finished[part] - finished[0], finished[-1] - finished[-1 - part]
-    assert len(finished) == MANY
-    assert last < 2 * first
+    work(FEW, "first")  # what is imported or read at the first call
+    few, many = (calls_of(lambda steps=steps: work(steps, str(steps))) for steps in (FEW, MANY))
+    assert many < SLACK * MANY / FEW * few
 
 
 def test_planning_is_linear_and_shares_what_steps_have_in_common() -> None:
-    few, many = (cpu_seconds(lambda steps=steps: planned(suite_of(steps), "cpu")) for steps in (FEW, MANY))
+    planned(suite_of(FEW), "cpu")
+    few, many = (calls_of(lambda steps=steps: planned(suite_of(steps), "cpu")) for steps in (FEW, MANY))
     assert many < SLACK * MANY / FEW * few
     steps = planned(suite_of(FEW), "cpu").steps
     for step in steps.values():

@@ -117,8 +117,8 @@ def test_the_last_node_that_is_lost_is_missed(
 
     from fgai_bench.run.executors import ray as ray_executor
 
-    monkeypatch.setattr(ray_executor, "MENTIONED", 1.0)
-    monkeypatch.setattr(ray_executor, "GIVEN_UP", 5.0)
+    monkeypatch.setattr(ray_executor, "NOTE_AFTER", 1.0)
+    monkeypatch.setattr(ray_executor, "GIVE_UP_AFTER", 5.0)
     head = {**SIZE, "num_cpus": 0, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     lost = cluster.add_node(**SIZE)

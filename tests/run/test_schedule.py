@@ -11,7 +11,7 @@ import pytest
 
 from fgai_bench.records.result import Result
 from fgai_bench.records.store import Store
-from fgai_bench.run.executors.local import Event, Job
+from fgai_bench.run.executors.base import Event, Job
 from fgai_bench.run.plan import Step
 from fgai_bench.run.progress import PlainLines
 from fgai_bench.run.resume import planned

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fgai_bench.suites import SuiteError, load_suite
-from fgai_bench.suites.read import parse
+from fgai_bench.suites.load import parse
 
 GRID: dict[str, Any] = {"name": "mine", "datasets": ["cora"], "models": ["gat"], "defenses": ["vanilla"]}
 

@@ -8,9 +8,9 @@ import pytest
 
 from fgai_bench.run.plan import plan
 from fgai_bench.suites import SuiteError, load_suite, resolve
+from fgai_bench.suites.overrides import committed_settings, with_settings
 from fgai_bench.suites.schema import DefenseLine
-from fgai_bench.suites.tuned import committed_settings, with_settings
-from fgai_bench.tuning import Cell
+from fgai_bench.tuning import SearchCell
 
 CELL = {"task": "node", "dataset": "cora", "model": "gat", "defense": "fgai"}
 CHOSEN: dict[str, Any] = {
@@ -58,7 +58,8 @@ def test_an_ablation_of_chosen_settings_takes_each_term_away():
 def test_what_a_line_names_itself_is_not_searched():
     suite = load_suite(SUITE)
     plain, named = (
-        Cell(suite, "node", "cora", "gat", line, 1).space for line in (DefenseLine(name="fgai"), suite.defenses[1])
+        SearchCell(suite, "node", "cora", "gat", line, 1).space
+        for line in (DefenseLine(name="fgai"), suite.defenses[1])
     )
     assert set(plain) - set(named) == {"defense.closeness"}  # k is in no space
 

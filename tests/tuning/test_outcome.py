@@ -8,11 +8,11 @@ import pytest
 
 from fgai_bench.options import Choice, LogRange, Range
 from fgai_bench.suites import load_suite
-from fgai_bench.tuning import Cell, Outcome, Tried
+from fgai_bench.tuning import SearchCell, SearchOutcome, Tried
 from fgai_bench.tuning.importance import importances
 from fgai_bench.tuning.sampling import suggest
 
-CELL = Cell(load_suite("quick"), "node", "cora", "gat", load_suite("quick").defenses[0], trials=4)
+CELL = SearchCell(load_suite("quick"), "node", "cora", "gat", load_suite("quick").defenses[0], trials=4)
 SPACE = {"training.lr": LogRange(0.001, 0.1), "model.dropout": Range(0.0, 0.8), "training.epochs": Choice(1, 2)}
 
 
@@ -21,8 +21,8 @@ def tried(number: int, clean: float, attacked: float, overlap: float = 0.5, reas
     return Tried(number, {}, {1000: scores, 1001: scores}, reason)
 
 
-def outcome(*trials: Tried, reference: float = 0.90) -> Outcome:
-    return Outcome(CELL, trials, {1000: reference, 1001: reference})
+def outcome(*trials: Tried, reference: float = 0.90) -> SearchOutcome:
+    return SearchOutcome(CELL, trials, {1000: reference, 1001: reference})
 
 
 def test_the_choice_keeps_the_clean_score():
@@ -53,7 +53,7 @@ def test_the_choice_is_made_among_the_trials_that_were_confirmed_on_further_spli
         Tried(one.number, {}, {**one.by_seed, **dict.fromkeys((1002, 1003, 1004), scores)})
         for one, scores in zip((lucky, steady), more, strict=True)
     ]
-    found = Outcome(CELL, [tried(0, 0.90, 0.99, reason="failed: no"), *confirmed, tried(3, 0.90, 0.64)], {
+    found = SearchOutcome(CELL, [tried(0, 0.90, 0.99, reason="failed: no"), *confirmed, tried(3, 0.90, 0.64)], {
         **dict.fromkeys((1000, 1001), 0.90), **dict.fromkeys((1002, 1003, 1004), 0.85)
     })  # fmt: skip
     assert found.choice.number == 2
@@ -84,14 +84,14 @@ def test_a_suggestion_is_a_function_of_earlier_trials_and_the_seed():
 
 
 def test_the_setting_that_decides_is_the_important_one():
-    cell = Cell(load_suite("quick"), "node", "cora", "gat", load_suite("quick").defenses[0], trials=24)
+    cell = SearchCell(load_suite("quick"), "node", "cora", "gat", load_suite("quick").defenses[0], trials=24)
     trials = []
     for number in range(24):
         values = suggest(cell.space, [], 0, number)
         score = 0.5 if not values else values["model.dropout"]
         scores = {"validation_clean": 1.0, "validation_attacked": score, "topk_overlap": 0.5}
         trials.append(Tried(number, values, {1000: scores}))
-    shares = importances(Outcome(cell, trials, {1000: 0.9}))
+    shares = importances(SearchOutcome(cell, trials, {1000: 0.9}))
     assert max(shares, key=shares.get) == "model.dropout"
     assert sum(shares.values()) == pytest.approx(1.0)
-    assert importances(Outcome(cell, trials[:4], {1000: 0.9})) == {}
+    assert importances(SearchOutcome(cell, trials[:4], {1000: 0.9})) == {}

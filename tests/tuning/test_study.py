@@ -26,7 +26,7 @@ from fgai_bench.records.errors import RequestError, StoreError
 from fgai_bench.records.store import StoreReader
 from fgai_bench.run.plan import plan, validation_plan
 from fgai_bench.suites import load_suite
-from fgai_bench.tuning import Outcome, Tried, tune, write
+from fgai_bench.tuning import SearchOutcome, Tried, tune, write
 from fgai_bench.tuning.sampling import BATCH
 from tests.card.networks import masked_graph
 
@@ -34,7 +34,7 @@ TRIALS = BATCH + 1
 KILLS = 20
 
 
-def search(suite: dict[str, Any], folder: Path, trials: int = TRIALS, **more: Any) -> list[Outcome]:
+def search(suite: dict[str, Any], folder: Path, trials: int = TRIALS, **more: Any) -> list[SearchOutcome]:
     usual = {"trials": trials, "seeds": [1000], "finals": [1001], "executor": "inline", "device": "cpu"}
     return tune(suite, folder, **usual | more)
 
@@ -50,7 +50,7 @@ def two_finalists() -> Iterator[int]:
 
 
 @pytest.fixture(scope="module")
-def study(template, tmp_path_factory) -> tuple[Path, list[Outcome]]:
+def study(template, tmp_path_factory) -> tuple[Path, list[SearchOutcome]]:
     """The study that nothing disturbed; tests read it."""
     folder = tmp_path_factory.mktemp("study") / "run"
     return folder, search(copy.deepcopy(template), folder)
@@ -77,7 +77,7 @@ def test_the_best_trials_are_trained_on_further_splits_before_one_is_chosen(stud
         seeds = {tried.number: list(tried.by_seed) for tried in outcome.tried}
         assert sorted(map(len, seeds.values())) == [1] * (TRIALS - two_finalists) + [2] * two_finalists
         assert seeds[outcome.choice.number] == [1000, 1001]
-        first = {t.number: Outcome(outcome.cell, [], outcome.references).value(
+        first = {t.number: SearchOutcome(outcome.cell, [], outcome.references).value(
             Tried(t.number, t.values, {1000: t.by_seed[1000]})) for t in outcome.tried}  # fmt: skip
         left_out = [number for number, known in seeds.items() if len(known) == 1]
         assert all(first[number] <= first[other] for number in left_out for other in seeds if other not in left_out)
@@ -257,6 +257,7 @@ write.trial_storage(Path(sys.argv[1]))
 """
 
 
+@pytest.mark.slow
 def test_a_kill_while_optunas_tables_are_made_leaves_no_half_made_storage(tmp_path):
     path = tmp_path / "optuna.sqlite"
     ended = subprocess.run([sys.executable, "-c", HALF_MADE, str(path), "6"], check=False)

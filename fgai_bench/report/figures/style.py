@@ -18,7 +18,7 @@ from matplotlib.lines import Line2D
 from PIL import Image
 
 from fgai_bench.statistics.labels import title
-from fgai_bench.suites.tuned import TUNED
+from fgai_bench.suites.schema import TUNED
 
 # Okabe and Ito's palette and a dark red; black for the vanilla model.
 PALETTE = ("#000000", "#56B4E9", "#E69F00", "#D55E00", "#CC79A7", "#009E73", "#0072B2", "#999999", "#882255")

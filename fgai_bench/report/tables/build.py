@@ -13,7 +13,7 @@ from fgai_bench.statistics.labels import STATUS, TERMS, ordered, terms, title
 from fgai_bench.statistics.ranking import UNIFORM, Cell, Standing, cell, null_cell, standings, worst
 from fgai_bench.statistics.results import Place, Results
 from fgai_bench.suites import SUITES
-from fgai_bench.suites.tuned import TUNED
+from fgai_bench.suites.schema import TUNED
 
 UNRELIABLE, UNEQUAL_MARK, EXTRAPOLATED, NOT_BETTER = "†", "‡", "*", "°"
 BOLD = " Bold: the rows that no other beats (multiple comparison with the best, paired by seed, 5 %)."

@@ -19,7 +19,7 @@ from fgai_bench.statistics.intervals import mean
 from fgai_bench.statistics.labels import ordered, title
 from fgai_bench.statistics.ranking import Cell, Standing, standings
 from fgai_bench.statistics.results import Results
-from fgai_bench.suites.tuned import TUNED
+from fgai_bench.suites.schema import TUNED
 
 NAME = "rank_changes"
 NODE = BOARDS[0]

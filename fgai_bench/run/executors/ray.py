@@ -10,12 +10,13 @@ from dataclasses import replace
 from typing import Any
 
 from fgai_bench.records.result import Result
-from fgai_bench.run.executors.local import Event, Job, Processes, WorkerSettings
+from fgai_bench.run.executors.base import Event, Job, WorkerSettings
+from fgai_bench.run.executors.processes import Processes
 
 RETRIES = 5  # when the node or worker of a step is lost
-PATIENCE = 10.0  # seconds for a cluster to answer at its address
-MENTIONED, GIVEN_UP = 10.0, 300.0  # seconds without any node until it is said, and until the run ends
-HANDED_OVER = "FGAI_BENCH_"  # begins the names of the variables that nodes get from here
+ANSWER_LIMIT = 10.0  # seconds for a cluster to answer at its address
+NOTE_AFTER, GIVE_UP_AFTER = 10.0, 300.0  # seconds without any node until it is said, and until the run ends
+VARIABLE_PREFIX = "FGAI_BENCH_"  # begins the names of the variables that nodes get from here
 
 
 class ExecutorError(ValueError):
@@ -34,7 +35,7 @@ class RayExecutor:
 
     def __init__(self, address: str | None, slots: int, settings: WorkerSettings, gpu: bool = False) -> None:
         self._ray = _import_ray()
-        handed_over = {name: value for name, value in os.environ.items() if name.startswith(HANDED_OVER)}
+        handed_over = {name: value for name, value in os.environ.items() if name.startswith(VARIABLE_PREFIX)}
         self.settings = replace(settings, variables=handed_over)
         self._refs: dict[Any, Job] = {}
         self._started_here = not self._ray.is_initialized()
@@ -88,15 +89,15 @@ class RayExecutor:
         if self._room():
             self._last_seen, self._mentioned = time.monotonic(), False
         missed = time.monotonic() - self._last_seen
-        if missed > GIVEN_UP:
+        if missed > GIVE_UP_AFTER:
             raise ExecutorError(
                 f"the Ray cluster has had no node for a step for {missed:.0f} s; what was recorded stays, and the same "
                 "request goes on with it"
             )
-        if missed < MENTIONED or self._mentioned:
+        if missed < NOTE_AFTER or self._mentioned:
             return []
         self._mentioned = True
-        return [Event("", note=f"the Ray cluster has no node left for a step; waiting {GIVEN_UP:.0f} s for one")]
+        return [Event("", note=f"the Ray cluster has no node left for a step; waiting {GIVE_UP_AFTER:.0f} s for one")]
 
     def _result(self, ref: Any) -> Result:
         """Return the result of a task; a node or worker that is lost after all retries gives a failure."""
@@ -104,12 +105,12 @@ class RayExecutor:
         try:
             return self._ray.get(ref)
         except lost.OutOfMemoryError as error:
-            return Result("oom", _first_line(error))
+            return Result("oom", _line(error, 0))
         except lost.RayTaskError as error:  # the node was there, but lacks something, as this package itself
             cause = getattr(error, "cause", None)
-            return Result("failed", f"its node cannot run it: {_last_line(error) if cause is None else _named(cause)}")
+            return Result("failed", f"its node cannot run it: {_line(error, -1) if cause is None else _named(cause)}")
         except lost.RayError as error:
-            return Result("failed", f"lost on the Ray cluster after {RETRIES} retries: {_first_line(error)}")
+            return Result("failed", f"lost on the Ray cluster after {RETRIES} retries: {_line(error, 0)}")
 
     def close(self) -> None:
         for ref in self._refs:
@@ -143,7 +144,7 @@ def _check_reachable(address: str | None) -> None:
     if not host or not port.isdigit():
         raise ExecutorError(f"{address!r} is no address of a Ray cluster; write host:port, auto or ray://host:port")
     try:
-        socket.create_connection((host, int(port)), timeout=PATIENCE).close()
+        socket.create_connection((host, int(port)), timeout=ANSWER_LIMIT).close()
     except (OSError, OverflowError) as error:
         raise ExecutorError(f"no Ray cluster at {address}: {error}") from None
 
@@ -156,14 +157,9 @@ def _import_ray() -> Any:
     return ray
 
 
-def _first_line(error: Exception) -> str:
+def _line(error: Exception, place: int) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0][:300] if lines else type(error).__name__
-
-
-def _last_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1][:300] if lines else type(error).__name__
+    return lines[place][:300] if lines else type(error).__name__
 
 
 def _named(error: BaseException) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import functools
 import gc
 import os
 import queue
+import signal
 import socket
 import sys
 import threading
@@ -13,11 +16,13 @@ import time
 from multiprocessing.connection import Connection
 from typing import Any
 
-from fgai_bench.records.result import Result, storable
-from fgai_bench.run.executors.local import Event, Job, WorkerSettings
-from fgai_bench.run.executors.process_tree import end_with_parent, has_children
+import psutil
 
-EVERY = 0.2  # seconds between two reports of progress
+from fgai_bench.records.result import Result, storable
+from fgai_bench.run.executors.base import Event, Job, WorkerSettings
+
+PROGRESS_INTERVAL = 0.2  # seconds between two reports
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # of Linux
 
 
 def serve() -> None:
@@ -34,6 +39,17 @@ def serve() -> None:
         connection.send(("began", job.hash))
         event = Event(job.hash, result=broken) if broken else _run(job, settings, connection)
         connection.send(("event" if _can_go_on(job, event) else "last", event))
+
+
+def end_with_parent() -> None:
+    """Let the kernel kill this process when its parent dies, and give it the orphans of its own descendants.
+
+    A thread could watch the parent, but not while a step holds the interpreter's lock.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        control = ctypes.CDLL(None).prctl
+        control(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        control(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _prepare(settings: WorkerSettings) -> Result | None:
@@ -63,7 +79,7 @@ def _run(job: Job, settings: WorkerSettings, connection: Connection[Any, Any]) -
 
     def progress(epoch: int, epochs: int) -> None:
         nonlocal last
-        if time.monotonic() - last > EVERY and os.getpid() == process:
+        if time.monotonic() - last > PROGRESS_INTERVAL and os.getpid() == process:
             last = time.monotonic()
             connection.send(("event", Event(job.hash, epoch, epochs)))
 
@@ -75,7 +91,16 @@ def _run(job: Job, settings: WorkerSettings, connection: Connection[Any, Any]) -
 def _can_go_on(job: Job, event: Event) -> bool:
     """Tell whether the process can be given another job, or whether this one has left it broken."""
     failed = event.result is not None and event.result.status != "ok"
-    return not has_children() and not (failed and job.config["device"] != "cpu" and not draws(job.config["device"]))
+    return not _has_children() and not (failed and job.config["device"] != "cpu" and not draws(job.config["device"]))
+
+
+def _has_children() -> bool:
+    """Tell whether this process has children that have not ended."""
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.Error):
+            if child.status() != psutil.STATUS_ZOMBIE:
+                return True
+    return False
 
 
 def draws(device: str) -> bool:

@@ -1,8 +1,4 @@
-"""Choose where steps run: inline, in worker processes, or on a Ray cluster; the results are the same.
-
-An executor accepts jobs and returns events. It never touches the store: a job carries its input artifacts, and its
-result carries the artifacts it made.
-"""
+"""Run steps in worker processes on this machine; a worker that dies fails only its own step."""
 
 from __future__ import annotations
 
@@ -13,120 +9,24 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe, wait
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any
 
-from fgai_bench.data import DATASETS
-from fgai_bench.plugins import load_plugins
+import psutil
+
 from fgai_bench.records.result import Result
-from fgai_bench.run.executors.process_tree import descendants, waited
+from fgai_bench.run.executors.base import Event, Job, WorkerSettings
 
 SERVE = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[2]); "
     "from fgai_bench.run.executors.worker import serve; serve()"
 )
-STARTING = 600.0  # seconds for a worker to import its libraries and plugins
-HASTE = 1.0  # seconds that a wait may last too long; what goes beyond is time in which this process was stopped
+START_LIMIT = 600.0  # seconds for a worker to import its libraries and plugins
+WAIT_SLACK = 1.0  # seconds by which a wait may last too long; beyond them this process itself was stopped
 # Set before torch is imported, so that idle threads of its libraries are never made.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-
-
-@dataclass(frozen=True)
-class Job:
-    """A step together with its input artifacts, as an executor receives it."""
-
-    hash: str
-    config: Mapping[str, Any]
-    inputs: Mapping[str, bytes]
-    time_limit: float | None = None
-    alone: bool = False
-
-
-@dataclass(frozen=True)
-class Event:
-    """News about a job, its progress or its result; or, without a job, a note for the person who started the run."""
-
-    hash: str
-    epoch: int = 0
-    epochs: int = 0
-    result: Result | None = None
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class WorkerSettings:
-    """Settings of every worker.
-
-    Attributes:
-        plugins: modules to import first.
-        data_root: where the datasets lie.
-        threads: per step.
-        devices: GPUs to share among the workers.
-        variables: of the environment, where the worker's machine does not set them itself.
-        datasets: graphs in memory, by name.
-    """
-
-    plugins: Sequence[str] = ()
-    data_root: str | None = None
-    threads: int = 1
-    devices: Sequence[str] = ()
-    variables: Mapping[str, str] = field(default_factory=dict)
-    datasets: Mapping[str, Any] = field(default_factory=dict)
-
-    def prepare(self) -> None:
-        """Make the names of the main process known in a worker: its plugins, and the graphs that it holds in memory."""
-        load_plugins(self.plugins)
-        for name, dataset in self.datasets.items():
-            if name not in DATASETS:
-                DATASETS.add(name, dataset)
-
-
-class Executor(Protocol):
-    """Run up to ``slots`` jobs at a time."""
-
-    @property
-    def slots(self) -> int: ...
-
-    def start(self) -> None:
-        """Let workers get ready, if there will be any, while the request is still being checked."""
-
-    def submit(self, job: Job) -> None:
-        """Accept a job and start it at once or soon."""
-
-    def events(self, timeout: float) -> list[Event]:
-        """Return the new events, after waiting at most ``timeout`` seconds for one."""
-
-    def close(self) -> None:
-        """Stop all jobs that still run."""
-
-
-class Inline:
-    """Run steps one after the other in this process: for debugging, since a crash of a step ends the run."""
-
-    slots = 1
-
-    def __init__(self, settings: WorkerSettings) -> None:
-        self.settings = settings
-        self._jobs: list[Job] = []
-
-    def start(self) -> None:
-        pass
-
-    def submit(self, job: Job) -> None:
-        self._jobs.append(job)
-
-    def events(self, timeout: float) -> list[Event]:
-        from fgai_bench.run.execute import execute
-
-        if not self._jobs:
-            return []
-        job = self._jobs.pop(0)
-        return [Event(job.hash, result=execute(job.config, job.inputs, self.settings.data_root))]
-
-    def close(self) -> None:
-        self._jobs.clear()
 
 
 @dataclass
@@ -165,7 +65,7 @@ class _Worker:
 
     def begin(self) -> None:
         """Start the clock of the job."""
-        self.began, self.ran, self.had_waited = True, 0.0, waited(self.process.pid)
+        self.began, self.ran, self.had_waited = True, 0.0, seconds_without_processor(self.process.pid)
 
     def overdue(self) -> Result | None:
         """Return the result of a job that has run longer than its time limit, or whose worker does not get ready.
@@ -175,11 +75,13 @@ class _Worker:
         if self.job is None:
             return None
         if not self.began:
-            return Result("failed", f"its worker was not ready after {STARTING:g} s") if self.ran > STARTING else None
+            late = self.ran > START_LIMIT
+            return Result("failed", f"its worker was not ready after {START_LIMIT:g} s") if late else None
         limit = self.job.time_limit
-        if limit is None or self.ran <= limit or self.ran - (waited(self.process.pid) - self.had_waited) <= limit:
+        if limit is None or self.ran <= limit:
             return None
-        return Result("timeout", f"stopped after its time limit of {limit:g} s")
+        waited = seconds_without_processor(self.process.pid) - self.had_waited
+        return Result("timeout", f"stopped after its time limit of {limit:g} s") if self.ran - waited > limit else None
 
     def stop(self) -> None:
         """End the worker and everything that its steps have left running."""
@@ -221,7 +123,7 @@ class Processes:
     def events(self, timeout: float) -> list[Event]:
         ready = wait([worker.connection for worker in self._workers], timeout)
         earlier, self._clock = self._clock, time.monotonic()
-        passed = min(self._clock - earlier, timeout + HASTE)
+        passed = min(self._clock - earlier, timeout + WAIT_SLACK)
         events: list[Event] = []
         for worker in list(self._workers):
             worker.ran += passed
@@ -290,6 +192,23 @@ class Processes:
     def _retire(self, worker: _Worker) -> None:
         self._workers.remove(worker)
         worker.stop()
+
+
+def descendants(pid: int) -> set[int]:
+    """Return the processes of a worker's session and all their children, without the worker itself."""
+    family: set[int] = set()
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if os.getsid(process.pid) == pid:
+                family |= {process.pid, *(child.pid for child in process.children(recursive=True))}
+    return family - {pid}
+
+
+def seconds_without_processor(pid: int) -> float:
+    """Return how long a process was ready to run while no processor was free; 0 where the system does not say."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    return 0.0
 
 
 def death(code: int | None) -> str:
