@@ -21,7 +21,6 @@ from fgai_bench.records.frames import LEDGER, PlacedStep
 from fgai_bench.records.names import is_changed, titles
 from fgai_bench.records.same_code import made_by_other_code
 from fgai_bench.records.store import StoreReader
-from fgai_bench.statistics.errors import ReportError
 from fgai_bench.statistics.labels import ordered
 
 if TYPE_CHECKING:
@@ -29,10 +28,14 @@ if TYPE_CHECKING:
 
 Better = Literal["higher", "lower", "none"]
 MISSING = "not run yet; the same `fgai-bench run` goes on with it"
-MAIN = ("node", "quick", "definition", "stress")  # the suites that speak first, where several hold the same graph
-SIDE = ("ablation", "cost", "scale", "published-budgets")  # they vary settings or budgets, or measure cost
+MAIN_SUITES = ("node", "quick", "definition", "stress")  # the first of them that holds a graph is asked about it
+SIDE_SUITES = ("ablation", "cost", "scale", "published-budgets")  # they vary settings or budgets, or measure cost
 PLACE = ("suite", "kind", "task", "dataset", "model", "label", "attack_label", "explainer")
 OTHER_CODE = "made by other code than the rest of its suite; `fgai-bench run` makes it anew"
+
+
+class ReportError(ValueError):
+    """What was asked cannot be reported; the message says what can."""
 
 
 class Place(NamedTuple):
@@ -79,7 +82,7 @@ class Measurement:
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """All measurements of a run, read once; what is computed from them may be kept by who they are.
+    """All measurements of a run, read once; hashed by identity, so that what is computed from them can be cached.
 
     Attributes:
         folder: of the run.
@@ -139,7 +142,7 @@ class Results:
 
     @property
     def remarks(self) -> list[str]:
-        """Return a sentence for each thing about these records that a reader of any table of them should know."""
+        """Return what a reader of any table of these records should know, a sentence for each."""
         sentences = [
             f"{title} is another experiment than the suite as it is declared; leaderboards and the paper's numbers do "
             "without it"
@@ -218,7 +221,7 @@ class Results:
         return _versions(self.provenance)
 
     def version_of(self, suite: str) -> str:
-        """Return those that gave the results of one suite; of all where no suite is called so."""
+        """Return the commits and package versions of one suite; of all where no suite is called so."""
         steps = {step.step for place, seeds in self.select(suite=suite) for step in seeds.values()}
         frame = self.provenance
         return _versions(frame[frame["hash"].isin(steps)] if steps else frame)
@@ -243,8 +246,8 @@ class Results:
 def main_suite(results: Results, kind: str = "attack") -> str | None:
     """Return the suite that the paper's figures are drawn from: the first known one, else the user's own."""
     held = results.names("suite", kind=kind, task="node")
-    own = [suite for suite in held if suite not in SIDE]
-    return next((suite for suite in (*MAIN, *own) if suite in held), None)
+    own = [suite for suite in held if suite not in SIDE_SUITES]
+    return next((suite for suite in (*MAIN_SUITES, *own) if suite in held), None)
 
 
 def _other_code(told: Sequence[PlacedStep]) -> set[str]:

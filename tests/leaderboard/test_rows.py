@@ -15,15 +15,13 @@ from typing import Any
 
 import pytest
 
-from fgai_bench.leaderboard.csv import add, read, rows, to_csv
-from fgai_bench.leaderboard.files import locked
-from fgai_bench.leaderboard.rows import BOARDS, entries, lowered, merged, worst_cases
-from fgai_bench.records.canonical import canonical
+from fgai_bench.leaderboard.csv import locked, read, rows, to_csv
+from fgai_bench.leaderboard.merge import add, merged
+from fgai_bench.leaderboard.rows import BOARDS, entries, lowered, worst_cases
 from fgai_bench.records.result import Result
 from fgai_bench.report.tables.build import build
 from fgai_bench.report.tables.specs import GRIDS
-from fgai_bench.statistics.errors import ReportError
-from fgai_bench.statistics.results import Results
+from fgai_bench.statistics.results import ReportError, Results
 
 NODE = BOARDS[0]
 
@@ -246,8 +244,9 @@ def test_a_worst_case_is_not_distrusted_for_the_attack_that_it_shows(with_worst:
     after = {row.key[4]: row.flags for row in lowered(NODE, listed) if row.key[5] == "worst"}
     assert after["ln"] == flags[1:]  # the sledge's values stand there
     assert after["at"] == flags
-    both = [*listed, *(replace(row, key=(*row.key[:5], "hammer"), seeds={seed: {"f1": 0.0} for seed in row.seeds})
-                       for row in listed if row.key[4:] == ("ln", "sledge"))]  # fmt: skip
+    (sledge,) = [row for row in listed if row.key[4:] == ("ln", "sledge")]
+    lowest = {seed: {"f1": 0.0} for seed in sledge.seeds}
+    both = [*listed, replace(sledge, key=sledge.key._replace(attack="hammer"), seeds=lowest)]
     (ln,) = [row for row in lowered(NODE, both) if row.key[4:] == ("ln", "worst")]
     assert (ln.found_by, ln.flags) == (("hammer",), ())  # nor for one that it goes below
 
@@ -279,27 +278,6 @@ def test_a_folder_of_an_earlier_version_gets_its_checksums(small: Path, tmp_path
     (tmp_path / "leaderboards.sha256").unlink()
     assert [path.read_bytes() for path in add(small, tmp_path)] == before
     assert (tmp_path / "leaderboards.sha256").is_file()
-
-
-def test_a_file_that_repeats_names_threat_models_and_ledgers_is_read_the_same(small: Path) -> None:
-    text = to_csv(NODE, entries(NODE, Results.read(small)))
-    table = list(csv.reader(io.StringIO(text)))
-    threat, seeds = table[0].index("threat"), table[0].index("seeds")
-    for row in table[1:]:
-        kept = json.loads(row[seeds] or "{}")
-        for budget in kept.get("budgets", {}).values():
-            budget[:] = canonical(json.loads(row[threat])[budget[0]]), kept["ledgers"][budget[1]]
-        kept.pop("ledgers", None)
-        kept["values"] = {
-            seed: {metric: values[i] for metric, values in kept["values"].items() if values[i] is not None}
-            for i, seed in enumerate(kept.pop("seeds"))
-        }
-        row[seeds] = json.dumps(kept) if kept else ""
-    earlier = io.StringIO()
-    csv.writer(earlier, lineterminator="\n").writerows(table)
-    assert len(earlier.getvalue()) > len(text)
-    assert read(earlier.getvalue()) == read(text)
-    assert any(row.budgets and row.seeds for row in read(text))
 
 
 def test_numbers_have_seven_digits_and_what_is_read_back_is_what_was_computed(bench: Any, results_of: Any) -> None:

@@ -13,9 +13,10 @@ import pytest
 from fgai_bench.defenses import DEFENSES
 from fgai_bench.records.result import Result
 from fgai_bench.report.claims import SIGNIFICANT, judge, judge_everywhere, load_claims, outcomes, restated
-from fgai_bench.report.verdicts import Claim, Decision, Evidence, Side, Verdict
-from fgai_bench.report.written_verdicts import cells_to_csv, to_csv, to_markdown
-from fgai_bench.statistics.intervals import p_above, seeds_needed
+from fgai_bench.report.verdicts import Claim, Decision, Evidence, Verdict, as_files, to_markdown
+from fgai_bench.report.verdicts import ClaimSide as Side
+from fgai_bench.statistics.intervals import p_above
+from fgai_bench.statistics.power import seeds_needed
 from fgai_bench.statistics.results import Results
 from fgai_bench.suites import SUITES
 
@@ -240,9 +241,10 @@ def test_a_store_of_another_suite_tests_nothing(bench: Any, fill_bench: Any) -> 
     verdicts = judge(results)
     assert {one.conclusion for one in verdicts} == {"not tested"}
     assert all(f"fgai-bench run --suite {one.claim.suite}" in one.advice for one in verdicts)
-    assert len(to_csv(verdicts).splitlines()) == 1 + len(verdicts)
-    assert len(cells_to_csv(verdicts).splitlines()) == 1 + sum(len(one.decisions) for one in verdicts)
-    assert to_markdown(verdicts, results).count("## ") == len(verdicts)
+    files = as_files(verdicts, results)
+    assert len(files["claims.csv"].splitlines()) == 1 + len(verdicts)
+    assert len(files["claims_cells.csv"].splitlines()) == 1 + sum(len(one.decisions) for one in verdicts)
+    assert files["claims.md"].count("## ") == len(verdicts)
 
 
 @pytest.fixture(scope="module")
@@ -274,7 +276,10 @@ def test_a_claim_is_also_looked_at_under_the_worst_case_and_with_tuned_settings(
     assert "| claim | published | worst case | worst case, tuned |" in page
     assert "| mine | supported (1/1) | refuted (0/1) | supported (1/1) |" in page
     assert page.count("## mine") == 1  # with its cells as published only
-    assert [line.split(",")[1] for line in to_csv(verdicts).splitlines()[1:3]] == ["published", "worst case"]
+    assert [line.split(",")[1] for line in as_files(verdicts, results)["claims.csv"].splitlines()[1:3]] == [
+        "published",
+        "worst case",
+    ]
 
 
 def test_the_worst_case_of_a_claim_is_the_lowest_of_all_attacks(bench: Any, results_of: Any) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from fgai_bench.cli import main
 from fgai_bench.report.undecided import OpenCell, open_cells, open_places
-from fgai_bench.statistics.intervals import p_above, seeds_needed
+from fgai_bench.statistics.intervals import p_above
+from fgai_bench.statistics.power import seeds_needed
 from fgai_bench.statistics.results import Results
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from fgai_bench.report.explanations import CORRECTNESS, STABILITY, Explained, explained, shared_defenses
-from fgai_bench.report.figures.style import Drawing, style_of
+from fgai_bench.report.figures.style import Drawing, spread, style_of
 from fgai_bench.statistics.labels import title
 from fgai_bench.statistics.results import Results
 
@@ -67,7 +66,7 @@ def _panel(ax: Axes, results: Results, group: Explained, explainers: Sequence[st
                 color = style_of(defense, group.defenses)["color"]
                 style = {"marker": shape(explainer, explainers), "color": color, "markersize": SIZE, "linestyle": ""}
                 ax.errorbar(
-                    x.mean, y.mean, xerr=_spread(x.std), yerr=_spread(y.std), label=f"{defense} {explainer}",
+                    x.mean, y.mean, xerr=spread(x), yerr=spread(y), label=f"{defense} {explainer}",
                     **style, **BAR,
                 )  # fmt: skip
     _nulls(ax, results, group)
@@ -90,10 +89,6 @@ def _nulls(ax: Axes, results: Results, group: Explained) -> None:
 
 def _line(null: str) -> dict[str, Any]:
     return {"color": "0.45", "linewidth": 0.9, "linestyle": NULL_LINES.get(null, (0, (3, 1)))}
-
-
-def _spread(std: float) -> float:
-    return 0.0 if math.isnan(std) else std
 
 
 def shape(explainer: str, explainers: Sequence[str]) -> str:

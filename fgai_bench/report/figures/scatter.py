@@ -13,9 +13,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from fgai_bench.leaderboard.rows import STANDARD, worst_cases
-from fgai_bench.report.figures.style import Drawing, legend, panels, style_of
+from fgai_bench.report.figures.style import Drawing, legend, panels, spread, style_of
+from fgai_bench.statistics.cells import cell, null_cell
 from fgai_bench.statistics.labels import ordered, title
-from fgai_bench.statistics.ranking import Cell, cell, null_cell
 from fgai_bench.statistics.results import Measurement, Place, Results, main_suite
 
 ATTACKS = (STANDARD, "injection")  # the first of them that a suite has
@@ -94,13 +94,9 @@ def _tradeoff_point(ax: Axes, results: Results, place: Place, labels: Sequence[s
     if x.values and y.values and x.mean > 0:
         style = style_of(place.label, labels)
         # A bar that would reach zero has no place on a logarithmic axis.
-        low = min(_bar(x), 0.9 * x.mean)
+        low = min(spread(x), 0.9 * x.mean)
         ends: dict[str, Any] = {"elinewidth": 0.8, "capsize": 2}  # ends are seen where one bar lies on another
-        ax.errorbar(x.mean, y.mean, xerr=[[low], [_bar(x)]], yerr=_bar(y), label=place.label, **ends, **style)
-
-
-def _bar(row: Cell) -> float:
-    return 0.0 if math.isnan(row.std) else row.std
+        ax.errorbar(x.mean, y.mean, xerr=[[low], [spread(x)]], yerr=spread(y), label=place.label, **ends, **style)
 
 
 def draw_budget(results: Results) -> list[Drawing]:
@@ -162,7 +158,7 @@ def _budget_lines(
         ax.errorbar(
             [nodes for nodes, _ in known],
             [row.mean for _, row in known],
-            yerr=[_bar(row) for _, row in known],
+            yerr=[spread(row) for _, row in known],
             elinewidth=0.8,
             label=label,
             **style_of(label, labels),

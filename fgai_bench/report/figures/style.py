@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from PIL import Image
 
+from fgai_bench.statistics.cells import Cell
 from fgai_bench.statistics.labels import title
 from fgai_bench.suites.tuned import TUNED
 
@@ -90,6 +91,11 @@ def panels(rows: int, columns: int, height: float = 1.9, **options: Any) -> tupl
     figure = Figure(figsize=(max(3.4, min(WIDTH, 2.6 * columns)), height * rows + 0.6), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False, **options)
     return figure, [list(row) for row in axes]
+
+
+def spread(cell: Cell) -> float:
+    """Return half the length of an error bar: the standard deviation, none for one seed."""
+    return 0.0 if math.isnan(cell.std) else cell.std
 
 
 def legend(figure: Figure, labels: Iterable[str], extra: Sequence[Line2D] = (), lines: bool = True) -> None:

@@ -14,24 +14,22 @@ from fgai_bench.leaderboard.rows import (
     STANDARD,
     Board,
     BoardRow,
-    block_of,
     entries,
     lowered,
     null_rows,
     ranked,
 )
 from fgai_bench.records.canonical import canonical
-from fgai_bench.report.answer import PUBLISHED, SCORES, TASKS, Answer, answers, notes
+from fgai_bench.report.answer import PUBLISHED, SCORES, TASKS, Answer, answers, mean_text, notes
 from fgai_bench.report.claims import judge
-from fgai_bench.report.explanations import CORRECTNESS, null_levels, points
+from fgai_bench.report.explanations import CORRECTNESS, null_levels, points, rightness
 from fgai_bench.report.figures.attention import layout, samples
-from fgai_bench.report.numbers import written
-from fgai_bench.report.rightness import rightness
 from fgai_bench.report.verdicts import Verdict
-from fgai_bench.report.written_verdicts import summary
+from fgai_bench.statistics.cells import UNIFORM, Cell, scale_of
 from fgai_bench.statistics.intervals import centre_interval, mean
 from fgai_bench.statistics.labels import STATUS, ordered, title
-from fgai_bench.statistics.ranking import UNIFORM, Cell, Standing, scale_of
+from fgai_bench.statistics.numbers import written
+from fgai_bench.statistics.ranking import Standing
 from fgai_bench.statistics.results import Measurement, Place, Results
 
 # Key, heading, which way is better, how it is written. ``score`` is F1 of nodes and ROC-AUC of links.
@@ -129,9 +127,9 @@ def _answer(answer: Answer) -> dict[str, Any]:
         "score": SCORES[answer.score],
         "question": TASKS.get(answer.task, answer.task),
         "stands": [
-            {"defense": stand.defense, "clean": stand.clean_score, "interval": stand.interval}
-            | {"attacked": stand.attacked_score, "gap": not stand.attacked.values}
-            | {"rank": stand.standing.rank, "unreliable": stand.unreliable}
+            {"defense": stand.defense, "clean": mean_text(stand.clean), "interval": stand.interval}
+            | {"attacked": mean_text(stand.attacked), "gap": not stand.attacked.values}
+            | {"rank": stand.standing.rank, "unreliable": stand.attacked.unreliable}
             for stand in answer.stands
         ],
     }
@@ -152,8 +150,8 @@ def _rows(board: Board, results: Results) -> list[dict[str, Any]]:
         key: ranked(listed, _metric(board, key), better) for key, _, better, _ in columns_of(results) if key != "score"
     }
     standing["score"] = ranked(listed, board.score, board.better)
-    blocks = list(dict.fromkeys(block_of(entry.key) for entry in listed))
-    together = sorted([*listed, *null_rows(board, listed)], key=lambda entry: blocks.index(block_of(entry.key)))
+    blocks = list(dict.fromkeys(entry.key.block for entry in listed))
+    together = sorted([*listed, *null_rows(board, listed)], key=lambda entry: blocks.index(entry.key.block))
     return [_row(board, results, entry, standing) for entry in together]
 
 
@@ -208,16 +206,16 @@ def _shown(row: Cell, standing: Standing, style: str, seeds: Iterable[int]) -> d
 
     Values of ``seeds`` are in the order of the row's own.
     """
-    text = written(row.mean, math.nan, style) if row.values else STATUS[row.status]
+    text = written(row.mean, style=style) if row.values else STATUS[row.status]
     if row.values and row.gaps:
         text += f" ({STATUS[row.status]} {len(row.gaps)}/{len(row.values) + len(row.gaps)})"
     bounds = centre_interval(row.values, scale_of(row.metric)) if row.values else None
-    interval = "[{}, {}]".format(*(written(bound, math.nan, style) for bound in bounds)) if bounds else ""
+    interval = "[{}, {}]".format(*(written(bound, style=style) for bound in bounds)) if bounds else ""
     null = mean(list(row.null.values())) if row.null else math.nan
     optional = {
         "std": f"{row.std:.2g}" if math.isfinite(row.std) else "",
         "interval": interval,
-        "null": written(null, math.nan, style) if math.isfinite(null) else "",
+        "null": written(null, style=style) if math.isfinite(null) else "",
         "bold": standing.bold,
         "rank": standing.rank,
         "unequal": standing.unequal,
@@ -298,7 +296,7 @@ def _claim(verdict: Verdict) -> dict[str, Any]:
     return {
         "text": claim.text,
         "verdict": verdict.conclusion,
-        "counted": summary(verdict),
+        "counted": verdict.summary,
         "unit": "" if claim.kind == "status" else f"{kind} of {metric}",
         "cells": [str(decision) for decision in verdict.deciding],
         "change": verdict.would_change,

@@ -12,15 +12,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fgai_bench.report.numbers import written
-from fgai_bench.report.tables.build import Row, Shown, Table, notes, show, source
+from fgai_bench.report.tables.build import Shown, Table, TableRow, no_value, notes, show, source
 from fgai_bench.report.tables.specs import Column
+from fgai_bench.statistics.cells import Cell, cell
 from fgai_bench.statistics.intervals import interval, mean
 from fgai_bench.statistics.labels import ordered, title
-from fgai_bench.statistics.ranking import Cell, Standing, cell
+from fgai_bench.statistics.numbers import with_bounds
 from fgai_bench.statistics.results import Place, Results
 
-NAME = "budgets"
 SMALL, UNEQUAL, LARGE = "node", "published-budgets", "large-budget"
 STAND_IN = ("stress", "budget-40")  # 40 nodes of 20 edges: as many edges as the large budget's 20 nodes of 40
 BEFORE, AFTER = "vanilla", "fgai"
@@ -102,17 +101,18 @@ def budget_table(results: Results) -> Table | None:
         for model in ordered(place.model for place in places)
         for measure in MEASURES
     ]
-    rows = [Row(_heads(gap), _shown(gap)) for gap in gaps]
+    rows = [TableRow(_heads(gap), _shown(gap)) for gap in gaps]
     cells = [row for gap in gaps for side in (gap.before, gap.after) for row in side.values()]
     caption = (
         "How much of the gap between FGAI and the vanilla model comes from the budget: attacked alike, and attacked "
         "with the unequal published budgets, under which FGAI faces fewer edges and smaller steps. Gaps are paired; "
         "`due to the budget` is what the unequal budgets add, with its interval; shares are of the mean gap, in both "
-        f"orders of making budgets equal. Never ranked. {_source(results, cells)}"
+        "orders of making budgets equal. Never ranked. "
+        f"{source(results, f'{UNEQUAL} beside {SMALL}', [row for row in cells if row.values or row.gaps])}"
     )
     summary = [sentence for measure in MEASURES if (sentence := _summary(measure, gaps))]
     lines = [*summary, *_stand_in(gaps), *notes(cells, ())]
-    return Table(NAME, caption, ("Dataset", "Model", "Measure"), COLUMNS, tuple(rows), tuple(lines), 2)
+    return Table("budgets", caption, ("Dataset", "Model", "Measure"), COLUMNS, tuple(rows), tuple(lines), 2)
 
 
 def _gap(results: Results, dataset: str, model: str, measure: Column) -> BudgetGap:
@@ -146,27 +146,23 @@ def _heads(gap: BudgetGap) -> tuple[str, ...]:
 
 def _shown(gap: BudgetGap) -> tuple[Shown, ...]:
     groups = [part for budget in GROUPS for part in (gap.before[budget], gap.after[budget], gap.of(budget))]
-    return (*(show(part, Standing(), gap.measure) for part in groups), _with_bounds(gap), *map(_share, gap.shares))
+    return (*(show(part, gap.measure) for part in groups), _with_interval(gap), *map(_share, gap.shares))
 
 
 def _share(share: float) -> Shown:
     if math.isnan(share):
-        return Shown("--", status="absent", reason="not attacked with this budget")
+        return no_value("not attacked with this budget")
     return Shown(f"{share:.0%}", mean=share, n=1)
 
 
-def _with_bounds(gap: BudgetGap) -> Shown:
+def _with_interval(gap: BudgetGap) -> Shown:
     """Return the part that is due to the budget, with its interval in place of a spread."""
-    due, style = gap.due, gap.measure.style
+    due = gap.due
     bounds = interval(list(due.values.values()))
     if due.status != "ok" or bounds is None:
-        return show(due, Standing(), gap.measure)
-    middle, low, high = (written(value, math.nan, style) for value in (due.mean, *bounds))
-    return Shown(f"{middle} [{low}, {high}]", mean=due.mean, std=due.std, n=len(due.values))
-
-
-def _source(results: Results, cells: Sequence[Cell]) -> str:
-    return source(results, f"{UNEQUAL} beside {SMALL}", [row for row in cells if row.values or row.gaps])
+        return show(due, gap.measure)
+    text = with_bounds(due.mean, bounds, gap.measure.style)
+    return Shown(text, mean=due.mean, std=due.std, n=len(due.values))
 
 
 def _summary(measure: Column, gaps: Sequence[BudgetGap]) -> str:

@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 
 from fgai_bench.cli import main
-from fgai_bench.leaderboard.csv import add
+from fgai_bench.leaderboard.merge import add
 from fgai_bench.leaderboard.rows import BOARDS, entries
 from fgai_bench.report.claims import judge
 from fgai_bench.report.tables.budgets import LARGE, SHARES, budget_table
 from fgai_bench.report.tables.build import suite_for
 from fgai_bench.report.tables.specs import GRIDS
 from fgai_bench.report.write import write_report
-from fgai_bench.statistics.errors import ReportError
-from fgai_bench.statistics.results import Place, Results
+from fgai_bench.statistics.results import Place, ReportError, Results
 
 UNEQUAL = {"suite": "published-budgets", "flags": ("unequal budgets",), "attack_label": "injection"}
 RICH = {"nodes": 20.0, "edges": 800.0, "largest_feature": 1.0, "gradient_calls": 10.0}

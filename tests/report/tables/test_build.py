@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from fgai_bench.records.result import Result
-from fgai_bench.report.tables.build import Row, Shown, Table, build
-from fgai_bench.report.tables.latex import escape, to_csv, to_latex, to_markdown
+from fgai_bench.report.tables.build import Shown, Table, TableRow, build
+from fgai_bench.report.tables.latex import escape, to_latex
+from fgai_bench.report.tables.markdown import to_csv, to_markdown
 from fgai_bench.report.tables.specs import GRIDS
-from fgai_bench.statistics.errors import ReportError
-from fgai_bench.statistics.results import Results
+from fgai_bench.statistics.results import ReportError, Results
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SPECS = {spec.name: spec for spec in GRIDS}
@@ -162,19 +162,21 @@ def test_every_sign_is_safe_in_latex(sign: str) -> None:
 @pytest.mark.parametrize(("rows", "pieces"), [(15, 3), (120, 1)])  # a tall one would be shrunk more below each other
 def test_a_table_too_wide_to_be_read_stands_in_pieces_that_hold_every_cell(rows: int, pieces: int) -> None:
     columns = tuple((graph, f"metric {i}") for graph in ("Cora", "Pubmed", "Citeseer") for i in range(5))
-    lines = [Row(("GAT", f"row {n}"), tuple(Shown(f"{n}.{i}±0.001E-5") for i in range(15))) for n in range(rows)]
+    lines = [TableRow(("GAT", f"row {n}"), tuple(Shown(f"{n}.{i}±0.001E-5") for i in range(15))) for n in range(rows)]
     text = to_latex(Table("link", "Links.", ("Model", "Method"), columns, tuple(lines)))
     assert text.count(r"\toprule") == pieces
     assert text.count(r"\textbf{Method}") == pieces  # each says which rows it has
     found = [cell for line in lines for cell in (escape(shown.text) for shown in line.cells) if cell in text]
     assert len(found) == 15 * rows
-    narrow = Table("link", "Links.", ("Model", "Method"), columns[:6], tuple(Row(x.heads, x.cells[:6]) for x in lines))
+    narrow = Table(
+        "link", "Links.", ("Model", "Method"), columns[:6], tuple(TableRow(x.heads, x.cells[:6]) for x in lines)
+    )
     assert to_latex(narrow).count(r"\toprule") == 1
 
 
 def test_a_long_table_goes_on_where_a_leading_column_changes() -> None:
     lines = [
-        Row((graph, method, f"explainer {i}"), (Shown(f"{graph} {method} {i}"),))
+        TableRow((graph, method, f"explainer {i}"), (Shown(f"{graph} {method} {i}"),))
         for graph in ("Amazon-Photo", "Cora") for method in ("Vanilla", "LN", "FGAI") for i in range(25)
     ]  # fmt: skip
     heads = ("Dataset", "Method", "Explainer")
@@ -191,7 +193,7 @@ def test_a_long_table_goes_on_where_a_leading_column_changes() -> None:
 def test_a_table_that_would_be_shrunk_too_far_stands_on_pages_on_their_side(
     columns: int, rows: int, turned: int
 ) -> None:
-    lines = [Row((f"row {n}",), tuple(Shown(f"{n}.{i:02}±0.01") for i in range(columns))) for n in range(rows)]
+    lines = [TableRow((f"row {n}",), tuple(Shown(f"{n}.{i:02}±0.01") for i in range(columns))) for n in range(rows)]
     table = Table("wide", "Wide.", ("Method",), tuple((f"metric {i}",) for i in range(columns)), tuple(lines), merged=1)
     text = to_latex(table)
     assert text.count(r"\begin{landscape}") == text.count(r"\end{landscape}") == turned

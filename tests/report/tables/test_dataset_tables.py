@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fgai_bench.report.tables.dataset_tables import dataset_tables, flag_table
+from fgai_bench.report.tables.dataset_tables import dataset_table, flag_table
 from fgai_bench.statistics.results import Results
 
 
 def test_the_statistics_of_a_dataset_are_those_of_the_paper(small: Path) -> None:
-    (table,) = dataset_tables(Results.read(small))
+    table = dataset_table(Results.read(small), "node")
+    assert table is not None
     assert table.columns == (("Amazon-Photo",),)
     assert {row.heads[0]: row.cells[0].text for row in table.rows} == {
         "#Nodes": "7,650", "#Edges": "119,081", "#Node Features": "745", "#Classes": "8",
@@ -19,7 +20,8 @@ def test_the_statistics_of_a_dataset_are_those_of_the_paper(small: Path) -> None
 
 
 def test_links_are_counted_as_recorded(wide: Path) -> None:
-    _, links = dataset_tables(Results.read(wide))
+    links = dataset_table(Results.read(wide), "link")
+    assert links is not None
     shown = {row.heads[0]: row.cells[0] for row in links.rows}
     assert shown["#Training Links"].text == "4,488"
     assert (shown["#Test Links"].text, shown["#Test Links"].status) == ("--", "absent")
