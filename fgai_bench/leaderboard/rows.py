@@ -28,22 +28,14 @@ Values = Mapping[int, Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Board:
-    """One leaderboard.
+    """One leaderboard."""
 
-    Attributes:
-        name: of its file.
-        task: of its rows; empty for all.
-        score: the metric that ranks the rows, and that tells the stronger attack.
-        better: which way, for the score.
-        metrics: further columns; ``_clean`` at the end means without the attack.
-        alone: whether only steps count that had the machine to themselves; times of others say how busy it was.
-    """
-
-    name: str
-    task: str
-    score: str
-    better: Better
-    metrics: tuple[str, ...]
+    name: str  # of its file
+    task: str  # of its rows; empty for all
+    score: str  # the metric that ranks the rows, and that tells the stronger attack
+    better: Better  # which way, for the score
+    metrics: tuple[str, ...]  # further columns; ``_clean`` at the end means without the attack
+    # whether only steps count that had the machine to themselves; times of others say how busy it was
     alone: bool = False
 
     @property
@@ -84,33 +76,23 @@ class BoardKey(NamedTuple):
 
 @dataclass(frozen=True)
 class BoardRow:
-    """One row before it is ranked.
-
-    Attributes:
-        seeds: seed to metric to value.
-        gaps: the seeds without values.
-        budgets: seed to (threat, ledger).
-        runs: identities of the runs that it comes from.
-        own_metrics: further columns: the metrics that its suite names beyond the built-in ones.
-        found_by: for a worst case, the attacks that left the least at some seed.
-        slack: for a worst case, seed to how much less twice the search left.
-        identity: data, settings and code that it was made with; empty where they were not recorded.
-        trials: how many settings were tried to choose those of the row; 0 for the suite's own settings.
-    """
+    """One row before it is ranked."""
 
     key: BoardKey
-    seeds: Values
-    gaps: tuple[Gap, ...] = ()
+    seeds: Values  # seed to metric to value
+    gaps: tuple[Gap, ...] = ()  # the seeds without values
     flags: tuple[str, ...] = ()
-    budgets: Mapping[int, tuple[str, Mapping[str, float]]] = field(default_factory=dict)
-    runs: tuple[str, ...] = ()
+    budgets: Mapping[int, tuple[str, Mapping[str, float]]] = field(default_factory=dict)  # seed to (threat, ledger)
+    runs: tuple[str, ...] = ()  # identities of the runs that it comes from
     versions: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
-    own_metrics: tuple[str, ...] = ()
-    found_by: tuple[str, ...] = ()
+    own_metrics: tuple[str, ...] = ()  # further columns: the metrics that its suite names beyond the built-in ones
+    found_by: tuple[str, ...] = ()  # for a worst case, the attacks that left the least at some seed
+    # for a worst case, seed to how much less twice the search left
     slack: Mapping[int, float] = field(default_factory=dict)
+    # data, settings and code that it was made with; empty where they were not recorded
     identity: Mapping[str, Any] = field(default_factory=dict)
-    trials: int = 0
+    trials: int = 0  # how many settings were tried to choose those of the row; 0 for the suite's own settings
 
     def cell(self, metric: str) -> Cell:
         """Return one metric of the row as a cell that can be ranked."""

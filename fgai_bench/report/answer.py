@@ -68,23 +68,16 @@ def mean_text(cell: Cell) -> str:
 
 @dataclass(frozen=True)
 class Answer:
-    """Which defense stands on one graph with one model.
-
-    Attributes:
-        attack: what the defenses are held against: ``worst`` where it is recorded, else the published attack.
-        score: the metric.
-        stands: one per defense, in the paper's order.
-        trials: how many settings were tried to choose those that rank; 0 for the suite's own settings.
-    """
+    """Which defense stands on one graph with one model."""
 
     suite: str
     task: str
     dataset: str
     model: str
-    attack: str
-    score: str
-    stands: tuple[DefenseScore, ...]
-    trials: int = 0
+    attack: str  # what the defenses are held against: ``worst`` where it is recorded, else the published attack
+    score: str  # the metric
+    stands: tuple[DefenseScore, ...]  # one per defense, in the paper's order
+    trials: int = 0  # how many settings were tried to choose those that rank; 0 for the suite's own settings
 
     @property
     def graph(self) -> str:

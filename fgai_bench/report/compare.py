@@ -23,16 +23,11 @@ SCIENTIFIC = 0.01  # numbers below are written with an exponent
 
 @dataclass(frozen=True)
 class Compared:
-    """Hold one published number beside ours.
-
-    Attributes:
-        measured: the cell of the run; None where the run has no such cell.
-        suite: where it stands, or the suite to run.
-    """
+    """Hold one published number beside ours."""
 
     number: Published
-    measured: Cell | None
-    suite: str
+    measured: Cell | None  # the cell of the run; None where the run has no such cell
+    suite: str  # where it stands, or the suite to run
 
     @property
     def difference(self) -> float:

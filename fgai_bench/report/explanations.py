@@ -29,21 +29,15 @@ PAPERS_CHOICE = "attention-last"  # the explainer that the paper reads
 
 @dataclass(frozen=True)
 class Explained:
-    """All explainers on one graph and model under one attack, with published settings or with searched ones.
-
-    Attributes:
-        tuned: whether the settings were searched for; a defense is held against a vanilla model that was, too.
-        measure: the metric of correctness.
-        places: defense and explainer to place.
-    """
+    """All explainers on one graph and model under one attack, with published settings or with searched ones."""
 
     suite: str
-    tuned: bool
+    tuned: bool  # whether the settings were searched for; a defense is held against a vanilla model that was, too
     dataset: str
     model: str
     attack: str
-    measure: str
-    places: Mapping[tuple[str, str], Place]
+    measure: str  # the metric of correctness
+    places: Mapping[tuple[str, str], Place]  # defense and explainer to place
 
     @property
     def origin(self) -> str:
@@ -177,23 +171,18 @@ class Rightness:
     model's does. But the two models differ, and so do the true effects of edges in them: where effects follow the
     degrees more closely, any ranking that knows the degrees does better. So the second asks the same of what the
     attention has beyond a uniform attention (``1 / d``) on the same model, which no training enters.
-
-    Attributes:
-        origin: the suite, and whether the settings of both were searched for.
-        kept, kept_by_vanilla: shares of the top edges that stay under the attack.
-        more_right: correctness minus vanilla's.
-        beyond_null: the same of what each has beyond a uniform attention; without differences where none was asked.
     """
 
-    origin: str
+    origin: str  # the suite, and whether the settings of both were searched for
     dataset: str
     model: str
     defense: str
     attack: str
     measure: str
-    kept: float
+    kept: float  # kept, kept_by_vanilla: shares of the top edges that stay under the attack
     kept_by_vanilla: float
-    more_right: Comparison
+    more_right: Comparison  # correctness minus vanilla's
+    # the same of what each has beyond a uniform attention; without differences where none was asked
     beyond_null: Comparison
 
     @property

@@ -32,35 +32,24 @@ StepKind = Literal["clean", "attack", "train"]
 
 @dataclass(frozen=True)
 class Published:
-    """Hold one published number and say where ours stands.
-
-    Attributes:
-        metric: its name in the paper.
-        ours: the metric of a run that has the same scale.
-        kind: of the steps that measure it.
-        suites: that measure it; the first is the one to run.
-        note: how the scales differ.
-        direction: which way is better.
-        attack: label of the attack that it was measured under; empty where nothing attacks.
-        stand_in: whether the dataset stands in for the one that the number was published for.
-    """
+    """Hold one published number and say where ours stands."""
 
     table: str
     task: str
     dataset: str
     model: str
     label: str
-    metric: str
-    ours: str
-    kind: StepKind
+    metric: str  # its name in the paper
+    ours: str  # the metric of a run that has the same scale
+    kind: StepKind  # of the steps that measure it
     mean: float
     std: float
     status: str
-    suites: tuple[str, ...]
-    note: str = ""
-    direction: Direction = "none"
-    attack: str = ""
-    stand_in: bool = False
+    suites: tuple[str, ...]  # that measure it; the first is the one to run
+    note: str = ""  # how the scales differ
+    direction: Direction = "none"  # which way is better
+    attack: str = ""  # label of the attack that it was measured under; empty where nothing attacks
+    stand_in: bool = False  # whether the dataset stands in for the one that the number was published for
 
 
 class Strict(BaseModel):

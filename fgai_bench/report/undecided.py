@@ -22,22 +22,14 @@ from fgai_bench.statistics.results import Results
 
 @dataclass(frozen=True)
 class OpenCell:
-    """Something that the seeds of a run do not decide.
-
-    Attributes:
-        question: a claim, or the first place of a leaderboard.
-        place: dataset and model.
-        shown: the difference with its interval.
-        seeds: how many there are.
-        enough: how many would decide it; None where no number that one could run would.
-    """
+    """Something that the seeds of a run do not decide."""
 
     suite: str
-    question: str
-    place: str
-    shown: str
-    seeds: int
-    enough: int | None
+    question: str  # a claim, or the first place of a leaderboard
+    place: str  # dataset and model
+    shown: str  # the difference with its interval
+    seeds: int  # how many there are
+    enough: int | None  # how many would decide it; None where no number that one could run would
 
     @property
     def more(self) -> str:

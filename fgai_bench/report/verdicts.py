@@ -25,6 +25,7 @@ OUTCOMES: tuple[CellOutcome, ...] = ("holds", "fails", "open", "missing")
 LEAST_SEEDS = 5  # below, no sign-flip test can even come near 0.05
 DATASETS = ("amazon-photo", "amazon-cs", "coauthor-cs", "coauthor-physics")
 MODELS = ("gat", "gatv2", "gt")
+NOTHING_COMPARED = Comparison(())
 
 
 @dataclass(frozen=True)
@@ -69,66 +70,49 @@ class Claim:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What one cell measured, before it is held against the number of cells.
+    """What one cell measured, before it is held against the number of cells."""
 
-    Attributes:
-        p_holds, p_fails: one-sided p of the claim's opposite and of the claim.
-        comparison: what is shown: the two sides, or one side against zero.
-        toward: differences that are positive where the claim holds; the seeds that are needed follow from them.
-        missing: why the cell cannot be decided; empty where it can.
-        why: what there is to say in place of a number.
-    """
-
-    p_holds: float = 1.0
+    p_holds: float = 1.0  # p_holds, p_fails: one-sided p of the claim's opposite and of the claim
     p_fails: float = 1.0
-    comparison: Comparison | None = None
+    # what is shown: the two sides, or one side against zero; without differences where nothing is
+    comparison: Comparison = NOTHING_COMPARED
+    # differences that are positive where the claim holds; the seeds that are needed follow from them
     toward: tuple[float, ...] = ()
-    missing: str = ""
-    why: str = ""
+    missing: str = ""  # why the cell cannot be decided; empty where it can
+    why: str = ""  # what there is to say in place of a number
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What one cell says.
-
-    Attributes:
-        outcome: after Holm's correction over the cells of the claim.
-        shown_alone: whether the cell shows the claim by itself, without a correction.
-        enough: how many seeds would tell, if difference and spread stay as they are; None where no number would.
-    """
+    """What one cell says."""
 
     dataset: str
     model: str
-    outcome: CellOutcome
+    outcome: CellOutcome  # after Holm's correction over the cells of the claim
     evidence: Evidence
-    shown_alone: bool = False
+    shown_alone: bool = False  # whether the cell shows the claim by itself, without a correction
+    # how many seeds would tell, if difference and spread stay as they are; None where no number would
     enough: int | None = None
 
     @property
     def seeds(self) -> int:
         """Return how many seeds both sides have."""
-        return len(self.evidence.comparison.differences) if self.evidence.comparison else 0
+        return len(self.evidence.comparison.differences)
 
     @property
     def is_ratio(self) -> bool:
         """Tell whether the cell is shown as a ratio: where logarithms are compared."""
-        return self.evidence.comparison is not None and self.evidence.comparison.scale == "log"
+        return self.evidence.comparison.scale == "log"
 
     @property
     def value(self) -> float:
         """Return the difference in the metric's units, or the ratio; NaN where there is none."""
-        comparison = self.evidence.comparison
-        if comparison is None or not comparison.differences:
-            return math.nan
-        return comparison.ratio if self.is_ratio else comparison.difference
+        return self.evidence.comparison.ratio if self.is_ratio else self.evidence.comparison.difference
 
     @property
     def bounds(self) -> tuple[float, float] | None:
         """Return the 95 % interval of :attr:`value`."""
-        comparison = self.evidence.comparison
-        if comparison is None:
-            return None
-        return comparison.ratio_bounds if self.is_ratio else comparison.bounds
+        return self.evidence.comparison.ratio_bounds if self.is_ratio else self.evidence.comparison.bounds
 
     @property
     def place(self) -> str:
@@ -312,7 +296,7 @@ def _cell_line(claim: Claim, decision: Decision) -> list[Any]:
     return [
         *(claim.id, claim.condition, decision.dataset, decision.model, decision.outcome, int(decision.shown_alone)),
         *(decision.value, *(decision.bounds or ("", "")), int(decision.is_ratio)),
-        evidence.comparison.scale if evidence.comparison else "",
+        evidence.comparison.scale if decision.seeds else "",
         *((p_value(toward), sign_flip_p(toward)) if toward else ("", "")),
         *(decision.seeds, decision.enough, evidence.missing or evidence.why),
     ]

@@ -49,7 +49,7 @@ OWN_TABLES: dict[str, tuple[str, Callable[[Results], Table | None]]] = {
     "reliability": ("", flag_table),
 }
 MAIN_FIGURES = ("stability_correctness", "fig5_tradeoff")  # the first of them that was drawn stands in the index
-OTHERS = ("metrics", "leaderboard", "page", "claims", "comparison")
+NEITHER_TABLE_NOR_FIGURE = ("metrics", "leaderboard", "page", "claims", "comparison")
 PAPER = "paper"  # whose claims and numbers stand beside those of a run
 ABOUT_THE_PAPER = {"claims": "a verdict on each of the paper's claims", "comparison": "its numbers beside these"}
 ADVICE = {
@@ -60,19 +60,14 @@ ADVICE = {
 
 @dataclass
 class Report:
-    """What was written, and what the run has nothing for.
-
-    Attributes:
-        answer: sentences that say which defense stands on which graph, and what to know about them.
-        absent: name to the sentence that says what to run for it.
-        remarks: sentences about the records, for the reader of any of it.
-    """
+    """What was written, and what the run has nothing for."""
 
     folder: Path
     written: list[Path] = field(default_factory=list)
+    # sentences that say which defense stands on which graph, and what to know about them
     answer: list[str] = field(default_factory=list)
-    absent: dict[str, str] = field(default_factory=dict)
-    remarks: list[str] = field(default_factory=list)
+    absent: dict[str, str] = field(default_factory=dict)  # name to the sentence that says what to run for it
+    remarks: list[str] = field(default_factory=list)  # sentences about the records, for the reader of any of it
 
     def add(self, name: str, content: str) -> None:
         """Write one text file."""
@@ -126,7 +121,12 @@ def write_results(results: Results, folder: Path, formats: Sequence[str] = FORMA
 
 def names() -> list[str]:
     """Return every name that ``only`` understands."""
-    return [*(spec.name for spec in GRIDS), *OWN_TABLES, *(figure.name for figure in FIGURES), *OTHERS]
+    return [
+        *(spec.name for spec in GRIDS),
+        *OWN_TABLES,
+        *(figure.name for figure in FIGURES),
+        *NEITHER_TABLE_NOR_FIGURE,
+    ]
 
 
 def _check(formats: Iterable[str], only: Iterable[str]) -> None:

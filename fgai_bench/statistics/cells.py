@@ -51,25 +51,18 @@ class Gap:
 
 @dataclass(frozen=True)
 class Cell:
-    """One metric at one place.
-
-    Attributes:
-        values: seed to value.
-        gaps: the seeds without one.
-        flags: reasons for distrust, each once.
-        budgets: seed to (threat, ledger) of the attack; empty where nothing attacks.
-        null: seed to what a uniform attention scores on the same two graphs; empty where it was not measured.
-        trials: how many settings were tried to choose those of the row; 0 for the suite's own settings.
-    """
+    """One metric at one place."""
 
     place: Place | None
     metric: str
-    values: Mapping[int, float] = field(default_factory=dict)
-    gaps: tuple[Gap, ...] = ()
-    flags: tuple[str, ...] = ()
+    values: Mapping[int, float] = field(default_factory=dict)  # seed to value
+    gaps: tuple[Gap, ...] = ()  # the seeds without one
+    flags: tuple[str, ...] = ()  # reasons for distrust, each once
+    # seed to (threat, ledger) of the attack; empty where nothing attacks
     budgets: Mapping[int, tuple[str, Mapping[str, float]]] = field(default_factory=dict)
+    # seed to what a uniform attention scores on the same two graphs; empty where it was not measured
     null: Mapping[int, float] = field(default_factory=dict)
-    trials: int = 0
+    trials: int = 0  # how many settings were tried to choose those of the row; 0 for the suite's own settings
 
     @property
     def mean(self) -> float:

@@ -215,17 +215,11 @@ def centre_interval(values: Mapping[int, float], scale: Scale) -> tuple[float, f
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two rows held against each other seed by seed, on one scale.
+    """Two rows held against each other seed by seed, on one scale."""
 
-    Attributes:
-        differences: left minus right on the scale, by seed.
-        scale: where the differences were taken.
-        anchor: the right side's mean on the scale, at which differences are shown in the metric's units.
-    """
-
-    differences: tuple[float, ...]
-    scale: Scale = "identity"
-    anchor: float = 0.0
+    differences: tuple[float, ...]  # left minus right on the scale, by seed
+    scale: Scale = "identity"  # where the differences were taken
+    anchor: float = 0.0  # the right side's mean on the scale, at which differences are shown in the metric's units
 
     @classmethod
     def of(cls, left: Mapping[int, float], right: Mapping[int, float], scale: Scale) -> Comparison:

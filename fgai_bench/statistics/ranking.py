@@ -28,23 +28,16 @@ ERROR = 0.05  # how often a row that is as good as the best may lose its first r
 
 @dataclass(frozen=True)
 class Standing:
-    """How a cell compares with its rivals.
+    """How a cell compares with its rivals."""
 
-    Attributes:
-        rank: None if unranked.
-        unequal: its budget is not that of the others, or its settings were searched with another number of trials.
-        beats_null: whether it is better than a uniform attention; None where there is no such null.
-        p_beaten: p of "no rival is better", corrected for the number of rivals; below ``ERROR`` it is not bold.
-        p_ahead: p of "some rival is at least as good"; small where it is the best alone.
-        rival: the key of its strongest rival.
-    """
-
-    rank: int | None = None
+    rank: int | None = None  # None if unranked
+    # its budget is not that of the others, or its settings were searched with another number of trials
     unequal: bool = False
-    beats_null: bool | None = None
+    beats_null: bool | None = None  # whether it is better than a uniform attention; None where there is no such null
+    # p of "no rival is better", corrected for the number of rivals; below ``ERROR`` it is not bold
     p_beaten: float = 1.0
-    p_ahead: float = 1.0
-    rival: Hashable = None
+    p_ahead: float = 1.0  # p of "some rival is at least as good"; small where it is the best alone
+    rival: Hashable = None  # the key of its strongest rival
 
     @property
     def bold(self) -> bool:

@@ -25,8 +25,8 @@ SHAPES = {
     "gnn-explainer": "*",
     "pg-explainer": "h",
 }
-OTHERS = ("<", ">", "p")
-SIZE = 6.5
+OTHER_SHAPES = ("<", ">", "p")
+MARKER_SIZE = 6.5
 BAR: dict[str, Any] = {"elinewidth": 0.6, "alpha": 0.95, "markeredgewidth": 0.6, "markeredgecolor": "white"}
 NULL_LINES = {"random": (0, (1, 2)), "uniform": (0, (4, 2)), "degree": (0, (6, 1, 1, 1)), "untrained": (0, (2, 1))}
 
@@ -64,7 +64,12 @@ def _panel(ax: Axes, results: Results, group: Explained, explainers: Sequence[st
             y = group.cell(results, defense, explainer, group.measure)
             if x.values and y.values:
                 color = style_of(defense, group.defenses)["color"]
-                style = {"marker": shape(explainer, explainers), "color": color, "markersize": SIZE, "linestyle": ""}
+                style = {
+                    "marker": shape(explainer, explainers),
+                    "color": color,
+                    "markersize": MARKER_SIZE,
+                    "linestyle": "",
+                }
                 ax.errorbar(
                     x.mean, y.mean, xerr=spread(x), yerr=spread(y), label=f"{defense} {explainer}",
                     **style, **BAR,
@@ -94,14 +99,16 @@ def _line(null: str) -> dict[str, Any]:
 def shape(explainer: str, explainers: Sequence[str]) -> str:
     """Return the marker of an explainer; those of others take the remaining ones in turn."""
     unknown = [name for name in explainers if name not in SHAPES]
-    return SHAPES[explainer] if explainer in SHAPES else OTHERS[unknown.index(explainer) % len(OTHERS)]
+    return SHAPES[explainer] if explainer in SHAPES else OTHER_SHAPES[unknown.index(explainer) % len(OTHER_SHAPES)]
 
 
 def _legend(figure: Figure, defenses: Sequence[str], explainers: Sequence[str], nulls: Sequence[str]) -> None:
     """Draw three lists beside the panels: colours are defenses, shapes are explainers, lines are nulls."""
 
     def entry(label: str, **style: Any) -> Line2D:
-        return Line2D([], [], linestyle="", markersize=SIZE, markeredgecolor="white", label=title(label), **style)
+        return Line2D(
+            [], [], linestyle="", markersize=MARKER_SIZE, markeredgecolor="white", label=title(label), **style
+        )
 
     def heading(text: str) -> Line2D:
         return Line2D([], [], linestyle="", marker="", label=text)

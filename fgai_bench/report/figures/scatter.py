@@ -19,7 +19,7 @@ from fgai_bench.statistics.labels import ordered, title
 from fgai_bench.statistics.results import Measurement, Place, Results, main_suite
 
 ATTACKS = (STANDARD, "injection")  # the first of them that a suite has
-BESIDE = 1.035  # the ratio of two defenses' places at one budget
+OFFSET_RATIO = 1.035  # the ratio of two defenses' places at one budget
 UNIFORM_LINE: dict[str, Any] = {"color": "0.4", "linestyle": (0, (4, 3)), "linewidth": 1.0}
 
 
@@ -152,7 +152,7 @@ def _budget_lines(
 ) -> None:
     """Draw a line for each defense; its points stand beside those of the others, so that no bar hides another."""
     for label, sweep in sweeps.items():
-        beside = BESIDE ** (labels.index(label) - (len(labels) - 1) / 2)
+        beside = OFFSET_RATIO ** (labels.index(label) - (len(labels) - 1) / 2)
         points = [(nodes * beside, cell(results, place, metric)) for nodes, place in sweep.items()]
         known = [(nodes, row) for nodes, row in points if row.values]
         ax.errorbar(

@@ -45,7 +45,6 @@ COLUMNS: tuple[tuple[str, str, Any, str], ...] = (
     ("f_slope_neg", "F- slope", "none", "fixed"),
     ("train_seconds", "training (s)", "none", "fixed"),
 )
-NAMES = ("suite", "task", "dataset", "model", "defense", "attack")
 CURVES = ("f_acc_pos", "f_acc_neg")
 METRICS_IN_WORDS = {
     **SCORES,
@@ -170,11 +169,9 @@ def _metric(board: Board, key: str) -> str:
 def _row(
     board: Board, results: Results, entry: BoardRow, standing: Mapping[str, Mapping[Hashable, Standing]]
 ) -> dict[str, Any]:
-    names = dict(zip(NAMES, entry.key, strict=True))
-    place = Place(names["suite"], "attack", *(names[n] for n in ("task", "dataset", "model", "defense", "attack")))
-    measured = results.at(place)
+    measured = results.at(Place(entry.key.suite, "attack", *entry.key[1:]))
     return {
-        **names,
+        **entry.key._asdict(),
         "flags": list(entry.flags),
         "seeds": list(entry.seeds),
         "cells": {
@@ -194,11 +191,16 @@ def _row(
 
 def _spent(measured: Mapping[int, Measurement]) -> list[dict[str, Any]]:
     """Return what an attack spent, with the seeds that spent it: nearly always all of them the same."""
+    ledgers = _seeds_by_text((seed, canonical(dict(step.ledger))) for seed, step in measured.items() if step.ledger)
+    return [{"seeds": seeds, "spent": json.loads(ledger)} for ledger, seeds in ledgers.items()]
+
+
+def _seeds_by_text(texts: Iterable[tuple[int, str]]) -> dict[str, list[int]]:
+    """Return each text once, with the seeds that share it."""
     seeds: dict[str, list[int]] = {}
-    for seed, step in measured.items():
-        if step.ledger:
-            seeds.setdefault(canonical(dict(step.ledger)), []).append(seed)
-    return [{"seeds": shared, "spent": json.loads(ledger)} for ledger, shared in seeds.items()]
+    for seed, text in texts:
+        seeds.setdefault(text, []).append(seed)
+    return seeds
 
 
 def _shown(row: Cell, standing: Standing, style: str, seeds: Iterable[int]) -> dict[str, Any]:
@@ -220,20 +222,17 @@ def _shown(row: Cell, standing: Standing, style: str, seeds: Iterable[int]) -> d
         "rank": standing.rank,
         "unequal": standing.unequal,
         "seeds": [_rounded(row.values[seed]) if seed in row.values else None for seed in seeds] if row.values else [],
-        "gaps": _gaps(row),
+        "gaps": {
+            ", ".join(map(str, shared)): reason
+            for reason, shared in _seeds_by_text(
+                (gap.seed, f"{STATUS[gap.status]}: {gap.reason}") for gap in row.gaps
+            ).items()
+        },
     }
     kept = {key: value for key, value in optional.items() if value}
     beaten = {} if standing.beats_null is None else {"beatsNull": standing.beats_null}
     status = {} if row.status == "ok" else {"status": row.status}
     return {"text": text, "mean": _rounded(row.mean), **status, **beaten, **kept}
-
-
-def _gaps(row: Cell) -> dict[str, str]:
-    """Return why seeds of a cell have no value; seeds with one reason share a line."""
-    seeds: dict[str, list[str]] = {}
-    for gap in row.gaps:
-        seeds.setdefault(f"{STATUS[gap.status]}: {gap.reason}", []).append(str(gap.seed))
-    return {", ".join(shared): reason for reason, shared in seeds.items()}
 
 
 def _rounded(value: float) -> float | None:
@@ -274,18 +273,24 @@ def _point(x: float, values: Sequence[float]) -> list[float]:
 
 def _graphs(results: Results) -> list[dict[str, Any]]:
     """Return the sampled neighbourhoods with positions, one per dataset, model and defense."""
-    drawn = []
-    for (dataset, model), of in samples(results).items():
-        for label, sample in of.items():
-            place = layout(sample)
-            edges = [
-                [int(a), int(b), float(f"{w:.4g}"), float(f"{v:.4g}")]
-                for (a, b), w, v in zip(sample.edge_index.T, sample.clean, sample.attacked, strict=True)
-            ]
-            nodes = [[n, round(x, 4), round(y, 4), int(n >= sample.nodes)] for n, (x, y) in sorted(place.items())]
-            about = {"dataset": dataset, "model": model, "label": label, "centre": sample.centre}
-            drawn.append({**about, "nodes": nodes, "edges": edges})
-    return drawn
+    return [
+        {
+            "dataset": dataset,
+            "model": model,
+            "label": label,
+            "centre": sample.centre,
+            "nodes": [
+                [node, round(x, 4), round(y, 4), int(node >= sample.nodes)]
+                for node, (x, y) in sorted(layout(sample).items())
+            ],
+            "edges": [
+                [int(a), int(b), _rounded(before), _rounded(after)]
+                for (a, b), before, after in zip(sample.edge_index.T, sample.clean, sample.attacked, strict=True)
+            ],
+        }
+        for (dataset, model), defenses in samples(results).items()
+        for label, sample in defenses.items()
+    ]
 
 
 def _claim(verdict: Verdict) -> dict[str, Any]:

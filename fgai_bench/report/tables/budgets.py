@@ -22,6 +22,10 @@ from fgai_bench.statistics.results import Place, Results
 
 SMALL, UNEQUAL, LARGE = "node", "published-budgets", "large-budget"
 STAND_IN = ("stress", "budget-40")  # 40 nodes of 20 edges: as many edges as the large budget's 20 nodes of 40
+STAND_IN_NOTE = (
+    f"the large budget is {STAND_IN[1]} of the suite {STAND_IN[0]}, 40 nodes of 20 edges, which stands in for 20 nodes "
+    f"of 40 and was run for one model only; `fgai-bench run --suite {LARGE}` gives every cell"
+)
 BEFORE, AFTER = "vanilla", "fgai"
 MEASURES = (
     Column("F1 attacked↑", "f1", "attack"),
@@ -43,17 +47,12 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class BudgetGap:
-    """One measure of one dataset and model under the three budgets.
-
-    Attributes:
-        before, after: suite of the budget to the cell of the vanilla model and of FGAI.
-        stand_in: whether the large budget is that of another suite with as many edges.
-    """
+    """One measure of one dataset and model under the three budgets."""
 
     measure: Column
-    before: Mapping[str, Cell]
+    before: Mapping[str, Cell]  # before, after: suite of the budget to the cell of the vanilla model and of FGAI
     after: Mapping[str, Cell]
-    stand_in: bool = False
+    stand_in: bool = False  # whether the large budget is that of another suite with as many edges
 
     def of(self, budget: str) -> Cell:
         """Return FGAI minus vanilla under a budget, seed by seed."""
@@ -95,13 +94,14 @@ def budget_table(results: Results) -> Table | None:
     places = [place for place, _ in results.select(suite=UNEQUAL, kind="attack", attack="injection")]
     if not places:
         return None
-    gaps = [
-        _gap(results, dataset, model, measure)
+    by_heads = {
+        (title(dataset), title(model), measure.title): _gap(results, dataset, model, measure)
         for dataset in ordered(place.dataset for place in places)
         for model in ordered(place.model for place in places)
         for measure in MEASURES
-    ]
-    rows = [TableRow(_heads(gap), _shown(gap)) for gap in gaps]
+    }
+    rows = [TableRow(heads, _shown(gap)) for heads, gap in by_heads.items()]
+    gaps = list(by_heads.values())
     cells = [row for gap in gaps for side in (gap.before, gap.after) for row in side.values()]
     caption = (
         "How much of the gap between FGAI and the vanilla model comes from the budget: attacked alike, and attacked "
@@ -110,8 +110,9 @@ def budget_table(results: Results) -> Table | None:
         "orders of making budgets equal. Never ranked. "
         f"{source(results, f'{UNEQUAL} beside {SMALL}', [row for row in cells if row.values or row.gaps])}"
     )
-    summary = [sentence for measure in MEASURES if (sentence := _summary(measure, gaps))]
-    lines = [*summary, *_stand_in(gaps), *notes(cells, ())]
+    lines = [sentence for measure in MEASURES if (sentence := _summary(measure, gaps))]
+    lines += [STAND_IN_NOTE] if any(gap.stand_in for gap in gaps) else []
+    lines += notes(cells, ())
     return Table("budgets", caption, ("Dataset", "Model", "Measure"), COLUMNS, tuple(rows), tuple(lines), 2)
 
 
@@ -136,12 +137,6 @@ def _gap(results: Results, dataset: str, model: str, measure: Column) -> BudgetG
         for label in (BEFORE, AFTER)
     )
     return BudgetGap(measure, before, after, stand_in=not measured and bool(after[LARGE].values))
-
-
-def _heads(gap: BudgetGap) -> tuple[str, ...]:
-    place = gap.before[UNEQUAL].place
-    assert place is not None  # cells of results have one
-    return title(place.dataset), title(place.model), gap.measure.title
 
 
 def _shown(gap: BudgetGap) -> tuple[Shown, ...]:
@@ -181,13 +176,3 @@ def _summary(measure: Column, gaps: Sequence[BudgetGap]) -> str:
         if parts
         else ""
     )
-
-
-def _stand_in(gaps: Sequence[BudgetGap]) -> list[str]:
-    if not any(gap.stand_in for gap in gaps):
-        return []
-    suite, attack = STAND_IN
-    return [
-        f"the large budget is {attack} of the suite {suite}, 40 nodes of 20 edges, which stands in for 20 nodes of 40 "
-        f"and was run for one model only; `fgai-bench run --suite {LARGE}` gives every cell"
-    ]

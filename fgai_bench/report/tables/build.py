@@ -39,17 +39,11 @@ HEADS: dict[RowKey, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Shown:
-    """A cell as a table shows it, with what is behind it.
+    """A cell as a table shows it, with what is behind it."""
 
-    Attributes:
-        text: plain text; renderers translate its signs.
-        bold: best, or not to be told from it.
-        underline: a magnitude whose value was positive.
-    """
-
-    text: str
-    bold: bool = False
-    underline: bool = False
+    text: str  # plain text; renderers translate its signs
+    bold: bool = False  # best, or not to be told from it
+    underline: bool = False  # a magnitude whose value was positive
     mean: float = math.nan
     std: float = math.nan
     n: int = 0
@@ -68,21 +62,15 @@ class TableRow:
 
 @dataclass(frozen=True)
 class Table:
-    """What a renderer needs.
-
-    Attributes:
-        heads: titles of the leading columns; equal texts below each other are drawn once.
-        columns: each a path of headings from the outermost to its own.
-        merged: how many leading columns are merged downwards.
-    """
+    """What a renderer needs."""
 
     name: str
     caption: str
-    heads: tuple[str, ...]
-    columns: tuple[tuple[str, ...], ...]
+    heads: tuple[str, ...]  # titles of the leading columns; equal texts below each other are drawn once
+    columns: tuple[tuple[str, ...], ...]  # each a path of headings from the outermost to its own
     rows: tuple[TableRow, ...]
     notes: tuple[str, ...] = ()
-    merged: int = 1
+    merged: int = 1  # how many leading columns are merged downwards
 
     def narrowed(self, places: Sequence[int]) -> Table:
         """Return the table with the columns at these places only."""

@@ -41,19 +41,12 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class RankedMethod:
-    """A method of one dataset and model on its way through the stages that were run.
+    """A method of one dataset and model on its way through the stages that were run."""
 
-    Attributes:
-        heads: dataset, model and method.
-        cells: what it keeps in each stage.
-        by_mean: its place in the order of means in the first stage; 1 has the highest.
-        ranks: its rank in each stage; None where it has none.
-    """
-
-    heads: tuple[str, str, str]
-    cells: tuple[Cell, ...]
-    by_mean: int
-    ranks: tuple[int | None, ...]
+    heads: tuple[str, str, str]  # dataset, model and method
+    cells: tuple[Cell, ...]  # what it keeps in each stage
+    by_mean: int  # its place in the order of means in the first stage; 1 has the highest
+    ranks: tuple[int | None, ...]  # its rank in each stage; None where it has none
 
     @property
     def changes(self) -> tuple[int | None, ...]:
@@ -93,30 +86,29 @@ def _methods(listed: Sequence[BoardRow]) -> Iterator[RankedMethod]:
     for dataset in ordered(row.key.dataset for row in listed):
         for model in ordered(row.key.model for row in listed if row.key.dataset == dataset):
             names = ordered(row.key.defense.removesuffix(TUNED) for row in listed if row.key[2:4] == (dataset, model))
-            keys = {
-                stage: {name: (dataset, model, name + ending, attack) for name in names}
-                for stage, (attack, ending) in STAGES.items()
-            }
-            there = {stage: [name for name in names if where[name] in rows] for stage, where in keys.items()}
-            stages = [stage for stage in STAGES if len(there[stage]) > 1]
-            if stages[:2] != list(STAGES)[:2]:
-                continue
-            rivals = [name for name in names if all(name in there[stage] for stage in stages)]
-            cells: list[dict[Hashable, Cell]] = [
-                {name: rows[keys[stage][name]].cell(NODE.score) for name in rivals} for stage in stages
-            ]
-            yield from _ranked((title(dataset), title(model)), cells)
+            published, worst, tuned = (
+                {
+                    name: rows[key].cell(NODE.score)
+                    for name in names
+                    if (key := (dataset, model, name + ending, attack)) in rows
+                }
+                for attack, ending in STAGES.values()
+            )
+            if len(published) > 1 and len(worst) > 1:
+                stages = [published, worst, *([tuned] if len(tuned) > 1 else [])]
+                rivals = [name for name in names if all(name in stage for stage in stages)]
+                yield from _ranked(
+                    (title(dataset), title(model)), [{name: stage[name] for name in rivals} for stage in stages]
+                )
 
 
-def _ranked(where: tuple[str, str], cells: Sequence[dict[Hashable, Cell]]) -> Iterator[RankedMethod]:
-    first, *_ = cells
+def _ranked(where: tuple[str, str], stages: Sequence[dict[Hashable, Cell]]) -> Iterator[RankedMethod]:
+    first = stages[0]
     by_mean = sorted(first, key=lambda name: -first[name].mean)
-    standing = [standings(stage, "higher") for stage in cells]
+    standing = [standings(stage, "higher") for stage in stages]
     for name in first:
-        ranks = tuple(stage[name].rank for stage in standing)
-        yield RankedMethod(
-            (*where, title(str(name))), tuple(stage[name] for stage in cells), 1 + by_mean.index(name), ranks
-        )
+        cells, ranks = (stage[name] for stage in stages), (stage[name].rank for stage in standing)
+        yield RankedMethod((*where, title(str(name))), tuple(cells), 1 + by_mean.index(name), tuple(ranks))
 
 
 def _shown(method: RankedMethod) -> tuple[Shown, ...]:

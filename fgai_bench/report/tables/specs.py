@@ -17,60 +17,35 @@ RowKey = Literal["dataset", "model", "label", "method", "terms"]
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table.
+    """One column of a table."""
 
-    Attributes:
-        title: its heading, with an arrow where a direction is better.
-        metric: the name under which it is recorded.
-        kind: of the steps that measure it.
-        attacks: labels of attacks; of several the worst is taken seed by seed; empty for the suite's first attack.
-        better: which way; rows are compared within one dataset and model.
-        style: how numbers are written.
-        magnitude: write absolute values, with the positive ones underlined.
-        flat: compare absolute values, because the nearest to zero is the best.
-        explainer: whose explanation; empty for attention.
-        group: a heading above the datasets.
-    """
-
-    title: str
-    metric: str
-    kind: str = "clean"
+    title: str  # its heading, with an arrow where a direction is better
+    metric: str  # the name under which it is recorded
+    kind: str = "clean"  # of the steps that measure it
+    # labels of attacks; of several the worst is taken seed by seed; empty for the suite's first attack
     attacks: tuple[str, ...] = ()
-    better: Better = "none"
-    style: Style = "fixed"
-    magnitude: bool = False
-    flat: bool = False
-    explainer: str = ""
-    group: str = ""
+    better: Better = "none"  # which way; rows are compared within one dataset and model
+    style: Style = "fixed"  # how numbers are written
+    magnitude: bool = False  # write absolute values, with the positive ones underlined
+    flat: bool = False  # compare absolute values, because the nearest to zero is the best
+    explainer: str = ""  # whose explanation; empty for attention
+    group: str = ""  # a heading above the datasets
 
 
 @dataclass(frozen=True)
 class Spec:
-    """One table.
+    """One table."""
 
-    Attributes:
-        name: of its files.
-        title: the first sentence of its caption.
-        columns: repeated for every dataset where datasets are spread.
-        rows: what a row is.
-        spread: whether datasets stand side by side instead of below each other.
-        suites: where the cells come from: the first of them that the run has.
-        custom: whether a suite of the user's own may serve.
-        task: of the cells.
-        optional: leave out columns that nothing in the run fills.
-        needs: a kind of steps without which there is no table.
-    """
-
-    name: str
-    title: str
-    columns: tuple[Column, ...]
-    rows: tuple[RowKey, ...] = ("model", "label")
-    spread: bool = True
-    suites: tuple[str, ...] = MAIN_SUITES
-    custom: bool = True
-    task: str = "node"
-    optional: bool = False
-    needs: str = ""
+    name: str  # of its files
+    title: str  # the first sentence of its caption
+    columns: tuple[Column, ...]  # repeated for every dataset where datasets are spread
+    rows: tuple[RowKey, ...] = ("model", "label")  # what a row is
+    spread: bool = True  # whether datasets stand side by side instead of below each other
+    suites: tuple[str, ...] = MAIN_SUITES  # where the cells come from: the first of them that the run has
+    custom: bool = True  # whether a suite of the user's own may serve
+    task: str = "node"  # of the cells
+    optional: bool = False  # leave out columns that nothing in the run fills
+    needs: str = ""  # a kind of steps without which there is no table
 
 
 G_JSD = Column("g-JSD↓", "g_jsd", "attack", better="lower", style="scientific")
