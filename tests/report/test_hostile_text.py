@@ -17,6 +17,7 @@ from fgai_bench.cli.app import main
 from fgai_bench.leaderboard.csv import read
 from fgai_bench.leaderboard.rows import BOARDS
 from fgai_bench.records.escaping import csv_text
+from tests.report_fixtures import attack_result, clean_result, train_result
 
 LABELS = (
     "<!--<script>", "</script><b>bold</b>", "constructor", "__proto__", "toString", "=1+1", "+2", "-1+cmd|' /C x'!A0",
@@ -29,16 +30,16 @@ MODEL = "constructor"
 
 
 @pytest.fixture(scope="module")
-def hostile(bench: Any, results_of: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def hostile(bench: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of a store in which every name is hostile."""
     made = bench()
-    made.add("train", results_of["train"]("fgai", 0), dataset=DATASETS[0], model=MODEL, label="fgai")
+    made.add("train", train_result("fgai", 0), dataset=DATASETS[0], model=MODEL, label="fgai")
     for dataset in DATASETS:
         for label in LABELS if dataset == DATASETS[0] else LABELS[:2]:
             where = {"dataset": dataset, "model": MODEL, "label": label, "defense": "ln"}
             for seed in range(2):
-                made.add("clean", results_of["clean"]("ln", seed), seed=seed, **where)
-                attacked = results_of["attack"]("ln", seed)
+                made.add("clean", clean_result("ln", seed), seed=seed, **where)
+                attacked = attack_result("ln", seed)
                 if label not in DRAWN or dataset != DATASETS[0]:  # one drawing of a neighbourhood per label takes long
                     attacked = replace(attacked, artifacts={})
                 made.add("attack", attacked, seed=seed, attack_label="injection", **where)

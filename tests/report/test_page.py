@@ -11,6 +11,7 @@ import pytest
 
 from fgai_bench.report.page.build import content, page
 from fgai_bench.statistics.results import Results
+from tests.report_fixtures import attack_result
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,9 +24,9 @@ def test_the_page_needs_no_network(small: Path) -> None:
     assert text == page(Results.read(small))
 
 
-def test_a_label_cannot_break_out_of_the_data(bench: Any, results_of: Any) -> None:
+def test_a_label_cannot_break_out_of_the_data(bench: Any) -> None:
     made = bench()
-    made.add("attack", results_of["attack"]("ln", 0), label="</script><b>", defense="ln", attack_label="injection")
+    made.add("attack", attack_result("ln", 0), label="</script><b>", defense="ln", attack_label="injection")
     text = page(Results.read(made.close()))
     assert "</script><b>" not in text
     data = re.search(r'<script id="data" type="application/json">(.*?)</script>', text, re.S)

@@ -11,6 +11,7 @@ import pytest
 from fgai_bench.cli import main
 from fgai_bench.report.undecided import OpenCell, open_cells, open_places
 from fgai_bench.statistics.results import Results
+from tests.report_fixtures import fill
 
 
 def test_a_shared_first_place_says_what_would_part_the_two_best(wide: Path) -> None:
@@ -34,11 +35,9 @@ def test_words_for_the_number_of_seeds() -> None:
     assert OpenCell("node", "", "", "", 5, None).more == "out of reach"
 
 
-def test_status_says_what_is_open(
-    bench: Callable[[], Any], fill_bench: Callable[..., None], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_status_says_what_is_open(bench: Callable[[], Any], capsys: pytest.CaptureFixture[str]) -> None:
     made = bench()
-    fill_bench(made, seeds=range(5))
+    fill(made, seeds=range(5))
     folder = made.close()
     assert main(["status", str(folder)]) == 0
     printed = " ".join(capsys.readouterr().out.split())

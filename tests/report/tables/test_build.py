@@ -16,6 +16,7 @@ from fgai_bench.report.tables.latex import escape, to_latex
 from fgai_bench.report.tables.markdown import to_csv, to_markdown
 from fgai_bench.report.tables.specs import GRIDS
 from fgai_bench.statistics.results import ReportError, Results
+from tests.report_fixtures import attack_result, clean_result, fill
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SPECS = {spec.name: spec for spec in GRIDS}
@@ -52,12 +53,12 @@ def test_numbers_can_be_checked_by_hand(small: Path) -> None:
     assert [rows[name][1].bold for name in ("Vanilla", "LN", "AT", "FGAI")] == [False, True, True, True]
 
 
-def test_an_ablation_of_chosen_settings_stands_below_and_the_worst_case_beside(bench: Any, results_of: Any) -> None:
+def test_an_ablation_of_chosen_settings_stands_below_and_the_worst_case_beside(bench: Any) -> None:
     made = bench()
     for label in ("prediction", "k-10", "prediction tuned", "k-10 tuned"):
         where = {"suite": "ablation", "label": label, "defense": "fgai"}
-        made.add("clean", results_of["clean"]("fgai", 0), **where)
-        made.add("attack", results_of["attack"]("fgai", 0), attack_label="injection", **where)
+        made.add("clean", clean_result("fgai", 0), **where)
+        made.add("attack", attack_result("fgai", 0), attack_label="injection", **where)
         made.add("attack", Result(metrics={"f1": 0.25}), attack_label="worst", **where)
     found = table("ablation", Results.read(made.close()))
     heads = [row.heads for row in found.rows if "Uniform" not in row.heads[1]]
@@ -131,9 +132,9 @@ def test_nothing_is_made_of_nothing(small: Path) -> None:
         assert build(SPECS[name], results) is None
 
 
-def test_a_suite_of_the_users_own_fills_the_tables(bench: Any, fill_bench: Any) -> None:
+def test_a_suite_of_the_users_own_fills_the_tables(bench: Any) -> None:
     made = bench()
-    fill_bench(made, seeds=range(2), suite="mine")
+    fill(made, seeds=range(2), suite="mine")
     assert "Suite mine" in table("table1", Results.read(made.close())).caption
 
 
@@ -142,11 +143,11 @@ def test_an_unknown_suite_is_refused(small: Path) -> None:
         Results.read(small, suite="nodes")
 
 
-def test_distrust_is_marked(bench: Any, fill_bench: Any, results_of: Any) -> None:
+def test_distrust_is_marked(bench: Any) -> None:
     made = bench()
-    fill_bench(made, seeds=range(2))
+    fill(made, seeds=range(2))
     for seed in range(2):
-        made.add("attack", results_of["attack"]("ln", seed, harm=0.3), label="vanilla", dataset="amazon-cs",
+        made.add("attack", attack_result("ln", seed, harm=0.3), label="vanilla", dataset="amazon-cs",
                  attack_label="injection", flags=("unreliable: random control is stronger",), seed=seed)  # fmt: skip
     found = table("table2", Results.read(made.close()))
     assert found.rows[0].cells[3].text.endswith("†")

@@ -7,6 +7,7 @@ from typing import Any
 
 from fgai_bench.report.tables.dataset_tables import dataset_table, flag_table
 from fgai_bench.statistics.results import Results
+from tests.report_fixtures import attack_result
 
 
 def test_the_statistics_of_a_dataset_are_those_of_the_paper(small: Path) -> None:
@@ -27,13 +28,11 @@ def test_links_are_counted_as_recorded(wide: Path) -> None:
     assert (shown["#Test Links"].text, shown["#Test Links"].status) == ("--", "absent")
 
 
-def test_reasons_for_distrust_are_listed_with_their_seeds(bench: Any, results_of: Any) -> None:
+def test_reasons_for_distrust_are_listed_with_their_seeds(bench: Any) -> None:
     made = bench()
     for seed in range(3):
         flags = ("unreliable: zero gradient",) if seed != 1 else ()
-        made.add(
-            "attack", results_of["attack"]("ln", seed), label="ln", attack_label="injection", seed=seed, flags=flags
-        )
+        made.add("attack", attack_result("ln", seed), label="ln", attack_label="injection", seed=seed, flags=flags)
     table = flag_table(Results.read(made.close()))
     assert table is not None
     (row,) = table.rows
@@ -41,10 +40,10 @@ def test_reasons_for_distrust_are_listed_with_their_seeds(bench: Any, results_of
     assert [cell.text for cell in row.cells] == ["unreliable: zero gradient", "0, 2"]
 
 
-def test_a_random_control_that_is_stronger_is_a_reason(bench: Any, results_of: Any) -> None:
+def test_a_random_control_that_is_stronger_is_a_reason(bench: Any) -> None:
     made = bench()
-    made.add("attack", results_of["attack"]("ln", 0), label="ln", attack_label="injection")
-    made.add("attack", results_of["attack"]("ln", 0, harm=0.5), label="ln", attack_label="random-injection")
+    made.add("attack", attack_result("ln", 0), label="ln", attack_label="injection")
+    made.add("attack", attack_result("ln", 0, harm=0.5), label="ln", attack_label="random-injection")
     table = flag_table(Results.read(made.close()))
     assert table is not None
     assert "random control is stronger" in table.rows[0].cells[0].text
