@@ -36,12 +36,12 @@ PATIENCE = 60.0  # seconds to wait for another writer, who needs a few
 
 def rows(board: Board, listed: Iterable[BoardRow]) -> list[dict[str, Any]]:
     """Return the rows of the file, ranked within their suite, dataset, model and attack; g-JSD has its own rank."""
-    entries = lowered(board, list(listed))
-    standing = {metric: ranked(entries, metric, better) for metric, better in _ranked_by(board).items()}
-    columns = columns_of(board, entries)
+    every = lowered(board, list(listed))
+    standing = {metric: ranked(every, metric, better) for metric, better in _ranked_by(board).items()}
+    columns = columns_of(board, every)
     return [
         _row(board, columns, entry, {metric: standing[metric].get(entry.key, Standing()) for metric in standing})
-        for entry in sorted([*entries, *null_rows(board, entries)], key=_uniform_last)
+        for entry in sorted([*every, *null_rows(board, every)], key=_uniform_last)
     ]
 
 

@@ -20,10 +20,10 @@ from fgai_bench.statistics.ranking import Standing
 from fgai_bench.statistics.results import MAIN_SUITES, SIDE_SUITES, Results
 from fgai_bench.suites.tuned import TUNED
 
-PUBLISHED = "injection"
+PUBLISHED_ATTACK = "injection"
 SCORES = {"f1": "F1", "roc_auc": "ROC-AUC"}
 TASKS = {"node": "Node classification", "link": "Link prediction"}
-UNDER = {PUBLISHED: "under the published attack", STANDARD: "at worst"}
+UNDER = {PUBLISHED_ATTACK: "under the published attack", STANDARD: "at worst"}
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def _turn(suite: str) -> int:
 
 def _answer(board: Board, rows: Sequence[BoardRow], standing: Mapping[Hashable, Standing], results: Results) -> Answer:
     attacks = [row.key.attack for row in rows]
-    attack = next((name for name in (STANDARD, PUBLISHED) if name in attacks), attacks[0])
+    attack = next((name for name in (STANDARD, PUBLISHED_ATTACK) if name in attacks), attacks[0])
     own = {row.key.defense: row for row in rows if row.key.attack == attack}
     stands = tuple(
         DefenseScore(
@@ -214,7 +214,7 @@ def _named(some: Sequence[Answer], answered: Sequence[Answer]) -> str:
 
 
 def _weaker(attacks: set[str]) -> str:
-    if attacks == {PUBLISHED}:
+    if attacks == {PUBLISHED_ATTACK}:
         return "the published attack chooses its places at random, and a stronger one may turn the order"
     return "the order is that under the attack that each sentence names, and a stronger one may turn it"
 

@@ -7,7 +7,7 @@ matter where the graph knows them, else the rank correlation with the true effec
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,15 +15,16 @@ from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.statistics.cells import Cell, cell
 from fgai_bench.statistics.intervals import Comparison
 from fgai_bench.statistics.labels import ordered, title
+from fgai_bench.statistics.numbers import as_csv
 from fgai_bench.statistics.results import Place, Results
 from fgai_bench.suites.tuned import TUNED
 
-STABILITY = "explainer_topk_overlap_unchanged"
+STABILITY_METRIC = "explainer_topk_overlap_unchanged"
 CORRECTNESS = {
     "truth_auroc_clean": "AUROC against the edges that truly matter",
     "effect_spearman_clean": "rank correlation with the true effect of edges",
 }
-ATTACKS = ("worst", "injection", "explanation")  # the first of them that a run has
+ATTACKS_BY_PRECEDENCE = ("worst", "injection", "explanation")  # the first of them that a run has
 PAPERS_CHOICE = "attention-last"  # the explainer that the paper reads
 
 
@@ -58,6 +59,12 @@ class Explained:
     def nulls(self) -> list[str]:
         """Return the nulls."""
         return _in_order(name for _, name in self.places if is_null(name))
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return every defense with every explainer that was asked about it, nulls last."""
+        names = (*self.explainers, *self.nulls)
+        return [(defense, name) for defense in self.defenses for name in names if (defense, name) in self.places]
 
     def cell(self, results: Results, defense: str, explainer: str, metric: str) -> Cell:
         """Return one metric of one explainer on one defense over the seeds."""
@@ -100,7 +107,7 @@ def explained(results: Results) -> list[Explained]:
     found = []
     for (suite, tuned, dataset, model), places in groups.items():
         attacks = [place.attack for place in places]
-        attack = next((name for name in ATTACKS if name in attacks), attacks[0])
+        attack = next((name for name in ATTACKS_BY_PRECEDENCE if name in attacks), attacks[0])
         values = {metric for seeds in places.values() for step in seeds.values() for metric in step.values}
         measure = next((metric for metric in CORRECTNESS if metric in values), None)
         if measure:
@@ -120,18 +127,16 @@ def points(results: Results) -> list[dict[str, Any]]:
     """
     rows = []
     for group in explained(results):
-        for defense in group.defenses:
-            for explainer in (*group.explainers, *group.nulls):
-                if (defense, explainer) not in group.places:
-                    continue
-                metrics = {
-                    "stability": STABILITY,
-                    "correctness": group.measure,
-                    "correctness_attacked": group.measure.removesuffix("_clean"),
-                }
-                names = {key: getattr(group, key) for key in ("origin", "dataset", "model", "attack", "measure")}
-                values = {key: _plain(group.cell(results, defense, explainer, m)) for key, m in metrics.items()}
-                rows.append({**names, "defense": defense, "explainer": explainer, "null": is_null(explainer), **values})
+        right, names = group.measure, ("origin", "dataset", "model", "attack", "measure")
+        metrics = {
+            "stability": STABILITY_METRIC,
+            "correctness": right,
+            "correctness_attacked": right.removesuffix("_clean"),
+        }
+        for defense, explainer in group.pairs:
+            values = {key: _plain(group.cell(results, defense, explainer, m)) for key, m in metrics.items()}
+            about = {"defense": defense, "explainer": explainer, "null": is_null(explainer)}
+            rows.append({name: getattr(group, name) for name in names} | about | values)
     return rows
 
 
@@ -139,7 +144,7 @@ def null_levels(results: Results) -> list[dict[str, Any]]:
     """Return how right and how stable each null is on each graph and model, averaged over the defenses."""
     return [
         {"origin": group.origin, "dataset": group.dataset, "model": group.model, "name": name}
-        | {"correctness": level, "stability": group.average(results, name, STABILITY)}
+        | {"correctness": level, "stability": group.average(results, name, STABILITY_METRIC)}
         for group in explained(results)
         for name in group.nulls
         if (level := group.average(results, name, group.measure)) is not None
@@ -179,7 +184,7 @@ class Rightness:
     defense: str
     attack: str
     measure: str
-    kept: float  # kept, kept_by_vanilla: shares of the top edges that stay under the attack
+    kept: float  # share of the top edges that stay under the attack, and that of the vanilla model
     kept_by_vanilla: float
     more_right: Comparison  # correctness minus vanilla's
     # the same of what each has beyond a uniform attention; without differences where none was asked
@@ -212,13 +217,28 @@ def rightness(results: Results) -> list[Rightness]:
     return [comparison for comparison in compared if comparison is not None]
 
 
+def rightness_csv(compared: Iterable[Rightness]) -> str:
+    """Return the comparisons as a table: one row for each, differences with their 95 % intervals."""
+    names = ("origin", "dataset", "model", "defense", "attack", "measure", "kept", "kept_by_vanilla")
+    header = [*names, *(f"{name}{end}" for name in ("more_right", "beyond_null") for end in ("", "_low", "_high"))]
+    rows = []
+    for row in compared:
+        numbers = [(c.difference, *c.bounds) if c.bounds else ("",) * 3 for c in (row.more_right, row.beyond_null)]
+        rows.append([*(getattr(row, name) for name in names), *numbers[0], *numbers[1]])
+    return as_csv([header, *rows])
+
+
 def _rightness(results: Results, group: Explained, defense: str) -> Rightness | None:
     """Return the comparison; None for an attention that is not stabler than vanilla's, which vanilla's own is not."""
-    kept, kept_by_vanilla = (group.cell(results, name, PAPERS_CHOICE, STABILITY) for name in (defense, "vanilla"))
-    mine, vanilla = (group.cell(results, name, PAPERS_CHOICE, group.measure) for name in (defense, "vanilla"))
+
+    def both(explainer: str, metric: str) -> tuple[Cell, Cell]:
+        return group.cell(results, defense, explainer, metric), group.cell(results, "vanilla", explainer, metric)
+
+    kept, kept_by_vanilla = both(PAPERS_CHOICE, STABILITY_METRIC)
+    mine, vanilla = both(PAPERS_CHOICE, group.measure)
     if _side(against(kept, kept_by_vanilla)) <= 0 or against(mine, vanilla).bounds is None:
         return None
-    own, theirs = (group.cell(results, name, "uniform", group.measure) for name in (defense, "vanilla"))
+    own, theirs = both("uniform", group.measure)
     beyond = Comparison.of(_minus(mine.values, own.values), _minus(vanilla.values, theirs.values), "identity")
     names = (group.origin, group.dataset, group.model, defense, group.attack, group.measure)
     return Rightness(*names, kept.mean, kept_by_vanilla.mean, against(mine, vanilla), beyond)

@@ -20,11 +20,11 @@ from fgai_bench.statistics.results import Results
 ClaimKind = Literal["greater", "close", "ratio", "best", "positive", "status"]
 CellOutcome = Literal["holds", "fails", "open", "missing"]
 Conclusion = Literal["supported", "refuted", "undecided", "not tested"]
-PUBLISHED = "published"  # the paper's own attack and settings
+PUBLISHED_CONDITION = "published"  # the paper's own attack and settings
 OUTCOMES: tuple[CellOutcome, ...] = ("holds", "fails", "open", "missing")
 LEAST_SEEDS = 5  # below, no sign-flip test can even come near 0.05
-DATASETS = ("amazon-photo", "amazon-cs", "coauthor-cs", "coauthor-physics")
-MODELS = ("gat", "gatv2", "gt")
+PAPERS_DATASETS = ("amazon-photo", "amazon-cs", "coauthor-cs", "coauthor-physics")
+PAPERS_MODELS = ("gat", "gatv2", "gt")
 NOTHING_COMPARED = Comparison(())
 
 
@@ -52,15 +52,15 @@ class Claim:
     left: ClaimSide
     right: ClaimSide | None = None
     task: str = "node"
-    datasets: tuple[str, ...] = DATASETS
-    models: tuple[str, ...] = MODELS
+    datasets: tuple[str, ...] = PAPERS_DATASETS
+    models: tuple[str, ...] = PAPERS_MODELS
     margin: float = 0.0
     limit: float = 1.0
     share: float = 1.0
     better: Literal["higher", "lower"] = "higher"
     status: str = ""
     magnitude: bool = False
-    condition: str = PUBLISHED
+    condition: str = PUBLISHED_CONDITION
 
     @property
     def places(self) -> list[tuple[str, str]]:
@@ -308,7 +308,7 @@ def to_markdown(verdicts: Sequence[Verdict], results: Results) -> str:
     lines += _conditions(verdicts)
     for verdict in verdicts:
         claim = verdict.claim
-        if claim.condition == PUBLISHED:
+        if claim.condition == PUBLISHED_CONDITION:
             lines += [f"## {claim.id}: {verdict.conclusion}", "", f"{claim.text} ({claim.source})", ""]
             lines += [f"{verdict.summary}.", *(f"- {markdown(str(decision))}" for decision in verdict.deciding)]
             lines += ["", f"What would change it: {verdict.would_change}."]

@@ -13,7 +13,7 @@ from fgai_bench.records.escaping import markdown
 from fgai_bench.report import compare, verdicts
 from fgai_bench.report.answer import Answer, answers, as_markdown, notes
 from fgai_bench.report.claims import judge_everywhere
-from fgai_bench.report.explanations import rightness
+from fgai_bench.report.explanations import rightness, rightness_csv
 from fgai_bench.report.figures import FIGURES, save
 from fgai_bench.report.files import write_files
 from fgai_bench.report.page.build import page
@@ -100,9 +100,12 @@ def write_results(results: Results, folder: Path, formats: Sequence[str] = FORMA
     _check(formats, only)
     report = Report(folder, remarks=results.remarks)
     answered = answers(results)
-    explained = [compared.sentence for compared in rightness(results)]
+    compared = rightness(results)
+    explained = [comparison.sentence for comparison in compared]
     report.answer += [answer.sentence for answer in answered] + notes(answered) + explained
     tables = _write_tables(report, results, formats, only)
+    if compared and _wanted("explanations", only) and "csv" in formats:
+        report.add("tables/rightness.csv", rightness_csv(compared))
     figures = _write_figures(report, results, formats, only)
     if not only and "latex" in formats:
         report.add("paper.tex", paper(results, [table.name for table in tables], figures, report.absent))

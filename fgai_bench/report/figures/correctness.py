@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from fgai_bench.report.explanations import CORRECTNESS, STABILITY, Explained, explained, shared_defenses
+from fgai_bench.report.explanations import CORRECTNESS, STABILITY_METRIC, Explained, explained, shared_defenses
 from fgai_bench.report.figures.style import Drawing, spread, style_of
 from fgai_bench.statistics.labels import title
 from fgai_bench.statistics.results import Results
@@ -60,7 +60,7 @@ def _figure(results: Results, groups: Sequence[Explained]) -> Figure:
 def _panel(ax: Axes, results: Results, group: Explained, explainers: Sequence[str]) -> None:
     for explainer in explainers:
         for defense in group.defenses:
-            x = group.cell(results, defense, explainer, STABILITY)
+            x = group.cell(results, defense, explainer, STABILITY_METRIC)
             y = group.cell(results, defense, explainer, group.measure)
             if x.values and y.values:
                 color = style_of(defense, group.defenses)["color"]
@@ -85,7 +85,7 @@ def _panel(ax: Axes, results: Results, group: Explained, explainers: Sequence[st
 def _nulls(ax: Axes, results: Results, group: Explained) -> None:
     """Draw each null's correctness, averaged over the defenses, as a line; a ring marks its stability."""
     for name in group.nulls:
-        level, kept = (group.average(results, name, metric) for metric in (group.measure, STABILITY))
+        level, kept = (group.average(results, name, metric) for metric in (group.measure, STABILITY_METRIC))
         if level is not None:
             ax.axhline(level, label=f"null {name}", zorder=0, **_line(name))
         if level is not None and kept is not None:

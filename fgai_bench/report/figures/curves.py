@@ -20,7 +20,7 @@ DEFINITION = {
     "alpha_2_mean": "alpha 2 (dashed: 5 % worst nodes)",
     "holds_alpha0.1_beta0.75": "share of nodes where it holds",
 }
-TERMS = ("closeness", "similarity", "prediction", "explanation", "loss")
+LOSS_TERMS = ("closeness", "similarity", "prediction", "explanation", "loss")
 
 
 def mean_curves(results: Results, suite: str, kind: str, attack: str = "") -> pd.DataFrame:
@@ -103,7 +103,7 @@ def draw_losses(results: Results) -> list[Drawing]:
 def _losses_of(suite: str, dataset: str, histories: dict[str, dict[str, np.ndarray]]) -> Drawing:
     figure, axes = panels(1, len(histories), sharey=True)
     for ax, (model, history) in zip(axes[0], histories.items(), strict=True):
-        for i, term in enumerate(name for name in TERMS if name in history):
+        for i, term in enumerate(name for name in LOSS_TERMS if name in history):
             values = np.maximum(history[term], 1e-6)  # a term that is zero has no logarithm
             style = "--" if term == "loss" else "-"
             ax.plot(np.arange(len(values)), values, color=PALETTE[i], linestyle=style, label=term)

@@ -18,7 +18,7 @@ from fgai_bench.statistics.cells import cell, null_cell
 from fgai_bench.statistics.labels import ordered, title
 from fgai_bench.statistics.results import Measurement, Place, Results, main_suite
 
-ATTACKS = (STANDARD, "injection")  # the first of them that a suite has
+ATTACKS_BY_PRECEDENCE = (STANDARD, "injection")  # the first of them that a suite has
 OFFSET_RATIO = 1.035  # the ratio of two defenses' places at one budget
 UNIFORM_LINE: dict[str, Any] = {"color": "0.4", "linestyle": (0, (4, 3)), "linewidth": 1.0}
 
@@ -31,7 +31,7 @@ def draw_tradeoff(results: Results) -> list[Drawing]:
     results = worst_cases(results)
     suite = main_suite(results)
     held = results.names("attack", suite=suite or "", kind="attack", task="node")
-    attack = next((name for name in ATTACKS if name in held), "")
+    attack = next((name for name in ATTACKS_BY_PRECEDENCE if name in held), "")
     attacked = [
         (place, seeds)
         for place, seeds in results.select(suite=suite or "", kind="attack", task="node", attack=attack)

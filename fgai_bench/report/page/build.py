@@ -20,7 +20,7 @@ from fgai_bench.leaderboard.rows import (
     ranked,
 )
 from fgai_bench.records.canonical import canonical
-from fgai_bench.report.answer import PUBLISHED, SCORES, TASKS, Answer, answers, mean_text, notes
+from fgai_bench.report.answer import PUBLISHED_ATTACK, SCORES, TASKS, Answer, answers, mean_text, notes
 from fgai_bench.report.claims import judge
 from fgai_bench.report.explanations import CORRECTNESS, null_levels, points, rightness
 from fgai_bench.report.figures.attention import layout, samples
@@ -252,7 +252,7 @@ def _curves(results: Results) -> list[dict[str, Any]]:
     """Return F-acc curves with their 95 % band over seeds: clean, and under ``worst`` or else the published attack."""
     frame = results.curves[results.curves["curve"].isin(CURVES)]
     attacks = set(frame["attack_label"])
-    attack = next((name for name in (STANDARD, PUBLISHED) if name in attacks), PUBLISHED)
+    attack = next((name for name in (STANDARD, PUBLISHED_ATTACK) if name in attacks), PUBLISHED_ATTACK)
     keys = ["suite", "dataset", "model", "label", "attack_label", "curve"]
     seeds: dict[tuple[str, ...], dict[float, list[float]]] = {}
     for *names, x, y in frame[frame["attack_label"].isin(["", attack])][[*keys, "x", "y"]].itertuples(index=False):

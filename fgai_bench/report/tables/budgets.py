@@ -20,11 +20,11 @@ from fgai_bench.statistics.labels import ordered, title
 from fgai_bench.statistics.numbers import with_bounds
 from fgai_bench.statistics.results import Place, Results
 
-SMALL, UNEQUAL, LARGE = "node", "published-budgets", "large-budget"
+SMALL_BUDGET, UNEQUAL_BUDGETS, LARGE_BUDGET = "node", "published-budgets", "large-budget"
 STAND_IN = ("stress", "budget-40")  # 40 nodes of 20 edges: as many edges as the large budget's 20 nodes of 40
 STAND_IN_NOTE = (
     f"the large budget is {STAND_IN[1]} of the suite {STAND_IN[0]}, 40 nodes of 20 edges, which stands in for 20 nodes "
-    f"of 40 and was run for one model only; `fgai-bench run --suite {LARGE}` gives every cell"
+    f"of 40 and was run for one model only; `fgai-bench run --suite {LARGE_BUDGET}` gives every cell"
 )
 BEFORE, AFTER = "vanilla", "fgai"
 MEASURES = (
@@ -33,9 +33,9 @@ MEASURES = (
     Column("g-TVD↓", "g_tvd", "attack"),
 )
 GROUPS = {
-    SMALL: "Equal budget, small",
-    UNEQUAL: "Unequal published budgets",
-    LARGE: "Equal budget, large",
+    SMALL_BUDGET: "Equal budget, small",
+    UNEQUAL_BUDGETS: "Unequal published budgets",
+    LARGE_BUDGET: "Equal budget, large",
 }
 SHARES = ("equal at the small", "equal at the large", "Shapley mean")
 COLUMNS = (
@@ -61,18 +61,18 @@ class BudgetGap:
     @property
     def due(self) -> Cell:
         """Return what the unequal budgets add to the gap under the small one."""
-        return difference(self.of(UNEQUAL), self.of(SMALL))
+        return difference(self.of(UNEQUAL_BUDGETS), self.of(SMALL_BUDGET))
 
     def share(self, equal: str) -> float:
         """Return the share of the published gap that vanishes when all have this budget; NaN if it is not known."""
-        published, same = self.of(UNEQUAL), self.of(equal)
+        published, same = self.of(UNEQUAL_BUDGETS), self.of(equal)
         whole = all(gap.status == "ok" and gap.values for gap in (published, same))
         return 1 - same.mean / published.mean if whole and published.mean else math.nan
 
     @property
     def shares(self) -> tuple[float, float, float]:
         """Return the share in both orders, and the mean of the two, which is its Shapley value."""
-        small, large = self.share(SMALL), self.share(LARGE)
+        small, large = self.share(SMALL_BUDGET), self.share(LARGE_BUDGET)
         return small, large, (small + large) / 2
 
 
@@ -91,7 +91,7 @@ def difference(row: Cell, other: Cell) -> Cell:
 
 def budget_table(results: Results) -> Table | None:
     """Return the table, or None where nothing was attacked with the published budgets."""
-    places = [place for place, _ in results.select(suite=UNEQUAL, kind="attack", attack="injection")]
+    places = [place for place, _ in results.select(suite=UNEQUAL_BUDGETS, kind="attack", attack="injection")]
     if not places:
         return None
     by_heads = {
@@ -108,7 +108,7 @@ def budget_table(results: Results) -> Table | None:
         "with the unequal published budgets, under which FGAI faces fewer edges and smaller steps. Gaps are paired; "
         "`due to the budget` is what the unequal budgets add, with its interval; shares are of the mean gap, in both "
         "orders of making budgets equal. Never ranked. "
-        f"{source(results, f'{UNEQUAL} beside {SMALL}', [row for row in cells if row.values or row.gaps])}"
+        f"{source(results, f'{UNEQUAL_BUDGETS} beside {SMALL_BUDGET}', cells)}"
     )
     lines = [sentence for measure in MEASURES if (sentence := _summary(measure, gaps))]
     lines += [STAND_IN_NOTE] if any(gap.stand_in for gap in gaps) else []
@@ -122,13 +122,13 @@ def _gap(results: Results, dataset: str, model: str, measure: Column) -> BudgetG
     def place(suite: str, label: str, attack: str) -> Place:
         return Place(suite, "attack", "node", dataset, model, label, attack)
 
-    measured = any(True for _ in results.select(suite=LARGE, kind="attack", dataset=dataset, model=model))
+    measured = any(True for _ in results.select(suite=LARGE_BUDGET, kind="attack", dataset=dataset, model=model))
     where = {
-        SMALL: (SMALL, "injection"),
-        UNEQUAL: (UNEQUAL, "injection"),
-        LARGE: (LARGE, "injection") if measured else STAND_IN,
+        SMALL_BUDGET: (SMALL_BUDGET, "injection"),
+        UNEQUAL_BUDGETS: (UNEQUAL_BUDGETS, "injection"),
+        LARGE_BUDGET: (LARGE_BUDGET, "injection") if measured else STAND_IN,
     }
-    seeds = {seed for label in (BEFORE, AFTER) for seed in results.at(place(UNEQUAL, label, "injection"))}
+    seeds = {seed for label in (BEFORE, AFTER) for seed in results.at(place(UNEQUAL_BUDGETS, label, "injection"))}
     before, after = (
         {
             budget: cell(results, place(suite, label, attack), measure.metric, only=seeds)
@@ -136,7 +136,7 @@ def _gap(results: Results, dataset: str, model: str, measure: Column) -> BudgetG
         }
         for label in (BEFORE, AFTER)
     )
-    return BudgetGap(measure, before, after, stand_in=not measured and bool(after[LARGE].values))
+    return BudgetGap(measure, before, after, stand_in=not measured and bool(after[LARGE_BUDGET].values))
 
 
 def _shown(gap: BudgetGap) -> tuple[Shown, ...]:

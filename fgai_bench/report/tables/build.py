@@ -28,7 +28,7 @@ UNRELIABLE, UNEQUAL_MARK, EXTRAPOLATED, NOT_BETTER = "†", "‡", "*", "°"
 BOLD = " Bold: the rows that no other beats (multiple comparison with the best, paired by seed, 5 %)."
 NOT_BETTER_MEANS = "not better than a uniform attention on the same graphs, so it cannot rank first"
 ONE_SEED = " One seed gives no interval, so nothing is bold."
-HEADS: dict[RowKey, tuple[str, ...]] = {
+HEAD_TITLES: dict[RowKey, tuple[str, ...]] = {
     "dataset": ("Dataset",),
     "model": ("Model",),
     "label": ("Method",),
@@ -165,11 +165,10 @@ class _Grid:
                 rows.append(self._row(GridLine(*block, UNIFORM), nulls, {}))
         used = [cells[line, i] for line in self.lines for i in shown]
         ranked = any(column.better != "none" for _, column in self.columns)
-        told = source(self.results, self.suite, [row for row in used if row.values or row.gaps], ranked)
         return Table(
             self.spec.name,
-            f"{self.spec.title} {told}",
-            tuple(text for key in self.spec.rows for text in HEADS[key]),
+            f"{self.spec.title} {source(self.results, self.suite, used, ranked)}",
+            tuple(text for key in self.spec.rows for text in HEAD_TITLES[key]),
             tuple(self._path(*self.columns[i]) for i in shown),
             tuple(rows),
             notes(used, standing.values()),

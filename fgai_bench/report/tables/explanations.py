@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fgai_bench.report.explanations import CORRECTNESS, STABILITY, Explained, against, explained, shared_defenses
+from collections.abc import Sequence
+
+from fgai_bench.report.explanations import CORRECTNESS, STABILITY_METRIC, Explained, against, explained, shared_defenses
 from fgai_bench.report.tables.build import (
     NOT_BETTER,
     Shown,
@@ -20,7 +22,7 @@ from fgai_bench.statistics.intervals import centre_interval
 from fgai_bench.statistics.labels import title
 from fgai_bench.statistics.results import Results
 
-HEADS = ("Dataset", "Suite", "Model", "Method", "Explainer")
+HEAD_TITLES = ("Dataset", "Suite", "Model", "Method", "Explainer")
 CLEAN = (
     Column("truth AUROC↑", "truth_auroc_clean", "explain", better="higher"),
     Column("effect rank corr.↑", "effect_spearman_clean", "explain", better="higher"),
@@ -28,7 +30,7 @@ CLEAN = (
 ATTACKED = (
     Column("truth AUROC↑", "truth_auroc", "explain", better="higher"),
     Column("effect rank corr.↑", "effect_spearman", "explain", better="higher"),
-    Column("top edges kept↑", STABILITY, "explain", better="higher"),
+    Column("top edges kept↑", STABILITY_METRIC, "explain", better="higher"),
     Column("rank corr. kept↑", "explainer_rank_correlation_unchanged", "explain", better="higher"),
 )
 REMOVED = (
@@ -52,12 +54,10 @@ def explanation_table(results: Results) -> Table | None:
         return None
     rows, cells = [], []
     for group in groups:
-        for defense in group.defenses:
-            for explainer in (*group.explainers, *group.nulls):
-                if (defense, explainer) in group.places:
-                    row, used = _row(results, group, defense, explainer)
-                    rows.append(row)
-                    cells += used
+        for defense, explainer in group.pairs:
+            row, used = _row(results, group, defense, explainer)
+            rows.append(row)
+            cells += used
     columns = (
         *(("clean", column.title) for column in CLEAN),
         ("clean", "above the best null"),
@@ -67,10 +67,15 @@ def explanation_table(results: Results) -> Table | None:
     kept = [i for i in range(len(columns)) if any(row.cells[i].n for row in rows)]  # no run measures all of them
     measured = {cell.metric for cell in cells if cell.values}
     cells = [cell for cell in cells if cell.metric in measured]
-    suites = ", ".join(dict.fromkeys(group.suite for group in groups))
-    attacks = ", ".join(dict.fromkeys(group.attack for group in groups))
+    suites, attacks = _names(groups)
     caption = f"{CAPTION}Attack: {attacks}. {source(results, suites, cells)}"
-    return Table("explanations", caption, HEADS, columns, tuple(rows), notes(cells, ()), 4).narrowed(kept)
+    return Table("explanations", caption, HEAD_TITLES, columns, tuple(rows), notes(cells, ()), 4).narrowed(kept)
+
+
+def _names(groups: Sequence[Explained]) -> tuple[str, str]:
+    """Return the suites and the attacks of groups, each once."""
+    suites, attacks = (dict.fromkeys(getattr(group, key) for group in groups) for key in ("suite", "attack"))
+    return ", ".join(suites), ", ".join(attacks)
 
 
 def _row(results: Results, group: Explained, defense: str, explainer: str) -> tuple[TableRow, list[Cell]]:
@@ -110,14 +115,13 @@ def correctness_table(results: Results) -> Table | None:
             cells += used
     columns = tuple((title(method), when) for method in methods for when in ("clean", "attacked"))
     measures = " and ".join(dict.fromkeys(CORRECTNESS[group.measure] for group in groups))
-    attacks = ", ".join(dict.fromkeys(group.attack for group in groups))
-    suites = ", ".join(dict.fromkeys(group.suite for group in groups))
+    suites, attacks = _names(groups)
     caption = (
         f"How right explanations are: {measures}, on the clean graph and on the attacked one ({attacks}). Mean with "
         "its 95 % interval over the seeds; their number stands behind where not all of them have a node to ask about. "
         f"{source(results, suites, cells)}"
     )
-    return Table("correctness", caption, HEADS[:3] + HEADS[4:], columns, tuple(rows), notes(cells, ()), 3)
+    return Table("correctness", caption, HEAD_TITLES[:3] + HEAD_TITLES[4:], columns, tuple(rows), notes(cells, ()), 3)
 
 
 def _with_interval(value: Cell) -> Shown:

@@ -25,7 +25,7 @@ from fgai_bench.statistics.intervals import Comparison
 from fgai_bench.statistics.labels import ordered, title
 from fgai_bench.statistics.results import Place, Results
 
-STABILITY = (
+STABILITY_COLUMNS = (
     G_JSD,
     Column("node JSD↓", "node_jsd", "attack", better="lower", style="scientific"),
     Column("top-k overlap↑", "topk_overlap", "attack", better="higher"),
@@ -55,12 +55,12 @@ def _places(results: Results, task: str, kind: str, metrics: Iterable[str]) -> l
 
 def stability_table(results: Results, task: str, name: str) -> Table | None:
     """Return the stability of attention beside that of a uniform one, or None where none was measured."""
-    places = _places(results, task, "attack", [null_of(column.metric) for column in STABILITY])
-    cells = {place: [cell(results, place, column.metric) for column in STABILITY] for place in places}
+    places = _places(results, task, "attack", [null_of(column.metric) for column in STABILITY_COLUMNS])
+    cells = {place: [cell(results, place, column.metric) for column in STABILITY_COLUMNS] for place in places}
     rows = {
         place: [
             shown
-            for column, value in zip(STABILITY, row, strict=True)
+            for column, value in zip(STABILITY_COLUMNS, row, strict=True)
             for shown in (
                 show(value, column),
                 show(Cell(None, value.metric, value.null), column),
@@ -71,7 +71,7 @@ def stability_table(results: Results, task: str, name: str) -> Table | None:
     }
     columns = [
         (column.title, part)
-        for column in STABILITY
+        for column in STABILITY_COLUMNS
         for part in ("attention", "uniform", RELATIVE[scale_of(column.metric)])
     ]
     caption = (

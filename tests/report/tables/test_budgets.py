@@ -13,7 +13,7 @@ from fgai_bench.cli import main
 from fgai_bench.leaderboard.merge import add
 from fgai_bench.leaderboard.rows import BOARDS, entries
 from fgai_bench.report.claims import judge
-from fgai_bench.report.tables.budgets import LARGE, SHARES, budget_table
+from fgai_bench.report.tables.budgets import LARGE_BUDGET, SHARES, budget_table
 from fgai_bench.report.tables.build import suite_for
 from fgai_bench.report.tables.specs import GRIDS
 from fgai_bench.report.write import write_report
@@ -92,7 +92,7 @@ def test_the_share_depends_on_the_order_and_shapley_takes_the_mean(bench: Callab
     for seed in range(3):
         for label, harm in (("vanilla", 0.3), ("fgai", 0.15)):
             harmed = attack_result(label, seed, harm=harm, ledger=RICH)
-            large = {"suite": LARGE, "attack_label": "injection", "threat": {"edges_per_node": 40}}
+            large = {"suite": LARGE_BUDGET, "attack_label": "injection", "threat": {"edges_per_node": 40}}
             made.add("attack", harmed, label=label, seed=seed, **large)
     table = budget_table(Results.read(made.close()))
     assert table is not None
