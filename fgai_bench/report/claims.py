@@ -190,9 +190,10 @@ def _positive(claim: Claim, left: Cell) -> Evidence:
 def _close(claim: Claim, left: Cell, right: Cell) -> Evidence:
     comparison = Comparison.of(left.values, right.values, "identity")
     below, above = ([claim.margin + sign * difference for difference in comparison.differences] for sign in (-1, 1))
+    nearer = min(below, above, key=mean)
     p_holds = max(p_above(below), p_above(above))
     p_fails = min(p_above([-d for d in below]), p_above([-d for d in above]))
-    return Evidence(p_holds, p_fails, comparison, tuple(min(below, above, key=mean)))
+    return Evidence(p_holds, p_fails, comparison, tuple(nearer))
 
 
 def _ratio(claim: Claim, left: Cell, right: Cell) -> Evidence:

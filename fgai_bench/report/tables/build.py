@@ -153,7 +153,7 @@ class _Grid:
         ]
         rows: list[TableRow] = []
         standing: dict[Hashable, Standing] = {}
-        for block, group in itertools.groupby(self.lines, key=lambda line: line[:2]):
+        for _, group in itertools.groupby(self.lines, key=lambda line: line[:2]):
             lines = list(group)
             for i in shown:
                 column = self.columns[i][1]
@@ -162,7 +162,7 @@ class _Grid:
             rows += [self._row(line, {i: cells[line, i] for i in shown}, standing) for line in lines]
             nulls = {i: null_cell(cells[line, i] for line in lines) for i in shown}
             if any(null.values for null in nulls.values()):
-                rows.append(self._row(GridLine(*block, UNIFORM), nulls, {}))
+                rows.append(self._row(lines[0]._replace(label=UNIFORM), nulls, {}))
         used = [cells[line, i] for line in self.lines for i in shown]
         ranked = any(column.better != "none" for _, column in self.columns)
         return Table(
