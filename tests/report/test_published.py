@@ -147,6 +147,5 @@ def test_a_checkout_that_is_not_installed_reads_the_folder_beside_the_package(tm
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
         text=True,
-        timeout=120,
     )
     assert done.stdout.split() == ["None", str(len(published())), str(REPOSITORY / "baselines")], done.stderr

@@ -69,7 +69,7 @@ def test_the_document_compiles(document: Path, broken: Path, tmp_path: Path) -> 
     assert main(["report", str(broken), "--out", str(tmp_path), "--format", "latex"]) == 0
     for folder in (document, tmp_path):
         command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=120)
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")
         assert done.returncode == 0, done.stdout[-2000:]
         assert (folder / "paper.pdf").stat().st_size > 10_000
 
