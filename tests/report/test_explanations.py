@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fgai_bench.records.result import Result
-from fgai_bench.report.explanations import explained, points, rightness
+from fgai_bench.report.explanations import explained, points, rightness, rightness_csv
 from fgai_bench.report.figures import FIGURES
 from fgai_bench.report.tables.explanations import correctness_table, explanation_table
 from fgai_bench.report.tables.specs import grids_of
@@ -130,6 +130,13 @@ def test_attention_is_compared_with_vanilla_and_beyond_a_uniform_one(run: Path) 
     assert fgai.more_right.bounds == pytest.approx((0.0443, 0.1757), abs=1e-4)
     assert fgai.beyond_null.difference == pytest.approx(0.01 / 3)
     assert fgai.beyond_null.bounds == pytest.approx((-0.0110, 0.0177), abs=1e-4)
+
+
+def test_the_comparisons_are_a_table_for_machines_as_well(run: Path) -> None:
+    header, *lines = rightness_csv(rightness(Results.read(run))).splitlines()
+    (fgai,) = [dict(zip(header.split(","), line.split(","), strict=True)) for line in lines if ",fgai," in line]
+    assert (fgai["origin"], fgai["dataset"], fgai["measure"]) == ("stress", "amazon-photo", "effect_spearman_clean")
+    assert (fgai["more_right"], fgai["more_right_low"][:6], fgai["beyond_null"][:6]) == ("0.11", "0.0442", "0.0033")
 
 
 def test_the_sentence_says_what_a_uniform_attention_gains_as_well(run: Path) -> None:
