@@ -19,6 +19,9 @@ if os.environ.get("CI"):
 # Read by torch when it is first imported, here and in the processes that tests start: two workers share two cores.
 os.environ["OMP_NUM_THREADS"] = "1"
 
+# Synthetic stores that the tests of statistics, leaderboards and reports share.
+pytest_plugins = ["tests.report_fixtures"]
+
 # Users' packages, which register their entries when they are imported: only tests that play their user may do that.
 collect_ignore = ["installed_package", "plugin_package"]
 

@@ -17,19 +17,17 @@ def claims(
     Where the run has the worst case or tuned settings, the same claims are also looked at there.
     """
     from fgai_bench.report.claims import judge_everywhere
-    from fgai_bench.report.folder import Report
-    from fgai_bench.report.verdicts import number_text
-    from fgai_bench.report.written_verdicts import as_files
+    from fgai_bench.report.files import write_files
+    from fgai_bench.report.verdicts import as_files
+    from fgai_bench.statistics.numbers import difference_text
     from fgai_bench.statistics.results import Results
 
     results = Results.read(run)
     verdicts = judge_everywhere(results)
-    report = Report(out if out is not None else run / "report")
-    for name, text in as_files(verdicts, results).items():
-        report.add(name, text)
+    written = write_files(out if out is not None else run / "report", as_files(verdicts, results))
     rows: dict[str, list[list[str]]] = {}
     for verdict in verdicts:
-        shown = number_text(verdict.value, verdict.bounds, verdict.is_ratio) if verdict.bounds else "--"
+        shown = difference_text(verdict.value, verdict.bounds, verdict.is_ratio) if verdict.bounds else "--"
         cells = f"{len(verdict.showing)} of {len(verdict.decisions)}"
         row = [verdict.claim.id, verdict.conclusion, cells, shown, verdict.advice or verdict.would_change]
         rows.setdefault(verdict.claim.condition, []).append(row)
@@ -38,4 +36,4 @@ def claims(
         print_table(f"claims, {run}, {condition}", columns, listed)
     for sentence in results.remarks:
         typer.echo(sentence)
-    typer.echo(f"written to {', '.join(map(str, report.written))}")
+    typer.echo(f"written to {', '.join(map(str, written))}")

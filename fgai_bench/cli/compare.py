@@ -20,7 +20,7 @@ def compare(
     """Print and write the run's numbers beside the published ones, with the difference in units of the spread."""
     from fgai_bench.report.compare import HEADINGS, as_files, lines, scale_notes, untested
     from fgai_bench.report.compare import compare as compare_numbers
-    from fgai_bench.report.folder import Report
+    from fgai_bench.report.files import write_files
     from fgai_bench.report.published import published, read_paper
     from fgai_bench.statistics.results import Results
 
@@ -28,13 +28,11 @@ def compare(
     reference, numbers = read_paper(to).reference, published(to)
     results = Results.read(run)
     comparison = compare_numbers(results, numbers)
-    report = Report(out if out is not None else run / "report")
-    for name, text in as_files(comparison, results, reference).items():
-        report.add(name, text)
+    written = write_files(out if out is not None else run / "report", as_files(comparison, results, reference))
     if rows := lines(comparison):
         print_table(f"{run} beside {reference}", HEADINGS, rows)
     for sentence in [*untested(comparison), *(f"scale of {note}" for note in scale_notes(comparison))]:
         typer.echo(sentence)
     for sentence in results.remarks:
         typer.echo(sentence)
-    typer.echo(f"written to {report.written[0]} and {report.written[1]}")
+    typer.echo(f"written to {written[0]} and {written[1]}")

@@ -24,9 +24,9 @@ def add(
     check: Annotated[bool, typer.Option("--check", help="Say what is in the way, and write nothing.")] = False,
 ) -> None:
     """Merge a run: for each seed the stronger attack counts; what is not as its suite says is refused."""
-    from fgai_bench.leaderboard.csv import add as merge
     from fgai_bench.leaderboard.eligibility import objections
-    from fgai_bench.statistics.errors import ReportError
+    from fgai_bench.leaderboard.merge import add as merge
+    from fgai_bench.statistics.results import ReportError
 
     reasons = objections(run)
     if not check and reasons:

@@ -1,4 +1,4 @@
-"""Is a run what its suites say? What leaderboards ask before they rank it beside others.
+"""Which runs may enter a leaderboard: those that are what their suites say.
 
 A run conforms if every row was trained, attacked and searched for as the registered suite of its name plans it, by one
 known code, without uncommitted changes of it, on data of known content, with the seeds of the suite.
@@ -21,7 +21,7 @@ from fgai_bench.suites import SUITES, SuiteError, resolve
 from fgai_bench.suites.schema import TUNED
 
 KINDS = ("train", "clean", "attack")
-SEARCH = ("step", "steps", "restarts")
+SEARCH_EFFORT = ("step", "steps", "restarts")  # the part of a threat model that says how long to search
 COMPARED = ("training", "model", "defense", "inner", "threads", "threat", "attack")
 PLACE = ("kind", "task", "dataset", "model", "label", "attack_label", "seed")
 
@@ -33,8 +33,12 @@ def objections(run: str | os.PathLike[str]) -> list[str]:
     """Return why a run may not be ranked beside others, a sentence for each reason; none if it may."""
     with StoreReader(run) as store:
         members, headers = store.members(), store.headers()
-    placed = [member for member in members if member["kind"] in KINDS and member["step"] in headers]
-    placed = [member for member in placed if not member.get("metric") and not _is_submitted(headers[member["step"]])]
+    placed = [
+        member
+        for member in members
+        if member["kind"] in KINDS and member["step"] in headers and not member.get("metric")
+        if not headers[member["step"]]["config"].get("attack", {}).get("by")  # submitted, not run
+    ]
     used = {member["step"]: headers[member["step"]] for member in placed}
     others = made_by_other_code(members, headers)
     reasons = [f"{title} is not the suite as it is declared" for title in titles(members).values() if is_changed(title)]
@@ -52,10 +56,6 @@ def objections(run: str | os.PathLike[str]) -> list[str]:
             ours |= {member["step"] for member in own if _is_by_this_program(headers, planned, member)}
             about_settings += dict.fromkeys(_about_settings(suite, own, headers, planned))
     return [*reasons, *_about_provenance(used, ours), *_about_data(used), *about_settings]
-
-
-def _is_submitted(header: Mapping[str, Any]) -> bool:
-    return bool(header["config"].get("attack", {}).get("by"))
 
 
 def _about_provenance(used: Headers, ours: Collection[str]) -> Iterator[str]:
@@ -102,8 +102,9 @@ def _about_settings(
             continue
         recorded = headers[member["step"]]["config"]
         for key in COMPARED:
-            if found := difference(key, recorded.get(key), expected.get(key)):
-                yield f"{member['label']} on {member['dataset']} has {_kind_of(found)}: {found} in the suite {suite!r}"
+            if setting := difference(key, recorded.get(key), expected.get(key)):
+                kind = _kind_of(setting)
+                yield f"{member['label']} on {member['dataset']} has {kind}: {setting} in the suite {suite!r}"
                 break
 
 
@@ -136,15 +137,15 @@ def difference(key: str, recorded: Any, expected: Any) -> str:
         return ""
     if isinstance(recorded, Mapping) and isinstance(expected, Mapping):
         for name in sorted({*recorded, *expected}):
-            if name != "version" and (found := difference(f"{key}.{name}", recorded.get(name), expected.get(name))):
-                return found
+            if name != "version" and (inner := difference(f"{key}.{name}", recorded.get(name), expected.get(name))):
+                return inner
         return ""
     return f"{key} is {canonical(recorded)} and not {canonical(expected)} as"
 
 
-def _kind_of(found: str) -> str:
+def _kind_of(setting: str) -> str:
     """Return which kind of setting differs."""
-    head, _, rest = found.split()[0].partition(".")
-    if head == "attack" or (head == "threat" and rest in SEARCH):
+    head, _, rest = setting.split()[0].partition(".")
+    if head == "attack" or (head == "threat" and rest in SEARCH_EFFORT):
         return "another search effort"
     return "another threat model" if head == "threat" else "other training settings"

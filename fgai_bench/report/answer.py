@@ -11,19 +11,23 @@ from dataclasses import dataclass
 
 from fgai_bench.leaderboard.rows import BOARDS, STANDARD, Board, BoardRow, entries, lowered, ranked
 from fgai_bench.records.escaping import markdown, markdown_cell
+from fgai_bench.report.tables.markdown import pipe_table
+from fgai_bench.statistics.cells import Cell, scale_of
 from fgai_bench.statistics.intervals import centre_interval
 from fgai_bench.statistics.labels import STATUS, ordered, title
-from fgai_bench.statistics.ranking import Cell, Standing, scale_of
-from fgai_bench.statistics.results import MAIN, SIDE, Results
+from fgai_bench.statistics.numbers import listed, short
+from fgai_bench.statistics.ranking import Standing
+from fgai_bench.statistics.results import MAIN_SUITES, SIDE_SUITES, Results
 from fgai_bench.suites.schema import TUNED
 
-PUBLISHED = "injection"
+PUBLISHED_ATTACK = "injection"
 SCORES = {"f1": "F1", "roc_auc": "ROC-AUC"}
 TASKS = {"node": "Node classification", "link": "Link prediction"}
+UNDER = {PUBLISHED_ATTACK: "under the published attack", STANDARD: "at worst"}
 
 
 @dataclass(frozen=True)
-class Stand:
+class DefenseScore:
     """One defense on one graph: its score before and after the attack, and how that compares with the others'.
 
     ``replaces_model`` tells that it is a network of its own, which stands in the place of the model.
@@ -41,60 +45,39 @@ class Stand:
         return f"{title(self.defense)}{' in its place' if self.replaces_model else ''}"
 
     @property
-    def unreliable(self) -> bool:
-        """Tell whether something did more harm than the attack, or its gradients were no gradients."""
-        return any(flag.startswith("unreliable") for flag in self.attacked.flags)
-
-    @property
     def interval(self) -> str:
-        """Return the 95 % interval of the attacked score, as in ``[.75, .84]``, and which part of the seeds it is of.
-
-        Below two seeds it is empty; where none is lacking, nothing is said of them.
-        """
-        there, lacking = len(self.attacked.values), len(self.attacked.gaps)
-        part = f"({there} of {there + lacking} seeds)" if there and lacking else ""
+        """Return the 95 % interval of the attacked score, as in ``[.75, .84]``, and of how many seeds if not of all."""
+        measured, lacking = len(self.attacked.values), len(self.attacked.gaps)
+        part = f"({measured} of {measured + lacking} seeds)" if measured and lacking else ""
         bounds = centre_interval(self.attacked.values, scale_of(self.attacked.metric))
         if bounds is None:
             return part
-        low, high = (short(bound, 2) for bound in bounds)
-        shown = f"[{low}, {high}]" if low != high else f"[{short(bounds[0])}, {short(bounds[1])}]"
-        return f"{shown} {part}".rstrip()
+        digits = 2 if short(bounds[0], 2) != short(bounds[1], 2) else 3
+        return f"[{short(bounds[0], digits)}, {short(bounds[1], digits)}] {part}".rstrip()
 
     @property
     def score(self) -> str:
         """Return the attacked score with its interval, or what stands in its place; it says when it is unreliable."""
-        return f"{'unreliable ' if self.unreliable else ''}{self.attacked_score} {self.interval}".rstrip()
+        return f"{'unreliable ' if self.attacked.unreliable else ''}{mean_text(self.attacked)} {self.interval}".rstrip()
 
-    @property
-    def attacked_score(self) -> str:
-        """Return the attacked score, or what stands in its place."""
-        return short(self.attacked.mean) if self.attacked.values else STATUS[self.attacked.status]
 
-    @property
-    def clean_score(self) -> str:
-        """Return the clean score, or what stands in its place."""
-        return short(self.clean.mean) if self.clean.values else STATUS[self.clean.status]
+def mean_text(cell: Cell) -> str:
+    """Return the mean of a cell, or what stands in its place."""
+    return short(cell.mean) if cell.values else STATUS[cell.status]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Which defense stands on one graph with one model.
-
-    Attributes:
-        attack: what the defenses are held against: ``worst`` where it is recorded, else the published attack.
-        score: the metric.
-        stands: one per defense, in the paper's order.
-        trials: how many settings were tried to choose those that rank; 0 for the suite's own settings.
-    """
+    """Which defense stands on one graph with one model."""
 
     suite: str
     task: str
     dataset: str
     model: str
-    attack: str
-    score: str
-    stands: tuple[Stand, ...]
-    trials: int = 0
+    attack: str  # what the defenses are held against: ``worst`` where it is recorded, else the published attack
+    score: str  # the metric
+    stands: tuple[DefenseScore, ...]  # one per defense, in the paper's order
+    trials: int = 0  # how many settings were tried to choose those that rank; 0 for the suite's own settings
 
     @property
     def graph(self) -> str:
@@ -114,67 +97,37 @@ class Answer:
     @property
     def verdict(self) -> str:
         """Say who stands best, or who cannot be told apart, with scores and intervals; then who is next."""
-        first = self._by_score(stand for stand in self.stands if stand.standing.rank == 1)
-        later = self._by_score(stand for stand in self.stands if (stand.standing.rank or 1) > 1)
-        if not first:
-            return self._unranked()
-        score, under = SCORES[self.score], f"{self._under} ({len(first[0].attacked.values)} seeds)"
-        kept = [stand for stand in later if not stand.replaces_model]
-        if kept and all(stand.replaces_model for stand in first):
-            rest = f"; the highest that trains {title(self.model)} itself is {kept[0].name}, {kept[0].score}"
-        elif later and len(first) == 1:
-            rest = f"; next is {later[0].name}, {later[0].score}"
-        else:
-            rest = f"; {later[0].name}, {later[0].score}, is below the best" if later else ""
-        if len(first) == 1:
-            (best,) = first
-            scores = f"{score} {best.clean_score} clean, {best.score} {under}"
-            return f"{best.name} stands best: {scores}{rest}."
-        scores = _together([f"{stand.name} ({stand.clean_score} clean, {stand.score})" for stand in first])
-        return f"{scores} cannot be told apart by {score} {under}{rest}."
-
-    @property
-    def _under(self) -> str:
-        told = {PUBLISHED: "under the published attack", STANDARD: "at worst"}
-        return told.get(self.attack, f"under {self.attack}")
-
-    def _by_score(self, stands: Iterable[Stand]) -> list[Stand]:
-        return sorted(stands, key=lambda stand: -stand.attacked.mean)
-
-    def _unranked(self) -> str:
-        """Say what there is where no two rows can be ranked."""
-        known = self._by_score(stand for stand in self.stands if stand.attacked.values)
+        score, under = SCORES[self.score], UNDER.get(self.attack, f"under {self.attack}")
+        known = sorted((s for s in self.stands if s.attacked.values), key=lambda stand: -stand.attacked.mean)
+        first = [stand for stand in known if stand.standing.rank == 1]
+        if first:
+            told = f"{under} ({len(first[0].attacked.values)} seeds){self._next(first, known)}"
+            if len(first) == 1:
+                scores = f"{mean_text(first[0].clean)} clean, {first[0].score}"
+                return f"{first[0].name} stands best: {score} {scores} {told}."
+            tied = listed(f"{stand.name} ({mean_text(stand.clean)} clean, {stand.score})" for stand in first)
+            return f"{tied} cannot be told apart by {score} {told}."
         if not known:
-            gaps = _together([f"{stand.name} {stand.score}" for stand in self.stands])
-            return f"no {SCORES[self.score]} {self._under}: {gaps}."
+            return f"no {score} {under}: {listed(f'{stand.name} {stand.score}' for stand in self.stands)}."
         best = known[0]
         why = (
             "one seed ranks nothing"
             if all(len(stand.attacked.values) == 1 for stand in known)
             else "no two rows are complete and of one budget, so nothing is ranked"
         )
-        return (
-            f"{best.name} has the highest {SCORES[self.score]} {self._under}, {best.score} "
-            f"({best.clean_score} clean); {why}."
-        )
+        clean = mean_text(best.clean)
+        return f"{best.name} has the highest {score} {under}, {best.score} ({clean} clean); {why}."
 
-
-def short(value: float, digits: int = 3) -> str:
-    """Write a score without the zero before its point.
-
-    >>> short(0.9274), short(1.0, 2)
-    ('.927', '1.00')
-    """
-    return f"{value:.{digits}f}".removeprefix("0")
-
-
-def _together(parts: Sequence[str]) -> str:
-    """Join parts as a sentence does.
-
-    >>> _together(["a", "b", "c"]), _together(["a"])
-    ('a, b and c', 'a')
-    """
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+    def _next(self, first: Sequence[DefenseScore], known: Sequence[DefenseScore]) -> str:
+        """Say who follows: the best that trains the model itself where others lead, else the next in score."""
+        later = [stand for stand in known if (stand.standing.rank or 1) > 1]
+        trained = [stand for stand in later if not stand.replaces_model]
+        if trained and all(stand.replaces_model for stand in first):
+            return f"; the highest that trains {title(self.model)} itself is {trained[0].name}, {trained[0].score}"
+        if not later:
+            return ""
+        next_one = f"{later[0].name}, {later[0].score}"
+        return f"; next is {next_one}" if len(first) == 1 else f"; {next_one}, is below the best"
 
 
 def answers(results: Results) -> list[Answer]:
@@ -187,14 +140,15 @@ def answers(results: Results) -> list[Answer]:
 
 
 def _answers_of(board: Board, results: Results) -> list[Answer]:
-    listed = lowered(board, entries(board, results))
-    standing = ranked(listed, board.score, board.better)
+    rows = lowered(board, entries(board, results))
+    standing = ranked(rows, board.score, board.better)
     blocks: dict[tuple[str, ...], list[BoardRow]] = {}
-    for row in listed:
+    for row in rows:
         blocks.setdefault(row.key[:4], []).append(row)
     chosen: dict[tuple[str, str], list[BoardRow]] = {}
-    for key in sorted(blocks, key=lambda key: (not _has_standard(blocks[key]), _turn(key[0]))):
-        if key[0] not in SIDE or all(suite in SIDE for suite, *_ in blocks):
+    with_worst = {row.key[:4] for row in rows if row.key.attack == STANDARD}
+    for key in sorted(blocks, key=lambda key: (key not in with_worst, _turn(key[0]))):
+        if key[0] not in SIDE_SUITES or all(suite in SIDE_SUITES for suite, *_ in blocks):
             chosen.setdefault((key[2], key[3]), blocks[key])
     datasets, models = (ordered(key[i] for key in chosen) for i in (0, 1))
     return [
@@ -206,19 +160,15 @@ def _answers_of(board: Board, results: Results) -> list[Answer]:
 
 
 def _turn(suite: str) -> int:
-    return MAIN.index(suite) if suite in MAIN else len(MAIN)
-
-
-def _has_standard(rows: Iterable[BoardRow]) -> bool:
-    return any(row.key[5] == STANDARD for row in rows)
+    return MAIN_SUITES.index(suite) if suite in MAIN_SUITES else len(MAIN_SUITES)
 
 
 def _answer(board: Board, rows: Sequence[BoardRow], standing: Mapping[Hashable, Standing], results: Results) -> Answer:
-    attacks = [row.key[5] for row in rows]
-    attack = next((name for name in (STANDARD, PUBLISHED) if name in attacks), attacks[0])
-    own = {row.key[4]: row for row in rows if row.key[5] == attack}
+    attacks = [row.key.attack for row in rows]
+    attack = next((name for name in (STANDARD, PUBLISHED_ATTACK) if name in attacks), attacks[0])
+    own = {row.key.defense: row for row in rows if row.key.attack == attack}
     stands = tuple(
-        Stand(
+        DefenseScore(
             label,
             own[label].cell(f"{board.score}_clean"),
             own[label].cell(board.score),
@@ -246,7 +196,7 @@ def notes(answered: Sequence[Answer]) -> list[str]:
         sentences.append(f"No worst case is recorded{which}: {_weaker({answer.attack for answer in without})}.")
     trials = sorted({answer.trials for answer in answered if answer.trials})
     if trials:
-        number = _together([str(number) for number in trials])
+        number = listed(map(str, trials))
         sentences.append(
             f"Tuned settings were chosen from {number} trials of each defense on validation nodes; they rank, and "
             "the published settings stand beside them."
@@ -260,11 +210,11 @@ def notes(answered: Sequence[Answer]) -> list[str]:
 def _named(some: Sequence[Answer], answered: Sequence[Answer]) -> str:
     """Name the graphs of some answers; where another model's answer on a graph is not among them, the model too."""
     others = {answer.graph for answer in answered if answer not in some}
-    return _together(list(dict.fromkeys(one.subject if one.graph in others else one.graph for one in some)))
+    return listed(dict.fromkeys(answer.subject if answer.graph in others else answer.graph for answer in some))
 
 
 def _weaker(attacks: set[str]) -> str:
-    if attacks == {PUBLISHED}:
+    if attacks == {PUBLISHED_ATTACK}:
         return "the published attack chooses its places at random, and a stronger one may turn the order"
     return "the order is that under the attack that each sentence names, and a stronger one may turn it"
 
@@ -273,29 +223,22 @@ def matrix(answered: Sequence[Answer]) -> str:
     """Write defenses by graphs as a Markdown table: ``clean → attacked [interval]``, the first ranks bold."""
     graphs = ordered(answer.dataset for answer in answered)
     score, attacks = SCORES[answered[0].score], ordered(answer.attack for answer in answered)
-    header = [f"{score}: clean → {' / '.join(attacks)}", *map(title, graphs)]
-    lines = [_line(header), _line(["---"] * len(header))]
+    rows = [[f"{score}: clean → {' / '.join(attacks)}", *map(title, graphs)]]
     for model in ordered(answer.model for answer in answered):
-        own = {answer.dataset: answer for answer in answered if answer.model == model}
-        names = {stand.defense: stand.name for answer in own.values() for stand in answer.stands}
+        own = [answer for answer in answered if answer.model == model]
+        names = {stand.defense: stand.name for answer in own for stand in answer.stands}
+        cells = {(answer.dataset, stand.defense): _cell(stand) for answer in own for stand in answer.stands}
         for label in _ranking_first(names):
-            cells = [_cell(own[graph], label) if graph in own else STATUS["absent"] for graph in graphs]
-            lines.append(_line([f"{title(model)}, {names[label]}", *cells]))
-    return "\n".join(lines)
+            shown = [cells.get((graph, label), STATUS["absent"]) for graph in graphs]
+            rows.append([f"{title(model)}, {names[label]}", *shown])
+    return "\n".join(pipe_table(map(markdown_cell, row) for row in rows))
 
 
-def _cell(answer: Answer, label: str) -> str:
-    stand = next((stand for stand in answer.stands if stand.defense == label), None)
-    if stand is None:
-        return STATUS["absent"]
+def _cell(stand: DefenseScore) -> str:
     if not stand.attacked.values:
         return stand.score
-    text = f"{stand.clean_score} → {stand.score}"
+    text = f"{mean_text(stand.clean)} → {stand.score}"
     return f"**{text}**" if stand.standing.bold else text
-
-
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(map(markdown_cell, cells))} |"
 
 
 def as_markdown(answered: Sequence[Answer]) -> list[str]:

@@ -14,7 +14,7 @@ sentences are held against a run: under the worst case, and there with the setti
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,10 +22,12 @@ import yaml
 
 from fgai_bench.leaderboard.rows import STANDARD, worst_cases
 from fgai_bench.report.published import text_of
-from fgai_bench.report.verdicts import LEAST_SEEDS, Claim, Decision, Evidence, Outcome, Side, Verdict
-from fgai_bench.statistics.intervals import Comparison, holm, mean, p_above, seeds_needed
+from fgai_bench.report.verdicts import LEAST_SEEDS, CellOutcome, Claim, ClaimSide, Decision, Evidence, Verdict
+from fgai_bench.statistics.cells import Cell, cell, scale_of
+from fgai_bench.statistics.intervals import Comparison, holm, mean, p_above
 from fgai_bench.statistics.labels import STATUS, ordered
-from fgai_bench.statistics.ranking import Cell, cell, scale_of, standings
+from fgai_bench.statistics.power import seeds_needed
+from fgai_bench.statistics.ranking import standings
 from fgai_bench.statistics.results import Place, Results
 from fgai_bench.suites.schema import TUNED
 
@@ -41,7 +43,7 @@ def load_claims() -> tuple[Claim, ...]:
 
 
 def _claim(row: Mapping[str, Any]) -> Claim:
-    sides = {key: Side(**row[key]) for key in ("left", "right") if key in row}
+    sides = {key: ClaimSide(**row[key]) for key in ("left", "right") if key in row}
     lists = {key: tuple(row[key]) for key in ("datasets", "models") if key in row}
     return Claim(**{**row, **sides, **lists})
 
@@ -60,12 +62,8 @@ def judge_everywhere(results: Results) -> list[Verdict]:
 def restated(results: Results, claims: Iterable[Claim] | None = None) -> list[Claim]:
     """Return the claims under every other condition, as far as they say something else there and the run has cells."""
     known = load_claims() if claims is None else tuple(claims)
-    return [
-        changed
-        for condition in CONDITIONS
-        for claim in known
-        if (changed := _restated(results, claim, condition)) is not None
-    ]
+    changed = [_restated(results, claim, condition) for condition in CONDITIONS for claim in known]
+    return [claim for claim in changed if claim is not None]
 
 
 def _restated(results: Results, claim: Claim, condition: str) -> Claim | None:
@@ -90,7 +88,7 @@ def _restated(results: Results, claim: Claim, condition: str) -> Claim | None:
     return replace(claim, datasets=datasets, models=models, condition=condition, **changed)
 
 
-def outcomes(evidence: Sequence[Evidence]) -> list[Outcome]:
+def outcomes(evidence: Sequence[Evidence]) -> list[CellOutcome]:
     """Return what each cell of a claim says, with Holm's correction over the cells in either direction.
 
     >>> outcomes([Evidence(p_holds=0.01), Evidence(p_holds=0.02), Evidence(missing="not measured")])
@@ -99,22 +97,19 @@ def outcomes(evidence: Sequence[Evidence]) -> list[Outcome]:
     ['open', 'open', 'fails']
     """
     measured = [i for i, cell_evidence in enumerate(evidence) if not cell_evidence.missing]
-    holds = dict(zip(measured, holm([evidence[i].p_holds for i in measured]), strict=True))
-    fails = dict(zip(measured, holm([evidence[i].p_fails for i in measured]), strict=True))
-    return [
-        "missing"
-        if i not in holds
-        else "holds"
-        if holds[i] < SIGNIFICANT
-        else "fails"
-        if fails[i] < SIGNIFICANT
-        else "open"
-        for i in range(len(evidence))
-    ]
+    cells: list[CellOutcome] = ["missing" if cell_evidence.missing else "open" for cell_evidence in evidence]
+    for i, p_holds, p_fails in zip(
+        measured,
+        holm([evidence[i].p_holds for i in measured]),
+        holm([evidence[i].p_fails for i in measured]),
+        strict=True,
+    ):
+        cells[i] = "holds" if p_holds < SIGNIFICANT else "fails" if p_fails < SIGNIFICANT else "open"
+    return cells
 
 
 def _verdict(results: Results, claim: Claim) -> Verdict:
-    evidence = [JUDGES[claim.kind](results, claim, dataset, model) for dataset, model in claim.places]
+    evidence = [_evidence(results, claim, dataset, model) for dataset, model in claim.places]
     measured = sum(not cell_evidence.missing for cell_evidence in evidence)
     decisions = []
     for (dataset, model), cell_evidence, outcome in zip(claim.places, evidence, outcomes(evidence), strict=True):
@@ -127,77 +122,44 @@ def _verdict(results: Results, claim: Claim) -> Verdict:
     return Verdict(claim, tuple(decisions))
 
 
-def _of(results: Results, claim: Claim, side: Side, dataset: str, model: str) -> Cell:
+def _of(results: Results, claim: Claim, side: ClaimSide, dataset: str, model: str) -> Cell:
     kind = KINDS_OF_STEPS[side.when]
     attack = side.attack if kind in ("attack", "explain") else ""
     where = (claim.suite, kind, claim.task, dataset, side.model or model, side.defense, attack, side.explainer)
     return cell(results, Place(*where), side.metric, claim.magnitude)
 
 
-def _missing(*cells: Cell) -> Evidence | None:
-    """Return why a cell cannot be decided; None when it can."""
-    for side in cells:
+def _evidence(results: Results, claim: Claim, dataset: str, model: str) -> Evidence:
+    """Return what one cell of a claim measured, or why it cannot be decided."""
+    sides = [_of(results, claim, side, dataset, model) for side in (claim.left, claim.right) if side is not None]
+    if claim.kind == "status":
+        return _status(claim, *sides)
+    if claim.kind == "ratio" and claim.limit >= 1 and _outlasts(sides[1], sides[0]):
+        return Evidence(p_holds=0.0, why=f"the other was {sides[1].reason}, in which this one ends")
+    if reason := _missing(*sides):
+        return Evidence(missing=reason)
+    if claim.kind == "best":
+        return _best(results, claim, sides[0], dataset, model)
+    return JUDGES[claim.kind](claim, *sides)
+
+
+def _missing(*sides: Cell) -> str:
+    """Return why cells cannot be compared; empty when they can."""
+    for side in sides:
         if side.status != "ok":
-            reason = "not measured" if side.status in ("absent", "missing") else f"{STATUS[side.status]}: {side.reason}"
-            return Evidence(missing=reason)
+            return "not measured" if side.status in ("absent", "missing") else f"{STATUS[side.status]}: {side.reason}"
         if side.unequal:
-            return Evidence(missing="unequal budgets")
-    shared = set.intersection(*(set(side.values) for side in cells))
-    if len(shared) < LEAST_SEEDS:
-        return Evidence(missing=f"only {len(shared)} of {LEAST_SEEDS} seeds")
-    return None
+            return "unequal budgets"
+    shared = set.intersection(*(set(side.values) for side in sides))
+    return f"only {len(shared)} of {LEAST_SEEDS} seeds" if len(shared) < LEAST_SEEDS else ""
 
 
-def _signed(comparison: Comparison, toward: Sequence[float]) -> Evidence:
-    """Return the evidence of differences that are positive where the claim holds."""
-    away = [-difference for difference in toward]
-    return Evidence(p_above(toward), p_above(away), comparison, tuple(toward))
-
-
-def _sides(results: Results, claim: Claim, dataset: str, model: str) -> tuple[Cell, Cell]:
-    assert claim.right is not None  # kinds with two sides have two
-    return _of(results, claim, claim.left, dataset, model), _of(results, claim, claim.right, dataset, model)
-
-
-def _greater(results: Results, claim: Claim, dataset: str, model: str) -> Evidence:
-    left, right = _sides(results, claim, dataset, model)
-    if missing := _missing(left, right):
-        return missing
-    scales = {scale_of(side.metric) for side in (left, right)}
-    # A margin is a number in the metric's units, so it is tested on them.
-    scale = scales.pop() if len(scales) == 1 and not claim.margin else "identity"
-    comparison = Comparison.of(left.values, right.values, scale)
-    return _signed(comparison, [difference - claim.margin for difference in comparison.differences])
-
-
-def _positive(results: Results, claim: Claim, dataset: str, model: str) -> Evidence:
-    left = _of(results, claim, claim.left, dataset, model)
-    if missing := _missing(left):
-        return missing
-    comparison = Comparison(tuple(left.values.values()))
-    return _signed(comparison, comparison.differences)
-
-
-def _close(results: Results, claim: Claim, dataset: str, model: str) -> Evidence:
-    left, right = _sides(results, claim, dataset, model)
-    if missing := _missing(left, right):
-        return missing
-    comparison = Comparison.of(left.values, right.values, "identity")
-    below, above = ([claim.margin + sign * difference for difference in comparison.differences] for sign in (-1, 1))
-    nearer = min(below, above, key=mean)
-    p_holds = max(p_above(below), p_above(above))
-    p_fails = min(p_above([-d for d in below]), p_above([-d for d in above]))
-    return Evidence(p_holds, p_fails, comparison, tuple(nearer))
-
-
-def _ratio(results: Results, claim: Claim, dataset: str, model: str) -> Evidence:
-    left, right = _sides(results, claim, dataset, model)
-    if claim.limit >= 1 and _outlasts(right, left):
-        return Evidence(p_holds=0.0, why=f"the other was {right.reason}, in which this one ends")
-    if missing := _missing(left, right):
-        return missing
-    comparison = Comparison.of(left.values, right.values, "log")
-    return _signed(comparison, [math.log(claim.limit) - difference for difference in comparison.differences])
+def _status(claim: Claim, measured: Cell) -> Evidence:
+    if measured.status in ("absent", "missing"):
+        return Evidence(missing="not measured")
+    why = "it runs" if measured.status == "ok" else f"{STATUS[measured.status]}: {measured.reason}"
+    as_claimed = measured.status == claim.status
+    return Evidence(p_holds=float(not as_claimed), p_fails=float(as_claimed), why=why)
 
 
 def _outlasts(slow: Cell, quick: Cell) -> bool:
@@ -206,10 +168,40 @@ def _outlasts(slow: Cell, quick: Cell) -> bool:
     return timed and quick.status == "ok" and not any(flag.startswith("extrapolated") for flag in quick.flags)
 
 
-def _best(results: Results, claim: Claim, dataset: str, model: str) -> Evidence:
-    mine = _of(results, claim, claim.left, dataset, model)
-    if missing := _missing(mine):
-        return missing
+def _signed(comparison: Comparison, toward: Sequence[float]) -> Evidence:
+    """Return the evidence of differences that are positive where the claim holds."""
+    away = [-difference for difference in toward]
+    return Evidence(p_above(toward), p_above(away), comparison, tuple(toward))
+
+
+def _greater(claim: Claim, left: Cell, right: Cell) -> Evidence:
+    scales = {scale_of(side.metric) for side in (left, right)}
+    # A margin is a number in the metric's units, so it is tested on them.
+    scale = scales.pop() if len(scales) == 1 and not claim.margin else "identity"
+    comparison = Comparison.of(left.values, right.values, scale)
+    return _signed(comparison, [difference - claim.margin for difference in comparison.differences])
+
+
+def _positive(claim: Claim, left: Cell) -> Evidence:
+    comparison = Comparison(tuple(left.values.values()))
+    return _signed(comparison, comparison.differences)
+
+
+def _close(claim: Claim, left: Cell, right: Cell) -> Evidence:
+    comparison = Comparison.of(left.values, right.values, "identity")
+    below, above = ([claim.margin + sign * difference for difference in comparison.differences] for sign in (-1, 1))
+    nearer = min(below, above, key=mean)
+    p_holds = max(p_above(below), p_above(above))
+    p_fails = min(p_above([-d for d in below]), p_above([-d for d in above]))
+    return Evidence(p_holds, p_fails, comparison, tuple(nearer))
+
+
+def _ratio(claim: Claim, left: Cell, right: Cell) -> Evidence:
+    comparison = Comparison.of(left.values, right.values, "log")
+    return _signed(comparison, [math.log(claim.limit) - difference for difference in comparison.differences])
+
+
+def _best(results: Results, claim: Claim, mine: Cell, dataset: str, model: str) -> Evidence:
     kind = KINDS_OF_STEPS[claim.left.when]
     where = {"suite": claim.suite, "kind": kind, "task": claim.task, "dataset": dataset, "model": model}
     tuned = claim.left.defense.endswith(TUNED)
@@ -227,20 +219,9 @@ def _best(results: Results, claim: Claim, dataset: str, model: str) -> Evidence:
     return Evidence(p_holds, standing.p_beaten, comparison, toward)
 
 
-def _status(results: Results, claim: Claim, dataset: str, model: str) -> Evidence:
-    measured = _of(results, claim, claim.left, dataset, model)
-    if measured.status in ("absent", "missing"):
-        return Evidence(missing="not measured")
-    why = "it runs" if measured.status == "ok" else f"{STATUS[measured.status]}: {measured.reason}"
-    as_claimed = measured.status == claim.status
-    return Evidence(p_holds=float(not as_claimed), p_fails=float(as_claimed), why=why)
-
-
-JUDGES = {
+JUDGES: dict[str, Callable[..., Evidence]] = {
     "greater": _greater,
     "positive": _positive,
     "close": _close,
     "ratio": _ratio,
-    "best": _best,
-    "status": _status,
 }

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fgai_bench.leaderboard.csv_cells import as_csv
 from fgai_bench.records.escaping import markdown, markdown_cell
 from fgai_bench.records.names import is_changed
-from fgai_bench.report.numbers import written
 from fgai_bench.report.published import Published
+from fgai_bench.report.tables.markdown import pipe_table
+from fgai_bench.statistics.cells import Cell, cell
 from fgai_bench.statistics.labels import STATUS, title
-from fgai_bench.statistics.ranking import Cell, cell
+from fgai_bench.statistics.numbers import as_csv, written
 from fgai_bench.statistics.results import Place, Results
 
 ROUNDING = 1e-9
@@ -23,16 +23,11 @@ SCIENTIFIC = 0.01  # numbers below are written with an exponent
 
 @dataclass(frozen=True)
 class Compared:
-    """Hold one published number beside ours.
-
-    Attributes:
-        measured: the cell of the run; None where the run has no such cell.
-        suite: where it stands, or the suite to run.
-    """
+    """Hold one published number beside ours."""
 
     number: Published
-    measured: Cell | None
-    suite: str
+    measured: Cell | None  # the cell of the run; None where the run has no such cell
+    suite: str  # where it stands, or the suite to run
 
     @property
     def difference(self) -> float:
@@ -77,10 +72,10 @@ def _compared(results: Results, number: Published) -> Compared:
     return Compared(number, None, number.suites[0])
 
 
-def number_text(mean: float, std: float) -> str:
+def short_text(mean: float, std: float = math.nan) -> str:
     """Write a number with its spread, short.
 
-    >>> number_text(6.67e-7, 1.9e-7), number_text(0.82, math.nan)
+    >>> short_text(6.67e-7, 1.9e-7), short_text(0.82)
     ('6.67±1.90E-7', '0.820')
     """
     return written(mean, std, "scientific" if abs(mean) < SCIENTIFIC and mean else "fixed") if mean == mean else "--"
@@ -94,16 +89,12 @@ COLUMNS = (
 
 
 def as_files(comparison: Sequence[Compared], results: Results, reference: str) -> dict[str, str]:
-    """Return the text of each file that a comparison is written to, by name."""
-    return {"comparison.csv": to_csv(comparison), "comparison.md": to_markdown(comparison, results, reference)}
+    """Return the text of each file that a comparison is written to, by name; ``reference`` is the paper's."""
+    csv = as_csv([COLUMNS, *map(_fields, comparison)])
+    return {"comparison.csv": csv, "comparison.md": _markdown(comparison, results, reference)}
 
 
-def to_csv(comparison: Iterable[Compared]) -> str:
-    """Write a line of CSV per published number."""
-    return as_csv([COLUMNS, *map(_row, comparison)])
-
-
-def _row(pair: Compared) -> list[Any]:
+def _fields(pair: Compared) -> list[Any]:
     number, ours = pair.number, pair.measured
     mine = [ours.mean, ours.std, len(ours.values), ours.status] if ours else [math.nan, math.nan, 0, "absent"]
     return [
@@ -124,10 +115,10 @@ def lines(comparison: Iterable[Compared]) -> list[list[str]]:
 def _line(pair: Compared) -> list[str]:
     number, ours = pair.number, pair.measured
     assert ours is not None  # a number that is not tested has no line
-    mine = number_text(ours.mean, ours.std) if ours.values else STATUS[ours.status]
-    theirs = number_text(number.mean, number.std) if number.status == "ok" else STATUS.get(number.status, "--")
+    mine = short_text(ours.mean, ours.std) if ours.values else STATUS[ours.status]
+    theirs = short_text(number.mean, number.std) if number.status == "ok" else STATUS.get(number.status, "--")
     spreads = f"{pair.spreads:+.1f}" if pair.spreads == pair.spreads else "--"
-    difference = number_text(pair.difference, math.nan)
+    difference = short_text(pair.difference)
     names = [number.table, title(number.dataset), title(number.model), title(number.label), number.metric]
     return [*names, theirs, mine, difference, spreads, pair.result]
 
@@ -147,11 +138,9 @@ def scale_notes(comparison: Iterable[Compared]) -> list[str]:
     return [f"{metric}: {note}" for metric, note in noted]
 
 
-def to_markdown(comparison: Sequence[Compared], results: Results, reference: str = "the paper") -> str:
-    """Write the comparison as a page; ``reference`` is what it calls the paper."""
-    table = [HEADINGS, ["---"] * len(HEADINGS), *lines(comparison)]
-    rows = ["| " + " | ".join(map(markdown_cell, row)) + " |" for row in table]
-    body = rows if len(table) > 2 else ["Nothing to compare in this run."]
+def _markdown(comparison: Sequence[Compared], results: Results, reference: str) -> str:
+    rows = lines(comparison)
+    table = pipe_table(map(markdown_cell, row) for row in (HEADINGS, *rows))
     notes = [f"- {markdown(sentence)}" for sentence in [*untested(comparison), *scale_notes(comparison)]]
     head = f"# Run {results.identity} beside {reference}\n\n{results.version}."
-    return "\n".join([head, "", *body, "", *notes]) + "\n"
+    return "\n".join([head, "", *(table if rows else ["Nothing to compare in this run."]), "", *notes]) + "\n"

@@ -1,48 +1,44 @@
 """Explanations of a run: how far an attack moves each of them, and how right each was to begin with.
 
-Come here for what the figure ``stability_correctness``, the table ``explanations`` and the page read. Correctness is
-the AUROC against the edges that truly matter where the graph knows them, else the rank correlation with the true effect
-of edges. Both are taken on the clean graph, where an explanation was right or wrong before anybody moved it.
+Come here for what the figure ``stability_correctness``, the table ``explanations`` and the page read, and for the
+sentences on whether a stabler attention is also more right. Correctness is the AUROC against the edges that truly
+matter where the graph knows them, else the rank correlation with the true effect of edges, both on the clean graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fgai_bench.explainers import EXPLAINERS
+from fgai_bench.statistics.cells import Cell, cell
 from fgai_bench.statistics.intervals import Comparison
-from fgai_bench.statistics.labels import ordered
-from fgai_bench.statistics.ranking import Cell, cell
+from fgai_bench.statistics.labels import ordered, title
+from fgai_bench.statistics.numbers import as_csv
 from fgai_bench.statistics.results import Place, Results
 from fgai_bench.suites.schema import TUNED
 
-STABILITY = "explainer_topk_overlap_unchanged"
+STABILITY_METRIC = "explainer_topk_overlap_unchanged"
 CORRECTNESS = {
     "truth_auroc_clean": "AUROC against the edges that truly matter",
     "effect_spearman_clean": "rank correlation with the true effect of edges",
 }
-ATTACKS = ("worst", "injection", "explanation")  # the first of them that a run has
+ATTACKS_BY_PRECEDENCE = ("worst", "injection", "explanation")  # the first of them that a run has
+PAPERS_CHOICE = "attention-last"  # the explainer that the paper reads
 
 
 @dataclass(frozen=True)
 class Explained:
-    """All explainers on one graph and model under one attack, with published settings or with searched ones.
-
-    Attributes:
-        tuned: whether the settings were searched for; a defense is held against a vanilla model that was, too.
-        measure: the metric of correctness.
-        places: defense and explainer to place.
-    """
+    """All explainers on one graph and model under one attack, with published settings or with searched ones."""
 
     suite: str
-    tuned: bool
+    tuned: bool  # whether the settings were searched for; a defense is held against a vanilla model that was, too
     dataset: str
     model: str
     attack: str
-    measure: str
-    places: Mapping[tuple[str, str], Place]
+    measure: str  # the metric of correctness
+    places: Mapping[tuple[str, str], Place]  # defense and explainer to place
 
     @property
     def origin(self) -> str:
@@ -63,6 +59,12 @@ class Explained:
     def nulls(self) -> list[str]:
         """Return the nulls."""
         return _in_order(name for _, name in self.places if is_null(name))
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return every defense with every explainer that was asked about it, nulls last."""
+        names = (*self.explainers, *self.nulls)
+        return [(defense, name) for defense in self.defenses for name in names if (defense, name) in self.places]
 
     def cell(self, results: Results, defense: str, explainer: str, metric: str) -> Cell:
         """Return one metric of one explainer on one defense over the seeds."""
@@ -105,7 +107,7 @@ def explained(results: Results) -> list[Explained]:
     found = []
     for (suite, tuned, dataset, model), places in groups.items():
         attacks = [place.attack for place in places]
-        attack = next((name for name in ATTACKS if name in attacks), attacks[0])
+        attack = next((name for name in ATTACKS_BY_PRECEDENCE if name in attacks), attacks[0])
         values = {metric for seeds in places.values() for step in seeds.values() for metric in step.values}
         measure = next((metric for metric in CORRECTNESS if metric in values), None)
         if measure:
@@ -125,18 +127,16 @@ def points(results: Results) -> list[dict[str, Any]]:
     """
     rows = []
     for group in explained(results):
-        for defense in group.defenses:
-            for explainer in (*group.explainers, *group.nulls):
-                if (defense, explainer) not in group.places:
-                    continue
-                metrics = {
-                    "stability": STABILITY,
-                    "correctness": group.measure,
-                    "correctness_attacked": group.measure.removesuffix("_clean"),
-                }
-                names = {key: getattr(group, key) for key in ("origin", "dataset", "model", "attack", "measure")}
-                values = {key: _plain(group.cell(results, defense, explainer, m)) for key, m in metrics.items()}
-                rows.append({**names, "defense": defense, "explainer": explainer, "null": is_null(explainer), **values})
+        right, names = group.measure, ("origin", "dataset", "model", "attack", "measure")
+        metrics = {
+            "stability": STABILITY_METRIC,
+            "correctness": right,
+            "correctness_attacked": right.removesuffix("_clean"),
+        }
+        for defense, explainer in group.pairs:
+            values = {key: _plain(group.cell(results, defense, explainer, m)) for key, m in metrics.items()}
+            about = {"defense": defense, "explainer": explainer, "null": is_null(explainer)}
+            rows.append({name: getattr(group, name) for name in names} | about | values)
     return rows
 
 
@@ -144,7 +144,7 @@ def null_levels(results: Results) -> list[dict[str, Any]]:
     """Return how right and how stable each null is on each graph and model, averaged over the defenses."""
     return [
         {"origin": group.origin, "dataset": group.dataset, "model": group.model, "name": name}
-        | {"correctness": level, "stability": group.average(results, name, STABILITY)}
+        | {"correctness": level, "stability": group.average(results, name, STABILITY_METRIC)}
         for group in explained(results)
         for name in group.nulls
         if (level := group.average(results, name, group.measure)) is not None
@@ -166,3 +166,94 @@ def against(left: Cell, right: Cell) -> Comparison:
 def shared_defenses(groups: Sequence[Explained]) -> list[str]:
     """Return the defenses of all groups, each once, in the paper's order."""
     return ordered(label for group in groups for label in group.defenses)
+
+
+@dataclass(frozen=True)
+class Rightness:
+    """The attention of a defense held against that of the vanilla model on one graph: is a stabler one more right?
+
+    Two comparisons, each paired by seed. The first asks whether the attention ranks edges better than the vanilla
+    model's does. But the two models differ, and so do the true effects of edges in them: where effects follow the
+    degrees more closely, any ranking that knows the degrees does better. So the second asks the same of what the
+    attention has beyond a uniform attention (``1 / d``) on the same model, which no training enters.
+    """
+
+    origin: str  # the suite, and whether the settings of both were searched for
+    dataset: str
+    model: str
+    defense: str
+    attack: str
+    measure: str
+    kept: float  # share of the top edges that stay under the attack, and that of the vanilla model
+    kept_by_vanilla: float
+    more_right: Comparison  # correctness minus vanilla's
+    # the same of what each has beyond a uniform attention; without differences where none was asked
+    beyond_null: Comparison
+
+    @property
+    def sentence(self) -> str:
+        """Say what stays, whether it is also more right, and whether a uniform attention would be as well."""
+        words = {
+            1: "it is more right than vanilla's",
+            -1: "it is less right than vanilla's",
+            0: "whether it is more right than vanilla's the seeds do not tell",
+        }[_side(self.more_right)]
+        text = (
+            f"{title(self.dataset)}, {title(self.model)}, {self.origin}: of the top edges of {title(self.defense)}'s "
+            f"last attention {self.kept:.2f} stay under {self.attack}, of vanilla's {self.kept_by_vanilla:.2f}; "
+            f"{words}, {_interval(self.more_right)} in {CORRECTNESS[self.measure]} on the clean graph"
+        )
+        if self.beyond_null.bounds is None:
+            return f"{text}."
+        rest = ": it adds less to that than vanilla's does" if _side(self.beyond_null) < 0 else ""
+        if _side(self.more_right) > 0 and _side(self.beyond_null) == 0:
+            rest = ": a uniform attention gains as much"
+        return f"{text}, and {_interval(self.beyond_null)} beyond a uniform attention on the same models{rest}."
+
+
+def rightness(results: Results) -> list[Rightness]:
+    """Return the comparison for every graph, model and defense whose attention is stabler than vanilla's."""
+    compared = [_rightness(results, group, defense) for group in explained(results) for defense in group.defenses]
+    return [comparison for comparison in compared if comparison is not None]
+
+
+def rightness_csv(compared: Iterable[Rightness]) -> str:
+    """Return the comparisons as a table: one row for each, differences with their 95 % intervals."""
+    names = ("origin", "dataset", "model", "defense", "attack", "measure", "kept", "kept_by_vanilla")
+    header = [*names, *(f"{name}{end}" for name in ("more_right", "beyond_null") for end in ("", "_low", "_high"))]
+    rows = []
+    for row in compared:
+        numbers = [(c.difference, *c.bounds) if c.bounds else ("",) * 3 for c in (row.more_right, row.beyond_null)]
+        rows.append([*(getattr(row, name) for name in names), *numbers[0], *numbers[1]])
+    return as_csv([header, *rows])
+
+
+def _rightness(results: Results, group: Explained, defense: str) -> Rightness | None:
+    """Return the comparison; None for an attention that is not stabler than vanilla's, which vanilla's own is not."""
+
+    def both(explainer: str, metric: str) -> tuple[Cell, Cell]:
+        return group.cell(results, defense, explainer, metric), group.cell(results, "vanilla", explainer, metric)
+
+    kept, kept_by_vanilla = both(PAPERS_CHOICE, STABILITY_METRIC)
+    mine, vanilla = both(PAPERS_CHOICE, group.measure)
+    if _side(against(kept, kept_by_vanilla)) <= 0 or against(mine, vanilla).bounds is None:
+        return None
+    own, theirs = both("uniform", group.measure)
+    beyond = Comparison.of(_minus(mine.values, own.values), _minus(vanilla.values, theirs.values), "identity")
+    names = (group.origin, group.dataset, group.model, defense, group.attack, group.measure)
+    return Rightness(*names, kept.mean, kept_by_vanilla.mean, against(mine, vanilla), beyond)
+
+
+def _minus(left: Mapping[int, float], right: Mapping[int, float]) -> dict[int, float]:
+    return {seed: left[seed] - right[seed] for seed in left.keys() & right.keys()}
+
+
+def _side(compared: Comparison) -> int:
+    """Return 1 or -1 where the interval lies above or below zero, else 0."""
+    bounds = compared.bounds
+    return 0 if bounds is None else (bounds[0] > 0) - (bounds[1] < 0)
+
+
+def _interval(compared: Comparison) -> str:
+    low, high = compared.bounds or (float("nan"), float("nan"))
+    return f"{compared.difference:+.3f} [{low:+.3f}, {high:+.3f}]".replace("0.", ".")

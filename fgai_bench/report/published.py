@@ -22,45 +22,34 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from fgai_bench.registry import Direction
-from fgai_bench.statistics.errors import ReportError
+from fgai_bench.statistics.results import ReportError
 
 PACKAGE = "fgai_bench.baselines"
 DESCRIPTION = "paper.yaml"
 ALIASES = {"paper": "fgai"}  # the benchmark grew out of this paper
-Kind = Literal["clean", "attack", "train"]
+StepKind = Literal["clean", "attack", "train"]
 
 
 @dataclass(frozen=True)
 class Published:
-    """Hold one published number and say where ours stands.
-
-    Attributes:
-        metric: its name in the paper.
-        ours: the metric of a run that has the same scale.
-        kind: of the steps that measure it.
-        suites: that measure it; the first is the one to run.
-        note: how the scales differ.
-        direction: which way is better.
-        attack: label of the attack that it was measured under; empty where nothing attacks.
-        stand_in: whether the dataset stands in for the one that the number was published for.
-    """
+    """Hold one published number and say where ours stands."""
 
     table: str
     task: str
     dataset: str
     model: str
     label: str
-    metric: str
-    ours: str
-    kind: Kind
+    metric: str  # its name in the paper
+    ours: str  # the metric of a run that has the same scale
+    kind: StepKind  # of the steps that measure it
     mean: float
     std: float
     status: str
-    suites: tuple[str, ...]
-    note: str = ""
-    direction: Direction = "none"
-    attack: str = ""
-    stand_in: bool = False
+    suites: tuple[str, ...]  # that measure it; the first is the one to run
+    note: str = ""  # how the scales differ
+    direction: Direction = "none"  # which way is better
+    attack: str = ""  # label of the attack that it was measured under; empty where nothing attacks
+    stand_in: bool = False  # whether the dataset stands in for the one that the number was published for
 
 
 class Strict(BaseModel):
@@ -97,11 +86,6 @@ class NameSource(Strict):
             raise ValueError("names translate what stands in a column; give the column")
         return self
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Return the columns that are read."""
-        return (self.column,) if self.column else tuple(self.switches)
-
     def name_in(self, row: Mapping[str, str]) -> str:
         """Return our name for what a row is about."""
         if self.constant:
@@ -130,16 +114,11 @@ class PublishedMetric(Strict):
     mean: str
     std: str = ""
     ours: str
-    kind: Kind
+    kind: StepKind
     direction: Direction
     scale: float = 1.0
     positive_where: dict[str, str] = Field(default_factory=dict)
     note: str = ""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Return the columns that are read."""
-        return (*self.where, *self.positive_where, self.mean, *([self.std] if self.std else []))
 
     def mean_in(self, row: Mapping[str, str]) -> float:
         """Return the mean in a row on our scale, with its sign where the table prints magnitudes."""
@@ -151,7 +130,7 @@ class PublishedMetric(Strict):
         return self.scale * _number(row[self.std]) if self.std else math.nan
 
 
-class Table(Strict):
+class PublishedTable(Strict):
     """Describe one CSV file: what its rows are about, and the metrics they hold."""
 
     name: str
@@ -163,39 +142,31 @@ class Table(Strict):
     rows: RowNames
     metrics: tuple[PublishedMetric, ...] = Field(min_length=1)
 
-    @property
-    def columns(self) -> list[str]:
-        """Return the columns that are read, each once."""
-        names = (self.rows.dataset, self.rows.model, self.rows.defense)
-        read = [column for source in names for column in source.columns]
-        read += [column for metric in self.metrics for column in metric.columns]
-        return list(dict.fromkeys([*read, *([self.status] if self.status else [])]))
-
     def numbers_in(self, row: Mapping[str, str]) -> list[Published]:
         """Return the published numbers of a row."""
         metrics = [metric for metric in self.metrics if _has(row, metric.where)]
         if not metrics:
             raise ValueError(f"no metric of {DESCRIPTION} stands in this row; correct `where`, or remove the row")
-        return [self._number_in(row, metric) for metric in metrics]
-
-    def _number_in(self, row: Mapping[str, str], metric: PublishedMetric) -> Published:
-        return Published(
-            table=self.name,
-            task=self.task,
-            dataset=self.rows.dataset.name_in(row),
-            model=self.rows.model.name_in(row),
-            label=self.rows.defense.name_in(row),
-            metric=metric.name,
-            ours=metric.ours,
-            kind=metric.kind,
-            mean=metric.mean_in(row),
-            std=metric.std_in(row),
-            status=row[self.status].lower() if self.status else "ok",
-            suites=self.suites,
-            note=metric.note,
-            direction=metric.direction,
-            attack=self.attack if metric.kind == "attack" else "",
-        )
+        return [
+            Published(
+                table=self.name,
+                task=self.task,
+                dataset=self.rows.dataset.name_in(row),
+                model=self.rows.model.name_in(row),
+                label=self.rows.defense.name_in(row),
+                metric=metric.name,
+                ours=metric.ours,
+                kind=metric.kind,
+                mean=metric.mean_in(row),
+                std=metric.std_in(row),
+                status=row[self.status].lower() if self.status else "ok",
+                suites=self.suites,
+                note=metric.note,
+                direction=metric.direction,
+                attack=self.attack if metric.kind == "attack" else "",
+            )
+            for metric in metrics
+        ]
 
 
 class StandIn(Strict):
@@ -213,7 +184,7 @@ class Paper(Strict):
     link: str
     called: str = ""
     stand_ins: tuple[StandIn, ...] = ()
-    tables: tuple[Table, ...] = Field(min_length=1)
+    tables: tuple[PublishedTable, ...] = Field(min_length=1)
 
     @property
     def reference(self) -> str:
@@ -280,18 +251,18 @@ def published(where: str | os.PathLike[str] = "fgai") -> tuple[Published, ...]:
     return tuple(variant for number in numbers for variant in _with_stand_ins(number, paper.stand_ins))
 
 
-def _numbers(table: Table, file: Traversable) -> Iterator[Published]:
+def _numbers(table: PublishedTable, file: Traversable) -> Iterator[Published]:
     """Yield the numbers of a table, row by row."""
     try:
         reader = csv.DictReader(io.StringIO(file.read_text(encoding="utf-8")), restval="")
     except (OSError, UnicodeDecodeError) as error:
         raise ReportError(f"the table {file} cannot be read: {error}") from None
-    header = list(reader.fieldnames or ())
-    if absent := [column for column in table.columns if column not in header]:
-        raise ReportError(f"{file} has no column {absent[0]!r}, which {DESCRIPTION} reads; it has {', '.join(header)}")
     for row in reader:
         try:
             yield from table.numbers_in(row)
+        except KeyError as error:
+            has = ", ".join(reader.fieldnames or ())
+            raise ReportError(f"{file} has no column {error}, which {DESCRIPTION} reads; it has {has}") from None
         except ValueError as error:
             raise ReportError(f"{file}, line {reader.line_num}: {error}") from None
 

@@ -1,42 +1,35 @@
-"""Power: how many more seeds a run would need to decide what it leaves open. Come here for what ``status`` says of it.
+"""What a run leaves open, and how many more seeds would decide it. Come here for the table of ``status --open``.
 
 The number follows from the observed difference and its own spread over the seeds, taken for the true ones, at 80 %
-power.
+power (:mod:`fgai_bench.statistics.power`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass
 
-from fgai_bench.leaderboard.rows import BOARDS, Board, BoardRow, entries
+from fgai_bench.leaderboard.rows import BOARDS, Board, BoardKey, entries
 from fgai_bench.report.claims import judge
-from fgai_bench.report.verdicts import number_text
-from fgai_bench.statistics.intervals import Comparison, seeds_needed
+from fgai_bench.statistics.cells import Cell, scale_of
+from fgai_bench.statistics.intervals import Comparison
 from fgai_bench.statistics.labels import title
-from fgai_bench.statistics.ranking import ERROR, Cell, scale_of, standings
+from fgai_bench.statistics.numbers import difference_text
+from fgai_bench.statistics.power import seeds_needed
+from fgai_bench.statistics.ranking import ERROR, standings
 from fgai_bench.statistics.results import Results
 
 
 @dataclass(frozen=True)
 class OpenCell:
-    """Something that the seeds of a run do not decide.
-
-    Attributes:
-        suite: of its cells.
-        question: a claim, or the first place of a leaderboard.
-        place: dataset and model.
-        shown: the difference with its interval.
-        seeds: how many there are.
-        enough: how many would decide it; None where no number that one could run would.
-    """
+    """Something that the seeds of a run do not decide."""
 
     suite: str
-    question: str
-    place: str
-    shown: str
-    seeds: int
-    enough: int | None
+    question: str  # a claim, or the first place of a leaderboard
+    place: str  # dataset and model
+    shown: str  # the difference with its interval
+    seeds: int  # how many there are
+    enough: int | None  # how many would decide it; None where no number that one could run would
 
     @property
     def more(self) -> str:
@@ -57,7 +50,7 @@ def open_claims(results: Results) -> list[OpenCell]:
             verdict.claim.suite,
             verdict.claim.id,
             decision.place,
-            number_text(decision.value, decision.bounds, decision.is_ratio),
+            difference_text(decision.value, decision.bounds, decision.is_ratio),
             decision.seeds,
             decision.enough,
         )
@@ -69,35 +62,27 @@ def open_claims(results: Results) -> list[OpenCell]:
 
 def open_places(results: Results) -> list[OpenCell]:
     """Return the first places of leaderboards that several rows share: the two best, and what would part them."""
-    return [
-        cell
-        for board in BOARDS
-        for block in _blocks(entries(board, results))
-        if (cell := _shared_first(board, block)) is not None
-    ]
+    found = []
+    for board in BOARDS:
+        blocks: dict[BoardKey, dict[Hashable, Cell]] = {}
+        for row in entries(board, results):
+            blocks.setdefault(row.key.block, {})[row.key.defense] = row.cell(board.score)
+        found += [_shared_first(board, key, cells) for key, cells in blocks.items()]
+    return [cell for cell in found if cell is not None]
 
 
-def _blocks(rows: Iterable[BoardRow]) -> list[list[BoardRow]]:
-    blocks: dict[tuple[str, ...], list[BoardRow]] = {}
-    for row in rows:
-        blocks.setdefault((*row.key[:4], row.key[5]), []).append(row)
-    return list(blocks.values())
-
-
-def _shared_first(board: Board, block: list[BoardRow]) -> OpenCell | None:
-    cells: dict[Hashable, Cell] = {row.key[4]: row.cell(board.score) for row in block}
+def _shared_first(board: Board, key: BoardKey, cells: dict[Hashable, Cell]) -> OpenCell | None:
     first = [name for name, standing in standings(cells, board.better).items() if standing.bold]
     if len(first) < 2:
         return None
     sign = 1 if board.better == "higher" else -1
     best, second = sorted(first, key=lambda name: -sign * cells[name].mean)[:2]
     comparison = Comparison.of(cells[best].values, cells[second].values, scale_of(board.score))
-    suite, _, dataset, model, _, attack = block[0].key
     return OpenCell(
-        suite,
-        f"{board.score} under {attack}: {title(str(best))} or {title(str(second))}",
-        f"{title(dataset)}/{title(model)}",
-        number_text(comparison.difference, comparison.bounds, False),
+        key.suite,
+        f"{board.score} under {key.attack}: {title(str(best))} or {title(str(second))}",
+        f"{title(key.dataset)}/{title(key.model)}",
+        difference_text(comparison.difference, comparison.bounds),
         len(comparison.differences),
         seeds_needed(comparison.differences, ERROR / (len(cells) - 1)),
     )

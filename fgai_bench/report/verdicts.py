@@ -1,29 +1,35 @@
-"""Claims and the verdicts on them: what a claim says, what its cells say, and what they say together.
+"""Verdicts on claims: what the cells of a claim say together, in words and as files.
 
-Come here for how cells make a verdict; :mod:`fgai_bench.report.claims` judges the cells.
+Come here for how cells make a verdict, and for ``claims.csv``, ``claims_cells.csv`` and ``claims.md``;
+:mod:`fgai_bench.report.claims` judges the cells.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from fgai_bench.records.escaping import markdown
 from fgai_bench.statistics.intervals import Comparison, mean, p_value, sign_flip_p
 from fgai_bench.statistics.labels import title
+from fgai_bench.statistics.numbers import as_csv, counted, difference_text
+from fgai_bench.statistics.results import Results
 
-Kind = Literal["greater", "close", "ratio", "best", "positive", "status"]
-Outcome = Literal["holds", "fails", "open", "missing"]
+ClaimKind = Literal["greater", "close", "ratio", "best", "positive", "status"]
+CellOutcome = Literal["holds", "fails", "open", "missing"]
 Conclusion = Literal["supported", "refuted", "undecided", "not tested"]
-PUBLISHED = "published"  # the paper's own attack and settings
-OUTCOMES: tuple[Outcome, ...] = ("holds", "fails", "open", "missing")
+PUBLISHED_CONDITION = "published"  # the paper's own attack and settings
+OUTCOMES: tuple[CellOutcome, ...] = ("holds", "fails", "open", "missing")
 LEAST_SEEDS = 5  # below, no sign-flip test can even come near 0.05
-DATASETS = ("amazon-photo", "amazon-cs", "coauthor-cs", "coauthor-physics")
-MODELS = ("gat", "gatv2", "gt")
+PAPERS_DATASETS = ("amazon-photo", "amazon-cs", "coauthor-cs", "coauthor-physics")
+PAPERS_MODELS = ("gat", "gatv2", "gt")
+NOTHING_COMPARED = Comparison(())
 
 
 @dataclass(frozen=True)
-class Side:
+class ClaimSide:
     """One side of a claim: which cell of a (dataset, model) it is about."""
 
     defense: str
@@ -42,19 +48,19 @@ class Claim:
     text: str
     source: str
     suite: str
-    kind: Kind
-    left: Side
-    right: Side | None = None
+    kind: ClaimKind
+    left: ClaimSide
+    right: ClaimSide | None = None
     task: str = "node"
-    datasets: tuple[str, ...] = DATASETS
-    models: tuple[str, ...] = MODELS
+    datasets: tuple[str, ...] = PAPERS_DATASETS
+    models: tuple[str, ...] = PAPERS_MODELS
     margin: float = 0.0
     limit: float = 1.0
     share: float = 1.0
     better: Literal["higher", "lower"] = "higher"
     status: str = ""
     magnitude: bool = False
-    condition: str = PUBLISHED
+    condition: str = PUBLISHED_CONDITION
 
     @property
     def places(self) -> list[tuple[str, str]]:
@@ -64,66 +70,49 @@ class Claim:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What one cell measured, before it is held against the number of cells.
+    """What one cell measured, before it is held against the number of cells."""
 
-    Attributes:
-        p_holds, p_fails: one-sided p of the claim's opposite and of the claim.
-        comparison: what is shown: the two sides, or one side against zero.
-        toward: differences that are positive where the claim holds; the seeds that are needed follow from them.
-        missing: why the cell cannot be decided; empty where it can.
-        why: what there is to say in place of a number.
-    """
-
-    p_holds: float = 1.0
+    p_holds: float = 1.0  # p_holds, p_fails: one-sided p of the claim's opposite and of the claim
     p_fails: float = 1.0
-    comparison: Comparison | None = None
+    # what is shown: the two sides, or one side against zero; without differences where nothing is
+    comparison: Comparison = NOTHING_COMPARED
+    # differences that are positive where the claim holds; the seeds that are needed follow from them
     toward: tuple[float, ...] = ()
-    missing: str = ""
-    why: str = ""
+    missing: str = ""  # why the cell cannot be decided; empty where it can
+    why: str = ""  # what there is to say in place of a number
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What one cell says.
-
-    Attributes:
-        outcome: after Holm's correction over the cells of the claim.
-        shown_alone: whether the cell shows the claim by itself, without a correction.
-        enough: how many seeds would tell, if difference and spread stay as they are; None where no number would.
-    """
+    """What one cell says."""
 
     dataset: str
     model: str
-    outcome: Outcome
+    outcome: CellOutcome  # after Holm's correction over the cells of the claim
     evidence: Evidence
-    shown_alone: bool = False
+    shown_alone: bool = False  # whether the cell shows the claim by itself, without a correction
+    # how many seeds would tell, if difference and spread stay as they are; None where no number would
     enough: int | None = None
 
     @property
     def seeds(self) -> int:
         """Return how many seeds both sides have."""
-        return len(self.evidence.comparison.differences) if self.evidence.comparison else 0
+        return len(self.evidence.comparison.differences)
 
     @property
     def is_ratio(self) -> bool:
         """Tell whether the cell is shown as a ratio: where logarithms are compared."""
-        return self.evidence.comparison is not None and self.evidence.comparison.scale == "log"
+        return self.evidence.comparison.scale == "log"
 
     @property
     def value(self) -> float:
         """Return the difference in the metric's units, or the ratio; NaN where there is none."""
-        comparison = self.evidence.comparison
-        if comparison is None or not comparison.differences:
-            return math.nan
-        return comparison.ratio if self.is_ratio else comparison.difference
+        return self.evidence.comparison.ratio if self.is_ratio else self.evidence.comparison.difference
 
     @property
     def bounds(self) -> tuple[float, float] | None:
         """Return the 95 % interval of :attr:`value`."""
-        comparison = self.evidence.comparison
-        if comparison is None:
-            return None
-        return comparison.ratio_bounds if self.is_ratio else comparison.bounds
+        return self.evidence.comparison.ratio_bounds if self.is_ratio else self.evidence.comparison.bounds
 
     @property
     def place(self) -> str:
@@ -137,32 +126,15 @@ class Decision:
             return ""
         if self.enough is None:
             return "no number of seeds that one could run would tell"
-        more = max(1, self.enough - self.seeds)
-        return f"about {more} more seed{'s' if more != 1 else ''} would tell"
+        return f"about {counted(max(1, self.enough - self.seeds), 'more seed')} would tell"
 
     def __str__(self) -> str:
         shown = self.evidence.missing or self.evidence.why
         if self.value == self.value:
-            shown = number_text(self.value, self.bounds, self.is_ratio)
+            shown = difference_text(self.value, self.bounds, self.is_ratio)
             if toward := self.evidence.toward:
                 shown += f", p {p_value(toward):.2g} (sign flips {sign_flip_p(toward):.2g})"
-        more = f"; {self.more_seeds}" if self.more_seeds else ""
-        return f"{self.place} {self.outcome}: {shown}{more}"
-
-
-def number_text(value: float, bounds: tuple[float, float] | None, is_ratio: bool) -> str:
-    """Write a difference or a ratio with its interval.
-
-    >>> number_text(0.5, (0.25, 0.75), False), number_text(4.0, (2.0, 8.0), True)
-    ('+0.5 [+0.25, +0.75]', 'x4 [x2, x8]')
-    """
-    sign = "x{:.3g}" if is_ratio else "{:+.3g}"
-    within = f" [{sign.format(bounds[0])}, {sign.format(bounds[1])}]" if bounds else ""
-    return sign.format(value) + within
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' if number != 1 else ''}"
+        return "; ".join(filter(None, [f"{self.place} {self.outcome}: {shown}", self.more_seeds]))
 
 
 @dataclass(frozen=True)
@@ -172,23 +144,23 @@ class Verdict:
     claim: Claim
     decisions: tuple[Decision, ...]
 
-    def count(self, *outcomes: Outcome) -> int:
+    def count(self, *outcomes: CellOutcome) -> int:
         """Return how many cells say one of these."""
         return len(self.cells(*outcomes))
 
-    def cells(self, *outcomes: Outcome) -> list[Decision]:
+    def cells(self, *outcomes: CellOutcome) -> list[Decision]:
         """Return the cells that say one of these."""
         return [decision for decision in self.decisions if decision.outcome in outcomes]
-
-    @property
-    def everywhere(self) -> bool:
-        """Tell whether the claim is about all of its cells."""
-        return self.needed == len(self.decisions)
 
     @property
     def needed(self) -> int:
         """Return in how many cells the claim must hold."""
         return math.ceil(self.claim.share * len(self.decisions))
+
+    @property
+    def everywhere(self) -> bool:
+        """Tell whether the claim is about all of its cells."""
+        return self.needed == len(self.decisions)
 
     @property
     def showing(self) -> list[Decision]:
@@ -232,39 +204,27 @@ class Verdict:
     @property
     def would_change(self) -> str:
         """Say what would change the verdict."""
-        if self.claim.kind == "status" and self.conclusion != "not tested":
-            return "a run that ends otherwise"
-        if self.conclusion == "supported":
-            return (
-                "a single cell that no longer shows it"
-                if self.everywhere
-                else (f"fewer than {self.needed} cells that hold; {self.count('holds')} do")
-            )
-        if self.conclusion == "refuted":
-            failing = self.count("fails")
-            turning = failing - (len(self.decisions) - self.needed)
-            return (
-                "the failing cell would have to turn"
-                if failing == 1
-                else (f"{turning} of the {failing} failing cells would have to turn")
-            )
         if self.conclusion == "not tested":
-            return f"measuring {_counted(self.count('missing'), 'cell')} that the run has no answer for"
-        return self._ways_out
-
-    @property
-    def _ways_out(self) -> str:
-        """Say what would decide an undecided claim either way, and how many seeds its open cells would need."""
-        showing = _counted(self.needed - len(self.showing), "more cell")
-        failing = _counted(len(self.decisions) - self.needed + 1 - self.count("fails"), "more failing cell")
+            return f"measuring {counted(self.count('missing'), 'cell')} that the run has no answer for"
+        if self.claim.kind == "status":
+            return "a run that ends otherwise"
+        if self.conclusion == "supported" and self.everywhere:
+            return "a single cell that no longer shows it"
+        if self.conclusion == "supported":
+            return f"fewer than {self.needed} cells that hold; {self.count('holds')} do"
+        failing, spare = self.count("fails"), len(self.decisions) - self.needed
+        if self.conclusion == "refuted":
+            which = "the failing cell" if failing == 1 else f"{failing - spare} of the {failing} failing cells"
+            return f"{which} would have to turn"
         waiting = [d for d in self.decisions if d not in self.showing and d.outcome == "open"]
         seeds = [d.enough for d in waiting if d.enough is not None]
-        told = (
-            f"; with {max(seeds)} seeds {len(seeds)} of {_counted(len(waiting), 'open cell')} would tell"
-            if seeds
-            else ""
-        )
-        return f"{showing} to show it would support it; {failing} would refute it{told}"
+        ways = [
+            f"{counted(self.needed - len(self.showing), 'more cell')} to show it would support it",
+            f"{counted(spare + 1 - failing, 'more failing cell')} would refute it",
+        ]
+        if seeds:
+            ways.append(f"with {max(seeds)} seeds {len(seeds)} of {counted(len(waiting), 'open cell')} would tell")
+        return "; ".join(ways)
 
     @property
     def advice(self) -> str:
@@ -274,3 +234,96 @@ class Verdict:
         reasons = dict.fromkeys(decision.evidence.missing for decision in self.cells("missing"))
         few = f" --seeds {LEAST_SEEDS}" if any(reason.startswith("only ") for reason in reasons) else ""
         return f"{'; '.join(reasons)}: fgai-bench run --suite {self.claim.suite}{few}"
+
+    @property
+    def summary(self) -> str:
+        """Say in how many cells a claim has to hold, what the cells say, and their average."""
+        text = f"Needed in {self.needed} of {len(self.decisions)} cells; " + ", ".join(
+            f"{self.count(name)} {name}" for name in OUTCOMES if self.count(name)
+        )
+        if self.everywhere and len(self.decisions) > 1:
+            text += f", {sum(d.shown_alone for d in self.decisions)} show it without the correction"
+        if self.bounds is not None:
+            text += f"; cells average {difference_text(self.value, self.bounds, self.is_ratio)}"
+        return text
+
+
+COLUMNS = (
+    *("id", "condition", "claim", "verdict", *OUTCOMES, "shown_alone", "mean", "low", "high", "is_ratio"),
+    *("deciding", "would_change", "advice"),
+)
+CELL_COLUMNS = (
+    *("id", "condition", "dataset", "model", "outcome", "shown_alone", "value", "low", "high", "is_ratio", "scale"),
+    *("p", "p_sign_flips", "seeds", "seeds_that_would_tell", "reason"),
+)
+METHOD = (
+    "Differences are paired by seed and tested by Student's t on the metric's scale; intervals are 95 %, a factor `x` "
+    "is a ratio. A cell holds or fails after Holm's correction over the cells of its claim; a claim about all cells "
+    "needs every cell to show it, each without a correction. Where a claim names a margin or a limit, p is against "
+    "that, and the difference is shown as it is. Seeds that would tell: for 80 % power, if difference and spread stay "
+    "as they are."
+)
+OTHER_CONDITIONS = (
+    "The same sentences under other conditions, in the cells that were run there: *worst case*, the standard attack in "
+    "place of the published one; *tuned*, with settings that an equal search has chosen. In brackets: the cells that "
+    "show a claim, of those that were looked at."
+)
+
+
+def as_files(verdicts: Sequence[Verdict], results: Results) -> dict[str, str]:
+    """Return the text of each file that verdicts are written to, by name."""
+    return {
+        "claims.csv": as_csv([COLUMNS, *map(_claim_line, verdicts)]),
+        "claims.md": to_markdown(verdicts, results),
+        "claims_cells.csv": as_csv(
+            [CELL_COLUMNS, *(_cell_line(v.claim, decision) for v in verdicts for decision in v.decisions)]
+        ),
+    }
+
+
+def _claim_line(verdict: Verdict) -> list[Any]:
+    return [
+        *(verdict.claim.id, verdict.claim.condition, verdict.claim.text, verdict.conclusion),
+        *(verdict.count(name) for name in OUTCOMES),
+        sum(decision.shown_alone for decision in verdict.decisions),
+        *(verdict.value, *(verdict.bounds or ("", "")), int(verdict.is_ratio)),
+        *("; ".join(map(str, verdict.deciding)), verdict.would_change, verdict.advice),
+    ]
+
+
+def _cell_line(claim: Claim, decision: Decision) -> list[Any]:
+    evidence, toward = decision.evidence, decision.evidence.toward
+    return [
+        *(claim.id, claim.condition, decision.dataset, decision.model, decision.outcome, int(decision.shown_alone)),
+        *(decision.value, *(decision.bounds or ("", "")), int(decision.is_ratio)),
+        evidence.comparison.scale if decision.seeds else "",
+        *((p_value(toward), sign_flip_p(toward)) if toward else ("", "")),
+        *(decision.seeds, decision.enough, evidence.missing or evidence.why),
+    ]
+
+
+def to_markdown(verdicts: Sequence[Verdict], results: Results) -> str:
+    """Write the verdicts as a page: a table of conclusions under all conditions, then the paper's own with cells."""
+    lines = [f"# Verdicts on the paper's claims, run {results.identity}", "", f"{results.version}.", "", METHOD, ""]
+    lines += _conditions(verdicts)
+    for verdict in verdicts:
+        claim = verdict.claim
+        if claim.condition == PUBLISHED_CONDITION:
+            lines += [f"## {claim.id}: {verdict.conclusion}", "", f"{claim.text} ({claim.source})", ""]
+            lines += [f"{verdict.summary}.", *(f"- {markdown(str(decision))}" for decision in verdict.deciding)]
+            lines += ["", f"What would change it: {verdict.would_change}."]
+            lines += [f"To run: {verdict.advice}"] if verdict.advice else []
+            lines += [""]
+    return "\n".join(lines)
+
+
+def _conditions(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return the lines of a table of conclusions, one column for each condition; none where there is but one."""
+    names = list(dict.fromkeys(verdict.claim.condition for verdict in verdicts))
+    if len(names) < 2:
+        return []
+    texts = {(v.claim.id, v.claim.condition): f"{v.conclusion} ({len(v.showing)}/{len(v.decisions)})" for v in verdicts}
+    lines = [OTHER_CONDITIONS, "", f"| claim | {' | '.join(names)} |", "|---" * (1 + len(names)) + "|"]
+    for id in dict.fromkeys(verdict.claim.id for verdict in verdicts):
+        lines.append(f"| {id} | {' | '.join(texts.get((id, name), '--') for name in names)} |")
+    return [*lines, ""]

@@ -4,34 +4,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from fgai_bench.leaderboard.csv import write_leaderboards
 from fgai_bench.records.escaping import markdown
+from fgai_bench.report import compare, verdicts
 from fgai_bench.report.answer import Answer, answers, as_markdown, notes
 from fgai_bench.report.claims import judge_everywhere
-from fgai_bench.report.compare import as_files as comparison_files
-from fgai_bench.report.compare import compare
-from fgai_bench.report.compare import lines as compared_lines
+from fgai_bench.report.explanations import rightness, rightness_csv
 from fgai_bench.report.figures import FIGURES, save
-from fgai_bench.report.folder import Report
+from fgai_bench.report.files import write_files
 from fgai_bench.report.page.build import page
-from fgai_bench.report.paper import paper
 from fgai_bench.report.published import published, read_paper
-from fgai_bench.report.rightness import as_csv as rightness_csv
-from fgai_bench.report.rightness import rightness
 from fgai_bench.report.tables.budgets import budget_table
 from fgai_bench.report.tables.build import Table, build
-from fgai_bench.report.tables.dataset_tables import dataset_tables, flag_table
+from fgai_bench.report.tables.dataset_tables import dataset_table, flag_table
 from fgai_bench.report.tables.explanations import correctness_table, explanation_table
-from fgai_bench.report.tables.latex import to_csv, to_latex, to_markdown
-from fgai_bench.report.tables.nulls import NAMES as NULLS
-from fgai_bench.report.tables.nulls import null_tables
+from fgai_bench.report.tables.latex import paper, to_latex
+from fgai_bench.report.tables.markdown import to_csv, to_markdown
+from fgai_bench.report.tables.nulls import SLOPES, slope_table, stability_table
 from fgai_bench.report.tables.ranks import rank_table
 from fgai_bench.report.tables.specs import GRIDS, grids_of
-from fgai_bench.report.written_verdicts import as_files as verdict_files
-from fgai_bench.statistics.errors import ReportError
-from fgai_bench.statistics.results import Results
+from fgai_bench.statistics.results import ReportError, Results
 
 FORMATS = ("latex", "markdown", "csv", "pdf", "png", "html")
 RENDERERS: dict[str, tuple[str, Callable[[Table], str]]] = {
@@ -39,28 +35,43 @@ RENDERERS: dict[str, tuple[str, Callable[[Table], str]]] = {
     "markdown": ("md", to_markdown),
     "csv": ("csv", to_csv),
 }
-SEVERAL_AT_ONCE: dict[str, Callable[[Results], list[Table]]] = {
-    **dict.fromkeys(("dataset_node", "dataset_link"), dataset_tables),
-    **dict.fromkeys(NULLS, null_tables),
+# Tables with a function of their own, each with the suite that fills it.
+OWN_TABLES: dict[str, tuple[str, Callable[[Results], Table | None]]] = {
+    "dataset_node": ("node", partial(dataset_table, task="node")),
+    "dataset_link": ("link", partial(dataset_table, task="link")),
+    "nulls": ("node", partial(stability_table, task="node", name="nulls")),
+    "nulls_link": ("link", partial(stability_table, task="link", name="nulls_link")),
+    **{name: ("node", partial(slope_table, name=name)) for name in SLOPES},
+    "explanations": ("stress", explanation_table),
+    "correctness": ("stress", correctness_table),
+    "budgets": ("published-budgets", budget_table),
+    "rank_changes": ("node", rank_table),
+    "reliability": ("", flag_table),
 }
-ONE_BY_ONE: dict[str, Callable[[Results], Table | None]] = {
-    "explanations": explanation_table,
-    "correctness": correctness_table,
-    "budgets": budget_table,
-    "rank_changes": rank_table,
-    "reliability": flag_table,
-}
-LISTS = (*SEVERAL_AT_ONCE, *ONE_BY_ONE)
 MAIN_FIGURES = ("stability_correctness", "fig5_tradeoff")  # the first of them that was drawn stands in the index
-OTHERS = ("metrics", "leaderboard", "page", "claims", "comparison")
+NEITHER_TABLE_NOR_FIGURE = ("metrics", "leaderboard", "page", "claims", "comparison")
 PAPER = "paper"  # whose claims and numbers stand beside those of a run
 ABOUT_THE_PAPER = {"claims": "a verdict on each of the paper's claims", "comparison": "its numbers beside these"}
-SUITE_OF = {
-    **dict.fromkeys(("dataset_node", *NULLS, "rank_changes"), "node"),
-    **dict.fromkeys(("dataset_link", "nulls_link"), "link"),
-    "budgets": "published-budgets",
-    **dict.fromkeys(("explanations", "correctness"), "stress"),
+ADVICE = {
+    "reliability": "no attack of this run gave a reason for distrust",
+    "definition": "not tested in this run; `fgai-bench run --suite definition`, then `fgai-bench audit RUN`",
 }
+
+
+@dataclass
+class Report:
+    """What was written, and what the run has nothing for."""
+
+    folder: Path
+    written: list[Path] = field(default_factory=list)
+    # sentences that say which defense stands on which graph, and what to know about them
+    answer: list[str] = field(default_factory=list)
+    absent: dict[str, str] = field(default_factory=dict)  # name to the sentence that says what to run for it
+    remarks: list[str] = field(default_factory=list)  # sentences about the records, for the reader of any of it
+
+    def add(self, name: str, content: str) -> None:
+        """Write one text file."""
+        self.written += write_files(self.folder, {name: content})
 
 
 def write_report(
@@ -90,7 +101,7 @@ def write_results(results: Results, folder: Path, formats: Sequence[str] = FORMA
     report = Report(folder, remarks=results.remarks)
     answered = answers(results)
     compared = rightness(results)
-    explained = [each.sentence for each in compared]
+    explained = [comparison.sentence for comparison in compared]
     report.answer += [answer.sentence for answer in answered] + notes(answered) + explained
     tables = _write_tables(report, results, formats, only)
     if compared and _wanted("explanations", only) and "csv" in formats:
@@ -100,19 +111,25 @@ def write_results(results: Results, folder: Path, formats: Sequence[str] = FORMA
         report.add("paper.tex", paper(results, [table.name for table in tables], figures, report.absent))
     if _wanted("leaderboard", only) and "csv" in formats:
         report.written += write_leaderboards(results, report.folder)
-    _write_about_the_paper(report, results, formats, only)
+    for name, text in _about_the_paper(results, only).items():
+        if ("csv" if name.endswith(".csv") else "markdown") in formats:
+            report.add(name, text)
     if _wanted("page", only) and "html" in formats:
         report.add("page.html", page(results))
     if not only and "markdown" in formats:
-        report.add(
-            "index.md", _index(results, answered, explained, tables, figures if "png" in formats else {}, report)
-        )
+        drawn = figures if "png" in formats else {}
+        report.add("index.md", _index(results, answered, explained, tables, drawn, report))
     return report
 
 
 def names() -> list[str]:
     """Return every name that ``only`` understands."""
-    return [*(spec.name for spec in GRIDS), *LISTS, *(figure.name for figure in FIGURES), *OTHERS]
+    return [
+        *(spec.name for spec in GRIDS),
+        *OWN_TABLES,
+        *(figure.name for figure in FIGURES),
+        *NEITHER_TABLE_NOR_FIGURE,
+    ]
 
 
 def _check(formats: Iterable[str], only: Iterable[str]) -> None:
@@ -129,31 +146,20 @@ def _wanted(name: str, only: Sequence[str]) -> bool:
 
 
 def _write_tables(report: Report, results: Results, formats: Sequence[str], only: Sequence[str]) -> list[Table]:
-    specs = [spec for spec in grids_of(results) if _wanted(spec.name, only)]
-    built: dict[str, Table | None] = {spec.name: build(spec, results) for spec in specs}
-    lists = [name for name in LISTS if _wanted(name, only)]
-    makers = dict.fromkeys(SEVERAL_AT_ONCE[name] for name in lists if name in SEVERAL_AT_ONCE)
-    together = {table.name: table for make in makers for table in make(results)}
-    built |= {name: ONE_BY_ONE[name](results) if name in ONE_BY_ONE else together.get(name) for name in lists}
-    suites = {spec.name: spec.suites[0] for spec in GRIDS} | SUITE_OF
-    known = {*suites, *LISTS}
-    for name, table in built.items():
-        if table is None and name in known:
-            report.absent[name] = _advice(name, suites.get(name, ""))
+    built = {spec.name: build(spec, results) for spec in grids_of(results) if _wanted(spec.name, only)}
+    built |= {name: make(results) for name, (_, make) in OWN_TABLES.items() if _wanted(name, only)}
+    suites = {spec.name: spec.suites[0] for spec in GRIDS} | {name: suite for name, (suite, _) in OWN_TABLES.items()}
+    for name, suite in suites.items():
+        if name in built and built[name] is None:
+            report.absent[name] = ADVICE.get(name) or _not_tested(suite)
     tables = [table for table in built.values() if table is not None]
     for table in tables:
-        for key in formats:
-            if key in RENDERERS:
-                suffix, render = RENDERERS[key]
-                report.add(f"tables/{table.name}.{suffix}", render(table))
+        for suffix, render in (RENDERERS[key] for key in formats if key in RENDERERS):
+            report.add(f"tables/{table.name}.{suffix}", render(table))
     return tables
 
 
-def _advice(name: str, suite: str) -> str:
-    if name == "reliability":
-        return "no attack of this run gave a reason for distrust"
-    if name == "definition":
-        return "not tested in this run; `fgai-bench run --suite definition`, then `fgai-bench audit RUN`"
+def _not_tested(suite: str) -> str:
     return f"not tested in this run; `fgai-bench run --suite {suite}`"
 
 
@@ -166,25 +172,23 @@ def _write_figures(report: Report, results: Results, formats: Sequence[str], onl
             continue
         drawings = figure.drawings(results)
         if not drawings:
-            report.absent[figure.name] = f"not tested in this run; `fgai-bench run --suite {figure.suite}`"
+            report.absent[figure.name] = _not_tested(figure.suite)
         for drawing in drawings:
             report.written += save(drawing, report.folder / "figures", kinds)
             captions[drawing.name] = drawing.caption
     return captions
 
 
-def _write_about_the_paper(report: Report, results: Results, formats: Sequence[str], only: Sequence[str]) -> None:
-    """Write a verdict on each of the paper's claims, and its numbers beside those of the run, if it says anything."""
+def _about_the_paper(results: Results, only: Sequence[str]) -> dict[str, str]:
+    """Return a verdict on each of the paper's claims, and its numbers beside the run's, if the run says anything."""
     texts: dict[str, str] = {}
-    verdicts = judge_everywhere(results) if _wanted("claims", only) else []
-    if any(verdict.conclusion != "not tested" for verdict in verdicts):
-        texts |= verdict_files(verdicts, results)
-    comparison = compare(results, published(PAPER)) if _wanted("comparison", only) else []
-    if compared_lines(comparison):
-        texts |= comparison_files(comparison, results, read_paper(PAPER).reference)
-    for name, text in texts.items():
-        if ("csv" if name.endswith(".csv") else "markdown") in formats:
-            report.add(name, text)
+    judged = judge_everywhere(results) if _wanted("claims", only) else []
+    if any(verdict.conclusion != "not tested" for verdict in judged):
+        texts |= verdicts.as_files(judged, results)
+    compared = compare.compare(results, published(PAPER)) if _wanted("comparison", only) else []
+    if compare.lines(compared):
+        texts |= compare.as_files(compared, results, read_paper(PAPER).reference)
+    return texts
 
 
 def _index(
@@ -205,8 +209,7 @@ def _index(
     if shown is not None:
         lines += [f"![{shown}](figures/{shown}.png)", "", markdown(figures[shown]), ""]
     lines += ["## Everything else", ""]
-    captions = {table.name: markdown(table.caption.split(". ")[0]) for table in tables}
-    lines += [f"- [{name}](tables/{name}.md): {caption}" for name, caption in captions.items()]
+    lines += [f"- [{t.name}](tables/{t.name}.md): {markdown(t.caption.split('. ')[0])}" for t in tables]
     lines += [f"- [{name}](figures/{name}.png)" for name in figures]
     named = {path.stem for path in report.written}
     lines += [f"- [{name}]({name}.md): {words}" for name, words in ABOUT_THE_PAPER.items() if name in named]

@@ -1,4 +1,4 @@
-"""Statistics over seeds: come here for means, paired intervals, p-values, corrections and the seeds that a test needs.
+"""Statistics over seeds: come here for means, confidence intervals, p-values and corrections.
 
 Two rows are compared seed by seed, because seeds share their split and their attack's random choices. The test is
 Student's t on the paired differences, taken on the scale where a metric's errors are symmetric: of the logarithm for
@@ -10,11 +10,9 @@ attain without assuming a shape.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 from scipy import special
@@ -22,14 +20,11 @@ from scipy import special
 from fgai_bench.registry import Scale
 
 LEVEL = 0.95
-EQUAL = 1e-12  # of the largest difference: a smaller spread is rounding
-FLIPPED = 16  # seeds up to which all sign patterns are counted; of more seeds, as many patterns are drawn
-POWER = 0.8
-MOST_SEEDS = 1000
-LARGEST = math.log(1e300)
+ROUNDING = 1e-12  # of the largest difference: a smaller spread is rounding
+COUNTED_SEEDS = 16  # up to here all sign patterns are counted; of more seeds, as many patterns are drawn
+LARGEST_EXPONENT = math.log(1e300)
 SMALLEST, RESOLUTION = 1e-300, 2.0**-52  # what can be told from 0, and from 1
-NOTHING = 1e-6  # stands for 0 on the scale of logarithms and logits where no compared value says what is small
-State = Literal["ok", "no seeds", "one seed", "no spread"]
+ZERO_STANDS_FOR = 1e-6  # on the scale of logarithms and logits, where no compared value says what is small
 
 
 def mean(values: Sequence[float]) -> float:
@@ -72,7 +67,7 @@ def interval(differences: Sequence[float], level: float = LEVEL) -> tuple[float,
     """
     if len(differences) < 2:
         return None
-    half = 0.0 if _is_constant(differences) else _standard_error(differences) * _quantile(level, len(differences))
+    half = 0.0 if is_constant(differences) else _standard_error(differences) * _quantile(level, len(differences) - 1)
     return mean(differences) - half, mean(differences) + half
 
 
@@ -100,7 +95,7 @@ def p_above(differences: Sequence[float]) -> float:
     """
     if len(differences) < 2:
         return 1.0
-    if _is_constant(differences):
+    if is_constant(differences):
         return 0.0 if mean(differences) > 0 else 1.0
     return float(special.stdtr(len(differences) - 1, -mean(differences) / _standard_error(differences)))
 
@@ -120,9 +115,9 @@ def sign_flip_p(differences: Sequence[float]) -> float:
 
 def _signs(n: int) -> np.ndarray:
     """Return sign patterns of ``n`` values: all of them for few, else drawn with a fixed seed; ``(patterns, n)``."""
-    if n <= FLIPPED:
+    if n <= COUNTED_SEEDS:
         return 1 - 2 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
-    drawn = np.random.Generator(np.random.PCG64(0)).integers(0, 2, size=(2**FLIPPED, n))
+    drawn = np.random.Generator(np.random.PCG64(0)).integers(0, 2, size=(2**COUNTED_SEEDS, n))
     return 1 - 2 * np.vstack([np.zeros(n, dtype=drawn.dtype), drawn])  # the observed pattern is always among them
 
 
@@ -140,41 +135,17 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     return tuple(adjusted)
 
 
-def seeds_needed(differences: Sequence[float], alpha: float, power: float = POWER) -> int | None:
-    """Return how many seeds a one-sided t test at ``alpha`` needs to see the observed mean with this power.
-
-    It takes the observed mean and spread for the true ones. None where no number up to ``MOST_SEEDS`` will do.
-
-    >>> seeds_needed([1.0, 2.0, 3.0], 0.025)  # two standard deviations from zero
-    5
-    >>> seeds_needed([-1.0, 1.0], 0.025) is None
-    True
-    """
-    if len(differences) < 2 or _is_constant(differences):
-        return None
-    effect = abs(mean(differences)) / std(differences)
-
-    def is_enough(n: int) -> bool:
-        critical = -special.stdtrit(n - 1, alpha)
-        missed = special.nctdtr(n - 1, effect * math.sqrt(n), critical)
-        return not missed > 1 - power  # far beyond the critical value it is NaN in place of 0
-
-    numbers = range(2, MOST_SEEDS + 1)  # power grows with every seed
-    place = bisect_left(numbers, True, key=is_enough)
-    return numbers[place] if place < len(numbers) else None
-
-
-def _quantile(level: float, n: int) -> float:
-    return float(special.stdtrit(n - 1, (1 + level) / 2))
+def _quantile(level: float, freedom: float) -> float:
+    return float(special.stdtrit(freedom, (1 + level) / 2))
 
 
 def _standard_error(values: Sequence[float]) -> float:
     return std(values) / math.sqrt(len(values))
 
 
-def _is_constant(values: Sequence[float]) -> bool:
+def is_constant(values: Sequence[float]) -> bool:
     """Tell whether values differ by rounding only."""
-    return std(values) <= EQUAL * max(map(abs, values))
+    return std(values) <= ROUNDING * max(map(abs, values))
 
 
 def on_scale(rows: Iterable[Mapping[int, float]], scale: Scale) -> list[dict[int, float]]:
@@ -199,7 +170,7 @@ def on_scale(rows: Iterable[Mapping[int, float]], scale: Scale) -> list[dict[int
 
 
 def _half_of_smallest(distances: Iterable[float]) -> float:
-    return min(distances, default=2 * NOTHING) / 2
+    return min(distances, default=2 * ZERO_STANDS_FOR) / 2
 
 
 def _transformed(value: float, scale: Scale, low: float, high: float) -> float:
@@ -222,7 +193,7 @@ def in_units(value: float, scale: Scale) -> float:
 
 def _exp(value: float) -> float:
     """Return the exponential, or the largest number where it has none: two seeds can have any interval."""
-    return math.exp(min(value, LARGEST))
+    return math.exp(min(value, LARGEST_EXPONENT))
 
 
 def centre_interval(values: Mapping[int, float], scale: Scale) -> tuple[float, float] | None:
@@ -244,36 +215,23 @@ def centre_interval(values: Mapping[int, float], scale: Scale) -> tuple[float, f
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two rows held against each other seed by seed, on one scale.
+    """Two rows held against each other seed by seed, on one scale."""
 
-    Attributes:
-        differences: left minus right on the scale, by seed.
-        scale: where the differences were taken.
-        anchor: the right side's mean on the scale, at which differences are shown in the metric's units.
-    """
-
-    differences: tuple[float, ...]
-    scale: Scale = "identity"
-    anchor: float = 0.0
+    differences: tuple[float, ...]  # left minus right on the scale, by seed
+    scale: Scale = "identity"  # where the differences were taken
+    anchor: float = 0.0  # the right side's mean on the scale, at which differences are shown in the metric's units
 
     @classmethod
     def of(cls, left: Mapping[int, float], right: Mapping[int, float], scale: Scale) -> Comparison:
         """Compare two rows of values, each by seed, in the metric's units.
 
         >>> ten_times = Comparison.of({0: 0.01, 1: 0.1}, {0: 0.001, 1: 0.01}, "log")
-        >>> round(ten_times.ratio, 6), ten_times.state
-        (10.0, 'no spread')
+        >>> round(ten_times.ratio, 6)
+        10.0
         """
         shared = sorted(left.keys() & right.keys())
         mine, other = on_scale([{seed: row[seed] for seed in shared} for row in (left, right)], scale)
         return cls(paired(mine, other), scale, mean(list(other.values())))
-
-    @property
-    def state(self) -> State:
-        """Say what the differences can tell: ``ok``, or why there is no interval with a width."""
-        if len(self.differences) < 2:
-            return "one seed" if self.differences else "no seeds"
-        return "no spread" if _is_constant(self.differences) else "ok"
 
     @cached_property
     def bounds_on_scale(self) -> tuple[float, float] | None:
@@ -323,7 +281,7 @@ def mean_interval(draws: Sequence[np.ndarray], level: float = LEVEL) -> tuple[fl
     """
     centre = float(np.mean([values.mean() for values in draws]))
     variance, freedom = _variance_of_mean(draws)
-    half = math.sqrt(variance) * _upper_quantile(level, freedom) if variance else 0.0
+    half = math.sqrt(variance) * _quantile(level, freedom) if variance else 0.0
     return centre, centre - half, centre + half
 
 
@@ -340,7 +298,7 @@ def share_interval(draws: Sequence[np.ndarray], level: float = LEVEL) -> tuple[f
     share = float(np.mean([values.mean() for values in numbers]))
     variance, freedom = _variance_of_mean(numbers)
     size = share * (1 - share) / variance if variance else min(values.size for values in numbers)
-    z = _upper_quantile(level, freedom) if variance else float(special.ndtri((1 + level) / 2))
+    z = _quantile(level, freedom) if variance else float(special.ndtri((1 + level) / 2))
     middle, spread = share + z * z / (2 * size), z * math.sqrt(share * (1 - share) / size + (z / (2 * size)) ** 2)
     low, high = ((middle + sign * spread) / (1 + z * z / size) for sign in (-1, 1))
     return share, max(0.0, low), min(1.0, high)
@@ -356,7 +314,3 @@ def _variance_of_mean(draws: Sequence[np.ndarray]) -> tuple[float, float]:
         return 0.0, 1.0
     spread = within**2 / max(nodes - 1, 1) + between**2 / max(means.size - 1, 1)
     return within + between, (within + between) ** 2 / spread
-
-
-def _upper_quantile(level: float, freedom: float) -> float:
-    return float(special.stdtrit(freedom, (1 + level) / 2))

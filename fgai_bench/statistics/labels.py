@@ -38,7 +38,6 @@ TITLES = {
     "attention-rollout": "rollout",
     "gatt": "GAtt",
     "attention-gradient": "attention x gradient",
-    "saliency": "saliency",
     "integrated-gradients": "integrated gradients",
     "gnn-explainer": "GNNExplainer",
     "pg-explainer": "PGExplainer",

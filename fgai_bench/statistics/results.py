@@ -12,7 +12,6 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from fgai_bench.defenses import DEFENSES
@@ -21,7 +20,6 @@ from fgai_bench.records.frames import LEDGER, PlacedStep
 from fgai_bench.records.names import is_changed, titles
 from fgai_bench.records.same_code import made_by_other_code
 from fgai_bench.records.store import StoreReader
-from fgai_bench.statistics.errors import ReportError
 from fgai_bench.statistics.labels import ordered
 
 if TYPE_CHECKING:
@@ -29,10 +27,14 @@ if TYPE_CHECKING:
 
 Better = Literal["higher", "lower", "none"]
 MISSING = "not run yet; the same `fgai-bench run` goes on with it"
-MAIN = ("node", "quick", "definition", "stress")  # the suites that speak first, where several hold the same graph
-SIDE = ("ablation", "cost", "scale", "published-budgets")  # they vary settings or budgets, or measure cost
+MAIN_SUITES = ("node", "quick", "definition", "stress")  # the first of them that holds a graph is asked about it
+SIDE_SUITES = ("ablation", "cost", "scale", "published-budgets")  # they vary settings or budgets, or measure cost
 PLACE = ("suite", "kind", "task", "dataset", "model", "label", "attack_label", "explainer")
 OTHER_CODE = "made by other code than the rest of its suite; `fgai-bench run` makes it anew"
+
+
+class ReportError(ValueError):
+    """What was asked cannot be reported; the message says what can."""
 
 
 class Place(NamedTuple):
@@ -50,57 +52,38 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Measurement:
-    """One step at one place and seed: its values, or why there are none.
+    """One step at one place and seed: its values, or why there are none."""
 
-    Attributes:
-        status: ``ok``, ``oom``, ``timeout``, ``failed``, ``not-applicable``, or ``missing`` for a planned step that
-            has not been run.
-        values: metric to value, costs included.
-        reasons: metric to the status and the reason of one that has no value here.
-        ledger: what the attack spent.
-        threat: the budget it was given, as canonical JSON.
-        trials: how many settings were tried to choose those of its training; 0 for the suite's own settings.
-    """
-
+    # ok, oom, timeout, failed, not-applicable, or missing for a planned step that has not been run
     status: str
     reason: str = ""
-    values: Mapping[str, float] = field(default_factory=dict)
+    values: Mapping[str, float] = field(default_factory=dict)  # metric to value, costs included
+    # metric to the status and the reason of one that has no value here
     reasons: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
-    ledger: Mapping[str, float] = field(default_factory=dict)
-    threat: str = ""
+    ledger: Mapping[str, float] = field(default_factory=dict)  # what the attack spent
+    threat: str = ""  # the budget it was given, as canonical JSON
     step: str = ""
-    trial: str = ""
     device: str = ""
     commit: str | None = None
     package: str = ""
-    trials: int = 0
+    trials: int = 0  # how many settings were tried to choose those of its training; 0 for the suite's own settings
 
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """All measurements of a run, read once; what is computed from them may be kept by who they are.
+    """All measurements of a run, read once; hashed by identity, so that what is computed from them can be cached."""
 
-    Attributes:
-        folder: of the run.
-        places: place to seed to measurement, in the order of the plan.
-        defenses: label to the registered name of its defense.
-        attacks: label to the registered name of its attack.
-        curves: one row per point, as the store gives it.
-        provenance: one row per step, as the store gives it.
-        artifacts: step and role to the content of what figures are drawn from, as far as it is there.
-        titles: suite to what to call it: its name, and what was changed of it.
-        other_code: steps that were made by other code than the rest of their suite; they count as not run.
-    """
-
-    folder: Path
-    places: Mapping[Place, Mapping[int, Measurement]]
-    defenses: Mapping[str, str]
-    attacks: Mapping[str, str]
-    curves: pd.DataFrame
-    provenance: pd.DataFrame
+    places: Mapping[Place, Mapping[int, Measurement]]  # place to seed to measurement, in the order of the plan
+    defenses: Mapping[str, str]  # label to the registered name of its defense
+    attacks: Mapping[str, str]  # label to the registered name of its attack
+    curves: pd.DataFrame  # one row per point, as the store gives it
+    provenance: pd.DataFrame  # one row per step, as the store gives it
+    # step and role to the content of what figures are drawn from, as far as it is there
     artifacts: Mapping[tuple[str, str], bytes]
+    # suite to what to call it: its name, and what was changed of it
     titles: Mapping[str, str] = field(default_factory=dict)
+    # steps that were made by other code than the rest of their suite; they count as not run
     other_code: frozenset[str] = frozenset()
 
     @classmethod
@@ -117,7 +100,6 @@ class Results:
         if others:
             curves = curves[~curves["step"].isin(others)]
         return cls(
-            Path(folder),
             _arranged(kept, told, curves, others),
             {member["label"]: member["defense"] for member in kept},
             {member["attack_label"]: member["attack"] for member in kept if member["attack"]},
@@ -139,7 +121,7 @@ class Results:
 
     @property
     def remarks(self) -> list[str]:
-        """Return a sentence for each thing about these records that a reader of any table of them should know."""
+        """Return what a reader of any table of these records should know, a sentence for each."""
         sentences = [
             f"{title} is another experiment than the suite as it is declared; leaderboards and the paper's numbers do "
             "without it"
@@ -218,7 +200,7 @@ class Results:
         return _versions(self.provenance)
 
     def version_of(self, suite: str) -> str:
-        """Return those that gave the results of one suite; of all where no suite is called so."""
+        """Return the commits and package versions of one suite; of all where no suite is called so."""
         steps = {step.step for place, seeds in self.select(suite=suite) for step in seeds.values()}
         frame = self.provenance
         return _versions(frame[frame["hash"].isin(steps)] if steps else frame)
@@ -243,8 +225,8 @@ class Results:
 def main_suite(results: Results, kind: str = "attack") -> str | None:
     """Return the suite that the paper's figures are drawn from: the first known one, else the user's own."""
     held = results.names("suite", kind=kind, task="node")
-    own = [suite for suite in held if suite not in SIDE]
-    return next((suite for suite in (*MAIN, *own) if suite in held), None)
+    own = [suite for suite in held if suite not in SIDE_SUITES]
+    return next((suite for suite in (*MAIN_SUITES, *own) if suite in held), None)
 
 
 def _other_code(told: Sequence[PlacedStep]) -> set[str]:
@@ -314,7 +296,6 @@ def _measurement(group: Sequence[PlacedStep]) -> Measurement:
         {name: value for name, value in spent if not math.isnan(value)},
         first.threat,
         first.step["hash"],
-        first.step["trial"],
         first.step["environment"].get("device") or "",
         commit if isinstance(commit, str) else None,
         first.step["environment"].get("package") or "",

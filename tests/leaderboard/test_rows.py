@@ -1,36 +1,27 @@
-"""Leaderboards: rows, ranks, and what happens when runs meet."""
+"""Leaderboards: rows, ranks, the worst case, and what a file keeps of a row."""
 
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 import math
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fgai_bench.leaderboard.csv import add, read, rows, to_csv
-from fgai_bench.leaderboard.files import locked
-from fgai_bench.leaderboard.rows import BOARDS, entries, lowered, merged, worst_cases
-from fgai_bench.records.canonical import canonical
+from fgai_bench.leaderboard.csv import read, rows, to_csv
+from fgai_bench.leaderboard.merge import add, merged
+from fgai_bench.leaderboard.rows import BOARDS, entries, lowered, worst_cases
 from fgai_bench.records.result import Result
 from fgai_bench.report.tables.build import build
 from fgai_bench.report.tables.specs import GRIDS
-from fgai_bench.statistics.errors import ReportError
-from fgai_bench.statistics.results import Results
+from fgai_bench.statistics.results import ReportError, Results
+from tests.report_fixtures import attack_result, fill
 
 NODE = BOARDS[0]
-
-
-def parsed(path: Path) -> dict[tuple[str, str, str], dict[str, str]]:
-    found = csv.DictReader(io.StringIO(path.read_text()))
-    return {(row["dataset"], row["defense"], row["attack"]): row for row in found}
 
 
 def test_a_row_per_dataset_model_defense_and_attack(small: Path) -> None:
@@ -76,86 +67,6 @@ def test_gaps_and_unequal_budgets_have_rows_without_a_rank(broken: Path) -> None
     assert {name for name, row in found.items() if row["rank"] is not None} == {"vanilla", "sound"}
 
 
-def test_adding_a_run_twice_changes_nothing(small: Path, tmp_path: Path) -> None:
-    before = [path.read_bytes() for path in add(small, tmp_path)]
-    assert [path.read_bytes() for path in add(small, tmp_path)] == before
-
-
-def test_the_stronger_attack_holds_seed_by_seed(small: Path, bench: Any, results_of: Any, tmp_path: Path) -> None:
-    made = bench()
-    for seed, harm in ((0, 0.3), (1, -0.05), (3, 0.0)):
-        made.add("attack", results_of["attack"]("ln", seed, harm=harm), label="ln", attack_label="injection", seed=seed)
-    add(small, tmp_path)
-    (node, *_) = add(made.close(), tmp_path)
-    row = parsed(node)["amazon-photo", "ln", "injection"]
-    # Seed 0: 0.59 replaces 0.89; seed 1: 0.90 stays, the other attack left 0.95; seed 2 stays; seed 3 comes in.
-    assert float(row["f1_mean"]) == pytest.approx((0.59 + 0.90 + 0.91 + 0.905) / 4)
-    assert row["n"] == "4"
-    assert len(row["run"].split()) == 2
-    assert parsed(node)["amazon-photo", "at", "injection"]["n"] == "3"
-
-
-def test_unequal_budgets_are_refused_and_nothing_is_written(
-    small: Path, broken: Path, bench: Any, results_of: Any, tmp_path: Path
-) -> None:
-    made = bench()
-    made.add("attack", results_of["attack"]("ln", 0), label="mine", attack_label="injection", threat={"nodes": 80})
-    add(small, tmp_path)
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(ReportError, match="amazon-photo gat mine under injection was attacked with another budget"):
-        add(made.close(), tmp_path)
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
-    with pytest.raises(ReportError, match="another budget"):  # a run at odds with itself
-        add(broken, tmp_path / "empty")
-    assert not (tmp_path / "empty").exists()
-
-
-def test_an_attack_that_left_some_of_its_budget_is_added_and_not_ranked(
-    small: Path, bench: Any, results_of: Any, tmp_path: Path
-) -> None:
-    spent = results_of["attack"]("vanilla", 0).ledger
-
-    def submitted(name: str, flags: tuple[str, ...] = (), **other: float) -> Path:
-        made = bench()
-        for seed in range(3):
-            result = replace(results_of["attack"]("ln", seed, ledger={**spent, **other}), flags=flags)
-            made.add("attack", result, label=name, defense="ln", attack_label="injection", seed=seed)
-        return Path(made.close())
-
-    add(small, tmp_path)
-    (node, *_) = add(submitted("thrifty", edges=0.9 * spent["edges"]), tmp_path)
-    row = parsed(node)["amazon-photo", "thrifty", "injection"]
-    assert (row["n"], row["status"], row["rank"]) == ("3", "ok", "")
-    assert parsed(node)["amazon-photo", "fgai", "injection"]["rank"]
-    # A search ends early where it has no gradient to follow. Its row says so; no other may be shorter, and none longer.
-    stopped = ("non-finite gradient",)
-    (node, *_) = add(submitted("stopped", stopped, gradient_calls=0.8 * spent["gradient_calls"]), tmp_path)
-    assert parsed(node)["amazon-photo", "stopped", "injection"]["flags"] == "non-finite gradient"
-    for name, flags, share in (("eager", (), 9), ("eager", stopped, 9), ("lazy", (), 0.8)):
-        with pytest.raises(ReportError, match=f"{name} under injection was attacked with another budget"):
-            add(submitted(name, flags, gradient_calls=share * spent["gradient_calls"]), tmp_path)
-
-
-def test_what_has_no_value_keeps_nobody_out(bench: Any, results_of: Any) -> None:
-    """A row of gaps says nothing about the code of those beside it."""
-    made = bench()
-    made.add("attack", Result("oom", "needs 1,602 GiB"), label="large", attack_label="injection")
-    gap = entries(NODE, Results.read(made.close()))
-    made = bench()
-    made.add("attack", results_of["attack"]("ln", 0), label="ln", attack_label="injection")
-    known = [replace(row, identity={"code": {}, "data": [], "settings": {}, "rows": {}})
-             for row in entries(NODE, Results.read(made.close())) if row.seeds]  # fmt: skip
-    names = {row.key[4] for row in merged(gap, known, NODE)}
-    assert {"large", "ln"} <= names
-
-
-def test_a_file_that_is_no_leaderboard_is_left_alone(small: Path, tmp_path: Path) -> None:
-    (tmp_path / "leaderboard_node.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(ReportError, match="is not a leaderboard"):
-        add(small, tmp_path)
-    assert (tmp_path / "leaderboard_node.csv").read_text() == "a,b\n1,2\n"
-
-
 def test_a_timed_training_has_its_cost_without_a_model_to_attack(bench: Any) -> None:
     made = bench()
     where = {"suite": "cost", "label": "pro-gnn"}
@@ -182,22 +93,20 @@ def test_a_timed_training_has_its_cost_without_a_model_to_attack(bench: Any) -> 
 
 
 @pytest.fixture
-def with_worst(bench: Any, fill_bench: Any, results_of: Any) -> Path:
+def with_worst(bench: Any) -> Path:
     """The small store with the standard attack, and a stronger attack of somebody's own on one defense."""
     store = bench()
-    fill_bench(store)
+    fill(store)
     for seed in range(3):
         for label in ("vanilla", "ln", "at", "fgai"):
             where = {"label": label, "seed": seed}
-            store.add(
-                "attack", results_of["attack"](label, seed, harm=0.2), attack_label="worst", attack="worst", **where
-            )
+            store.add("attack", attack_result(label, seed, harm=0.2), attack_label="worst", attack="worst", **where)
         if seed == 0:
-            twice = results_of["attack"]("fgai", seed, harm=0.21)
+            twice = attack_result("fgai", seed, harm=0.21)
             store.add("attack", twice, attack_label="worst-twice", attack="worst-twice", label="fgai", seed=seed)
-        stronger = results_of["attack"]("ln", seed, harm=0.3 if seed == 1 else 0.1)
+        stronger = attack_result("ln", seed, harm=0.3 if seed == 1 else 0.1)
         store.add("attack", stronger, attack_label="sledge", attack="sledge", label="ln", seed=seed)
-        weaker = results_of["attack"]("at", seed, harm=0.6)
+        weaker = attack_result("at", seed, harm=0.6)
         threat = {"nodes": 99}  # another budget: it lowers nothing
         store.add("attack", weaker, threat=threat, attack_label="larger", attack="larger", label="at", seed=seed)
     return store.close()
@@ -246,66 +155,17 @@ def test_a_worst_case_is_not_distrusted_for_the_attack_that_it_shows(with_worst:
     after = {row.key[4]: row.flags for row in lowered(NODE, listed) if row.key[5] == "worst"}
     assert after["ln"] == flags[1:]  # the sledge's values stand there
     assert after["at"] == flags
-    both = [*listed, *(replace(row, key=(*row.key[:5], "hammer"), seeds={seed: {"f1": 0.0} for seed in row.seeds})
-                       for row in listed if row.key[4:] == ("ln", "sledge"))]  # fmt: skip
+    (sledge,) = [row for row in listed if row.key[4:] == ("ln", "sledge")]
+    lowest = {seed: {"f1": 0.0} for seed in sledge.seeds}
+    both = [*listed, replace(sledge, key=sledge.key._replace(attack="hammer"), seeds=lowest)]
     (ln,) = [row for row in lowered(NODE, both) if row.key[4:] == ("ln", "worst")]
     assert (ln.found_by, ln.flags) == (("hammer",), ())  # nor for one that it goes below
 
 
-def test_an_edited_value_is_not_merged_with(small: Path, tmp_path: Path) -> None:
-    (node, *_) = add(small, tmp_path)
-    before = node.read_bytes()
-    node.write_bytes(before.replace(b"0.9,", b"0.99,", 1))
-    assert node.read_bytes() != before
-    files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(ReportError, match=r"leaderboard_node.csv is not what was last written: its checksum is not in"):
-        add(small, tmp_path)
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == files
-    node.write_bytes(before)
-    add(small, tmp_path)
-
-
-def test_the_checksums_are_those_of_sha256sum(small: Path, tmp_path: Path) -> None:
-    written = add(small, tmp_path)
-    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}" for path in sorted(written)]
-    assert (tmp_path / "leaderboards.sha256").read_text().splitlines() == lines
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
-        ["leaderboards.sha256", *(path.name for path in written)]
-    )
-
-
-def test_a_folder_of_an_earlier_version_gets_its_checksums(small: Path, tmp_path: Path) -> None:
-    before = [path.read_bytes() for path in add(small, tmp_path)]
-    (tmp_path / "leaderboards.sha256").unlink()
-    assert [path.read_bytes() for path in add(small, tmp_path)] == before
-    assert (tmp_path / "leaderboards.sha256").is_file()
-
-
-def test_a_file_that_repeats_names_threat_models_and_ledgers_is_read_the_same(small: Path) -> None:
-    text = to_csv(NODE, entries(NODE, Results.read(small)))
-    table = list(csv.reader(io.StringIO(text)))
-    threat, seeds = table[0].index("threat"), table[0].index("seeds")
-    for row in table[1:]:
-        kept = json.loads(row[seeds] or "{}")
-        for budget in kept.get("budgets", {}).values():
-            budget[:] = canonical(json.loads(row[threat])[budget[0]]), kept["ledgers"][budget[1]]
-        kept.pop("ledgers", None)
-        kept["values"] = {
-            seed: {metric: values[i] for metric, values in kept["values"].items() if values[i] is not None}
-            for i, seed in enumerate(kept.pop("seeds"))
-        }
-        row[seeds] = json.dumps(kept) if kept else ""
-    earlier = io.StringIO()
-    csv.writer(earlier, lineterminator="\n").writerows(table)
-    assert len(earlier.getvalue()) > len(text)
-    assert read(earlier.getvalue()) == read(text)
-    assert any(row.budgets and row.seeds for row in read(text))
-
-
-def test_numbers_have_seven_digits_and_what_is_read_back_is_what_was_computed(bench: Any, results_of: Any) -> None:
+def test_numbers_have_seven_digits_and_what_is_read_back_is_what_was_computed(bench: Any) -> None:
     made = bench()
     for seed in range(3):
-        result = results_of["attack"]("ln", seed)
+        result = attack_result("ln", seed)
         exact = {**result.metrics, "f1": 2 / 3 - seed / 7e4}
         made.add(
             "attack", replace(result, metrics=exact), label="ln", defense="ln", attack_label="injection", seed=seed
@@ -322,83 +182,16 @@ def test_numbers_have_seven_digits_and_what_is_read_back_is_what_was_computed(be
     assert to_csv(NODE, read(text)) == text
 
 
-@pytest.mark.parametrize("replaced", range(5))
-def test_a_writer_killed_at_any_moment_leaves_a_folder_that_can_be_added_to(
-    small: Path, bench: Any, results_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replaced: int
-) -> None:
-    made = bench()
-    made.add("attack", results_of["attack"]("ln", 0), label="mine", defense="ln", attack_label="injection")
-    other, board = made.close(), tmp_path / "board"
-    add(small, board)
-    done, replace = [], os.replace
-
-    def killed(*paths: Any) -> None:
-        if len(done) == replaced:
-            raise KeyboardInterrupt
-        done.append(paths)
-        replace(*paths)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "replace", killed)
-        with pytest.raises(KeyboardInterrupt):
-            add(other, board)
-    add(small, tmp_path / "reference")
-    reference = [path.read_bytes() for path in add(other, tmp_path / "reference")]
-    assert [path.read_bytes() for path in add(other, board)] == reference
-    assert not list(board.glob("*.part"))
-
-
-def test_two_adds_at_once_lose_no_row(bench: Any, results_of: Any, tmp_path: Path) -> None:
-    folders = []
-    for number in range(6):
-        made = bench()
-        where = {"label": f"mine-{number}", "defense": "ln", "attack_label": "injection"}
-        made.add("attack", results_of["attack"]("ln", 0), **where)
-        folders.append(made.close())
-    board = tmp_path / "new" / "board"  # made by whichever comes first
-    with ThreadPoolExecutor(len(folders)) as pool:
-        list(pool.map(lambda folder: add(folder, board), folders))
-    defenses = {row.key[4] for row in read((board / "leaderboard_node.csv").read_text())}
-    assert defenses == {f"mine-{number}" for number in range(6)}
-
-
-def test_files_that_somebody_is_replacing_are_not_read(bench: Any, results_of: Any, tmp_path: Path) -> None:
-    made = bench()
-    made.add("attack", results_of["attack"]("ln", 0), label="ln", defense="ln", attack_label="injection")
-    folder, board = made.close(), tmp_path / "board"
-    add(folder, board)
-    file = board / "leaderboard_node.csv"
-    whole = file.read_bytes()
-    with ThreadPoolExecutor(1) as pool:
-        with locked(board):
-            file.write_bytes(whole[:100])  # what a reader would see between two files of another writer
-            second = pool.submit(add, folder, board)
-            with pytest.raises(TimeoutError):
-                second.result(timeout=0.5)
-            file.write_bytes(whole)
-        second.result(timeout=30)
-    assert file.read_bytes() == whole
-
-
-def test_a_folder_that_somebody_else_writes_to_is_waited_for_and_then_given_up(tmp_path: Path) -> None:
-    with (
-        locked(tmp_path),
-        pytest.raises(ReportError, match="is being written by another process"),
-        locked(tmp_path, patience=0.2),
-    ):
-        pytest.fail("both hold the lock")
-
-
-def tuned_run(bench: Any, results_of: Any, trials: dict[str, int]) -> Path:
+def tuned_run(bench: Any, trials: dict[str, int]) -> Path:
     """Three seeds of four defenses with a suite's own settings, and of some with settings that trials chose."""
     made = bench()
     for label in ("vanilla", "ln", "at", "fgai"):
         for seed in range(3):
             attack = {"seed": seed, "attack_label": "injection", "defense": label}
-            made.add("attack", results_of["attack"](label, seed), label=label, **attack)
+            made.add("attack", attack_result(label, seed), label=label, **attack)
             if label in trials:
                 chosen = {"label": f"{label} tuned", "trials": trials[label], **attack}
-                made.add("attack", results_of["attack"](label, seed, harm=-0.01), **chosen)
+                made.add("attack", attack_result(label, seed, harm=-0.01), **chosen)
     return made.close()
 
 
@@ -406,8 +199,8 @@ def ranks(folder: Path) -> dict[str, Any]:
     return {row["defense"]: row["rank"] for row in rows(NODE, entries(NODE, Results.read(folder)))}
 
 
-def test_tuned_rows_rank_and_those_with_the_suites_own_settings_stand_beside_them(bench: Any, results_of: Any) -> None:
-    folder = tuned_run(bench, results_of, {"vanilla": 32, "ln": 32, "fgai": 32})
+def test_tuned_rows_rank_and_those_with_the_suites_own_settings_stand_beside_them(bench: Any) -> None:
+    folder = tuned_run(bench, {"vanilla": 32, "ln": 32, "fgai": 32})
     found = ranks(folder)
     assert [found[name] for name in ("vanilla", "ln", "at", "fgai")] == [None] * 4
     assert (found["ln tuned"], found["vanilla tuned"]) == (1, 3)
@@ -418,19 +211,17 @@ def test_tuned_rows_rank_and_those_with_the_suites_own_settings_stand_beside_the
     assert by_name["ln"]["settings"] == ""
 
 
-def test_rows_of_unequal_search_are_not_ranked(bench: Any, results_of: Any, tmp_path: Path) -> None:
-    folder = tuned_run(bench, results_of, {"vanilla": 32, "ln": 32, "fgai": 64})
+def test_rows_of_unequal_search_are_not_ranked(bench: Any, tmp_path: Path) -> None:
+    folder = tuned_run(bench, {"vanilla": 32, "ln": 32, "fgai": 64})
     found = ranks(folder)
     assert (found["ln tuned"], found["vanilla tuned"], found["fgai tuned"]) == (1, 2, None)
-    assert not any(
-        ranks(tuned_run(bench, results_of, {"ln": 32, "fgai": 64})).get(f"{n} tuned") for n in ("ln", "fgai")
-    )
+    assert not any(ranks(tuned_run(bench, {"ln": 32, "fgai": 64})).get(f"{n} tuned") for n in ("ln", "fgai"))
     with pytest.raises(ReportError, match="chosen from 64 trials, those of the leaderboard's vanilla tuned from 32"):
         add(folder, tmp_path / "boards")
     assert not (tmp_path / "boards").exists()
 
 
-def test_one_tuned_row_alone_takes_no_rank_from_the_others(bench: Any, results_of: Any) -> None:
-    found = ranks(tuned_run(bench, results_of, {"fgai": 32}))
+def test_one_tuned_row_alone_takes_no_rank_from_the_others(bench: Any) -> None:
+    found = ranks(tuned_run(bench, {"fgai": 32}))
     assert found["fgai tuned"] is None
     assert found["ln"] == 1

@@ -11,6 +11,7 @@ import pytest
 
 from fgai_bench.report.answer import answers, as_markdown, notes
 from fgai_bench.statistics.results import Results
+from tests.report_fixtures import attack_result, clean_result
 
 
 def said(folder: Path) -> dict[str, str]:
@@ -26,30 +27,30 @@ def test_ties_are_ties_and_the_next_is_below_the_best(small: Path) -> None:
     assert notes(answers(Results.read(small)))[0].startswith("No worst case is recorded: the published attack ")
 
 
-def test_graphs_without_a_worst_case_are_named_once(bench: Any, results_of: Any) -> None:
+def test_graphs_without_a_worst_case_are_named_once(bench: Any) -> None:
     made = bench()
     for dataset in ("cora", "amazon-photo"):
         for label, seed in ((label, seed) for label in ("ln", "at") for seed in range(3)):
             where = {"label": label, "seed": seed, "dataset": dataset}
-            made.add("clean", results_of["clean"](label, seed), **where)
+            made.add("clean", clean_result(label, seed), **where)
             for attack in ("injection", "worst") if dataset == "cora" else ("injection",):
-                made.add("attack", results_of["attack"](label, seed), attack_label=attack, **where)
+                made.add("attack", attack_result(label, seed), attack_label=attack, **where)
     (sentence,) = notes(answers(Results.read(made.close())))
     assert sentence.startswith("No worst case is recorded for Amazon-Photo: ")
 
 
 @pytest.fixture(scope="module")
-def odd(bench: Any, results_of: Any) -> Path:
+def odd(bench: Any) -> Path:
     """One seed on one graph, nothing but gaps on another, a search on links, and an ablation that does not speak."""
     from fgai_bench.records.result import Result
 
     made = bench()
     for label in ("ln", "at"):
         where = {"label": label, "attack_label": "injection"}
-        made.add("clean", results_of["clean"](label, 1), label=label)
-        made.add("attack", results_of["attack"](label, 1), **where)
+        made.add("clean", clean_result(label, 1), label=label)
+        made.add("attack", attack_result(label, 1), **where)
         made.add("attack", Result("oom", "needs 214 GiB"), dataset="amazon-cs", **where)
-        made.add("attack", results_of["attack"](label, 1), dataset="cora", suite="ablation", **where)
+        made.add("attack", attack_result(label, 1), dataset="cora", suite="ablation", **where)
         for seed in range(2):
             score = {"roc_auc": 0.9 if label == "ln" else 0.6}
             made.add("attack", Result(metrics=score), task="link", suite="link", dataset="cora", seed=seed, **where)
@@ -66,11 +67,11 @@ def test_what_cannot_be_ranked_is_not(odd: Path) -> None:
     assert list(said(odd)) == ["Amazon-Photo, GAT", "Amazon-CS, GAT", "Cora links, GAT"]
 
 
-def test_a_network_in_the_place_of_the_model_is_called_so(bench: Any, results_of: Any) -> None:
+def test_a_network_in_the_place_of_the_model_is_called_so(bench: Any) -> None:
     made = bench()
     left = {"gcn": 0.9, "gnn-svd-sparse": 0.85, "at": 0.7, "ln": 0.5}
     for (label, score), seed in product(left.items(), range(3)):
-        result = results_of["attack"]("ln", seed)
+        result = attack_result("ln", seed)
         scored = replace(result, metrics={**result.metrics, "f1": score + seed / 1000})
         made.add("attack", scored, label=label, defense=label, attack_label="injection", seed=seed)
     (answer,) = answers(Results.read(made.close()))

@@ -13,11 +13,13 @@ import pytest
 from fgai_bench.defenses import DEFENSES
 from fgai_bench.records.result import Result
 from fgai_bench.report.claims import SIGNIFICANT, judge, judge_everywhere, load_claims, outcomes, restated
-from fgai_bench.report.verdicts import Claim, Decision, Evidence, Side, Verdict
-from fgai_bench.report.written_verdicts import cells_to_csv, to_csv, to_markdown
-from fgai_bench.statistics.intervals import p_above, seeds_needed
+from fgai_bench.report.verdicts import Claim, Decision, Evidence, Verdict, as_files, to_markdown
+from fgai_bench.report.verdicts import ClaimSide as Side
+from fgai_bench.statistics.intervals import p_above
+from fgai_bench.statistics.power import seeds_needed
 from fgai_bench.statistics.results import Results
 from fgai_bench.suites import SUITES
+from tests.report_fixtures import attack_result, clean_result, fill, train_result
 
 HERE = {"datasets": ("amazon-photo",), "models": ("gat",)}
 
@@ -87,9 +89,9 @@ def test_divergences_are_compared_as_ratios(wide: Path) -> None:
 
 
 @pytest.mark.parametrize("seeds", [2, 4])
-def test_fewer_than_five_seeds_decide_nothing(bench: Any, fill_bench: Any, seeds: int) -> None:
+def test_fewer_than_five_seeds_decide_nothing(bench: Any, seeds: int) -> None:
     made = bench()
-    fill_bench(made, seeds=range(seeds))
+    fill(made, seeds=range(seeds))
     untested = verdict(made.close(), claim("greater", ATTACKED["fgai"], ATTACKED["vanilla"]))
     assert untested.conclusion == "not tested"
     assert untested.advice == f"only {seeds} of 5 seeds: fgai-bench run --suite node --seeds 5"
@@ -109,11 +111,11 @@ def test_best_means_first_in_rank_and_alone(wide: Path) -> None:
     assert verdict(wide, claim("best", jsd, better="lower")).conclusion == "supported"
 
 
-def test_what_is_not_better_than_its_null_is_never_the_stablest(bench: Any, fill_bench: Any, results_of: Any) -> None:
+def test_what_is_not_better_than_its_null_is_never_the_stablest(bench: Any) -> None:
     made = bench()
     for seed in range(5):
         for label in ("vanilla", "fgai"):
-            result = results_of["attack"](label, seed)
+            result = attack_result(label, seed)
             stable = replace(result, metrics={**result.metrics, "g_jsd_uniform": 1e-7})
             made.add("attack", stable, label=label, seed=seed, attack_label="injection")
     jsd = Side("fgai", "g_jsd", "attacked")
@@ -138,11 +140,9 @@ def test_ratios_of_cost_need_five_seeds_as_everything_else(wide: Path) -> None:
     assert verdict(wide, replace(one, limit=0.9)).conclusion == "refuted"
 
 
-def test_a_training_that_outlasts_the_time_limit_is_slower_than_one_that_ends_within_it(
-    bench: Any, results_of: Any
-) -> None:
+def test_a_training_that_outlasts_the_time_limit_is_slower_than_one_that_ends_within_it(bench: Any) -> None:
     made = bench()
-    made.add("train", results_of["train"]("fgai", 0), suite="cost", label="fgai")
+    made.add("train", train_result("fgai", 0), suite="cost", label="fgai")
     stopped = Result("timeout", "stopped after its time limit of 60 s")
     made.add("train", stopped, suite="cost", label="pro-gnn")
     store = made.close()
@@ -233,26 +233,27 @@ def test_a_claim_that_is_true_in_all_cells_but_one_is_rarely_supported() -> None
     assert supported <= 0.04 * STUDIES
 
 
-def test_a_store_of_another_suite_tests_nothing(bench: Any, fill_bench: Any) -> None:
+def test_a_store_of_another_suite_tests_nothing(bench: Any) -> None:
     made = bench()
-    fill_bench(made, seeds=range(2), suite="quick", dataset="cora")
+    fill(made, seeds=range(2), suite="quick", dataset="cora")
     results = Results.read(made.close())
     verdicts = judge(results)
     assert {one.conclusion for one in verdicts} == {"not tested"}
     assert all(f"fgai-bench run --suite {one.claim.suite}" in one.advice for one in verdicts)
-    assert len(to_csv(verdicts).splitlines()) == 1 + len(verdicts)
-    assert len(cells_to_csv(verdicts).splitlines()) == 1 + sum(len(one.decisions) for one in verdicts)
-    assert to_markdown(verdicts, results).count("## ") == len(verdicts)
+    files = as_files(verdicts, results)
+    assert len(files["claims.csv"].splitlines()) == 1 + len(verdicts)
+    assert len(files["claims_cells.csv"].splitlines()) == 1 + sum(len(one.decisions) for one in verdicts)
+    assert files["claims.md"].count("## ") == len(verdicts)
 
 
 @pytest.fixture(scope="module")
-def conditions(bench: Any, results_of: Any) -> Path:
+def conditions(bench: Any) -> Path:
     """FGAI above vanilla under the published attack, below it under the worst case, above again with tuned settings."""
     made = bench()
     for seed in range(5):
         for label, harm in (("vanilla", 0.1), ("ln", 0.0), ("fgai", 0.7)):
-            attack, where = results_of["attack"], {"seed": seed, "defense": label}
-            made.add("clean", results_of["clean"](label, seed), seed=seed, label=label)
+            attack, where = attack_result, {"seed": seed, "defense": label}
+            made.add("clean", clean_result(label, seed), seed=seed, label=label)
             made.add("attack", attack(label, seed), label=label, attack_label="injection", **where)
             made.add("attack", attack(label, seed, harm=harm), label=label, attack_label="worst", **where)
             tuned = {"label": f"{label} tuned", "trials": 32, **where}
@@ -274,17 +275,20 @@ def test_a_claim_is_also_looked_at_under_the_worst_case_and_with_tuned_settings(
     assert "| claim | published | worst case | worst case, tuned |" in page
     assert "| mine | supported (1/1) | refuted (0/1) | supported (1/1) |" in page
     assert page.count("## mine") == 1  # with its cells as published only
-    assert [line.split(",")[1] for line in to_csv(verdicts).splitlines()[1:3]] == ["published", "worst case"]
+    assert [line.split(",")[1] for line in as_files(verdicts, results)["claims.csv"].splitlines()[1:3]] == [
+        "published",
+        "worst case",
+    ]
 
 
-def test_the_worst_case_of_a_claim_is_the_lowest_of_all_attacks(bench: Any, results_of: Any) -> None:
+def test_the_worst_case_of_a_claim_is_the_lowest_of_all_attacks(bench: Any) -> None:
     """FGAI keeps more than vanilla under the standard attack, and less under one that only it was searched by."""
     made = bench()
     for seed in range(5):
         for label, harms in (("vanilla", {"worst": 0.1}), ("fgai", {"worst": 0.1, "learned-placement": 0.7})):
-            made.add("clean", results_of["clean"](label, seed), seed=seed, label=label)
+            made.add("clean", clean_result(label, seed), seed=seed, label=label)
             for attack, harm in {"injection": 0.0, **harms}.items():
-                found = results_of["attack"](label, seed, harm=harm)
+                found = attack_result(label, seed, harm=harm)
                 made.add("attack", found, label=label, seed=seed, defense=label, attack_label=attack)
     found = {
         one.claim.condition: [each.outcome for each in one.decisions if not each.evidence.missing]

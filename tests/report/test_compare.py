@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fgai_bench.cli import main
-from fgai_bench.report.compare import Compared, compare, lines, scale_notes, to_csv, to_markdown, untested
+from fgai_bench.report.compare import Compared, as_files, compare, lines, scale_notes, untested
 from fgai_bench.report.published import published
 from fgai_bench.statistics.results import Results
 
@@ -67,7 +67,9 @@ def test_what_was_not_run_names_the_suite(small: Path) -> None:
     comparison = compare(Results.read(small), published())
     assert "link: 48 of 48 published numbers not tested: fgai-bench run --suite link" in untested(comparison)
     assert len([line for line in lines(comparison) if line[0] == "table2"]) == 4 * 2
-    assert "fgai-bench run --suite cost" in to_markdown(comparison, Results.read(small))
+    files = as_files(comparison, Results.read(small), "")
+    assert "fgai-bench run --suite cost" in files["comparison.md"]
+    assert len(files["comparison.csv"].splitlines()) == 1 + NUMBERS_OF_THE_PAPER
 
 
 def test_a_stand_in_is_compared_only_where_it_was_run(small: Path, wide: Path) -> None:
@@ -92,11 +94,6 @@ def test_equal_seeds_leave_no_spread_to_measure_by(small: Path) -> None:
     assert pair.difference == pytest.approx(-0.4 + 0.6613)
 
 
-def test_csv_has_a_line_per_number(small: Path) -> None:
-    comparison = compare(Results.read(small), published())
-    assert len(to_csv(comparison).splitlines()) == 1 + NUMBERS_OF_THE_PAPER
-
-
 def test_the_command_compares_with_a_folder_of_ones_own(
     small: Path, second_paper: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -115,10 +112,3 @@ def test_paper_is_another_name_of_the_shipped_folder(small: Path, tmp_path: Path
         assert main(["compare", str(small), "--to", name, "--out", str(tmp_path / name)]) == 0
     pages = [(tmp_path / name / "comparison.md").read_bytes() for name in ("paper", "fgai")]
     assert pages[0] == pages[1]
-
-
-def test_an_unknown_name_is_a_wrong_request(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", str(small), "--to", "nature"]) == 2
-    message = capsys.readouterr().err
-    assert "'nature'" in message
-    assert "paper, fgai, or the path of a folder that holds a paper.yaml" in message

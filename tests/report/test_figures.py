@@ -15,6 +15,7 @@ from fgai_bench.report.figures import FIGURES, Drawing, save, style
 from fgai_bench.report.figures.attention import Sample, layout
 from fgai_bench.report.figures.style import LOOK
 from fgai_bench.statistics.results import Results
+from tests.report_fixtures import attack_result, clean_result
 
 NAMED = {figure.name: figure for figure in FIGURES}
 
@@ -75,20 +76,20 @@ def test_one_point_per_defense(small: Path) -> None:
     assert points["ln"] == pytest.approx([0.002, 0.9])
 
 
-def test_the_tradeoff_is_that_under_the_worst_case_where_it_is_recorded(bench: Any, results_of: Any) -> None:
+def test_the_tradeoff_is_that_under_the_worst_case_where_it_is_recorded(bench: Any) -> None:
     made = bench()
     for attack, harm in (("injection", 0.0), ("worst", 0.2), ("learned-placement", 0.3)):  # the lowest of a seed
-        made.add("attack", results_of["attack"]("ln", 1, harm), label="ln", attack_label=attack)
+        made.add("attack", attack_result("ln", 1, harm), label="ln", attack_label=attack)
     (drawing,) = drawn("fig5_tradeoff", made.close())
     (point,) = drawing.figure.axes[0].containers
     assert point.lines[0].get_xydata()[0].tolist() == pytest.approx([0.002, 0.6])
     assert "under the worst case" in drawing.caption
 
 
-def test_a_band_shows_how_far_the_nulls_of_the_rows_are_apart(bench: Any, results_of: Any) -> None:
+def test_a_band_shows_how_far_the_nulls_of_the_rows_are_apart(bench: Any) -> None:
     made = bench()
     for label, null in (("vanilla", 1e-6), ("ln", 4e-6)):
-        found = results_of["attack"](label, 1)
+        found = attack_result(label, 1)
         found = replace(found, metrics={**found.metrics, "g_jsd_uniform": null})
         made.add("attack", found, label=label, attack_label="injection")
     (drawing,) = drawn("fig5_tradeoff", made.close())
@@ -124,11 +125,11 @@ def test_no_data_no_figure(broken: Path) -> None:
         assert drawn(name, broken) == []
 
 
-def test_a_label_of_the_users_own_gets_a_line(bench: Any, results_of: Any) -> None:
+def test_a_label_of_the_users_own_gets_a_line(bench: Any) -> None:
     made = bench()
     for label in ("mine", "vanilla"):
-        made.add("clean", results_of["clean"]("ln", 0), label=label, suite="own")
-        made.add("attack", results_of["attack"]("ln", 0), label=label, attack_label="injection", suite="own")
+        made.add("clean", clean_result("ln", 0), label=label, suite="own")
+        made.add("attack", attack_result("ln", 0), label=label, attack_label="injection", suite="own")
     (drawing,) = drawn("fig1_f_acc", made.close())
     assert "mine f_acc_pos" in lines(drawing, 0)
 

@@ -17,6 +17,7 @@ from fgai_bench.cli.app import main
 from fgai_bench.leaderboard.csv import read
 from fgai_bench.leaderboard.rows import BOARDS
 from fgai_bench.records.escaping import csv_text
+from tests.report_fixtures import attack_result, clean_result, train_result
 
 LABELS = (
     "<!--<script>", "</script><b>bold</b>", "constructor", "__proto__", "toString", "=1+1", "+2", "-1+cmd|' /C x'!A0",
@@ -29,16 +30,16 @@ MODEL = "constructor"
 
 
 @pytest.fixture(scope="module")
-def hostile(bench: Any, results_of: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def hostile(bench: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of a store in which every name is hostile."""
     made = bench()
-    made.add("train", results_of["train"]("fgai", 0), dataset=DATASETS[0], model=MODEL, label="fgai")
+    made.add("train", train_result("fgai", 0), dataset=DATASETS[0], model=MODEL, label="fgai")
     for dataset in DATASETS:
         for label in LABELS if dataset == DATASETS[0] else LABELS[:2]:
             where = {"dataset": dataset, "model": MODEL, "label": label, "defense": "ln"}
             for seed in range(2):
-                made.add("clean", results_of["clean"]("ln", seed), seed=seed, **where)
-                attacked = results_of["attack"]("ln", seed)
+                made.add("clean", clean_result("ln", seed), seed=seed, **where)
+                attacked = attack_result("ln", seed)
                 if label not in DRAWN or dataset != DATASETS[0]:  # one drawing of a neighbourhood per label takes long
                     attacked = replace(attacked, artifacts={})
                 made.add("attack", attacked, seed=seed, attack_label="injection", **where)
@@ -101,7 +102,7 @@ def test_rows_of_markdown_stay_rows_and_hold_no_html(hostile: Path) -> None:
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
 def test_the_document_compiles_and_reads_no_other_file(hostile: Path) -> None:
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
-    done = subprocess.run(command, cwd=hostile, capture_output=True, text=True, errors="replace", timeout=120)
+    done = subprocess.run(command, cwd=hostile, capture_output=True, text=True, errors="replace")
     assert done.returncode == 0, done.stdout[-2000:]
     assert "passwd" not in done.stdout
 

@@ -14,7 +14,7 @@ import pytest
 
 from fgai_bench.metrics import METRICS
 from fgai_bench.report.published import published, read_paper, text_of
-from fgai_bench.statistics.errors import ReportError
+from fgai_bench.statistics.results import ReportError
 
 REPOSITORY = Path(__file__).parents[2]
 TABLES = {"table1": 120, "table2": 120, "f_slope": 192, "link": 48, "ablation": 21 * 4, "cost": 21 * 2}
@@ -147,6 +147,5 @@ def test_a_checkout_that_is_not_installed_reads_the_folder_beside_the_package(tm
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
         text=True,
-        timeout=120,
     )
     assert done.stdout.split() == ["None", str(len(published())), str(REPOSITORY / "baselines")], done.stderr

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from fgai_bench.cli import main
 from fgai_bench.report.undecided import OpenCell, open_cells, open_places
-from fgai_bench.statistics.intervals import p_above, seeds_needed
 from fgai_bench.statistics.results import Results
+from tests.report_fixtures import fill
 
 
 def test_a_shared_first_place_says_what_would_part_the_two_best(wide: Path) -> None:
@@ -36,20 +35,9 @@ def test_words_for_the_number_of_seeds() -> None:
     assert OpenCell("node", "", "", "", 5, None).more == "out of reach"
 
 
-def test_so_many_seeds_do_decide_in_four_of_five_studies() -> None:
-    """The promise of 80 % power, for an effect of one deviation at the level of a claim's cell."""
-    enough = seeds_needed([0.0, 1.0, 2.0], 0.025)
-    assert enough is not None
-    studies = np.random.default_rng(6).normal(1.0, 1.0, (2000, enough))
-    decided = np.mean([p_above(study) < 0.025 for study in studies.tolist()])
-    assert 0.77 < decided < 0.85
-
-
-def test_status_says_what_is_open(
-    bench: Callable[[], Any], fill_bench: Callable[..., None], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_status_says_what_is_open(bench: Callable[[], Any], capsys: pytest.CaptureFixture[str]) -> None:
     made = bench()
-    fill_bench(made, seeds=range(5))
+    fill(made, seeds=range(5))
     folder = made.close()
     assert main(["status", str(folder)]) == 0
     printed = " ".join(capsys.readouterr().out.split())

@@ -34,7 +34,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         copy = shutil.copytree if source.is_dir() else shutil.copy
         copy(source, folder / name)
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", "dist", "."]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "dist"
 
@@ -54,7 +54,7 @@ def test_commands_from_the_wheel(installed: Path, tmp_path: Path) -> None:
 
     def output(*arguments: str) -> str:
         command = [sys.executable, "-P", *arguments]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -84,7 +84,7 @@ def test_an_editable_install_has_the_baselines(tmp_path: Path) -> None:
     code = "import fgai_bench; print(fgai_bench.__file__); import fgai_bench.baselines as b; print(b.__file__)"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [sys.executable, "-P", "-c", code]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     package, baselines = [*done.stdout.splitlines(), "", ""][:2]
     if package != str(REPOSITORY / "fgai_bench" / "__init__.py"):
         pytest.skip("the checkout is not installed here as editable")

@@ -69,7 +69,7 @@ def test_the_document_compiles(document: Path, broken: Path, tmp_path: Path) -> 
     assert main(["report", str(broken), "--out", str(tmp_path), "--format", "latex"]) == 0
     for folder in (document, tmp_path):
         command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=120)
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")
         assert done.returncode == 0, done.stdout[-2000:]
         assert (folder / "paper.pdf").stat().st_size > 10_000
 
@@ -129,12 +129,3 @@ def test_compare_and_claims_print_and_write(copied: Path, capsys: pytest.Capture
     ]  # fmt: skip
     assert main(["compare", str(copied), "--to", "nature"]) == 2
     assert "--to can be paper" in capsys.readouterr().err
-
-
-def test_leaderboard_add(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    line = ["leaderboard", "add", str(small), "--to", str(tmp_path / "results")]
-    assert main(line) == 2  # made up, not run: its steps do not say which code made them
-    assert "carry no fingerprint of their code" in capsys.readouterr().err
-    assert main([*line, "--check"]) == 1
-    assert "would be refused" in capsys.readouterr().out
-    assert not (tmp_path / "results").exists()

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fgai_bench.statistics.ranking import ERROR, UNEQUAL, Cell, Gap, null_cell, standings, worst
+from fgai_bench.statistics.cells import UNEQUAL, Cell, Gap, null_cell, worst
+from fgai_bench.statistics.ranking import ERROR, standings
 
 LEDGER = {"nodes": 20.0, "edges": 400.0, "gradient_calls": 10.0}
 

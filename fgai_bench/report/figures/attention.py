@@ -11,6 +11,7 @@ Both are drawn from the artifact ``attention`` of an attack step, a sample of th
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,8 +27,8 @@ from fgai_bench.report.figures.style import Drawing, legend_below, panels
 from fgai_bench.statistics.labels import ordered, title
 from fgai_bench.statistics.results import Results, main_suite
 
-ROLE = "attention"
-SHOWN = ("vanilla", "fgai")
+ARTIFACT_ROLE = "attention"
+SHOWN_DEFENSES = ("vanilla", "fgai")
 COLORS = LinearSegmentedColormap.from_list("attention", ["#dfe3e6", "#56B4E9", "#0072B2", "#00203f"])
 TOP = 8
 SHARED, OTHER, INJECTED = "#D55E00", "#999999", "#CC79A7"
@@ -74,22 +75,23 @@ def samples(results: Results) -> dict[tuple[str, str], dict[str, Sample]]:
     by_place: dict[tuple[str, str], dict[str, Sample]] = {}
     for place, seeds in results.select(suite=suite or "", kind="attack", task="node", attack="injection"):
         steps = [measured.step for measured in seeds.values() if measured.status == "ok"]
-        arrays = results.artifact(steps[0], ROLE) if steps and place.label in SHOWN else None
+        arrays = results.artifact(steps[0], ARTIFACT_ROLE) if steps and place.label in SHOWN_DEFENSES else None
         if arrays is not None:
             by_place.setdefault((place.dataset, place.model), {})[place.label] = Sample.of(arrays)
-    return {key: {label: of[label] for label in SHOWN if label in of} for key, of in by_place.items()}
+    return {key: {label: of[label] for label in SHOWN_DEFENSES if label in of} for key, of in by_place.items()}
 
 
 def draw_attention(results: Results) -> list[Drawing]:
     """Draw, per dataset and model, the sampled subgraph with edges coloured by attention; defenses below each other."""
+    return _drawn(results, _attention_of)
+
+
+def _drawn(results: Results, draw: Callable[[str, str, dict[str, Sample]], Drawing]) -> list[Drawing]:
+    """Draw each sample, in the paper's order of datasets and models."""
     by_place = samples(results)
-    return [_attention_of(*key, by_place[key]) for key in sorted(by_place, key=lambda k: ordered_key(k, by_place))]
-
-
-def ordered_key(key: tuple[str, str], keys: Any) -> tuple[int, int]:
-    """Return where a (dataset, model) comes in the paper's order."""
-    datasets, models = (ordered(other[i] for other in keys) for i in (0, 1))
-    return datasets.index(key[0]), models.index(key[1])
+    datasets, models = (ordered(place[i] for place in by_place) for i in (0, 1))
+    places = [(dataset, model) for dataset in datasets for model in models if (dataset, model) in by_place]
+    return [draw(*place, by_place[place]) for place in places]
 
 
 def _attention_of(dataset: str, model: str, of: dict[str, Sample]) -> Drawing:
@@ -163,8 +165,7 @@ def _ring(nodes: list[int], radius: float) -> dict[int, tuple[float, float]]:
 
 def draw_neighbours(results: Results) -> list[Drawing]:
     """Draw, per dataset and model, the centre's top-k neighbours before and after, the shared ones in red."""
-    by_place = samples(results)
-    return [_neighbours_of(*key, by_place[key]) for key in sorted(by_place, key=lambda k: ordered_key(k, by_place))]
+    return _drawn(results, _neighbours_of)
 
 
 def _neighbours_of(dataset: str, model: str, of: dict[str, Sample]) -> Drawing:

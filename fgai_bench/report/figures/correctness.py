@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from fgai_bench.report.explanations import CORRECTNESS, STABILITY, Explained, explained, shared_defenses
-from fgai_bench.report.figures.style import Drawing, style_of
+from fgai_bench.report.explanations import CORRECTNESS, STABILITY_METRIC, Explained, explained, shared_defenses
+from fgai_bench.report.figures.style import Drawing, spread, style_of
 from fgai_bench.statistics.labels import title
 from fgai_bench.statistics.results import Results
 
@@ -26,8 +25,8 @@ SHAPES = {
     "gnn-explainer": "*",
     "pg-explainer": "h",
 }
-OTHERS = ("<", ">", "p")
-SIZE = 6.5
+OTHER_SHAPES = ("<", ">", "p")
+MARKER_SIZE = 6.5
 BAR: dict[str, Any] = {"elinewidth": 0.6, "alpha": 0.95, "markeredgewidth": 0.6, "markeredgecolor": "white"}
 NULL_LINES = {"random": (0, (1, 2)), "uniform": (0, (4, 2)), "degree": (0, (6, 1, 1, 1)), "untrained": (0, (2, 1))}
 
@@ -61,13 +60,18 @@ def _figure(results: Results, groups: Sequence[Explained]) -> Figure:
 def _panel(ax: Axes, results: Results, group: Explained, explainers: Sequence[str]) -> None:
     for explainer in explainers:
         for defense in group.defenses:
-            x = group.cell(results, defense, explainer, STABILITY)
+            x = group.cell(results, defense, explainer, STABILITY_METRIC)
             y = group.cell(results, defense, explainer, group.measure)
             if x.values and y.values:
                 color = style_of(defense, group.defenses)["color"]
-                style = {"marker": shape(explainer, explainers), "color": color, "markersize": SIZE, "linestyle": ""}
+                style = {
+                    "marker": shape(explainer, explainers),
+                    "color": color,
+                    "markersize": MARKER_SIZE,
+                    "linestyle": "",
+                }
                 ax.errorbar(
-                    x.mean, y.mean, xerr=_spread(x.std), yerr=_spread(y.std), label=f"{defense} {explainer}",
+                    x.mean, y.mean, xerr=spread(x), yerr=spread(y), label=f"{defense} {explainer}",
                     **style, **BAR,
                 )  # fmt: skip
     _nulls(ax, results, group)
@@ -81,7 +85,7 @@ def _panel(ax: Axes, results: Results, group: Explained, explainers: Sequence[st
 def _nulls(ax: Axes, results: Results, group: Explained) -> None:
     """Draw each null's correctness, averaged over the defenses, as a line; a ring marks its stability."""
     for name in group.nulls:
-        level, kept = (group.average(results, name, metric) for metric in (group.measure, STABILITY))
+        level, kept = (group.average(results, name, metric) for metric in (group.measure, STABILITY_METRIC))
         if level is not None:
             ax.axhline(level, label=f"null {name}", zorder=0, **_line(name))
         if level is not None and kept is not None:
@@ -92,21 +96,19 @@ def _line(null: str) -> dict[str, Any]:
     return {"color": "0.45", "linewidth": 0.9, "linestyle": NULL_LINES.get(null, (0, (3, 1)))}
 
 
-def _spread(std: float) -> float:
-    return 0.0 if math.isnan(std) else std
-
-
 def shape(explainer: str, explainers: Sequence[str]) -> str:
     """Return the marker of an explainer; those of others take the remaining ones in turn."""
     unknown = [name for name in explainers if name not in SHAPES]
-    return SHAPES[explainer] if explainer in SHAPES else OTHERS[unknown.index(explainer) % len(OTHERS)]
+    return SHAPES[explainer] if explainer in SHAPES else OTHER_SHAPES[unknown.index(explainer) % len(OTHER_SHAPES)]
 
 
 def _legend(figure: Figure, defenses: Sequence[str], explainers: Sequence[str], nulls: Sequence[str]) -> None:
     """Draw three lists beside the panels: colours are defenses, shapes are explainers, lines are nulls."""
 
     def entry(label: str, **style: Any) -> Line2D:
-        return Line2D([], [], linestyle="", markersize=SIZE, markeredgecolor="white", label=title(label), **style)
+        return Line2D(
+            [], [], linestyle="", markersize=MARKER_SIZE, markeredgecolor="white", label=title(label), **style
+        )
 
     def heading(text: str) -> Line2D:
         return Line2D([], [], linestyle="", marker="", label=text)

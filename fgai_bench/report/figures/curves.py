@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -13,7 +15,12 @@ from fgai_bench.statistics.labels import ordered, title
 from fgai_bench.statistics.results import Results, main_suite
 
 KEYS = ["suite", "kind", "dataset", "model", "label", "attack_label", "curve", "x"]
-TERMS = ("closeness", "similarity", "prediction", "explanation", "loss")
+DEFINITION = {
+    "beta_2_mean": "beta 2",
+    "alpha_2_mean": "alpha 2 (dashed: 5 % worst nodes)",
+    "holds_alpha0.1_beta0.75": "share of nodes where it holds",
+}
+LOSS_TERMS = ("closeness", "similarity", "prediction", "explanation", "loss")
 
 
 def mean_curves(results: Results, suite: str, kind: str, attack: str = "") -> pd.DataFrame:
@@ -63,8 +70,12 @@ def _f_acc_of(suite: str, dataset: str, halves: dict[str, pd.DataFrame], every: 
 def _f_acc_lines(ax: Axes, frame: pd.DataFrame, labels: list[str]) -> None:
     for label in labels:
         for curve, style in (("f_acc_pos", "-"), ("f_acc_neg", "--")):
-            line = frame[(frame["label"] == label) & (frame["curve"] == curve)].sort_values("x")
-            ax.plot(line["x"], line["y"], linestyle=style, label=f"{label} {curve}", **style_of(label, labels))
+            _line(ax, frame, label, curve, linestyle=style, label=f"{label} {curve}", **style_of(label, labels))
+
+
+def _line(ax: Axes, frame: pd.DataFrame, defense: str, curve: str, **style: Any) -> None:
+    points = frame[(frame["label"] == defense) & (frame["curve"] == curve)].sort_values("x")
+    ax.plot(points["x"], points["y"], **style)
 
 
 def draw_losses(results: Results) -> list[Drawing]:
@@ -92,7 +103,7 @@ def draw_losses(results: Results) -> list[Drawing]:
 def _losses_of(suite: str, dataset: str, histories: dict[str, dict[str, np.ndarray]]) -> Drawing:
     figure, axes = panels(1, len(histories), sharey=True)
     for ax, (model, history) in zip(axes[0], histories.items(), strict=True):
-        for i, term in enumerate(name for name in TERMS if name in history):
+        for i, term in enumerate(name for name in LOSS_TERMS if name in history):
             values = np.maximum(history[term], 1e-6)  # a term that is zero has no logarithm
             style = "--" if term == "loss" else "-"
             ax.plot(np.arange(len(values)), values, color=PALETTE[i], linestyle=style, label=term)
@@ -108,29 +119,21 @@ def draw_definition(results: Results) -> list[Drawing]:
     """Draw, per dataset and model, beta 2, alpha 2 and the share of nodes on which Definition 1 holds, over R."""
     suite = main_suite(results, "audit") if "definition" not in results.suites else "definition"
     frame = mean_curves(results, suite or "", "audit")
-    shown = {
-        "beta_2_mean": "beta 2",
-        "alpha_2_mean": "alpha 2 (dashed: 5 % worst nodes)",
-        "holds_alpha0.1_beta0.75": "share of nodes where it holds",
-    }
-    drawings = []
-    for dataset in ordered(frame["dataset"]):
-        for model in ordered(frame[frame["dataset"] == dataset]["model"]):
-            here = frame[(frame["dataset"] == dataset) & (frame["model"] == model)]
-            drawings.append(_definition_of(here, dataset, model, shown))
-    return drawings
+    return [
+        _definition_of(frame[(frame["dataset"] == dataset) & (frame["model"] == model)], dataset, model)
+        for dataset in ordered(frame["dataset"])
+        for model in ordered(frame[frame["dataset"] == dataset]["model"])
+    ]
 
 
-def _definition_of(frame: pd.DataFrame, dataset: str, model: str, shown: dict[str, str]) -> Drawing:
+def _definition_of(frame: pd.DataFrame, dataset: str, model: str) -> Drawing:
     labels = ordered(frame["label"])
-    figure, axes = panels(1, len(shown), sharex=True)
-    for ax, (curve, words) in zip(axes[0], shown.items(), strict=True):
+    figure, axes = panels(1, len(DEFINITION), sharex=True)
+    for ax, (curve, words) in zip(axes[0], DEFINITION.items(), strict=True):
         for label in labels:
-            line = frame[(frame["label"] == label) & (frame["curve"] == curve)].sort_values("x")
-            ax.plot(line["x"], line["y"], label=label, **style_of(label, labels))
+            _line(ax, frame, label, curve, label=label, **style_of(label, labels))
             if curve == "alpha_2_mean":
-                worst = frame[(frame["label"] == label) & (frame["curve"] == "alpha_2_q95")].sort_values("x")
-                ax.plot(worst["x"], worst["y"], linestyle="--", **style_of(label, labels))
+                _line(ax, frame, label, "alpha_2_q95", linestyle="--", **style_of(label, labels))
         ax.set(title=words, xlabel="radius R of the scores", ylim=(0, None))
     legend(figure, labels)
     caption = f"Definition 1 over R: {title(model)} on {title(dataset)}; means over nodes and seeds."

@@ -13,13 +13,13 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from fgai_bench.leaderboard.rows import STANDARD, worst_cases
-from fgai_bench.report.figures.style import Drawing, legend, panels, style_of
+from fgai_bench.report.figures.style import Drawing, legend, panels, spread, style_of
+from fgai_bench.statistics.cells import cell, null_cell
 from fgai_bench.statistics.labels import ordered, title
-from fgai_bench.statistics.ranking import Cell, cell, null_cell
 from fgai_bench.statistics.results import Measurement, Place, Results, main_suite
 
-ATTACKS = (STANDARD, "injection")  # the first of them that a suite has
-BESIDE = 1.035  # the ratio of two defenses' places at one budget
+ATTACKS_BY_PRECEDENCE = (STANDARD, "injection")  # the first of them that a suite has
+OFFSET_RATIO = 1.035  # the ratio of two defenses' places at one budget
 UNIFORM_LINE: dict[str, Any] = {"color": "0.4", "linestyle": (0, (4, 3)), "linewidth": 1.0}
 
 
@@ -31,7 +31,7 @@ def draw_tradeoff(results: Results) -> list[Drawing]:
     results = worst_cases(results)
     suite = main_suite(results)
     held = results.names("attack", suite=suite or "", kind="attack", task="node")
-    attack = next((name for name in ATTACKS if name in held), "")
+    attack = next((name for name in ATTACKS_BY_PRECEDENCE if name in held), "")
     attacked = [
         (place, seeds)
         for place, seeds in results.select(suite=suite or "", kind="attack", task="node", attack=attack)
@@ -94,13 +94,9 @@ def _tradeoff_point(ax: Axes, results: Results, place: Place, labels: Sequence[s
     if x.values and y.values and x.mean > 0:
         style = style_of(place.label, labels)
         # A bar that would reach zero has no place on a logarithmic axis.
-        low = min(_bar(x), 0.9 * x.mean)
+        low = min(spread(x), 0.9 * x.mean)
         ends: dict[str, Any] = {"elinewidth": 0.8, "capsize": 2}  # ends are seen where one bar lies on another
-        ax.errorbar(x.mean, y.mean, xerr=[[low], [_bar(x)]], yerr=_bar(y), label=place.label, **ends, **style)
-
-
-def _bar(row: Cell) -> float:
-    return 0.0 if math.isnan(row.std) else row.std
+        ax.errorbar(x.mean, y.mean, xerr=[[low], [spread(x)]], yerr=spread(y), label=place.label, **ends, **style)
 
 
 def draw_budget(results: Results) -> list[Drawing]:
@@ -156,13 +152,13 @@ def _budget_lines(
 ) -> None:
     """Draw a line for each defense; its points stand beside those of the others, so that no bar hides another."""
     for label, sweep in sweeps.items():
-        beside = BESIDE ** (labels.index(label) - (len(labels) - 1) / 2)
+        beside = OFFSET_RATIO ** (labels.index(label) - (len(labels) - 1) / 2)
         points = [(nodes * beside, cell(results, place, metric)) for nodes, place in sweep.items()]
         known = [(nodes, row) for nodes, row in points if row.values]
         ax.errorbar(
             [nodes for nodes, _ in known],
             [row.mean for _, row in known],
-            yerr=[_bar(row) for _, row in known],
+            yerr=[spread(row) for _, row in known],
             elinewidth=0.8,
             label=label,
             **style_of(label, labels),

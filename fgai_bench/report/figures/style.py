@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from PIL import Image
 
+from fgai_bench.statistics.cells import Cell
 from fgai_bench.statistics.labels import title
 from fgai_bench.suites.schema import TUNED
 
@@ -24,7 +25,7 @@ from fgai_bench.suites.schema import TUNED
 PALETTE = ("#000000", "#56B4E9", "#E69F00", "#D55E00", "#CC79A7", "#009E73", "#0072B2", "#999999", "#882255")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "H")
 OTHER_MARKERS = ("<", ">", "p", "h")  # of what is not known here: none of them looks like one of ours
-KNOWN = ("vanilla", "ln", "at", "fgai", "fgai-attention", "pro-gnn", "gnn-svd", "gnnguard", "gcn")
+OUR_DEFENSES = ("vanilla", "ln", "at", "fgai", "fgai-attention", "pro-gnn", "gnn-svd", "gnnguard", "gcn")
 WIDTH = 7.0  # inches: the width of a page's text; half of it stays readable
 LOOK: Any = {
     "font.size": 8,
@@ -72,9 +73,9 @@ def style_of(label: str, labels: Sequence[str] = ()) -> dict[str, Any]:
     """
     own = _base(label)
     hollow = {"markerfacecolor": "white"} if label.endswith(TUNED) else {}
-    if own in KNOWN:
-        return {"color": PALETTE[KNOWN.index(own)], "marker": MARKERS[KNOWN.index(own)], **hollow}
-    others = list(dict.fromkeys(base for base in map(_base, labels) if base not in KNOWN))
+    if own in OUR_DEFENSES:
+        return {"color": PALETTE[OUR_DEFENSES.index(own)], "marker": MARKERS[OUR_DEFENSES.index(own)], **hollow}
+    others = list(dict.fromkeys(base for base in map(_base, labels) if base not in OUR_DEFENSES))
     turn = others.index(own) if own in others else 0
     color = PALETTE[1 + turn % (len(PALETTE) - 1)]
     return {"color": color, "marker": OTHER_MARKERS[turn % len(OTHER_MARKERS)], **hollow}
@@ -90,6 +91,11 @@ def panels(rows: int, columns: int, height: float = 1.9, **options: Any) -> tupl
     figure = Figure(figsize=(max(3.4, min(WIDTH, 2.6 * columns)), height * rows + 0.6), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False, **options)
     return figure, [list(row) for row in axes]
+
+
+def spread(cell: Cell) -> float:
+    """Return half the length of an error bar: the standard deviation, none for one seed."""
+    return 0.0 if math.isnan(cell.std) else cell.std
 
 
 def legend(figure: Figure, labels: Iterable[str], extra: Sequence[Line2D] = (), lines: bool = True) -> None:

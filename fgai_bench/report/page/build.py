@@ -14,24 +14,22 @@ from fgai_bench.leaderboard.rows import (
     STANDARD,
     Board,
     BoardRow,
-    block_of,
     entries,
     lowered,
     null_rows,
     ranked,
 )
 from fgai_bench.records.canonical import canonical
-from fgai_bench.report.answer import PUBLISHED, SCORES, TASKS, Answer, answers, notes
+from fgai_bench.report.answer import PUBLISHED_ATTACK, SCORES, TASKS, Answer, answers, mean_text, notes
 from fgai_bench.report.claims import judge
-from fgai_bench.report.explanations import CORRECTNESS, null_levels, points
+from fgai_bench.report.explanations import CORRECTNESS, null_levels, points, rightness
 from fgai_bench.report.figures.attention import layout, samples
-from fgai_bench.report.numbers import written
-from fgai_bench.report.rightness import rightness
 from fgai_bench.report.verdicts import Verdict
-from fgai_bench.report.written_verdicts import summary
+from fgai_bench.statistics.cells import UNIFORM, Cell, scale_of
 from fgai_bench.statistics.intervals import centre_interval, mean
 from fgai_bench.statistics.labels import STATUS, ordered, title
-from fgai_bench.statistics.ranking import UNIFORM, Cell, Standing, scale_of
+from fgai_bench.statistics.numbers import written
+from fgai_bench.statistics.ranking import Standing
 from fgai_bench.statistics.results import Measurement, Place, Results
 
 # Key, heading, which way is better, how it is written. ``score`` is F1 of nodes and ROC-AUC of links.
@@ -47,7 +45,6 @@ COLUMNS: tuple[tuple[str, str, Any, str], ...] = (
     ("f_slope_neg", "F- slope", "none", "fixed"),
     ("train_seconds", "training (s)", "none", "fixed"),
 )
-NAMES = ("suite", "task", "dataset", "model", "defense", "attack")
 CURVES = ("f_acc_pos", "f_acc_neg")
 METRICS_IN_WORDS = {
     **SCORES,
@@ -129,9 +126,9 @@ def _answer(answer: Answer) -> dict[str, Any]:
         "score": SCORES[answer.score],
         "question": TASKS.get(answer.task, answer.task),
         "stands": [
-            {"defense": stand.defense, "clean": stand.clean_score, "interval": stand.interval}
-            | {"attacked": stand.attacked_score, "gap": not stand.attacked.values}
-            | {"rank": stand.standing.rank, "unreliable": stand.unreliable}
+            {"defense": stand.defense, "clean": mean_text(stand.clean), "interval": stand.interval}
+            | {"attacked": mean_text(stand.attacked), "gap": not stand.attacked.values}
+            | {"rank": stand.standing.rank, "unreliable": stand.attacked.unreliable}
             for stand in answer.stands
         ],
     }
@@ -152,8 +149,8 @@ def _rows(board: Board, results: Results) -> list[dict[str, Any]]:
         key: ranked(listed, _metric(board, key), better) for key, _, better, _ in columns_of(results) if key != "score"
     }
     standing["score"] = ranked(listed, board.score, board.better)
-    blocks = list(dict.fromkeys(block_of(entry.key) for entry in listed))
-    together = sorted([*listed, *null_rows(board, listed)], key=lambda entry: blocks.index(block_of(entry.key)))
+    blocks = list(dict.fromkeys(entry.key.block for entry in listed))
+    together = sorted([*listed, *null_rows(board, listed)], key=lambda entry: blocks.index(entry.key.block))
     return [_row(board, results, entry, standing) for entry in together]
 
 
@@ -172,11 +169,9 @@ def _metric(board: Board, key: str) -> str:
 def _row(
     board: Board, results: Results, entry: BoardRow, standing: Mapping[str, Mapping[Hashable, Standing]]
 ) -> dict[str, Any]:
-    names = dict(zip(NAMES, entry.key, strict=True))
-    place = Place(names["suite"], "attack", *(names[n] for n in ("task", "dataset", "model", "defense", "attack")))
-    measured = results.at(place)
+    measured = results.at(Place(entry.key.suite, "attack", *entry.key[1:]))
     return {
-        **names,
+        **entry.key._asdict(),
         "flags": list(entry.flags),
         "seeds": list(entry.seeds),
         "cells": {
@@ -196,11 +191,16 @@ def _row(
 
 def _spent(measured: Mapping[int, Measurement]) -> list[dict[str, Any]]:
     """Return what an attack spent, with the seeds that spent it: nearly always all of them the same."""
+    ledgers = _seeds_by_text((seed, canonical(dict(step.ledger))) for seed, step in measured.items() if step.ledger)
+    return [{"seeds": seeds, "spent": json.loads(ledger)} for ledger, seeds in ledgers.items()]
+
+
+def _seeds_by_text(texts: Iterable[tuple[int, str]]) -> dict[str, list[int]]:
+    """Return each text once, with the seeds that share it."""
     seeds: dict[str, list[int]] = {}
-    for seed, step in measured.items():
-        if step.ledger:
-            seeds.setdefault(canonical(dict(step.ledger)), []).append(seed)
-    return [{"seeds": shared, "spent": json.loads(ledger)} for ledger, shared in seeds.items()]
+    for seed, text in texts:
+        seeds.setdefault(text, []).append(seed)
+    return seeds
 
 
 def _shown(row: Cell, standing: Standing, style: str, seeds: Iterable[int]) -> dict[str, Any]:
@@ -208,34 +208,31 @@ def _shown(row: Cell, standing: Standing, style: str, seeds: Iterable[int]) -> d
 
     Values of ``seeds`` are in the order of the row's own.
     """
-    text = written(row.mean, math.nan, style) if row.values else STATUS[row.status]
+    text = written(row.mean, style=style) if row.values else STATUS[row.status]
     if row.values and row.gaps:
         text += f" ({STATUS[row.status]} {len(row.gaps)}/{len(row.values) + len(row.gaps)})"
     bounds = centre_interval(row.values, scale_of(row.metric)) if row.values else None
-    interval = "[{}, {}]".format(*(written(bound, math.nan, style) for bound in bounds)) if bounds else ""
+    interval = "[{}, {}]".format(*(written(bound, style=style) for bound in bounds)) if bounds else ""
     null = mean(list(row.null.values())) if row.null else math.nan
     optional = {
         "std": f"{row.std:.2g}" if math.isfinite(row.std) else "",
         "interval": interval,
-        "null": written(null, math.nan, style) if math.isfinite(null) else "",
+        "null": written(null, style=style) if math.isfinite(null) else "",
         "bold": standing.bold,
         "rank": standing.rank,
         "unequal": standing.unequal,
         "seeds": [_rounded(row.values[seed]) if seed in row.values else None for seed in seeds] if row.values else [],
-        "gaps": _gaps(row),
+        "gaps": {
+            ", ".join(map(str, shared)): reason
+            for reason, shared in _seeds_by_text(
+                (gap.seed, f"{STATUS[gap.status]}: {gap.reason}") for gap in row.gaps
+            ).items()
+        },
     }
     kept = {key: value for key, value in optional.items() if value}
     beaten = {} if standing.beats_null is None else {"beatsNull": standing.beats_null}
     status = {} if row.status == "ok" else {"status": row.status}
     return {"text": text, "mean": _rounded(row.mean), **status, **beaten, **kept}
-
-
-def _gaps(row: Cell) -> dict[str, str]:
-    """Return why seeds of a cell have no value; seeds with one reason share a line."""
-    seeds: dict[str, list[str]] = {}
-    for gap in row.gaps:
-        seeds.setdefault(f"{STATUS[gap.status]}: {gap.reason}", []).append(str(gap.seed))
-    return {", ".join(shared): reason for reason, shared in seeds.items()}
 
 
 def _rounded(value: float) -> float | None:
@@ -255,7 +252,7 @@ def _curves(results: Results) -> list[dict[str, Any]]:
     """Return F-acc curves with their 95 % band over seeds: clean, and under ``worst`` or else the published attack."""
     frame = results.curves[results.curves["curve"].isin(CURVES)]
     attacks = set(frame["attack_label"])
-    attack = next((name for name in (STANDARD, PUBLISHED) if name in attacks), PUBLISHED)
+    attack = next((name for name in (STANDARD, PUBLISHED_ATTACK) if name in attacks), PUBLISHED_ATTACK)
     keys = ["suite", "dataset", "model", "label", "attack_label", "curve"]
     seeds: dict[tuple[str, ...], dict[float, list[float]]] = {}
     for *names, x, y in frame[frame["attack_label"].isin(["", attack])][[*keys, "x", "y"]].itertuples(index=False):
@@ -276,18 +273,24 @@ def _point(x: float, values: Sequence[float]) -> list[float]:
 
 def _graphs(results: Results) -> list[dict[str, Any]]:
     """Return the sampled neighbourhoods with positions, one per dataset, model and defense."""
-    drawn = []
-    for (dataset, model), of in samples(results).items():
-        for label, sample in of.items():
-            place = layout(sample)
-            edges = [
-                [int(a), int(b), float(f"{w:.4g}"), float(f"{v:.4g}")]
-                for (a, b), w, v in zip(sample.edge_index.T, sample.clean, sample.attacked, strict=True)
-            ]
-            nodes = [[n, round(x, 4), round(y, 4), int(n >= sample.nodes)] for n, (x, y) in sorted(place.items())]
-            about = {"dataset": dataset, "model": model, "label": label, "centre": sample.centre}
-            drawn.append({**about, "nodes": nodes, "edges": edges})
-    return drawn
+    return [
+        {
+            "dataset": dataset,
+            "model": model,
+            "label": label,
+            "centre": sample.centre,
+            "nodes": [
+                [node, round(x, 4), round(y, 4), int(node >= sample.nodes)]
+                for node, (x, y) in sorted(layout(sample).items())
+            ],
+            "edges": [
+                [int(a), int(b), _rounded(before), _rounded(after)]
+                for (a, b), before, after in zip(sample.edge_index.T, sample.clean, sample.attacked, strict=True)
+            ],
+        }
+        for (dataset, model), defenses in samples(results).items()
+        for label, sample in defenses.items()
+    ]
 
 
 def _claim(verdict: Verdict) -> dict[str, Any]:
@@ -298,7 +301,7 @@ def _claim(verdict: Verdict) -> dict[str, Any]:
     return {
         "text": claim.text,
         "verdict": verdict.conclusion,
-        "counted": summary(verdict),
+        "counted": verdict.summary,
         "unit": "" if claim.kind == "status" else f"{kind} of {metric}",
         "cells": [str(decision) for decision in verdict.deciding],
         "change": verdict.would_change,

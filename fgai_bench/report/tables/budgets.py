@@ -12,17 +12,20 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fgai_bench.report.numbers import written
-from fgai_bench.report.tables.build import Row, Shown, Table, notes, show, source
+from fgai_bench.report.tables.build import Shown, Table, TableRow, no_value, notes, show, source
 from fgai_bench.report.tables.specs import Column
+from fgai_bench.statistics.cells import Cell, cell
 from fgai_bench.statistics.intervals import interval, mean
 from fgai_bench.statistics.labels import ordered, title
-from fgai_bench.statistics.ranking import Cell, Standing, cell
+from fgai_bench.statistics.numbers import with_bounds
 from fgai_bench.statistics.results import Place, Results
 
-NAME = "budgets"
-SMALL, UNEQUAL, LARGE = "node", "published-budgets", "large-budget"
+SMALL_BUDGET, UNEQUAL_BUDGETS, LARGE_BUDGET = "node", "published-budgets", "large-budget"
 STAND_IN = ("stress", "budget-40")  # 40 nodes of 20 edges: as many edges as the large budget's 20 nodes of 40
+STAND_IN_NOTE = (
+    f"the large budget is {STAND_IN[1]} of the suite {STAND_IN[0]}, 40 nodes of 20 edges, which stands in for 20 nodes "
+    f"of 40 and was run for one model only; `fgai-bench run --suite {LARGE_BUDGET}` gives every cell"
+)
 BEFORE, AFTER = "vanilla", "fgai"
 MEASURES = (
     Column("F1 attacked↑", "f1", "attack"),
@@ -30,9 +33,9 @@ MEASURES = (
     Column("g-TVD↓", "g_tvd", "attack"),
 )
 GROUPS = {
-    SMALL: "Equal budget, small",
-    UNEQUAL: "Unequal published budgets",
-    LARGE: "Equal budget, large",
+    SMALL_BUDGET: "Equal budget, small",
+    UNEQUAL_BUDGETS: "Unequal published budgets",
+    LARGE_BUDGET: "Equal budget, large",
 }
 SHARES = ("equal at the small", "equal at the large", "Shapley mean")
 COLUMNS = (
@@ -44,17 +47,12 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class BudgetGap:
-    """One measure of one dataset and model under the three budgets.
-
-    Attributes:
-        before, after: suite of the budget to the cell of the vanilla model and of FGAI.
-        stand_in: whether the large budget is that of another suite with as many edges.
-    """
+    """One measure of one dataset and model under the three budgets."""
 
     measure: Column
-    before: Mapping[str, Cell]
+    before: Mapping[str, Cell]  # before, after: suite of the budget to the cell of the vanilla model and of FGAI
     after: Mapping[str, Cell]
-    stand_in: bool = False
+    stand_in: bool = False  # whether the large budget is that of another suite with as many edges
 
     def of(self, budget: str) -> Cell:
         """Return FGAI minus vanilla under a budget, seed by seed."""
@@ -63,18 +61,18 @@ class BudgetGap:
     @property
     def due(self) -> Cell:
         """Return what the unequal budgets add to the gap under the small one."""
-        return difference(self.of(UNEQUAL), self.of(SMALL))
+        return difference(self.of(UNEQUAL_BUDGETS), self.of(SMALL_BUDGET))
 
     def share(self, equal: str) -> float:
         """Return the share of the published gap that vanishes when all have this budget; NaN if it is not known."""
-        published, same = self.of(UNEQUAL), self.of(equal)
+        published, same = self.of(UNEQUAL_BUDGETS), self.of(equal)
         whole = all(gap.status == "ok" and gap.values for gap in (published, same))
         return 1 - same.mean / published.mean if whole and published.mean else math.nan
 
     @property
     def shares(self) -> tuple[float, float, float]:
         """Return the share in both orders, and the mean of the two, which is its Shapley value."""
-        small, large = self.share(SMALL), self.share(LARGE)
+        small, large = self.share(SMALL_BUDGET), self.share(LARGE_BUDGET)
         return small, large, (small + large) / 2
 
 
@@ -93,26 +91,29 @@ def difference(row: Cell, other: Cell) -> Cell:
 
 def budget_table(results: Results) -> Table | None:
     """Return the table, or None where nothing was attacked with the published budgets."""
-    places = [place for place, _ in results.select(suite=UNEQUAL, kind="attack", attack="injection")]
+    places = [place for place, _ in results.select(suite=UNEQUAL_BUDGETS, kind="attack", attack="injection")]
     if not places:
         return None
-    gaps = [
-        _gap(results, dataset, model, measure)
+    by_heads = {
+        (title(dataset), title(model), measure.title): _gap(results, dataset, model, measure)
         for dataset in ordered(place.dataset for place in places)
         for model in ordered(place.model for place in places)
         for measure in MEASURES
-    ]
-    rows = [Row(_heads(gap), _shown(gap)) for gap in gaps]
+    }
+    rows = [TableRow(heads, _shown(gap)) for heads, gap in by_heads.items()]
+    gaps = list(by_heads.values())
     cells = [row for gap in gaps for side in (gap.before, gap.after) for row in side.values()]
     caption = (
         "How much of the gap between FGAI and the vanilla model comes from the budget: attacked alike, and attacked "
         "with the unequal published budgets, under which FGAI faces fewer edges and smaller steps. Gaps are paired; "
         "`due to the budget` is what the unequal budgets add, with its interval; shares are of the mean gap, in both "
-        f"orders of making budgets equal. Never ranked. {_source(results, cells)}"
+        "orders of making budgets equal. Never ranked. "
+        f"{source(results, f'{UNEQUAL_BUDGETS} beside {SMALL_BUDGET}', cells)}"
     )
-    summary = [sentence for measure in MEASURES if (sentence := _summary(measure, gaps))]
-    lines = [*summary, *_stand_in(gaps), *notes(cells, ())]
-    return Table(NAME, caption, ("Dataset", "Model", "Measure"), COLUMNS, tuple(rows), tuple(lines), 2)
+    lines = [sentence for measure in MEASURES if (sentence := _summary(measure, gaps))]
+    lines += [STAND_IN_NOTE] if any(gap.stand_in for gap in gaps) else []
+    lines += notes(cells, ())
+    return Table("budgets", caption, ("Dataset", "Model", "Measure"), COLUMNS, tuple(rows), tuple(lines), 2)
 
 
 def _gap(results: Results, dataset: str, model: str, measure: Column) -> BudgetGap:
@@ -121,13 +122,13 @@ def _gap(results: Results, dataset: str, model: str, measure: Column) -> BudgetG
     def place(suite: str, label: str, attack: str) -> Place:
         return Place(suite, "attack", "node", dataset, model, label, attack)
 
-    measured = any(True for _ in results.select(suite=LARGE, kind="attack", dataset=dataset, model=model))
+    measured = any(True for _ in results.select(suite=LARGE_BUDGET, kind="attack", dataset=dataset, model=model))
     where = {
-        SMALL: (SMALL, "injection"),
-        UNEQUAL: (UNEQUAL, "injection"),
-        LARGE: (LARGE, "injection") if measured else STAND_IN,
+        SMALL_BUDGET: (SMALL_BUDGET, "injection"),
+        UNEQUAL_BUDGETS: (UNEQUAL_BUDGETS, "injection"),
+        LARGE_BUDGET: (LARGE_BUDGET, "injection") if measured else STAND_IN,
     }
-    seeds = {seed for label in (BEFORE, AFTER) for seed in results.at(place(UNEQUAL, label, "injection"))}
+    seeds = {seed for label in (BEFORE, AFTER) for seed in results.at(place(UNEQUAL_BUDGETS, label, "injection"))}
     before, after = (
         {
             budget: cell(results, place(suite, label, attack), measure.metric, only=seeds)
@@ -135,38 +136,28 @@ def _gap(results: Results, dataset: str, model: str, measure: Column) -> BudgetG
         }
         for label in (BEFORE, AFTER)
     )
-    return BudgetGap(measure, before, after, stand_in=not measured and bool(after[LARGE].values))
-
-
-def _heads(gap: BudgetGap) -> tuple[str, ...]:
-    place = gap.before[UNEQUAL].place
-    assert place is not None  # cells of results have one
-    return title(place.dataset), title(place.model), gap.measure.title
+    return BudgetGap(measure, before, after, stand_in=not measured and bool(after[LARGE_BUDGET].values))
 
 
 def _shown(gap: BudgetGap) -> tuple[Shown, ...]:
     groups = [part for budget in GROUPS for part in (gap.before[budget], gap.after[budget], gap.of(budget))]
-    return (*(show(part, Standing(), gap.measure) for part in groups), _with_bounds(gap), *map(_share, gap.shares))
+    return (*(show(part, gap.measure) for part in groups), _with_interval(gap), *map(_share, gap.shares))
 
 
 def _share(share: float) -> Shown:
     if math.isnan(share):
-        return Shown("--", status="absent", reason="not attacked with this budget")
+        return no_value("not attacked with this budget")
     return Shown(f"{share:.0%}", mean=share, n=1)
 
 
-def _with_bounds(gap: BudgetGap) -> Shown:
+def _with_interval(gap: BudgetGap) -> Shown:
     """Return the part that is due to the budget, with its interval in place of a spread."""
-    due, style = gap.due, gap.measure.style
+    due = gap.due
     bounds = interval(list(due.values.values()))
     if due.status != "ok" or bounds is None:
-        return show(due, Standing(), gap.measure)
-    middle, low, high = (written(value, math.nan, style) for value in (due.mean, *bounds))
-    return Shown(f"{middle} [{low}, {high}]", mean=due.mean, std=due.std, n=len(due.values))
-
-
-def _source(results: Results, cells: Sequence[Cell]) -> str:
-    return source(results, f"{UNEQUAL} beside {SMALL}", [row for row in cells if row.values or row.gaps])
+        return show(due, gap.measure)
+    text = with_bounds(due.mean, bounds, gap.measure.style)
+    return Shown(text, mean=due.mean, std=due.std, n=len(due.values))
 
 
 def _summary(measure: Column, gaps: Sequence[BudgetGap]) -> str:
@@ -185,13 +176,3 @@ def _summary(measure: Column, gaps: Sequence[BudgetGap]) -> str:
         if parts
         else ""
     )
-
-
-def _stand_in(gaps: Sequence[BudgetGap]) -> list[str]:
-    if not any(gap.stand_in for gap in gaps):
-        return []
-    suite, attack = STAND_IN
-    return [
-        f"the large budget is {attack} of the suite {suite}, 40 nodes of 20 edges, which stands in for 20 nodes of 40 "
-        f"and was run for one model only; `fgai-bench run --suite {LARGE}` gives every cell"
-    ]

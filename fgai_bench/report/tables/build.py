@@ -1,17 +1,26 @@
-"""Tables: from a specification and the results of a run to rows of shown cells. Rendering is another matter."""
+"""Tables: from a specification and the results of a run to rows of shown cells.
+
+Come here for what a table holds: :class:`Table`, its cells, captions and notes. How it is written is another matter:
+``latex.py`` and ``markdown.py``.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar
 
 from fgai_bench.records.frames import LEDGER
-from fgai_bench.report.numbers import written
 from fgai_bench.report.tables.specs import Column, RowKey, Spec
+from fgai_bench.statistics.cells import UNIFORM, Cell, cell, null_cell, worst
+from fgai_bench.statistics.intervals import Comparison, mean
 from fgai_bench.statistics.labels import STATUS, TERMS, ordered, terms, title
-from fgai_bench.statistics.ranking import UNIFORM, Cell, Standing, cell, null_cell, standings, worst
-from fgai_bench.statistics.results import Place, Results
+from fgai_bench.statistics.numbers import counted, with_bounds, written
+from fgai_bench.statistics.ranking import Standing, standings
+from fgai_bench.statistics.results import Better, Place, Results
 from fgai_bench.suites import SUITES
 from fgai_bench.suites.schema import TUNED
 
@@ -19,7 +28,7 @@ UNRELIABLE, UNEQUAL_MARK, EXTRAPOLATED, NOT_BETTER = "†", "‡", "*", "°"
 BOLD = " Bold: the rows that no other beats (multiple comparison with the best, paired by seed, 5 %)."
 NOT_BETTER_MEANS = "not better than a uniform attention on the same graphs, so it cannot rank first"
 ONE_SEED = " One seed gives no interval, so nothing is bold."
-HEADS: dict[RowKey, tuple[str, ...]] = {
+HEAD_TITLES: dict[RowKey, tuple[str, ...]] = {
     "dataset": ("Dataset",),
     "model": ("Model",),
     "label": ("Method",),
@@ -30,17 +39,11 @@ HEADS: dict[RowKey, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Shown:
-    """A cell as a table shows it, with what is behind it.
+    """A cell as a table shows it, with what is behind it."""
 
-    Attributes:
-        text: plain text; renderers translate its signs.
-        bold: best, or not to be told from it.
-        underline: a magnitude whose value was positive.
-    """
-
-    text: str
-    bold: bool = False
-    underline: bool = False
+    text: str  # plain text; renderers translate its signs
+    bold: bool = False  # best, or not to be told from it
+    underline: bool = False  # a magnitude whose value was positive
     mean: float = math.nan
     std: float = math.nan
     n: int = 0
@@ -50,7 +53,7 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """Texts that say which row it is, and its cells."""
 
     heads: tuple[str, ...]
@@ -59,21 +62,15 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """What a renderer needs.
-
-    Attributes:
-        heads: titles of the leading columns; equal texts below each other are drawn once.
-        columns: each a path of headings from the outermost to its own.
-        merged: how many leading columns are merged downwards.
-    """
+    """What a renderer needs."""
 
     name: str
     caption: str
-    heads: tuple[str, ...]
-    columns: tuple[tuple[str, ...], ...]
-    rows: tuple[Row, ...]
+    heads: tuple[str, ...]  # titles of the leading columns; equal texts below each other are drawn once
+    columns: tuple[tuple[str, ...], ...]  # each a path of headings from the outermost to its own
+    rows: tuple[TableRow, ...]
     notes: tuple[str, ...] = ()
-    merged: int = 1
+    merged: int = 1  # how many leading columns are merged downwards
 
     def narrowed(self, places: Sequence[int]) -> Table:
         """Return the table with the columns at these places only."""
@@ -81,13 +78,15 @@ class Table:
         return replace(self, columns=tuple(self.columns[i] for i in places), rows=rows)
 
 
-@dataclass(frozen=True)
-class Line:
+class GridLine(NamedTuple):
     """One row before it is filled; the dataset is empty where datasets are spread."""
 
     dataset: str
     model: str
     label: str
+
+
+Names = TypeVar("Names", GridLine, Place)
 
 
 def suite_for(spec: Spec, results: Results) -> str | None:
@@ -124,13 +123,17 @@ class _Grid:
 
     def __init__(self, spec: Spec, results: Results, suite: str) -> None:
         self.spec, self.results, self.suite = spec, results, suite
-        self.datasets = ordered(results.names("dataset", suite=suite, task=spec.task))
-        self.attack = self._first_attack()
-        self.lines = self._lines()
+        datasets = ordered(results.names("dataset", suite=suite, task=spec.task))
+        attacks = results.names("attack", suite=suite, kind="attack", task=spec.task)
+        self.attack = "injection" if "injection" in attacks else next(iter(attacks), "")
+        self.lines = in_paper_order(
+            GridLine("" if spec.spread else place.dataset, place.model, place.label)
+            for place, _ in results.select(suite=suite, task=spec.task)
+        )
         self.columns = [
             (dataset, column)
             for group in dict.fromkeys(column.group for column in spec.columns)
-            for dataset in (self.datasets if spec.spread else [""])
+            for dataset in (datasets if spec.spread else [""])
             for column in spec.columns
             if column.group == group
         ]
@@ -141,94 +144,49 @@ class _Grid:
             for line in self.lines
             for i, (dataset, column) in enumerate(self.columns)
         }
+        if all(row.status == "absent" for row in cells.values()):
+            return None
         shown = [
             i
             for i in range(len(self.columns))
             if not self.spec.optional or any(cells[line, i].status != "absent" for line in self.lines)
         ]
-        if not any(row.status != "absent" for row in cells.values()):
-            return None
-        standing = self._standings(cells, shown)
-        nulls = self._nulls(cells, shown)
-        rows = [self._row(line, cells | nulls, standing, shown) for line in self._with_nulls(nulls)]
+        rows: list[TableRow] = []
+        standing: dict[Hashable, Standing] = {}
+        for _, group in itertools.groupby(self.lines, key=lambda line: line[:2]):
+            lines = list(group)
+            for i in shown:
+                column = self.columns[i][1]
+                rivals: dict[Hashable, Cell] = {(line, i): _compared(cells[line, i], column) for line in lines}
+                standing |= standings(rivals, column.better)
+            rows += [self._row(line, {i: cells[line, i] for i in shown}, standing) for line in lines]
+            nulls = {i: null_cell(cells[line, i] for line in lines) for i in shown}
+            if any(null.values for null in nulls.values()):
+                rows.append(self._row(lines[0]._replace(label=UNIFORM), nulls, {}))
         used = [cells[line, i] for line in self.lines for i in shown]
+        ranked = any(column.better != "none" for _, column in self.columns)
         return Table(
             self.spec.name,
-            f"{self.spec.title} {self._source(used)}",
-            tuple(text for key in self.spec.rows for text in HEADS[key]),
+            f"{self.spec.title} {source(self.results, self.suite, used, ranked)}",
+            tuple(text for key in self.spec.rows for text in HEAD_TITLES[key]),
             tuple(self._path(*self.columns[i]) for i in shown),
             tuple(rows),
             notes(used, standing.values()),
             max(1, len([key for key in self.spec.rows if key in ("dataset", "model")])),
         )
 
-    def _first_attack(self) -> str:
-        labels = self.results.names("attack", suite=self.suite, kind="attack", task=self.spec.task)
-        return "injection" if "injection" in labels else next(iter(labels), "")
-
-    def _lines(self) -> list[Line]:
-        lines = {
-            Line("" if self.spec.spread else place.dataset, place.model, place.label): None
-            for place, _ in self.results.select(suite=self.suite, task=self.spec.task)
-        }
-        orders = [ordered(getattr(line, key) for line in lines) for key in ("dataset", "model", "label")]
-        return sorted(
-            lines, key=lambda line: [order.index(name) for order, name in zip(orders, astuple(line), strict=True)]
-        )
-
-    def _cell(self, line: Line, dataset: str, column: Column) -> Cell:
+    def _cell(self, line: GridLine, dataset: str, column: Column) -> Cell:
         where = (self.suite, column.kind, self.spec.task, dataset or line.dataset, line.model, line.label)
         attacks = column.attacks or (self.attack if column.kind in ("attack", "explain") else "",)
         attacked = [cell(self.results, Place(*where, attack, column.explainer), column.metric) for attack in attacks]
         return attacked[0] if len(attacked) == 1 else worst(attacked, column.better)
 
-    def _standings(self, cells: dict[tuple[Line, int], Cell], shown: Sequence[int]) -> dict[Hashable, Standing]:
-        """Compare each column within one dataset and model, as magnitudes where the table writes magnitudes."""
-        standing: dict[Hashable, Standing] = {}
-        for i in shown:
-            column = self.columns[i][1]
-            for block in dict.fromkeys((line.dataset, line.model) for line in self.lines):
-                rivals: dict[Hashable, Cell] = {
-                    (line, i): _compared(cells[line, i], column)
-                    for line in self.lines
-                    if (line.dataset, line.model) == block
-                }
-                standing |= standings(rivals, column.better)
-        return standing
-
-    def _nulls(self, cells: dict[tuple[Line, int], Cell], shown: Sequence[int]) -> dict[tuple[Line, int], Cell]:
-        """Return the cells of a uniform attention for every dataset and model where it was measured."""
-        null_cells: dict[tuple[Line, int], Cell] = {}
-        for block in dict.fromkeys((line.dataset, line.model) for line in self.lines):
-            of_block = [line for line in self.lines if (line.dataset, line.model) == block]
-            nulls = {i: null_cell(cells[line, i] for line in of_block) for i in shown}
-            if any(null.values for null in nulls.values()):
-                null_cells |= {(Line(*block, UNIFORM), i): null for i, null in nulls.items()}
-        return null_cells
-
-    def _with_nulls(self, nulls: Iterable[tuple[Line, int]]) -> list[Line]:
-        """Return the lines of the table, that of the uniform attention last in its dataset and model."""
-        known = {(line.dataset, line.model): line for line, _ in nulls}
-        lines = []
-        for line, following in zip(self.lines, [*self.lines[1:], None], strict=True):
-            block = (line.dataset, line.model)
-            lines.append(line)
-            if block in known and (following is None or (following.dataset, following.model) != block):
-                lines.append(known[block])
-        return lines
-
-    def _row(
-        self,
-        line: Line,
-        cells: dict[tuple[Line, int], Cell],
-        standing: dict[Hashable, Standing],
-        indices: Sequence[int],
-    ) -> Row:
+    def _row(self, line: GridLine, cells: Mapping[int, Cell], standing: Mapping[Hashable, Standing]) -> TableRow:
         heads = tuple(text for key in self.spec.rows for text in self._head(line, key))
-        shown = (show(cells[line, i], standing.get((line, i), Standing()), self.columns[i][1]) for i in indices)
-        return Row(heads, tuple(shown))
+        shown = (show(row, self.columns[i][1], standing.get((line, i), Standing())) for i, row in cells.items())
+        return TableRow(heads, tuple(shown))
 
-    def _head(self, line: Line, key: RowKey) -> tuple[str, ...]:
+    def _head(self, line: GridLine, key: RowKey) -> tuple[str, ...]:
         tuned = TUNED if "terms" in self.spec.rows and line.label.endswith(TUNED) else ""
         if key == "terms":
             own = line.label.removesuffix(tuned)
@@ -240,7 +198,7 @@ class _Grid:
             return (self._method(line),)
         return (title(getattr(line, key)),)
 
-    def _method(self, line: Line) -> str:
+    def _method(self, line: GridLine) -> str:
         """Return the name of a method, as ``GAT+FGAI``; a defense that brings its own model goes by its own name."""
         if self.results.replaces_model(line.label):
             return title(line.label)
@@ -249,9 +207,12 @@ class _Grid:
     def _path(self, dataset: str, column: Column) -> tuple[str, ...]:
         return tuple(part for part in (column.group, title(dataset) if dataset else "", column.title) if part)
 
-    def _source(self, cells: Iterable[Cell]) -> str:
-        ranked = any(column.better != "none" for _, column in self.columns)
-        return source(self.results, self.suite, [row for row in cells if row.values or row.gaps], ranked)
+
+def in_paper_order(places: Iterable[Names]) -> list[Names]:
+    """Return each place once, in the paper's order of datasets, models and methods."""
+    listed = list(dict.fromkeys(places))
+    orders = {key: ordered(getattr(place, key) for place in listed) for key in ("dataset", "model", "label")}
+    return sorted(listed, key=lambda place: [order.index(getattr(place, key)) for key, order in orders.items()])
 
 
 def _compared(row: Cell, column: Column) -> Cell:
@@ -260,20 +221,37 @@ def _compared(row: Cell, column: Column) -> Cell:
     return replace(row, values={seed: abs(value) for seed, value in row.values.items()})
 
 
-def show(row: Cell, standing: Standing, column: Column) -> Shown:
+def show(row: Cell, column: Column, standing: Standing | None = None) -> Shown:
     """Return a cell as text: mean and spread, what is missing by its type, marks for what to be wary of."""
+    standing = standing or Standing()
     positive = column.magnitude and row.mean > 0
     text = written(abs(row.mean) if column.magnitude else row.mean, row.std, column.style) if row.values else ""
     if row.status != "ok":
         total = len(row.values) + len(row.gaps)
         text = f"{text} ({STATUS[row.status]} {len(row.gaps)}/{total})" if row.values else STATUS[row.status]
-    unreliable = any(flag.startswith("unreliable") for flag in row.flags) and bool(row.values)
-    text += (UNRELIABLE if unreliable else "") + (UNEQUAL_MARK if standing.unequal else "")
+    text += (UNRELIABLE if row.unreliable else "") + (UNEQUAL_MARK if standing.unequal else "")
     text += NOT_BETTER if standing.beats_null is False else ""
     text += EXTRAPOLATED if _extrapolated(row) else ""
     return Shown(
         text, standing.bold, positive, row.mean, row.std, len(row.values), row.status, row.reason, standing.rank
     )
+
+
+def no_value(reason: str) -> Shown:
+    """Return a cell without a value, and why."""
+    return Shown("--", status="absent", reason=reason)
+
+
+def show_difference(comparison: Comparison | None, better: Better, ending: str = "") -> Shown:
+    """Return the comparison with a null as text: mean and interval on the metric's scale, marked if not better."""
+    if comparison is None or not comparison.differences:
+        return no_value("no null was measured")
+    centre, bounds = mean(comparison.differences), comparison.bounds_on_scale
+    if bounds is None:
+        return Shown(written(centre) + ending, mean=centre, n=1)
+    is_better = bounds[0] > 0 if better == "higher" else bounds[1] < 0
+    text = f"{with_bounds(centre, bounds)}{'' if is_better else NOT_BETTER}{ending}"
+    return Shown(text, mean=centre, n=len(comparison.differences))
 
 
 def _extrapolated(row: Cell) -> str:
@@ -285,7 +263,7 @@ def _extrapolated(row: Cell) -> str:
 def source(results: Results, suite: str, cells: Sequence[Cell], ranked: bool = False) -> str:
     """Say where the cells come from: suite, seeds, what the attacks spent, commit."""
     seeds = sorted({seed for row in cells for seed in (*row.values, *(gap.seed for gap in row.gaps))})
-    number = f"{len(seeds)} seed{'s' if len(seeds) != 1 else ''} ({', '.join(map(str, seeds))})"
+    number = f"{counted(len(seeds), 'seed')} ({', '.join(map(str, seeds))})"
     rule = BOLD if len(seeds) > 1 else ONE_SEED
     return f"Suite {results.title(suite)}, {number}{spent(cells)}; {results.version_of(suite)}.{rule if ranked else ''}"
 
@@ -315,33 +293,26 @@ def notes(cells: Iterable[Cell], standing: Iterable[Standing]) -> tuple[str, ...
     >>> notes([Cell(None, "f1", {0: 0.5}, flags=(flag,)) for flag in flags], ())
     ('† unreliable: it falls by 0.02 to 0.15 (2 cells)',)
     """
-    counted: dict[str, int] = {}
+    texts: Counter[str] = Counter()
     for row in cells:
-        for status, reason in dict.fromkeys((gap.status, gap.reason) for gap in row.gaps):
-            text = f"{STATUS[status]}: {reason}"
-            counted[text] = counted.get(text, 0) + 1
-        for flag in row.flags if row.values else ():
-            if flag.startswith("unreliable"):
-                counted[f"{UNRELIABLE} {flag}"] = counted.get(f"{UNRELIABLE} {flag}", 0) + 1
-        if extrapolated := _extrapolated(row):
-            counted[f"{EXTRAPOLATED} {extrapolated}"] = counted.get(f"{EXTRAPOLATED} {extrapolated}", 0) + 1
-    compared = list(standing)
-    if unequal := sum(row.unequal for row in compared):
-        counted[f"{UNEQUAL_MARK} unequal budget or search: shown, never ranked"] = unequal
-    if not_better := sum(row.beats_null is False for row in compared):
-        counted[f"{NOT_BETTER} {NOT_BETTER_MEANS}"] = not_better
-    return tuple(f"{text} ({number} cell{'s' if number != 1 else ''})" for text, number in _as_ranges(counted))
+        texts.update(dict.fromkeys(f"{STATUS[gap.status]}: {gap.reason}" for gap in row.gaps).keys())
+        texts.update(f"{UNRELIABLE} {flag}" for flag in row.flags if row.values and flag.startswith("unreliable"))
+        texts.update(f"{EXTRAPOLATED} {flag}" for flag in [_extrapolated(row)] if flag)
+    for compared in standing:
+        texts[f"{UNEQUAL_MARK} unequal budget or search: shown, never ranked"] += compared.unequal
+        texts[f"{NOT_BETTER} {NOT_BETTER_MEANS}"] += compared.beats_null is False
+    return tuple(f"{text} ({counted(number, 'cell')})" for text, number in _as_ranges(+texts))
 
 
-def _as_ranges(counted: Mapping[str, int]) -> list[tuple[str, int]]:
+def _as_ranges(texts: Mapping[str, int]) -> list[tuple[str, int]]:
     """Return the lines in order, those that differ in a last number only as one with the range of it."""
     kinds: dict[str, list[tuple[str, int]]] = {}
-    for text, number in sorted(counted.items()):
+    for text, number in sorted(texts.items()):
         words, by, last = text.rpartition(" by ")
         is_number = by and last.replace(".", "", 1).isdigit()
         kinds.setdefault(words + by if is_number else text, []).append((last if is_number else "", number))
     lines = []
-    for words, found in kinds.items():
-        ends = sorted({last for last, _ in found}, key=lambda last: float(last or 0))
-        lines.append((words + " to ".join(dict.fromkeys((ends[0], ends[-1]))), sum(number for _, number in found)))
+    for words, group in kinds.items():
+        ends = sorted({last for last, _ in group}, key=lambda last: float(last or 0))
+        lines.append((words + " to ".join(dict.fromkeys((ends[0], ends[-1]))), sum(number for _, number in group)))
     return lines

@@ -5,44 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 from fgai_bench.data import DATASETS
-from fgai_bench.report.tables.build import Row, Shown, Table
+from fgai_bench.report.tables.build import Shown, Table, TableRow, no_value
+from fgai_bench.statistics.cells import UNEQUAL
 from fgai_bench.statistics.labels import ordered, title
-from fgai_bench.statistics.ranking import UNEQUAL
 from fgai_bench.statistics.results import Place, Results
 
-NODE_FACTS = {
-    "#Nodes": "nodes",
-    "#Edges": "edges",
-    "#Node Features": "features",
-    "#Classes": "classes",
-    "#Training Nodes": "train_nodes",
-    "#Validation Nodes": "val_nodes",
-    "#Test Nodes": "test_nodes",
-}
-LINK_FACTS = {
-    "#Nodes": "nodes",
-    "#Edges": "edges",
-    "#Node Features": "features",
-    "#Training Links": "train_links",
-    "#Validation Links": "val_links",
-    "#Test Links": "test_links",
-}
+GRAPH_FACTS = {"#Nodes": "nodes", "#Edges": "edges", "#Node Features": "features"}
+PARTS = {"Training": "train", "Validation": "val", "Test": "test"}
+NODE_FACTS = GRAPH_FACTS | {"#Classes": "classes"} | {f"#{word} Nodes": f"{key}_nodes" for word, key in PARTS.items()}
+LINK_FACTS = GRAPH_FACTS | {f"#{word} Links": f"{key}_links" for word, key in PARTS.items()}
+FACTS = {"node": (NODE_FACTS, "node classification"), "link": (LINK_FACTS, "link prediction")}
 
 
-def dataset_tables(results: Results) -> list[Table]:
-    """Return the statistics of the datasets of each task, as the runs saw them."""
-    tables = []
-    for task, facts, words in (("node", NODE_FACTS, "node classification"), ("link", LINK_FACTS, "link prediction")):
-        names = ordered(results.names("dataset", task=task))
-        known = {name: _facts(results, task, name) for name in names}
-        if names:
-            rows = [
-                Row((word,), tuple(_counted(known[name].get(key)) for name in names)) for word, key in facts.items()
-            ]
-            caption = f"Statistics of the datasets used for {words}, as loaded. {results.version}."
-            columns = tuple((title(name),) for name in names)
-            tables.append(Table(f"dataset_{task}", caption, ("Statistic",), columns, tuple(rows), merged=0))
-    return tables
+def dataset_table(results: Results, task: str) -> Table | None:
+    """Return the statistics of the datasets of a task, as the runs saw them."""
+    facts, words = FACTS[task]
+    names = ordered(results.names("dataset", task=task))
+    if not names:
+        return None
+    known = [_facts(results, task, name) for name in names]
+    rows = [TableRow((word,), tuple(_counted(recorded.get(key)) for recorded in known)) for word, key in facts.items()]
+    caption = f"Statistics of the datasets used for {words}, as loaded. {results.version}."
+    return Table(f"dataset_{task}", caption, ("Statistic",), tuple((title(n),) for n in names), tuple(rows), merged=0)
 
 
 def _facts(results: Results, task: str, dataset: str) -> dict[str, Any]:
@@ -75,7 +59,7 @@ def _declared(dataset: str, task: str) -> dict[str, Any]:
 
 def _counted(value: Any) -> Shown:
     if value is None:
-        return Shown("--", status="absent", reason="not recorded")
+        return no_value("not recorded")
     return Shown(f"{int(value):,}", mean=float(value), n=1)
 
 
@@ -91,7 +75,7 @@ def flag_table(results: Results) -> Table | None:
         return None
     keys = ("suite", "dataset", "model", "label", "attack")
     rows = tuple(
-        Row(
+        TableRow(
             tuple(title(getattr(place, key)) or "none" for key in keys),
             (Shown(flag), Shown(", ".join(map(str, sorted(seeds))))),
         )

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 
-from fgai_bench.report.explanations import CORRECTNESS, STABILITY, Explained, against, explained, shared_defenses
-from fgai_bench.report.numbers import written
-from fgai_bench.report.tables.build import NOT_BETTER, Row, Shown, Table, notes, show, source
+from fgai_bench.report.explanations import CORRECTNESS, STABILITY_METRIC, Explained, against, explained, shared_defenses
+from fgai_bench.report.tables.build import (
+    NOT_BETTER,
+    Shown,
+    Table,
+    TableRow,
+    no_value,
+    notes,
+    show,
+    show_difference,
+    source,
+)
 from fgai_bench.report.tables.specs import Column
-from fgai_bench.statistics.intervals import centre_interval, mean
+from fgai_bench.statistics.cells import Cell, scale_of
+from fgai_bench.statistics.intervals import centre_interval
 from fgai_bench.statistics.labels import title
-from fgai_bench.statistics.ranking import Cell, Standing, scale_of
 from fgai_bench.statistics.results import Results
 
-NAME = "explanations"
-HEADS = ("Dataset", "Suite", "Model", "Method", "Explainer")
+HEAD_TITLES = ("Dataset", "Suite", "Model", "Method", "Explainer")
 CLEAN = (
     Column("truth AUROC↑", "truth_auroc_clean", "explain", better="higher"),
     Column("effect rank corr.↑", "effect_spearman_clean", "explain", better="higher"),
@@ -22,7 +30,7 @@ CLEAN = (
 ATTACKED = (
     Column("truth AUROC↑", "truth_auroc", "explain", better="higher"),
     Column("effect rank corr.↑", "effect_spearman", "explain", better="higher"),
-    Column("top edges kept↑", STABILITY, "explain", better="higher"),
+    Column("top edges kept↑", STABILITY_METRIC, "explain", better="higher"),
     Column("rank corr. kept↑", "explainer_rank_correlation_unchanged", "explain", better="higher"),
 )
 REMOVED = (
@@ -46,12 +54,10 @@ def explanation_table(results: Results) -> Table | None:
         return None
     rows, cells = [], []
     for group in groups:
-        for defense in group.defenses:
-            for explainer in (*group.explainers, *group.nulls):
-                if (defense, explainer) in group.places:
-                    row, used = _row(results, group, defense, explainer)
-                    rows.append(row)
-                    cells += used
+        for defense, explainer in group.pairs:
+            row, used = _row(results, group, defense, explainer)
+            rows.append(row)
+            cells += used
     columns = (
         *(("clean", column.title) for column in CLEAN),
         ("clean", "above the best null"),
@@ -61,21 +67,24 @@ def explanation_table(results: Results) -> Table | None:
     kept = [i for i in range(len(columns)) if any(row.cells[i].n for row in rows)]  # no run measures all of them
     measured = {cell.metric for cell in cells if cell.values}
     cells = [cell for cell in cells if cell.metric in measured]
-    suites = ", ".join(dict.fromkeys(group.suite for group in groups))
-    attacks = ", ".join(dict.fromkeys(group.attack for group in groups))
+    suites, attacks = _names(groups)
     caption = f"{CAPTION}Attack: {attacks}. {source(results, suites, cells)}"
-    return Table(NAME, caption, HEADS, columns, tuple(rows), notes(cells, ()), 4).narrowed(kept)
+    return Table("explanations", caption, HEAD_TITLES, columns, tuple(rows), notes(cells, ()), 4).narrowed(kept)
 
 
-def _row(results: Results, group: Explained, defense: str, explainer: str) -> tuple[Row, list[Cell]]:
-    cells = {
-        column.metric: group.cell(results, defense, explainer, column.metric)
-        for column in (*CLEAN, *ATTACKED, *REMOVED)
-    }
-    parts = [[show(cells[column.metric], Standing(), column) for column in part] for part in (CLEAN, ATTACKED, REMOVED)]
-    beside = _above_null(results, group, defense, explainer)
+def _names(groups: Sequence[Explained]) -> tuple[str, str]:
+    """Return the suites and the attacks of groups, each once."""
+    suites, attacks = (dict.fromkeys(getattr(group, key) for group in groups) for key in ("suite", "attack"))
+    return ", ".join(suites), ", ".join(attacks)
+
+
+def _row(results: Results, group: Explained, defense: str, explainer: str) -> tuple[TableRow, list[Cell]]:
+    columns = (*CLEAN, *ATTACKED, *REMOVED)
+    cells = [group.cell(results, defense, explainer, column.metric) for column in columns]
+    shown = [show(value, column) for value, column in zip(cells, columns, strict=True)]
+    shown.insert(len(CLEAN), _above_null(results, group, defense, explainer))
     heads = (title(group.dataset), group.origin, title(group.model), title(defense), title(explainer))
-    return Row(heads, (*parts[0], beside, *parts[1], *parts[2])), list(cells.values())
+    return TableRow(heads, tuple(shown)), cells
 
 
 def _above_null(results: Results, group: Explained, defense: str, explainer: str) -> Shown:
@@ -83,16 +92,8 @@ def _above_null(results: Results, group: Explained, defense: str, explainer: str
     null = group.best_null(results, defense, group.measure)
     own = group.cell(results, defense, explainer, group.measure)
     if explainer in group.nulls or null is None or not own.values:
-        return Shown("--", status="absent", reason="it is a null itself, or none was measured")
-    comparison = against(own, null[1])
-    if not comparison.differences:
-        return Shown("--", status="absent", reason="no seed has both")
-    centre, bounds = mean(comparison.differences), comparison.bounds_on_scale
-    if bounds is None:
-        return Shown(f"{written(centre, math.nan)} ({null[0]})", mean=centre, n=1)
-    middle, low, high = (written(value, math.nan) for value in (centre, *bounds))
-    mark = "" if bounds[0] > 0 else NOT_BETTER
-    return Shown(f"{middle} [{low}, {high}]{mark} ({null[0]})", mean=centre, n=len(comparison.differences))
+        return no_value("it is a null itself, or none was measured")
+    return show_difference(against(own, null[1]), "higher", f" ({null[0]})")
 
 
 def correctness_table(results: Results) -> Table | None:
@@ -110,25 +111,24 @@ def correctness_table(results: Results) -> Table | None:
                 for metric in (group.measure, group.measure.removesuffix("_clean"))
             ]
             heads = (title(group.dataset), group.origin, title(group.model), title(explainer))
-            rows.append(Row(heads, tuple(_with_interval(value) for value in used)))
+            rows.append(TableRow(heads, tuple(_with_interval(value) for value in used)))
             cells += used
     columns = tuple((title(method), when) for method in methods for when in ("clean", "attacked"))
     measures = " and ".join(dict.fromkeys(CORRECTNESS[group.measure] for group in groups))
-    attacks = ", ".join(dict.fromkeys(group.attack for group in groups))
-    suites = ", ".join(dict.fromkeys(group.suite for group in groups))
+    suites, attacks = _names(groups)
     caption = (
         f"How right explanations are: {measures}, on the clean graph and on the attacked one ({attacks}). Mean with "
         "its 95 % interval over the seeds; their number stands behind where not all of them have a node to ask about. "
         f"{source(results, suites, cells)}"
     )
-    return Table("correctness", caption, HEADS[:3] + HEADS[4:], columns, tuple(rows), notes(cells, ()), 3)
+    return Table("correctness", caption, HEAD_TITLES[:3] + HEAD_TITLES[4:], columns, tuple(rows), notes(cells, ()), 3)
 
 
 def _with_interval(value: Cell) -> Shown:
     """Return ``mean [low, high]`` of a cell, computed on the metric's scale, and how many seeds it has if not all."""
     bounds = centre_interval(value.values, scale_of(value.metric))
     if bounds is None:
-        return show(value, Standing(), Column("", value.metric, "explain"))
+        return show(value, Column("", value.metric, "explain"))
     asked = len(value.values) + len(value.gaps)
     few = f" ({len(value.values)} of {asked})" if len(value.values) < asked else ""
     low, high = (f"{bound:.2f}" for bound in bounds)

@@ -1,16 +1,14 @@
-"""Rendering a table: LaTeX (booktabs, multirow), Markdown, CSV. The same table gives the same bytes."""
+"""A table as LaTeX (booktabs, multirow), and ``paper.tex``, which includes every table and figure of a report."""
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fgai_bench.leaderboard.csv_cells import as_filed
-from fgai_bench.records.escaping import csv_cell, markdown, markdown_cell, one_line
-from fgai_bench.report.tables.build import Row, Shown, Table
+from fgai_bench.records.escaping import one_line
+from fgai_bench.report.tables.build import Shown, Table, TableRow
+from fgai_bench.statistics.results import Results
 
 LATEX = {
     "\\": r"\textbackslash{}",
@@ -61,7 +59,7 @@ FITTED = (
 
 
 @dataclass(frozen=True)
-class Page:
+class PaperSize:
     """How much of a table a page has room for, across and down, before it is shrunk, and how many rows can be read."""
 
     signs: int
@@ -69,7 +67,7 @@ class Page:
     longest: int
 
 
-UPRIGHT, ON_ITS_SIDE = Page(95, 40, 60), Page(130, 28, 42)
+UPRIGHT, LANDSCAPE = PaperSize(95, 40, 60), PaperSize(130, 28, 42)
 WORTH_TURNING = 1.2
 
 
@@ -91,21 +89,21 @@ def to_latex(table: Table) -> str:
     )
 
 
-def _laid_out(table: Table) -> tuple[Page, list[list[Table]]]:
+def _laid_out(table: Table) -> tuple[PaperSize, list[list[Table]]]:
     """Return the kind of page, and for each page the tables that stand below each other on it.
 
     Pages lie on their side for a table that is too wide for upright ones and is shrunk much less so.
     """
-    stacks = {page: [_parts(piece, page) for piece in _pieces(table, page)] for page in (UPRIGHT, ON_ITS_SIDE)}
+    stacks = {page: [_parts(piece, page) for piece in _pieces(table, page)] for page in (UPRIGHT, LANDSCAPE)}
     upright, turned = (min(_shrunk(parts, page) for parts in stack) for page, stack in stacks.items())
     too_wide = any(_size(parts)[0] > UPRIGHT.signs for parts in stacks[UPRIGHT])
-    page = ON_ITS_SIDE if too_wide and turned > WORTH_TURNING * upright else UPRIGHT
+    page = LANDSCAPE if too_wide and turned > WORTH_TURNING * upright else UPRIGHT
     return page, stacks[page]
 
 
-def _pieces(table: Table, page: Page) -> list[Table]:
+def _pieces(table: Table, page: PaperSize) -> list[Table]:
     """Return a table that is too long for a page as several, broken where a leading column changes."""
-    pieces: list[list[Row]] = [[]]
+    pieces: list[list[TableRow]] = [[]]
     for _, block in itertools.groupby(table.rows, key=lambda row: row.heads[: table.merged]):
         rows = list(block)
         if pieces[-1] and len(pieces[-1]) + len(rows) > page.longest:
@@ -121,7 +119,7 @@ def _fitted(parts: Sequence[Table]) -> str:
     return FITTED + "\n".join(tabulars) + "}}\n"
 
 
-def _parts(table: Table, page: Page) -> list[Table]:
+def _parts(table: Table, page: PaperSize) -> list[Table]:
     """Return a wide table as one for each of its first headings, below each other, if they are shrunk less so."""
     groups = dict.fromkeys(path[0] for path in table.columns)
     parts = [table.narrowed([i for i, path in enumerate(table.columns) if path[0] == group]) for group in groups]
@@ -129,7 +127,7 @@ def _parts(table: Table, page: Page) -> list[Table]:
     return parts if grouped and _shrunk(parts, page) > _shrunk([table], page) else [table]
 
 
-def _shrunk(parts: Sequence[Table], page: Page) -> float:
+def _shrunk(parts: Sequence[Table], page: PaperSize) -> float:
     """Return about how far tables below each other are shrunk to fit a page; 1 for not at all."""
     signs, lines = _size(parts)
     return min(1.0, page.signs / max(signs, 1), page.lines / lines)
@@ -204,46 +202,46 @@ def _latex_cell(shown: Shown) -> str:
     return f"\\textbf{{{text}}}" if shown.bold else text
 
 
-def to_markdown(table: Table) -> str:
-    """Return a pipe table under its caption, with the notes below."""
-    columns = [" ".join(path) for path in table.columns]
-    head = [*table.heads, *columns]
-    lines = [
-        markdown(table.caption),
-        "",
-        _pipes(map(markdown_cell, head)),
-        _pipes(["---"] * len(head)),
-        *(_pipes([*map(markdown_cell, row.heads), *map(_markdown_cell, row.cells)]) for row in table.rows),
-    ]
-    lines += ["", *(f"- {markdown(note)}" for note in table.notes)] if table.notes else []
-    return "\n".join(lines) + "\n"
+PREAMBLE = r"""\documentclass[11pt]{article}
+\usepackage[margin=2cm]{geometry}
+\usepackage{amssymb,booktabs,graphicx,multirow,pdflscape}
+\usepackage{caption}
+\captionsetup{font=small}
+% No date and no identity of the compiler, so that the same tables give the same document.
+\pdfinfoomitdate=1
+\pdftrailerid{}
+\pdfsuppressptexinfo=-1
+\begin{document}
+"""
 
 
-def _pipes(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+def paper(results: Results, tables: Sequence[str], figures: Mapping[str, str], absent: Mapping[str, str]) -> str:
+    """Return the document; figures are included without an ending, as PDF where there is one."""
+    parts = [PREAMBLE, _title(results)]
+    parts += [f"\\input{{tables/{name}.tex}}\n" for name in tables]
+    parts += ["\\clearpage\n"]
+    parts += [_figure(name, caption) for name, caption in figures.items()]
+    parts += [_absent(absent)] if absent else []
+    return "".join([*parts, "\\end{document}\n"])
 
 
-def _markdown_cell(shown: Shown) -> str:
-    text = markdown_cell(shown.text)
-    if shown.underline:
-        text = f"<u>{text}</u>"
-    return f"**{text}**" if shown.bold else text
+def _title(results: Results) -> str:
+    suites = escape(", ".join(map(results.title, results.suites)))
+    return (
+        f"\\title{{fgai-bench: run {results.identity}}}\n"
+        f"\\author{{\\parbox{{.9\\linewidth}}{{\\centering Suites: {suites}; {escape(results.version)}}}}}\n"
+        "\\date{}\n\\maketitle\n"
+    )
 
 
-CSV_COLUMNS = ("column", "mean", "std", "n", "rank", "bold", "status", "reason", "text")
+def _figure(name: str, caption: str) -> str:
+    return (
+        "\\begin{figure}[htbp]\n\\centering\n"
+        f"\\includegraphics[width=\\linewidth,height=.8\\textheight,keepaspectratio]{{figures/{name}}}\n"
+        f"\\caption{{{escape(caption)}}}\n\\label{{fig:{name}}}\n\\end{{figure}}\n\\clearpage\n"
+    )
 
 
-def to_csv(table: Table) -> str:
-    """Return one line per cell, with the digits that files keep, its status and its reason."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*(head.lower() for head in table.heads), *CSV_COLUMNS])
-    for row in table.rows:
-        for path, shown in zip(table.columns, row.cells, strict=True):
-            numbers = [as_filed(value) if value == value else "" for value in (shown.mean, shown.std)]
-            rank = "" if shown.rank is None else shown.rank
-            bold = int(shown.bold)
-            names = map(csv_cell, [*row.heads, " / ".join(path)])
-            reason = csv_cell(shown.reason)
-            writer.writerow([*names, *numbers, shown.n, rank, bold, shown.status, reason, shown.text])
-    return out.getvalue()
+def _absent(absent: Mapping[str, str]) -> str:
+    rows = "".join(f"\\item {escape(name)}: {escape(sentence)}\n" for name, sentence in absent.items())
+    return f"\\section*{{Not in this run}}\n\\begin{{itemize}}\n{rows}\\end{{itemize}}\n"

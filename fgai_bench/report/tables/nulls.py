@@ -6,20 +6,27 @@ is shown with its null and with the paired difference from it, and what does not
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 
-from fgai_bench.report.numbers import written
-from fgai_bench.report.tables.build import NOT_BETTER, Row, Shown, Table, notes, show, source
-from fgai_bench.report.tables.specs import Column
-from fgai_bench.statistics.intervals import Comparison, mean
+from fgai_bench.report.tables.build import (
+    NOT_BETTER,
+    Shown,
+    Table,
+    TableRow,
+    in_paper_order,
+    notes,
+    show,
+    show_difference,
+    source,
+)
+from fgai_bench.report.tables.specs import G_JSD, Column
+from fgai_bench.statistics.cells import UNEQUAL, Cell, cell, null_of, scale_of
+from fgai_bench.statistics.intervals import Comparison
 from fgai_bench.statistics.labels import ordered, title
-from fgai_bench.statistics.ranking import UNEQUAL, Cell, Standing, cell, null_of, scale_of
 from fgai_bench.statistics.results import Place, Results
 
-STABILITY = (
-    Column("g-JSD↓", "g_jsd", "attack", better="lower", style="scientific"),
+STABILITY_COLUMNS = (
+    G_JSD,
     Column("node JSD↓", "node_jsd", "attack", better="lower", style="scientific"),
     Column("top-k overlap↑", "topk_overlap", "attack", better="higher"),
 )
@@ -29,121 +36,89 @@ SLOPES = {
     "f_slope_nulls_pos": Column("F+", "f_slope_pos", "clean", better="lower"),
     "f_slope_nulls_neg": Column("F-", "f_slope_neg", "clean", better="lower", flat=True),
 }
-NAMES = ("nulls", "nulls_link", *SLOPES)
-HEADS = ("Dataset", "Model", "Method")
 MARKED = f"{NOT_BETTER} marks what is not better than its null by its 95 % interval (one comparison at a time)."
 
 
-@dataclass(frozen=True)
-class Study:
-    """Where a table of nulls comes from: the places of one suite, in the order of their rows."""
-
-    results: Results
-    suite: str
-    places: tuple[Place, ...]
-
-    @classmethod
-    def of(cls, results: Results, task: str, kind: str, metrics: Iterable[str]) -> Study | None:
-        """Return the first suite of equal budgets in which a step of this kind measured one of the nulls."""
-        for suite in ordered(results.names("suite", kind=kind, task=task)):
-            measured = [
-                place
-                for place, seeds in results.select(suite=suite, kind=kind, task=task)
-                if any(step.values.keys() & set(metrics) and UNEQUAL not in step.flags for step in seeds.values())
-            ]
-            if measured:
-                attack = "injection" if "injection" in {place.attack for place in measured} else measured[0].attack
-                return cls(results, suite, tuple(_sorted(place for place in measured if place.attack == attack)))
-        return None
+def _places(results: Results, task: str, kind: str, metrics: Iterable[str]) -> list[Place]:
+    """Return the places of the first suite of equal budgets in which a step of this kind measured one of the nulls."""
+    for suite in ordered(results.names("suite", kind=kind, task=task)):
+        measured = [
+            place
+            for place, seeds in results.select(suite=suite, kind=kind, task=task)
+            if any(step.values.keys() & set(metrics) and UNEQUAL not in step.flags for step in seeds.values())
+        ]
+        if measured:
+            attack = "injection" if "injection" in {place.attack for place in measured} else measured[0].attack
+            return in_paper_order(place for place in measured if place.attack == attack)
+    return []
 
 
-def _sorted(places: Iterable[Place]) -> list[Place]:
-    """Return places in the paper's order of datasets, models and methods."""
-    listed = list(places)
-    orders = {key: ordered(getattr(place, key) for place in listed) for key in ("dataset", "model", "label")}
-    return sorted(listed, key=lambda place: [order.index(getattr(place, key)) for key, order in orders.items()])
-
-
-def null_tables(results: Results) -> list[Table]:
-    """Return the tables of nulls that a run has something for."""
-    tables = [_stability_table(results, "node", "nulls"), _stability_table(results, "link", "nulls_link")]
-    tables += [_slope_table(results, name, column) for name, column in SLOPES.items()]
-    return [table for table in tables if table is not None]
-
-
-def _stability_table(results: Results, task: str, name: str) -> Table | None:
-    study = Study.of(results, task, "attack", [null_of(column.metric) for column in STABILITY])
-    if study is None:
-        return None
-    rows, cells = [], []
-    for place in study.places:
-        row = [cell(results, place, column.metric) for column in STABILITY]
-        shown = [
-            text
-            for column, value in zip(STABILITY, row, strict=True)
-            for text in (
-                *_beside(value, Cell(None, value.metric, value.null), column),
-                _difference(value.relative, column),
+def stability_table(results: Results, task: str, name: str) -> Table | None:
+    """Return the stability of attention beside that of a uniform one, or None where none was measured."""
+    places = _places(results, task, "attack", [null_of(column.metric) for column in STABILITY_COLUMNS])
+    cells = {place: [cell(results, place, column.metric) for column in STABILITY_COLUMNS] for place in places}
+    rows = {
+        place: [
+            shown
+            for column, value in zip(STABILITY_COLUMNS, row, strict=True)
+            for shown in (
+                show(value, column),
+                show(Cell(None, value.metric, value.null), column),
+                show_difference(value.relative, column.better),
             )
         ]
-        rows.append(Row(_heads(place), tuple(shown)))
-        cells += row
+        for place, row in cells.items()
+    }
     columns = [
         (column.title, part)
-        for column in STABILITY
+        for column in STABILITY_COLUMNS
         for part in ("attention", "uniform", RELATIVE[scale_of(column.metric)])
     ]
     caption = (
         "Stability beside that of a uniform attention, 1/(d+1), on the same clean and attacked graphs, which no "
         "training enters: values, null, and their ratio as a logarithm with its 95 % interval; below 0 is stabler for "
-        f"divergences, above 0 for shares. {MARKED} {source(results, study.suite, cells)}"
+        "divergences, above 0 for shares."
     )
-    return Table(name, caption, HEADS, tuple(columns), tuple(rows), notes(cells, ()), 2)
+    return _table(results, name, caption, columns, rows, [value for row in cells.values() for value in row])
 
 
-def _slope_table(results: Results, name: str, column: Column) -> Table | None:
-    study = Study.of(results, "node", "clean", [f"{column.metric}_{ranking}" for ranking in RANKINGS])
-    if study is None:
-        return None
-    rows, cells = [], []
-    for place in study.places:
+def slope_table(results: Results, name: str) -> Table | None:
+    """Return the F-slopes of the attention beside those of rankings, or None where none was measured."""
+    column = SLOPES[name]
+    places = _places(results, "node", "clean", [f"{column.metric}_{ranking}" for ranking in RANKINGS])
+    rows, cells = {}, []
+    for place in places:
         own, *nulls = (
             cell(results, place, column.metric + ending, column.flat) for ending in ("", *(f"_{r}" for r in RANKINGS))
         )
-        beside = [(show(null, Standing(), column), _difference(_compared(own, null), column)) for null in nulls]
-        rows.append(Row(_heads(place), (show(own, Standing(), column), *(text for pair in beside for text in pair))))
+        rows[place] = [show(own, column)]
+        for null in nulls:
+            comparison = Comparison.of(own.values, null.values, "identity")
+            rows[place] += [show(null, column), show_difference(comparison, column.better)]
         cells.append(own)
     columns = [("", "attention"), *((ranking, part) for ranking in RANKINGS for part in ("slope", "difference"))]
     better = "magnitudes, flatter is better" if column.flat else "steeper downwards is better"
     caption = (
         f"{column.title} slopes of the attention on the clean graph ({better}) beside those of four rankings that know "
         "nothing of the trained model: random, uniform (1/d_i), degree (1/sqrt(d_i d_j)) and the attention of an "
-        f"untrained model; differences are paired, attention minus ranking, with 95 % intervals. {MARKED} "
-        f"{source(results, study.suite, cells)}"
+        "untrained model; differences are paired, attention minus ranking, with 95 % intervals."
     )
-    return Table(name, caption, HEADS, tuple(columns), tuple(rows), notes(cells, ()), 2)
+    return _table(results, name, caption, columns, rows, cells)
 
 
-def _heads(place: Place) -> tuple[str, ...]:
-    return title(place.dataset), title(place.model), title(place.label)
-
-
-def _beside(value: Cell, null: Cell, column: Column) -> tuple[Shown, Shown]:
-    return show(value, Standing(), column), show(null, Standing(), column)
-
-
-def _compared(own: Cell, null: Cell) -> Comparison:
-    return Comparison.of(own.values, null.values, "identity")
-
-
-def _difference(comparison: Comparison | None, column: Column) -> Shown:
-    """Return the comparison with a null as text: mean and interval on the metric's scale, marked if not better."""
-    if comparison is None or not comparison.differences:
-        return Shown("--", status="absent", reason="no null was measured")
-    centre, bounds = mean(comparison.differences), comparison.bounds_on_scale
-    if bounds is None:
-        return Shown(written(centre, math.nan), mean=centre, n=1)
-    better = bounds[0] > 0 if column.better == "higher" else bounds[1] < 0
-    middle, low, high = (written(value, math.nan) for value in (centre, *bounds))
-    text = f"{middle} [{low}, {high}]{'' if better else NOT_BETTER}"
-    return Shown(text, mean=centre, n=len(comparison.differences))
+def _table(
+    results: Results,
+    name: str,
+    caption: str,
+    columns: Iterable[tuple[str, str]],
+    rows: Mapping[Place, Iterable[Shown]],
+    cells: Sequence[Cell],
+) -> Table | None:
+    if not rows:
+        return None
+    told = f"{caption} {MARKED} {source(results, next(iter(rows)).suite, cells)}"
+    filled = tuple(
+        TableRow((title(place.dataset), title(place.model), title(place.label)), tuple(shown))
+        for place, shown in rows.items()
+    )
+    return Table(name, told, ("Dataset", "Model", "Method"), tuple(columns), filled, notes(cells, ()), 2)

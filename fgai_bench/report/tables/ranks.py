@@ -13,15 +13,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from fgai_bench.leaderboard.rows import BOARDS, STANDARD, BoardRow, entries, lowered
-from fgai_bench.report.tables.build import Row, Shown, Table, notes, show, source
-from fgai_bench.report.tables.specs import Column
+from fgai_bench.report.tables.build import Shown, Table, TableRow, no_value, notes, show, source
+from fgai_bench.report.tables.specs import F1_ATTACKED
+from fgai_bench.statistics.cells import Cell
 from fgai_bench.statistics.intervals import mean
 from fgai_bench.statistics.labels import ordered, title
-from fgai_bench.statistics.ranking import Cell, Standing, standings
+from fgai_bench.statistics.numbers import counted
+from fgai_bench.statistics.ranking import Standing, standings
 from fgai_bench.statistics.results import Results
 from fgai_bench.suites.schema import TUNED
 
-NAME = "rank_changes"
 NODE = BOARDS[0]
 # Stage to the attack and to what is added to the label of a row.
 STAGES = {
@@ -36,30 +37,22 @@ COLUMNS = (
     *((stage, part) for stage in LATER for part in ("F1", "rank")),
     *(("Change of rank by", step) for step in STEPS),
 )
-F1 = Column("F1↑", NODE.score, "attack", better="higher")
 
 
 @dataclass(frozen=True)
-class Method:
-    """A method of one dataset and model on its way through the stages that were run.
+class RankedMethod:
+    """A method of one dataset and model on its way through the stages that were run."""
 
-    Attributes:
-        heads: dataset, model and method.
-        cells: what it keeps in each stage.
-        by_mean: its place in the order of means in the first stage; 1 has the highest.
-        ranks: its rank in each stage; None where it has none.
-    """
-
-    heads: tuple[str, str, str]
-    cells: tuple[Cell, ...]
-    by_mean: int
-    ranks: tuple[int | None, ...]
+    heads: tuple[str, str, str]  # dataset, model and method
+    cells: tuple[Cell, ...]  # what it keeps in each stage
+    by_mean: int  # its place in the order of means in the first stage; 1 has the highest
+    ranks: tuple[int | None, ...]  # its rank in each stage; None where it has none
 
     @property
     def changes(self) -> tuple[int | None, ...]:
         """Return by how much each step moves the rank; positive is down.
 
-        >>> Method(("", "", ""), (), 2, (1, 3)).changes
+        >>> RankedMethod(("", "", ""), (), 2, (1, 3)).changes
         (-1, 2)
         """
         places = pairwise((self.by_mean, *self.ranks))
@@ -68,9 +61,9 @@ class Method:
 
 def rank_table(results: Results) -> Table | None:
     """Return the table of the first suite that has both attacks, or None."""
-    listed = [row for row in lowered(NODE, entries(NODE, results)) if not results.replaces_model(row.key[4])]
-    for suite in ordered(row.key[0] for row in listed):
-        methods = list(_methods([row for row in listed if row.key[0] == suite]))
+    listed = [row for row in lowered(NODE, entries(NODE, results)) if not results.replaces_model(row.key.defense)]
+    for suite in ordered(row.key.suite for row in listed):
+        methods = list(_methods([row for row in listed if row.key.suite == suite]))
         if methods:
             break
     else:
@@ -82,49 +75,50 @@ def rank_table(results: Results) -> Table | None:
         "moves it (positive is down): from the order of the means to ranks of intervals, from the published attack to "
         f"the worst case, from published settings to tuned ones. {source(results, suite, cells)}"
     )
-    rows = tuple(Row(method.heads, _shown(method)) for method in methods)
+    rows = tuple(TableRow(method.heads, _shown(method)) for method in methods)
     lines = (*_summary(methods), *notes(cells, ()))
-    return Table(NAME, caption, ("Dataset", "Model", "Method"), COLUMNS, rows, lines, 2)
+    return Table("rank_changes", caption, ("Dataset", "Model", "Method"), COLUMNS, rows, lines, 2)
 
 
-def _methods(listed: Sequence[BoardRow]) -> Iterator[Method]:
+def _methods(listed: Sequence[BoardRow]) -> Iterator[RankedMethod]:
     """Yield the methods of every dataset and model that were run in the first two stages at least."""
     rows = {row.key[2:]: row for row in listed}
-    for dataset in ordered(row.key[2] for row in listed):
-        for model in ordered(row.key[3] for row in listed if row.key[2] == dataset):
-            names = ordered(row.key[4].removesuffix(TUNED) for row in listed if row.key[2:4] == (dataset, model))
-            keys = {
-                stage: {name: (dataset, model, name + ending, attack) for name in names}
-                for stage, (attack, ending) in STAGES.items()
-            }
-            there = {stage: [name for name in names if where[name] in rows] for stage, where in keys.items()}
-            stages = [stage for stage in STAGES if len(there[stage]) > 1]
-            if stages[:2] != list(STAGES)[:2]:
-                continue
-            rivals = [name for name in names if all(name in there[stage] for stage in stages)]
-            cells: list[dict[Hashable, Cell]] = [
-                {name: rows[keys[stage][name]].cell(NODE.score) for name in rivals} for stage in stages
-            ]
-            yield from _ranked((title(dataset), title(model)), cells)
+    for dataset in ordered(row.key.dataset for row in listed):
+        for model in ordered(row.key.model for row in listed if row.key.dataset == dataset):
+            names = ordered(row.key.defense.removesuffix(TUNED) for row in listed if row.key[2:4] == (dataset, model))
+            published, worst, tuned = (
+                {
+                    name: rows[key].cell(NODE.score)
+                    for name in names
+                    if (key := (dataset, model, name + ending, attack)) in rows
+                }
+                for attack, ending in STAGES.values()
+            )
+            if len(published) > 1 and len(worst) > 1:
+                stages = [published, worst, *([tuned] if len(tuned) > 1 else [])]
+                rivals = [name for name in names if all(name in stage for stage in stages)]
+                yield from _ranked(
+                    (title(dataset), title(model)), [{name: stage[name] for name in rivals} for stage in stages]
+                )
 
 
-def _ranked(where: tuple[str, str], cells: Sequence[dict[Hashable, Cell]]) -> Iterator[Method]:
-    first, *_ = cells
+def _ranked(where: tuple[str, str], stages: Sequence[dict[Hashable, Cell]]) -> Iterator[RankedMethod]:
+    first = stages[0]
     by_mean = sorted(first, key=lambda name: -first[name].mean)
-    standing = [standings(stage, "higher") for stage in cells]
+    standing = [standings(stage, "higher") for stage in stages]
     for name in first:
-        ranks = tuple(stage[name].rank for stage in standing)
-        yield Method((*where, title(str(name))), tuple(stage[name] for stage in cells), 1 + by_mean.index(name), ranks)
+        cells, ranks = (stage[name] for stage in stages), (stage[name].rank for stage in standing)
+        yield RankedMethod((*where, title(str(name))), tuple(cells), 1 + by_mean.index(name), tuple(ranks))
 
 
-def _shown(method: Method) -> tuple[Shown, ...]:
+def _shown(method: RankedMethod) -> tuple[Shown, ...]:
     lacking = len(STAGES) - len(method.cells)
     first, *later = (
-        (show(cell, Standing(rank=rank), F1), _number(rank))
+        (show(cell, F1_ATTACKED, Standing(rank=rank)), _number(rank))
         for cell, rank in zip(method.cells, method.ranks, strict=True)
     )
     parts = [first[0], _number(method.by_mean), first[1], *(part for stage in later for part in stage)]
-    unsearched = Shown("--", status="absent", reason="no settings were searched")
+    unsearched = no_value("no settings were searched")
     return (
         *parts,
         *[unsearched] * (2 * lacking),
@@ -135,11 +129,11 @@ def _shown(method: Method) -> tuple[Shown, ...]:
 
 def _number(value: int | None, sign: str = "") -> Shown:
     if value is None:
-        return Shown("--", status="absent", reason="not ranked: a seed has no value, or budgets differ")
+        return no_value("not ranked: a seed has no value, or budgets differ")
     return Shown(f"{value:{sign}d}" if value else "0", mean=float(value), n=1)
 
 
-def _summary(methods: Sequence[Method]) -> Iterator[str]:
+def _summary(methods: Sequence[RankedMethod]) -> Iterator[str]:
     """Say of each method by how much the steps move its rank, on average over the cells that have all of them.
 
     So the steps of a method add up: a cell without searched settings is left out where others have them.
@@ -154,5 +148,4 @@ def _summary(methods: Sequence[Method]) -> Iterator[str]:
         if whole:
             moved = zip(STEPS, zip(*whole, strict=True), strict=False)
             parts = [f"{mean(changes):+.1f} by {step}" for step, changes in moved]
-            cells = f"{len(whole)} cell{'s' if len(whole) != 1 else ''}"
-            yield f"{name} moves on average {', '.join(parts)} ({cells})"
+            yield f"{name} moves on average {', '.join(parts)} ({counted(len(whole), 'cell')})"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.records.escaping import file_name
 from fgai_bench.statistics.labels import ordered, title
-from fgai_bench.statistics.results import Better, Results
+from fgai_bench.statistics.results import MAIN_SUITES, Better, Results
 
 Style = Literal["fixed", "scientific", "seconds", "mebibytes"]
 RowKey = Literal["dataset", "model", "label", "method", "terms"]
@@ -17,67 +17,41 @@ RowKey = Literal["dataset", "model", "label", "method", "terms"]
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table.
+    """One column of a table."""
 
-    Attributes:
-        title: its heading, with an arrow where a direction is better.
-        metric: the name under which it is recorded.
-        kind: of the steps that measure it.
-        attacks: labels of attacks; of several the worst is taken seed by seed; empty for the suite's first attack.
-        better: which way; rows are compared within one dataset and model.
-        style: how numbers are written.
-        magnitude: write absolute values, with the positive ones underlined.
-        flat: compare absolute values, because the nearest to zero is the best.
-        explainer: whose explanation; empty for attention.
-        group: a heading above the datasets.
-    """
-
-    title: str
-    metric: str
-    kind: str = "clean"
+    title: str  # its heading, with an arrow where a direction is better
+    metric: str  # the name under which it is recorded
+    kind: str = "clean"  # of the steps that measure it
+    # labels of attacks; of several the worst is taken seed by seed; empty for the suite's first attack
     attacks: tuple[str, ...] = ()
-    better: Better = "none"
-    style: Style = "fixed"
-    magnitude: bool = False
-    flat: bool = False
-    explainer: str = ""
-    group: str = ""
+    better: Better = "none"  # which way; rows are compared within one dataset and model
+    style: Style = "fixed"  # how numbers are written
+    magnitude: bool = False  # write absolute values, with the positive ones underlined
+    flat: bool = False  # compare absolute values, because the nearest to zero is the best
+    explainer: str = ""  # whose explanation; empty for attention
+    group: str = ""  # a heading above the datasets
 
 
 @dataclass(frozen=True)
 class Spec:
-    """One table.
+    """One table."""
 
-    Attributes:
-        name: of its files.
-        title: the first sentence of its caption.
-        columns: repeated for every dataset where datasets are spread.
-        rows: what a row is.
-        spread: whether datasets stand side by side instead of below each other.
-        suites: where the cells come from: the first of them that the run has.
-        custom: whether a suite of the user's own may serve.
-        task: of the cells.
-        optional: leave out columns that nothing in the run fills.
-        needs: a kind of steps without which there is no table.
-    """
-
-    name: str
-    title: str
-    columns: tuple[Column, ...]
-    rows: tuple[RowKey, ...] = ("model", "label")
-    spread: bool = True
-    suites: tuple[str, ...] = ("node", "quick", "definition", "stress")
-    custom: bool = True
-    task: str = "node"
-    optional: bool = False
-    needs: str = ""
+    name: str  # of its files
+    title: str  # the first sentence of its caption
+    columns: tuple[Column, ...]  # repeated for every dataset where datasets are spread
+    rows: tuple[RowKey, ...] = ("model", "label")  # what a row is
+    spread: bool = True  # whether datasets stand side by side instead of below each other
+    suites: tuple[str, ...] = MAIN_SUITES  # where the cells come from: the first of them that the run has
+    custom: bool = True  # whether a suite of the user's own may serve
+    task: str = "node"  # of the cells
+    optional: bool = False  # leave out columns that nothing in the run fills
+    needs: str = ""  # a kind of steps without which there is no table
 
 
 G_JSD = Column("g-JSD↓", "g_jsd", "attack", better="lower", style="scientific")
 G_TVD = Column("g-TVD↓", "g_tvd", "attack", better="lower")
 F1 = Column("F1↑", "f1", better="higher")
 F1_ATTACKED = Column("F1 attacked↑", "f1", "attack", better="higher")
-PER_ROW: tuple[RowKey, ...] = ("dataset", "model", "label")
 PREDICTION_ATTACKS = ("injection", "random-injection", "strong", "ensemble", "transfer", "worst", "learned-placement")
 
 
@@ -112,6 +86,14 @@ def _explainer_columns(explainers: Sequence[str]) -> tuple[Column, ...]:
 
 def _audited(title: str, metric: str) -> Column:
     return Column(title, metric, "audit", better="higher" if "beta " in title or "holds" in title else "lower")
+
+
+def _per_row(
+    name: str, title: str, columns: tuple[Column, ...], suites: tuple[str, ...] = MAIN_SUITES, **more: Any
+) -> Spec:
+    """Return a table with a row per dataset, model and method; columns that nothing fills are left out."""
+    rows: tuple[RowKey, ...] = ("dataset", "model", "label")
+    return Spec(name, title, columns, rows, spread=False, suites=suites, optional=True, **more)
 
 
 GRIDS: tuple[Spec, ...] = (
@@ -156,7 +138,7 @@ GRIDS: tuple[Spec, ...] = (
         suites=("cost", "scale"),
         custom=False,
     ),
-    Spec(
+    _per_row(
         "worst_case",
         "Worst case: F1 clean, under each injection, under the worst of them seed by seed (attacks on edges and on "
         "features have other threat models and are not among them), and the attack on the explanation.",
@@ -175,22 +157,16 @@ GRIDS: tuple[Spec, ...] = (
             Column("overlap, expl. attack↑", "topk_overlap", "attack", ("explanation",), better="higher"),
             Column("g-JSD, expl. attack↓", "g_jsd", "attack", ("explanation",), better="lower", style="scientific"),
         ),
-        rows=PER_ROW,
-        spread=False,
         suites=("node", "stress", "quick"),
-        optional=True,
     ),
-    Spec(
+    _per_row(
         "explainers",
         "Post-hoc explainers beside attention: how much of an explanation survives the same attack.",
         _explainer_columns(("gnn-explainer", "pg-explainer")),
-        rows=PER_ROW,
-        spread=False,
         suites=("stress", "quick"),
-        optional=True,
         needs="explain",
     ),
-    Spec(
+    _per_row(
         "definition",
         "Definition 1, audited: beta 1 and alpha 1 against the vanilla model, beta 2 and alpha 2 under the worst "
         "perturbation of the scores found within R, means over nodes; and the share of nodes on which all four "
@@ -205,13 +181,10 @@ GRIDS: tuple[Spec, ...] = (
             _audited("holds (R=0.1)↑", "holds_alpha0.1_beta0.75@0.1"),
             _audited("holds (R=0.5)↑", "holds_alpha0.1_beta0.75@0.5"),
         ),
-        rows=PER_ROW,
-        spread=False,
         suites=("definition", "stress", "node", "quick"),
-        optional=True,
         needs="audit",
     ),
-    Spec(
+    _per_row(
         "sanity",
         "Sanity: how uniform the attention is (entropy as a share of the largest possible), and the noise floor.",
         (
@@ -219,12 +192,9 @@ GRIDS: tuple[Spec, ...] = (
             Column("g-JSD floor", "g_jsd_floor", style="scientific"),
             Column("g-TVD floor", "g_tvd_floor", style="scientific"),
         ),
-        rows=PER_ROW,
-        spread=False,
         suites=("node", "stress", "quick"),
-        optional=True,
     ),
-    Spec(
+    _per_row(
         "agreement",
         "Agreement of the attention with that of a model trained with another seed, on the clean graph.",
         (
@@ -232,13 +202,10 @@ GRIDS: tuple[Spec, ...] = (
             Column("node overlap", "node_topk_overlap", "agree"),
             Column("g-JSD", "g_jsd", "agree", style="scientific"),
         ),
-        rows=PER_ROW,
-        spread=False,
         suites=("stress",),
-        optional=True,
         needs="agree",
     ),
-    Spec(
+    _per_row(
         "stability",
         "Stability in other measures: on published scales, per node, and where the prediction did not change.",
         (
@@ -251,9 +218,6 @@ GRIDS: tuple[Spec, ...] = (
             Column("g-TVD unchanged↓", "g_tvd_unchanged", "attack", better="lower"),
             Column("kept↑", "prediction_kept", "attack", better="higher"),
         ),
-        rows=PER_ROW,
-        spread=False,
-        optional=True,
     ),
 )
 
@@ -283,15 +247,12 @@ def own_metric_specs(metrics: Mapping[str, Better], tasks: Iterable[str]) -> lis
         for kind in ("clean", "attack")
     ]
     return [
-        Spec(
+        _per_row(
             "metrics" if task == "node" else file_name(f"metrics_{task}"),
             "Metrics that the suite names beyond the built-in ones, without and under its first attack.",
             tuple(columns),
-            rows=PER_ROW,
-            spread=False,
             suites=(),
             task=task,
-            optional=True,
         )
         for task in tasks
         if metrics

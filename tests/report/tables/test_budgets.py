@@ -10,44 +10,42 @@ from typing import Any
 import pytest
 
 from fgai_bench.cli import main
-from fgai_bench.leaderboard.csv import add
+from fgai_bench.leaderboard.merge import add
 from fgai_bench.leaderboard.rows import BOARDS, entries
 from fgai_bench.report.claims import judge
-from fgai_bench.report.tables.budgets import LARGE, SHARES, budget_table
+from fgai_bench.report.tables.budgets import LARGE_BUDGET, SHARES, budget_table
 from fgai_bench.report.tables.build import suite_for
 from fgai_bench.report.tables.specs import GRIDS
 from fgai_bench.report.write import write_report
-from fgai_bench.statistics.errors import ReportError
-from fgai_bench.statistics.results import Place, Results
+from fgai_bench.statistics.results import Place, ReportError, Results
+from tests.report_fixtures import attack_result, fill
 
 UNEQUAL = {"suite": "published-budgets", "flags": ("unequal budgets",), "attack_label": "injection"}
 RICH = {"nodes": 20.0, "edges": 800.0, "largest_feature": 1.0, "gradient_calls": 10.0}
 
 
 @pytest.fixture
-def unequal(bench: Callable[[], Any], results_of: Any) -> Path:
+def unequal(bench: Callable[[], Any]) -> Path:
     """Published budgets alone: vanilla with twice the edges of FGAI, and 0.3 less F1 than under the equal budget."""
     made = bench()
-    _add_unequal(made, results_of)
+    _add_unequal(made)
     return Path(made.close())
 
 
 @pytest.fixture
-def both(bench: Callable[[], Any], fill_bench: Callable[..., None], results_of: Any) -> Path:
+def both(bench: Callable[[], Any]) -> Path:
     """The same beside the equal budget."""
     made = bench()
-    fill_bench(made)
-    _add_unequal(made, results_of)
+    fill(made)
+    _add_unequal(made)
     return Path(made.close())
 
 
-def _add_unequal(made: Any, results_of: Any) -> None:
+def _add_unequal(made: Any) -> None:
     for seed in range(3):
-        harmed = results_of["attack"]("vanilla", seed, harm=0.3, ledger=RICH)
+        harmed = attack_result("vanilla", seed, harm=0.3, ledger=RICH)
         made.add("attack", harmed, label="vanilla", seed=seed, threat={"edges_per_node": 40}, **UNEQUAL)
-        made.add(
-            "attack", results_of["attack"]("fgai", seed), label="fgai", seed=seed, threat={"step": 0.05}, **UNEQUAL
-        )
+        made.add("attack", attack_result("fgai", seed), label="fgai", seed=seed, threat={"step": 0.05}, **UNEQUAL)
 
 
 def test_the_table_splits_the_gap(both: Path) -> None:
@@ -67,16 +65,14 @@ def test_the_table_splits_the_gap(both: Path) -> None:
     assert not any(cell.bold or cell.rank for row in table.rows for cell in row.cells)
 
 
-def test_more_seeds_of_the_equal_budget_count_nowhere(
-    bench: Callable[[], Any], fill_bench: Callable[..., None], results_of: Any
-) -> None:
+def test_more_seeds_of_the_equal_budget_count_nowhere(bench: Callable[[], Any]) -> None:
     """Two more seeds under the equal budget, on which vanilla keeps nothing, have no partner under the unequal one."""
     made = bench()
-    fill_bench(made)
-    _add_unequal(made, results_of)
+    fill(made)
+    _add_unequal(made)
     for seed in (3, 4):
         for label, harm in (("vanilla", 0.4), ("fgai", 0.0)):
-            harmed = results_of["attack"](label, seed, harm=harm)
+            harmed = attack_result(label, seed, harm=harm)
             made.add("attack", harmed, label=label, seed=seed, attack_label="injection")
     results = Results.read(made.close())
     assert len(results.at(Place("node", "attack", "node", "amazon-photo", "gat", "vanilla", "injection"))) == 5
@@ -88,17 +84,15 @@ def test_more_seeds_of_the_equal_budget_count_nowhere(
     assert found["Share of the gap", SHARES[0]].text == "40%"
 
 
-def test_the_share_depends_on_the_order_and_shapley_takes_the_mean(
-    bench: Callable[[], Any], fill_bench: Callable[..., None], results_of: Any
-) -> None:
+def test_the_share_depends_on_the_order_and_shapley_takes_the_mean(bench: Callable[[], Any]) -> None:
     """Equal at the large budget: vanilla keeps 0.10, FGAI falls to 0.70, so 0.15 of the gap of 0.75 is the budget's."""
     made = bench()
-    fill_bench(made)
-    _add_unequal(made, results_of)
+    fill(made)
+    _add_unequal(made)
     for seed in range(3):
         for label, harm in (("vanilla", 0.3), ("fgai", 0.15)):
-            harmed = results_of["attack"](label, seed, harm=harm, ledger=RICH)
-            large = {"suite": LARGE, "attack_label": "injection", "threat": {"edges_per_node": 40}}
+            harmed = attack_result(label, seed, harm=harm, ledger=RICH)
+            large = {"suite": LARGE_BUDGET, "attack_label": "injection", "threat": {"edges_per_node": 40}}
             made.add("attack", harmed, label=label, seed=seed, **large)
     table = budget_table(Results.read(made.close()))
     assert table is not None
@@ -108,15 +102,13 @@ def test_the_share_depends_on_the_order_and_shapley_takes_the_mean(
     assert not any("stands in" in note for note in table.notes)
 
 
-def test_shares_have_an_interval_over_cells(
-    bench: Callable[[], Any], fill_bench: Callable[..., None], results_of: Any
-) -> None:
+def test_shares_have_an_interval_over_cells(bench: Callable[[], Any]) -> None:
     made = bench()
     for dataset, harm in (("amazon-photo", 0.3), ("amazon-cs", 0.15)):
-        fill_bench(made, dataset=dataset)
+        fill(made, dataset=dataset)
         for seed in range(3):
             for label in ("vanilla", "fgai"):
-                harmed = results_of["attack"](label, seed, harm=harm if label == "vanilla" else 0.0)
+                harmed = attack_result(label, seed, harm=harm if label == "vanilla" else 0.0)
                 made.add("attack", harmed, label=label, seed=seed, dataset=dataset, **UNEQUAL)
     table = budget_table(Results.read(made.close()))
     assert table is not None

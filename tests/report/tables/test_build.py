@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from fgai_bench.records.result import Result
-from fgai_bench.report.tables.build import Row, Shown, Table, build
-from fgai_bench.report.tables.latex import escape, to_csv, to_latex, to_markdown
+from fgai_bench.report.tables.build import Shown, Table, TableRow, build
+from fgai_bench.report.tables.latex import escape, to_latex
+from fgai_bench.report.tables.markdown import to_csv, to_markdown
 from fgai_bench.report.tables.specs import GRIDS
-from fgai_bench.statistics.errors import ReportError
-from fgai_bench.statistics.results import Results
+from fgai_bench.statistics.results import ReportError, Results
+from tests.report_fixtures import attack_result, clean_result, fill
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SPECS = {spec.name: spec for spec in GRIDS}
@@ -52,12 +53,12 @@ def test_numbers_can_be_checked_by_hand(small: Path) -> None:
     assert [rows[name][1].bold for name in ("Vanilla", "LN", "AT", "FGAI")] == [False, True, True, True]
 
 
-def test_an_ablation_of_chosen_settings_stands_below_and_the_worst_case_beside(bench: Any, results_of: Any) -> None:
+def test_an_ablation_of_chosen_settings_stands_below_and_the_worst_case_beside(bench: Any) -> None:
     made = bench()
     for label in ("prediction", "k-10", "prediction tuned", "k-10 tuned"):
         where = {"suite": "ablation", "label": label, "defense": "fgai"}
-        made.add("clean", results_of["clean"]("fgai", 0), **where)
-        made.add("attack", results_of["attack"]("fgai", 0), attack_label="injection", **where)
+        made.add("clean", clean_result("fgai", 0), **where)
+        made.add("attack", attack_result("fgai", 0), attack_label="injection", **where)
         made.add("attack", Result(metrics={"f1": 0.25}), attack_label="worst", **where)
     found = table("ablation", Results.read(made.close()))
     heads = [row.heads for row in found.rows if "Uniform" not in row.heads[1]]
@@ -131,9 +132,9 @@ def test_nothing_is_made_of_nothing(small: Path) -> None:
         assert build(SPECS[name], results) is None
 
 
-def test_a_suite_of_the_users_own_fills_the_tables(bench: Any, fill_bench: Any) -> None:
+def test_a_suite_of_the_users_own_fills_the_tables(bench: Any) -> None:
     made = bench()
-    fill_bench(made, seeds=range(2), suite="mine")
+    fill(made, seeds=range(2), suite="mine")
     assert "Suite mine" in table("table1", Results.read(made.close())).caption
 
 
@@ -142,11 +143,11 @@ def test_an_unknown_suite_is_refused(small: Path) -> None:
         Results.read(small, suite="nodes")
 
 
-def test_distrust_is_marked(bench: Any, fill_bench: Any, results_of: Any) -> None:
+def test_distrust_is_marked(bench: Any) -> None:
     made = bench()
-    fill_bench(made, seeds=range(2))
+    fill(made, seeds=range(2))
     for seed in range(2):
-        made.add("attack", results_of["attack"]("ln", seed, harm=0.3), label="vanilla", dataset="amazon-cs",
+        made.add("attack", attack_result("ln", seed, harm=0.3), label="vanilla", dataset="amazon-cs",
                  attack_label="injection", flags=("unreliable: random control is stronger",), seed=seed)  # fmt: skip
     found = table("table2", Results.read(made.close()))
     assert found.rows[0].cells[3].text.endswith("†")
@@ -162,19 +163,21 @@ def test_every_sign_is_safe_in_latex(sign: str) -> None:
 @pytest.mark.parametrize(("rows", "pieces"), [(15, 3), (120, 1)])  # a tall one would be shrunk more below each other
 def test_a_table_too_wide_to_be_read_stands_in_pieces_that_hold_every_cell(rows: int, pieces: int) -> None:
     columns = tuple((graph, f"metric {i}") for graph in ("Cora", "Pubmed", "Citeseer") for i in range(5))
-    lines = [Row(("GAT", f"row {n}"), tuple(Shown(f"{n}.{i}±0.001E-5") for i in range(15))) for n in range(rows)]
+    lines = [TableRow(("GAT", f"row {n}"), tuple(Shown(f"{n}.{i}±0.001E-5") for i in range(15))) for n in range(rows)]
     text = to_latex(Table("link", "Links.", ("Model", "Method"), columns, tuple(lines)))
     assert text.count(r"\toprule") == pieces
     assert text.count(r"\textbf{Method}") == pieces  # each says which rows it has
     found = [cell for line in lines for cell in (escape(shown.text) for shown in line.cells) if cell in text]
     assert len(found) == 15 * rows
-    narrow = Table("link", "Links.", ("Model", "Method"), columns[:6], tuple(Row(x.heads, x.cells[:6]) for x in lines))
+    narrow = Table(
+        "link", "Links.", ("Model", "Method"), columns[:6], tuple(TableRow(x.heads, x.cells[:6]) for x in lines)
+    )
     assert to_latex(narrow).count(r"\toprule") == 1
 
 
 def test_a_long_table_goes_on_where_a_leading_column_changes() -> None:
     lines = [
-        Row((graph, method, f"explainer {i}"), (Shown(f"{graph} {method} {i}"),))
+        TableRow((graph, method, f"explainer {i}"), (Shown(f"{graph} {method} {i}"),))
         for graph in ("Amazon-Photo", "Cora") for method in ("Vanilla", "LN", "FGAI") for i in range(25)
     ]  # fmt: skip
     heads = ("Dataset", "Method", "Explainer")
@@ -191,7 +194,7 @@ def test_a_long_table_goes_on_where_a_leading_column_changes() -> None:
 def test_a_table_that_would_be_shrunk_too_far_stands_on_pages_on_their_side(
     columns: int, rows: int, turned: int
 ) -> None:
-    lines = [Row((f"row {n}",), tuple(Shown(f"{n}.{i:02}±0.01") for i in range(columns))) for n in range(rows)]
+    lines = [TableRow((f"row {n}",), tuple(Shown(f"{n}.{i:02}±0.01") for i in range(columns))) for n in range(rows)]
     table = Table("wide", "Wide.", ("Method",), tuple((f"metric {i}",) for i in range(columns)), tuple(lines), merged=1)
     text = to_latex(table)
     assert text.count(r"\begin{landscape}") == text.count(r"\end{landscape}") == turned

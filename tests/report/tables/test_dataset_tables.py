@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fgai_bench.report.tables.dataset_tables import dataset_tables, flag_table
+from fgai_bench.report.tables.dataset_tables import dataset_table, flag_table
 from fgai_bench.statistics.results import Results
+from tests.report_fixtures import attack_result
 
 
 def test_the_statistics_of_a_dataset_are_those_of_the_paper(small: Path) -> None:
-    (table,) = dataset_tables(Results.read(small))
+    table = dataset_table(Results.read(small), "node")
+    assert table is not None
     assert table.columns == (("Amazon-Photo",),)
     assert {row.heads[0]: row.cells[0].text for row in table.rows} == {
         "#Nodes": "7,650", "#Edges": "119,081", "#Node Features": "745", "#Classes": "8",
@@ -19,19 +21,18 @@ def test_the_statistics_of_a_dataset_are_those_of_the_paper(small: Path) -> None
 
 
 def test_links_are_counted_as_recorded(wide: Path) -> None:
-    _, links = dataset_tables(Results.read(wide))
+    links = dataset_table(Results.read(wide), "link")
+    assert links is not None
     shown = {row.heads[0]: row.cells[0] for row in links.rows}
     assert shown["#Training Links"].text == "4,488"
     assert (shown["#Test Links"].text, shown["#Test Links"].status) == ("--", "absent")
 
 
-def test_reasons_for_distrust_are_listed_with_their_seeds(bench: Any, results_of: Any) -> None:
+def test_reasons_for_distrust_are_listed_with_their_seeds(bench: Any) -> None:
     made = bench()
     for seed in range(3):
         flags = ("unreliable: zero gradient",) if seed != 1 else ()
-        made.add(
-            "attack", results_of["attack"]("ln", seed), label="ln", attack_label="injection", seed=seed, flags=flags
-        )
+        made.add("attack", attack_result("ln", seed), label="ln", attack_label="injection", seed=seed, flags=flags)
     table = flag_table(Results.read(made.close()))
     assert table is not None
     (row,) = table.rows
@@ -39,10 +40,10 @@ def test_reasons_for_distrust_are_listed_with_their_seeds(bench: Any, results_of
     assert [cell.text for cell in row.cells] == ["unreliable: zero gradient", "0, 2"]
 
 
-def test_a_random_control_that_is_stronger_is_a_reason(bench: Any, results_of: Any) -> None:
+def test_a_random_control_that_is_stronger_is_a_reason(bench: Any) -> None:
     made = bench()
-    made.add("attack", results_of["attack"]("ln", 0), label="ln", attack_label="injection")
-    made.add("attack", results_of["attack"]("ln", 0, harm=0.5), label="ln", attack_label="random-injection")
+    made.add("attack", attack_result("ln", 0), label="ln", attack_label="injection")
+    made.add("attack", attack_result("ln", 0, harm=0.5), label="ln", attack_label="random-injection")
     table = flag_table(Results.read(made.close()))
     assert table is not None
     assert "random control is stronger" in table.rows[0].cells[0].text

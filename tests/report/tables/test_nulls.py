@@ -9,13 +9,15 @@ import pytest
 
 from fgai_bench.report.tables.build import Shown, Table
 from fgai_bench.report.tables.latex import to_latex
-from fgai_bench.report.tables.nulls import null_tables
+from fgai_bench.report.tables.nulls import SLOPES, slope_table, stability_table
 from fgai_bench.statistics.results import Results
 
 
 @pytest.fixture(scope="module")
 def tables(wide: Path) -> dict[str, Table]:
-    return {table.name: table for table in null_tables(Results.read(wide))}
+    results = Results.read(wide)
+    made = [stability_table(results, "node", "nulls"), stability_table(results, "link", "nulls_link")]
+    return {table.name: table for table in (*made, *(slope_table(results, name) for name in SLOPES)) if table}
 
 
 def row(table: Table, method: str) -> dict[tuple[str, ...], Shown]:
@@ -50,7 +52,5 @@ def test_the_degree_ranking_is_named_by_its_formula(tables: dict[str, Table]) ->
     assert "1/degree" not in to_latex(tables["f_slope_nulls_pos"])
 
 
-def test_a_store_without_nulls_has_no_such_table(small: Path, tmp_path: Path) -> None:
-    assert [table.name for table in null_tables(Results.read(small, suite="node"))] == [
-        "nulls", "f_slope_nulls_pos", "f_slope_nulls_neg",
-    ]  # fmt: skip
+def test_a_store_without_nulls_has_no_such_table(small: Path) -> None:
+    assert stability_table(Results.read(small), "link", "nulls_link") is None

@@ -7,11 +7,12 @@ from typing import Any
 
 from fgai_bench.report.tables.ranks import rank_table
 from fgai_bench.statistics.results import Results
+from tests.report_fixtures import attack_result
 
 HARM = {"vanilla": 0.3, "ln": 0.6, "at": 0.0, "fgai": 0.1}  # of the worst case, beyond the published attack
 
 
-def filled(bench: Any, results_of: Any, tuned: bool, missing: bool = False, unsearched: str = "") -> Any:
+def filled(bench: Any, tuned: bool, missing: bool = False, unsearched: str = "") -> Any:
     """Five seeds of four defenses under both attacks; LN falls below FGAI under the worst one, and its search helps.
 
     A GCN in the place of the model loses nothing: it is no rival of those that train the model.
@@ -21,7 +22,7 @@ def filled(bench: Any, results_of: Any, tuned: bool, missing: bool = False, unse
     for graph, (label, harm) in product(graphs, HARM.items()):
         for seed in range(5):
             where = {"seed": seed, "label": label, "defense": label, "dataset": graph}
-            attack = results_of["attack"]
+            attack = attack_result
             made.add("attack", attack(label, seed), attack_label="injection", **where)
             worst = None if missing and (label, seed) == ("at", 4) else attack(label, seed, harm=harm)
             made.add("attack", worst, attack_label="worst", **where)
@@ -31,7 +32,7 @@ def filled(bench: Any, results_of: Any, tuned: bool, missing: bool = False, unse
                 made.add("attack", found, attack_label="worst", **chosen)
     for attack, seed in product(("injection", "worst"), range(5)):
         where = {"seed": seed, "label": "gcn", "defense": "gcn", "dataset": "amazon-photo"}
-        made.add("attack", results_of["attack"]("ln", seed), attack_label=attack, **where)
+        made.add("attack", attack_result("ln", seed), attack_label=attack, **where)
     return Results.read(made.close())
 
 
@@ -41,9 +42,9 @@ def texts(results: Any) -> dict[str, list[str]]:
     return {row.heads[2]: [cell.text for cell in row.cells] for row in table.rows}
 
 
-def test_every_step_changes_one_thing(bench: Any, results_of: Any) -> None:
+def test_every_step_changes_one_thing(bench: Any) -> None:
     """LN is before AT by mean, not by intervals, which do not tell FGAI from AT either; a search gives LN all back."""
-    results = filled(bench, results_of, tuned=True)
+    results = filled(bench, tuned=True)
     shown = texts(results)
     assert list(shown) == ["Vanilla", "LN", "AT", "FGAI"]
     ranks = {name: [cells[i] for i in (1, 2, 4, 6)] for name, cells in shown.items()}
@@ -59,26 +60,26 @@ def test_every_step_changes_one_thing(bench: Any, results_of: Any) -> None:
     assert "LN moves on average +0.0 by intervals, +2.0 by attack, -2.0 by settings (1 cell)" in table.notes
 
 
-def test_averages_leave_out_a_graph_without_searched_settings_so_that_steps_add_up(bench: Any, results_of: Any) -> None:
-    table = rank_table(filled(bench, results_of, tuned=True, unsearched="coauthor-cs"))
+def test_averages_leave_out_a_graph_without_searched_settings_so_that_steps_add_up(bench: Any) -> None:
+    table = rank_table(filled(bench, tuned=True, unsearched="coauthor-cs"))
     assert table is not None
     assert len(table.rows) == 2 * len(HARM)
     assert "LN moves on average +0.0 by intervals, +2.0 by attack, -2.0 by settings (1 cell)" in table.notes
 
 
-def test_without_a_search_the_last_step_is_empty(bench: Any, results_of: Any) -> None:
-    cells = texts(filled(bench, results_of, tuned=False))["LN"]
+def test_without_a_search_the_last_step_is_empty(bench: Any) -> None:
+    cells = texts(filled(bench, tuned=False))["LN"]
     assert cells[5:7] == ["--", "--"]
     assert cells[7:] == ["0", "+2", "--"]
 
 
-def test_a_row_that_lacks_a_seed_has_no_rank_to_move(bench: Any, results_of: Any) -> None:
-    cells = texts(filled(bench, results_of, tuned=False, missing=True))["AT"]
+def test_a_row_that_lacks_a_seed_has_no_rank_to_move(bench: Any) -> None:
+    cells = texts(filled(bench, tuned=False, missing=True))["AT"]
     assert cells[3].endswith("(not run 1/5)")
     assert (cells[4], cells[8]) == ("--", "--")
 
 
-def test_a_run_without_the_worst_case_has_no_such_table(bench: Any, results_of: Any) -> None:
+def test_a_run_without_the_worst_case_has_no_such_table(bench: Any) -> None:
     made = bench()
-    made.add("attack", results_of["attack"]("ln", 0), label="ln", attack_label="injection")
+    made.add("attack", attack_result("ln", 0), label="ln", attack_label="injection")
     assert rank_table(Results.read(made.close())) is None

@@ -6,7 +6,7 @@ import csv
 import io
 import math
 
-from fgai_bench.leaderboard.csv_cells import as_csv, as_filed
+from fgai_bench.statistics.numbers import as_csv, as_filed
 
 
 def test_a_number_that_a_file_keeps_is_read_back_as_it_was_filed():

@@ -94,7 +94,7 @@ def _settled(result: Result, place: Mapping[str, Any]) -> Result:
     return replace(result, environment=ENVIRONMENT, started=1.0, seconds=1.0, facts={**facts, **result.facts})
 
 
-def trained(label: str, seed: int, seconds: float = 10.0, mib: float = 1000.0) -> Result:
+def train_result(label: str, seed: int, seconds: float = 10.0, mib: float = 1000.0) -> Result:
     """A training: cost, and for FGAI the terms of its loss."""
     terms = {"closeness": 4.0, "similarity": 3.0, "prediction": 2.0, "explanation": 1.0}
     history = {name: np.array([start, start / 2, start / 4]) for name, start in terms.items()}
@@ -105,7 +105,7 @@ def trained(label: str, seed: int, seconds: float = 10.0, mib: float = 1000.0) -
     )
 
 
-def cleaned(label: str, seed: int) -> Result:
+def clean_result(label: str, seed: int) -> Result:
     f1 = BASE[label][0] + WOBBLE[seed] / 10
     curve = tuple(1.0 - 0.4 * rate for rate in RATES)
     return Result(
@@ -119,7 +119,7 @@ def cleaned(label: str, seed: int) -> Result:
     )  # fmt: skip
 
 
-def attacked(label: str, seed: int, harm: float = 0.0, ledger: Mapping[str, float] = LEDGER) -> Result:
+def attack_result(label: str, seed: int, harm: float = 0.0, ledger: Mapping[str, float] = LEDGER) -> Result:
     _, f1, jsd = BASE[label]
     wobble = WOBBLE[seed] * (1 if label in ("ln", "at") else -1)
     vanilla = label == "vanilla"
@@ -155,10 +155,10 @@ def fill(bench: Bench, seeds: Iterable[int] = range(3), labels: Iterable[str] = 
     for seed in seeds:
         for label in labels:
             where = {**names, "label": label, "seed": seed}
-            bench.add("train", trained(label, seed), **where)
-            bench.add("clean", cleaned(label, seed), **where)
-            bench.add("attack", attacked(label, seed), attack_label="injection", **where)
-            control = attacked(label, seed, harm=-0.05)
+            bench.add("train", train_result(label, seed), **where)
+            bench.add("clean", clean_result(label, seed), **where)
+            bench.add("attack", attack_result(label, seed), attack_label="injection", **where)
+            control = attack_result(label, seed, harm=-0.05)
             bench.add("attack", control, attack_label="random-injection", **where)
 
 
@@ -166,17 +166,6 @@ def fill(bench: Bench, seeds: Iterable[int] = range(3), labels: Iterable[str] = 
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Bench]:
     """Makes an empty store to fill."""
     return lambda: Bench(tmp_path_factory.mktemp("bench") / "run")
-
-
-@pytest.fixture(scope="session")
-def fill_bench() -> Callable[..., None]:
-    return fill
-
-
-@pytest.fixture(scope="session")
-def results_of() -> Mapping[str, Callable[..., Result]]:
-    """Makers of synthetic results by kind of step."""
-    return {"train": trained, "clean": cleaned, "attack": attacked}
 
 
 @pytest.fixture(scope="session")
@@ -194,7 +183,7 @@ def broken(bench: Callable[[], Bench]) -> Path:
     fill(made, seeds=range(2))
     rest = {"dataset": "amazon-cs", "attack_label": "injection"}
     gaps = {
-        "ln": (attacked("ln", 0), Result("failed", "ValueError: it broke", "Traceback")),
+        "ln": (attack_result("ln", 0), Result("failed", "ValueError: it broke", "Traceback")),
         "at": (Result("oom", "needs 214 GiB"), Result("oom", "needs 214 GiB")),
         "fgai": (Result("timeout", "took longer than 60 s"), None),
         "pro-gnn": (Result("not-applicable", "the model has no attention"),) * 2,
@@ -203,10 +192,10 @@ def broken(bench: Callable[[], Bench]) -> Path:
         for seed, result in enumerate(found):
             made.add("attack", result, label=label, seed=seed, **rest)
     for seed in range(2):
-        made.add("attack", attacked("vanilla", seed), seed=seed, **rest)
-        made.add("attack", attacked("ln", seed, harm=0.2), seed=seed, label="sound", defense="ln", **rest)
+        made.add("attack", attack_result("vanilla", seed), seed=seed, **rest)
+        made.add("attack", attack_result("ln", seed, harm=0.2), seed=seed, label="sound", defense="ln", **rest)
         rich = {**LEDGER, "nodes": 40.0, "edges": 800.0}
-        made.add("attack", attacked("ln", seed, ledger=rich), seed=seed, label="rich", defense="ln",
+        made.add("attack", attack_result("ln", seed, ledger=rich), seed=seed, label="rich", defense="ln",
                  threat={"nodes": 40}, **rest)  # fmt: skip
     return made.close()
 
@@ -221,11 +210,13 @@ def wide(bench: Callable[[], Bench]) -> Path:
     for seed in range(2):
         for label in ("vanilla", "fgai"):
             where = {"suite": "stress", "seed": seed, "label": label}
-            made.add("attack", attacked(label, seed, 0.1), attack_label="budget-40", attack="injection",
+            made.add("attack", attack_result(label, seed, 0.1), attack_label="budget-40", attack="injection",
                      threat={"nodes": 40}, **where)  # fmt: skip
-            made.add("attack", attacked(label, seed, 0.2), attack_label="ensemble", threat={"restarts": 2}, **where)
-            made.add("attack", attacked(label, seed, 0.3), attack_label="worst", **where)
-            made.add("attack", attacked(label, seed), attack_label="explanation", **where)
+            made.add(
+                "attack", attack_result(label, seed, 0.2), attack_label="ensemble", threat={"restarts": 2}, **where
+            )
+            made.add("attack", attack_result(label, seed, 0.3), attack_label="worst", **where)
+            made.add("attack", attack_result(label, seed), attack_label="explanation", **where)
             made.add("agree", Result(metrics={"topk_overlap": 0.7}), **where)
             explained = {"explainer_topk_overlap": 0.4, "explainer_jsd": 0.1, "explainer_topk_overlap_floor": 0.9,
                          "attention_topk_overlap": 0.8, "attention_jsd": 0.05,
@@ -247,15 +238,15 @@ def wide(bench: Callable[[], Bench]) -> Path:
             **link,
         )
         full = "similarity+prediction+explanation"
-        made.add("train", trained(label, 0, mib=1400.0 if label == "fgai" else 1000.0), suite="cost", label=label)
-        made.add("train", trained(label, 0, seconds=100.0), suite="cost", label=label, dataset="coauthor-physics")
-        made.add("clean", cleaned("fgai", 0), suite="ablation", label=full if label == "fgai" else "prediction",
+        made.add("train", train_result(label, 0, mib=1400.0 if label == "fgai" else 1000.0), suite="cost", label=label)
+        made.add("train", train_result(label, 0, seconds=100.0), suite="cost", label=label, dataset="coauthor-physics")
+        made.add("clean", clean_result("fgai", 0), suite="ablation", label=full if label == "fgai" else "prediction",
                  defense="fgai", model={"ln": "gatv2", "at": "gt"}.get(label, "gat"))  # fmt: skip
     made.add("train", Result("oom", "needs 214 GiB"), suite="cost", label="pro-gnn", dataset="arxiv-topology")
     for edges in (1000, 10000):
         facts = {"edges": edges}
         for label in ("vanilla", "fgai"):
-            result = replace(trained(label, 0, seconds=edges / 1000), facts=facts)
+            result = replace(train_result(label, 0, seconds=edges / 1000), facts=facts)
             made.add("train", result, suite="scale", label=label, dataset=f"csbm-1e{len(str(edges)) - 1}")
     return made.close()
 
