@@ -12,7 +12,7 @@ import pytest
 
 from fgai_bench import __version__
 from fgai_bench.cli import main
-from fgai_bench.cli.kinds import KINDS
+from fgai_bench.cli.ls import KINDS
 from fgai_bench.models import MODELS
 from fgai_bench.plugins import plugins_of_command
 from fgai_bench.registry import RegistryError

@@ -147,7 +147,8 @@ def circles(root: Path) -> list[list[str]]:
     graph: dict[str, set[str]] = {name: set() for name in modules(root)}
     for arrow in arrows(root):
         inside = arrow.module == arrow.importer or arrow.module.startswith(f"{arrow.importer}.")
-        if arrow.module in graph and not inside and arrow.importer != f"{PACKAGE}.deprecated":
+        listed = arrow.importer.endswith(".catalogue") and unit(arrow.importer) == unit(arrow.module)
+        if arrow.module in graph and not inside and not listed and arrow.importer != f"{PACKAGE}.deprecated":
             graph[arrow.importer].add(arrow.module)
     sorter = graphlib.TopologicalSorter(graph)
     try:

@@ -12,7 +12,7 @@ from fgai_bench.card.figure import draw
 from fgai_bench.card.text import NULLS, QUANTITIES, cost, headline, interval, number
 
 if TYPE_CHECKING:
-    from fgai_bench.card.card import Card
+    from fgai_bench.card.judgement import Judgement
 
 STYLE = """
 .fgai-card{font:15px/1.45 system-ui,sans-serif;max-width:60rem;color:#1b1f24}
@@ -24,14 +24,14 @@ STYLE = """
 """.strip()
 
 
-def picture(card: Card) -> bytes:
+def picture(card: Judgement) -> bytes:
     """Return the picture of a card as PNG."""
     stream = io.BytesIO()
     draw(card).savefig(stream, format="png", dpi=150, metadata={"Software": None})
     return stream.getvalue()
 
 
-def fragment(card: Card) -> str:
+def fragment(card: Judgement) -> str:
     """Return the card as HTML that can stand inside another page; its picture is part of it."""
     first, second = headline(card)
     shown = base64.b64encode(picture(card)).decode()
@@ -48,7 +48,7 @@ def fragment(card: Card) -> str:
     )
 
 
-def _table(card: Card) -> str:
+def _table(card: Judgement) -> str:
     head = "".join(f"<th scope='col'>{name}</th>" for name in ("", "under", "value", "95 %", "null", "seeds", "nodes"))
     lines, headed = [], ""
     for row in card.rows:
@@ -61,7 +61,7 @@ def _table(card: Card) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 
 
-def write(card: Card, folder: Path) -> Path:
+def write(card: Judgement, folder: Path) -> Path:
     """Write ``index.html``, ``card.csv`` and ``card.png`` into a folder; return the page."""
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / "index.html"

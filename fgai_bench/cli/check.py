@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fgai_bench.cli.kinds import KINDS, kind_named, kinds_holding
+from fgai_bench.cli.ls import KINDS, kind_named, kinds_holding
 from fgai_bench.cli.terminal import print_table
 from fgai_bench.registry import RegistryError
 

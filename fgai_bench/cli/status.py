@@ -53,7 +53,7 @@ def status(
 
 def remarks(members: list[dict[str, Any]], headers: dict[str, dict[str, Any]]) -> list[str]:
     """Return what to know of the records: changed suites, steps of other code than the rest, or than this program's."""
-    from fgai_bench.records.same_code import made_by_other_code
+    from fgai_bench.records.merge import made_by_other_code
     from fgai_bench.run.identity import is_present
 
     mixed = made_by_other_code(members, headers)

@@ -12,8 +12,8 @@ from typing import Any
 
 from fgai_bench.data import DATASETS
 from fgai_bench.records.canonical import canonical
+from fgai_bench.records.merge import made_by_other_code
 from fgai_bench.records.names import is_changed, titles
-from fgai_bench.records.same_code import made_by_other_code
 from fgai_bench.records.store import StoreReader
 from fgai_bench.registry import RegistryError
 from fgai_bench.run.plan import plan

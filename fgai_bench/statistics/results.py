@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from fgai_bench.defenses import DEFENSES
 from fgai_bench.metrics import METRICS
 from fgai_bench.records.frames import LEDGER, PlacedStep
+from fgai_bench.records.merge import made_by_other_code
 from fgai_bench.records.names import is_changed, titles
-from fgai_bench.records.same_code import made_by_other_code
 from fgai_bench.records.store import StoreReader
 from fgai_bench.statistics.labels import ordered
 

@@ -17,7 +17,7 @@ from torch_geometric.data import Data
 
 from fgai_bench.cli import main
 from fgai_bench.data import DATASETS, content_sha256
-from fgai_bench.records.same_code import made_by_other_code
+from fgai_bench.records.merge import made_by_other_code
 from fgai_bench.records.store import Store, StoreReader
 from fgai_bench.run.plan import Step, plan
 from fgai_bench.run.progress import Observer
