@@ -62,7 +62,10 @@ SUITES: list[tuple[str, str]] = [
         for name in ("gcn", "gnnguard", "gnnguard-sparse", "gnn-svd", "gnn-svd-sparse", "gcn-jaccard", "pro-gnn")
         for key, option in (("hidden", "hidden: 0"), ("dropout", "dropout: 2"))
     ],
-    (OTHER_GRID + "defenses: [{name: gcn-jaccard, options: {threshold: -1}}]\n", "must lie in [0, 1], got -1"),
+    (
+        OTHER_GRID + "defenses: [{name: gcn-jaccard, options: {threshold: -1}}]\n",
+        "threshold: input should be greater than or equal to 0, not -1",
+    ),
     (OTHER_GRID + "defenses: [{name: fgai, options: {k: true}}]\n", "defense 'fgai': k: a number is needed, not True"),
 ]
 
