@@ -64,7 +64,7 @@ SUITES: list[tuple[str, str]] = [
     ],
     (
         OTHER_GRID + "defenses: [{name: gcn-jaccard, options: {threshold: -1}}]\n",
-        "threshold: input should be greater",
+        "threshold: input should be greater than or equal to 0, not -1",
     ),
     (OTHER_GRID + "defenses: [{name: fgai, options: {k: true}}]\n", "defense 'fgai': k: a number is needed, not True"),
 ]
