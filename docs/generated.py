@@ -112,7 +112,11 @@ def metric_glossary() -> str:
     for name in METRICS:
         metric = METRICS[name]
         families.setdefault(getattr(metric, "function", metric), []).append(name)
-    return "\n\n".join(_family(function, names, told[names[0]]) for function, names in families.items())
+    sections = []
+    for function, names in families.items():
+        first = next(name for name in names if name in told)  # a family is explained under one of its metrics
+        sections.append(_family(function, [first, *(name for name in names if name != first)], told[first]))
+    return "\n\n".join(sections)
 
 
 def _family(function: Any, names: list[str], told: dict[str, str]) -> str:

@@ -124,7 +124,10 @@ def test_the_graph_keeps_its_own_masks_as_the_split(run: Path) -> None:
 
 def test_the_version_of_the_package_is_recorded(run: Path) -> None:
     with StoreReader(run) as store:
-        where = {json.dumps(environment.get("plugins", {})) for environment in store.environments.values()}
+        where = {
+            json.dumps(environment.get("plugins", {}))
+            for environment in (step["environment"] for step in store.steps())
+        }
     assert any("2.5" in plugins and "gentle" in plugins for plugins in where)
 
 
