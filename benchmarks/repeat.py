@@ -111,7 +111,7 @@ def digest_of_attacks(problem: Problem, model: Any, attacks: list[str]) -> str:
         found: Attacked = ATTACKS[name]()(model, problem.data, problem.targets, seed=1, readout=problem.readout)
         x, measured = found.data.x, problem.attacked(model, found).metrics
         tensors += [found.data.edge_index, x.values() if x.layout == torch.sparse_csr else x]
-        tensors.append(torch.tensor(list(measured.values()), dtype=torch.float64))
+        tensors.append(torch.tensor([measured[name] for name in sorted(measured)], dtype=torch.float64))
     return digest(tensors)
 
 

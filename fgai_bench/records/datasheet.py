@@ -16,7 +16,7 @@ from fgai_bench.defenses import DEFENSES
 from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.models import MODELS
 from fgai_bench.records.escaping import markdown_cell
-from fgai_bench.records.exported import PACKS
+from fgai_bench.records.export_format import PACKS
 from fgai_bench.records.merge import Merged, in_words
 from fgai_bench.records.names import titles
 from fgai_bench.registry import Registry, RegistryError

@@ -21,7 +21,7 @@ from fgai_bench.records.artifacts import DamagedArtifact, MissingArtifact
 from fgai_bench.records.canonical import canonical, sha256
 from fgai_bench.records.datasheet import datasheet
 from fgai_bench.records.errors import RequestError
-from fgai_bench.records.exported import (
+from fgai_bench.records.export_format import (
     COLUMNS,
     FORMAT,
     MANIFEST,

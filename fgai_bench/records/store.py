@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from fgai_bench.records.artifacts import Artifacts, DamagedArtifact, MissingArtifact
 from fgai_bench.records.canonical import canonical, sha256
 from fgai_bench.records.errors import EmptyStore, StoreError
-from fgai_bench.records.exported import MANIFEST, ExportTables
+from fgai_bench.records.export_format import MANIFEST, ExportTables
 from fgai_bench.records.frames import PlacedStep, curves, placed_steps, provenance, records
 from fgai_bench.records.result import Result, encoded_step, result_of, storable
 

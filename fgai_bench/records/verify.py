@@ -28,7 +28,7 @@ from fgai_bench.metrics.base import inputs_of
 from fgai_bench.models import AttentionModel
 from fgai_bench.records.artifacts import DamagedArtifact, MissingArtifact
 from fgai_bench.records.errors import RequestError, StoreError
-from fgai_bench.records.exported import PACKS, changed_files
+from fgai_bench.records.export_format import PACKS, changed_files
 from fgai_bench.records.names import place_in_words
 from fgai_bench.records.packing import clean_of, graph_digest, unpack_attacked, unpack_model
 from fgai_bench.records.provenance import environment

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from fgai_bench.records.canonical import plain
 from fgai_bench.records.errors import RequestError
 from fgai_bench.records.store import StoreReader
-from fgai_bench.run.execution import Execution
+from fgai_bench.run.options import Execution
 from fgai_bench.run.plan import Member, Plan, Step, step_of
 from fgai_bench.run.resume import Run, run_plan
 from fgai_bench.suites.errors import sentence
@@ -33,7 +33,7 @@ def audit_run(
         folder: the run folder.
         options: fields of :class:`fgai_bench.tasks.definition1.AuditOptions`.
         only: which models to audit: names by ``suite``, ``dataset``, ``model`` and ``label``; a missing key means all.
-        execution: fields of :class:`fgai_bench.run.execution.Execution`: ``device``, ``jobs``, ...
+        execution: fields of :class:`fgai_bench.run.options.Execution`: ``device``, ``jobs``, ...
     """
     how = Execution(**execution)
     validated = _validated_options(options or {})

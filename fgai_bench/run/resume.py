@@ -17,7 +17,7 @@ from fgai_bench.records.errors import EmptyStore
 from fgai_bench.records.lock import RunLock
 from fgai_bench.records.result import RETRIED
 from fgai_bench.records.store import FILE, Store, StoreReader, place_of
-from fgai_bench.run.execution import Execution
+from fgai_bench.run.options import Execution
 from fgai_bench.run.plan import Plan, plan, undeclared
 from fgai_bench.run.preflight import check_data, check_options, checked_folder, resolved_device
 from fgai_bench.run.progress import SimilarSteps
@@ -78,7 +78,7 @@ def run(
     Args:
         suite: a name of ``SUITES``, the path of a YAML file, or its content.
         out: the run folder; ``runs/NAME`` if not given.
-        options: how it is carried out, the fields of :class:`fgai_bench.run.execution.Execution` (``device``, ``jobs``,
+        options: how it is carried out, the fields of :class:`fgai_bench.run.options.Execution` (``device``, ``jobs``,
             ``executor``, ``address``, ``data_root``, ``plugins``, ``retry_failed``, ``observer``); and what is changed
             of the suite, as in :func:`fgai_bench.suites.resolve` (``datasets``, ``models``, ``defenses``, ``attacks``,
             ``seeds``, ``settings``, ``assignments``).

@@ -19,8 +19,8 @@ from fgai_bench.records.errors import RequestError
 from fgai_bench.records.lock import RunLock
 from fgai_bench.records.result import RETRIED, Result
 from fgai_bench.records.store import Store
-from fgai_bench.run.execution import Execution
 from fgai_bench.run.executors.base import Executor
+from fgai_bench.run.options import Execution
 from fgai_bench.run.plan import Plan, Step, validation_plan
 from fgai_bench.run.preflight import check_data, check_options, checked_folder
 from fgai_bench.run.progress import Observer
@@ -52,7 +52,7 @@ def tune(
         trials: settings that are tried in each cell, the same number for every defense.
         seeds: split seeds that a trial is averaged over; those of evaluations are refused.
         finals: further ones, on which the four best trials of a cell are trained before one is chosen by all of them.
-        options: fields of :class:`fgai_bench.run.execution.Execution`, and ``datasets``, ``models``, ``defenses`` and
+        options: fields of :class:`fgai_bench.run.options.Execution`, and ``datasets``, ``models``, ``defenses`` and
             ``assignments`` of :func:`fgai_bench.suites.resolve`.
     """
     if find_spec("optuna") is None:

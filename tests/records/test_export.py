@@ -22,7 +22,7 @@ from fgai_bench.records.canonical import sha256
 from fgai_bench.records.datasheet import datasheet
 from fgai_bench.records.errors import StoreError
 from fgai_bench.records.export import export, packed_table
-from fgai_bench.records.exported import short_names
+from fgai_bench.records.export_format import short_names
 from fgai_bench.records.merge import Merged
 from fgai_bench.records.result import Result
 from fgai_bench.records.store import Store, StoreReader
