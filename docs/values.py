@@ -190,7 +190,8 @@ def graphs_where_gcn_beats(model: str) -> str:
 def worst_case(model: str, settings: str, *others: str) -> Rows:
     """Defenses of a model by graph, clean → worst case; ``others`` are networks in its place."""
     suffix = {"tuned": " tuned", "published": ""}[settings]
-    rows = {title(name): name for name in DEFENSES} | {f"*{short_title(name)} instead of {title(model)}*": name for name in others}
+    replacing = {f"*{short_title(name)} instead of {title(model)}*": name for name in others}
+    rows = {title(name): name for name in DEFENSES} | replacing
     cell: Query = lambda name, graph: clean_to_worst(board(model, name + suffix, graph))  # noqa: E731
     return grid(f"{title(model)}, {settings} settings", GRAPHS, rows, cell)
 
