@@ -16,7 +16,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
@@ -48,6 +48,7 @@ class Entry(Generic[T]):
         cost: what it takes, for forecasts; the base class of each kind says in which words. No part of a hash.
         origin: the package or module that registered it.
         origin_version: of that package, where it has one.
+        unread: its object has not been looked at, so only name and target are known.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Entry(Generic[T]):
     cost: Mapping[str, float] = field(default_factory=dict, hash=False)
     origin: str = OURS
     origin_version: str = ""
+    unread: bool = False
 
     @classmethod
     def of(cls, name: str, target: Any, attributes: Mapping[str, Any], **where: str) -> Entry[T]:
@@ -108,7 +110,6 @@ class Registry(Generic[T]):
     group: str = ""
     admit: str = ""
     _entries: dict[str, Entry[T]] = field(default_factory=dict, repr=False)
-    _unread: set[str] = field(default_factory=set, repr=False)  # entries whose object nobody has looked at yet
     _aliases: dict[str, str] = field(default_factory=dict, repr=False)
     _broken: list[str] = field(default_factory=list, repr=False)
     _entry_points_read: bool = field(default=False, repr=False)
@@ -118,7 +119,7 @@ class Registry(Generic[T]):
 
         Without ``metadata`` the object's own attributes are read from its source when the entry is looked at.
         """
-        self._add(Entry.of(name, target, metadata), unread=not metadata)
+        self._add(replace(Entry.of(name, target, metadata), unread=not metadata))
 
     def register(self, name: str, **metadata: Any) -> Callable[[T], T]:
         """Return a decorator that adds the decorated object under ``name``; ``metadata`` becomes attributes of it."""
@@ -155,9 +156,8 @@ class Registry(Generic[T]):
             raise RegistryError(
                 f"unknown {self.kind} {name!r}; the nearest names are: {', '.join(near) or 'none'}{broken}"
             )
-        if name in self._unread:
+        if self._entries[name].unread:
             self._entries[name] = self._read(self._entries[name])
-            self._unread.discard(name)
         return self._entries[name]
 
     def names(self, *tags: str) -> list[str]:
@@ -178,7 +178,7 @@ class Registry(Generic[T]):
     def __len__(self) -> int:
         return len(self.names())
 
-    def _add(self, entry: Entry[T], unread: bool = False) -> None:
+    def _add(self, entry: Entry[T]) -> None:
         first = self._entries.get(entry.name)
         if first is not None and _is_same(first, entry):
             return  # an entry point of a module whose decorator has registered the very same object
@@ -187,8 +187,6 @@ class Registry(Generic[T]):
                 f"{self.kind} {entry.name!r} is already registered by {first.origin}; {entry.origin} needs another name"
             )
         self._entries[entry.name] = entry
-        if unread:
-            self._unread.add(entry.name)
 
     def _read(self, entry: Entry[T]) -> Entry[T]:
         """Return the entry with the metadata that its object declares; ours are read without importing them."""
@@ -224,7 +222,7 @@ class Registry(Generic[T]):
             if point.attr:
                 version = point.dist.version if point.dist is not None else ""
                 target = f"{point.module}:{point.attr}"
-                self._add(Entry(point.name, target, origin=origin, origin_version=version), unread=True)
+                self._add(Entry(point.name, target, origin=origin, origin_version=version, unread=True))
             else:
                 try:
                     importlib.import_module(point.module)
