@@ -1,7 +1,7 @@
 """Old import paths: modules that README or docs once named go on working for one release, with a warning.
 
-Importing ``fgai_bench`` puts :class:`OldPaths` behind Python's own finders, so it is asked only for modules that no
-longer exist.
+Importing ``fgai_bench`` puts :class:`OldPaths` before Python's own finders: folders that an updated checkout still has,
+with nothing but bytecode in them, would be found as empty packages.
 """
 
 from __future__ import annotations
@@ -64,4 +64,4 @@ class OldPaths(MetaPathFinder, Loader):
 def keep_old_paths() -> None:
     """Make old import paths work in this process."""
     if not any(isinstance(finder, OldPaths) for finder in sys.meta_path):
-        sys.meta_path.append(OldPaths())
+        sys.meta_path.insert(0, OldPaths())
