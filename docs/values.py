@@ -178,12 +178,12 @@ def graphs_where_gcn_beats(model: str) -> str:
     """Return the graphs on which the tuned GCN is shown to keep more than every way to train a model."""
     rivals = [row for row in worst_rows() if row["model"] == model]
     rivals = [row for row in rivals if row["defense"].removesuffix(" tuned") not in REPLACED]
-    found = []
+    graphs = []
     for graph in GRAPHS:
         control = by_seed(board("gat", "gcn tuned", graph), "f1")
         compared = [Comparison.of(control, by_seed(row, "f1"), "identity") for row in rivals if row["dataset"] == graph]
-        found += [title(graph)] if all(each.bounds and each.bounds[0] > 0 for each in compared) else []
-    return listed(found, "no graph")
+        graphs += [title(graph)] if all(each.bounds and each.bounds[0] > 0 for each in compared) else []
+    return listed(graphs, "no graph")
 
 
 @table

@@ -73,7 +73,8 @@ def is_present(kind: str, config: Mapping[str, Any]) -> bool | None:
 
 @cache
 def _code_of_entry(part: str, name: str) -> str:
-    return fingerprint([ENTRIES[part].entry(name).target, *["fgai_bench.data.load:load_dataset"][: part == "dataset"]])
+    target = ENTRIES[part].entry(name).target
+    return fingerprint([target, "fgai_bench.data.load:load_dataset"] if part == "dataset" else [target])
 
 
 @cache
@@ -89,9 +90,9 @@ def fingerprint(roots: Iterable[Any], used: Any = None) -> str:
     Of the class ``used`` and its bases, only those methods count whose names something uses.
     """
     waiting, sides = [_defined(root) for root in roots], [_defined(used)] if used else []
-    offered = _offered(frozenset(path for key in waiting for path in _beside(key[0])))
+    offered = _offered(frozenset(path for key in [*waiting, *sides] for path in _beside(key[0])))
     for path, name in sides:
-        bases = [base.id for node in _file(path)[0][name] for base in node.bases if isinstance(base, ast.Name)]
+        bases = [ast.unparse(base) for node in _file(path)[0].get(name, []) for base in getattr(node, "bases", ())]
         sides += [key for base in bases for key in _meant(path, base, offered)]
     waiting += [(path, f"{name}.") for path, name in sides]
     methods = [(path, name) for path, owner in sides for name in _file(path)[0] if name.startswith(f"{owner}.")]
