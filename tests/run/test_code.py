@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import fgai_bench
+from fgai_bench.run import identity
 from fgai_bench.run.identity import fingerprint
 
 SUITE = {
@@ -168,3 +170,26 @@ def test_an_object_made_inside_a_function_counts_with_that_function() -> None:
         return root, root
 
     assert fingerprint([reader]) == fingerprint([other]) != fingerprint([copied])
+
+
+TASK = {
+    "own_base.py": "class Base:\n    def split(self):\n        return 1\n\n    def score(self):\n        return 2\n",
+    "own_task.py": "import own_base\n\nclass Own(own_base.Base):\n    pass\n\ndef step(task):\n    return task.split()\n",
+}
+
+
+@pytest.mark.parametrize(("edit", "counts"), [("return 1", True), ("return 2", False)])
+def test_of_a_plugin_task_the_methods_count_that_a_step_uses(
+    edit: str, counts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    prints = []
+    for text in (edit, f"{edit}0"):
+        for name, source in TASK.items():
+            (tmp_path / name).write_text(source.replace(edit, text))
+            monkeypatch.delitem(sys.modules, name.removesuffix(".py"), raising=False)
+        module = importlib.import_module("own_task")
+        for function in vars(identity).values():
+            getattr(function, "cache_clear", lambda: None)()
+        prints.append(fingerprint([module.step], used=module.Own))
+    assert (prints[0] != prints[1]) is counts
