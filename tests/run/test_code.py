@@ -174,7 +174,7 @@ def test_an_object_made_inside_a_function_counts_with_that_function() -> None:
 
 TASK = {
     "own_base.py": "class Base:\n    def split(self):\n        return 1\n\n    def score(self):\n        return 2\n",
-    "own_task.py": "import own_base\n\nclass Own(own_base.Base):\n    pass\n\ndef step(task):\n    return task.split()\n",
+    "own_task.py": "import own_base\n\nclass Own(own_base.Base):\n  pass\n\ndef step(task):\n  return task.split()\n",
 }
 
 
