@@ -46,6 +46,10 @@ class GCNJaccardModel(GCNModel):
 
     defaults: ClassVar[dict[str, Any]] = {"threshold": 0.01, "similarity": "jaccard"}
 
+    @property
+    def injection_radius(self) -> int | None:
+        return self.hops  # as for the plain GCN; similarities depend on the two ends of an edge
+
     def profile(self, x: Tensor) -> Tensor:
         known = dense(x.detach())
         return (known != 0).to(known.dtype) if self.config["similarity"] == "jaccard" else F.normalize(known)
