@@ -23,26 +23,10 @@ from fgai_bench.options import Choice, Space
 from fgai_bench.seeds import isolated_rng
 
 
-class EmbeddedProjection(nn.Module):
-    """Embed features, ``h = ELU(W x + b)``, and project them for the attention and for the skip connection.
-
-    Shapes: ``(N, in_channels) -> (N, attention's projection + C)``; without a skip connection its part is 0 wide.
-    """
-
-    def __init__(self, in_channels: int, num_classes: int, attend: AttentionLayer, chosen: OneHopOptions) -> None:
-        super().__init__()
-        self.embed = FeatureProjection(in_channels, chosen.hidden, chosen.dropout, chosen.input_norm, bias=True)
-        self.attend = attend.project
-        self.skip = FeatureProjection(chosen.hidden, num_classes, chosen.dropout) if chosen.skip else None
-
-    def forward(self, x: Tensor) -> Tensor:
-        h = elu(self.embed(x))  # (N, hidden)
-        parts = [self.attend(h)] if self.skip is None else [self.attend(h), self.skip(h)]
-        return torch.cat(parts, dim=1)
-
-
 class OneHopLayer(nn.Module):
-    """Attention with averaged heads, plus a linear skip: ``logits_i = mean_heads(sum_j w_ij V h_j) + b + U h_i``.
+    """Attention over embedded features ``h = ELU(W x + b)`` with averaged heads, plus a linear skip connection.
+
+    ``logits_i = mean_heads(sum_j w_ij V h_j) + c + U h_i``.
 
     Shapes: projected ``(N, K)`` -> out ``(N, C)``, weights ``(E, H)``.
     """
@@ -50,16 +34,26 @@ class OneHopLayer(nn.Module):
     def __init__(self, layer: type[AttentionLayer], in_channels: int, num_classes: int, chosen: OneHopOptions) -> None:
         super().__init__()
         norm: Norm = "layer" if chosen.layer_norm else "none"
+        self.embed = FeatureProjection(in_channels, chosen.hidden, chosen.dropout, chosen.input_norm, bias=True)
         self.attend = layer(chosen.hidden, num_classes, chosen.heads[0], chosen.dropout, chosen.attention_dropout, norm)
-        self.project = EmbeddedProjection(in_channels, num_classes, self.attend, chosen)
+        self.skip = FeatureProjection(chosen.hidden, num_classes, chosen.dropout) if chosen.skip else None
         self.width = self.attend.project.weight.shape[1]
+
+    def project(self, x: Tensor) -> Tensor:
+        """Return the projections of the embedded features for the attention and for the skip connection, side by side.
+
+        Shapes: ``(N, in_channels) -> (N, K)``.
+        """
+        h = elu(self.embed(x))  # (N, hidden)
+        parts = [self.attend.project(h)] if self.skip is None else [self.attend.project(h), self.skip(h)]
+        return torch.cat(parts, dim=1)
 
     def forward(
         self, projected: Tensor, edges: SortedEdges, shift: Tensor | None = None, mask: NodeMask | None = None
     ) -> tuple[Tensor, Tensor]:
         attended, weights = self.attend(projected[:, : self.width].contiguous(), edges, shift, mask)  # (N, H * C)
         out = attended.view(attended.size(0), self.attend.heads, -1).mean(1)
-        return out if self.project.skip is None else out + projected[:, self.width :], weights
+        return out if self.skip is None else out + projected[:, self.width :], weights
 
 
 class OneHop(StackedAttention):

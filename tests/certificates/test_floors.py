@@ -52,22 +52,26 @@ def _attacked_above_floor(case: int, attack: str) -> bool:
 
 @pytest.mark.parametrize("attack", QUICK_ATTACKS)
 def test_no_quick_attack_goes_below_a_floor(attack: str) -> None:
-    proven = sum(_attacked_above_floor(case, attack) for case in range(24))
-    assert proven >= 20
+    proven = sum(_attacked_above_floor(case, attack) for case in range(12))
+    assert proven >= 10
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("attack", QUICK_ATTACKS)
 def test_no_quick_attack_goes_below_a_floor_on_many_graphs(attack: str) -> None:
-    proven = sum(_attacked_above_floor(case, attack) for case in range(24, 344))
-    assert proven >= 250
+    """64 further graphs for each attack, 320 in all."""
+    first = 100 * (1 + QUICK_ATTACKS.index(attack))
+    proven = sum(_attacked_above_floor(case, attack) for case in range(first, first + 64))
+    assert proven >= 56
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("attack", SEARCHES)
 def test_no_search_goes_below_a_floor(attack: str) -> None:
-    proven = sum(_attacked_above_floor(case, attack) for case in range(16))
-    assert proven >= 8
+    """Every kind of network, on graphs that no other attack is tried on."""
+    first = 1000 * (1 + SEARCHES.index(attack))
+    proven = sum(_attacked_above_floor(case, attack) for case in range(first, first + len(NETWORKS)))
+    assert proven >= 4
 
 
 def test_a_network_without_a_proof_says_why() -> None:
