@@ -20,6 +20,7 @@ from fgai_bench.attacks.pgd import Ascent, BestAscent, gradient_of
 from fgai_bench.attacks.placement import Placement, attached_edges, cover, random
 from fgai_bench.attacks.result import Candidate, Trace
 from fgai_bench.fast.ordered_sums import sum_at
+from fgai_bench.metrics import NotApplicable
 from fgai_bench.models.base import Output
 
 SHORT, LONG = 4, 10  # steps of the first two stages, per step of the threat model
@@ -34,7 +35,7 @@ def crowded(victim: Victim, clean: Output, threat: ThreatModel, seed: int | None
     node share a predicted class where they can, so that one message keeps the predictions of all of them.
     """
     if clean.attention is None:
-        raise ValueError("an attack on the attention needs a model that has one")
+        raise NotApplicable("an attack on the attention needs a model that has one")
     attention, targets = clean.attention.of_graph(), victim.targets
     border = attention.weight.topk(max(attention.weight.numel() // 2, 1), sorted=False).values.min()
     near = torch.where(attention.weight >= border, border / attention.weight.clamp(min=1e-30), 0.0)

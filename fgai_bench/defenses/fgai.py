@@ -13,6 +13,7 @@ from torch import Tensor
 from fgai_bench.defenses.base import Defense, Fit, Objective, perturbed_output
 from fgai_bench.defenses.training import outputs_once
 from fgai_bench.losses import in_topk, topk_surrogate, topk_variation, tvd
+from fgai_bench.metrics import NotApplicable
 from fgai_bench.models.base import Output
 from fgai_bench.options import Choice, LogRange, Options, Space
 
@@ -140,7 +141,7 @@ class Faithfulness:
     def __init__(self, options: FGAIOptions, fit: Fit) -> None:
         out = outputs_once(fit.required("teacher"), fit.data)
         if out.attention is None:
-            raise ValueError("FGAI needs a model with attention, and this teacher has none")
+            raise NotApplicable("FGAI needs a model with attention, and this teacher has none")
         attention = out.attention.of_graph()
         self.options, self.task = options, fit.task
         self.groups = attention.edge_index[1] if options.scope == "node" else None

@@ -123,7 +123,7 @@ class Metric:
         raise TypeError(f"{type(self).__name__} must implement __call__")
 
 
-class NotApplicable(Exception):
+class NotApplicable(ValueError):
     """Raised where a metric has no value; ``reason`` says why in one sentence, which a table shows in place of a value.
 
     >>> str(NotApplicable("the model has no attention"))
