@@ -52,10 +52,11 @@ class Victim:
         """Return the logits that the attack tries to change: ``(M, C)``."""
         return out.logits.index_select(0, self.targets) if self.readout is None else self.readout(out)
 
-    def output(self, data: Data | None = None) -> Output:
-        """Return the model's output on a graph, the clean one if none is given, without gradients."""
+    def evaluated(self) -> tuple[Tensor, Output]:
+        """Return the embedded nodes of the clean graph ``(N, ...)`` and the output there, without gradients."""
         with torch.no_grad():
-            return self.model(self.data if data is None else data)
+            embedded = self.model.embed(self.data.x)
+            return embedded, self.model.propagate(embedded, self.data.edge_index)
 
 
 class Attack:

@@ -19,7 +19,6 @@ for _name, _class in (
     ("random-edges", "edges:RandomEdges"),
     ("prbcd", "edges:PRBCD"),
     ("feature-pgd", "features:FeaturePGD"),
-    ("ensemble", "injection:Ensemble"),
     ("validation", "validation:ValidationAttack"),
     ("worst", "worst:Worst"),
     ("worst-twice", "worst:WorstTwice"),

@@ -92,9 +92,7 @@ class PRBCD(Attack):
         model, data = victim.model, victim.data
         if not threat.edges or not threat.steps:
             return Candidate(with_edges(data, data.edge_index[:, :0]))
-        with torch.no_grad():
-            embedded = model.embed(data.x)
-            clean = model.propagate(embedded, data.edge_index)
+        embedded, clean = victim.evaluated()
         on_attention = self.loss.startswith("attention")
         surface = _Surface(victim, clean if on_attention else None)
         reference = self.reference(victim, surface.matched(clean))

@@ -157,9 +157,7 @@ class ExplanationAttack(Attack):
         self, victim: Victim, threat: ThreatModel, seed: int | None, placements: Sequence[Placement] = PLACEMENTS
     ) -> list[_ConstrainedAscent]:
         """Return an ascent for every placement."""
-        with torch.no_grad():
-            embedded = victim.model.embed(victim.data.x)
-            clean = victim.model.propagate(embedded, victim.data.edge_index)
+        embedded, clean = victim.evaluated()
         edges = [attached_edges(clean.logits.size(0), place(victim, clean, threat, seed)) for place in placements]
         scenes = [InjectionScene.with_edges(victim, embedded, clean, new, threat.nodes) for new in edges]
         return [_ConstrainedAscent(self, scene, threat) for scene in scenes]

@@ -18,7 +18,7 @@ from fgai_bench.testing.checks import Check, CheckFailed, CheckList, CheckSkippe
 from fgai_bench.testing.fixture import CLASSES, EPOCHS, tiny_graph, tiny_model, tiny_problem, trained_model
 from fgai_bench.testing.models import CHECKS as MODEL_CHECKS
 from fgai_bench.testing.models import ModelSubject
-from fgai_bench.testing.traces import disturbed, no_trace_on, no_trace_on_rng, same
+from fgai_bench.testing.traces import disturbed, no_trace_on, same
 
 INNER = {"nodes": 3, "edges_per_node": 5, "steps": 2}
 
@@ -57,17 +57,8 @@ class DefenseSubject(EntrySubject):
         return ModelSubject(self.fitted.rebuilt, frozenset(declared), fitted=self.fitted)
 
 
-def fitted_name(name: str) -> str:
-    """Return the name of a model check when it is applied to a fitted model.
-
-    >>> fitted_name("check_logits")
-    'check_fitted_logits'
-    """
-    return name.replace("check_", "check_fitted_", 1)
-
-
 subject = DefenseSubject
-CHECKS: CheckList[DefenseSubject] = CheckList()
+CHECKS = CheckList()
 
 
 @CHECKS.add()
@@ -89,62 +80,36 @@ def check_training_labels_are_read(subject: DefenseSubject) -> None:
     require(not torch.equal(other, fitted), "training labels do not change the result")
 
 
-@CHECKS.add(needs=("needs-teacher",))
-def check_teacher_unchanged(subject: DefenseSubject) -> None:
-    """The teacher keeps its weights, its gradients, its ``requires_grad``, and the mode of each of its parts."""
-    teacher = disturbed(trained_model())
-    with no_trace_on(teacher):
-        subject.fit(teacher=teacher)
-
-
 @CHECKS.add()
-def check_given_model_unchanged(subject: DefenseSubject) -> None:
-    """The given model stays unchanged, and another model is returned."""
-    model = disturbed(tiny_model())
-    with no_trace_on(model):
-        fitted = subject.fit(model=model)
+def check_no_side_effects(subject: DefenseSubject) -> None:
+    """The given model, graph and teacher and the global random state stay as they were; another model is returned."""
+    model, data, teacher = disturbed(tiny_model()), tiny_graph(), disturbed(trained_model())
+    changes = {"teacher": teacher} if "needs-teacher" in subject.tags else {}
+    with no_trace_on(model, data, teacher):
+        fitted = subject.fit(model=model, data=data, **changes)
     require(fitted is not model, "the very model that was handed in is returned")
 
 
 @CHECKS.add()
-def check_data_unchanged(subject: DefenseSubject) -> None:
-    """The given graph stays unchanged."""
-    data = tiny_graph()
-    with no_trace_on(data):
-        subject.fit(data=data)
-
-
-@CHECKS.add()
 def check_same_seed_same_result(subject: DefenseSubject) -> None:
-    """The same seed gives the same model."""
-    require_same_model(subject.fit(), subject.fitted, "two runs differ")
-
-
-@CHECKS.add()
-def check_global_rng_untouched(subject: DefenseSubject) -> None:
-    """The global random state stays as it was."""
-    with no_trace_on_rng():
-        subject.fit()
-
-
-@CHECKS.add()
-def check_global_rng_unread(subject: DefenseSubject) -> None:
-    """The result does not depend on the global random state."""
+    """The same seed gives the same model, whatever the global random state."""
     usual = subject.fitted
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(12345)
-        require_same_model(subject.fit(), usual, "another global random state gives another result")
+        require_same_model(subject.fit(), usual, "two runs, with another global random state, differ")
 
 
 @CHECKS.add()
-def check_history(subject: DefenseSubject) -> None:
-    """The result has a ``history`` with one row of finite losses for each epoch."""
-    history = getattr(subject.fitted, "history", None)
+def check_every_epoch_is_told(subject: DefenseSubject) -> None:
+    """``progress(done, total)`` is called after each epoch, and ``history`` has a row of finite losses for each."""
+    told: list[tuple[int, int]] = []
+    fitted = subject.fit(progress=lambda done, total: told.append((done, total)))
+    require(told == [(epoch + 1, EPOCHS) for epoch in range(EPOCHS)], f"it was told {told}")
+    history: Any = getattr(fitted, "history", None)
     require(isinstance(history, list) and len(history) == EPOCHS, f"history is {history!r:.80} after {EPOCHS} epochs")
-    assert history is not None
     for row in history:
-        require(bool(row), "a row of the history is empty")
-        require(all(isinstance(value, float) and math.isfinite(value) for value in row.values()), f"a loss of {row}")
+        finite = [isinstance(value, float) and math.isfinite(value) for value in row.values()]
+        require(bool(finite) and all(finite), f"a row of the history is {row}")
 
 
 @CHECKS.add()
@@ -157,24 +122,18 @@ def check_result_is_ready(subject: DefenseSubject) -> None:
 
 
 @CHECKS.add()
-def check_progress_is_told(subject: DefenseSubject) -> None:
-    """``progress(done, total)`` is called after each epoch."""
-    told: list[tuple[int, int]] = []
-    subject.fit(progress=lambda done, total: told.append((done, total)))
-    expected = [(epoch + 1, EPOCHS) for epoch in range(EPOCHS)]
-    require(told == expected, f"it was told {told}")
-
-
-@CHECKS.add(needs=("needs-teacher",))
-def check_missing_teacher_is_an_error(subject: DefenseSubject) -> None:
-    """Without a teacher, a ``ValueError`` of one line names the missing teacher."""
-    _require_error_without(subject, "teacher")
-
-
-@CHECKS.add(needs=("needs-inner",))
-def check_missing_inner_is_an_error(subject: DefenseSubject) -> None:
-    """Without an inner attack, a ``ValueError`` of one line names the missing inner attack."""
-    _require_error_without(subject, "inner")
+def check_missing_input_is_an_error(subject: DefenseSubject) -> None:
+    """Without the teacher or inner attack that its tags ask for, a ``ValueError`` of one line names what is missing."""
+    needed = [argument for argument in ("teacher", "inner") if f"needs-{argument}" in subject.tags]
+    if not needed:
+        raise CheckSkipped("it needs neither a teacher nor an inner attack")
+    for argument in needed:
+        try:
+            subject.fit(**{argument: None})
+        except ValueError as error:
+            require(argument in str(error) and "\n" not in str(error), f"the sentence is {str(error)!r}")
+        else:
+            raise CheckFailed(f"it trains without {argument}, which its tags say it needs")
 
 
 @CHECKS.add(needs=("link",))
@@ -212,16 +171,7 @@ def _predicted(model: AttentionModel) -> Tensor:
         return model(tiny_graph()).logits
 
 
-def _require_error_without(subject: DefenseSubject, argument: str) -> None:
-    try:
-        subject.fit(**{argument: None})
-    except ValueError as error:
-        require(argument in str(error) and "\n" not in str(error), f"the sentence is {str(error)!r}")
-        return
-    raise CheckFailed(f"it trains without {argument}, which its tags say it needs")
-
-
-def _fitted_check(check: Check[ModelSubject]) -> Check[DefenseSubject]:
+def _fitted_check(check: Check) -> Check:
     def look(subject: DefenseSubject) -> None:
         result = check.run(subject.result)
         if result.status == "skipped":
@@ -229,7 +179,7 @@ def _fitted_check(check: Check[ModelSubject]) -> Check[DefenseSubject]:
         require(result.status == "passed", result.message)
 
     look.__doc__ = f"Of the fitted model: {check.states}"
-    return Check(fitted_name(check.name), look)
+    return Check(check.name.replace("check_", "check_fitted_", 1), look)
 
 
 CHECKS.extend(_fitted_check(check) for check in MODEL_CHECKS if "fitted" not in check.unless)

@@ -89,7 +89,7 @@ ALONE = (
 """Inputs that are one argument."""
 
 subject = MetricSubject
-CHECKS: CheckList[MetricSubject] = CheckList()
+CHECKS = CheckList()
 
 
 @CHECKS.add()
@@ -103,27 +103,27 @@ def check_inputs_are_declared(subject: MetricSubject) -> None:
 
 @CHECKS.add()
 def check_value_is_in_range(subject: MetricSubject) -> None:
-    """The value is a Python float inside the declared range."""
+    """The value is a Python float inside the declared range, and the arguments stay unchanged."""
     low, high = subject.entry.range or (-float("inf"), float("inf"))
     for seed in SEEDS:
-        value = subject.value(subject.argument(seed), subject.argument(seed + 100))
+        a, b = subject.argument(seed), subject.argument(seed + 100)
+        value = subject.value(a, b)
         require(type(value) is float, f"it returns {type(value).__name__}")
         require(low <= value <= high, f"{value:.6g} is not between {low:g} and {high:g}")
+        used, fresh = (_tensors([x, y]) for x, y in ((a, b), (subject.argument(seed), subject.argument(seed + 100))))
+        require(all(map(torch.equal, used, fresh)), "an argument has changed")
 
 
-@CHECKS.add(needs=("distance",))
-def check_distance_to_itself_is_zero(subject: MetricSubject) -> None:
-    """A distance is 0 between equal arguments and above 0 between different ones."""
+@CHECKS.add()
+def check_value_of_equal_arguments(subject: MetricSubject) -> None:
+    """A similarity is 1 between equal arguments; a distance is 0, and above 0 between different ones."""
+    if not {"distance", "similarity"} & subject.tags:
+        raise CheckSkipped("only with the tag 'distance' or 'similarity'")
     thing, other = subject.argument(0), subject.argument(1)
-    require(subject.value(thing, thing) == 0, f"the distance to itself is {subject.value(thing, thing):.6g}")
-    require(subject.value(thing, other) > 0, "the distance to another thing is not positive")
-
-
-@CHECKS.add(needs=("similarity",))
-def check_similarity_to_itself_is_one(subject: MetricSubject) -> None:
-    """A similarity is 1 between equal arguments."""
-    thing = subject.argument(0)
-    require(subject.value(thing, thing) == 1, f"the similarity to itself is {subject.value(thing, thing):.6g}")
+    value, wanted = subject.value(thing, thing), float("similarity" in subject.tags)
+    require(value == wanted, f"between a thing and itself it is {value:.6g}, not {wanted:g}")
+    if "distance" in subject.tags:
+        require(subject.value(thing, other) > 0, "the distance to another thing is not positive")
 
 
 @CHECKS.add(needs=("symmetric",))
@@ -145,16 +145,6 @@ def check_nan_raises(subject: MetricSubject) -> None:
         require(bool(str(error)) and "\n" not in str(error), f"the sentence is {str(error)!r}")
         return
     raise CheckFailed(f"with NaN in an argument it returns {value}")
-
-
-@CHECKS.add()
-def check_inputs_unchanged(subject: MetricSubject) -> None:
-    """The arguments stay unchanged."""
-    a, b = subject.argument(0), subject.argument(1)
-    subject.value(a, b)
-    for used, fresh in ((a, subject.argument(0)), (b, subject.argument(1))):
-        pairs = zip(_tensors(used), _tensors(fresh), strict=True)
-        require(all(torch.equal(*pair) for pair in pairs), "an argument has changed")
 
 
 def _tensors(argument: Any) -> list[torch.Tensor]:

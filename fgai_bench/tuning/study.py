@@ -32,7 +32,7 @@ from fgai_bench.suites.errors import SuiteError
 from fgai_bench.tuning.cells import FINAL_SEEDS, FINALISTS, TUNING_SEEDS, SearchCell, cells_of
 from fgai_bench.tuning.outcome import SCORES, SearchOutcome, Tried
 from fgai_bench.tuning.sampling import BATCH, suggest
-from fgai_bench.tuning.write import record_trials, write_outcomes
+from fgai_bench.tuning.write import write_outcomes
 
 
 def tune(
@@ -123,8 +123,6 @@ class CellSearch:
         if waiting or self.complete:
             return None
         outcome = self.outcome() if self.values else None
-        if outcome:
-            record_trials(self.store.folder, outcome)
         if len(self.values) >= self.cell.trials:
             return self._confirmation(outcome)
         history = [(tried.values, outcome.value(tried)) for tried in outcome.tried] if outcome else []

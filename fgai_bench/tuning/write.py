@@ -1,10 +1,10 @@
-"""Write what a study found: ``tuned.yaml`` (a suite), tables of all trials and settings, and Optuna's own storage."""
+"""Write what a study found: ``tuned.yaml`` (a suite), and tables of all trials and of how much each setting matters."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,8 @@ from fgai_bench.suites.schema import Suite, TunedSetting
 from fgai_bench.tuning.cells import FINALISTS
 from fgai_bench.tuning.importance import importances
 from fgai_bench.tuning.outcome import SCORES, TOLERANCE, SearchOutcome, Tried
-from fgai_bench.tuning.sampling import frozen, quiet
 
-TUNED, TRIALS, IMPORTANCE, OPTUNA = "tuned.yaml", "trials.csv", "importance.csv", "optuna.sqlite"
+TUNED, TRIALS, IMPORTANCE = "tuned.yaml", "trials.csv", "importance.csv"
 CELL = ("task", "dataset", "model", "defense")
 HEAD = (*CELL, "trial", "status", "reason", "clean", "attacked", "overlap")
 TAIL = ("reference", "allowed", "feasible", "on_front", "chosen", "seconds", "space", "settings")
@@ -120,39 +119,3 @@ def _text(value: Any) -> Any:
     if isinstance(value, float):
         return "" if value != value else f"{value:.6g}"
     return value
-
-
-def record_trials(folder: Path, outcome: SearchOutcome) -> None:
-    """Add the trials of a cell that Optuna's storage in the folder lacks, so that its own tools can read the study."""
-    import optuna
-
-    name = f"{outcome.cell.name} {outcome.cell.space_hash[:12]}"
-    with quiet():
-        storage = trial_storage(folder / OPTUNA)
-        study = optuna.create_study(storage=storage, study_name=name, direction="maximize", load_if_exists=True)
-        known, trials = study.get_trials(deepcopy=False), [_frozen(outcome, tried) for tried in outcome.tried]
-        if any(old.values != new.values for old, new in zip(known, trials, strict=False)):  # one was run again
-            optuna.delete_study(study_name=name, storage=storage)
-            study = optuna.create_study(storage=storage, study_name=name, direction="maximize")
-            known = []
-        study.add_trials(trials[len(known) :])
-
-
-def trial_storage(path: Path) -> Any:
-    """Open Optuna's storage; a new one gets its name when all its tables are made, so that none is ever half made."""
-    import optuna
-
-    def opened(file: Path) -> Any:
-        return optuna.storages.RDBStorage(f"sqlite:///{file.absolute()}")
-
-    if not path.exists():
-        unfinished = path.with_name(f"{path.name}.new")
-        unfinished.unlink(missing_ok=True)  # of a process that was killed
-        opened(unfinished).engine.dispose()
-        unfinished.replace(path)
-    return opened(path)
-
-
-def _frozen(outcome: SearchOutcome, tried: Tried) -> Any:
-    scores: Mapping[str, float] = {"clean": tried.clean, "attacked": tried.attacked, "overlap": tried.overlap}
-    return frozen(outcome.cell.space, tried.values, outcome.value(tried), **scores, feasible=outcome.feasible(tried))

@@ -143,26 +143,28 @@ class Densifying(RandomInjection):
 
 
 GRADIENT = ("injection", "gradient", "prediction")
+EXPLANATION = ("injection", "gradient", "attention")
 VIOLATORS = [
     ("check_zero_budget_is_identity", Spendthrift, ("injection",)),
     ("check_limits_hold", OneTooMany, ("injection",)),
     ("check_limits_hold", OutOfRange, ("injection",)),
     ("check_limits_hold", AnyTarget, ("injection",)),
-    ("check_originals_are_preserved", Reordered, ("injection",)),
-    ("check_input_unchanged", InPlace, ("injection",)),
+    ("check_limits_hold", Reordered, ("injection",)),
+    ("check_no_side_effects", InPlace, ("injection",)),
+    ("check_no_side_effects", LeavesEvalMode, ("injection",)),
+    ("check_no_side_effects", Drawing, ("injection",)),
     ("check_same_seed_same_result", Unseeded, ("injection",)),
+    ("check_same_seed_same_result", AsItStands, ("injection",)),
     ("check_other_seed_other_result", OneSeed, ("injection",)),
     ("check_objective_never_falls", Descending, GRADIENT),
-    ("check_prediction_is_hurt", Harmless, GRADIENT),
-    ("check_attention_is_moved", StrongAtFirst, ("injection", "gradient", "attention")),
-    ("check_kept_predictions_are_counted", Boasting, ("injection", "gradient", "attention")),
+    ("check_search_does_harm", Harmless, GRADIENT),
+    ("check_search_does_harm", Harmless, (*GRADIENT, "fixed-search")),
+    ("check_search_does_harm", StrongAtFirst, EXPLANATION),
     ("check_readout_is_used", Deaf, GRADIENT),
-    ("check_model_untouched", LeavesEvalMode, ("injection",)),
-    ("check_mode_does_not_matter", AsItStands, ("injection",)),
-    ("check_global_rng_untouched", Drawing, ("injection",)),
-    ("check_ledger_tells_the_truth", Understating, ("injection",)),
+    ("check_report_is_true", Understating, ("injection",)),
+    ("check_report_is_true", Boasting, EXPLANATION),
     ("check_gradients_are_counted", Uncounted, GRADIENT),
-    ("check_fixed_search_hurts", RandomInjection, (*GRADIENT, "fixed-search")),
+    ("check_gradients_are_counted", RandomInjection, (*GRADIENT, "fixed-search")),
     ("check_overrun_is_an_error", Unheard, ("injection",)),
     ("check_sparse_features", Densifying, ("injection",)),
 ]
