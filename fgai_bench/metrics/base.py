@@ -26,6 +26,9 @@ LN_2, HALF_LN_2 = (0.0, math.log(2)), (0.0, math.log(2) / 2)
 # At the rates 0, .1, ..., .5 a curve of shares has a slope of at most (.25 + .15 + .05) / .175 = 18/7 either way.
 SLOPE = (-18 / 7, 18 / 7)
 
+HIGHER_SHARE: dict[str, Any] = {"direction": "higher", "range": SHARE, "scale": "logit"}
+LOWER_SHARE: dict[str, Any] = {"direction": "lower", "range": SHARE, "scale": "logit"}
+
 Where = Literal["clean", "attack", "effect", "explain", "train"]
 NULLS = ("random", "uniform", "degree", "untrained")
 INPUTS: dict[str, tuple[str, tuple[Where, ...]]] = {
@@ -214,7 +217,6 @@ def admitted(obj: Any, name: str) -> Any:
         raise TypeError(f"it is {obj!r:.60}, neither a function nor a subclass of fgai_bench.metrics.Metric")
     tags = tuple(getattr(metric, "tags", ()))
     inputs = getattr(metric, "inputs", "") or inputs_of(frozenset(tags))
-    inputs = {"curve": "curve-highest"}.get(inputs, inputs)  # the first release had one name for both curves
     if inputs not in INPUTS:
         problem = f"the inputs {inputs!r} are unknown" if inputs else "it does not say what it takes"
         raise TypeError(f"{problem}; declare inputs= one of {', '.join(INPUTS)}")

@@ -33,4 +33,3 @@ def _declare(module: str) -> None:
 
 for _module in MODULES:
     _declare(_module)
-METRICS.alias("micro_f1", "f1")

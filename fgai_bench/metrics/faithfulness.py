@@ -9,7 +9,16 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
-from fgai_bench.metrics.base import CORRELATION, GRAPHFRAMEX, GRAPHXAI, SHARE, NotApplicable, metric
+from fgai_bench.metrics.base import (
+    CORRELATION,
+    GRAPHFRAMEX,
+    GRAPHXAI,
+    HIGHER_SHARE,
+    LOWER_SHARE,
+    SHARE,
+    NotApplicable,
+    metric,
+)
 from fgai_bench.metrics.inputs import finite, finite_pair
 from fgai_bench.metrics.ranks import auroc, shown, spearman
 from fgai_bench.metrics.topk import topk_mask
@@ -42,9 +51,7 @@ def effect_spearman(pairs: Pairs) -> float:
     "effect_precision",
     inputs="effects",
     summary="top edges among those of largest effect",
-    direction="higher",
-    range=SHARE,
-    scale="logit",
+    **HIGHER_SHARE,
     both_graphs=True,
 )
 def effect_precision(pairs: Pairs) -> float:
@@ -97,9 +104,7 @@ def _mean_over_nodes(pairs: Pairs, of_node: Callable[[Tensor, Tensor], float], c
     "fidelity_plus",
     inputs="probabilities-without-top",
     summary="predictions that change without the top edges",
-    direction="higher",
-    range=SHARE,
-    scale="logit",
+    **HIGHER_SHARE,
     paper=GRAPHFRAMEX,
     both_graphs=True,
 )
@@ -107,9 +112,7 @@ def _mean_over_nodes(pairs: Pairs, of_node: Callable[[Tensor, Tensor], float], c
     "fidelity_minus",
     inputs="probabilities-only-top",
     summary="predictions that change on the top edges alone",
-    direction="lower",
-    range=SHARE,
-    scale="logit",
+    **LOWER_SHARE,
     paper=GRAPHFRAMEX,
     both_graphs=True,
 )
@@ -134,9 +137,7 @@ def fidelity(whole: Tensor, part: Tensor) -> float:
     "unfaithfulness",
     inputs="probabilities-only-top",
     summary="distance of the output on the top edges alone",
-    direction="lower",
-    range=SHARE,
-    scale="logit",
+    **LOWER_SHARE,
     paper=GRAPHXAI,
     both_graphs=True,
 )
@@ -159,9 +160,7 @@ def unfaithfulness(whole: Tensor, part: Tensor) -> float:
     "characterisation",
     inputs="fidelities",
     summary="harmonic mean of fidelity+ and 1 - fidelity-",
-    direction="higher",
-    range=SHARE,
-    scale="logit",
+    **HIGHER_SHARE,
     paper=GRAPHFRAMEX,
     both_graphs=True,
 )
@@ -182,9 +181,7 @@ def characterisation(fidelity_plus: float, fidelity_minus: float) -> float:
     "truth_auroc",
     inputs="truths",
     summary="AUROC of scores against the edges that truly matter",
-    direction="higher",
-    range=SHARE,
-    scale="logit",
+    **HIGHER_SHARE,
     both_graphs=True,
     also={
         "truth_auroc_wrong": (
@@ -208,9 +205,7 @@ def truth_auroc(pairs: Pairs) -> float:
     "truth_precision",
     inputs="truths",
     summary="true edges among the top ones, as many",
-    direction="higher",
-    range=SHARE,
-    scale="logit",
+    **HIGHER_SHARE,
     both_graphs=True,
 )
 def truth_precision(pairs: Pairs) -> float:

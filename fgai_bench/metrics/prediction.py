@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from fgai_bench.metrics.base import ANY_SIZE, SHARE, metric
+from fgai_bench.metrics.base import ANY_SIZE, HIGHER_SHARE, SHARE, metric
 from fgai_bench.metrics.inputs import finite, finite_pair
 
 
@@ -14,9 +14,7 @@ from fgai_bench.metrics.inputs import finite, finite_pair
     inputs="labels",
     summary="micro-averaged F1 of the predicted classes of the test nodes",
     tags=("similarity", "symmetric"),
-    direction="higher",
-    range=SHARE,
-    scale="logit",
+    **HIGHER_SHARE,
     also={"f1_reached": ("labels-reached", "f1 over the test nodes that the attack can reach")},
 )
 def micro_f1(predicted: Tensor, y: Tensor) -> float:
@@ -40,9 +38,7 @@ def micro_f1(predicted: Tensor, y: Tensor) -> float:
     "roc_auc",
     inputs="scores",
     summary="area under the ROC curve of the test links' scores",
-    direction="higher",
-    range=SHARE,
-    scale="logit",
+    **HIGHER_SHARE,
 )
 def roc_auc(scores: Tensor, labels: Tensor) -> float:
     r"""Return the area under the ROC curve: the share of (positive, negative) pairs that the scores put in order.
@@ -99,9 +95,7 @@ def unchanged(y: Tensor, y_tilde: Tensor) -> Tensor:
     inputs="logits",
     summary="share of the predictions that stay",
     tags=("similarity", "symmetric"),
-    direction="higher",
-    range=SHARE,
-    scale="logit",
+    **HIGHER_SHARE,
 )
 def prediction_kept(y: Tensor, y_tilde: Tensor) -> float:
     """Return the share of the nodes that keep their predicted class.
@@ -118,9 +112,7 @@ def prediction_kept(y: Tensor, y_tilde: Tensor) -> float:
     "validation_score",
     inputs="validation",
     summary="the task's score on the validation part",
-    direction="higher",
-    range=SHARE,
-    scale="logit",
+    **HIGHER_SHARE,
 )
 @metric(
     "kept_by_attack",

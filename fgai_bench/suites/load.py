@@ -120,8 +120,6 @@ def validated(content: dict[str, Any], where: str) -> Suite:
         return Suite(**content)
     except ValidationError as error:
         raise SuiteError(f"{where}: {sentence(error, Suite)}") from None
-    except RecursionError:
-        raise SuiteError(f"{where}: a value contains itself; write it out without anchors") from None
     except (SuiteError, TypeError) as error:
         raise SuiteError(f"{where}: {error}") from None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -32,27 +31,16 @@ BUDGET: dict[str, Any] = {
 }
 EFFORT = 0.1
 """Of a search whose length is fixed: none of these properties needs all of it."""
-SLACK = 1e-6
-"""Tolerance on every limit, for rounding in single precision."""
+SLACK = 1e-6  # for rounding in single precision
 
 
 @dataclass(frozen=True)
 class AttackSubject(EntrySubject):
     """An attack to be checked; its scenario is the one among its tags, else injection."""
 
-    @property
-    def tags(self) -> frozenset[str]:
-        """Return the tags of the entry and its scenario."""
-        return self.entry.tags | {self.scenario}
-
-    @property
-    def scenario(self) -> str:
-        """Return what the attack changes: injection, edges or features."""
-        return scenario_among(self.entry.tags)
-
     def threat(self, **changes: Any) -> ThreatModel:
         """Return a threat model with a small budget in the attack's scenario."""
-        return ThreatModel(**{**BUDGET, "scenario": self.scenario, **changes})
+        return ThreatModel(**{**BUDGET, "scenario": scenario_among(self.tags), **changes})
 
     def attacked(
         self,
@@ -67,9 +55,7 @@ class AttackSubject(EntrySubject):
         attack, victim = self.entry.load()(), model or trained_model()
         if hasattr(attack, "effort"):
             attack.effort = EFFORT * attack.effort
-        result = attack(victim, data, data.test_index, threat=threat or self.threat(), seed=seed, **options)
-        require(isinstance(result, Attacked), f"an attack must return Attacked, not {type(result).__name__}")
-        return result
+        return attack(victim, data, data.test_index, threat=threat or self.threat(), seed=seed, **options)
 
     @cached_property
     def found(self) -> Attacked:
@@ -82,21 +68,11 @@ CHECKS = CheckList()
 
 
 @CHECKS.add()
-def check_zero_budget_is_identity(subject: AttackSubject) -> None:
-    """Without a budget the graph stays as it is, and the ledger says that nothing was spent."""
-    data = tiny_graph()
-    result = subject.attacked(data, subject.threat(nodes=0, edges=0, epsilon=0.0))
-    for key in ("x", "edge_index", "y"):
-        require(same(result.data[key], data[key]), f"data.{key} has changed")
-    spent = {quantity: figure for quantity, figure in recount(data, result.data).items() if figure}
-    require(not spent, f"the attack spent {spent}")
-
-
-@CHECKS.add()
 def check_limits_hold(subject: AttackSubject) -> None:
-    """No limit is exceeded, for several seeds and budgets, and originals come first, unchanged and in their order."""
+    """No limit is exceeded, for several seeds and budgets, zero included; originals come first, as they were."""
     narrow = {"feature_low": 0.25, "feature_high": 0.5}
-    budgets: list[dict[str, Any]] = [{}, {"nodes": 1, "edges_per_node": 40, "edges": 1}, narrow]
+    nothing = {"nodes": 0, "edges": 0, "epsilon": 0.0}
+    budgets: list[dict[str, Any]] = [{}, {"nodes": 1, "edges_per_node": 40, "edges": 1}, narrow, nothing]
     for seed, changes in enumerate(budgets):
         data, threat = tiny_graph(), subject.threat(**changes)
         require_within(threat, data, subject.attacked(data, threat, seed).data)
@@ -125,18 +101,6 @@ def check_other_seed_other_result(subject: AttackSubject) -> None:
     """Different seeds give different attacked graphs."""
     first, second = subject.found.data, subject.attacked(seed=1).data
     require(not (same(first.x, second.x) and same(first.edge_index, second.edge_index)), "two seeds give one graph")
-
-
-@CHECKS.add(needs=("gradient",))
-def check_objective_never_falls(subject: AttackSubject) -> None:
-    """A gradient attack ends with at least the objective it began with, and its curve is finite."""
-    result = subject.found
-    if not result.curve and result.ledger.gradient_calls:
-        raise CheckSkipped("the strongest of its members has no curve")
-    require(len(result.curve) > 1, f"the curve has {len(result.curve)} points")
-    require(all(math.isfinite(value) for value in result.curve), "the curve is not finite")
-    first, last = result.curve[0], result.curve[-1]
-    require(last >= first - SLACK, f"the objective fell from {first:.6g} to {last:.6g}")
 
 
 @CHECKS.add(needs=("gradient",))
@@ -172,15 +136,15 @@ def check_readout_is_used(subject: AttackSubject) -> None:
 
 
 @CHECKS.add()
-def check_report_is_true(subject: AttackSubject) -> None:
-    """The ledger, and the share of predictions that the attack says it kept, agree with a count on its graph."""
+def check_kept_predictions_are_counted(subject: AttackSubject) -> None:
+    """If an attack reports the share of predictions that it kept, a count on the attacked graph agrees."""
     data, model, result = tiny_graph(), trained_model(), subject.found
-    require_counted(result, data, result.data)
-    if result.kept is not None:
-        with torch.no_grad():
-            before, after = (model(graph).logits[data.test_index].argmax(1) for graph in (data, result.data))
-        share = float((before == after).float().mean())
-        require(abs(result.kept - share) <= SLACK, f"it says {result.kept:.3g}, counted are {share:.3g}")
+    if result.kept is None:
+        raise CheckSkipped("it says nothing about kept predictions")
+    with torch.no_grad():
+        before, after = (model(graph).logits[data.test_index].argmax(1) for graph in (data, result.data))
+    share = float((before == after).float().mean())
+    require(abs(result.kept - share) <= SLACK, f"it says {result.kept:.3g}, counted are {share:.3g}")
 
 
 @CHECKS.add(needs=("gradient",))
@@ -194,53 +158,12 @@ def check_gradients_are_counted(subject: AttackSubject) -> None:
 
 
 @CHECKS.add()
-def check_overrun_is_an_error(subject: AttackSubject) -> None:
-    """The attack checks its result against the threat model, and the error of an exceeded budget reaches the caller."""
-    try:
-        subject.attacked(threat=_RejectingThreatModel(**subject.threat().model_dump()))
-    except BudgetExceeded:
-        return
-    raise CheckFailed("a threat model that refuses every result was not heard")
-
-
-@CHECKS.add()
 def check_sparse_features(subject: AttackSubject) -> None:
-    """Sparse features stay sparse and within the limits, and the ledger agrees with a count on them."""
+    """Sparse features stay sparse and within the limits."""
     data, dense = tiny_graph(sparse=True), tiny_graph()
-    result = subject.attacked(data)
-    require(result.data.x.layout == torch.sparse_csr, f"sparse features have become {result.data.x.layout}")
-    attacked = Data(x=result.data.x.to_dense(), edge_index=result.data.edge_index)
-    require_within(subject.threat(), dense, attacked)
-    require_counted(result, dense, attacked)
-
-
-class _RejectingThreatModel(ThreatModel):
-    """A threat model that allows no result, not even the clean graph."""
-
-    def limits(self) -> dict[str, float]:
-        return {"nodes": -1}
-
-
-def recount(clean: Data, attacked: Data) -> dict[str, float]:
-    """Count what an attack spent, edge by edge and row by row on dense features, to compare the ledger with."""
-    nodes = clean.x.size(0)
-    known = {frozenset(edge) for edge in clean.edge_index.t().tolist()}
-    new = {frozenset(edge) for edge in attacked.edge_index.t().tolist()} - known
-    injected, change = attacked.x[nodes:].abs(), (attacked.x[:nodes] - clean.x).abs()
-    return {
-        "nodes": attacked.x.size(0) - nodes,
-        "edges": len(new),
-        "largest_feature": float(injected.max()) if injected.numel() else 0.0,
-        "changed_nodes": int((change > 0).any(1).sum()),
-        "feature_change": float(change.max()),
-    }
-
-
-def require_counted(result: Attacked, clean: Data, attacked: Data) -> None:
-    """Raise if the ledger of a result does not agree with a count on dense graphs."""
-    for quantity, counted in recount(clean, attacked).items():
-        recorded = getattr(result.ledger, quantity)
-        require(abs(recorded - counted) <= SLACK, f"the ledger says {quantity} = {recorded:g}, counted are {counted:g}")
+    attacked = subject.attacked(data).data
+    require(attacked.x.layout == torch.sparse_csr, f"sparse features have become {attacked.x.layout}")
+    require_within(subject.threat(), dense, Data(x=attacked.x.to_dense(), edge_index=attacked.edge_index))
 
 
 def require_within(threat: ThreatModel, clean: Data, attacked: Data) -> None:

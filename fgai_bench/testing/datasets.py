@@ -1,4 +1,7 @@
-"""Check datasets: declared statistics, clean edges, finite features, and splits that cover every node once."""
+"""Check datasets: declared statistics, and splits that follow the seed and hold every node once.
+
+Loading itself refuses or mends unusable features, labels and edges (:func:`fgai_bench.data.load_dataset`).
+"""
 
 from __future__ import annotations
 
@@ -99,25 +102,3 @@ def check_other_seed_other_split(subject: DatasetSubject) -> None:
     for key in ("x", "edge_index", "y"):
         require(same(data[key], other[key]), f"data.{key} depends on the seed of the split")
     require(not same(data.train_index, other.train_index), "two seeds give one split")
-
-
-@CHECKS.add()
-def check_features_and_labels(subject: DatasetSubject) -> None:
-    """Features are finite float32, dense or CSR, and there is one non-negative integer label for each node."""
-    x, y = subject.data.x, subject.data.y
-    values = x.values() if x.layout == torch.sparse_csr else x
-    require(x.dtype == torch.float32, f"features are {x.dtype}")
-    require(bool(values.isfinite().all()), "a feature is NaN or infinite")
-    require(y.shape == x.shape[:1] and y.dtype == torch.int64, f"labels are {y.dtype} of the shape {tuple(y.shape)}")
-    require(int(y.min()) >= 0, f"there is the label {int(y.min())}")
-
-
-@CHECKS.add()
-def check_edges(subject: DatasetSubject) -> None:
-    """Edges connect nodes of the graph, are present in both directions, and are neither loops nor duplicates."""
-    edges, nodes = subject.data.edge_index, subject.data.x.shape[0]
-    require(int(edges.min()) >= 0 and int(edges.max()) < nodes, f"an edge names node {int(edges.max())} of {nodes}")
-    require(bool((edges[0] != edges[1]).all()), "there is a self-loop")
-    keys, back = ((a * nodes + b).sort().values for a, b in (edges, edges.flip(0)))
-    require(bool((keys.diff() > 0).all()), "there is a duplicate edge")
-    require(torch.equal(keys, back), "an edge stands in one direction only")

@@ -44,7 +44,6 @@ SUITES: list[tuple[str, str]] = [
     (GRID.replace("gat", "gt") + "model: {hidden: 2}\n", "model 'gt': hidden: input should be greater than or equal"),
     (GRID.replace("gat", "gt") + "model: {heads: []}\n", "model 'gt': heads: tuple should have at least 1 item"),
     (GRID + "attacks: [{name: prbcd, options: {block_size: 0}}]\n", "a block holds at least one candidate edge"),
-    (GRID + "attacks: [{name: explanation, options: {slack: -1}}]\n", "slack is a margin of logits, at least 0"),
     (GRID + "attacks: [{name: explanation, options: {loss: 5}}]\n", "attack 'explanation' cannot be made"),
     *[
         (

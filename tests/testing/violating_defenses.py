@@ -110,8 +110,6 @@ VIOLATORS = [
     ("check_every_epoch_is_told", WithoutHistory, ()),
     ("check_every_epoch_is_told", Silent, ()),
     ("check_result_is_ready", StillTraining, ()),
-    ("check_missing_input_is_an_error", Vanilla, ("needs-teacher",)),
-    ("check_missing_input_is_an_error", Vanilla, ("needs-inner",)),
     ("check_supervision_is_used", OwnSupervision, ("link",)),
     *((name.replace("check_", "check_fitted_"), returning(model), ()) for name, model in MODELS),
 ]
