@@ -162,7 +162,7 @@ def test_a_package_that_cannot_be_loaded_is_named_where_it_is_missed(site: Path)
         ("MODELS", type("Plain", (), {}), "not a subclass of fgai_bench.models.AttentionModel"),
         ("EXPLAINERS", type("Mute", (), {}), "not a subclass of fgai_bench.explainers.Explainer"),
         ("METRICS", lambda a, b: 0.0, "it does not say what it takes; declare inputs= one of output, outputs"),
-        ("METRICS", "g_jsd", "neither a function nor a subclass of fgai_bench.metrics.Metric"),
+        ("METRICS", "g_jsd", "it is 'g_jsd' and not a function"),
         ("DATASETS", 7, "neither a Dataset nor a function of the data root nor a PyG Data"),
         ("SUITES", {"datasets": ["cora"], "modles": ["gat"]}, "unknown key 'modles'; did you mean 'models'"),
         ("SUITES", 5, "neither a Suite nor a mapping nor the path of a YAML file"),

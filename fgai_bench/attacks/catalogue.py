@@ -9,7 +9,6 @@ from fgai_bench.registry import Registry
 
 if TYPE_CHECKING:
     from fgai_bench.attacks.base import Attack
-    from fgai_bench.attacks.budget import Scenario
 
 ATTACKS: Registry[type[Attack]] = Registry("attack", "fgai_bench.attacks", "fgai_bench.attacks.base:admitted")
 for _name, _class in (

@@ -20,7 +20,8 @@ from fgai_bench.metrics.base import (
     metric,
 )
 from fgai_bench.metrics.inputs import finite, finite_pair
-from fgai_bench.metrics.ranks import auroc, shown, spearman
+from fgai_bench.metrics.prediction import area_under_curve
+from fgai_bench.metrics.ranks import shown, spearman
 from fgai_bench.metrics.topk import topk_mask
 
 Pairs = Sequence[tuple[Tensor, Tensor]]
@@ -198,7 +199,7 @@ def truth_auroc(pairs: Pairs) -> float:
     >>> truth_auroc([(torch.tensor([0.9, 0.5, 0.1]), torch.tensor([True, False, False]))])
     1.0
     """
-    return _mean_over_truths(pairs, auroc)
+    return _mean_over_truths(pairs, lambda scores, truth: float(area_under_curve(scores[truth], scores[~truth])))
 
 
 @metric(

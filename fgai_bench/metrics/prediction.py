@@ -82,11 +82,7 @@ def unchanged(y: Tensor, y_tilde: Tensor) -> Tensor:
     >>> unchanged(torch.tensor([[0.9, 0.1], [0.6, 0.4]]), torch.tensor([[0.7, 0.3], [0.2, 0.8]])).tolist()
     [True, False]
     """
-    if y.shape != y_tilde.shape:
-        raise ValueError(
-            f"outputs must have the same shape before and after, got {tuple(y.shape)} and {tuple(y_tilde.shape)}"
-        )
-    before, after = finite(y, "outputs"), finite(y_tilde, "outputs")
+    before, after = finite_pair(y, y_tilde, "outputs")
     return before.argmax(1) == after.argmax(1) if y.dim() == 2 else before == after
 
 

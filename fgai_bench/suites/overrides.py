@@ -178,20 +178,18 @@ def _applied(suite: Suite, key: str, value: Any) -> Suite | None:
         return _with(suite, Setting(when=When(model=(head,)), model={option: value}))
     if any(head in _title(line) for line in suite.defenses):
         # Options on a defense's own line come before all settings, so they are changed there, too.
-        own = [
-            line.model_copy(update={"options": {**line.options, option: value}})
-            if head in _title(line) and option in line.options
-            else line
-            for line in suite.defenses
-        ]
-        return _with(changed(suite, defenses=tuple(own)), Setting(when=When(defense=(head,)), defense={option: value}))
+        own = [_with_option(line, head, option, value, option in line.options) for line in suite.defenses]
+        return _with(changed(suite, defenses=own), Setting(when=When(defense=(head,)), defense={option: value}))
     if any(head in _title(line) for line in suite.attacks):
-        lines = [
-            line.model_copy(update={"options": {**line.options, option: value}}) if head in _title(line) else line
-            for line in suite.attacks
-        ]
-        return changed(suite, attacks=tuple(lines))
+        return changed(suite, attacks=[_with_option(line, head, option, value) for line in suite.attacks])
     return None
+
+
+def _with_option(line: Any, head: str, option: str, value: Any, wanted: bool = True) -> Any:
+    """Return a line with another value of an option, if ``head`` is its name or label and that is wanted."""
+    if not wanted or head not in _title(line):
+        return line
+    return line.model_copy(update={"options": {**line.options, option: value}})
 
 
 def _with(suite: Suite, setting: Setting) -> Suite:

@@ -7,6 +7,7 @@ own line override all settings.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, Field, PrivateAttr, ValidationError, field_validator, model_validator
@@ -279,13 +280,7 @@ class Suite(Options):
     @field_validator("name")
     @classmethod
     def _name_names_a_folder(cls, value: str) -> str:
-        if (
-            not value.strip()
-            or value[0] in ".-~"
-            or len(value) > 100
-            or not value.isprintable()
-            or set(value) & {*"/\\"}
-        ):
+        if not re.fullmatch(r"(?![.~-])[^/\\]{1,100}", value) or not value.strip() or not value.isprintable():
             raise ValueError(
                 "a suite's name is that of its folder under runs/: at most 100 printable characters without slashes, "
                 f"not beginning with a dot, a hyphen or a tilde, not {value[:40]!r}"

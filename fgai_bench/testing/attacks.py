@@ -20,15 +20,7 @@ from fgai_bench.testing.checks import CheckFailed, CheckList, CheckSkipped, Entr
 from fgai_bench.testing.fixture import tiny_graph, tiny_problem, trained_model
 from fgai_bench.testing.traces import disturbed, no_trace_on, same
 
-BUDGET: dict[str, Any] = {
-    "nodes": 3,
-    "edges_per_node": 5,
-    "edges": 6,
-    "epsilon": 0.25,
-    "feature_low": -0.5,
-    "feature_high": 1.0,
-    "steps": 3,
-}
+BUDGET = ThreatModel(nodes=3, edges_per_node=5, edges=6, epsilon=0.25, feature_low=-0.5, feature_high=1.0, steps=3)
 EFFORT = 0.1
 """Of a search whose length is fixed: none of these properties needs all of it."""
 SLACK = 1e-6  # for rounding in single precision
@@ -40,7 +32,7 @@ class AttackSubject(EntrySubject):
 
     def threat(self, **changes: Any) -> ThreatModel:
         """Return a threat model with a small budget in the attack's scenario."""
-        return ThreatModel(**{**BUDGET, "scenario": scenario_among(self.tags), **changes})
+        return BUDGET.model_copy(update={"scenario": scenario_among(self.tags), **changes})
 
     def attacked(
         self,
@@ -154,7 +146,7 @@ def check_gradients_are_counted(subject: AttackSubject) -> None:
     require(many > 0, "no gradient was counted")
     if "fixed-search" not in subject.tags:
         few = subject.attacked(threat=subject.threat(steps=1)).ledger.gradient_calls
-        require(0 < few < many, f"{few} gradients in 1 step, {many} in {BUDGET['steps']}")
+        require(0 < few < many, f"{few} gradients in 1 step, {many} in {BUDGET.steps}")
 
 
 @CHECKS.add()

@@ -56,11 +56,6 @@ class Check:
     needs: frozenset[str] = frozenset()
     unless: frozenset[str] = frozenset()
 
-    @property
-    def states(self) -> str:
-        """Return the property in one sentence."""
-        return (self.look.__doc__ or "").strip()
-
     def run(self, subject: Any) -> CheckResult:
         """Run the check; an exception that the subject raises becomes a failed result and never reaches the caller."""
         try:
@@ -86,7 +81,7 @@ class CheckList(list[Check]):
     ... def check_sugar(subject):
     ...     "There is sugar in it."
     ...     require(subject.sugar > 0, f"it has {subject.sugar} g of sugar")
-    >>> [(check.name, check.states) for check in checks]
+    >>> [(check.name, check.look.__doc__) for check in checks]
     [('check_sugar', 'There is sugar in it.')]
     """
 

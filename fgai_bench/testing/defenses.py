@@ -11,9 +11,7 @@ import torch
 from torch import Tensor
 
 from fgai_bench.defenses import NodeSupervision, Training
-from fgai_bench.defenses.training import InnerAttack
 from fgai_bench.models import AttentionModel, Output
-from fgai_bench.tasks.node_classification import NodeProblem
 from fgai_bench.testing.checks import Check, CheckList, CheckSkipped, EntrySubject, require
 from fgai_bench.testing.fixture import CLASSES, EPOCHS, tiny_graph, tiny_model, tiny_problem, trained_model
 from fgai_bench.testing.models import CHECKS as MODEL_CHECKS
@@ -29,21 +27,17 @@ class DefenseSubject(EntrySubject):
 
     def fit(self, **changes: Any) -> AttentionModel:
         """Train for a few epochs on the tiny graph with hidden test labels; ``changes`` replace arguments."""
-        problem = tiny_problem()
+        problem, inner = tiny_problem(), {**getattr(self.entry.load(), "inner_options", {}), **INNER}
         arguments: dict[str, Any] = {
             "model": tiny_model(),
             "data": problem.training_data,
             "split": problem.split,
             "seed": 0,
             "teacher": trained_model() if "needs-teacher" in self.tags else None,
-            "inner": self.inner(problem) if "needs-inner" in self.tags else None,
+            "inner": problem.inner(inner) if "needs-inner" in self.tags else None,
             "training": Training(epochs=EPOCHS),
         }
         return self.entry.load()().fit(**{**arguments, **changes})
-
-    def inner(self, problem: NodeProblem) -> InnerAttack:
-        """Return the inner attack that the defense's ``inner_options`` describe, with a small budget."""
-        return problem.inner({**getattr(self.entry.load(), "inner_options", {}), **INNER})
 
     @cached_property
     def fitted(self) -> AttentionModel:
@@ -83,7 +77,7 @@ def check_training_labels_are_read(subject: DefenseSubject) -> None:
 @CHECKS.add()
 def check_no_side_effects(subject: DefenseSubject) -> None:
     """The given model, graph and teacher and the global random state stay as they were; another model is returned."""
-    model, data, teacher = disturbed(tiny_model()), tiny_graph(), disturbed(trained_model())
+    model, data, teacher = disturbed(tiny_model()), tiny_graph(), disturbed(trained_model()).eval()
     changes = {"teacher": teacher} if "needs-teacher" in subject.tags else {}
     with no_trace_on(model, data, teacher):
         fitted = subject.fit(model=model, data=data, **changes)
@@ -163,7 +157,7 @@ def _fitted_check(check: Check) -> Check:
             raise CheckSkipped(result.message)
         require(result.status == "passed", result.message)
 
-    look.__doc__ = f"Of the fitted model: {check.states}"
+    look.__doc__ = f"Of the fitted model: {check.look.__doc__}"
     return Check(check.name.replace("check_", "check_fitted_", 1), look)
 
 

@@ -119,8 +119,8 @@ def test_every_check_has_a_violator_and_a_sentence(kind):
     assert {check.name for check in checks_of(kind)} == {name for of, name, _, _ in CASES if of == kind}
     for check in checks_of(kind):
         assert check.name.startswith("check_")
-        assert check.states.endswith(".")
-        assert "\n" not in check.states
+        assert check.look.__doc__.endswith(".")
+        assert "\n" not in check.look.__doc__
 
 
 def test_a_dataset_whose_files_are_missing_is_skipped_with_the_reason():

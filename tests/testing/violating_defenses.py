@@ -31,9 +31,9 @@ class Untrained(Vanilla):
         return untrained
 
 
-class TeacherToEval(FGAIAttention):
+class TeacherToTraining(FGAIAttention):
     def fit(self, *args, teacher, **kwargs):
-        return super().fit(*args, teacher=teacher.eval(), **kwargs)
+        return super().fit(*args, teacher=teacher.train(), **kwargs)
 
 
 class TrainsTheGiven(Vanilla):
@@ -101,7 +101,7 @@ def returning(model: type) -> type:
 VIOLATORS = [
     ("check_test_labels_are_never_read", ReadsTestLabels, ()),
     ("check_training_labels_are_read", Untrained, ()),
-    ("check_no_side_effects", TeacherToEval, ("needs-teacher",)),
+    ("check_no_side_effects", TeacherToTraining, ("needs-teacher",)),
     ("check_no_side_effects", TrainsTheGiven, ()),
     ("check_no_side_effects", Relabels, ()),
     ("check_no_side_effects", Drawing, ()),
