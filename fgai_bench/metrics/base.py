@@ -28,6 +28,8 @@ SLOPE = (-18 / 7, 18 / 7)
 
 HIGHER_SHARE: dict[str, Any] = {"direction": "higher", "range": SHARE, "scale": "logit"}
 LOWER_SHARE: dict[str, Any] = {"direction": "lower", "range": SHARE, "scale": "logit"}
+LOWER_DIVERGENCE: dict[str, Any] = {"direction": "lower", "range": LN_2, "scale": "log", "paper": LIN}
+LOWER_OF_ANY_SIZE: dict[str, Any] = {"direction": "lower", "range": ANY_SIZE, "scale": "log", "paper": FGAI}
 
 Where = Literal["clean", "attack", "effect", "explain", "train"]
 NULLS = ("random", "uniform", "degree", "untrained")

@@ -11,8 +11,7 @@ from fgai_bench.metrics.base import (
     CORRELATION,
     FGAI,
     HIGHER_SHARE,
-    LIN,
-    LN_2,
+    LOWER_DIVERGENCE,
     NotApplicable,
     metric,
     repeated_and_unchanged,
@@ -42,10 +41,7 @@ def explanation_overlap(pairs: Pairs) -> float:
     "explainer_jsd",
     inputs="explanations",
     summary="mean divergence of an explanation before and after an attack",
-    direction="lower",
-    range=LN_2,
-    scale="log",
-    paper=LIN,
+    **LOWER_DIVERGENCE,
     also=repeated_and_unchanged("explainer_jsd", "mean divergence of an explanation"),
 )
 def explanation_jsd(pairs: Pairs) -> float:

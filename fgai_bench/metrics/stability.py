@@ -13,8 +13,8 @@ from fgai_bench.metrics.base import (
     FGAI,
     HALF_LN_2,
     HIGHER_SHARE,
-    LIN,
-    LN_2,
+    LOWER_DIVERGENCE,
+    LOWER_OF_ANY_SIZE,
     LOWER_SHARE,
     SHARE,
     NotApplicable,
@@ -61,10 +61,7 @@ def g_tvd(y: Tensor, y_tilde: Tensor) -> float:
     inputs="logits",
     summary="g_tvd on raw outputs, the scale of the published values",
     tags=("distance", "symmetric"),
-    direction="lower",
-    range=ANY_SIZE,
-    scale="log",
-    paper=FGAI,
+    **LOWER_OF_ANY_SIZE,
 )
 def g_tvd_raw(y: Tensor, y_tilde: Tensor) -> float:
     """Return the formula of :func:`g_tvd` on raw outputs: unbounded, and on the scale of the published values.
@@ -116,10 +113,7 @@ def g_jsd(w: Tensor, w_tilde: Tensor) -> float:
     inputs="weights-by-position",
     summary="symmetrised KL by position, the scale of the published values",
     tags=("distance", "symmetric"),
-    direction="lower",
-    range=ANY_SIZE,
-    scale="log",
-    paper=FGAI,
+    **LOWER_OF_ANY_SIZE,
 )
 def g_jsd_published(w: Tensor, w_tilde: Tensor) -> float:
     r"""Return the symmetrised KL closest to the published column: edges matched by position, divided by ``|E|`` twice.
@@ -147,11 +141,8 @@ def g_jsd_published(w: Tensor, w_tilde: Tensor) -> float:
     inputs="attentions",
     summary="Jensen-Shannon divergence per destination node, averaged",
     tags=("distance",),
-    direction="lower",
-    range=LN_2,
-    scale="log",
+    **LOWER_DIVERGENCE,
     uniform="attentions-uniform",
-    paper=LIN,
     also={"attention_jsd": ("attentions-explained", "node_jsd of the attention that the explained nodes pay")},
 )
 def node_jsd(att: Attention, att_tilde: Attention) -> float:

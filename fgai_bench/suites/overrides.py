@@ -24,18 +24,9 @@ from fgai_bench.tasks import TASKS
 
 # The first part of a key of --set, and the field of a setting that it changes; attack is an alias of threat.
 SECTIONS = {"threat": "threat", "attack": "threat", "training": "training", "model": "model", "inner": "inner"}
-SUITE_KEYS = (
-    "agreement",
-    "exclusive",
-    "explainers",
-    "metrics",
-    "sanity",
-    "threads",
-    "time_limit",
-    "unequal_budgets",
-)
-# Keys that say what is measured, or how long it may take, and change no setting of what is measured.
+# Keys of --set without a dot; the first say what is measured, or how long it may take, and change no setting.
 MEASUREMENT_KEYS = ("agreement", "explainers", "metrics", "sanity", "time_limit")
+SUITE_KEYS = tuple(sorted((*MEASUREMENT_KEYS, "exclusive", "threads", "unequal_budgets")))
 
 Settings = Literal["published", "tuned", "both"]
 

@@ -148,10 +148,8 @@ def _with_nan(argument: Any) -> Any:
         return float("nan")
     if isinstance(argument, dict):
         return {key: float("nan") for key in argument}
-    if isinstance(argument, list):
-        return [_with_nan(argument[0]), *argument[1:]]
-    if isinstance(argument, tuple):
-        return (_with_nan(argument[0]), *argument[1:])
+    if isinstance(argument, list | tuple):
+        return type(argument)((_with_nan(argument[0]), *argument[1:]))
     broken = argument.clone().float()
     broken.view(-1)[0] = float("nan")
     return broken

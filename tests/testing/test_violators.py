@@ -50,9 +50,9 @@ def drawing_graph(seed: int):
 DATASETS = [
     ("check_statistics", dataset(declared=Statistics(36, 69, 8, 3))),
     ("check_splits_cover_every_node_once", dataset(lambda seed: graph(seed, test_index=lambda index: index[1:]))),
-    ("check_same_seed_same_split", dataset(lambda seed: graph(next(_count)))),
-    ("check_same_seed_same_split", dataset(drawing_graph)),
-    ("check_other_seed_other_split", dataset(lambda seed: graph(0))),
+    ("check_seed_decides_the_split", dataset(lambda seed: graph(next(_count)))),
+    ("check_seed_decides_the_split", dataset(drawing_graph)),
+    ("check_seed_decides_the_split", dataset(lambda seed: graph(0))),
 ]
 METRICS = [
     ("check_value_is_in_range", g_tvd_raw, (), (0.0, 0.5)),
