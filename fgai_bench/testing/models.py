@@ -75,7 +75,7 @@ CHECKS = CheckList()
 
 @CHECKS.add()
 def check_logits(subject: ModelSubject) -> None:
-    """Logits are finite, one row per node and one column per class; so are those of a graph with a lonely node."""
+    """Logits are finite, one row per node and one column per class; so are those of a graph with an isolated node."""
     for data in (tiny_graph(), tiny_graph(isolated=True)):
         out = subject.output(data)
         require(out.logits.shape == (data.num_nodes, CLASSES), f"logits have the shape {tuple(out.logits.shape)}")
