@@ -27,7 +27,7 @@ from fgai_bench.tasks.base import Problem
 from fgai_bench.tasks.link_prediction import LinkProblem
 from fgai_bench.tasks.node_classification import NodeProblem
 
-OTHERS = {"injection": {}, "random-injection": {}, "ensemble": {"restarts": 2}}
+OTHERS = {"injection": {}, "random-injection": {}}
 COLUMNS = (
     *("model", "dataset", "seed", "defense", "clean", *OTHERS, "plain-cover", "worst", "worst-twice"),
     *("reached_share", "f1_reached", "gradient_calls", "seconds_train", "seconds_worst", "flags"),

@@ -28,7 +28,6 @@ MODULES = {
 }
 # Names that are no longer in the module that replaced theirs.
 NAMES = {
-    "fgai_bench.attacks.threat:settle": "fgai_bench.attacks.result:finish_attack",
     "fgai_bench.attacks.threat:Attacked": "fgai_bench.attacks.result:Attacked",
     "fgai_bench.runner:StoreReader": "fgai_bench.records:StoreReader",
     "fgai_bench.runner.verify:Row": "fgai_bench.records.verify:RecordedRow",

@@ -13,9 +13,8 @@ import difflib
 import importlib
 import importlib.metadata
 import importlib.util
-import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -110,7 +109,6 @@ class Registry(Generic[T]):
     group: str = ""
     admit: str = ""
     _entries: dict[str, Entry[T]] = field(default_factory=dict, repr=False)
-    _aliases: dict[str, str] = field(default_factory=dict, repr=False)
     _broken: list[str] = field(default_factory=list, repr=False)
     _entry_points_read: bool = field(default=False, repr=False)
 
@@ -142,14 +140,9 @@ class Registry(Generic[T]):
         """Add an object that declares its metadata itself."""
         self._add(self._entry_of(name, obj, origin, origin_version))
 
-    def alias(self, old: str, name: str) -> None:
-        """Let an earlier name lead to an entry; it is not listed."""
-        self._aliases[old] = name
-
     def entry(self, name: str) -> Entry[T]:
         """Return the entry of ``name``, or raise a :class:`RegistryError` that lists the three nearest names."""
         self._read_entry_points()
-        name = self._aliases.get(name, name)
         if name not in self._entries:
             near = difflib.get_close_matches(name, self._entries, n=3, cutoff=0.0) or sorted(self._entries)[:3]
             broken = f" ({'; '.join(self._broken)})" if self._broken else ""
@@ -170,7 +163,7 @@ class Registry(Generic[T]):
 
     def __contains__(self, name: object) -> bool:
         self._read_entry_points()
-        return name in self._entries or name in self._aliases
+        return name in self._entries
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
@@ -310,22 +303,15 @@ def on_one_line(error: BaseException) -> str:
     return text if text and isinstance(error, ImportError | SyntaxError) else named
 
 
-def takes(function: Callable[..., Any], positional: int, keywords: Iterable[str]) -> str:
-    """Return the first argument of a call that a function does not take; ``self`` counts as a positional one.
+def checked_subclass(obj: Any, base: type, *methods: str) -> Any:
+    """Return a class that a registry may keep: a subclass of ``base`` with one of the methods of its own.
 
-    >>> takes(lambda self, model, *, seed: None, 2, ("seed",))
-    ''
-    >>> takes(lambda self, model: None, 2, ("seed",))
-    'seed'
+    >>> checked_subclass(bool, int)
+    <class 'bool'>
     """
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # a function without a signature, as of compiled code
-        return ""
-    kinds = {parameter.kind for parameter in parameters}
-    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    if len(named) < positional and inspect.Parameter.VAR_POSITIONAL not in kinds:
-        return f"{positional - 1} arguments"
-    known = {parameter.name for parameter in parameters}
-    missing = [name for name in keywords if name not in known]
-    return "" if not missing or inspect.Parameter.VAR_KEYWORD in kinds else missing[0]
+    path = f"{base.__module__.rpartition('.')[0]}.{base.__name__}"
+    if not (isinstance(obj, type) and issubclass(obj, base)):
+        raise TypeError(f"it is {obj!r:.60} and not a subclass of {path}")
+    if methods and all(getattr(obj, method) is getattr(base, method) for method in methods):
+        raise TypeError(f"it implements none of the methods {', '.join(methods)} of {path}")
+    return obj

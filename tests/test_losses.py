@@ -28,11 +28,6 @@ def plain_surrogate(a: list[float], b: list[float], k: int) -> float:
     return sum(abs(a[e] - b[e]) for top in tops for e in top) / (2 * k)
 
 
-def test_tvd_by_hand() -> None:
-    y, y_tilde = torch.tensor([[0.7, 0.3], [0.5, 0.5]]), torch.tensor([[0.4, 0.6], [0.5, 0.5]])
-    assert float(tvd(y, y_tilde)) == pytest.approx((0.3 + 0.3 + 0 + 0) / 2)
-
-
 def test_tvd_is_n_times_g_tvd() -> None:
     y, y_tilde = torch.rand(7, 3).softmax(1), torch.rand(7, 3).softmax(1)
     assert float(tvd(y, y_tilde)) == pytest.approx(7 * g_tvd(y, y_tilde), rel=1e-5)
@@ -43,12 +38,6 @@ def test_tvd_gradient_is_half_the_sign() -> None:
     tvd(y, torch.tensor([[0.0, 0.0, 0.5]])).backward()
     assert y.grad is not None
     assert y.grad.tolist() == [[0.5, -0.5, 0.0]]
-
-
-def test_surrogate_by_hand() -> None:
-    a, b = torch.tensor([0.5, 0.3, 0.1, 0.1]), torch.tensor([0.1, 0.4, 0.45, 0.05])
-    # Tops: {0, 1} of a, {1, 2} of b.
-    assert float(topk_surrogate(a, b, 2)) == pytest.approx((0.4 + 0.1 + 0.1 + 0.35) / (2 * 2))
 
 
 def test_surrogate_over_all_edges_is_the_mean_distance() -> None:
@@ -107,15 +96,6 @@ def test_surrogate_is_symmetric_and_zero_between_equals(seed: int) -> None:
 def test_nan_outside_the_top_still_shows() -> None:
     poisoned = torch.tensor([0.9, 0.5, math.nan])
     assert topk_surrogate(torch.tensor([0.9, 0.5, 0.1]), poisoned, 1).isnan()
-
-
-def test_arguments_stay_as_they_are() -> None:
-    a, b = torch.rand(8), torch.rand(8)
-    before = a.clone(), b.clone()
-    topk_surrogate(a, b, 4)
-    topk_surrogate(a, b, 0.5, groups=torch.arange(8) % 2)
-    assert torch.equal(a, before[0])
-    assert torch.equal(b, before[1])
 
 
 @pytest.mark.parametrize(

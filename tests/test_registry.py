@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import fgai_bench
+from fgai_bench.attacks import Attack
 from fgai_bench.deprecated import MODULES, NAMES
 from fgai_bench.plugins import load_plugins
 from fgai_bench.registry import Entry, Registry, RegistryError, object_at, registry_path
@@ -154,15 +155,14 @@ def test_a_package_that_cannot_be_loaded_is_named_where_it_is_missed(site: Path)
 @pytest.mark.parametrize(
     ("registry", "thing", "reason"),
     [
-        ("ATTACKS", lambda model: model, "and not a class; subclass fgai_bench.attacks.Attack"),
-        ("ATTACKS", type("Silent", (), {}), "its instances cannot be called; subclass fgai_bench.attacks.Attack"),
-        ("ATTACKS", type("Short", (), {"__call__": lambda self, model: None}), "its call does not take 3 arguments"),
-        ("DEFENSES", type("Fitless", (), {}), r"it has no method fit\(model, data, split, ...\)"),
-        ("DEFENSES", 3, "it is 3 and not a class"),
+        ("ATTACKS", lambda model: model, "and not a subclass of fgai_bench.attacks.Attack"),
+        ("ATTACKS", type("Idle", (Attack,), {}), "it implements none of the methods search, __call__"),
+        ("DEFENSES", type("Fitless", (), {}), "not a subclass of fgai_bench.defenses.Defense"),
+        ("DEFENSES", 3, "it is 3 and not a subclass"),
         ("MODELS", type("Plain", (), {}), "not a subclass of fgai_bench.models.AttentionModel"),
-        ("EXPLAINERS", type("Mute", (), {}), "its instances cannot be called"),
+        ("EXPLAINERS", type("Mute", (), {}), "not a subclass of fgai_bench.explainers.Explainer"),
         ("METRICS", lambda a, b: 0.0, "it does not say what it takes; declare inputs= one of output, outputs"),
-        ("METRICS", "g_jsd", "neither a function nor a subclass of fgai_bench.metrics.Metric"),
+        ("METRICS", "g_jsd", "it is 'g_jsd' and not a function"),
         ("DATASETS", 7, "neither a Dataset nor a function of the data root nor a PyG Data"),
         ("SUITES", {"datasets": ["cora"], "modles": ["gat"]}, "unknown key 'modles'; did you mean 'models'"),
         ("SUITES", 5, "neither a Suite nor a mapping nor the path of a YAML file"),

@@ -107,15 +107,11 @@ def _misfits(threat: ThreatModel, data: Data) -> list[str]:
     low, high = feature_range(data.x)
     alarms = []
     allowed, width = threat.feature_high - threat.feature_low, high - low
-    if width > 0 and allowed < 0.5 * width:
+    if width > 0 and not 0.5 * width <= allowed <= 4 * width:
         alarms.append(
-            f"the features lie in [{low:g}, {high:g}], but the attacker may only use "
-            f"[{threat.feature_low:g}, {threat.feature_high:g}]: it looks stronger than it is; use threat='auto'"
-        )
-    elif width > 0 and allowed > 4 * width:
-        alarms.append(
-            f"the features lie in [{low:g}, {high:g}], but the attacker may use "
-            f"[{threat.feature_low:g}, {threat.feature_high:g}]: it looks weaker than it is; use threat='auto'"
+            f"the features lie in [{low:g}, {high:g}], but the attacker may use [{threat.feature_low:g}, "
+            f"{threat.feature_high:g}]: the network looks {'stronger' if allowed < width else 'weaker'} than it is; "
+            "use threat='auto'"
         )
     size = data.x.shape[0]
     if threat.nodes > max(1, LARGE_SHARE * size):

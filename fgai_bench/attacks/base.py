@@ -15,12 +15,13 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.attacks.budget import ThreatModel, scenario_among
+from fgai_bench.attacks.budget import Ledger, ThreatModel, check_budget, scenario_among
 from fgai_bench.attacks.objectives import Readout
-from fgai_bench.attacks.result import Attacked, Candidate, finish_attack
+from fgai_bench.attacks.result import Attacked, Candidate
 from fgai_bench.data.node_index import node_index
+from fgai_bench.fast.cuda_graphs import recording
 from fgai_bench.models.base import AttentionModel, Output, checked_model, frozen_eval
-from fgai_bench.registry import takes
+from fgai_bench.registry import checked_subclass
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,11 @@ class Victim:
         """Return the logits that the attack tries to change: ``(M, C)``."""
         return out.logits.index_select(0, self.targets) if self.readout is None else self.readout(out)
 
-    def output(self, data: Data | None = None) -> Output:
-        """Return the model's output on a graph, the clean one if none is given, without gradients."""
+    def evaluated(self) -> tuple[Tensor, Output]:
+        """Return the embedded nodes of the clean graph ``(N, ...)`` and the output there, without gradients."""
         with torch.no_grad():
-            return self.model(self.data if data is None else data)
+            embedded = self.model.embed(self.data.x)
+            return embedded, self.model.propagate(embedded, self.data.edge_index)
 
 
 class Attack:
@@ -108,7 +110,11 @@ class Attack:
             targets = node_index(targets, data.x.shape[0], "targets")
         with frozen_eval(model), frozen_eval(surrogate) if surrogate is not None else nullcontext():
             candidate = self.search(Victim(model, data, targets, readout, surrogate), threat, seed)
-        return finish_attack(data, candidate, threat, targets=targets)
+        if recording():  # there are no values to check; the epochs before the recording were checked
+            return Attacked(candidate.data, Ledger(), injected=candidate.injected)
+        trace = candidate.trace
+        ledger = check_budget(data, candidate.data, threat, targets, trace.gradient_calls)
+        return Attacked(candidate.data, ledger, trace.curve, trace.flags, candidate.kept, candidate.injected)
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         """Return the strongest attacked graph that was found."""
@@ -117,14 +123,4 @@ class Attack:
 
 def admitted(obj: Any, name: str) -> Any:
     """Return the class of an attack, or raise a ``TypeError`` that says why it is none."""
-    if not isinstance(obj, type):
-        raise TypeError(f"it is {obj!r:.60} and not a class; subclass fgai_bench.attacks.Attack")
-    if issubclass(obj, Attack):
-        if obj.search is Attack.search and obj.__call__ is Attack.__call__:
-            raise TypeError("it implements neither search(victim, threat, seed) nor __call__")
-        return obj
-    if "__call__" not in {name for kind in obj.__mro__ for name in vars(kind)}:
-        raise TypeError("its instances cannot be called; subclass fgai_bench.attacks.Attack")
-    if missing := takes(obj.__call__, 4, ("threat", "seed", "readout")):
-        raise TypeError(f"its call does not take {missing}; the signature is that of fgai_bench.attacks.Attack")
-    return obj
+    return checked_subclass(obj, Attack, "search", "__call__")

@@ -9,7 +9,6 @@ from fgai_bench.registry import Registry
 
 if TYPE_CHECKING:
     from fgai_bench.attacks.base import Attack
-    from fgai_bench.attacks.budget import Scenario
 
 ATTACKS: Registry[type[Attack]] = Registry("attack", "fgai_bench.attacks", "fgai_bench.attacks.base:admitted")
 for _name, _class in (
@@ -19,7 +18,6 @@ for _name, _class in (
     ("random-edges", "edges:RandomEdges"),
     ("prbcd", "edges:PRBCD"),
     ("feature-pgd", "features:FeaturePGD"),
-    ("ensemble", "injection:Ensemble"),
     ("validation", "validation:ValidationAttack"),
     ("worst", "worst:Worst"),
     ("worst-twice", "worst:WorstTwice"),

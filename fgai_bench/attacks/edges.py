@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -19,13 +18,12 @@ from fgai_bench.attacks.result import Candidate, Trace
 from fgai_bench.attacks.search import PUBLISHED, PortfolioSearch, strongest
 from fgai_bench.data import undirected_edge_count
 from fgai_bench.data.extend import extended
-from fgai_bench.models.attention import Attention, align, edge_keys
+from fgai_bench.models.attention import edge_keys
 from fgai_bench.models.base import AttentionModel, Output
 from fgai_bench.seeds import generator, isolated_rng
 
 STEPS = 40  # of every member of `worst-edges` but the published one
 PORTFOLIO: tuple[tuple[str, bool], ...] = (("margin", False), ("nll", False), ("tvd", False), ("margin", True))
-ABSENT, PRESENT = 1e-7, 1e-3  # weights of candidates that are not chosen: as good as nothing, and enough to be felt
 
 
 def with_edges(data: Data, pairs: Tensor) -> Data:
@@ -64,16 +62,12 @@ class PRBCD(Attack):
 
     PyG's attack also removes edges; here it may only add them, since original edges are kept in every scenario.
 
-    A loss on the attention is taken over the edges of the clean graph, matched by (source, destination), since the
-    candidates are merged into the graph and change the order of its edges. Its logarithm is raised, and candidates
-    start with a weight that can be felt, since a divergence has neither size nor slope where nothing has changed.
-
     Every graph that is scored is the discretised one, which holds the chosen edges only. A model with positional
     encodings is differentiated on a graph that holds all candidates, and its encodings with it: such a result carries
     a flag.
 
     Args:
-        loss: a loss on predictions or on the attention, as for the injection attack.
+        loss: a loss on predictions, as for the injection attack.
         block_size: candidate edges that are looked at together.
         greedy: use ``GRBCDAttack`` instead of ``PRBCDAttack``.
     """
@@ -85,6 +79,8 @@ class PRBCD(Attack):
     def __init__(self, loss: str = "margin", block_size: int = 50_000, greedy: bool = False) -> None:
         if block_size < 1:
             raise ValueError(f"a block holds at least one candidate edge, not {block_size}")
+        if loss.startswith("attention"):
+            raise ValueError(f"an edge attack needs a loss on predictions, not {loss!r}")
         self.loss, self.block_size, self.greedy = loss, block_size, greedy
         self._objective = objective_named(loss)
 
@@ -92,19 +88,15 @@ class PRBCD(Attack):
         model, data = victim.model, victim.data
         if not threat.edges or not threat.steps:
             return Candidate(with_edges(data, data.edge_index[:, :0]))
-        with torch.no_grad():
-            embedded = model.embed(data.x)
-            clean = model.propagate(embedded, data.edge_index)
-        on_attention = self.loss.startswith("attention")
-        surface = _Surface(victim, clean if on_attention else None)
-        reference = self.reference(victim, surface.matched(clean))
+        embedded, clean = victim.evaluated()
+        reference = self.reference(victim, clean)
+        surface = _Surface(victim)
 
         def objective(logits: Tensor, labels: Tensor, index: Tensor | None) -> Tensor:
-            change = self._objective(logits, surface.out, reference)
-            return change.clamp(min=1e-12).log() if on_attention else change
+            return self._objective(logits, surface.out, reference)
 
         with isolated_rng(seed or 0, "attack-prbcd"):
-            search = _additive_search(self.greedy, PRESENT if on_attention else ABSENT)(
+            search = _additive_search(self.greedy)(
                 surface,
                 block_size=max(self.block_size, 2 * threat.edges),
                 epochs=threat.steps,
@@ -116,7 +108,7 @@ class PRBCD(Attack):
             )
             _, flipped = search.attack(embedded, data.edge_index, reference.prediction, threat.edges)
         pairs = absent(flipped.to(data.edge_index.device), data.edge_index, data.x.shape[0])
-        curve = tuple(math.exp(loss) if on_attention else float(loss) for loss in search.attack_statistics["loss"])
+        curve = tuple(float(loss) for loss in search.attack_statistics["loss"])
         return Candidate(with_edges(data, pairs), Trace(len(curve), curve, _doubts(model)))
 
     def reference(self, victim: Victim, clean: Output) -> Reference:
@@ -155,38 +147,19 @@ def _doubts(model: AttentionModel) -> tuple[str, ...]:
 
 
 class _Surface(nn.Module):
-    """The model as PyG's attack calls it: embedded nodes, edges and edge weights to the logits that are attacked.
+    """The model as PyG's attack calls it: embedded nodes, edges and edge weights to the logits that are attacked."""
 
-    Args:
-        victim: its model and readout.
-        clean: the clean output, if the attention is needed over the clean graph's edges.
-    """
-
-    def __init__(self, victim: Victim, clean: Output | None) -> None:
+    def __init__(self, victim: Victim) -> None:
         super().__init__()
         self.model, self.readout = victim.model, victim.read
-        self.edges = None
-        if clean is not None and clean.attention is not None:
-            attention = clean.attention.of_graph()
-            self.edges = Attention(*coalesce(attention.edge_index, attention.weight, reduce="sum"))
 
     def forward(self, h: Tensor, edge_index: Tensor, edge_weight: Tensor) -> Tensor:
-        self.out = self.matched(self.model.propagate(h, edge_index, edge_weight=edge_weight))
+        self.out = self.model.propagate(h, edge_index, edge_weight=edge_weight)
         return self.readout(self.out)
 
-    def matched(self, out: Output) -> Output:
-        """Return an output with its attention over the distinct edges of the clean graph, where that is needed."""
-        if self.edges is None or out.attention is None:
-            return out
-        weight = align(self.edges, out.attention)[1]
-        return replace(out, attention=Attention(self.edges.edge_index, weight))
 
-
-def _additive_search(greedy: bool, least: float = ABSENT) -> Any:
-    """Return PyG's attack class, restricted to adding edges; imported here because the import warns.
-
-    ``least`` is the weight of a candidate that is not chosen, while weights are searched.
-    """
+def _additive_search(greedy: bool) -> Any:
+    """Return PyG's attack class, restricted to adding edges; imported here because the import warns."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torch_geometric.contrib.nn import GRBCDAttack, PRBCDAttack
@@ -194,8 +167,6 @@ def _additive_search(greedy: bool, least: float = ABSENT) -> Any:
     base = GRBCDAttack if greedy else PRBCDAttack
 
     class Additive(base):  # type: ignore[misc,valid-type]
-        coeffs: ClassVar[dict[str, Any]] = {**base.coeffs, "eps": least}
-
         def _get_modified_adj(
             self, edge_index: Tensor, edge_weight: Tensor, block_edge_index: Tensor, block_edge_weight: Tensor
         ) -> tuple[Tensor, Tensor]:

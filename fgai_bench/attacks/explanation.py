@@ -106,9 +106,6 @@ class ExplanationAttack(Attack):
     Args:
         loss: the change of attention, ``attention-overlap``, ``attention-jsd`` or ``attention-topk``.
         keep: share of the target predictions that must stay.
-        slack: logit margin below which a target is pushed back.
-        halvings: how many times the direction is halved, at most.
-        doublings: how many times it is doubled, at most; no feature moves by more than one step.
     """
 
     summary = "injected nodes that change the attention while the predictions stay"
@@ -117,24 +114,15 @@ class ExplanationAttack(Attack):
     tags = ("injection", "gradient", "attention")
     cost: ClassVar[dict[str, float]] = {"gradients": 400}  # under the paper's ten steps
 
-    def __init__(
-        self,
-        loss: str = "attention-overlap",
-        keep: float = 0.99,
-        slack: float = 1.0,
-        halvings: int = 4,
-        doublings: int = 6,
-    ) -> None:
+    slack = 1.0  # logit margin below which a target is pushed back
+    scales = tuple(2.0**power for power in range(-4, 7))  # of the tried steps; no feature moves by more than one step
+
+    def __init__(self, loss: str = "attention-overlap", keep: float = 0.99) -> None:
         if not 0 <= keep <= 1:
             raise ValueError(f"keep is a share of the predictions, between 0 and 1, not {keep}")
         if not loss.startswith("attention"):
             raise ValueError(f"an attack on the explanation needs an attention loss, not {loss!r}")
-        if slack < 0:
-            raise ValueError(f"slack is a margin of logits, at least 0, not {slack}")
-        if not (0 <= halvings <= 100 and 0 <= doublings <= 100):
-            raise ValueError(f"halvings and doublings lie between 0 and 100, not {halvings} and {doublings}")
-        self.loss, self.keep, self.slack = loss, keep, slack
-        self.scales = [2.0**power for power in range(-halvings, doublings + 1)]
+        self.loss, self.keep = loss, keep
         self.change = objective_named(loss)
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
@@ -158,9 +146,7 @@ class ExplanationAttack(Attack):
         self, victim: Victim, threat: ThreatModel, seed: int | None, placements: Sequence[Placement] = PLACEMENTS
     ) -> list[_ConstrainedAscent]:
         """Return an ascent for every placement."""
-        with torch.no_grad():
-            embedded = victim.model.embed(victim.data.x)
-            clean = victim.model.propagate(embedded, victim.data.edge_index)
+        embedded, clean = victim.evaluated()
         edges = [attached_edges(clean.logits.size(0), place(victim, clean, threat, seed)) for place in placements]
         scenes = [InjectionScene.with_edges(victim, embedded, clean, new, threat.nodes) for new in edges]
         return [_ConstrainedAscent(self, scene, threat) for scene in scenes]

@@ -61,9 +61,8 @@ class FeaturePGD(Attack):
             rows + ((2 * torch.rand(rows.shape, generator=draw) - 1) * threat.epsilon * (restart > 0)).to(rows)
             for restart in range(threat.restarts)
         ]
-        with torch.no_grad():
-            embedded = model.embed(data.x)
-            reference = Reference.of(model.propagate(embedded, data.edge_index), victim.read)
+        embedded, clean = victim.evaluated()
+        reference = Reference.of(clean, victim.read)
 
         def objective(features: Tensor) -> Tensor:
             out = model.propagate(embedded.index_copy(0, chosen, model.embed(features)), data.edge_index)

@@ -1,11 +1,10 @@
 """Node injection: new nodes with edges to targets, and features by projected gradient ascent or at random.
 
-Come here for the published attack (``injection``), its random control and the ensemble over its losses.
+Come here for the published attack (``injection``) and its random control.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,15 +17,12 @@ from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.objectives import Reference, objective_named
 from fgai_bench.attacks.pgd import BestAscent, ascend
 from fgai_bench.attacks.placement import attached_edges, random_targets
-from fgai_bench.attacks.result import Candidate, Trace
+from fgai_bench.attacks.result import Candidate
 from fgai_bench.data.extend import extended
 from fgai_bench.models.base import Output
 from fgai_bench.models.features import append_rows
 from fgai_bench.models.sorted_edges import append_nodes
 from fgai_bench.seeds import uniform
-
-Judge = Callable[[Output], float]
-LOSSES = ("nll", "nll-raw", "margin", "tvd", "attention-topk", "attention-jsd")
 
 
 def injected_edges(num_nodes: int, targets: Tensor, threat: ThreatModel, seed: int | None) -> Tensor:
@@ -60,11 +56,8 @@ class InjectionScene:
     @classmethod
     def prepare(cls, victim: Victim, threat: ThreatModel, seed: int | None) -> InjectionScene:
         """Attach the injected nodes to random targets and compute what does not depend on their features."""
-        with torch.no_grad():
-            embedded = victim.model.embed(victim.data.x)
-            clean = victim.model.propagate(embedded, victim.data.edge_index)
         edges = injected_edges(victim.data.x.shape[0], victim.targets, threat, seed)
-        return cls.with_edges(victim, embedded, clean, edges, threat.nodes)
+        return cls.with_edges(victim, *victim.evaluated(), edges, threat.nodes)
 
     @classmethod
     def with_edges(cls, victim: Victim, embedded: Tensor, clean: Output, edges: Tensor, nodes: int) -> InjectionScene:
@@ -147,53 +140,3 @@ class RandomInjection(Attack):
         features = threat.feature_low + draw * (threat.feature_high - threat.feature_low)
         edges = injected_edges(data.x.shape[0], victim.targets, threat, seed)
         return Candidate(with_injected(data, features, edges), injected=features)
-
-
-class Ensemble(Attack):
-    """Run the injection attack with every loss and keep the result with the lowest score.
-
-    What hurts is judged on the attacked output: by default the share of target predictions that equal the labels of
-    the graph (the clean predictions, where the targets are no labelled nodes).
-
-    Args:
-        losses: of the members; those on attention are left out for a model that has none.
-        control: whether the random control is a member, too, so that the worst case is never weaker than it.
-        judge: another measure of an attacked output, lower meaning stronger.
-    """
-
-    summary = "the worst case over losses and restarts of the injection attack"
-    paper = "https://arxiv.org/abs/2003.01690"
-    tags = ("injection", "gradient", "prediction")
-    cost: ClassVar[dict[str, float]] = {"gradients": 60}  # six losses under the paper's ten steps
-
-    def __init__(self, losses: Sequence[str] = LOSSES, control: bool = True, judge: Judge | None = None) -> None:
-        if not losses:
-            raise ValueError("an ensemble needs at least one loss")
-        if judge is not None and not callable(judge):
-            raise ValueError(f"judge is a function of an output, not {judge!r}")
-        self.losses, self.control, self.judge = tuple(losses), control, judge
-        self._members = [InjectionAttack(loss) for loss in losses]
-
-    def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
-        clean = victim.output()
-        judge = self.judge or default_judge(clean, victim)
-        candidates = [member.search(victim, threat, seed) for member in self.members(clean)]
-        with torch.no_grad():
-            scores = [judge(victim.model(candidate.data)) for candidate in candidates]
-        worst = candidates[scores.index(min(scores))]
-        calls = sum(candidate.trace.gradient_calls for candidate in candidates)
-        # A member that could not follow its gradient makes the worst case doubtful, whichever member won.
-        flags = tuple(dict.fromkeys(flag for candidate in candidates for flag in candidate.trace.flags))
-        return Candidate(worst.data, Trace(calls, worst.trace.curve, flags), worst.kept, worst.injected)
-
-    def members(self, clean: Output) -> list[Attack]:
-        """Return the attacks that apply to a model with this clean output."""
-        fitting = [m for m in self._members if clean.attention is not None or not m.loss.startswith("attention")]
-        return [*fitting, RandomInjection()] if self.control else list(fitting)
-
-
-def default_judge(clean: Output, victim: Victim) -> Judge:
-    """Return accuracy on the targets' labels; on the clean predictions where a readout says what is predicted."""
-    labelled = victim.readout is None
-    truth = victim.data.y[victim.targets] if labelled else Reference.of(clean, victim.read).prediction
-    return lambda out: (victim.read(out).argmax(1) == truth).float().mean().item()

@@ -8,9 +8,8 @@ from typing import NamedTuple
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.attacks.budget import Ledger, ThreatModel, check_budget
+from fgai_bench.attacks.budget import Ledger
 from fgai_bench.attacks.pgd import BestAscent
-from fgai_bench.fast.cuda_graphs import recording
 
 
 @dataclass(frozen=True)
@@ -60,26 +59,3 @@ class Candidate:
     trace: Trace | BestAscent = NO_SEARCH
     kept: float | None = None
     injected: Tensor | None = None
-
-
-def finish_attack(
-    clean: Data,
-    found: Data | Candidate,
-    threat: ThreatModel,
-    trace: Trace | BestAscent = NO_SEARCH,
-    kept: float | None = None,
-    injected: Tensor | None = None,
-    targets: Tensor | None = None,
-) -> Attacked:
-    """Check the attacked graph against its budget (:func:`check_budget`) and return the result of the attack.
-
-    ``found`` is a candidate, or a graph with the other fields of a candidate beside it. A training that is being
-    recorded has no values to check: the epochs before the recording were checked.
-    """
-    candidate = found if isinstance(found, Candidate) else Candidate(found, trace, kept, injected)
-    if recording():
-        return Attacked(candidate.data, Ledger(), injected=candidate.injected)
-    ledger = check_budget(clean, candidate.data, threat, targets, candidate.trace.gradient_calls)
-    return Attacked(
-        candidate.data, ledger, candidate.trace.curve, candidate.trace.flags, candidate.kept, candidate.injected
-    )

@@ -18,7 +18,7 @@ from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.certificates.catalogue import CERTIFICATES
 from fgai_bench.metrics import NotApplicable
 from fgai_bench.models.base import AttentionModel, Output, frozen_eval
-from fgai_bench.registry import takes
+from fgai_bench.registry import checked_subclass
 
 ROUNDING = 1e-4  # a prediction whose logit leads by less, relative to the largest, may turn by rounding alone
 
@@ -151,11 +151,5 @@ def _lead(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def admitted(obj: Any, name: str) -> Any:
-    """Return ``obj`` if it is the class of a certificate; raise a ``TypeError`` that says why it is none otherwise."""
-    if not (isinstance(obj, type) and issubclass(obj, Certificate)):
-        raise TypeError(f"it is {obj!r:.60} and not a subclass of fgai_bench.certificates.Certificate")
-    if missing := takes(obj.bound, 2, ()):
-        raise TypeError(f"its bound does not take {missing}; the signature is bound(question)")
-    if obj.bound is Certificate.bound:
-        raise TypeError("it does not implement bound(question)")
-    return obj
+    """Return the class of a certificate, or raise a ``TypeError`` that says why it is none."""
+    return checked_subclass(obj, Certificate, "bound")

@@ -10,7 +10,7 @@ from fgai_bench.cli.ls import KINDS, kind_named, kinds_holding
 from fgai_bench.cli.terminal import print_table
 from fgai_bench.registry import RegistryError
 
-GOOD_STATUSES = ("passed", "skipped", "expected-failure")
+GOOD_STATUSES = ("passed", "skipped")
 
 
 def check(

@@ -21,7 +21,7 @@ from fgai_bench.defenses.training import InnerAttack, NodeSupervision, Progress,
 from fgai_bench.fast.cuda_graphs import own_stream
 from fgai_bench.models.base import AttentionModel, Output, checked_model
 from fgai_bench.options import Space
-from fgai_bench.registry import takes
+from fgai_bench.registry import checked_subclass
 from fgai_bench.seeds import derive
 
 Terms = Callable[[int], Mapping[str, Tensor]]
@@ -211,16 +211,5 @@ def perturbed_output(student: AttentionModel, h: Tensor, attacked: Any) -> Outpu
 
 
 def admitted(obj: Any, name: str) -> Any:
-    """Return ``obj`` if it is the class of a defense; raise a ``TypeError`` that says why it is none otherwise."""
-    if not isinstance(obj, type):
-        raise TypeError(f"it is {obj!r:.60} and not a class; subclass fgai_bench.defenses.Defense")
-    if not callable(getattr(obj, "fit", None)):
-        raise TypeError("it has no method fit(model, data, split, ...); subclass fgai_bench.defenses.Defense")
-    if issubclass(obj, Defense) and obj.fit is Defense.fit and obj.train is Defense.train:
-        if obj.objective is Defense.objective:
-            raise TypeError("it implements neither objective(fit) nor train(fit, progress) nor fit")
-        return obj
-    fit: Any = obj.fit  # type: ignore[attr-defined]
-    if missing := takes(fit, 5, ("supervision", "teacher", "inner", "training", "progress")):
-        raise TypeError(f"its fit does not take {missing}; the signature is that of fgai_bench.defenses.Defense.fit")
-    return obj
+    """Return the class of a defense, or raise a ``TypeError`` that says why it is none."""
+    return checked_subclass(obj, Defense, "objective", "train", "fit")

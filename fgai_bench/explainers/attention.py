@@ -12,7 +12,8 @@ from fgai_bench.explainers.base import BlockExplainer
 from fgai_bench.explainers.computation_graph import Field
 from fgai_bench.explainers.gradient import GradientExplainer, part_of, probabilities
 from fgai_bench.metrics.base import NotApplicable
-from fgai_bench.models import Attention, align
+from fgai_bench.metrics.f_slope import attention_over
+from fgai_bench.models import Attention
 from fgai_bench.models.base import AttentionModel
 from fgai_bench.models.kernels.segments import plain_attention
 
@@ -39,12 +40,8 @@ def layer_attentions(model: AttentionModel, data: Data) -> tuple[Attention, ...]
 
 def over_graph(attention: Attention, data: Data) -> Tensor:
     """Return the weight of each edge of the graph, in its order; 0 for one that the model left out: ``(E,)``."""
-    own = attention.of_graph()
-    if torch.equal(own.edge_index, data.edge_index):
-        return own.weight
-    edges = data.edge_index
-    weight = align(Attention(edges, own.weight.new_zeros(edges.size(1))), own)[1]
-    if weight.numel() != edges.size(1):
+    weight = attention_over(data.edge_index, attention).weight
+    if weight.numel() != data.edge_index.size(1):
         raise NotApplicable("the graph has parallel edges, and the model does not keep them apart")
     return weight
 

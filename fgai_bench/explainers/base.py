@@ -16,7 +16,7 @@ from torch_geometric.data import Data
 from fgai_bench.explainers.computation_graph import Field, field_of, fields
 from fgai_bench.explainers.scores import EdgeScores
 from fgai_bench.models.base import AttentionModel, frozen_eval
-from fgai_bench.registry import takes
+from fgai_bench.registry import checked_subclass
 
 Answer = Callable[[Data, Tensor], Tensor]
 SparseAnswer = Callable[[Data, Tensor], EdgeScores]
@@ -83,16 +83,5 @@ class BlockExplainer(Explainer):
 
 
 def admitted(obj: Any, name: str) -> Any:
-    """Return ``obj`` if it is the class of an explainer; raise a ``TypeError`` that says why it is none otherwise."""
-    if not isinstance(obj, type):
-        raise TypeError(f"it is {obj!r:.60} and not a class; subclass fgai_bench.explainers.Explainer")
-    if issubclass(obj, Explainer):
-        own = (obj.explain, obj.fitted, obj.__call__)
-        if own == (Explainer.explain, Explainer.fitted, Explainer.__call__):
-            raise TypeError("it implements neither explain(model, data, nodes, seed) nor fitted nor __call__")
-        return obj
-    if "__call__" not in {attribute for kind in obj.__mro__ for attribute in vars(kind)}:
-        raise TypeError("its instances cannot be called; subclass fgai_bench.explainers.Explainer")
-    if missing := takes(obj.__call__, 4, ("seed",)):
-        raise TypeError(f"its call does not take {missing}; the signature is that of fgai_bench.explainers.Explainer")
-    return obj
+    """Return the class of an explainer, or raise a ``TypeError`` that says why it is none."""
+    return checked_subclass(obj, Explainer, "explain", "fitted", "__call__")

@@ -33,11 +33,19 @@ class InEdges:
     def into(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
         """Return which of the nodes, and the position of the edge, for every edge into one of them: two ``(M,)``."""
         first = self.pointer[nodes]
-        counts = self.pointer[nodes + 1] - first
-        owner = torch.repeat_interleave(torch.arange(nodes.numel(), device=nodes.device), counts)
-        begin = counts.cumsum(0) - counts
-        place = torch.arange(owner.numel(), device=nodes.device) - begin[owner] + first[owner]
+        owner, place = joined_ranges(first, self.pointer[nodes + 1] - first)
         return owner, self.order[place]
+
+
+def joined_ranges(first: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the ranges ``first, first + 1, ...`` of so many numbers each, side by side, and which range each is of.
+
+    >>> joined_ranges(torch.tensor([5, 2]), torch.tensor([2, 1]))
+    (tensor([0, 0, 1]), tensor([5, 6, 2]))
+    """
+    owner = torch.repeat_interleave(torch.arange(counts.numel(), device=counts.device), counts)
+    begin = counts.cumsum(0) - counts
+    return owner, torch.arange(owner.numel(), device=owner.device) - begin[owner] + first[owner]
 
 
 @OncePerGraph

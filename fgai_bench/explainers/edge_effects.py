@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.explainers.computation_graph import Field, field_of
+from fgai_bench.explainers.computation_graph import Field, field_of, joined_ranges
 from fgai_bench.explainers.scores import EdgeScores
+from fgai_bench.metrics.topk import ranks_in_groups
 from fgai_bench.models.base import AttentionModel, frozen_eval
 from fgai_bench.seeds import generator
 
@@ -60,9 +61,8 @@ class Copies:
         """Return the edges that each copy keeps, as a field with one node for each copy."""
         pointer = self.field.pointer
         first, counts = pointer[self.copied], pointer.diff()[self.copied]
-        owner = torch.repeat_interleave(torch.arange(counts.numel(), device=counts.device), counts)
+        owner, pair = joined_ranges(first, counts)
         begin = counts.cumsum(0) - counts
-        pair = torch.arange(owner.numel(), device=owner.device) - begin[owner] + first[owner]
         kept = torch.ones_like(owner, dtype=torch.bool)
         kept[begin[self.of_copy] + self.left_out - first[self.of_copy]] = False
         nodes = self.field.nodes[self.copied]
@@ -145,9 +145,7 @@ def edge_effects(
 def drawn_pairs(field: Field, most: int, seed: int) -> Tensor:
     """Return the positions of at most ``most`` pairs of each node of a field, drawn by the seed, ascending."""
     draw = torch.rand(field.edges.numel(), generator=generator(seed, "effects")).to(field.owner.device)
-    order = draw.argsort()
-    order = order[field.owner[order].argsort(stable=True)]  # by node, within a node at random
-    rank = torch.arange(order.numel(), device=order.device) - field.pointer[field.owner[order]]
+    order, rank = ranks_in_groups(draw.argsort(), field.owner)
     return order[rank < most].sort().values
 
 
@@ -156,10 +154,7 @@ def top_pairs(scores: EdgeScores, count: Tensor, highest: bool = True) -> Tensor
 
     Ties fall to the earlier edge. ``count`` is ``(B,)``; the positions come ascending.
     """
-    order = scores.values.argsort(descending=highest, stable=True)
-    order = order[scores.owner[order].argsort(stable=True)]
-    begins = torch.searchsorted(scores.owner, torch.arange(scores.nodes.numel(), device=order.device))
-    rank = torch.arange(order.numel(), device=order.device) - begins[scores.owner[order]]
+    order, rank = ranks_in_groups(scores.values.argsort(descending=highest, stable=True), scores.owner)
     return order[rank < count[scores.owner[order]]].sort().values
 
 

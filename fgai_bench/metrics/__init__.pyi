@@ -1,4 +1,3 @@
-from .base import Metric as Metric
 from .base import NotApplicable as NotApplicable
 from .catalogue import METRICS as METRICS
 from .cost import Cost as Cost

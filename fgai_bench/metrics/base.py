@@ -2,7 +2,7 @@
 
 A metric is a pure function that says what it takes, and returns one float. A step of a run offers inputs by name; every
 metric whose input is offered is computed, and recorded under its own name. Ours declare what they are by ``@metric``
-above the function; a metric of your own uses ``@METRICS.register``, or subclasses :class:`Metric`.
+above the function; a metric of your own uses ``@METRICS.register`` with the same words.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from fgai_bench.registry import Direction, Scale
 
@@ -25,6 +25,11 @@ ANY_SIZE = (0.0, math.inf)
 LN_2, HALF_LN_2 = (0.0, math.log(2)), (0.0, math.log(2) / 2)
 # At the rates 0, .1, ..., .5 a curve of shares has a slope of at most (.25 + .15 + .05) / .175 = 18/7 either way.
 SLOPE = (-18 / 7, 18 / 7)
+
+HIGHER_SHARE: dict[str, Any] = {"direction": "higher", "range": SHARE, "scale": "logit"}
+LOWER_SHARE: dict[str, Any] = {"direction": "lower", "range": SHARE, "scale": "logit"}
+LOWER_DIVERGENCE: dict[str, Any] = {"direction": "lower", "range": LN_2, "scale": "log", "paper": LIN}
+LOWER_OF_ANY_SIZE: dict[str, Any] = {"direction": "lower", "range": ANY_SIZE, "scale": "log", "paper": FGAI}
 
 Where = Literal["clean", "attack", "effect", "explain", "train"]
 NULLS = ("random", "uniform", "degree", "untrained")
@@ -95,34 +100,6 @@ INPUTS: dict[str, tuple[str, tuple[Where, ...]]] = {
 """Input to what it is, and the steps that offer it; the part before a hyphen says what its arguments look like."""
 
 
-class Metric:
-    """A metric as a class; a plain function with the same attributes serves as well.
-
-    Attributes:
-        inputs: a name of ``INPUTS``, what it is called with.
-        summary, paper, version: what ``fgai-bench ls`` shows; ``version`` changes when values change.
-        direction: which way is better.
-        range: the closed interval of possible values.
-        scale: where errors are symmetric: as it is, of its logarithm, of its logit.
-        tags: ``needs-k`` and ``needs-share``, a further argument, half of the edges; ``distance``, 0 between a thing
-            and itself; ``similarity``, 1; ``symmetric``, the order of the two does not matter; ``null``, it is what a
-            uniform attention scores in the metric of the same name without ``_uniform``.
-    """
-
-    inputs: ClassVar[str] = ""
-    summary: ClassVar[str] = ""
-    paper: ClassVar[str] = ""
-    version: ClassVar[str] = "1"
-    tags: ClassVar[tuple[str, ...]] = ()
-    direction: ClassVar[Direction] = "none"
-    range: ClassVar[tuple[float, float] | None] = None
-    scale: ClassVar[Scale] = "identity"
-
-    def __call__(self, *arguments: Any) -> float:
-        """Return the value for the arguments that ``inputs`` names."""
-        raise TypeError(f"{type(self).__name__} must implement __call__")
-
-
 class NotApplicable(ValueError):
     """Raised where a metric has no value; ``reason`` says why in one sentence, which a table shows in place of a value.
 
@@ -143,7 +120,12 @@ class metric:  # noqa: N801, a decorator
         name: of the metric in ``METRICS``.
         inputs: a name of ``INPUTS``, what the function is called with.
         summary: what ``fgai-bench ls`` shows.
-        tags, direction, range, scale, paper: as for :class:`Metric`.
+        tags: ``needs-k`` and ``needs-share``, a further argument, half of the edges; ``distance``, 0 between a thing
+            and itself; ``similarity``, 1; ``symmetric``, the order of the two does not matter.
+        direction: which way is better.
+        range: the closed interval of possible values.
+        scale: where errors are symmetric: as it is, of its logarithm, of its logit.
+        paper: link to the work it comes from.
         also: further metrics that differ in their inputs only: name to (inputs, summary).
         uniform: inputs of the null ``NAME_uniform``, what a uniform attention scores; empty for none.
         both_graphs: whether it is measured on the attacked graph and, as ``NAME_clean``, on the clean one.
@@ -209,14 +191,12 @@ def offered_in(tags: frozenset[str], where: Where) -> bool:
 
 def admitted(obj: Any, name: str) -> Any:
     """Return a metric with its inputs among its tags, or raise a ``TypeError`` that says what is missing."""
-    metric: Any = obj() if isinstance(obj, type) and issubclass(obj, Metric) else obj
-    if not callable(metric) or isinstance(metric, type):
-        raise TypeError(f"it is {obj!r:.60}, neither a function nor a subclass of fgai_bench.metrics.Metric")
-    tags = tuple(getattr(metric, "tags", ()))
-    inputs = getattr(metric, "inputs", "") or inputs_of(frozenset(tags))
-    inputs = {"curve": "curve-highest"}.get(inputs, inputs)  # the first release had one name for both curves
+    if not callable(obj) or isinstance(obj, type):
+        raise TypeError(f"it is {obj!r:.60} and not a function")
+    tags = tuple(getattr(obj, "tags", ()))
+    inputs = getattr(obj, "inputs", "") or inputs_of(frozenset(tags))
     if inputs not in INPUTS:
         problem = f"the inputs {inputs!r} are unknown" if inputs else "it does not say what it takes"
         raise TypeError(f"{problem}; declare inputs= one of {', '.join(INPUTS)}")
-    metric.tags = *(tag for tag in tags if not tag.startswith("inputs:")), f"inputs:{inputs}"
-    return metric
+    obj.tags = *(tag for tag in tags if not tag.startswith("inputs:")), f"inputs:{inputs}"
+    return obj

@@ -6,17 +6,14 @@ The decorators are read from the source and not by importing the modules, so tha
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fgai_bench.metrics import base
 from fgai_bench.registry import Registry
 
-if TYPE_CHECKING:
-    from fgai_bench.metrics.base import Metric
-
 MODULES = ("prediction", "stability", "f_slope", "explanation_stability", "faithfulness")
-METRICS: Registry[Metric] = Registry("metric", "fgai_bench.metrics", "fgai_bench.metrics.base:admitted")
+METRICS: Registry[Callable[..., float]] = Registry("metric", "fgai_bench.metrics", "fgai_bench.metrics.base:admitted")
 
 
 def _declare(module: str) -> None:
@@ -33,4 +30,3 @@ def _declare(module: str) -> None:
 
 for _module in MODULES:
     _declare(_module)
-METRICS.alias("micro_f1", "f1")

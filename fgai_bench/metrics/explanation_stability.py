@@ -7,7 +7,15 @@ from statistics import fmean
 
 import torch
 
-from fgai_bench.metrics.base import CORRELATION, FGAI, LIN, LN_2, SHARE, NotApplicable, metric, repeated_and_unchanged
+from fgai_bench.metrics.base import (
+    CORRELATION,
+    FGAI,
+    HIGHER_SHARE,
+    LOWER_DIVERGENCE,
+    NotApplicable,
+    metric,
+    repeated_and_unchanged,
+)
 from fgai_bench.metrics.inputs import finite, finite_pair, non_negative
 from fgai_bench.metrics.ranks import shown, spearman
 from fgai_bench.metrics.stability import topk_overlap
@@ -20,9 +28,7 @@ Pairs = Sequence[tuple[Attention, Attention]]
     "explainer_topk_overlap",
     inputs="explanations",
     summary="mean overlap of the top edges of an explanation before and after an attack",
-    direction="higher",
-    range=SHARE,
-    scale="logit",
+    **HIGHER_SHARE,
     paper=FGAI,
     also=repeated_and_unchanged("explainer_topk_overlap", "mean overlap of the top edges of an explanation"),
 )
@@ -35,10 +41,7 @@ def explanation_overlap(pairs: Pairs) -> float:
     "explainer_jsd",
     inputs="explanations",
     summary="mean divergence of an explanation before and after an attack",
-    direction="lower",
-    range=LN_2,
-    scale="log",
-    paper=LIN,
+    **LOWER_DIVERGENCE,
     also=repeated_and_unchanged("explainer_jsd", "mean divergence of an explanation"),
 )
 def explanation_jsd(pairs: Pairs) -> float:

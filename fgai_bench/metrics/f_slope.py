@@ -149,7 +149,7 @@ def f_acc_curve(
     if data.edge_index is None:
         raise ValueError("f_acc_curve needs a graph with an edge_index")
     edges = data.edge_index
-    order = deletion_order(_attention_over(edges, attention), highest)
+    order = deletion_order(attention_over(edges, attention), highest)
     intact = predict(edges)[nodes] == y[nodes]
     before = torch.ones_like(intact) if right_before else intact
     after = (predict(edges[:, kept_mask(order, rate)])[nodes] == y[nodes] if rate else intact for rate in rates)
@@ -166,7 +166,7 @@ def kept_mask(order: Tensor, rate: float) -> Tensor:
     return kept
 
 
-def _attention_over(edges: Tensor, attention: Attention) -> Attention:
+def attention_over(edges: Tensor, attention: Attention) -> Attention:
     """Return the attention in the order of ``edges``: a defense may have attended over fewer or other edges."""
     graph = attention.of_graph()
     if torch.equal(graph.edge_index, edges):

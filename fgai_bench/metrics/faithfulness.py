@@ -9,9 +9,19 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
-from fgai_bench.metrics.base import CORRELATION, GRAPHFRAMEX, GRAPHXAI, SHARE, NotApplicable, metric
+from fgai_bench.metrics.base import (
+    CORRELATION,
+    GRAPHFRAMEX,
+    GRAPHXAI,
+    HIGHER_SHARE,
+    LOWER_SHARE,
+    SHARE,
+    NotApplicable,
+    metric,
+)
 from fgai_bench.metrics.inputs import finite, finite_pair
-from fgai_bench.metrics.ranks import auroc, shown, spearman
+from fgai_bench.metrics.prediction import area_under_curve
+from fgai_bench.metrics.ranks import shown, spearman
 from fgai_bench.metrics.topk import topk_mask
 
 Pairs = Sequence[tuple[Tensor, Tensor]]
@@ -42,9 +52,7 @@ def effect_spearman(pairs: Pairs) -> float:
     "effect_precision",
     inputs="effects",
     summary="top edges among those of largest effect",
-    direction="higher",
-    range=SHARE,
-    scale="logit",
+    **HIGHER_SHARE,
     both_graphs=True,
 )
 def effect_precision(pairs: Pairs) -> float:
@@ -97,9 +105,7 @@ def _mean_over_nodes(pairs: Pairs, of_node: Callable[[Tensor, Tensor], float], c
     "fidelity_plus",
     inputs="probabilities-without-top",
     summary="predictions that change without the top edges",
-    direction="higher",
-    range=SHARE,
-    scale="logit",
+    **HIGHER_SHARE,
     paper=GRAPHFRAMEX,
     both_graphs=True,
 )
@@ -107,9 +113,7 @@ def _mean_over_nodes(pairs: Pairs, of_node: Callable[[Tensor, Tensor], float], c
     "fidelity_minus",
     inputs="probabilities-only-top",
     summary="predictions that change on the top edges alone",
-    direction="lower",
-    range=SHARE,
-    scale="logit",
+    **LOWER_SHARE,
     paper=GRAPHFRAMEX,
     both_graphs=True,
 )
@@ -134,9 +138,7 @@ def fidelity(whole: Tensor, part: Tensor) -> float:
     "unfaithfulness",
     inputs="probabilities-only-top",
     summary="distance of the output on the top edges alone",
-    direction="lower",
-    range=SHARE,
-    scale="logit",
+    **LOWER_SHARE,
     paper=GRAPHXAI,
     both_graphs=True,
 )
@@ -159,9 +161,7 @@ def unfaithfulness(whole: Tensor, part: Tensor) -> float:
     "characterisation",
     inputs="fidelities",
     summary="harmonic mean of fidelity+ and 1 - fidelity-",
-    direction="higher",
-    range=SHARE,
-    scale="logit",
+    **HIGHER_SHARE,
     paper=GRAPHFRAMEX,
     both_graphs=True,
 )
@@ -182,9 +182,7 @@ def characterisation(fidelity_plus: float, fidelity_minus: float) -> float:
     "truth_auroc",
     inputs="truths",
     summary="AUROC of scores against the edges that truly matter",
-    direction="higher",
-    range=SHARE,
-    scale="logit",
+    **HIGHER_SHARE,
     both_graphs=True,
     also={
         "truth_auroc_wrong": (
@@ -201,16 +199,14 @@ def truth_auroc(pairs: Pairs) -> float:
     >>> truth_auroc([(torch.tensor([0.9, 0.5, 0.1]), torch.tensor([True, False, False]))])
     1.0
     """
-    return _mean_over_truths(pairs, auroc)
+    return _mean_over_truths(pairs, lambda scores, truth: float(area_under_curve(scores[truth], scores[~truth])))
 
 
 @metric(
     "truth_precision",
     inputs="truths",
     summary="true edges among the top ones, as many",
-    direction="higher",
-    range=SHARE,
-    scale="logit",
+    **HIGHER_SHARE,
     both_graphs=True,
 )
 def truth_precision(pairs: Pairs) -> float:

@@ -6,8 +6,6 @@ is uniform, which explains nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
@@ -27,10 +25,10 @@ def random_ranking(edge_index: Tensor, seed: int = 0) -> Attention:
     return Attention(edge_index, weight.to(edge_index.device))
 
 
-def uniform_ranking(edge_index: Tensor, seed: int = 0) -> Attention:
+def uniform_ranking(edge_index: Tensor) -> Attention:
     """Rank the edges by one over the in-degree of their destination: the attention of a mean over neighbours.
 
-    One constant for all edges would rank them by their position in the file; the seed has no effect.
+    One constant for all edges would rank them by their position in the file.
 
     >>> uniform_ranking(torch.tensor([[0, 1, 0], [2, 2, 1]])).weight.tolist()
     [0.5, 0.5, 1.0]
@@ -53,8 +51,8 @@ def uniform_attention(edge_index: Tensor, num_nodes: int) -> Attention:
     return Attention(edges.edge_index, weight, edges.added)
 
 
-def degree_ranking(edge_index: Tensor, seed: int = 0) -> Attention:
-    r"""Rank the edges by the degrees of their ends, with the fixed weight of a GCN; the seed has no effect.
+def degree_ranking(edge_index: Tensor) -> Attention:
+    r"""Rank the edges by the degrees of their ends, with the fixed weight of a GCN.
 
     .. math:: w_{ij} = \frac{1}{\sqrt{d_i d_j}}
 
@@ -65,10 +63,3 @@ def degree_ranking(edge_index: Tensor, seed: int = 0) -> Attention:
     """
     degree = torch.bincount(edge_index.flatten()).float()
     return Attention(edge_index, (degree[edge_index[0]] * degree[edge_index[1]]).rsqrt())
-
-
-RANKINGS: dict[str, Callable[[Tensor, int], Attention]] = {
-    "random": random_ranking,
-    "uniform": uniform_ranking,
-    "degree": degree_ranking,
-}

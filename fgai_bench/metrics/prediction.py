@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from fgai_bench.metrics.base import ANY_SIZE, SHARE, metric
+from fgai_bench.metrics.base import ANY_SIZE, HIGHER_SHARE, SHARE, metric
 from fgai_bench.metrics.inputs import finite, finite_pair
 
 
@@ -14,9 +14,7 @@ from fgai_bench.metrics.inputs import finite, finite_pair
     inputs="labels",
     summary="micro-averaged F1 of the predicted classes of the test nodes",
     tags=("similarity", "symmetric"),
-    direction="higher",
-    range=SHARE,
-    scale="logit",
+    **HIGHER_SHARE,
     also={"f1_reached": ("labels-reached", "f1 over the test nodes that the attack can reach")},
 )
 def micro_f1(predicted: Tensor, y: Tensor) -> float:
@@ -40,9 +38,7 @@ def micro_f1(predicted: Tensor, y: Tensor) -> float:
     "roc_auc",
     inputs="scores",
     summary="area under the ROC curve of the test links' scores",
-    direction="higher",
-    range=SHARE,
-    scale="logit",
+    **HIGHER_SHARE,
 )
 def roc_auc(scores: Tensor, labels: Tensor) -> float:
     r"""Return the area under the ROC curve: the share of (positive, negative) pairs that the scores put in order.
@@ -86,11 +82,7 @@ def unchanged(y: Tensor, y_tilde: Tensor) -> Tensor:
     >>> unchanged(torch.tensor([[0.9, 0.1], [0.6, 0.4]]), torch.tensor([[0.7, 0.3], [0.2, 0.8]])).tolist()
     [True, False]
     """
-    if y.shape != y_tilde.shape:
-        raise ValueError(
-            f"outputs must have the same shape before and after, got {tuple(y.shape)} and {tuple(y_tilde.shape)}"
-        )
-    before, after = finite(y, "outputs"), finite(y_tilde, "outputs")
+    before, after = finite_pair(y, y_tilde, "outputs")
     return before.argmax(1) == after.argmax(1) if y.dim() == 2 else before == after
 
 
@@ -99,9 +91,7 @@ def unchanged(y: Tensor, y_tilde: Tensor) -> Tensor:
     inputs="logits",
     summary="share of the predictions that stay",
     tags=("similarity", "symmetric"),
-    direction="higher",
-    range=SHARE,
-    scale="logit",
+    **HIGHER_SHARE,
 )
 def prediction_kept(y: Tensor, y_tilde: Tensor) -> float:
     """Return the share of the nodes that keep their predicted class.
@@ -118,9 +108,7 @@ def prediction_kept(y: Tensor, y_tilde: Tensor) -> float:
     "validation_score",
     inputs="validation",
     summary="the task's score on the validation part",
-    direction="higher",
-    range=SHARE,
-    scale="logit",
+    **HIGHER_SHARE,
 )
 @metric(
     "kept_by_attack",

@@ -1,4 +1,4 @@
-"""Ranks: Spearman's correlation, the area under the ROC curve, and how much of one top is in another."""
+"""Ranks: Spearman's correlation, and how many edges of an explanation are compared."""
 
 from __future__ import annotations
 
@@ -37,14 +37,3 @@ def spearman(a: Tensor, b: Tensor) -> float:
     left, right = (ranks(values) - (values.numel() + 1) / 2 for values in (a, b))
     scale = float((left * left).sum() * (right * right).sum()) ** 0.5
     return min(1.0, max(-1.0, float((left * right).sum()) / scale)) if scale else 0.0
-
-
-def auroc(scores: Tensor, truth: Tensor) -> float:
-    """Return the chance that a true edge scores above another, ties counting half: ``(M,), (M,) boolean``.
-
-    >>> auroc(torch.tensor([0.9, 0.2, 0.2]), torch.tensor([True, True, False]))
-    0.75
-    """
-    positive = int(truth.sum())
-    above = float(ranks(scores)[truth].sum()) - positive * (positive + 1) / 2
-    return above / (positive * (truth.numel() - positive))

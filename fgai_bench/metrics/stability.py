@@ -8,7 +8,18 @@ import torch
 from torch import Tensor
 
 from fgai_bench.fast.ordered_sums import sum_at
-from fgai_bench.metrics.base import ANY_SIZE, FGAI, HALF_LN_2, LIN, LN_2, SHARE, NotApplicable, metric
+from fgai_bench.metrics.base import (
+    ANY_SIZE,
+    FGAI,
+    HALF_LN_2,
+    HIGHER_SHARE,
+    LOWER_DIVERGENCE,
+    LOWER_OF_ANY_SIZE,
+    LOWER_SHARE,
+    SHARE,
+    NotApplicable,
+    metric,
+)
 from fgai_bench.metrics.inputs import finite, finite_pair, non_negative
 from fgai_bench.metrics.topk import group_counts, group_topk_mask, topk_mask
 from fgai_bench.models.attention import Attention, align
@@ -19,9 +30,7 @@ from fgai_bench.models.attention import Attention, align
     inputs="probabilities",
     summary="graph-based total variation distance of the output distributions",
     tags=("distance", "symmetric"),
-    direction="lower",
-    range=SHARE,
-    scale="logit",
+    **LOWER_SHARE,
     paper=FGAI,
     also={
         "g_tvd_unchanged": ("probabilities-unchanged", "g_tvd where the prediction did not change"),
@@ -52,10 +61,7 @@ def g_tvd(y: Tensor, y_tilde: Tensor) -> float:
     inputs="logits",
     summary="g_tvd on raw outputs, the scale of the published values",
     tags=("distance", "symmetric"),
-    direction="lower",
-    range=ANY_SIZE,
-    scale="log",
-    paper=FGAI,
+    **LOWER_OF_ANY_SIZE,
 )
 def g_tvd_raw(y: Tensor, y_tilde: Tensor) -> float:
     """Return the formula of :func:`g_tvd` on raw outputs: unbounded, and on the scale of the published values.
@@ -107,10 +113,7 @@ def g_jsd(w: Tensor, w_tilde: Tensor) -> float:
     inputs="weights-by-position",
     summary="symmetrised KL by position, the scale of the published values",
     tags=("distance", "symmetric"),
-    direction="lower",
-    range=ANY_SIZE,
-    scale="log",
-    paper=FGAI,
+    **LOWER_OF_ANY_SIZE,
 )
 def g_jsd_published(w: Tensor, w_tilde: Tensor) -> float:
     r"""Return the symmetrised KL closest to the published column: edges matched by position, divided by ``|E|`` twice.
@@ -138,11 +141,8 @@ def g_jsd_published(w: Tensor, w_tilde: Tensor) -> float:
     inputs="attentions",
     summary="Jensen-Shannon divergence per destination node, averaged",
     tags=("distance",),
-    direction="lower",
-    range=LN_2,
-    scale="log",
+    **LOWER_DIVERGENCE,
     uniform="attentions-uniform",
-    paper=LIN,
     also={"attention_jsd": ("attentions-explained", "node_jsd of the attention that the explained nodes pay")},
 )
 def node_jsd(att: Attention, att_tilde: Attention) -> float:
@@ -183,9 +183,7 @@ def node_jsd_values(att: Attention, att_tilde: Attention) -> tuple[Tensor, Tenso
     inputs="weights-or-zero",
     summary="share of the top-k edges of the graph in common, V_k",
     tags=("needs-k", "similarity", "symmetric"),
-    direction="higher",
-    range=SHARE,
-    scale="logit",
+    **HIGHER_SHARE,
     uniform="weights-or-zero-uniform",
     paper=FGAI,
     also={
@@ -214,9 +212,7 @@ def topk_overlap(w: Tensor, w_tilde: Tensor, k: int) -> float:
     inputs="attentions",
     summary="V_k within each node's neighbourhood, averaged",
     tags=("needs-share", "similarity"),
-    direction="higher",
-    range=SHARE,
-    scale="logit",
+    **HIGHER_SHARE,
     paper=FGAI,
     also={
         "attention_topk_overlap": (

@@ -32,14 +32,21 @@ def group_topk_mask(w: Tensor, groups: Tensor, share: float) -> Tensor:
     >>> group_topk_mask(torch.tensor([0.2, 0.9, 0.8, 0.1]), torch.tensor([0, 1, 0, 1]), 0.5).tolist()
     [False, True, True, False]
     """
-    order = w.detach().argsort(descending=True, stable=True)
-    order = order[groups[order].argsort(stable=True)]  # (E,) by group, then by weight, then by position
-    sizes = torch.bincount(groups)  # (G,)
-    group = groups[order]
-    rank = torch.arange(w.numel(), device=w.device) - (sizes.cumsum(0) - sizes)[group]
+    order, rank = ranks_in_groups(w.detach().argsort(descending=True, stable=True), groups)
     mask = torch.empty_like(groups, dtype=torch.bool)
-    mask[order] = rank < group_counts(groups, share)[group]
+    mask[order] = rank < group_counts(groups, share)[groups[order]]
     return mask
+
+
+def ranks_in_groups(order: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
+    """Sort an order of entries by their groups, and return it with the rank of each in its group: two ``(E,)``.
+
+    >>> ranks_in_groups(torch.tensor([2, 0, 1]), torch.tensor([0, 1, 0]))
+    (tensor([2, 0, 1]), tensor([0, 1, 0]))
+    """
+    order = order[groups[order].argsort(stable=True)]
+    sizes = torch.bincount(groups)  # (G,)
+    return order, torch.arange(order.numel(), device=order.device) - (sizes.cumsum(0) - sizes)[groups[order]]
 
 
 def group_counts(groups: Tensor, share: float) -> Tensor:

@@ -33,7 +33,7 @@ def sentence(error: ValidationError, model: type[BaseModel]) -> str:
     elif first["type"] == "value_error":
         message = f"{key}: {first['ctx']['error']}" if key else str(first["ctx"]["error"])
     else:
-        message = f"{key}: {_lowered(first['msg'])}, not {_short(first['input'])}"
+        message = f"{key}: {first['msg'][:1].lower()}{first['msg'][1:]}, not {_short(first['input'])}"
     return message if len(findings) == 1 else f"{message} (and {len(findings) - 1} more)"
 
 
@@ -76,10 +76,6 @@ def _model_inside(annotation: Any) -> Any:
     if hasattr(annotation, "model_fields"):
         return annotation
     return next((inside for part in getattr(annotation, "__args__", ()) if (inside := _model_inside(part))), None)
-
-
-def _lowered(message: str) -> str:
-    return message[:1].lower() + message[1:]
 
 
 def _short(value: Any) -> str:

@@ -19,23 +19,14 @@ from fgai_bench.metrics import METRICS
 from fgai_bench.models import MODELS
 from fgai_bench.suites.errors import SuiteError, finite, sentence
 from fgai_bench.suites.load import grids, load_suite, parse
-from fgai_bench.suites.schema import AttackLine, DefenseLine, ResolvedSuite, Setting, Suite, TunedSetting, When
+from fgai_bench.suites.schema import AttackLine, DefenseLine, Setting, Suite, TunedSetting, When
 from fgai_bench.tasks import TASKS
 
 # The first part of a key of --set, and the field of a setting that it changes; attack is an alias of threat.
 SECTIONS = {"threat": "threat", "attack": "threat", "training": "training", "model": "model", "inner": "inner"}
-SUITE_KEYS = (
-    "agreement",
-    "exclusive",
-    "explainers",
-    "metrics",
-    "sanity",
-    "threads",
-    "time_limit",
-    "unequal_budgets",
-)
-# Keys that say what is measured, or how long it may take, and change no setting of what is measured.
+# Keys of --set without a dot; the first say what is measured, or how long it may take, and change no setting.
 MEASUREMENT_KEYS = ("agreement", "explainers", "metrics", "sanity", "time_limit")
+SUITE_KEYS = tuple(sorted((*MEASUREMENT_KEYS, "exclusive", "threads", "unequal_budgets")))
 
 Settings = Literal["published", "tuned", "both"]
 
@@ -50,7 +41,7 @@ def resolve(
     seeds: int | Sequence[int] | None = None,
     settings: str = "published",
     assignments: Sequence[str] = (),
-) -> tuple[ResolvedSuite, ...]:
+) -> tuple[Suite, ...]:
     """Return the grids of a suite with overrides applied; raise if a name is not registered.
 
     A name that the suite lists keeps the suite's settings for it; other registered names are possible, too. Neither
@@ -61,7 +52,7 @@ def resolve(
     >>> [part.models for part in resolve("quick", models=["gt"], seeds=1)]
     [('gt',)]
     """
-    parts = tuple(_resolved(part) for part in grids(load_suite(suite)))
+    parts = grids(load_suite(suite))
     parts = _narrowed(parts, "datasets", datasets, DATASETS.entry, str)
     parts = _narrowed(parts, "models", models, MODELS.entry, str)
     parts = _narrowed(parts, "defenses", defenses, DEFENSES.entry, lambda name: DefenseLine(name=name))
@@ -70,25 +61,19 @@ def resolve(
         parts = tuple(changed(part, seeds=seeds) for part in parts)
     for assignment in assignments:
         parts = _assigned(parts, assignment)
-    parts = tuple(_resolved(with_settings(part, settings)) for part in parts)
+    parts = tuple(with_settings(part, settings) for part in parts)
     for part in parts:
         check_names(part)
     return parts
 
 
-def changed(suite: ResolvedSuite, **changes: Any) -> ResolvedSuite:
+def changed(suite: Suite, **changes: Any) -> Suite:
     """Return the suite with other values, validated as if they had been written in the file."""
     finite(changes)
     try:
-        return ResolvedSuite(**{**{key: getattr(suite, key) for key in ResolvedSuite.model_fields}, **changes})
+        return Suite(**{**dict(suite), **changes}).derived_from(suite)
     except ValidationError as error:
         raise SuiteError(f"suite {suite.name!r}: {sentence(error, Suite)}") from None
-
-
-def _resolved(suite: Suite) -> ResolvedSuite:
-    if isinstance(suite, ResolvedSuite):
-        return suite
-    return ResolvedSuite(**{key: getattr(suite, key) for key in Suite.model_fields}, own_seeds=suite.seeds)
 
 
 def check_names(suite: Suite) -> None:
@@ -116,12 +101,12 @@ def _title(line: Any) -> set[str]:
 
 
 def _narrowed(
-    parts: tuple[ResolvedSuite, ...],
+    parts: tuple[Suite, ...],
     key: str,
     wanted: Sequence[str] | None,
     look_up: Callable[[str], Any],
     line: Callable[[str], Any],
-) -> tuple[ResolvedSuite, ...]:
+) -> tuple[Suite, ...]:
     """Return the parts with the wanted lines only; a part that has none of them is left out."""
     if wanted is None:
         return parts
@@ -150,7 +135,7 @@ def _selected(lines: Sequence[Any], wanted: Sequence[str], strangers: Sequence[s
     return tuple(chosen)
 
 
-def _assigned(parts: tuple[ResolvedSuite, ...], assignment: str) -> tuple[ResolvedSuite, ...]:
+def _assigned(parts: tuple[Suite, ...], assignment: str) -> tuple[Suite, ...]:
     """Return the parts with one ``key=value`` applied; raise if none of them has the key."""
     key, equals, text = assignment.partition("=")
     if not equals or not key.strip():
@@ -168,12 +153,10 @@ def _assigned(parts: tuple[ResolvedSuite, ...], assignment: str) -> tuple[Resolv
         raise SuiteError(f"--set {key}: no such key; {_possible(parts)}")
     head, dot, option = key.strip().partition(".")
     change = () if head in MEASUREMENT_KEYS else (f"{SECTIONS.get(head, head)}{dot}{option}={' '.join(text.split())}",)
-    return tuple(
-        changed(new, changes=(*new.changes, *change)) if new else part for new, part in zip(applied, parts, strict=True)
-    )
+    return tuple(new.derived_from(new, *change) if new else part for new, part in zip(applied, parts, strict=True))
 
 
-def _applied(suite: ResolvedSuite, key: str, value: Any) -> ResolvedSuite | None:
+def _applied(suite: Suite, key: str, value: Any) -> Suite | None:
     """Return the suite with ``key=value`` applied; None if the suite has no such key."""
     if key in SUITE_KEYS:
         return changed(suite, **{key: value})
@@ -186,27 +169,25 @@ def _applied(suite: ResolvedSuite, key: str, value: Any) -> ResolvedSuite | None
         return _with(suite, Setting(when=When(model=(head,)), model={option: value}))
     if any(head in _title(line) for line in suite.defenses):
         # Options on a defense's own line come before all settings, so they are changed there, too.
-        own = [
-            line.model_copy(update={"options": {**line.options, option: value}})
-            if head in _title(line) and option in line.options
-            else line
-            for line in suite.defenses
-        ]
-        return _with(changed(suite, defenses=tuple(own)), Setting(when=When(defense=(head,)), defense={option: value}))
+        own = [_with_option(line, head, option, value, option in line.options) for line in suite.defenses]
+        return _with(changed(suite, defenses=own), Setting(when=When(defense=(head,)), defense={option: value}))
     if any(head in _title(line) for line in suite.attacks):
-        lines = [
-            line.model_copy(update={"options": {**line.options, option: value}}) if head in _title(line) else line
-            for line in suite.attacks
-        ]
-        return changed(suite, attacks=tuple(lines))
+        return changed(suite, attacks=[_with_option(line, head, option, value) for line in suite.attacks])
     return None
 
 
-def _with(suite: ResolvedSuite, setting: Setting) -> ResolvedSuite:
+def _with_option(line: Any, head: str, option: str, value: Any, wanted: bool = True) -> Any:
+    """Return a line with another value of an option, if ``head`` is its name or label and that is wanted."""
+    if not wanted or head not in _title(line):
+        return line
+    return line.model_copy(update={"options": {**line.options, option: value}})
+
+
+def _with(suite: Suite, setting: Setting) -> Suite:
     return changed(suite, settings=(*suite.settings, setting))
 
 
-def _possible(parts: tuple[ResolvedSuite, ...]) -> str:
+def _possible(parts: tuple[Suite, ...]) -> str:
     names = {title for p in parts for line in (*p.models, *p.defenses, *p.attacks) for title in _title(line)}
     heads = [f"{name}.OPTION" for name in (*SECTIONS, *sorted(names - set(SECTIONS)))]
     return f"possible are {', '.join([*heads, *SUITE_KEYS])}"

@@ -7,9 +7,10 @@ own line override all settings.
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from fgai_bench.attacks import ThreatModel
 from fgai_bench.options import Options, Training
@@ -37,6 +38,10 @@ def partial(model: type[BaseModel], value: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(sentence(error, model)) from None
 
 
+ThreatChanges = Annotated[dict[str, Any], AfterValidator(lambda value: partial(ThreatModel, value))]
+TrainingChanges = Annotated[dict[str, Any], AfterValidator(lambda value: partial(Training, value))]
+
+
 class InnerLine(Options):
     """The attack inside adversarial training: its own budget, never that of the evaluation.
 
@@ -48,12 +53,7 @@ class InnerLine(Options):
 
     attack: str = "injection"
     options: dict[str, Any] = Field(default_factory=dict)
-    threat: dict[str, Any] = Field(default_factory=dict)
-
-    @field_validator("threat")
-    @classmethod
-    def _is_a_threat(cls, value: dict[str, Any]) -> dict[str, Any]:
-        return partial(ThreatModel, value)
+    threat: ThreatChanges = Field(default_factory=dict)
 
 
 class DefenseLine(Options):
@@ -107,7 +107,7 @@ class AttackLine(Options):
     name: str
     label: str = ""
     options: dict[str, Any] = Field(default_factory=dict)
-    threat: dict[str, Any] = Field(default_factory=dict)
+    threat: ThreatChanges = Field(default_factory=dict)
     transfer: bool = False
     seeds: tuple[int, ...] = ()
 
@@ -115,11 +115,6 @@ class AttackLine(Options):
     def title(self) -> str:
         """Return the label; if it is empty, the name."""
         return self.label or self.name
-
-    @field_validator("threat")
-    @classmethod
-    def _is_a_threat(cls, value: dict[str, Any]) -> dict[str, Any]:
-        return partial(ThreatModel, value)
 
 
 class When(Options):
@@ -162,20 +157,10 @@ class Setting(Options):
 
     when: When = When()
     model: dict[str, Any] = Field(default_factory=dict)
-    training: dict[str, Any] = Field(default_factory=dict)
+    training: TrainingChanges = Field(default_factory=dict)
     defense: dict[str, Any] = Field(default_factory=dict)
-    inner: dict[str, Any] = Field(default_factory=dict)
-    threat: dict[str, Any] = Field(default_factory=dict)
-
-    @field_validator("training")
-    @classmethod
-    def _is_training(cls, value: dict[str, Any]) -> dict[str, Any]:
-        return partial(Training, value)
-
-    @field_validator("threat", "inner")
-    @classmethod
-    def _is_a_threat(cls, value: dict[str, Any]) -> dict[str, Any]:
-        return partial(ThreatModel, value)
+    inner: ThreatChanges = Field(default_factory=dict)
+    threat: ThreatChanges = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _options_belong_to_a_defense(self) -> Setting:
@@ -273,26 +258,29 @@ class Suite(Options):
     exclusive: bool = False
     unequal_budgets: bool = False
 
+    _changes: tuple[str, ...] = PrivateAttr(())  # assignments that make it another experiment than its name says
+    _own_seeds: tuple[int, ...] = PrivateAttr(())  # the seeds before overrides
+
     @property
     def title(self) -> str:
-        """Return the name under which records of the suite appear."""
-        return self.name
+        """Return the name in records, and what was changed: ``node, changed: training.epochs=5``."""
+        return f"{self.name}, changed: {', '.join(self._changes)}" if self._changes else self.name
 
     @property
     def declared_seeds(self) -> tuple[int, ...]:
         """Return the seeds that the suite itself has, whatever part of them is run."""
-        return self.seeds
+        return self._own_seeds or self.seeds
+
+    def derived_from(self, suite: Suite, *changes: str) -> Suite:
+        """Return this suite as an override of another one, whose seeds and changes it remembers."""
+        derived = self.model_copy()
+        derived._own_seeds, derived._changes = suite.declared_seeds, (*suite._changes, *changes)
+        return derived
 
     @field_validator("name")
     @classmethod
     def _name_names_a_folder(cls, value: str) -> str:
-        if (
-            not value.strip()
-            or value[0] in ".-~"
-            or len(value) > 100
-            or not value.isprintable()
-            or set(value) & {*"/\\"}
-        ):
+        if not re.fullmatch(r"(?![.~-])[^/\\]{1,100}", value) or not value.strip() or not value.isprintable():
             raise ValueError(
                 "a suite's name is that of its folder under runs/: at most 100 printable characters without slashes, "
                 f"not beginning with a dot, a hyphen or a tilde, not {value[:40]!r}"
@@ -346,28 +334,6 @@ class Suite(Options):
                 "a threat model belongs to the suite, never to a defense, unless 'unequal_budgets' is true"
             )
         return self
-
-
-class ResolvedSuite(Suite):
-    """A suite as it is run: it remembers what overrides changed of it, and says so in its title.
-
-    Attributes:
-        changes: assignments that make it another experiment than the suite whose name it has.
-        own_seeds: the seeds of the suite before overrides.
-    """
-
-    changes: tuple[str, ...] = ()
-    own_seeds: tuple[int, ...]
-
-    @property
-    def title(self) -> str:
-        """Return the name, and what was changed: ``node, changed: training.epochs=5``."""
-        return f"{self.name}, changed: {', '.join(self.changes)}" if self.changes else self.name
-
-    @property
-    def declared_seeds(self) -> tuple[int, ...]:
-        """Return the seeds before overrides."""
-        return self.own_seeds
 
 
 def _counted(number: int) -> int:

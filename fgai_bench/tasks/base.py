@@ -14,6 +14,7 @@ from fgai_bench.attacks import ATTACKS, Attack, Attacked, ThreatModel
 from fgai_bench.attacks.objectives import Readout
 from fgai_bench.defenses.training import InnerAttack, Supervision
 from fgai_bench.models.base import AttentionModel, Output, frozen_eval
+from fgai_bench.registry import checked_subclass
 from fgai_bench.tasks.measurement import Measured, Offers, measured
 
 
@@ -29,7 +30,7 @@ class BoundAttack:
     @property
     def recordable(self) -> bool:
         """Tell whether the attack reads nothing back from the device while it searches; it then needs no seed."""
-        return getattr(self.attack, "recordable", False)
+        return self.attack.recordable
 
     def __call__(self, model: AttentionModel, data: Data, seed: int | None) -> Attacked:
         return self.attack(model, data, self.targets, threat=self.threat, seed=seed, readout=self.readout)
@@ -128,6 +129,4 @@ class Problem:
 
 def admitted(obj: Any, name: str) -> Any:
     """Return the class of a task, or raise a ``TypeError`` that says why it is none."""
-    if not (isinstance(obj, type) and issubclass(obj, Problem)):
-        raise TypeError(f"it is {obj!r:.60} and not a subclass of fgai_bench.tasks.Problem")
-    return obj
+    return checked_subclass(obj, Problem)

@@ -193,12 +193,9 @@ class _Scene:
         results: list[tuple[Tensor, Tensor]] = []
         for radius in self.options.radii:
             forgotten = self._climb(self._corner(radius), radius, forgotten, self._forget_topk)
-            for look, start in (
-                (self._weaken_prediction, nothing),
-                (self._strengthen_prediction, nothing),
-                (self._move_output, None),
-            ):
-                moved = self._climb((start or moved).shift, radius, moved, look)
+            for way in (self._lower_prediction, self._raise_prediction):
+                moved = self._climb(nothing.shift, radius, moved, way)
+            moved = self._climb(moved.shift, radius, moved, self._move_output)
             results.append((1 - forgotten.value, moved.value))
         return torch.stack([beta for beta, _ in results]), torch.stack([alpha for _, alpha in results])
 
@@ -223,21 +220,20 @@ class _Scene:
         lost = 1 - self.overlap(self.weights, weights.detach(), self.options.k2)
         return lost, topk_surrogate(self.weights, weights, self.options.k2, self.groups)
 
-    def _weaken_prediction(self, out: Output) -> tuple[Tensor, Tensor]:
-        """Return how far each output moves ``(N,)``, and the objective of moving it away from its prediction."""
-        return distances(self.y, out.logits.softmax(1)).detach(), -self._likelihood(out)
-
-    def _strengthen_prediction(self, out: Output) -> tuple[Tensor, Tensor]:
-        """Return how far each output moves ``(N,)``, and the objective of making its prediction more confident."""
-        return distances(self.y, out.logits.softmax(1)).detach(), self._likelihood(out)
-
-    def _likelihood(self, out: Output) -> Tensor:
-        return out.logits.log_softmax(1).gather(1, self.y.argmax(1, keepdim=True)).sum()
-
     def _move_output(self, out: Output) -> tuple[Tensor, Tensor]:
-        """Return how far the output of each node moves ``(N,)``, and the sum over the nodes."""
+        """Return how far the output of each node moves ``(N,)``, and the sum over the nodes, to ascend."""
         moved = distances(self.y, out.logits.softmax(1))
         return moved.detach(), moved.sum()
+
+    def _raise_prediction(self, out: Output) -> tuple[Tensor, Tensor]:
+        """Return how far the output of each node moves ``(N,)``, and the likelihood of the predictions, to ascend."""
+        likelihood = out.logits.log_softmax(1).gather(1, self.y.argmax(1, keepdim=True)).sum()
+        return self._move_output(out)[0], likelihood
+
+    def _lower_prediction(self, out: Output) -> tuple[Tensor, Tensor]:
+        """Return the same with the objective of moving the output away from the predictions."""
+        moved, likelihood = self._raise_prediction(out)
+        return moved, -likelihood
 
     def _climb(
         self, start: Tensor, radius: float, worst: _Worst, look: Callable[[Output], tuple[Tensor, Tensor]]

@@ -113,12 +113,12 @@ def effect_offers(effects: Effects) -> Offers:
 
 
 def explain_offers(
-    explainer: Any, problem: Problem, model: AttentionModel, attacked: Data, effects: Effects, seed: int
+    explainer: Explainer, problem: Problem, model: AttentionModel, attacked: Data, effects: Effects, seed: int
 ) -> Offers:
     """Offer everything that is measured of one explainer under one attack."""
-    searches = "post-hoc" in getattr(explainer, "tags", ())
+    searches = "post-hoc" in explainer.tags
     nodes, steady = (part[: SEARCHED_SAMPLE if searches else None] for part in (effects.clean.nodes, effects.steady))
-    first, second = (_sparse(explainer, model, problem.data, nodes, draw) for draw in (seed, seed + 1))
+    first, second = (explainer.sparse(model, problem.data, nodes, seed=draw) for draw in (seed, seed + 1))
     clean = ExplainedGraph(problem, model, problem.data, first(problem.data, nodes))
     perturbed = ExplainedGraph(problem, model, attacked, second(attacked, nodes))
     again = second(problem.data, nodes)
@@ -239,18 +239,6 @@ def _offer_claims(offers: Offers, asked: ExplainedGraph, effects: EdgeScores, ri
             f"curve-lowest-explained{ending}": curve(False),
         }
     )
-
-
-def _sparse(explainer: Any, model: AttentionModel, data: Data, nodes: Tensor, seed: int) -> Any:
-    """Return the explainer after it has learned on the clean graph; one that is a mere callable learns nothing."""
-    if isinstance(explainer, Explainer):
-        return explainer.sparse(model, data, nodes, seed=seed)
-
-    def answer(graph: Data, asked: Tensor) -> EdgeScores:
-        field = field_of(graph.edge_index, graph.x.shape[0], asked, model.hops)
-        return EdgeScores.of_dense(field, explainer(model, graph, asked, seed=seed))
-
-    return answer
 
 
 def _explanations(scores: EdgeScores, data: Data) -> list[Attention]:

@@ -58,15 +58,10 @@ class Offers:
         return self._computed[name]
 
 
-def standard_metrics() -> list[str]:
-    """Return the metrics that every step measures if it can: the built-in ones."""
-    return [name for name in METRICS if METRICS.entry(name).ours]
-
-
 def measured(offers: Offers, names: Iterable[str] | None = None) -> Measured:
     """Compute the metrics whose inputs are offered, the built-in ones if none are named; say why one does not apply."""
     result = Measured(curves=offers.curves)
-    for name in standard_metrics() if names is None else names:
+    for name in [name for name in METRICS if METRICS.entry(name).ours] if names is None else names:
         if inputs_of(METRICS.entry(name).tags) in offers:
             try:
                 result.metrics[name] = value_of(name, offers)

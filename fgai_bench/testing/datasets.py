@@ -1,9 +1,12 @@
-"""Check datasets: declared statistics, clean edges, finite features, and splits that cover every node once."""
+"""Check datasets: declared statistics, and splits that follow the seed and hold every node once.
+
+Loading itself refuses or mends unusable features, labels and edges (:func:`fgai_bench.data.load_dataset`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +17,7 @@ from fgai_bench.data import Dataset, MissingDataError, Split, Statistics, data_r
 from fgai_bench.data.download import missing_sentence
 from fgai_bench.registry import Entry
 from fgai_bench.testing.checks import CheckList, CheckSkipped, require
-from fgai_bench.testing.traces import rng_state, same
+from fgai_bench.testing.traces import no_trace_on, same
 
 PARTS = ("train_index", "val_index", "test_index")
 
@@ -26,13 +29,12 @@ class DatasetSubject:
     Attributes:
         load: returns the graph with the split of a seed.
         declared: the statistics that it must have, if it declares any.
-        tags, expected_failures: as for every subject.
+        tags: as for every subject.
     """
 
     load: Callable[[int], Data]
     declared: Statistics | None = None
     tags: frozenset[str] = frozenset()
-    expected_failures: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def data(self) -> Data:
@@ -41,13 +43,6 @@ class DatasetSubject:
             return self.load(0)
         except MissingDataError as reason:
             raise CheckSkipped(str(reason)) from None
-
-    @cached_property
-    def again(self) -> tuple[Data, bool]:
-        """Load the graph a second time; return it and whether loading left the global random state unchanged."""
-        assert self.data is not None  # skips the check if files are missing
-        before = rng_state()
-        return self.load(0), rng_state() == before
 
 
 def subject(entry: Entry[Any]) -> DatasetSubject:
@@ -66,7 +61,7 @@ def subject(entry: Entry[Any]) -> DatasetSubject:
     return DatasetSubject(load, dataset.statistics, tags=frozenset(tags))
 
 
-CHECKS: CheckList[DatasetSubject] = CheckList()
+CHECKS = CheckList()
 
 
 @CHECKS.add()
@@ -91,51 +86,15 @@ def check_splits_cover_every_node_once(subject: DatasetSubject) -> None:
 
 
 @CHECKS.add()
-def check_same_seed_same_split(subject: DatasetSubject) -> None:
-    """The same seed gives the same graph and the same split."""
-    data, again = subject.data, subject.again[0]
-    for key in ("x", "edge_index", "y", *PARTS):
+def check_seed_decides_the_split(subject: DatasetSubject) -> None:
+    """One seed gives one graph and split, and keeps the global random state; another splits the same graph anew."""
+    data, graph = subject.data, ("x", "edge_index", "y")
+    with no_trace_on():
+        again = subject.load(0)
+    for key in (*graph, *PARTS):
         require(same(data[key], again[key]), f"data.{key} differs between two loads")
-
-
-@CHECKS.add(needs=("random-split",))
-def check_other_seed_other_split(subject: DatasetSubject) -> None:
-    """Different seeds give different splits of the same graph."""
-    data, other = subject.data, subject.load(1)
-    for key in ("x", "edge_index", "y"):
-        require(same(data[key], other[key]), f"data.{key} depends on the seed of the split")
-    require(not same(data.train_index, other.train_index), "two seeds give one split")
-
-
-@CHECKS.add()
-def check_features_are_finite(subject: DatasetSubject) -> None:
-    """Features are finite float32, dense or CSR, one row for each node."""
-    x = subject.data.x
-    values = x.values() if x.layout == torch.sparse_csr else x
-    require(x.dtype == torch.float32, f"features are {x.dtype}")
-    require(bool(values.isfinite().all()), "a feature is NaN or infinite")
-
-
-@CHECKS.add()
-def check_labels(subject: DatasetSubject) -> None:
-    """There is one non-negative integer label for each node."""
-    y, nodes = subject.data.y, subject.data.x.shape[0]
-    require(y.shape == (nodes,) and y.dtype == torch.int64, f"labels are {y.dtype} of the shape {tuple(y.shape)}")
-    require(int(y.min()) >= 0, f"there is the label {int(y.min())}")
-
-
-@CHECKS.add()
-def check_edges(subject: DatasetSubject) -> None:
-    """Edges connect nodes of the graph, are present in both directions, and are neither loops nor duplicates."""
-    edges, nodes = subject.data.edge_index, subject.data.x.shape[0]
-    require(int(edges.min()) >= 0 and int(edges.max()) < nodes, f"an edge names node {int(edges.max())} of {nodes}")
-    require(bool((edges[0] != edges[1]).all()), "there is a self-loop")
-    keys, back = ((a * nodes + b).sort().values for a, b in (edges, edges.flip(0)))
-    require(bool((keys.diff() > 0).all()), "there is a duplicate edge")
-    require(torch.equal(keys, back), "an edge stands in one direction only")
-
-
-@CHECKS.add()
-def check_global_rng_untouched(subject: DatasetSubject) -> None:
-    """Loading leaves the global random state unchanged."""
-    require(subject.again[1], "the global random state has moved")
+    if "random-split" in subject.tags:
+        other = subject.load(1)
+        for key in graph:
+            require(same(data[key], other[key]), f"data.{key} depends on the seed of the split")
+        require(not same(data.train_index, other.train_index), "two seeds give one split")

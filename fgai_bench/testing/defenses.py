@@ -11,14 +11,12 @@ import torch
 from torch import Tensor
 
 from fgai_bench.defenses import NodeSupervision, Training
-from fgai_bench.defenses.training import InnerAttack
 from fgai_bench.models import AttentionModel, Output
-from fgai_bench.tasks.node_classification import NodeProblem
-from fgai_bench.testing.checks import Check, CheckFailed, CheckList, CheckSkipped, EntrySubject, require
+from fgai_bench.testing.checks import Check, CheckList, CheckSkipped, EntrySubject, require
 from fgai_bench.testing.fixture import CLASSES, EPOCHS, tiny_graph, tiny_model, tiny_problem, trained_model
 from fgai_bench.testing.models import CHECKS as MODEL_CHECKS
 from fgai_bench.testing.models import ModelSubject
-from fgai_bench.testing.traces import disturbed, no_trace_on, no_trace_on_rng, same
+from fgai_bench.testing.traces import disturbed, no_trace_on, same
 
 INNER = {"nodes": 3, "edges_per_node": 5, "steps": 2}
 
@@ -29,21 +27,17 @@ class DefenseSubject(EntrySubject):
 
     def fit(self, **changes: Any) -> AttentionModel:
         """Train for a few epochs on the tiny graph with hidden test labels; ``changes`` replace arguments."""
-        problem = tiny_problem()
+        problem, inner = tiny_problem(), {**getattr(self.entry.load(), "inner_options", {}), **INNER}
         arguments: dict[str, Any] = {
             "model": tiny_model(),
             "data": problem.training_data,
             "split": problem.split,
             "seed": 0,
             "teacher": trained_model() if "needs-teacher" in self.tags else None,
-            "inner": self.inner(problem) if "needs-inner" in self.tags else None,
+            "inner": problem.inner(inner) if "needs-inner" in self.tags else None,
             "training": Training(epochs=EPOCHS),
         }
         return self.entry.load()().fit(**{**arguments, **changes})
-
-    def inner(self, problem: NodeProblem) -> InnerAttack:
-        """Return the inner attack that the defense's ``inner_options`` describe, with a small budget."""
-        return problem.inner({**getattr(self.entry.load(), "inner_options", {}), **INNER})
 
     @cached_property
     def fitted(self) -> AttentionModel:
@@ -57,17 +51,8 @@ class DefenseSubject(EntrySubject):
         return ModelSubject(self.fitted.rebuilt, frozenset(declared), fitted=self.fitted)
 
 
-def fitted_name(name: str) -> str:
-    """Return the name of a model check when it is applied to a fitted model.
-
-    >>> fitted_name("check_logits")
-    'check_fitted_logits'
-    """
-    return name.replace("check_", "check_fitted_", 1)
-
-
 subject = DefenseSubject
-CHECKS: CheckList[DefenseSubject] = CheckList()
+CHECKS = CheckList()
 
 
 @CHECKS.add()
@@ -85,66 +70,42 @@ def check_training_labels_are_read(subject: DefenseSubject) -> None:
     scrambled = tiny_graph()
     train = scrambled.train_index
     scrambled.y[train] = (scrambled.y[train] + 1) % CLASSES
-    other, fitted = (_predicted(model) for model in (subject.fit(data=scrambled), subject.fitted))
-    require(not torch.equal(other, fitted), "training labels do not change the result")
-
-
-@CHECKS.add(needs=("needs-teacher",))
-def check_teacher_unchanged(subject: DefenseSubject) -> None:
-    """The teacher keeps its weights, its gradients, its ``requires_grad``, and the mode of each of its parts."""
-    teacher = disturbed(trained_model())
-    with no_trace_on(teacher):
-        subject.fit(teacher=teacher)
+    fitted = subject.fit(data=scrambled), subject.fitted
+    with torch.no_grad():
+        other, usual = (model(scrambled).logits for model in fitted)
+    require(not torch.equal(other, usual), "training labels do not change the result")
 
 
 @CHECKS.add()
-def check_given_model_unchanged(subject: DefenseSubject) -> None:
-    """The given model stays unchanged, and another model is returned."""
-    model = disturbed(tiny_model())
-    with no_trace_on(model):
-        fitted = subject.fit(model=model)
+def check_no_side_effects(subject: DefenseSubject) -> None:
+    """The given model, graph and teacher and the global random state stay as they were; another model is returned."""
+    model, data, teacher = disturbed(tiny_model()), tiny_graph(), disturbed(trained_model()).eval()
+    changes = {"teacher": teacher} if "needs-teacher" in subject.tags else {}
+    with no_trace_on(model, data, teacher):
+        fitted = subject.fit(model=model, data=data, **changes)
     require(fitted is not model, "the very model that was handed in is returned")
 
 
 @CHECKS.add()
-def check_data_unchanged(subject: DefenseSubject) -> None:
-    """The given graph stays unchanged."""
-    data = tiny_graph()
-    with no_trace_on(data):
-        subject.fit(data=data)
-
-
-@CHECKS.add()
 def check_same_seed_same_result(subject: DefenseSubject) -> None:
-    """The same seed gives the same model."""
-    require_same_model(subject.fit(), subject.fitted, "two runs differ")
-
-
-@CHECKS.add()
-def check_global_rng_untouched(subject: DefenseSubject) -> None:
-    """The global random state stays as it was."""
-    with no_trace_on_rng():
-        subject.fit()
-
-
-@CHECKS.add()
-def check_global_rng_unread(subject: DefenseSubject) -> None:
-    """The result does not depend on the global random state."""
+    """The same seed gives the same model, whatever the global random state."""
     usual = subject.fitted
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(12345)
-        require_same_model(subject.fit(), usual, "another global random state gives another result")
+        require_same_model(subject.fit(), usual, "two runs, with another global random state, differ")
 
 
 @CHECKS.add()
-def check_history(subject: DefenseSubject) -> None:
-    """The result has a ``history`` with one row of finite losses for each epoch."""
-    history = getattr(subject.fitted, "history", None)
+def check_every_epoch_is_told(subject: DefenseSubject) -> None:
+    """``progress(done, total)`` is called after each epoch, and ``history`` has a row of finite losses for each."""
+    told: list[tuple[int, int]] = []
+    fitted = subject.fit(progress=lambda done, total: told.append((done, total)))
+    require(told == [(epoch + 1, EPOCHS) for epoch in range(EPOCHS)], f"it was told {told}")
+    history: Any = getattr(fitted, "history", None)
     require(isinstance(history, list) and len(history) == EPOCHS, f"history is {history!r:.80} after {EPOCHS} epochs")
-    assert history is not None
     for row in history:
-        require(bool(row), "a row of the history is empty")
-        require(all(isinstance(value, float) and math.isfinite(value) for value in row.values()), f"a loss of {row}")
+        finite = [isinstance(value, float) and math.isfinite(value) for value in row.values()]
+        require(bool(finite) and all(finite), f"a row of the history is {row}")
 
 
 @CHECKS.add()
@@ -154,27 +115,6 @@ def check_result_is_ready(subject: DefenseSubject) -> None:
     require(isinstance(fitted, AttentionModel), f"fit returned {type(fitted).__name__}")
     require(not any(part.training for part in fitted.modules()), "a part of it is in training mode")
     require(all(parameter.grad is None for parameter in fitted.parameters()), "a parameter still has its gradient")
-
-
-@CHECKS.add()
-def check_progress_is_told(subject: DefenseSubject) -> None:
-    """``progress(done, total)`` is called after each epoch."""
-    told: list[tuple[int, int]] = []
-    subject.fit(progress=lambda done, total: told.append((done, total)))
-    expected = [(epoch + 1, EPOCHS) for epoch in range(EPOCHS)]
-    require(told == expected, f"it was told {told}")
-
-
-@CHECKS.add(needs=("needs-teacher",))
-def check_missing_teacher_is_an_error(subject: DefenseSubject) -> None:
-    """Without a teacher, a ``ValueError`` of one line names the missing teacher."""
-    _require_error_without(subject, "teacher")
-
-
-@CHECKS.add(needs=("needs-inner",))
-def check_missing_inner_is_an_error(subject: DefenseSubject) -> None:
-    """Without an inner attack, a ``ValueError`` of one line names the missing inner attack."""
-    _require_error_without(subject, "inner")
 
 
 @CHECKS.add(needs=("link",))
@@ -207,29 +147,15 @@ def require_same_model(first: AttentionModel, second: AttentionModel, seen: str)
     require(all(same(states[0][key], states[1][key]) for key in states[0]), seen)
 
 
-def _predicted(model: AttentionModel) -> Tensor:
-    with torch.no_grad():
-        return model(tiny_graph()).logits
-
-
-def _require_error_without(subject: DefenseSubject, argument: str) -> None:
-    try:
-        subject.fit(**{argument: None})
-    except ValueError as error:
-        require(argument in str(error) and "\n" not in str(error), f"the sentence is {str(error)!r}")
-        return
-    raise CheckFailed(f"it trains without {argument}, which its tags say it needs")
-
-
-def _fitted_check(check: Check[ModelSubject]) -> Check[DefenseSubject]:
+def _fitted_check(check: Check) -> Check:
     def look(subject: DefenseSubject) -> None:
         result = check.run(subject.result)
         if result.status == "skipped":
             raise CheckSkipped(result.message)
         require(result.status == "passed", result.message)
 
-    look.__doc__ = f"Of the fitted model: {check.states}"
-    return Check(fitted_name(check.name), look)
+    look.__doc__ = f"Of the fitted model: {check.look.__doc__}"
+    return Check(check.name.replace("check_", "check_fitted_", 1), look)
 
 
 CHECKS.extend(_fitted_check(check) for check in MODEL_CHECKS if "fitted" not in check.unless)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from fgai_bench.metrics.base import INPUTS, inputs_of
+from fgai_bench.metrics.base import inputs_of
 from fgai_bench.metrics.f_slope import RATES
 from fgai_bench.models.attention import Attention
 from fgai_bench.models.base import Output
@@ -26,10 +27,7 @@ class MetricSubject(EntrySubject):
     @property
     def inputs(self) -> str:
         """Return the form of its arguments: the part of its inputs before a hyphen."""
-        named = inputs_of(self.tags)
-        if named not in INPUTS and named not in DRAWS:
-            raise CheckSkipped("no argument can be drawn without inputs, one of " + ", ".join(INPUTS))
-        return named.partition("-")[0]
+        return inputs_of(self.tags).partition("-")[0]
 
     def argument(self, seed: int) -> Any:
         """Return one argument, drawn by seed."""
@@ -89,41 +87,32 @@ ALONE = (
 """Inputs that are one argument."""
 
 subject = MetricSubject
-CHECKS: CheckList[MetricSubject] = CheckList()
-
-
-@CHECKS.add()
-def check_inputs_are_declared(subject: MetricSubject) -> None:
-    """Exactly one tag declares the inputs of the metric."""
-    try:
-        require(bool(subject.inputs), "the tag inputs: is empty")
-    except CheckSkipped as reason:
-        raise CheckFailed(str(reason)) from None
+CHECKS = CheckList()
 
 
 @CHECKS.add()
 def check_value_is_in_range(subject: MetricSubject) -> None:
-    """The value is a Python float inside the declared range."""
+    """The value is a Python float inside the declared range, and the arguments stay unchanged."""
     low, high = subject.entry.range or (-float("inf"), float("inf"))
     for seed in SEEDS:
-        value = subject.value(subject.argument(seed), subject.argument(seed + 100))
+        a, b = subject.argument(seed), subject.argument(seed + 100)
+        before = pickle.dumps((a, b))
+        value = subject.value(a, b)
         require(type(value) is float, f"it returns {type(value).__name__}")
         require(low <= value <= high, f"{value:.6g} is not between {low:g} and {high:g}")
+        require(pickle.dumps((a, b)) == before, "an argument has changed")
 
 
-@CHECKS.add(needs=("distance",))
-def check_distance_to_itself_is_zero(subject: MetricSubject) -> None:
-    """A distance is 0 between equal arguments and above 0 between different ones."""
+@CHECKS.add()
+def check_value_of_equal_arguments(subject: MetricSubject) -> None:
+    """A similarity is 1 between equal arguments; a distance is 0, and above 0 between different ones."""
+    if not {"distance", "similarity"} & subject.tags:
+        raise CheckSkipped("only with the tag 'distance' or 'similarity'")
     thing, other = subject.argument(0), subject.argument(1)
-    require(subject.value(thing, thing) == 0, f"the distance to itself is {subject.value(thing, thing):.6g}")
-    require(subject.value(thing, other) > 0, "the distance to another thing is not positive")
-
-
-@CHECKS.add(needs=("similarity",))
-def check_similarity_to_itself_is_one(subject: MetricSubject) -> None:
-    """A similarity is 1 between equal arguments."""
-    thing = subject.argument(0)
-    require(subject.value(thing, thing) == 1, f"the similarity to itself is {subject.value(thing, thing):.6g}")
+    value, wanted = subject.value(thing, thing), float("similarity" in subject.tags)
+    require(value == wanted, f"between a thing and itself it is {value:.6g}, not {wanted:g}")
+    if "distance" in subject.tags:
+        require(subject.value(thing, other) > 0, "the distance to another thing is not positive")
 
 
 @CHECKS.add(needs=("symmetric",))
@@ -147,30 +136,6 @@ def check_nan_raises(subject: MetricSubject) -> None:
     raise CheckFailed(f"with NaN in an argument it returns {value}")
 
 
-@CHECKS.add()
-def check_inputs_unchanged(subject: MetricSubject) -> None:
-    """The arguments stay unchanged."""
-    a, b = subject.argument(0), subject.argument(1)
-    subject.value(a, b)
-    for used, fresh in ((a, subject.argument(0)), (b, subject.argument(1))):
-        pairs = zip(_tensors(used), _tensors(fresh), strict=True)
-        require(all(torch.equal(*pair) for pair in pairs), "an argument has changed")
-
-
-def _tensors(argument: Any) -> list[torch.Tensor]:
-    """Return the numbers of an argument of any form as tensors."""
-    if isinstance(argument, torch.Tensor):
-        return [argument]
-    if isinstance(argument, Attention):
-        return [argument.weight]
-    if isinstance(argument, Output):
-        return [argument.logits, *_tensors(argument.attention)]
-    if isinstance(argument, torch.nn.Module):
-        return list(argument.state_dict().values())
-    parts = argument.values() if isinstance(argument, dict) else argument if isinstance(argument, list | tuple) else ()
-    return [tensor for part in parts for tensor in _tensors(part)] or [torch.as_tensor(0.0)]
-
-
 def _with_nan(argument: Any) -> Any:
     """Return the argument with one number replaced by NaN; skip the check if it has only integers."""
     if isinstance(argument, Attention):
@@ -183,10 +148,8 @@ def _with_nan(argument: Any) -> Any:
         return float("nan")
     if isinstance(argument, dict):
         return {key: float("nan") for key in argument}
-    if isinstance(argument, list):
-        return [_with_nan(argument[0]), *argument[1:]]
-    if isinstance(argument, tuple):
-        return (_with_nan(argument[0]), *argument[1:])
+    if isinstance(argument, list | tuple):
+        return type(argument)((_with_nan(argument[0]), *argument[1:]))
     broken = argument.clone().float()
     broken.view(-1)[0] = float("nan")
     return broken

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -20,16 +19,11 @@ class SuiteSubject:
 
     suite: Suite
     tags: frozenset[str] = frozenset()
-    expected_failures: Mapping[str, str] = field(default_factory=dict)
-
-    def plan(self) -> Plan:
-        """Return the steps that the suite expands to."""
-        return plan(resolve(self.suite))
 
     @cached_property
-    def planned(self) -> Plan:
-        """Return one such plan, shared by the checks that only read it."""
-        return self.plan()
+    def plan(self) -> Plan:
+        """Return the steps that the suite expands to, shared by the checks."""
+        return plan(resolve(self.suite))
 
 
 def subject(entry: Entry[Any]) -> SuiteSubject:
@@ -37,19 +31,13 @@ def subject(entry: Entry[Any]) -> SuiteSubject:
     return SuiteSubject(load_suite(entry.load()), entry.tags)
 
 
-CHECKS: CheckList[SuiteSubject] = CheckList()
-
-
-@CHECKS.add()
-def check_names_are_registered(subject: SuiteSubject) -> None:
-    """Every dataset, model, defense, attack and metric that the suite names is registered."""
-    resolve(subject.suite)
+CHECKS = CheckList()
 
 
 @CHECKS.add()
 def check_expands_to_trials(subject: SuiteSubject) -> None:
-    """The suite expands to at least one trial, and each step comes after those that it builds on."""
-    plan = subject.planned
+    """Every name is registered, there is at least one trial, and each step comes after those that it builds on."""
+    plan = subject.plan
     require(bool(plan.trials), "there is nothing to train")
     seen: set[str] = set()
     for step in plan.steps.values():
@@ -58,24 +46,6 @@ def check_expands_to_trials(subject: SuiteSubject) -> None:
 
 
 @CHECKS.add()
-def check_same_suite_same_plan(subject: SuiteSubject) -> None:
-    """Planning twice gives the same steps: their hashes contain neither random numbers nor times."""
-    require(list(subject.planned.steps) == list(subject.plan().steps), "two plans differ")
-
-
-@CHECKS.add()
-def check_budgets_are_equal(subject: SuiteSubject) -> None:
-    """All defenses of a trial face the same threat models, unless the suite declares unequal budgets."""
-    plan = subject.planned
-    budgets: dict[tuple[str, ...], Any] = {}
-    for member in plan.members:
-        if plan.steps[member.step].kind == "attack" and not member.flags:
-            where = (member.suite, member.task, member.dataset, member.attack_label)
-            threat = plan.steps[member.step].config["threat"]
-            require(budgets.setdefault(where, threat) == threat, f"{member.label} meets another budget on {where}")
-
-
-@CHECKS.add()
 def check_options_are_possible(subject: SuiteSubject) -> None:
     """Every model, defense and attack can be created with the options that the suite sets."""
-    check_options(subject.planned.steps.values())
+    check_options(subject.plan.steps.values())

@@ -19,38 +19,19 @@ M = TypeVar("M", bound=nn.Module)
 
 @contextmanager
 def no_trace_on(*things: nn.Module | Data) -> Iterator[None]:
-    """Raise if a graph or a model is not the same after the block as before.
+    """Raise if a graph, a model or the global random state is not the same after the block as before.
 
     Compares of a graph its attributes and their values, of a model its parameters, buffers, gradients,
-    ``requires_grad``, and the mode of each of its parts.
+    ``requires_grad``, and the mode of each of its parts; and the random states of torch, NumPy and Python.
     """
-    before = [_state(thing) for thing in things]
+    before = [_state(thing) for thing in (None, *things)]
     yield
-    for thing, state in zip(things, before, strict=True):
+    for thing, state in zip((None, *things), before, strict=True):
         after = _state(thing)
         for aspect in state.keys() | after.keys():
             require(aspect in after, f"{aspect} is gone")
             require(aspect in state, f"{aspect} is new")
             require(same(state[aspect], after[aspect]), f"{aspect} is not what it was")
-
-
-@contextmanager
-def no_trace_on_rng() -> Iterator[None]:
-    """Raise if the global random state of torch, NumPy or Python is not the same after the block as before."""
-    before = rng_state()
-    yield
-    for library, state in rng_state().items():
-        require(state == before[library], f"the global random state of {library} has moved")
-
-
-def rng_state() -> dict[str, Any]:
-    """Return the global random states, in a form that ``==`` compares."""
-    name, keys, *place = np.random.get_state()
-    return {
-        "torch": torch.get_rng_state().numpy().tobytes(),
-        "NumPy": (name, np.asarray(keys).tobytes(), *place),
-        "Python": random.getstate(),
-    }
 
 
 def same(a: Any, b: Any) -> bool:
@@ -76,7 +57,13 @@ def disturbed(model: M) -> M:
     return model
 
 
-def _state(thing: nn.Module | Data) -> dict[str, Any]:
+def _state(thing: nn.Module | Data | None) -> dict[str, Any]:
+    """Return all that could change of a thing, by name; of nothing, the global random states."""
+    if thing is None:
+        name, keys, *place = np.random.get_state()
+        numpy_state = (name, np.asarray(keys).tobytes(), *place)
+        states = {"torch": torch.get_rng_state(), "NumPy": numpy_state, "Python": random.getstate()}
+        return {f"the global random state of {library}": state for library, state in states.items()}
     if isinstance(thing, Data):
         return {f"data.{key}": _kept(value) for key, value in thing.to_dict().items()}
     state: dict[str, Any] = {

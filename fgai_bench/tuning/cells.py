@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -103,11 +103,9 @@ def cells_of(
             f"seed {taken[0]} belongs to the evaluation, which settings must not be chosen on; the split seeds of a "
             "search are others, such as 1000,1001"
         )
-    return list(_cells(suite, trials, tuple(seeds), tuple(finals)))
-
-
-def _cells(suite: Suite, trials: int, seeds: tuple[int, ...], finals: tuple[int, ...]) -> Iterator[SearchCell]:
+    cells = []
     for dataset, task, model, line in product(suite.datasets, suite.tasks, suite.models, suite.defenses):
         fits = applies(DATASETS.entry(dataset).tags, task) and applies(DEFENSES.entry(line.name).tags, task)
         if fits and not line.tuned and (not line.models or model in line.models):
-            yield SearchCell(suite, task, dataset, model, line, trials, seeds, finals)
+            cells.append(SearchCell(suite, task, dataset, model, line, trials, tuple(seeds), tuple(finals)))
+    return cells

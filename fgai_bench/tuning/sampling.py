@@ -7,8 +7,7 @@ on nothing else, so neither the number of workers, nor their order, nor an inter
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fgai_bench.options import Choice, Dimension, LogRange, Space
@@ -55,42 +54,25 @@ def distributions(space: Space) -> dict[str, optuna.distributions.BaseDistributi
     return {name: of(dimension) for name, dimension in space.items()}
 
 
-def frozen(space: Space, values: Mapping[str, Any], value: float | None, **known: Any) -> optuna.trial.FrozenTrial:
-    """Return a finished trial in Optuna's terms; settings that the space does not hold are left out."""
-    from optuna.trial import TrialState, create_trial
-
-    inside = {name: setting for name, setting in values.items() if setting in space[name]}
-    all_distributions = distributions(space)
-    return create_trial(
-        state=TrialState.FAIL if value is None else TrialState.COMPLETE,
-        params=inside,
-        distributions={name: all_distributions[name] for name in inside},
-        value=value,
-        user_attrs=known,
-    )
-
-
 def study_of(space: Space, history: History, sampler: optuna.samplers.BaseSampler | None = None) -> optuna.Study:
-    """Return a study in memory that holds these trials."""
+    """Return a study in memory that holds these trials; settings that the space does not hold are left out."""
     import optuna
 
-    with quiet():
-        study = optuna.create_study(direction="maximize", sampler=sampler)
-        study.add_trials([frozen(space, values, value) for values, value in history])
-    return study
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keep Optuna from writing about every study and trial to the standard error."""
-    import optuna
-
+    all_distributions = distributions(space)
+    trials = []
+    for values, value in history:
+        inside = {name: setting for name, setting in values.items() if setting in space[name]}
+        state = optuna.trial.TrialState.FAIL if value is None else optuna.trial.TrialState.COMPLETE
+        known = {name: all_distributions[name] for name in inside}
+        trials.append(optuna.trial.create_trial(state=state, params=inside, distributions=known, value=value))
     level = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)  # Optuna reports every study and trial otherwise
     try:
-        yield
+        study = optuna.create_study(direction="maximize", sampler=sampler)
+        study.add_trials(trials)
     finally:
         optuna.logging.set_verbosity(level)
+    return study
 
 
 def _rounded(value: Any, dimension: Dimension) -> Any:

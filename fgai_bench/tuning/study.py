@@ -32,7 +32,7 @@ from fgai_bench.suites.errors import SuiteError
 from fgai_bench.tuning.cells import FINAL_SEEDS, FINALISTS, TUNING_SEEDS, SearchCell, cells_of
 from fgai_bench.tuning.outcome import SCORES, SearchOutcome, Tried
 from fgai_bench.tuning.sampling import BATCH, suggest
-from fgai_bench.tuning.write import record_trials, write_outcomes
+from fgai_bench.tuning.write import write_outcomes
 
 
 def tune(
@@ -66,7 +66,8 @@ def tune(
         raise SuiteError("nothing to tune: no dataset of the suite is for one of its tasks, or no defense for them")
     contents, device, observer = contents_of(parts, execution.root), execution.resolved_device, execution.observer
     folder = checked_folder(Path(out) if out is not None else Path("runs") / f"tune-{parts[0].name}")
-    first = list(_plan_of(cells, device, contents).steps.values())
+    known = [trial for cell in cells for trial in (*cell.reference(), *cell.trained(0, {}))]
+    first = list(validation_plan(known, device, contents).steps.values())  # all that is known before anything has run
     check_options(first)
     check_data(first, execution.root)
     with closing(execution.executor_for(first, more=True)) as executor:
@@ -79,12 +80,6 @@ def tune(
             outcomes = _searched(cells, store, executor, observer, device, contents)
             write_outcomes(folder, outcomes)
     return outcomes
-
-
-def _plan_of(cells: Sequence[SearchCell], device: str, contents: Mapping[str, str]) -> Plan:
-    """Return the steps that are known before anything has run: trial 0 of each cell and what it builds on."""
-    trials = [trial for cell in cells for trial in (*cell.reference(), *cell.trained(0, {}))]
-    return validation_plan(trials, device, contents)
 
 
 def _searched(
@@ -123,8 +118,6 @@ class CellSearch:
         if waiting or self.complete:
             return None
         outcome = self.outcome() if self.values else None
-        if outcome:
-            record_trials(self.store.folder, outcome)
         if len(self.values) >= self.cell.trials:
             return self._confirmation(outcome)
         history = [(tried.values, outcome.value(tried)) for tried in outcome.tried] if outcome else []

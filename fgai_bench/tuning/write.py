@@ -1,31 +1,26 @@
-"""Write what a study found: ``tuned.yaml`` (a suite), tables of all trials and settings, and Optuna's own storage."""
+"""Write what a study found: ``tuned.yaml`` (a suite) and ``trials.csv`` (a table of all trials)."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import yaml
 
 from fgai_bench.records.canonical import canonical, plain
 from fgai_bench.suites.schema import Suite, TunedSetting
 from fgai_bench.tuning.cells import FINALISTS
-from fgai_bench.tuning.importance import importances
 from fgai_bench.tuning.outcome import SCORES, TOLERANCE, SearchOutcome, Tried
-from fgai_bench.tuning.sampling import frozen, quiet
 
-TUNED, TRIALS, IMPORTANCE, OPTUNA = "tuned.yaml", "trials.csv", "importance.csv", "optuna.sqlite"
-CELL = ("task", "dataset", "model", "defense")
-HEAD = (*CELL, "trial", "status", "reason", "clean", "attacked", "overlap")
-TAIL = ("reference", "allowed", "feasible", "on_front", "chosen", "seconds", "space", "settings")
+TUNED, TRIALS = "tuned.yaml", "trials.csv"
 
 
 def write_outcomes(folder: Path, outcomes: Sequence[SearchOutcome]) -> list[Path]:
-    """Write ``tuned.yaml``, ``trials.csv`` and ``importance.csv``, each as a whole or not at all."""
-    texts = {TUNED: as_suite(outcomes), TRIALS: as_table(outcomes), IMPORTANCE: importance_table(outcomes)}
+    """Write ``tuned.yaml`` and ``trials.csv``, each as a whole or not at all."""
+    texts = {TUNED: as_suite(outcomes), TRIALS: as_table(outcomes)}
     for name, text in texts.items():
         part = folder / f"{name}.part"
         part.write_text(text, encoding="utf-8", newline="\n")
@@ -70,89 +65,34 @@ def _setting(setting: TunedSetting) -> dict[str, Any]:
 def as_table(outcomes: Sequence[SearchOutcome]) -> str:
     """Return the text of ``trials.csv``: one row per trial, with its settings and scores."""
     seeds = sorted({seed for outcome in outcomes for tried in outcome.tried for seed in tried.by_seed})
-    by_seed = [f"{name}@{seed}" for name in SCORES for seed in seeds]
-    out = io.StringIO()
-    writer = csv.DictWriter(out, [*HEAD, *by_seed, *TAIL], lineterminator="\n")
-    writer.writeheader()
-    for outcome in outcomes:
-        for tried in outcome.tried:
-            writer.writerow({name: _text(value) for name, value in _row(outcome, tried).items()})
-    return out.getvalue()
+    rows = [_row(outcome, tried, seeds) for outcome in outcomes for tried in outcome.tried]
+    text: str = pd.DataFrame(rows).to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    return text
 
 
-def importance_table(outcomes: Sequence[SearchOutcome]) -> str:
-    """Return the text of ``importance.csv``: the share of each setting in each cell that has enough trials."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*CELL, "setting", "importance"])
-    for outcome in outcomes:
-        cell = outcome.cell
-        for setting, share in importances(outcome).items():
-            writer.writerow([cell.task, cell.dataset, cell.model, cell.line.title, setting, f"{share:.4f}"])
-    return out.getvalue()
-
-
-def _row(outcome: SearchOutcome, tried: Tried) -> dict[str, Any]:
+def _row(outcome: SearchOutcome, tried: Tried, seeds: Sequence[int]) -> dict[str, Any]:
     cell = outcome.cell
-    scores = {f"{name}@{seed}": value for seed, found in tried.by_seed.items() for name, value in found.items()}
+    marks = {
+        "feasible": outcome.feasible(tried),
+        "on_front": any(tried.number == other.number for other in outcome.front),
+        "chosen": outcome.choice is not None and tried.number == outcome.choice.number,
+    }
     return {
-        **dict(zip(HEAD, (cell.task, cell.dataset, cell.model, cell.line.title, tried.number), strict=False)),
+        "task": cell.task,
+        "dataset": cell.dataset,
+        "model": cell.model,
+        "defense": cell.line.title,
+        "trial": tried.number,
         "status": "ok" if tried.ok else "failed",
         "reason": tried.reason,
         "clean": tried.clean,
         "attacked": tried.attacked,
         "overlap": tried.overlap,
-        **scores,
+        **{f"{name}@{seed}": tried.by_seed.get(seed, {}).get(name, math.nan) for name in SCORES for seed in seeds},
         "reference": outcome.reference(tried),
         "allowed": outcome.reference(tried) - TOLERANCE,
-        "feasible": outcome.feasible(tried),
-        "on_front": any(tried.number == other.number for other in outcome.front),
-        "chosen": outcome.choice is not None and tried.number == outcome.choice.number,
+        **{name: "yes" if mark else "no" for name, mark in marks.items()},
         "seconds": round(tried.seconds, 2),
         "space": cell.space_hash[:12],
         "settings": canonical(dict(tried.values)),
     }
-
-
-def _text(value: Any) -> Any:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return "" if value != value else f"{value:.6g}"
-    return value
-
-
-def record_trials(folder: Path, outcome: SearchOutcome) -> None:
-    """Add the trials of a cell that Optuna's storage in the folder lacks, so that its own tools can read the study."""
-    import optuna
-
-    name = f"{outcome.cell.name} {outcome.cell.space_hash[:12]}"
-    with quiet():
-        storage = trial_storage(folder / OPTUNA)
-        study = optuna.create_study(storage=storage, study_name=name, direction="maximize", load_if_exists=True)
-        known, trials = study.get_trials(deepcopy=False), [_frozen(outcome, tried) for tried in outcome.tried]
-        if any(old.values != new.values for old, new in zip(known, trials, strict=False)):  # one was run again
-            optuna.delete_study(study_name=name, storage=storage)
-            study = optuna.create_study(storage=storage, study_name=name, direction="maximize")
-            known = []
-        study.add_trials(trials[len(known) :])
-
-
-def trial_storage(path: Path) -> Any:
-    """Open Optuna's storage; a new one gets its name when all its tables are made, so that none is ever half made."""
-    import optuna
-
-    def opened(file: Path) -> Any:
-        return optuna.storages.RDBStorage(f"sqlite:///{file.absolute()}")
-
-    if not path.exists():
-        unfinished = path.with_name(f"{path.name}.new")
-        unfinished.unlink(missing_ok=True)  # of a process that was killed
-        opened(unfinished).engine.dispose()
-        unfinished.replace(path)
-    return opened(path)
-
-
-def _frozen(outcome: SearchOutcome, tried: Tried) -> Any:
-    scores: Mapping[str, float] = {"clean": tried.clean, "attacked": tried.attacked, "overlap": tried.overlap}
-    return frozen(outcome.cell.space, tried.values, outcome.value(tried), **scores, feasible=outcome.feasible(tried))

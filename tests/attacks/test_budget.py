@@ -7,12 +7,17 @@ import sys
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import ValidationError
 from torch_geometric.data import Data
 
-from fgai_bench.attacks import BudgetExceeded, ThreatModel, check_budget
+from fgai_bench.attacks import ATTACKS, Attack, BudgetExceeded, ThreatModel, check_budget
 from fgai_bench.attacks.budget import Ledger, scenario_among
-from fgai_bench.attacks.result import Trace, finish_attack
+from fgai_bench.attacks.catalogue import scenario_of
+from fgai_bench.attacks.result import Candidate, Trace
+from fgai_bench.models import build_model
+from fgai_bench.testing.fixture import tiny_graph, trained_model
 
 X = torch.tensor([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0], [0.5, 0.5]])
 EDGES = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])  # 0 - 1 - 2 - 3
@@ -172,10 +177,55 @@ def test_without_targets_any_node_may_be_attached_to():
     assert check_budget(clean(), with_edges(TWO, (4, 1)), INJECTION).edges == 1
 
 
-def test_finishing_an_attack_checks_its_budget():
+def recount(before: Data, after: Data) -> dict[str, float]:
+    """Count what an attack spent, edge by edge and row by row on dense features."""
+    known, all_edges = ({frozenset(edge) for edge in data.edge_index.t().tolist()} for data in (before, after))
+    rows = after.x.to_dense()
+    added, change = rows[before.x.size(0) :].abs(), (rows[: before.x.size(0)] - before.x).abs()
+    return {
+        "nodes": len(added),
+        "edges": len(all_edges - known),
+        "largest_feature": float(added.max()) if added.numel() else 0.0,
+        "changed_nodes": int((change > 0).any(1).sum()),
+        "feature_change": float(change.max()),
+    }
+
+
+SHORT = sorted({*ATTACKS} - {*ATTACKS.names("fixed-search")})  # contracts look at the long ones
+THREATS = st.builds(
+    ThreatModel,
+    nodes=st.integers(0, 3),
+    edges_per_node=st.integers(0, 15),
+    edges=st.integers(0, 20),
+    epsilon=st.floats(0, 1),
+    feature_low=st.floats(-2, 0),
+    feature_high=st.floats(0, 2),
+    step=st.floats(0.01, 3),
+    steps=st.integers(0, 2),
+    restarts=st.integers(1, 2),
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(name=st.sampled_from(SHORT), threat=THREATS, seed=st.integers(0, 2**31 - 1), sparse=st.booleans())
+def test_every_attack_keeps_every_budget_and_its_ledger_is_true(name, threat, seed, sparse):
+    data, threat = tiny_graph(sparse=sparse), threat.model_copy(update={"scenario": scenario_of(name)})
+    found = ATTACKS[name]()(trained_model(), data, data.test_index, threat=threat, seed=seed)
+    check_budget(data, found.data, threat, data.test_index)
+    counted = recount(tiny_graph(), found.data)
+    assert counted == {what: pytest.approx(getattr(found.ledger, what), abs=1e-6) for what in counted}
+
+
+class NewEdge(Attack):
+    def search(self, victim, threat, seed):
+        return Candidate(with_edges(X, (0, 2)), Trace(curve=(0.5,)))
+
+
+def test_calling_an_attack_checks_its_budget():
+    model = build_model("gat", 2, 2)
     with pytest.raises(BudgetExceeded, match="edges = 1, but its threat model allows 0"):
-        finish_attack(clean(), with_edges(X, (0, 2)), ThreatModel(scenario="edges", edges=0))
-    found = finish_attack(clean(), with_edges(X, (0, 2)), EDGE, Trace(curve=(0.5,)))
+        NewEdge()(model, clean(), TARGETS, threat=ThreatModel(scenario="edges", edges=0))
+    found = NewEdge()(model, clean(), TARGETS, threat=EDGE)
     assert (found.ledger.edges, found.curve, found.flags, found.kept) == (1, (0.5,), (), None)
 
 

@@ -4,34 +4,15 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch_geometric.data import Data
 
-from fgai_bench.attacks import ATTACKS, ThreatModel, check_budget
+from fgai_bench.attacks import ATTACKS, ThreatModel
 from fgai_bench.attacks.edges import _additive_search, absent
-from fgai_bench.losses import jsd, topk_surrogate
-from fgai_bench.models import align, build_model
-from fgai_bench.testing.attacks import recount
+from fgai_bench.models import build_model
 from fgai_bench.testing.fixture import tiny_graph, trained_model
 
 DATA, MODEL = tiny_graph(), trained_model()
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])  # 0 - 1 - 2
-
-
-@settings(max_examples=8, deadline=None)
-@given(
-    name=st.sampled_from(ATTACKS.names("edges")),
-    edges=st.integers(0, 20),
-    seed=st.integers(0, 2**31 - 1),
-    steps=st.integers(1, 3),
-)
-def test_limits_hold_and_nothing_is_removed(name, edges, seed, steps):
-    threat = ThreatModel(scenario="edges", edges=edges, steps=steps)
-    found = ATTACKS[name]()(MODEL, DATA, DATA.test_index, threat=threat, seed=seed)
-    check_budget(DATA, found.data, threat, DATA.test_index)
-    assert recount(DATA, found.data)["edges"] == found.ledger.edges <= edges
-    assert torch.equal(found.data.edge_index[:, : DATA.num_edges], DATA.edge_index)
 
 
 def test_random_edges_spend_the_whole_budget():
@@ -69,31 +50,6 @@ def test_prbcd_counts_its_gradients_and_keeps_its_curve():
     threat = ThreatModel(scenario="edges", edges=5, steps=4)
     found = ATTACKS["prbcd"]()(MODEL, DATA, DATA.test_index, threat=threat)
     assert found.ledger.gradient_calls == len(found.curve) >= 4
-
-
-@pytest.mark.parametrize("loss", ["attention-topk", "attention-jsd"])
-@pytest.mark.parametrize("greedy", [False, True])
-def test_prbcd_moves_the_attention_on_the_clean_edges_more_than_random_edges(loss, greedy):
-    threat = ThreatModel(scenario="edges", edges=6, steps=6)
-
-    def change(attack) -> float:
-        graph = attack(MODEL, DATA, DATA.test_index, threat=threat).data
-        with torch.no_grad():
-            w, w_tilde = align(MODEL(DATA).attention, MODEL(graph).attention)
-        return (jsd(w, w_tilde) if loss == "attention-jsd" else topk_surrogate(w, w_tilde, w.numel() // 2)).item()
-
-    assert change(ATTACKS["prbcd"](loss=loss, greedy=greedy)) > 1.2 * change(ATTACKS["random-edges"]())
-
-
-def test_prbcd_compares_attention_edge_by_edge_whatever_the_order_of_the_edges():
-    """Candidates that weigh nearly nothing change nearly nothing: the first loss is that of a graph against itself."""
-    backwards = tiny_graph()
-    backwards.edge_index = DATA.edge_index.flip(1)
-    threat = ThreatModel(scenario="edges", edges=3, steps=3)
-    for data in (DATA, backwards):
-        result = ATTACKS["prbcd"](loss="attention-jsd")(MODEL, data, data.test_index, threat=threat)
-        assert result.curve[0] < 1e-5
-        assert result.curve[-1] > 10 * result.curve[0]
 
 
 def test_prbcd_scores_a_graph_that_holds_the_chosen_edges_only():

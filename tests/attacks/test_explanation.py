@@ -108,7 +108,9 @@ def test_the_smooth_overlap_counts_what_left_the_top_half():
 def test_where_it_cannot_keep_enough_it_says_so():
     """Features that can only be far outside of what the model knows break predictions wherever they are."""
     fierce = ThreatModel(nodes=12, edges_per_node=12, steps=1, step=30.0, feature_low=29.0, feature_high=30.0)
-    found = ATTACKS["explanation"](keep=1.0, halvings=0, doublings=0)(MODEL, DATA, DATA.test_index, threat=fierce)
+    attack = ATTACKS["explanation"](keep=1.0)
+    attack.scales = (1.0,)
+    found = attack(MODEL, DATA, DATA.test_index, threat=fierce)
     assert found.kept < 1.0
     assert found.flags == ("too few predictions kept",)
 

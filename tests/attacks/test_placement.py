@@ -18,7 +18,7 @@ PLACEMENTS = {"random": random, "cover": cover, "defective": defective}
 
 def victim(data: Data, targets: torch.Tensor | None = None, model=None) -> tuple[Victim, Output]:
     made = Victim(model or trained_model(), data, data.test_index if targets is None else targets)
-    return made, made.output()
+    return made, made.evaluated()[1]
 
 
 def covered(data: Data, targets: torch.Tensor, chosen: torch.Tensor) -> int:

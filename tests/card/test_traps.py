@@ -103,7 +103,7 @@ def test_a_budget_that_does_not_fit_warns(data, network):
     with pytest.warns(UserWarning, match="auto") as told:
         found = fb.attack("injection", network, graph)
     sentences = [str(warning.message) for warning in told]
-    assert any("but the attacker may only use [-1, 1]: it looks stronger than it is" in text for text in sentences)
+    assert any("but the attacker may use [-1, 1]: the network looks stronger than it is" in text for text in sentences)
     assert any(f"20 nodes are added to a graph of {data.num_nodes}" in text for text in sentences)
     assert set(sentences) <= set(found.flags)
     assert set(sentences) <= set(fb.evaluate(network, graph, attacks=QUICK, threat="paper").alarms)

@@ -12,11 +12,6 @@ import pytest
 LONG = "n" * 300
 GRID = "datasets: [csbm-1e3]\nmodels: [gat]\ndefenses: [vanilla]\n"
 OTHER_GRID = "datasets: [csbm-1e3]\nmodels: [gat]\n"
-LAUGHS = (
-    "a0: &a0 [x, x, x, x, x, x, x, x, x]\n"
-    + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 12))
-    + "datasets: *a11\n"
-)
 NAME = "a suite's name is that of its folder under runs/"
 FOLDER = "is a file; name a folder"
 
@@ -26,9 +21,7 @@ SUITES: list[tuple[str, str]] = [
     ("? [a, b]\n: 1\n", "a key is a word, not a list or a mapping"),
     ("? {a: 1}\n: 1\n", "a key is a word, not a list or a mapping"),
     ("5: 1\n" + GRID, "the key 5 is not a word"),
-    ("model: &x {hidden: *x}\n" + GRID, "a value contains itself"),
-    ("model: &x\n  <<: *x\n" + GRID, "a value contains itself"),
-    (LAUGHS, "with its aliases written out it has more than 100,000 values"),
+    ("model: &x {hidden: *x}\n" + GRID, "an alias such as *name is not supported"),
     ("[" * 5_000, "is not valid YAML"),
     (GRID + "threads: 1e20\n", "threads: "),
     (GRID + "threads: 5000\n", "threads: input should be less than or equal to 1024"),
@@ -51,9 +44,7 @@ SUITES: list[tuple[str, str]] = [
     (GRID.replace("gat", "gt") + "model: {hidden: 2}\n", "model 'gt': hidden: input should be greater than or equal"),
     (GRID.replace("gat", "gt") + "model: {heads: []}\n", "model 'gt': heads: tuple should have at least 1 item"),
     (GRID + "attacks: [{name: prbcd, options: {block_size: 0}}]\n", "a block holds at least one candidate edge"),
-    (GRID + "attacks: [{name: explanation, options: {slack: -1}}]\n", "slack is a margin of logits, at least 0"),
     (GRID + "attacks: [{name: explanation, options: {loss: 5}}]\n", "attack 'explanation' cannot be made"),
-    (GRID + "attacks: [{name: ensemble, options: {losses: []}}]\n", "an ensemble needs at least one loss"),
     *[
         (
             OTHER_GRID + f"defenses: [{{name: {name}, options: {{{option}}}}}]\n",
@@ -127,10 +118,12 @@ LINES: list[tuple[list[str], str]] = [
             ["records", "export", "run", "--out", "new", "--datasets", ""],
         )
     ],
-    (["run", "--dry-run", "--set", "attack.steps=&x [*x]"], "--set attack.steps: a value contains itself"),
+    (
+        ["run", "--dry-run", "--set", "attack.steps=&x [*x]"],
+        "--set attack.steps: an alias such as *name",
+    ),
     (["run", "--dry-run", "--set", "threads=1e20"], "threads: "),
     (["run", "--dry-run", "--set", "model.hidden=0"], "hidden: input should be greater than or equal to 1"),
-    (["run", "--dry-run", "--set", f"threads={LAUGHS}"], "more than 100,000 values"),
     (["run", "--dry-run", "--seeds", "9" * 5000], "--seeds is a number"),
     (["records", "export", "run", "--out", "new", "--seeds", "9" * 20], "there are no records of the seed "),
 ]
@@ -209,13 +202,3 @@ def test_a_place_where_no_folder_can_be_made_is_refused(place: Path, ask: Callab
 def test_a_pipe_that_nobody_writes_to_is_not_waited_for(place: Path, ask: Callable[..., Any]) -> None:
     os.mkfifo(place / "pipe.yaml")
     assert "it is no regular file" in refused(ask(["run", "--suite", "pipe.yaml", "--dry-run"]))
-
-
-def test_aliases_of_a_sane_size_are_fine(place: Path, ask: Callable[..., Any]) -> None:
-    (place / "suite.yaml").write_text(
-        "datasets: &d [csbm-1e3]\nmodels: [gat]\ndefenses: [vanilla]\nattacks: [injection]\nseeds: 1\n"
-        "settings: [{when: {dataset: *d}, training: {epochs: 1}}]\n"
-    )
-    answer = ask(["run", "--suite", "suite.yaml", "--dry-run", "--device", "cpu"])
-    assert (answer.code, answer.err) == (0, "")
-    assert "3 steps (1 train, 1 clean, 1 attack)" in answer.out

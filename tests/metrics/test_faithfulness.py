@@ -27,7 +27,7 @@ from fgai_bench.metrics.faithfulness import (
     truth_precision,
     unfaithfulness,
 )
-from fgai_bench.metrics.ranks import auroc, spearman
+from fgai_bench.metrics.ranks import spearman
 from fgai_bench.models import Attention
 from fgai_bench.models.base import frozen_eval
 from fgai_bench.tasks.explanations import ExplainedGraph
@@ -40,12 +40,12 @@ def test_ranks_with_ties_are_those_of_scipy_and_scikit_learn(seed: int) -> None:
     a, b = (torch.randint(6, (20,), generator=draw).double() for _ in range(2))
     truth = torch.randint(2, (20,), generator=draw).bool()
     assert spearman(a, b) == pytest.approx(spearmanr(a, b).statistic, abs=1e-12)
-    assert auroc(a, truth) == pytest.approx(roc_auc_score(truth, a), abs=1e-12)
+    assert truth_auroc([(a, truth)]) == pytest.approx(roc_auc_score(truth, a), abs=1e-12)
 
 
 def test_a_constant_ranks_nothing() -> None:
     assert spearman(torch.ones(4), torch.arange(4.0)) == 0
-    assert auroc(torch.ones(4), torch.tensor([True, False, False, True])) == 0.5
+    assert truth_auroc([(torch.ones(4), torch.tensor([True, False, False, True]))]) == 0.5
 
 
 def test_effects_count_by_their_size_and_nodes_without_differences_are_left_out() -> None:

@@ -50,12 +50,6 @@ def test_every_entry_says_what_it_takes_and_where_its_values_lie(name: str) -> N
     assert entry.scale in ("identity", "log", "logit")
 
 
-def test_the_name_of_the_first_release_leads_to_f1() -> None:
-    assert METRICS.entry("micro_f1") == METRICS.entry("f1")
-    assert "micro_f1" in METRICS
-    assert "micro_f1" not in METRICS.names()
-
-
 def test_names_are_found_without_torch_and_f_slope_is_the_function() -> None:
     code = (
         "import sys, fgai_bench.metrics as m; assert m.METRICS.names() and 'torch' not in sys.modules\n"

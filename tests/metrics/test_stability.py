@@ -69,18 +69,9 @@ def test_g_tvd_by_hand() -> None:
     assert g_tvd(y, y_tilde) == pytest.approx((0.6 + 0.0 + 0.6 + 0.5 + 0.5) / (2 * 2))
 
 
-def test_g_tvd_of_opposite_predictions_is_one() -> None:
-    assert g_tvd(torch.eye(2), torch.eye(2).flip(0)) == 1.0
-
-
 def test_g_tvd_refuses_raw_outputs() -> None:
     with pytest.raises(ValueError, match="raw outputs go to g_tvd_raw"):
         g_tvd(torch.tensor([[3.0, -1.0]]), torch.tensor([[0.5, 0.5]]))
-
-
-def test_g_tvd_raw_exceeds_one() -> None:
-    y, y_tilde = torch.tensor([[4.0, -2.0], [0.0, 1.0]]), torch.tensor([[-1.0, 2.0], [0.0, 1.0]])
-    assert g_tvd_raw(y, y_tilde) == (5 + 4) / (2 * 2)
 
 
 def test_g_jsd_by_hand() -> None:
@@ -155,11 +146,6 @@ def test_node_jsd_of_a_node_without_attention_left_is_ln_2() -> None:
     clean = Attention(torch.tensor([[0, 1], [1, 0]]), torch.ones(2))
     attacked = Attention(torch.tensor([[0], [1]]), torch.ones(1))
     assert node_jsd(clean, attacked) == pytest.approx((0 + LN2) / 2)
-
-
-def test_topk_overlap_by_hand() -> None:
-    w, w_tilde = torch.tensor([0.4, 0.3, 0.2, 0.1]), torch.tensor([0.4, 0.1, 0.2, 0.3])
-    assert [topk_overlap(w, w_tilde, k) for k in (1, 2, 3, 4)] == [1.0, 1 / 2, 2 / 3, 1.0]
 
 
 def test_topk_overlap_breaks_ties_by_edge_order() -> None:

@@ -79,7 +79,7 @@ def test_unequal_budgets_must_be_asked_for() -> None:
         ("datasets: [cora", "is not valid YAML: "),
         ("- cora", "must be a mapping with keys such as datasets"),
         ("name: a\nname: b", "is not valid YAML: the key 'name' stands twice"),
-        ("a: &x [*x]", "a value contains itself"),
+        ("a: &x [*x]", "an alias such as *name is not supported"),
         ("", "must be a mapping"),
         ("!!python/object/apply:os.getcwd []", "is not valid YAML: could not determine a constructor"),
     ],

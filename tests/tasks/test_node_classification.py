@@ -13,7 +13,7 @@ from fgai_bench.metrics.f_slope import RATES
 from fgai_bench.models import align
 from fgai_bench.tasks.node_classification import NodeProblem, without_test_labels
 from fgai_bench.testing.fixture import NODES, tiny_graph, tiny_model, trained_model
-from fgai_bench.testing.traces import disturbed, no_trace_on, no_trace_on_rng
+from fgai_bench.testing.traces import disturbed, no_trace_on
 
 DATA, MODEL = tiny_graph(), trained_model()
 PROBLEM = NodeProblem(DATA, Split.of(DATA))
@@ -137,7 +137,7 @@ def test_where_every_prediction_changed_the_unchanged_have_no_value():
 
 def test_measuring_leaves_no_trace():
     model, attack = disturbed(trained_model()), attacked()
-    with no_trace_on(model, DATA, attack.data), no_trace_on_rng():
+    with no_trace_on(model, DATA, attack.data):
         PROBLEM.clean(model, sanity=True)
         PROBLEM.attacked(model, attack)
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pytest
 
-from fgai_bench.testing.checks import Check, CheckFailed, CheckList, CheckResult, CheckSkipped, require
+from fgai_bench.testing.checks import Check, CheckFailed, CheckResult, CheckSkipped, require
 
 
 @dataclass
 class Thing:
     sugar: float = 0.0
     tags: frozenset = frozenset({"sweet"})
-    expected_failures: dict = field(default_factory=dict)
 
 
 def look(thing):
@@ -26,7 +25,6 @@ def look(thing):
 
 
 CHECK = Check("check_sugar", look, needs=frozenset({"sweet"}), unless=frozenset({"diet"}))
-REASON = {"check_sugar": "sold out"}
 
 
 @pytest.mark.parametrize(
@@ -38,26 +36,11 @@ REASON = {"check_sugar": "sold out"}
         (Thing(1.0, tags=frozenset()), "skipped", "only with the tag 'sweet'"),
         (Thing(1.0, tags=frozenset({"sweet", "diet"})), "skipped", "not with the tag 'diet'"),
         (Thing("much"), "failed", "TypeError: '<' not supported between instances of 'str' and 'int'"),
-        (Thing(0.0, expected_failures=REASON), "expected-failure", "sold out"),
-        (Thing(1.0, expected_failures=REASON), "failed", "expected to fail (sold out), but it passes"),
-        (Thing(-1.0, expected_failures=REASON), "skipped", "it cannot be weighed"),
-        (object(), "failed", "AttributeError: 'object' object has no attribute 'expected_failures'"),
+        (object(), "failed", "AttributeError: 'object' object has no attribute 'tags'"),
     ],
 )
 def test_status_and_message(thing, status, message):
     assert CHECK.run(thing) == CheckResult("check_sugar", status, message)
-
-
-def test_a_list_keeps_the_order_and_finds_by_name():
-    checks = CheckList([CHECK])
-
-    @checks.add()
-    def check_salt(thing):
-        """There is salt in it."""
-
-    assert [check.name for check in checks] == ["check_sugar", "check_salt"]
-    assert checks["check_salt"].states == "There is salt in it."
-    assert len(checks) == 2
 
 
 def test_require():

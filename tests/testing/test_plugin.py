@@ -71,7 +71,7 @@ def test_both_keep_their_contract(name, monkeypatch, capsys):
     monkeypatch.syspath_prepend(PACKAGE)
     assert main(["check", name, "--plugin", "my_plugin"]) == 0
     said = capsys.readouterr().out
-    assert "check_global_rng_untouched" in said
+    assert "check_no_side_effects" in said
     assert "failed" not in said
 
 
@@ -80,4 +80,4 @@ def test_an_entry_that_breaks_its_contract_fails_the_command(tmp_path, monkeypat
     monkeypatch.syspath_prepend(tmp_path)
     assert main(["--plugin", "my_plugin", "check", "noisy"]) == 1
     (row,) = [line for line in capsys.readouterr().out.splitlines() if "failed" in line]
-    assert row.split()[:2] == ["check_global_rng_untouched", "failed"]
+    assert row.split()[:2] == ["check_no_side_effects", "failed"]

@@ -8,7 +8,6 @@ from dataclasses import replace
 import torch
 from torch_geometric.data import Data
 
-from fgai_bench.attacks import ThreatModel
 from fgai_bench.attacks.explanation import ExplanationAttack
 from fgai_bench.attacks.injection import InjectionAttack, RandomInjection
 
@@ -67,12 +66,6 @@ class OneSeed(RandomInjection):
         return super().__call__(*args, seed=0, **kwargs)
 
 
-class Descending(InjectionAttack):
-    def __call__(self, *args, **kwargs):
-        found = super().__call__(*args, **kwargs)
-        return replace(found, curve=found.curve[::-1])
-
-
 class Harmless(InjectionAttack):
     def __call__(self, model, data, targets, *, threat, **kwargs):
         none = threat.model_copy(update={"nodes": 0})
@@ -117,23 +110,10 @@ class Drawing(RandomInjection):
         return super().__call__(*args, **kwargs)
 
 
-class Understating(RandomInjection):
-    def __call__(self, *args, **kwargs):
-        found = super().__call__(*args, **kwargs)
-        return replace(found, ledger=replace(found.ledger, edges=1))
-
-
 class Uncounted(InjectionAttack):
     def __call__(self, *args, **kwargs):
         found = super().__call__(*args, **kwargs)
         return replace(found, ledger=replace(found.ledger, gradient_calls=1))
-
-
-class Unheard(RandomInjection):
-    """Holds its result against a threat model of its own."""
-
-    def __call__(self, *args, threat, **kwargs):
-        return super().__call__(*args, threat=ThreatModel(**threat.model_dump()), **kwargs)
 
 
 class Densifying(RandomInjection):
@@ -143,26 +123,25 @@ class Densifying(RandomInjection):
 
 
 GRADIENT = ("injection", "gradient", "prediction")
+EXPLANATION = ("injection", "gradient", "attention")
 VIOLATORS = [
-    ("check_zero_budget_is_identity", Spendthrift, ("injection",)),
+    ("check_limits_hold", Spendthrift, ("injection",)),
     ("check_limits_hold", OneTooMany, ("injection",)),
     ("check_limits_hold", OutOfRange, ("injection",)),
     ("check_limits_hold", AnyTarget, ("injection",)),
-    ("check_originals_are_preserved", Reordered, ("injection",)),
-    ("check_input_unchanged", InPlace, ("injection",)),
-    ("check_same_seed_same_result", Unseeded, ("injection",)),
-    ("check_other_seed_other_result", OneSeed, ("injection",)),
-    ("check_objective_never_falls", Descending, GRADIENT),
-    ("check_prediction_is_hurt", Harmless, GRADIENT),
-    ("check_attention_is_moved", StrongAtFirst, ("injection", "gradient", "attention")),
-    ("check_kept_predictions_are_counted", Boasting, ("injection", "gradient", "attention")),
+    ("check_limits_hold", Reordered, ("injection",)),
+    ("check_no_side_effects", InPlace, ("injection",)),
+    ("check_no_side_effects", LeavesEvalMode, ("injection",)),
+    ("check_no_side_effects", Drawing, ("injection",)),
+    ("check_seed_decides_the_result", Unseeded, ("injection",)),
+    ("check_seed_decides_the_result", AsItStands, ("injection",)),
+    ("check_seed_decides_the_result", OneSeed, ("injection",)),
+    ("check_search_does_harm", Harmless, GRADIENT),
+    ("check_search_does_harm", Harmless, (*GRADIENT, "fixed-search")),
+    ("check_search_does_harm", StrongAtFirst, EXPLANATION),
     ("check_readout_is_used", Deaf, GRADIENT),
-    ("check_model_untouched", LeavesEvalMode, ("injection",)),
-    ("check_mode_does_not_matter", AsItStands, ("injection",)),
-    ("check_global_rng_untouched", Drawing, ("injection",)),
-    ("check_ledger_tells_the_truth", Understating, ("injection",)),
+    ("check_kept_predictions_are_counted", Boasting, EXPLANATION),
     ("check_gradients_are_counted", Uncounted, GRADIENT),
-    ("check_fixed_search_hurts", RandomInjection, (*GRADIENT, "fixed-search")),
-    ("check_overrun_is_an_error", Unheard, ("injection",)),
+    ("check_gradients_are_counted", RandomInjection, (*GRADIENT, "fixed-search")),
     ("check_sparse_features", Densifying, ("injection",)),
 ]

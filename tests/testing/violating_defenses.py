@@ -31,9 +31,9 @@ class Untrained(Vanilla):
         return untrained
 
 
-class TeacherToEval(FGAIAttention):
+class TeacherToTraining(FGAIAttention):
     def fit(self, *args, teacher, **kwargs):
-        return super().fit(*args, teacher=teacher.eval(), **kwargs)
+        return super().fit(*args, teacher=teacher.train(), **kwargs)
 
 
 class TrainsTheGiven(Vanilla):
@@ -101,17 +101,15 @@ def returning(model: type) -> type:
 VIOLATORS = [
     ("check_test_labels_are_never_read", ReadsTestLabels, ()),
     ("check_training_labels_are_read", Untrained, ()),
-    ("check_teacher_unchanged", TeacherToEval, ("needs-teacher",)),
-    ("check_given_model_unchanged", TrainsTheGiven, ()),
-    ("check_data_unchanged", Relabels, ()),
+    ("check_no_side_effects", TeacherToTraining, ("needs-teacher",)),
+    ("check_no_side_effects", TrainsTheGiven, ()),
+    ("check_no_side_effects", Relabels, ()),
+    ("check_no_side_effects", Drawing, ()),
     ("check_same_seed_same_result", Unseeded, ()),
-    ("check_global_rng_untouched", Drawing, ()),
-    ("check_global_rng_unread", GloballySeeded, ()),
-    ("check_history", WithoutHistory, ()),
+    ("check_same_seed_same_result", GloballySeeded, ()),
+    ("check_every_epoch_is_told", WithoutHistory, ()),
+    ("check_every_epoch_is_told", Silent, ()),
     ("check_result_is_ready", StillTraining, ()),
-    ("check_progress_is_told", Silent, ()),
-    ("check_missing_teacher_is_an_error", Vanilla, ("needs-teacher",)),
-    ("check_missing_inner_is_an_error", Vanilla, ("needs-inner",)),
     ("check_supervision_is_used", OwnSupervision, ("link",)),
-    *((name.replace("check_", "check_fitted_"), returning(model), ()) for name, model in MODELS.items()),
+    *((name.replace("check_", "check_fitted_"), returning(model), ()) for name, model in MODELS),
 ]

@@ -9,7 +9,6 @@ import pytest
 from fgai_bench.options import Choice, LogRange, Range
 from fgai_bench.suites import load_suite
 from fgai_bench.tuning import SearchCell, SearchOutcome, Tried
-from fgai_bench.tuning.importance import importances
 from fgai_bench.tuning.sampling import suggest
 
 CELL = SearchCell(load_suite("quick"), "node", "cora", "gat", load_suite("quick").defenses[0], trials=4)
@@ -81,17 +80,3 @@ def test_a_suggestion_is_a_function_of_earlier_trials_and_the_seed():
     assert len({str(suggest(SPACE, history, 3, number)) for number in range(12, 16)}) == 4
     assert suggest(SPACE, [*history[:-1], (history[-1][0], None)], 3, 12) != first
     assert suggest(SPACE, history, 3, 0) == {}
-
-
-def test_the_setting_that_decides_is_the_important_one():
-    cell = SearchCell(load_suite("quick"), "node", "cora", "gat", load_suite("quick").defenses[0], trials=24)
-    trials = []
-    for number in range(24):
-        values = suggest(cell.space, [], 0, number)
-        score = 0.5 if not values else values["model.dropout"]
-        scores = {"validation_clean": 1.0, "validation_attacked": score, "topk_overlap": 0.5}
-        trials.append(Tried(number, values, {1000: scores}))
-    shares = importances(SearchOutcome(cell, trials, {1000: 0.9}))
-    assert max(shares, key=shares.get) == "model.dropout"
-    assert sum(shares.values()) == pytest.approx(1.0)
-    assert importances(SearchOutcome(cell, trials[:4], {1000: 0.9})) == {}

@@ -8,7 +8,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import time
 import traceback
@@ -16,7 +15,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import optuna
 import pytest
 import yaml
 
@@ -204,15 +202,6 @@ def test_seeds_that_the_suite_evaluates_are_refused_too(tiny, tmp_path):
         search({**tiny, "seeds": [1000]}, tmp_path)
 
 
-def test_optunas_storage_holds_every_trial(study):
-    folder, (outcome, _) = study
-    storage = optuna.storages.RDBStorage(f"sqlite:///{folder / 'optuna.sqlite'}")
-    name = next(s.study_name for s in optuna.get_all_study_summaries(storage) if " brief " in s.study_name)
-    trials = optuna.load_study(study_name=name, storage=storage).trials
-    assert [trial.params for trial in trials] == [dict(tried.values) for tried in outcome.tried]
-    assert [trial.value for trial in trials] == [outcome.value(tried) for tried in outcome.tried]
-
-
 def test_links_are_searched_by_roc_auc_on_validation_links(tiny, tmp_path):
     suite = {**tiny, "tasks": ["link"], "datasets": ["cora"], "defenses": ["vanilla"]}
     outcome = search(suite, tmp_path, trials=1, seeds=[1000])[0]
@@ -235,33 +224,3 @@ def test_a_graph_in_memory_is_searched_and_a_changed_one_anew(tiny, tmp_path, mo
         with StoreReader(tmp_path / "run") as store:
             recorded.append(len(store.statuses()))
     assert recorded == [1, 1, 2]
-
-
-HALF_MADE = """
-import os, signal, sys
-from pathlib import Path
-import sqlalchemy
-from fgai_bench.tuning import write
-
-made = 0
-
-@sqlalchemy.event.listens_for(sqlalchemy.engine.Engine, "before_cursor_execute")
-def count(connection, cursor, statement, *rest):
-    global made
-    if "CREATE" in statement:
-        made += 1
-        if made == int(sys.argv[2]):
-            os.kill(os.getpid(), signal.SIGKILL)
-
-write.trial_storage(Path(sys.argv[1]))
-"""
-
-
-@pytest.mark.slow
-def test_a_kill_while_optunas_tables_are_made_leaves_no_half_made_storage(tmp_path):
-    path = tmp_path / "optuna.sqlite"
-    ended = subprocess.run([sys.executable, "-c", HALF_MADE, str(path), "6"], check=False)
-    assert ended.returncode == -signal.SIGKILL
-    assert not path.exists()
-    assert optuna.create_study(storage=write.trial_storage(path), study_name="whole").trials == []
-    assert [each.name for each in tmp_path.iterdir()] == [path.name]
