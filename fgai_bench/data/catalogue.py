@@ -162,7 +162,7 @@ OGBN_ARXIV = Dataset(
     tuple(
         RawFile(f"ogbn_arxiv/{part}.csv.gz")
         for part in (
-            *(f"raw/{table}" for table in ("edge", "node-feat", "node-label", "num-node-list", "num-edge-list")),
+            *(f"raw/{table}" for table in ("edge", "node-feat", "node-label")),
             *(f"split/time/{part}" for part in ("train", "valid", "test")),
         )
     ),

@@ -6,15 +6,13 @@ import math
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fgai_bench.data.laplacian.encodings import grown_encoding, laplacian_encoding
 from fgai_bench.data.laplacian.extended_graph import Solved
-from fgai_bench.fast.ordered_sums import sum_at
+from fgai_bench.fast.ordered_sums import rows_at
 from fgai_bench.fast.small_matrices import triton_is_here
-from fgai_bench.models.affected_nodes import ChangedRows
 from fgai_bench.models.base import (
     DROPOUT_SPACE,
     AttentionModel,
@@ -48,24 +46,6 @@ def _encodings(edge_index: Tensor, num_nodes: int) -> Tensor:
     return grown_encoding(_solved(before.edge_index, before.num_nodes), new_edges, num_nodes)
 
 
-class _DotScores(torch.autograd.Function):
-    """Compute ``s_e = q_dst(e) . k_src(e)``; the backward pass gathers the rows again."""
-
-    @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, edges: SortedEdges) -> Tensor:
-        ctx.save_for_backward(query, key)
-        ctx.edges = edges
-        return (query.index_select(0, edges.destination) * key.index_select(0, edges.source)).sum(-1)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
-        query, key = ctx.saved_tensors
-        edges, grad = ctx.edges, grad.unsqueeze(-1)  # (E, H, 1)
-        grad_query = sum_at(edges.destination, key.index_select(0, edges.source).mul_(grad), len(query))
-        grad_key = sum_at(edges.source, query.index_select(0, edges.destination).mul_(grad), len(key))
-        return grad_query, grad_key, None
-
-
 def dot_scores(query: Tensor, key: Tensor, edges: SortedEdges) -> Tensor:
     """Return ``s_e = q_dst(e) . k_src(e)``: ``(N, H, D), (N, H, D) -> (E, H)``."""
     query, key = query.contiguous(), key.contiguous()
@@ -73,7 +53,7 @@ def dot_scores(query: Tensor, key: Tensor, edges: SortedEdges) -> Tensor:
         from fgai_bench.models.kernels.numba_scores import DotScores
 
         return DotScores.apply(query, key, edges)
-    return _DotScores.apply(query, key, edges)
+    return (rows_at(edges.destination, query) * rows_at(edges.source, key)).sum(-1)
 
 
 def dot_product_attention(
@@ -112,21 +92,10 @@ class GTLayer(nn.Module):
         self.feed = nn.Sequential(nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, width))
 
     def forward(self, h: Tensor, edges: SortedEdges, shift: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        mixed, weights = self.mixed(self.qkv(h), edges, shift)
-        return self.fed(h, mixed), weights
-
-    def mixed(
-        self, qkv: Tensor, edges: SortedEdges, shift: Tensor | None = None, mask: NodeMask | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Return ``(N, width)`` sums of values by attention and ``(E, H)`` weights; ``qkv``: ``(N, 3 width)``."""
-        qkv = qkv.view(qkv.size(0), 3, self.heads, -1)  # (N, 3, H, d)
-        mixed, weights = dot_product_attention(qkv, edges, shift, self.attention_dropout, self.training, mask)
-        return mixed.flatten(1), weights
-
-    def fed(self, h: Tensor, mixed: Tensor) -> Tensor:
-        """Return the block's output from its input and what the attention adds to it, row by row."""
-        h = self.norm_attention(h + self.out(F.dropout(mixed, self.dropout, self.training)))
-        return self.norm_feed(h + F.dropout(self.feed(h), self.dropout, self.training))
+        qkv = self.qkv(h).view(h.size(0), 3, self.heads, -1)  # (N, 3, H, d)
+        mixed, weights = dot_product_attention(qkv, edges, shift, self.attention_dropout, self.training)
+        h = self.norm_attention(h + self.out(F.dropout(mixed.flatten(1), self.dropout, self.training)))
+        return self.norm_feed(h + F.dropout(self.feed(h), self.dropout, self.training)), weights
 
 
 class GT(AttentionModel):
@@ -175,56 +144,12 @@ class GT(AttentionModel):
         return self.project(x)
 
     def propagate(
-        self,
-        h: Tensor,
-        edge_index: Tensor,
-        score_shift: Tensor | None = None,
-        edge_weight: Tensor | None = None,
-        affected: ChangedRows | None = None,
+        self, h: Tensor, edge_index: Tensor, score_shift: Tensor | None = None, edge_weight: Tensor | None = None
     ) -> Output:
-        if affected is not None and score_shift is None and edge_weight is None:
-            return self._propagated_where_changed(h, edge_index, affected)
         return self._propagated(h, edge_index, score_shift, edge_weight)
-
-    def surroundings(self, embedded: Tensor, clean: Output, edge_index: Tensor, new_nodes: int) -> ChangedRows | None:
-        """Return the blocks' inputs on the new graph, whose encodings differ everywhere from those before."""
-        h = self.appended(embedded, embedded.new_zeros(new_nodes, embedded.size(1)))
-        edges = sorted_edges(edge_index, h.size(0))
-        if self.training or edges.before is None:
-            return None
-        inputs = [self._encoded(h, edge_index)]
-        for layer in self.layers:
-            out, weights = layer(inputs[-1], edges)
-            inputs.append(out)
-        return ChangedRows.of(inputs[:-1], self.read_out(inputs[-1]), weights, edges, new_nodes)
 
     def _encoded(self, h: Tensor, edge_index: Tensor) -> Tensor:
         return h + self.encode(_encodings(edge_index, h.size(0)).to(h.dtype))
-
-    def _block(self, index: int) -> GTLayer:
-        block = self.layers[index]
-        assert isinstance(block, GTLayer)
-        return block
-
-    def _propagated_where_changed(self, h: Tensor, edge_index: Tensor, affected: ChangedRows) -> Output:
-        """Return the output with only those rows computed anew that the new nodes change; without hidden layers."""
-        rows = affected.rows[0]
-        assert rows is not None
-        encoded = self.encode(_encodings(edge_index, h.size(0)).index_select(0, rows).to(h.dtype))
-        new = h.index_select(0, rows) + encoded  # (R, width)
-        for depth in range(len(self.layers)):
-            block, known = self._block(depth), affected.inputs[depth]
-            qkv = affected.replaced(depth, affected.prepared(depth, block.qkv), block.qkv(new))
-            mixed, weights = block.mixed(qkv, affected.edges, None, affected.mask(depth))
-            given = affected.replaced(depth, known, new)
-            if depth == len(self.layers) - 1:
-                new = block.fed(given, mixed)
-            elif (rows := affected.rows[depth + 1]) is None:
-                new = affected.filled(depth + 1, block.fed(given, mixed))
-            else:
-                new = block.fed(given.index_select(0, rows), mixed.index_select(0, rows))
-        logits, weights = affected.output(self.read_out(new), weights)
-        return Output(logits, keyed_attention(affected.edges, weights))
 
     def with_layers(self, h: Tensor, edge_index: Tensor) -> tuple[Output, tuple[HeadWeights, ...]]:
         seen: list[HeadWeights] = []
@@ -247,20 +172,19 @@ class GT(AttentionModel):
         edges = sorted_edges(edge_index, h.size(0))
         h = self._encoded(h, edge_index)
         shifts = layer_shifts(len(self.layers), edges, score_shift, edge_weight)
-        given = [h]
+        given: list[Tensor] = []
         for layer, shift in zip(self.layers, shifts, strict=True):
-            h, weights = layer(h, edges, shift)
             given.append(h)
+            h, weights = layer(h, edges, shift)
             if seen is not None:
                 seen.append(head_weights(edges, weights))
-        return Output(self.read_out(h), keyed_attention(edges, weights), tuple(given[:-1]))
+        return Output(self.read_out(h), keyed_attention(edges, weights), tuple(given))
 
     def shifting(self, out: Output, h: Tensor, edge_index: Tensor) -> Callable[[Tensor], Output]:
-        last, edges, given = self._block(-1), sorted_edges(edge_index, h.size(0)), out.hidden[-1]
-        qkv = last.qkv(given)
+        last, edges, given = self.layers[-1], sorted_edges(edge_index, h.size(0)), out.hidden[-1]
 
         def shifted(score_shift: Tensor) -> Output:
-            mixed, weights = last.mixed(qkv, edges, score_shift)
-            return Output(self.read_out(last.fed(given, mixed)), keyed_attention(edges, weights), out.hidden)
+            h, weights = last(given, edges, score_shift)
+            return Output(self.read_out(h), keyed_attention(edges, weights), out.hidden)
 
         return shifted

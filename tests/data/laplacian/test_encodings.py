@@ -146,21 +146,6 @@ def test_memory_holds_a_bounded_number_of_encodings(monkeypatch: pytest.MonkeyPa
     assert len(laplacian._memory) == 2
 
 
-def test_large_graphs_are_kept_on_disk_and_a_damaged_file_is_rebuilt(
-    isolated: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(laplacian, "ON_DISK_FROM", 100)
-    edge_index = connected(300)
-    first = laplacian_encoding(edge_index, 300)
-    (file,) = (isolated / "cache").iterdir()
-    file.write_bytes(file.read_bytes()[:-500])
-    laplacian._memory.clear()
-    assert torch.equal(laplacian_encoding(edge_index, 300), first)
-    laplacian._memory.clear()
-    monkeypatch.setattr(laplacian, "lanczos_eigenvectors", None)
-    assert torch.equal(laplacian_encoding(edge_index, 300), first)
-
-
 def test_no_columns() -> None:
     with pytest.raises(DataError, match=r"^a Laplacian encoding needs at least one column, not 0$"):
         laplacian_encoding(connected(10), 10, k=0)
