@@ -56,7 +56,7 @@ class EdgeProducts:
 
     def totals(self, weights: Tensor) -> Tensor:
         """Return ``out_i = sum_{e: dst(e) = i} w_e``: ``(E,) -> (N,)``."""
-        return _Totals.apply(weights, self)
+        return self.sums(weights, weights.new_ones(self.edges.num_nodes, 1)).squeeze(1)
 
     def at_destination(self, values: Tensor) -> Tensor:
         """Return ``values_dst(e)`` for each edge: ``(N,) -> (E,)``."""
@@ -116,17 +116,6 @@ class _Sums(torch.autograd.Function):
         return to_weights, ctx.products.by_source(weights, grad) if ctx.needs_input_grad[1] else None, None
 
 
-class _Totals(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, weights: Tensor, products: EdgeProducts) -> Tensor:
-        ctx.products = products
-        return _total(weights, products)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return grad.index_select(0, ctx.products.edges.destination), None
-
-
 class _AtDestination(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, values: Tensor, products: EdgeProducts) -> Tensor:
@@ -135,8 +124,4 @@ class _AtDestination(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return _total(grad.contiguous(), ctx.products), None
-
-
-def _total(weights: Tensor, products: EdgeProducts) -> Tensor:
-    return products.by_destination(weights, weights.new_ones(products.edges.num_nodes, 1)).squeeze(1)
+        return ctx.products.totals(grad.contiguous()), None

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.weak import WeakTensorKeyDictionary
 from torch_geometric.data import Data
 from torch_geometric.nn import GATConv, GATv2Conv, MessagePassing, TransformerConv
 
@@ -24,7 +23,6 @@ from fgai_bench.models.pyg_layers import PlainForward, is_plain
 from fgai_bench.models.sorted_edges import SortedEdges
 from fgai_bench.seeds import isolated_rng
 
-_known_places: WeakTensorKeyDictionary = WeakTensorKeyDictionary()  # an attack asks for one graph many times
 ATTENTION_CONVS = (GATConv, GATv2Conv, TransformerConv)
 
 
@@ -253,15 +251,6 @@ def _head_weights(used: Tensor | SortedEdges, weights: Tensor, edge_index: Tenso
 def _places(used: Tensor, edge_index: Tensor) -> tuple[Tensor, int, Tensor]:
     """Return the graph's edges in their order, then the loops that the layer added; the number of these loops; and the
     position of each edge in ``used``: ``(2, E), int, (E,)``. Parallel edges are matched in their order."""
-    known = _known_places.get(edge_index)
-    if known is not None and known[0] == edge_index._version and torch.equal(known[1], used):
-        return known[2]
-    result = _computed_places(used, edge_index)
-    _known_places[edge_index] = (edge_index._version, used, result)
-    return result
-
-
-def _computed_places(used: Tensor, edge_index: Tensor) -> tuple[Tensor, int, Tensor]:
     size = int(used.max()) + 1
     loops = used[:, used[0] == used[1]]
     added = loops[:, ~torch.isin(loops[0], edge_index[0, edge_index[0] == edge_index[1]])]

@@ -117,7 +117,7 @@ def test_a_users_dataset_is_a_function_of_the_root(monkeypatch: pytest.MonkeyPat
         ),
         (
             {"y": torch.tensor([0, -1, 1])},
-            r"^bad has the negative label -1, which means no label; suites need a class for every node$",
+            r"^the dataset 'bad' has nodes without a label; suites need a class for every node$",
         ),
         ({"x": None}, r"^the dataset 'bad' cannot be used: the graph has no features; set data.x"),
         (

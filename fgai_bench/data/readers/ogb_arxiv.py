@@ -24,6 +24,7 @@ def read(dataset: Dataset, root: Path) -> Data:
     """
     folder = root / "ogbn_arxiv"
     tables = _tables(dataset.name, folder, "raw/edge", "raw/node-feat", "raw/node-label")
+    check_edges(dataset.name, tables[0], len(tables[1]))
     edges, x, y, train, val, test = (torch.tensor(table) for table in tables)
     split = {"train_index": train[:, 0], "val_index": val[:, 0], "test_index": test[:, 0]}
     return Data(x=x.float(), edge_index=edges.t(), y=y[:, 0], **split)
