@@ -122,10 +122,9 @@ class Dataset:
             raise DataError(f"{self.name} has no option {', '.join(unknown)}; its options are: {possible}")
         chosen = {**self.options, **options}
         if callable(self.reader):
-            tidy: Data = importlib.import_module("fgai_bench.data.readers.in_memory").for_suites(
-                self.name, self.reader(root, **chosen)
-            )
-            return tidy
+            from fgai_bench.data.readers.in_memory import for_suites
+
+            return for_suites(self.name, self.reader(root, **chosen))
         module, _, function = self.reader.partition(":")
         read = getattr(importlib.import_module(module), function)
         data: Data = read(self, root, **chosen) if self.files else read(**chosen)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -74,17 +73,13 @@ class EdgeProducts:
     def between(self, at_source: Tensor, at_destination: Tensor) -> Tensor:
         """Return ``a_src(e) . b_dst(e)`` for each edge without a gradient: ``(N, F), (N, F) -> (E,)``."""
         dots = at_source.new_empty(self.edges.source.numel())
-        for part, source, destination in self._parts(at_source):
-            ends = at_source.index_select(0, source), at_destination.index_select(0, destination)
-            torch.sum(ends[0] * ends[1], 1, out=dots[part])
-        return dots
-
-    def _parts(self, rows: Tensor) -> Iterator[tuple[slice, Tensor, Tensor]]:
-        entries = _ENTRIES_ON_CPU if rows.device.type == "cpu" else _ENTRIES
-        size = max(entries // max(rows.size(1), 1), 1)
-        for begin in range(0, self.edges.source.numel(), size):
+        entries = _ENTRIES_ON_CPU if at_source.device.type == "cpu" else _ENTRIES
+        size = max(entries // max(at_source.size(1), 1), 1)
+        for begin in range(0, dots.numel(), size):
             part = slice(begin, begin + size)
-            yield part, self.edges.source[part], self.edges.destination[part]
+            source = at_source.index_select(0, self.edges.source[part])
+            torch.sum(source * at_destination.index_select(0, self.edges.destination[part]), 1, out=dots[part])
+        return dots
 
 
 class _Dots(torch.autograd.Function):

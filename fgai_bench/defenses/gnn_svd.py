@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,8 +22,8 @@ from fgai_bench.defenses.deeprobust_gcn import (
     normalised,
     quiet,
 )
+from fgai_bench.fast.cached_results import OncePerTensor
 from fgai_bench.fast.ordered_sums import SparseRows, sum_at
-from fgai_bench.models.sorted_edges import OncePerGraph
 from fgai_bench.options import OWN_NETWORK, Choice, Space
 
 with quiet():
@@ -121,9 +120,7 @@ def _by_row(row: Tensor, column: Tensor, values: Tensor, size: int) -> Aggregati
     return lambda block: rows.product(entries, block.contiguous())
 
 
-@cache
-def _known_low_rank(rank: int) -> Any:
-    return OncePerGraph(lambda edge_index, num_nodes: truncated_svd(edge_index, num_nodes, rank))
+_known_low_rank = OncePerTensor(truncated_svd)
 
 
 def low_rank(edge_index: Tensor, num_nodes: int, rank: int, edge_weight: Tensor | None = None) -> LowRank:
@@ -133,7 +130,7 @@ def low_rank(edge_index: Tensor, num_nodes: int, rank: int, edge_weight: Tensor 
     exact gradient with the singular vectors held fixed.
     """
     if edge_weight is None:
-        return _known_low_rank(rank)(edge_index, num_nodes)
+        return _known_low_rank(edge_index, num_nodes, rank)
     factors = truncated_svd(edge_index, num_nodes, rank, edge_weight)
     messages = edge_weight.unsqueeze(1) * factors.right.t()[edge_index[0]]  # (E, k)
     spread = sum_at(edge_index[1], messages, num_nodes)  # (N, k)

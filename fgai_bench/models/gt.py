@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from fgai_bench.data.laplacian.encodings import grown_encoding, laplacian_encoding
 from fgai_bench.data.laplacian.extended_graph import Solved
+from fgai_bench.fast.cached_results import OncePerTensor
 from fgai_bench.fast.ordered_sums import rows_at
 from fgai_bench.fast.small_matrices import triton_is_here
 from fgai_bench.models.base import (
@@ -26,18 +27,18 @@ from fgai_bench.models.features import FeatureProjection
 from fgai_bench.models.kernels.numba_threads import runs_compiled
 from fgai_bench.models.kernels.segments import attend, fused_kernel
 from fgai_bench.models.options import GTOptions
-from fgai_bench.models.sorted_edges import NodeMask, OncePerGraph, SortedEdges, sorted_edges
+from fgai_bench.models.sorted_edges import NodeMask, SortedEdges, sorted_edges
 from fgai_bench.seeds import isolated_rng
 
 ENCODINGS = 8
 
 
-@OncePerGraph
+@OncePerTensor
 def _solved(edge_index: Tensor, num_nodes: int) -> Solved:
     return Solved.of(edge_index, num_nodes, ENCODINGS)
 
 
-@OncePerGraph
+@OncePerTensor
 def _encodings(edge_index: Tensor, num_nodes: int) -> Tensor:
     before = sorted_edges(edge_index, num_nodes).before
     if before is None or not edge_index.is_cuda:

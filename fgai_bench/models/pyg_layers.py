@@ -7,28 +7,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch_geometric.nn import GATConv, GATv2Conv, TransformerConv
 
+from fgai_bench.fast.cached_results import OncePerTensor
 from fgai_bench.models.gatv2 import attend_dynamically
 from fgai_bench.models.gt import dot_product_attention
 from fgai_bench.models.kernels.segments import attend_additively
-from fgai_bench.models.sorted_edges import OncePerGraph, SortedEdges, edges_between, sorted_edges
+from fgai_bench.models.sorted_edges import SortedEdges, edges_between, sorted_edges
 
 HOOKED_STEPS = ("_propagate", "_message", "_aggregate", "_edge_update")  # where a hook may change what a layer computes
-
-
-class NetworkPass(Protocol):
-    """The state of one pass through a network, as its layers see it."""
-
-    def edges_of_pass(self) -> Tensor | None:
-        """Return the edges that the network was called with; None outside of a pass."""
-
-    def shift_of(self, layer: int, edges: int) -> Tensor | None:
-        """Return the shift of a layer's scores, ``(edges,)``, added self-loops last; None for none."""
 
 
 def is_plain(layer: Any) -> bool:
@@ -47,11 +38,13 @@ def is_plain(layer: Any) -> bool:
 class PlainForward:
     """The forward of a plain layer: by kernels where it is called on the whole graph and does not train.
 
+    ``network`` is the wrapper: it knows the edges of the current pass and the shift of a layer's scores.
+
     It then returns ``(out, (edges, weights))`` with the sorted edges, and weights in their order; otherwise what the
     layer itself returns.
     """
 
-    def __init__(self, layer: Any, number: int, network: NetworkPass) -> None:
+    def __init__(self, layer: Any, number: int, network: Any) -> None:
         self.layer, self.number, self.network = layer, number, network
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -59,7 +52,8 @@ class PlainForward:
             return type(self.layer).forward(self.layer, *args, **kwargs)
         named = dict(zip(("x", "edge_index"), args, strict=False)) | kwargs
         x, edge_index = named["x"], named["edge_index"]
-        edges = self._sorted(edge_index, x.shape[0])
+        sort = _with_loops if getattr(self.layer, "add_self_loops", False) else _as_given
+        edges = sort(edge_index, x.shape[0])
         if edges is None:
             return type(self.layer).forward(self.layer, *args, **kwargs)
         out, weights = _attended(self.layer, x, edges, self.network.shift_of(self.number, edges.source.numel()))
@@ -77,19 +71,15 @@ class PlainForward:
             and all(value is None for value in (*further, *named.values()))
         )
 
-    def _sorted(self, edge_index: Tensor, num_nodes: int) -> SortedEdges | None:
-        """Return the edges that the layer attends over, or None where the kernels compute something else."""
-        return (_with_loops if getattr(self.layer, "add_self_loops", False) else _as_given)(edge_index, num_nodes)
 
-
-@OncePerGraph
+@OncePerTensor
 def _with_loops(edge_index: Tensor, num_nodes: int) -> SortedEdges | None:
     """Return the edges with one self-loop at every node; None where a node has several, which PyG takes for one."""
     loops = edge_index[0, edge_index[0] == edge_index[1]]
     return sorted_edges(edge_index, num_nodes) if loops.unique().numel() == loops.numel() else None
 
 
-@OncePerGraph
+@OncePerTensor
 def _as_given(edge_index: Tensor, num_nodes: int) -> SortedEdges | None:
     """Return the edges without any added self-loop; None where a node has no in-edge, and so nothing to attend to."""
     destination, order = edge_index[1].sort(stable=True)

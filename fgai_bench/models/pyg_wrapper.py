@@ -202,6 +202,7 @@ class FromPyG(AttentionModel):
         return messages * ratio.unsqueeze(-1)
 
     def edges_of_pass(self) -> Tensor | None:
+        """Return the edges that the network was called with; None outside of a pass."""
         return self._edge_index
 
     def shift_of(self, layer: int, edges: int) -> Tensor | None:
@@ -227,12 +228,7 @@ def from_pyg(module: nn.Module, in_channels: int = 0, inputs: Sequence[str] | No
 
     The last GATConv, GATv2Conv or TransformerConv in it gives the attention, averaged over its heads.
 
-    Args:
-        module: trained or not; it stays as it is.
-        in_channels: needed only by the defense ``ln``: what is inside a module cannot be normalised from outside, so
-            its input is.
-        inputs: names of further arguments of forward that are taken from the graph; those that forward names and the
-            graph carries, if not given.
+    ``in_channels`` is needed only by the defense ``ln``; ``inputs`` are as in :class:`FromPyG`.
     """
     return FromPyG(module, in_channels=in_channels, inputs=inputs)
 
