@@ -18,9 +18,7 @@ GRAPH_ARRAYS = tuple(f"{part}_{key}" for part in ("adj", "attr") for key in ("da
 NPZ_GRAPH = (*GRAPH_ARRAYS, "labels")
 NPZ_TOPOLOGY = ("indptr", "indices", "label", "year", "train_idx", "valid_idx", "test_idx")
 SHCHUR = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz"
-AMAZON_MIRROR = "https://github.com/BUPT-GAMMA/CPF/raw/master/data/npz"
 PLANETOID = "https://github.com/kimiyoung/planetoid/raw/master/data"
-PLANETOID_MIRROR = "https://github.com/tkipf/gcn/raw/master/gcn/data"
 OGB_ARXIV = RawFile(
     "arxiv.zip",
     "49f85c801589ecdcc52cfaca99693aaea7b8af16a9ac3f41dd85a5f3193fe276",
@@ -30,9 +28,7 @@ ARXIV_SPLIT = (90_941, 29_799, 48_603)
 
 
 def _npz(name: str, path: str, sha256: str, statistics: Statistics, nonzeros: float, summary: str) -> Dataset:
-    file_name = Path(path).name
-    mirrors = (f"{AMAZON_MIRROR}/{file_name}",) if file_name.startswith("amazon") else ()
-    file = RawFile(path, sha256, NPZ_GRAPH, f"{SHCHUR}/{file_name}", mirrors)
+    file = RawFile(path, sha256, NPZ_GRAPH, f"{SHCHUR}/{Path(path).name}")
     return Dataset(
         name,
         statistics,
@@ -49,10 +45,7 @@ def _planetoid(
     name: str, folder: str, sums: dict[str, str], statistics: Statistics, nonzeros: float, summary: str
 ) -> Dataset:
     names = {f"ind.{name}.{part}": sha256 for part, sha256 in sums.items()}
-    files = tuple(
-        RawFile(f"{folder}/raw/{file}", sha256, (), f"{PLANETOID}/{file}", (f"{PLANETOID_MIRROR}/{file}",))
-        for file, sha256 in names.items()
-    )
+    files = tuple(RawFile(f"{folder}/raw/{file}", sha256, (), f"{PLANETOID}/{file}") for file, sha256 in names.items())
     return Dataset(
         name,
         statistics,

@@ -7,12 +7,13 @@ import importlib
 import os
 import shutil
 import tempfile
+import urllib.error
 import urllib.request
 import zipfile
 from pathlib import Path
 
 from fgai_bench.data.dataset import Dataset, RawFile
-from fgai_bench.data.errors import MissingDataError
+from fgai_bench.data.errors import DataError, MissingDataError
 
 SILENT_SECONDS = 30.0  # after which a server that sends nothing is given up
 
@@ -34,7 +35,9 @@ def fetch_files(dataset: Dataset, root: Path) -> None:
             for file, path in fetched.items():
                 _verify(dataset, file, path)
                 _put(path, dataset.path(file, root))
-    except (OSError, zipfile.BadZipFile) as error:
+    except DataError:
+        raise
+    except (OSError, ValueError, http.client.HTTPException, zipfile.BadZipFile) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise MissingDataError(missing_sentence(dataset, root, f"the download failed: {reason}")) from error
 
@@ -56,18 +59,16 @@ def missing_sentence(dataset: Dataset, root: Path, reason: str = "") -> str:
 
 
 def _transfer(dataset: Dataset, file: RawFile, target: Path) -> Path:
-    """Download ``file`` to ``target`` from the first of its addresses whose content has the declared checksum."""
-    reasons: list[str] = []
-    for address in file.addresses:
-        try:
-            request = urllib.request.Request(address, headers={"User-Agent": "fgai-bench"})
-            with urllib.request.urlopen(request, timeout=SILENT_SECONDS) as response, target.open("wb") as stream:
-                shutil.copyfileobj(response, stream)
-            _verify(dataset, file, target)
-            return target
-        except (OSError, ValueError, http.client.HTTPException) as error:  # no network, no page, another content
-            reasons.append(f"{address}: {' '.join(str(error).split()) or type(error).__name__}")
-    raise OSError("; ".join(reasons) or "no address is known")
+    """Download ``file`` to ``target`` and verify it."""
+    request = urllib.request.Request(file.url, headers={"User-Agent": "fgai-bench"})
+    try:
+        with urllib.request.urlopen(request, timeout=SILENT_SECONDS) as response, target.open("wb") as stream:
+            shutil.copyfileobj(response, stream)
+    except urllib.error.HTTPError as error:
+        error.close()  # it holds the connection
+        raise
+    _verify(dataset, file, target)
+    return target
 
 
 def _one_by_one(dataset: Dataset, root: Path, folder: Path) -> dict[RawFile, Path]:

@@ -147,14 +147,13 @@ class GT(AttentionModel):
     def propagate(
         self, h: Tensor, edge_index: Tensor, score_shift: Tensor | None = None, edge_weight: Tensor | None = None
     ) -> Output:
-        return self._propagated(h, edge_index, score_shift, edge_weight)
+        return self._propagated(h, edge_index, score_shift, edge_weight)[0]
 
     def _encoded(self, h: Tensor, edge_index: Tensor) -> Tensor:
         return h + self.encode(_encodings(edge_index, h.size(0)).to(h.dtype))
 
     def with_layers(self, h: Tensor, edge_index: Tensor) -> tuple[Output, tuple[HeadWeights, ...]]:
-        seen: list[HeadWeights] = []
-        return self._propagated(h, edge_index, seen=seen), tuple(seen)
+        return self._propagated(h, edge_index)
 
     def restricted(self, part: Tensor, rows: Tensor, edge_index: Tensor, num_nodes: int) -> bool:
         """Let a part keep the encodings of the whole graph; everything else that a block computes is local."""
@@ -162,24 +161,19 @@ class GT(AttentionModel):
         return True
 
     def _propagated(
-        self,
-        h: Tensor,
-        edge_index: Tensor,
-        score_shift: Tensor | None = None,
-        edge_weight: Tensor | None = None,
-        seen: list[HeadWeights] | None = None,
-    ) -> Output:
-        """Return the output; ``seen`` is filled with the attention of every layer, where a list is given."""
+        self, h: Tensor, edge_index: Tensor, score_shift: Tensor | None = None, edge_weight: Tensor | None = None
+    ) -> tuple[Output, tuple[HeadWeights, ...]]:
+        """Return the output and the attention of every layer."""
         edges = sorted_edges(edge_index, h.size(0))
         h = self._encoded(h, edge_index)
         shifts = layer_shifts(len(self.layers), edges, score_shift, edge_weight)
         given: list[Tensor] = []
+        seen: list[HeadWeights] = []
         for layer, shift in zip(self.layers, shifts, strict=True):
             given.append(h)
             h, weights = layer(h, edges, shift)
-            if seen is not None:
-                seen.append(head_weights(edges, weights))
-        return Output(self.read_out(h), keyed_attention(edges, weights), tuple(given))
+            seen.append(head_weights(edges, weights))
+        return Output(self.read_out(h), keyed_attention(edges, weights), tuple(given)), tuple(seen)
 
     def shifting(self, out: Output, h: Tensor, edge_index: Tensor) -> Callable[[Tensor], Output]:
         last, edges, given = self.layers[-1], sorted_edges(edge_index, h.size(0)), out.hidden[-1]

@@ -38,9 +38,8 @@ def block_eigenvectors(edge_index: Tensor, num_nodes: int, k: int) -> Tensor:
 
     .. math:: Q = \mathrm{orth}(T_d(M_c) X), \qquad Q^T M Q = S \Theta S^T, \qquad X \leftarrow Q S
 
-    until :math:`\lVert M x_j - \theta_j x_j \rVert` is small for the first ``k``. The start is random with a fixed
-    seed, so that an encoding depends on its graph alone; to start an attacked graph from the vectors of the clean one
-    would save a fifth of the products at best. Memory is O(E + N m), and a round waits for the device four times.
+    until :math:`\lVert M x_j - \theta_j x_j \rVert` is small for the first ``k``. The start has a fixed seed: an
+    encoding depends on its graph alone. Memory is O(E + N m).
 
     Args:
         edge_index: (2, E); direction, order, loops and repetitions of edges do not matter.
