@@ -31,7 +31,7 @@ def fetch_files(dataset: Dataset, root: Path) -> None:
         root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="fgai-bench-") as temporary:
             folder = Path(temporary)
-            fetched = _from_archive(dataset, root, folder) if dataset.archive else _one_by_one(dataset, root, folder)
+            fetched = (_from_archive if dataset.archive else _one_by_one)(dataset, root, folder)
             for file, path in fetched.items():
                 _verify(dataset, file, path)
                 _put(path, dataset.path(file, root))

@@ -46,8 +46,6 @@ class ProGNNOptions(GCNOptions):
         lr_structure: learning rate of S.
         structure_steps: steps on S per epoch.
         network_steps: steps on the GCN per epoch.
-        hidden: width of the hidden layer.
-        dropout: on the hidden layer, while training.
     """
 
     sparsity: float = Field(5e-4, ge=0, serialization_alias="alpha")

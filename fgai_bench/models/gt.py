@@ -27,7 +27,7 @@ from fgai_bench.models.features import FeatureProjection
 from fgai_bench.models.kernels.numba_threads import runs_compiled
 from fgai_bench.models.kernels.segments import attend, fused_kernel
 from fgai_bench.models.options import GTOptions
-from fgai_bench.models.sorted_edges import NodeMask, SortedEdges, sorted_edges
+from fgai_bench.models.sorted_edges import SortedEdges, sorted_edges
 from fgai_bench.seeds import isolated_rng
 
 ENCODINGS = 8
@@ -58,19 +58,14 @@ def dot_scores(query: Tensor, key: Tensor, edges: SortedEdges) -> Tensor:
 
 
 def dot_product_attention(
-    qkv: Tensor,
-    edges: SortedEdges,
-    shift: Tensor | None,
-    dropout: float,
-    training: bool,
-    mask: NodeMask | None = None,
+    qkv: Tensor, edges: SortedEdges, shift: Tensor | None, dropout: float, training: bool
 ) -> tuple[Tensor, Tensor]:
     """Call :func:`attend` with the scores ``s_e = q_dst(e) . k_src(e) / sqrt(D)``; ``qkv``: ``(N, 3, H, D)``."""
     scale = 1 / math.sqrt(qkv.size(-1))
     if fused := fused_kernel(qkv, "dot"):
-        return fused(edges, shift, dropout, training, mask, factor=scale)
+        return fused(edges, shift, dropout, training, None, factor=scale)
     query, key, value = qkv.unbind(1)
-    return attend(scale * dot_scores(query, key, edges), value.contiguous(), edges, shift, dropout, training, mask)
+    return attend(scale * dot_scores(query, key, edges), value.contiguous(), edges, shift, dropout, training)
 
 
 class GTLayer(nn.Module):
@@ -149,9 +144,6 @@ class GT(AttentionModel):
     ) -> Output:
         return self._propagated(h, edge_index, score_shift, edge_weight)[0]
 
-    def _encoded(self, h: Tensor, edge_index: Tensor) -> Tensor:
-        return h + self.encode(_encodings(edge_index, h.size(0)).to(h.dtype))
-
     def with_layers(self, h: Tensor, edge_index: Tensor) -> tuple[Output, tuple[HeadWeights, ...]]:
         return self._propagated(h, edge_index)
 
@@ -165,7 +157,7 @@ class GT(AttentionModel):
     ) -> tuple[Output, tuple[HeadWeights, ...]]:
         """Return the output and the attention of every layer."""
         edges = sorted_edges(edge_index, h.size(0))
-        h = self._encoded(h, edge_index)
+        h = h + self.encode(_encodings(edge_index, h.size(0)).to(h.dtype))
         shifts = layer_shifts(len(self.layers), edges, score_shift, edge_weight)
         given: list[Tensor] = []
         seen: list[HeadWeights] = []

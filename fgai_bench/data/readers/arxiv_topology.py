@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from torch_geometric.data import Data
 
 from fgai_bench.data.dataset import Dataset
-from fgai_bench.data.errors import DataError
 from fgai_bench.data.graph import check_edges
 from fgai_bench.data.readers.npz import read_arrays
 from fgai_bench.seeds import derive
@@ -27,13 +26,9 @@ def read(dataset: Dataset, root: Path) -> Data:
     file = dataset.files[0]
     arrays = read_arrays(dataset.name, file, dataset.path(file, root))
     labels = arrays["label"].astype(np.int64)
-    nodes, targets = len(labels), arrays["indices"].astype(np.int64)
-    indptr = arrays["indptr"].astype(np.int64)
-    counts: NDArray[np.int64] = indptr[1:] - indptr[:-1]
-    if len(counts) != nodes or counts.min() < 0 or counts.sum() != len(targets):
-        raise DataError(f"{dataset.name}: the citations of {file.path} are not a CSR matrix of {nodes} rows")
-    check_edges(dataset.name, targets, nodes)
-    sources = np.repeat(np.arange(nodes), counts)
+    targets = arrays["indices"].astype(np.int64)
+    check_edges(dataset.name, targets, len(labels))
+    sources = np.repeat(np.arange(len(labels)), np.diff(arrays["indptr"].astype(np.int64)))
     split = {
         f"{part}_index": arrays[f"{key}_idx"] for part, key in (("train", "train"), ("val", "valid"), ("test", "test"))
     }
