@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -126,6 +127,98 @@ class AffectedNodes:
         averaged = weights.squeeze(1) if weights.size(1) == 1 else weights.mean(1)
         weight = attention.index_copy(0, part.places, averaged)
         return known.index_copy(0, part.nodes, logits), Attention(edges.edge_index, weight, edges.added)
+
+
+@dataclass(frozen=True)
+class ChangedRows:
+    """The rows that change with the features of new nodes in a stack of blocks, on a graph whose edges stay.
+
+    For models that are local but for an encoding of the whole graph: new edges change the encoding of every node, and
+    so every output, but then features change only what they reach. A block's input is computed anew in some rows and
+    read from ``inputs`` in the others.
+
+    Attributes:
+        edges: of the graph with the new nodes.
+        inputs: ``(N, ...)`` per block, its input for some features of the new nodes.
+        logits, weights: ``(N, C)``, ``(E, H)`` what the last block leads to with them, and its sorted weights.
+        changed: ``(N,)`` boolean per block, the nodes whose input changes; last, those whose output does.
+        rows: per block, ``(R,)`` the same nodes, some of them several times: R depends on how many edges are new and on
+            nothing else, so that it can be recorded. None where the number is not known beforehand.
+    """
+
+    edges: SortedEdges
+    inputs: tuple[Tensor, ...]
+    logits: Tensor
+    weights: Tensor
+    changed: tuple[Tensor, ...]
+    rows: tuple[Tensor | None, ...]
+    _known: dict[int, Tensor] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, inputs: Sequence[Tensor], logits: Tensor, weights: Tensor, edges: SortedEdges, new_nodes: int
+    ) -> ChangedRows:
+        """Find what ``new_nodes`` at the end of a graph change; the other arguments are the attributes."""
+        assert edges.before is not None, "only edges that append_nodes has made tell which of them are new"
+        new = torch.arange(edges.num_nodes - new_nodes, edges.num_nodes, device=edges.source.device)
+        first_new = edges.before.edge_index.size(1) - edges.before.added
+        reached = edges.edge_index[1, first_new : edges.edge_index.size(1) - edges.added]
+        rows = (new, torch.cat([new, reached]), *[None] * (len(inputs) - 2))
+        changed = _changed(edges, new_nodes, len(inputs))
+        return cls(edges, tuple(inputs), logits, weights, changed, rows[: len(inputs)])
+
+    def mask(self, block: int) -> NodeMask:
+        """Return the nodes whose output a block must compute."""
+        return NodeMask(self.changed[block + 1], self.changed[block])
+
+    def output(self, logits: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Complete logits ``(N, C)`` and weights ``(E, H)`` of the last block by known ones where nothing changed."""
+        known = torch.where(self.changed[-1].unsqueeze(1), logits, self.logits)
+        return known, torch.where(self._into_changed, weights, self.weights)
+
+    @cached_property
+    def _into_changed(self) -> Tensor:
+        return self.changed[-1].index_select(0, self.edges.destination).unsqueeze(1)  # (E, 1)
+
+    def prepared(self, block: int, prepare: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return ``prepare`` of a block's known input, row by row, computed once."""
+        if block not in self._known:
+            with torch.no_grad():
+                self._known[block] = prepare(self.inputs[block])
+        return self._known[block]
+
+    def replaced(self, block: int, known: Tensor, new: Tensor) -> Tensor:
+        """Return ``known`` with the rows that change before a block set to ``new``: ``(N, D), (R, D) -> (N, D)``."""
+        rows = self.rows[block]
+        return new if rows is None else _Replaced.apply(known, rows, new, self.times[block])
+
+    def filled(self, block: int, h: Tensor) -> Tensor:
+        """Return the input ``h`` of a block, ``(N, ...)``, replaced by the known one where nothing changed."""
+        return torch.where(self.changed[block].unsqueeze(1), h, self.inputs[block])
+
+    @cached_property
+    def times(self) -> tuple[Tensor, ...]:
+        """Return ``(R, 1)`` per block how often each of its rows is listed, as far as they are."""
+        return tuple(_multiplicity(rows, self.edges.num_nodes) for rows in self.rows if rows is not None)
+
+
+def _multiplicity(rows: Tensor, size: int) -> Tensor:
+    ones = torch.ones(rows.numel(), device=rows.device)
+    return ones.new_zeros(size).index_add_(0, rows, ones).index_select(0, rows).unsqueeze(1)
+
+
+class _Replaced(torch.autograd.Function):
+    """Set rows of a constant table. A row that is listed several times is given the same value each time."""
+
+    @staticmethod
+    def forward(ctx: Any, known: Tensor, rows: Tensor, new: Tensor, times: Tensor) -> Tensor:
+        ctx.save_for_backward(rows, times)
+        return known.index_copy(0, rows, new)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, None, Tensor, None]:
+        rows, times = ctx.saved_tensors
+        return None, None, grad.index_select(0, rows) / times, None  # each of several gets its share
 
 
 def _changed(edges: SortedEdges, new_nodes: int, layers: int) -> tuple[Tensor, ...]:

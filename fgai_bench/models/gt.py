@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -14,6 +15,7 @@ from fgai_bench.data.laplacian.extended_graph import Solved
 from fgai_bench.fast.cached_results import OncePerTensor
 from fgai_bench.fast.ordered_sums import rows_at
 from fgai_bench.fast.small_matrices import triton_is_here
+from fgai_bench.models.affected_nodes import ChangedRows
 from fgai_bench.models.base import (
     DROPOUT_SPACE,
     AttentionModel,
@@ -27,7 +29,7 @@ from fgai_bench.models.features import FeatureProjection
 from fgai_bench.models.kernels.numba_threads import runs_compiled
 from fgai_bench.models.kernels.segments import attend, fused_kernel
 from fgai_bench.models.options import GTOptions
-from fgai_bench.models.sorted_edges import SortedEdges, sorted_edges
+from fgai_bench.models.sorted_edges import NodeMask, SortedEdges, sorted_edges
 from fgai_bench.seeds import isolated_rng
 
 ENCODINGS = 8
@@ -58,14 +60,19 @@ def dot_scores(query: Tensor, key: Tensor, edges: SortedEdges) -> Tensor:
 
 
 def dot_product_attention(
-    qkv: Tensor, edges: SortedEdges, shift: Tensor | None, dropout: float, training: bool
+    qkv: Tensor,
+    edges: SortedEdges,
+    shift: Tensor | None,
+    dropout: float,
+    training: bool,
+    mask: NodeMask | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Call :func:`attend` with the scores ``s_e = q_dst(e) . k_src(e) / sqrt(D)``; ``qkv``: ``(N, 3, H, D)``."""
     scale = 1 / math.sqrt(qkv.size(-1))
     if fused := fused_kernel(qkv, "dot"):
-        return fused(edges, shift, dropout, training, None, factor=scale)
+        return fused(edges, shift, dropout, training, mask, factor=scale)
     query, key, value = qkv.unbind(1)
-    return attend(scale * dot_scores(query, key, edges), value.contiguous(), edges, shift, dropout, training)
+    return attend(scale * dot_scores(query, key, edges), value.contiguous(), edges, shift, dropout, training, mask)
 
 
 class GTLayer(nn.Module):
@@ -88,10 +95,21 @@ class GTLayer(nn.Module):
         self.feed = nn.Sequential(nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, width))
 
     def forward(self, h: Tensor, edges: SortedEdges, shift: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        qkv = self.qkv(h).view(h.size(0), 3, self.heads, -1)  # (N, 3, H, d)
-        mixed, weights = dot_product_attention(qkv, edges, shift, self.attention_dropout, self.training)
-        h = self.norm_attention(h + self.out(F.dropout(mixed.flatten(1), self.dropout, self.training)))
-        return self.norm_feed(h + F.dropout(self.feed(h), self.dropout, self.training)), weights
+        mixed, weights = self.mixed(self.qkv(h), edges, shift)
+        return self.fed(h, mixed), weights
+
+    def mixed(
+        self, qkv: Tensor, edges: SortedEdges, shift: Tensor | None = None, mask: NodeMask | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return ``(N, width)`` sums of values by attention and ``(E, H)`` weights; ``qkv``: ``(N, 3 width)``."""
+        qkv = qkv.view(qkv.size(0), 3, self.heads, -1)  # (N, 3, H, d)
+        mixed, weights = dot_product_attention(qkv, edges, shift, self.attention_dropout, self.training, mask)
+        return mixed.flatten(1), weights
+
+    def fed(self, h: Tensor, mixed: Tensor) -> Tensor:
+        """Return the block's output from its input and what the attention adds to it, row by row."""
+        h = self.norm_attention(h + self.out(F.dropout(mixed, self.dropout, self.training)))
+        return self.norm_feed(h + F.dropout(self.feed(h), self.dropout, self.training))
 
 
 class GT(AttentionModel):
@@ -140,9 +158,56 @@ class GT(AttentionModel):
         return self.project(x)
 
     def propagate(
-        self, h: Tensor, edge_index: Tensor, score_shift: Tensor | None = None, edge_weight: Tensor | None = None
+        self,
+        h: Tensor,
+        edge_index: Tensor,
+        score_shift: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        affected: ChangedRows | None = None,
     ) -> Output:
+        if affected is not None and score_shift is None and edge_weight is None:
+            return self._propagated_where_changed(h, edge_index, affected)
         return self._propagated(h, edge_index, score_shift, edge_weight)[0]
+
+    def surroundings(self, embedded: Tensor, clean: Output, edge_index: Tensor, new_nodes: int) -> ChangedRows | None:
+        """Return the blocks' inputs on the new graph, whose encodings differ everywhere from those before."""
+        h = torch.cat([embedded, embedded.new_zeros(new_nodes, embedded.size(1))])
+        edges = sorted_edges(edge_index, h.size(0))
+        if self.training or edges.before is None:
+            return None
+        inputs = [self._encoded(h, edge_index)]
+        for layer in self.layers:
+            out, weights = layer(inputs[-1], edges)
+            inputs.append(out)
+        return ChangedRows.of(inputs[:-1], self.read_out(inputs[-1]), weights, edges, new_nodes)
+
+    def _encoded(self, h: Tensor, edge_index: Tensor) -> Tensor:
+        return h + self.encode(_encodings(edge_index, h.size(0)).to(h.dtype))
+
+    def _block(self, index: int) -> GTLayer:
+        block = self.layers[index]
+        assert isinstance(block, GTLayer)
+        return block
+
+    def _propagated_where_changed(self, h: Tensor, edge_index: Tensor, affected: ChangedRows) -> Output:
+        """Return the output with only those rows computed anew that the new nodes change; without hidden layers."""
+        rows = affected.rows[0]
+        assert rows is not None
+        encoded = self.encode(_encodings(edge_index, h.size(0)).index_select(0, rows).to(h.dtype))
+        new = h.index_select(0, rows) + encoded  # (R, width)
+        for depth in range(len(self.layers)):
+            block, known = self._block(depth), affected.inputs[depth]
+            qkv = affected.replaced(depth, affected.prepared(depth, block.qkv), block.qkv(new))
+            mixed, weights = block.mixed(qkv, affected.edges, None, affected.mask(depth))
+            given = affected.replaced(depth, known, new)
+            if depth == len(self.layers) - 1:
+                new = block.fed(given, mixed)
+            elif (rows := affected.rows[depth + 1]) is None:
+                new = affected.filled(depth + 1, block.fed(given, mixed))
+            else:
+                new = block.fed(given.index_select(0, rows), mixed.index_select(0, rows))
+        logits, weights = affected.output(self.read_out(new), weights)
+        return Output(logits, keyed_attention(affected.edges, weights))
 
     def with_layers(self, h: Tensor, edge_index: Tensor) -> tuple[Output, tuple[HeadWeights, ...]]:
         return self._propagated(h, edge_index)
@@ -157,21 +222,21 @@ class GT(AttentionModel):
     ) -> tuple[Output, tuple[HeadWeights, ...]]:
         """Return the output and the attention of every layer."""
         edges = sorted_edges(edge_index, h.size(0))
-        h = h + self.encode(_encodings(edge_index, h.size(0)).to(h.dtype))
+        h = self._encoded(h, edge_index)
         shifts = layer_shifts(len(self.layers), edges, score_shift, edge_weight)
-        given: list[Tensor] = []
-        seen: list[HeadWeights] = []
+        given, seen = [h], []
         for layer, shift in zip(self.layers, shifts, strict=True):
-            given.append(h)
             h, weights = layer(h, edges, shift)
+            given.append(h)
             seen.append(head_weights(edges, weights))
-        return Output(self.read_out(h), keyed_attention(edges, weights), tuple(given)), tuple(seen)
+        return Output(self.read_out(h), keyed_attention(edges, weights), tuple(given[:-1])), tuple(seen)
 
     def shifting(self, out: Output, h: Tensor, edge_index: Tensor) -> Callable[[Tensor], Output]:
-        last, edges, given = self.layers[-1], sorted_edges(edge_index, h.size(0)), out.hidden[-1]
+        last, edges, given = self._block(-1), sorted_edges(edge_index, h.size(0)), out.hidden[-1]
+        qkv = last.qkv(given)
 
         def shifted(score_shift: Tensor) -> Output:
-            h, weights = last(given, edges, score_shift)
-            return Output(self.read_out(h), keyed_attention(edges, weights), out.hidden)
+            mixed, weights = last.mixed(qkv, edges, score_shift)
+            return Output(self.read_out(last.fed(given, mixed)), keyed_attention(edges, weights), out.hidden)
 
         return shifted

@@ -103,6 +103,27 @@ def test_what_new_nodes_do_not_reach_need_not_be_computed_again(name):
             torch.testing.assert_close(some, whole)
 
 
+@pytest.mark.parametrize("heads", [(2, 1), (2, 2, 1)])
+def test_once_its_encodings_are_known_the_transformer_computes_only_what_new_nodes_reach(heads):
+    """With two new nodes on the same targets, so that rows are listed several times."""
+    graph = load_dataset("cora")
+    model = build_model("gt", graph.x.shape[1], 7, hidden=8, heads=heads).eval()
+    victim = Victim(model, graph, graph.test_index[:4])
+    scene = InjectionScene.prepare(victim, ThreatModel(nodes=2, edges_per_node=4), 0)
+    assert scene.affected.changed[1].sum() == 2 + 4
+    assert scene.affected.rows[1].numel() > 2 + 4
+    found = []
+    for arguments in ({"affected": scene.affected}, {}):
+        features = torch.full((2, graph.x.shape[1]), 0.5, requires_grad=True)
+        embedded = torch.cat([scene.embedded, model.embed(features)])
+        out = model.propagate(embedded, scene.edge_index, **arguments)
+        loss = out.logits.square().sum() + 1e3 * out.attention.weight.square().sum()
+        found.append((out.logits, out.attention.weight, torch.autograd.grad(loss, features)[0]))
+    for some, whole in zip(*found, strict=True):
+        torch.testing.assert_close(some, whole)
+    assert model.train().surroundings(scene.embedded, victim.output(), scene.edge_index, 2) is None  # batch statistics
+
+
 class Counting(GAT):
     """A GAT that notes how many rows it is asked to embed."""
 
