@@ -28,7 +28,8 @@ def read(dataset: Dataset, root: Path) -> Data:
     labels = arrays["label"].astype(np.int64)
     targets = arrays["indices"].astype(np.int64)
     check_edges(dataset.name, targets, len(labels))
-    sources = np.repeat(np.arange(len(labels)), np.diff(arrays["indptr"].astype(np.int64)))
+    indptr = arrays["indptr"].astype(np.int64)
+    sources = np.repeat(np.arange(len(labels)), indptr[1:] - indptr[:-1])
     split = {
         f"{part}_index": arrays[f"{key}_idx"] for part, key in (("train", "train"), ("val", "valid"), ("test", "test"))
     }
