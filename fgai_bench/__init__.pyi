@@ -1,10 +1,12 @@
 from .api import attack as attack
 from .api import build_model as build_model
+from .api import certify as certify
 from .api import evaluate as evaluate
 from .api import fit as fit
 from .api import wrap as wrap
 from .attacks import ATTACKS as ATTACKS
 from .card import Card as Card
+from .certificates import CERTIFICATES as CERTIFICATES
 from .data import DATASETS as DATASETS
 from .data import load_dataset as load_dataset
 from .defenses import DEFENSES as DEFENSES

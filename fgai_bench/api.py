@@ -25,6 +25,7 @@ from fgai_bench.attacks.budget import ThreatError
 from fgai_bench.card import Card
 from fgai_bench.card.evaluation import CONTROL, draws_of, evaluated, in_scenario
 from fgai_bench.card.progress import shown_progress
+from fgai_bench.certificates import CERTIFICATES, Floor, best_floor
 from fgai_bench.data import DataError, undirected_edge_count
 from fgai_bench.data.node_index import node_index
 from fgai_bench.data.user_graph import UNLABELLED, GivenSplit, given_graph, given_split, num_classes
@@ -160,6 +161,36 @@ def attack(
     budget = in_scenario(chosen.threat, name)
     attacked: Attacked = search(victim, problem.data, aimed, threat=budget, seed=seed, **further)
     return replace(attacked, flags=(*attacked.flags, *chosen.alarms))
+
+
+def certify(
+    model: nn.Module,
+    data: Data,
+    threat: Threat = "paper",
+    *,
+    certificate: str | None = None,
+    targets: Tensor | None = None,
+    split: int = 0,
+) -> Floor:
+    """Return the highest floor that can be proven: what no attack inside the threat model can go below.
+
+    ``.score`` is the proven share of correct targets, ``.explanation`` the share of targets whose attention provably
+    stays, ``.kind`` the certificate. Raises ``fgai_bench.metrics.NotApplicable`` with the reasons if there is no proof.
+
+    Args:
+        model: trained; of this package, or a network of your own.
+        data: the clean graph.
+        threat: as in :func:`attack`.
+        certificate: a name of ``CERTIFICATES``; the one with the highest floor, if not given.
+        targets: nodes that are scored and may be attached to; the labelled test nodes, if not given.
+        split: which split, where the masks hold several.
+    """
+    names = [certificate] if certificate else list(CERTIFICATES)
+    for name in names:
+        CERTIFICATES.entry(name)
+    trained, problem, _ = _prepared(model, data, split)
+    aimed = problem.targets if targets is None else _targets(targets, problem.data)
+    return best_floor(trained, problem.data, aimed, chosen_threat(threat, problem.data, aimed).threat, names)
 
 
 def evaluate(

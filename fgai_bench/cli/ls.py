@@ -10,7 +10,7 @@ from fgai_bench.cli.terminal import print_table
 from fgai_bench.registry import Entry, Registry, RegistryError, registry_path
 
 KINDS: Registry[Registry[Any]] = Registry("kind")
-for _kind in ("datasets", "models", "defenses", "attacks", "explainers", "metrics", "suites", "tasks"):
+for _kind in ("datasets", "models", "defenses", "attacks", "certificates", "explainers", "metrics", "suites", "tasks"):
     KINDS.declare(_kind, registry_path(_kind))
 CHECKED = tuple(kind for kind in KINDS if kind != "tasks")
 """The kinds whose entries have a contract that ``fgai-bench check`` can test."""

@@ -149,6 +149,8 @@ class GNNSVDModel(GCNModel):
         arguments: as in :class:`GCNModel`.
     """
 
+    global_because = "its low-rank graph depends on all edges"
+
     network_class = GCNSVD
     defaults: ClassVar[dict[str, Any]] = {"rank": 15, "dense": False}
 

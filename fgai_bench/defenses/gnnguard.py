@@ -176,6 +176,10 @@ class GNNGuardModel(GCNModel):
         super().__init__(in_channels, num_classes, **arguments)
         self.memory = nn.Parameter(torch.zeros(()))  # beta = sigmoid(memory)
 
+    @property
+    def injection_radius(self) -> int | None:
+        return self.hops - 1  # coefficients of a node depend on its own in-neighbours
+
     def recordable(self, new_edges: bool) -> bool:
         return not new_edges and not self.config["dense"]
 

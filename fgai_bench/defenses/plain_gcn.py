@@ -21,6 +21,10 @@ from fgai_bench.options import OWN_NETWORK, Space
 class PlainGCNModel(GCNModel):
     """DeepRobust's GCN on ``S = D^(-1/2) (A + I) D^(-1/2)``; arguments as in :class:`GCNModel`."""
 
+    @property
+    def injection_radius(self) -> int | None:
+        return self.hops  # one more than layers alone: a message is divided by the root of its sender's degree
+
     def recordable(self, new_edges: bool) -> bool:
         return not new_edges
 

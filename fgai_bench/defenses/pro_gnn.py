@@ -77,6 +77,8 @@ class ProGNNModel(GCNModel):
         arguments: as in :class:`GCNModel`.
     """
 
+    global_because = "its learned graph depends on all nodes"
+
     correction: Tensor  # (num_nodes, num_nodes), S - A
 
     def __init__(

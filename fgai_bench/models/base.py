@@ -73,6 +73,7 @@ class AttentionModel(nn.Module):
             layer (1 if not said), dense ``blocks`` of width x width for each node.
         tags: ``attention``, the output has one; ``differentiable``; ``positional-encoding``.
         local: whether a layer's output at a node depends on the node's in-neighbours only.
+        global_because: for a model that no number of hops bounds, the reason, which certificates give.
         search_space: what a study may vary of the model, for defenses that train it from its own start.
     """
 
@@ -82,6 +83,7 @@ class AttentionModel(nn.Module):
     tags: ClassVar[tuple[str, ...]] = ()
     cost: ClassVar[Mapping[str, float]] = {}
     local: ClassVar[bool] = False
+    global_because: ClassVar[str] = "its class does not say that its layers are local"
     search_space: ClassVar[Space] = {}
     config: dict[str, Any]
     history: list[dict[str, float]]
@@ -108,6 +110,15 @@ class AttentionModel(nn.Module):
     def hops(self) -> int:
         """Return how many edges a message travels: a node's output depends on edges within so many hops behind it."""
         return len(getattr(self, "layers", ())) or 2
+
+    @property
+    def injection_radius(self) -> int | None:
+        """Return how many hops beyond the nodes that get a new edge the output can change; None if there is no bound.
+
+        -1 says that no edge changes anything, 0 that only the nodes with new in-edges can change. A layer whose weights
+        depend on the degree of the source, as in a GCN, costs one hop more.
+        """
+        return self.hops - 1 if self.local else None
 
     def with_layers(self, h: Tensor, edge_index: Tensor) -> tuple[Output, tuple[HeadWeights, ...]]:
         """Return the result of :meth:`propagate` and the attention of every layer, first to last.

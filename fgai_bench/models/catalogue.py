@@ -14,6 +14,9 @@ for _name, _class in (
     ("gat", "gat:GAT"),
     ("gatv2", "gatv2:GATv2"),
     ("gt", "gt:GT"),
+    ("gat-one-hop", "one_hop:GATOneHop"),
+    ("gatv2-one-hop", "one_hop:GATv2OneHop"),
+    ("mlp", "mlp:MLP"),
 ):
     MODELS.declare(_name, f"fgai_bench.models.{_class}")
 

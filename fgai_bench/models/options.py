@@ -36,6 +36,46 @@ class AttentionOptions(Options):
         return [*((self.hidden * heads, heads) for heads in self.heads), (outputs, 1)]
 
 
+class OneHopOptions(AttentionOptions):
+    """Options of the networks with one attention layer.
+
+    Attributes:
+        hidden: width of the embedded features.
+        heads: of the one layer; their outputs are averaged.
+        skip: add a linear function of the node's own embedding.
+        layer_norm: layer normalisation of the embedded features before the attention.
+    """
+
+    hidden: int = Field(64, ge=1, le=65_536)
+    heads: tuple[Heads, ...] = Field((8,), min_length=1, max_length=1)
+    dropout: float = Field(0.5, ge=0, lt=1)
+    attention_dropout: float = Field(0.5, ge=0, lt=1)
+    skip: bool = True
+
+    def layers(self, outputs: int) -> list[tuple[int, int]]:
+        """Return width and heads of the one layer, for forecasts."""
+        return [(self.hidden + outputs * self.heads[0], self.heads[0])]
+
+
+class MLPOptions(Options):
+    """Options of the perceptron.
+
+    Attributes:
+        hidden: width of the hidden layer.
+        dropout: on the input of both layers, while training.
+        input_norm, layer_norm: as in :class:`AttentionOptions`.
+    """
+
+    hidden: int = Field(64, ge=1, le=65_536)
+    dropout: float = Field(0.5, ge=0, lt=1)
+    input_norm: InputNorm = "none"
+    layer_norm: bool = False
+
+    def layers(self, outputs: int) -> list[tuple[int, int]]:
+        """Return width and heads of every layer, for forecasts; no layer has attention."""
+        return [(self.hidden, 0), (outputs, 0)]
+
+
 class GTOptions(AttentionOptions):
     """Options of the graph transformer: ``hidden`` is the width of its blocks, whose read-out quarters it.
 

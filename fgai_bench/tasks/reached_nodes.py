@@ -29,6 +29,8 @@ def reached_nodes(clean: Data, attacked: Data, layers: int | None) -> Tensor:
     source, destination = attacked.edge_index
     reached = torch.zeros(size, dtype=torch.bool, device=source.device)
     reached[:nodes] = row_differences(clean.x, attacked.x).to(source.device) > 0
+    if not layers:
+        return reached[:nodes]
     reached[destination[reached[source]]] = True
     reached[destination[edges:]] = True
     for _ in range(layers - 1):

@@ -10,7 +10,7 @@ from fgai_bench.registry import Entry, Registry, object_at, registry_path
 from fgai_bench.testing.checks import Check, CheckResult
 
 CONTRACTS: Registry[Any] = Registry("kind with a contract")
-for _kind in ("models", "datasets", "attacks", "defenses", "explainers", "metrics", "suites"):
+for _kind in ("models", "datasets", "attacks", "defenses", "certificates", "explainers", "metrics", "suites"):
     CONTRACTS.declare(_kind, f"fgai_bench.testing.{_kind}:CHECKS")
 
 

@@ -1,0 +1,161 @@
+"""Define what every certificate is: a proof that bounds how many nodes any attack of a threat model can change.
+
+To write a certificate, subclass :class:`Certificate` and return from :meth:`Certificate.bound` a function from a threat
+model to a :class:`Bound`. The base class turns it into a :class:`Floor`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from fgai_bench.attacks.budget import ThreatModel
+from fgai_bench.certificates.catalogue import CERTIFICATES
+from fgai_bench.metrics import NotApplicable
+from fgai_bench.models.base import AttentionModel, Output, frozen_eval
+from fgai_bench.registry import takes
+
+ROUNDING = 1e-4  # a prediction whose logit leads by less, relative to the largest, may turn by rounding alone
+
+
+class Bound(NamedTuple):
+    """Upper bounds that hold for every attack inside one threat model.
+
+    Attributes:
+        lost: how many of the targets that are classified correctly can be misclassified.
+        moved: how many of the targets can have another explanation (the attention into them).
+    """
+
+    lost: int
+    moved: int
+
+
+@dataclass(frozen=True)
+class Question:
+    """One trained network on one graph, as a proof sees it.
+
+    Attributes:
+        model: the trained network, in evaluation mode.
+        data: the clean graph.
+        targets: ``(T,)`` the nodes that are scored and that an attacker may attach to.
+        correct: ``(T,)`` boolean, which of them are classified correctly, by more than rounding.
+        output: the network's output on the clean graph.
+    """
+
+    model: AttentionModel
+    data: Data
+    targets: Tensor
+    correct: Tensor
+    output: Output
+
+
+@dataclass(frozen=True)
+class Floor:
+    """What provably remains under every attack inside a threat model.
+
+    Attributes:
+        kind: name of the certificate.
+        score: share of the targets that stay classified correctly.
+        explanation: share of the targets whose attention stays as it was; also a lower bound of their mean top-k
+            overlap, since no overlap is negative.
+        clean: share of the targets that are classified correctly without an attack.
+        threat: the threat model.
+    """
+
+    kind: str
+    score: float
+    explanation: float
+    clean: float
+    threat: ThreatModel
+
+
+class Certificate:
+    """The base class of certificates.
+
+    A certificate checks the conditions of its proof on the given network and graph, and raises
+    :class:`fgai_bench.metrics.NotApplicable` with the reason where one of them does not hold.
+
+    Attributes:
+        summary, paper, version: what ``fgai-bench ls`` shows; ``version`` changes when floors change.
+        tags: none are defined.
+    """
+
+    summary: ClassVar[str] = ""
+    paper: ClassVar[str] = ""
+    version: ClassVar[str] = "1"
+    tags: ClassVar[tuple[str, ...]] = ()
+
+    def bound(self, question: Question) -> Callable[[ThreatModel], Bound]:
+        """Return the bounds as a function of the threat model, or raise ``NotApplicable``.
+
+        Both must be 0 for an attacker without a budget and must not fall when a budget grows.
+        """
+        raise TypeError(f"{type(self).__name__} must implement bound(question)")
+
+    def __call__(self, model: AttentionModel, data: Data, targets: Tensor, *, threat: ThreatModel) -> Floor:
+        """Return the floor of one threat model."""
+        return self.floors(model, data, targets, [threat])[0]
+
+    def floors(self, model: AttentionModel, data: Data, targets: Tensor, threats: Iterable[ThreatModel]) -> list[Floor]:
+        """Return the floors of several threat models, on the same network, graph and targets ``(T,)``."""
+        name = next((name for name in CERTIFICATES if CERTIFICATES[name] is type(self)), type(self).__name__)
+        with frozen_eval(model), torch.no_grad():
+            output = model(data)
+            y, logits = data.y[targets], output.logits[targets]
+            right = logits.argmax(1) == y
+            certain = right & (_lead(logits, y) > ROUNDING * logits.abs().amax(1).clamp(min=1e-30))
+            proven = self.bound(Question(model, data, targets, certain, output))
+            total, counted = targets.numel(), int(right.sum())
+            unsure = counted - int(certain.sum())
+            floors = []
+            for threat in threats:
+                lost, moved = proven(threat)
+                doubtful = unsure if any(threat.limits().values()) else 0
+                left = max(counted - doubtful - lost, 0)
+                floors.append(Floor(name, left / total, 1 - min(moved, total) / total, counted / total, threat))
+        return floors
+
+
+def best_floor(
+    model: AttentionModel, data: Data, targets: Tensor, threat: ThreatModel, names: Iterable[str] | None = None
+) -> Floor:
+    """Return the highest floor that one of the certificates proves; raise ``NotApplicable`` if none applies.
+
+    Args:
+        model: trained.
+        data: the clean graph.
+        targets: ``(T,)`` the nodes that are scored and that an attacker may attach to.
+        threat: what the attacker may do.
+        names: of ``CERTIFICATES``; all if not given.
+    """
+    floors, reasons = [], []
+    for name in CERTIFICATES if names is None else names:
+        try:
+            floors.append(CERTIFICATES[name]()(model, data, targets, threat=threat))
+        except NotApplicable as reason:
+            reasons.append(f"{name}: {reason}")
+    if not floors:
+        raise NotApplicable("; ".join(reasons))
+    return max(floors, key=lambda floor: (floor.score, floor.explanation))
+
+
+def _lead(logits: Tensor, y: Tensor) -> Tensor:
+    """Return by how much the logit of the true class leads the highest other one: ``(T, C), (T,) -> (T,)``."""
+    others = logits.scatter(1, y.clamp(min=0).unsqueeze(1), -torch.inf)
+    return logits.gather(1, y.clamp(min=0).unsqueeze(1)).squeeze(1) - others.amax(1)
+
+
+def admitted(obj: Any, name: str) -> Any:
+    """Return ``obj`` if it is the class of a certificate; raise a ``TypeError`` that says why it is none otherwise."""
+    if not (isinstance(obj, type) and issubclass(obj, Certificate)):
+        raise TypeError(f"it is {obj!r:.60} and not a subclass of fgai_bench.certificates.Certificate")
+    if missing := takes(obj.bound, 2, ()):
+        raise TypeError(f"its bound does not take {missing}; the signature is bound(question)")
+    if obj.bound is Certificate.bound:
+        raise TypeError("it does not implement bound(question)")
+    return obj

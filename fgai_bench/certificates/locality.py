@@ -1,0 +1,90 @@
+"""Find how far a change can spread in a network: the condition on which the certificate ``reach`` rests.
+
+Models of this package declare it (``local``, ``injection_radius``). Of a wrapped PyG network the layers are looked at
+and their calls are counted. Either way a trial injection has to confirm it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch_geometric import nn as pyg
+from torch_geometric.data import Data
+
+from fgai_bench.attacks import ATTACKS, ThreatModel
+from fgai_bench.certificates.base import Question
+from fgai_bench.certificates.coverage import covered_by
+from fgai_bench.metrics import NotApplicable
+from fgai_bench.models.base import AttentionModel
+from fgai_bench.models.pyg_wrapper import FromPyG
+
+LOCAL_LAYERS = (pyg.GATConv, pyg.GATv2Conv, pyg.TransformerConv, pyg.SAGEConv, pyg.GINConv, pyg.GraphConv)
+OVER_ALL_NODES = (pyg.GraphNorm, pyg.PairNorm, pyg.MeanSubtractionNorm, pyg.DiffGroupNorm, pyg.InstanceNorm)
+LOCAL_SUMS = (pyg.MeanAggregation, pyg.SumAggregation, pyg.MaxAggregation, pyg.MinAggregation, pyg.SoftmaxAggregation)
+TRIAL = ThreatModel(nodes=1, edges_per_node=2, feature_low=-10.0, feature_high=10.0)
+
+
+def radius_of(model: AttentionModel, data: Data) -> int:
+    """Return how many hops beyond the nodes that get a new edge the output can change; -1 if it cannot change at all.
+
+    Raises :class:`NotApplicable` with the reason if there is no such number, or if it is not known.
+    """
+    for part in model.modules():
+        statistics = isinstance(part, nn.modules.batchnorm._NormBase) and part.running_mean is None
+        if statistics or isinstance(part, OVER_ALL_NODES):
+            raise NotApplicable(f"its layer {type(part).__name__} computes statistics over all nodes")
+    if isinstance(model, FromPyG):
+        return _radius_of_wrapped(model, data)
+    if model.injection_radius is None:
+        raise NotApplicable(f"a change can spread to every node: {model.global_because}")
+    return model.injection_radius
+
+
+def _radius_of_wrapped(model: FromPyG, data: Data) -> int:
+    """Count the calls of a wrapped network's layers, all of which must be known to be local or a GCN's."""
+    calls: list[nn.Module] = []
+    hooks = [
+        part.register_forward_hook(lambda layer, *_: calls.append(layer))
+        for part in model.modules()
+        if isinstance(part, pyg.MessagePassing)
+    ]
+    try:
+        model(data)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    for layer in calls:
+        _check_layer(layer)
+    degrees_count = any(isinstance(layer, pyg.GCNConv) and layer.normalize for layer in calls)
+    return len(calls) - 1 + degrees_count
+
+
+def _check_layer(layer: Any) -> None:
+    name = type(layer).__name__
+    if type(layer) not in (*LOCAL_LAYERS, pyg.GCNConv):
+        known = ", ".join(kind.__name__ for kind in (*LOCAL_LAYERS, pyg.GCNConv))
+        raise NotApplicable(f"it is not known whether its layer {name} is local; known are {known}")
+    if not isinstance(layer.aggr_module, LOCAL_SUMS):
+        raise NotApplicable(f"it is not known whether the aggregation {layer.aggr_module} of its layer {name} is local")
+
+
+def check_by_trial(question: Question, radius: int) -> None:
+    """Inject a random node, and raise :class:`NotApplicable` if an output changes beyond the radius.
+
+    A forward pass may mix nodes in ways that no layer shows. The trial finds what it finds; it is no part of the proof.
+    """
+    model, data, targets = question.model, question.data, question.targets
+    attacked = ATTACKS["random-injection"]()(model, data, targets, threat=TRIAL, seed=0)
+    nodes = data.x.shape[0]
+    new = attacked.data.edge_index[:, data.edge_index.shape[1] :].cpu()
+    attached = torch.unique(new[1][new[1] < nodes])
+    starts = attached if radius >= 0 else attached[:0]
+    reached = covered_by(data.edge_index.cpu(), nodes, starts, torch.arange(nodes), max(radius, 0)).sum(0)
+    beyond = torch.from_numpy(reached.A1 == 0).to(targets.device)
+    before, after = question.output.logits[beyond], model(attacked.data).logits[:nodes][beyond]
+    if not torch.allclose(before, after, rtol=1e-3, atol=1e-3 * float(before.abs().max()) if before.numel() else 0.0):
+        raise NotApplicable(
+            f"a trial injection changed outputs more than {radius} hops beyond the nodes it attached to"
+        )

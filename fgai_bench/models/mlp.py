@@ -1,0 +1,64 @@
+"""Define the control that never looks at the graph: a perceptron on each node's own features."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from fgai_bench.models.base import AttentionModel, Output
+from fgai_bench.models.features import FeatureProjection, Norm
+from fgai_bench.models.kernels.elu import elu
+from fgai_bench.models.options import MLPOptions
+from fgai_bench.options import Choice, Range, Space
+from fgai_bench.seeds import isolated_rng
+
+
+class MLP(AttentionModel):
+    """A perceptron with one hidden layer: ``logits = W_2 ELU(W_1 x + b_1) + b_2``. Edges play no part.
+
+    Args:
+        in_channels: features per node.
+        num_classes: width of the logits.
+        seed: of the initial parameters.
+        options: as in :class:`fgai_bench.models.options.MLPOptions`.
+    """
+
+    summary = "perceptron on the node's own features: the control that no edge can touch"
+    paper = "https://arxiv.org/abs/1811.05868"
+    tags = ("differentiable",)
+    cost: ClassVar[dict[str, float]] = {"arrays_per_node": 3.0}
+    local = True
+    options_class = MLPOptions
+    search_space: ClassVar[Space] = {"model.hidden": Choice(64, 256), "model.dropout": Range(0.0, 0.8)}
+
+    def __init__(self, in_channels: int, num_classes: int, seed: int = 0, **options: Any) -> None:
+        super().__init__()
+        chosen = MLPOptions(**options)
+        sizes = {"in_channels": in_channels, "num_classes": num_classes}
+        self.config = {**sizes, **chosen.model_dump(), "seed": seed}
+        between: Norm = "layer" if chosen.layer_norm else "none"
+        with isolated_rng(seed, "init"):
+            self.first = FeatureProjection(in_channels, chosen.hidden, chosen.dropout, chosen.input_norm, bias=True)
+            self.second = FeatureProjection(chosen.hidden, num_classes, chosen.dropout, between, bias=True)
+
+    @property
+    def hops(self) -> int:
+        return 0
+
+    def hops_behind(self, out: Output) -> int | None:
+        return 0
+
+    def recordable(self, new_edges: bool) -> bool:
+        return True
+
+    def embed(self, x: Tensor) -> Tensor:
+        return self.second(elu(self.first(x)))
+
+    def propagate(
+        self, h: Tensor, edge_index: Tensor, score_shift: Tensor | None = None, edge_weight: Tensor | None = None
+    ) -> Output:
+        if score_shift is not None:
+            raise ValueError("MLP has no attention whose scores could be shifted")
+        unmoved = h if edge_weight is None else h + 0 * edge_weight.sum()  # edge attacks get a gradient, which is zero
+        return Output(unmoved, None)
