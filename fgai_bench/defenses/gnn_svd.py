@@ -190,6 +190,8 @@ class GNNSVD(GNNSVDSparse):
 
     name = "gnn-svd"
     summary = "GNN-SVD: a GCN on the truncated SVD of the graph (DeepRobust)"
+    paper = "https://doi.org/10.1145/3336191.3371789"
+    version = "4"  # singular vectors by scipy: other last bits
     tags = ("node", "replaces-model", "no-attention", "dense")
     matrices = 6
     form: ClassVar[dict[str, Any]] = {"dense": True}

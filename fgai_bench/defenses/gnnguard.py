@@ -238,6 +238,7 @@ class GNNGuard(GNNGuardSparse):
 
     name = "gnnguard"
     summary = "GNNGuard: neighbours weighed by similarity, on DeepRobust's GCN"
+    paper = "https://arxiv.org/abs/2006.08149"
     version = "1"
     tags = ("node", "replaces-model", "dense")
     matrices = 15
