@@ -69,7 +69,7 @@ class InjectionScene:
 
     def output(self, features: Tensor) -> Output:
         """Return the model's output with these injected features: ``(nodes, F) -> Output``."""
-        embedded = self.victim.model.appended(self.embedded, self.victim.model.embed(features))
+        embedded = torch.cat([self.embedded, self.victim.model.embed(features)])
         known: dict[str, Any] = {} if self.affected is None else {"affected": self.affected}
         return self.victim.model.propagate(embedded, self.edge_index, **known)
 

@@ -119,7 +119,7 @@ def import_verdict(name: str) -> str:
 
 def program_facts() -> list[tuple[str, str]]:
     """Return names and values that describe this program and the folders it uses."""
-    from fgai_bench.data import cache_root, data_root
+    from fgai_bench.data import data_root
     from fgai_bench.records.provenance import checkout
 
     source = checkout()
@@ -129,7 +129,6 @@ def program_facts() -> list[tuple[str, str]]:
         ("commit", commit),
         ("python", f"{platform.python_version()} ({sys.executable})"),
         ("data root", str(data_root())),
-        ("cache root", str(cache_root())),
     ]
 
 

@@ -1,4 +1,3 @@
-from .cache import cache_root as cache_root
 from .catalogue import DATASETS as DATASETS
 from .dataset import Dataset as Dataset
 from .dataset import RawFile as RawFile

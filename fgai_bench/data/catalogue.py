@@ -18,9 +18,7 @@ GRAPH_ARRAYS = tuple(f"{part}_{key}" for part in ("adj", "attr") for key in ("da
 NPZ_GRAPH = (*GRAPH_ARRAYS, "labels")
 NPZ_TOPOLOGY = ("indptr", "indices", "label", "year", "train_idx", "valid_idx", "test_idx")
 SHCHUR = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz"
-AMAZON_MIRROR = "https://github.com/BUPT-GAMMA/CPF/raw/master/data/npz"
 PLANETOID = "https://github.com/kimiyoung/planetoid/raw/master/data"
-PLANETOID_MIRROR = "https://github.com/tkipf/gcn/raw/master/gcn/data"
 OGB_ARXIV = RawFile(
     "arxiv.zip",
     "49f85c801589ecdcc52cfaca99693aaea7b8af16a9ac3f41dd85a5f3193fe276",
@@ -30,9 +28,7 @@ ARXIV_SPLIT = (90_941, 29_799, 48_603)
 
 
 def _npz(name: str, path: str, sha256: str, statistics: Statistics, nonzeros: float, summary: str) -> Dataset:
-    file_name = Path(path).name
-    mirrors = (f"{AMAZON_MIRROR}/{file_name}",) if file_name.startswith("amazon") else ()
-    file = RawFile(path, sha256, NPZ_GRAPH, f"{SHCHUR}/{file_name}", mirrors)
+    file = RawFile(path, sha256, NPZ_GRAPH, f"{SHCHUR}/{Path(path).name}")
     return Dataset(
         name,
         statistics,
@@ -48,11 +44,8 @@ def _npz(name: str, path: str, sha256: str, statistics: Statistics, nonzeros: fl
 def _planetoid(
     name: str, folder: str, sums: dict[str, str], statistics: Statistics, nonzeros: float, summary: str
 ) -> Dataset:
-    raw = [(f"ind.{name}.{part}", sha256) for part, sha256 in sums.items()]
-    files = tuple(
-        RawFile(f"{folder}/raw/{file}", sha256, (), f"{PLANETOID}/{file}", (f"{PLANETOID_MIRROR}/{file}",))
-        for file, sha256 in raw
-    )
+    names = {f"ind.{name}.{part}": sha256 for part, sha256 in sums.items()}
+    files = tuple(RawFile(f"{folder}/raw/{file}", sha256, (), f"{PLANETOID}/{file}") for file, sha256 in names.items())
     return Dataset(
         name,
         statistics,
@@ -66,21 +59,13 @@ def _planetoid(
 
 
 def _csbm(name: str, edges: int, *tags: str, degree: float = 10.0, classes: int = 5, features: int = 64) -> Dataset:
-    options = {
-        "edges": edges,
-        "degree": degree,
-        "classes": classes,
-        "features": features,
-        "homophily": 0.8,
-        "signal": 0.2,
-        "graph_seed": 0,
-    }
+    sizes = {"edges": edges, "degree": degree, "classes": classes, "features": features}
     any_size = "contextual stochastic block model of any size: 10,000 edges, 5 classes"
     return Dataset(
         name,
         Statistics(round(2 * edges / degree), edges, features, classes),
         "fgai_bench.data.readers.csbm:generate_csbm",
-        options=options,
+        options={**sizes, "homophily": 0.8, "signal": 0.2, "graph_seed": 0},
         summary=f"csbm with {edges:,} edges" if tags else any_size,
         paper="https://arxiv.org/abs/1807.09596",
         tags=("node", "generated", *tags),
@@ -109,147 +94,129 @@ def _motifs(motif: str, nodes: int, edges: int) -> Dataset:
 
 
 def _planted(name: str, strength: float, edges: int) -> Dataset:
-    options = {
-        "nodes": 800,
-        "carriers": 120,
-        "classes": 4,
-        "features": 16,
-        "planted": 2,
-        "noise_degree": 6.0,
-        "strength": strength,
-        "graph_seed": 0,
-    }
+    sizes = {"nodes": 800, "carriers": 120, "classes": 4, "features": 16, "planted": 2}
+    options = {**sizes, "noise_degree": 6.0, "strength": strength, "graph_seed": 0}
     summary = f"known edges: planted carriers of the label, strength {strength:g}, in a graph of noise"
     return _truth(name, "planted", Statistics(920, edges, 16, 4), summary, "https://arxiv.org/abs/1807.09596", options)
 
 
-AMAZON_PHOTO = _npz(
-    "amazon-photo",
-    "Photo/raw/amazon_electronics_photo.npz",
-    "bbb7c5830fbbc5118f9bf53daa8b1239434288102c38507809388c4689ea60ff",
-    Statistics(7_650, 119_081, 745, 8),
-    0.35,
-    "Amazon co-purchases, photo: 119,081 edges, 8 classes",
-)
-AMAZON_CS = _npz(
-    "amazon-cs",
-    "Computers/raw/amazon_electronics_computers.npz",
-    "b7372b2e80eb8e83a8c2a8b8d5edd603717ba40e806c785de97a961eb0cfcfd0",
-    Statistics(13_752, 245_861, 767, 10),
-    0.35,
-    "Amazon co-purchases, computers: 245,861 edges, 10 classes",
-)
-COAUTHOR_CS = _npz(
-    "coauthor-cs",
-    "CS/raw/ms_academic_cs.npz",
-    "11b8eadd0a9974c184fb46d84a0bbdbf0e4cf5388409667d8930dd8b45728c23",
-    Statistics(18_333, 81_894, 6_805, 15),
-    0.009,
-    "co-authors, computer science: 81,894 edges, 15 classes",
-)
-COAUTHOR_PHYSICS = _npz(
-    "coauthor-physics",
-    "Physics/raw/ms_academic_phy.npz",
-    "60940241b5b50d4071a7cca4d37df59bcc7026546ba73677b14dfa8d1ec27894",
-    Statistics(34_493, 247_962, 8_415, 5),
-    0.004,
-    "co-authors, physics: 247,962 edges, 5 classes",
-)
-OGBN_ARXIV = Dataset(
-    "ogbn-arxiv",
-    Statistics(169_343, 1_157_799, 128, 40),
-    "fgai_bench.data.readers.ogb_arxiv:read",
-    tuple(
-        RawFile(f"ogbn_arxiv/{part}.csv.gz")
-        for part in (
-            *(f"raw/{table}" for table in ("edge", "node-feat", "node-label", "num-node-list", "num-edge-list")),
-            *(f"split/time/{part}" for part in ("train", "valid", "test")),
-        )
-    ),
-    split="published",
-    split_sizes=ARXIV_SPLIT,
-    archive=OGB_ARXIV,
-    stand_in="arxiv-topology",
-    summary="arXiv citations: 1,157,799 edges, 40 classes, split by year",
-    paper="https://arxiv.org/abs/2005.00687",
-    tags=("node", "real", "large"),
-)
-ARXIV_TOPOLOGY = Dataset(
-    "arxiv-topology",
-    Statistics(169_343, 1_157_799, 128, 40),
-    "fgai_bench.data.readers.arxiv_topology:read",
-    (
-        RawFile(
-            "arxiv_topology/arxiv_topology.npz",
-            "5a453d1ba9961b5b46592972fe2112e3a96a1febce627c657ca26aaa1aca0d95",
-            NPZ_TOPOLOGY,
-        ),
-    ),
-    split="published",
-    split_sizes=ARXIV_SPLIT,
-    archive=OGB_ARXIV,
-    builder="fgai_bench.data.readers.ogb_arxiv:build_topology",
-    summary="graph, labels and split of ogbn-arxiv under surrogate features: for scale and cost only",
-    paper="https://arxiv.org/abs/2005.00687",
-    tags=("node", "surrogate", "large"),
-)
-CORA = Dataset(
-    "cora",
-    Statistics(2_708, 5_278, 1_433, 7),
-    "fgai_bench.data.readers.npz:read",
-    (RawFile("cora.npz", "ab28c1493d300f39f4693e10fde2a2470a2fe6bde305ed9b1dbd3d8e46ec3a9c", NPZ_GRAPH),),
-    embedded=True,
-    nonzeros=0.013,
-    summary="citations inside the package: 5,278 edges, 7 classes",
-    paper="https://arxiv.org/abs/1603.08861",
-    tags=("node", "link", "real", "embedded"),
-)
-CITESEER = _planetoid(
-    "citeseer",
-    "CiteSeer",
-    {
-        "x": "d20de19150741e555de0ed037195630fc194114ebc7fd72ced62810148aa22f6",
-        "tx": "539a8906a2da97628d212f2fdd668c109a8b3f0d36574b59e5d3fd5b5303da21",
-        "allx": "2ac30345d95c9ec933a817ee0bdd6a5f077f8c184a20e696910192d534414668",
-        "y": "8ba87e515d8e3ee3cf52f6d2c5b86aa73f11ecad825a808455209ec26cd54924",
-        "ty": "55e5bd1ba1e733a04598753ad1a8d57957f4b8f89e74519f41f4f4938767e4ce",
-        "ally": "f704b2d986dde6c2669934de1f3ae5696a6cf9455c0f6b2646a2d135ea0a1c95",
-        "graph": "d79a4ef9d3e7169aee8946145f6b7306e35bc79bffad26346cfb94e10e9912a7",
-        "test.index": "2af990671580b6b2df5d158d1038f8292e30c9cd821b5453f399659b25b723d4",
-    },
-    Statistics(3_327, 4_552, 3_703, 6),
-    0.009,
-    "citations: 4,552 edges, 6 classes",
-)
-PUBMED = _planetoid(
-    "pubmed",
-    "PubMed",
-    {
-        "x": "fbe9cb5c47200d1b7769a26e579be3b7130b556831f9d850e77c4c74f2599b33",
-        "tx": "4eb5f5d0f30f26497eb0ac6ac9719d09c67e284f1ed0385c93f3ef27a671da3d",
-        "allx": "508e538e2abdccdd54c4d3e9f49d638b4af7107d85845f66ddea5a5152658b7e",
-        "y": "e6c807633307a07ed659249006536a147c7999c797f11a2560752990181b41b3",
-        "ty": "ee2e0d4819d9fbcc403689c3bf2e49face401b605932f093bc58ab6461130fdd",
-        "ally": "0c37bbe3b5014ec365e9d393cf4791925e5ed94fb194305d74f064a8d7b50f0e",
-        "graph": "5b89f0036ca22909471f1e6558eb42fa06e0c730a577bde5b058b40638f81dc9",
-        "test.index": "b101d421688bbaecbd82e8a18f1e282378d6830f3a37666f28ebc47f844341b5",
-    },
-    Statistics(19_717, 44_324, 500, 3),
-    0.1,
-    "citations: 44,324 edges, 3 classes",
-)
-
 DATASETS: Registry[Dataset] = Registry("dataset", "fgai_bench.datasets", "fgai_bench.data.dataset:admitted")
 for _dataset in (
-    AMAZON_PHOTO,
-    AMAZON_CS,
-    COAUTHOR_CS,
-    COAUTHOR_PHYSICS,
-    OGBN_ARXIV,
-    ARXIV_TOPOLOGY,
-    CORA,
-    CITESEER,
-    PUBMED,
+    _npz(
+        "amazon-photo",
+        "Photo/raw/amazon_electronics_photo.npz",
+        "bbb7c5830fbbc5118f9bf53daa8b1239434288102c38507809388c4689ea60ff",
+        Statistics(7_650, 119_081, 745, 8),
+        0.35,
+        "Amazon co-purchases, photo: 119,081 edges, 8 classes",
+    ),
+    _npz(
+        "amazon-cs",
+        "Computers/raw/amazon_electronics_computers.npz",
+        "b7372b2e80eb8e83a8c2a8b8d5edd603717ba40e806c785de97a961eb0cfcfd0",
+        Statistics(13_752, 245_861, 767, 10),
+        0.35,
+        "Amazon co-purchases, computers: 245,861 edges, 10 classes",
+    ),
+    _npz(
+        "coauthor-cs",
+        "CS/raw/ms_academic_cs.npz",
+        "11b8eadd0a9974c184fb46d84a0bbdbf0e4cf5388409667d8930dd8b45728c23",
+        Statistics(18_333, 81_894, 6_805, 15),
+        0.009,
+        "co-authors, computer science: 81,894 edges, 15 classes",
+    ),
+    _npz(
+        "coauthor-physics",
+        "Physics/raw/ms_academic_phy.npz",
+        "60940241b5b50d4071a7cca4d37df59bcc7026546ba73677b14dfa8d1ec27894",
+        Statistics(34_493, 247_962, 8_415, 5),
+        0.004,
+        "co-authors, physics: 247,962 edges, 5 classes",
+    ),
+    Dataset(
+        "ogbn-arxiv",
+        Statistics(169_343, 1_157_799, 128, 40),
+        "fgai_bench.data.readers.ogb_arxiv:read",
+        tuple(
+            RawFile(f"ogbn_arxiv/{part}.csv.gz")
+            for part in (
+                *(f"raw/{table}" for table in ("edge", "node-feat", "node-label")),
+                *(f"split/time/{part}" for part in ("train", "valid", "test")),
+            )
+        ),
+        split="published",
+        split_sizes=ARXIV_SPLIT,
+        archive=OGB_ARXIV,
+        stand_in="arxiv-topology",
+        summary="arXiv citations: 1,157,799 edges, 40 classes, split by year",
+        paper="https://arxiv.org/abs/2005.00687",
+        tags=("node", "real", "large"),
+    ),
+    Dataset(
+        "arxiv-topology",
+        Statistics(169_343, 1_157_799, 128, 40),
+        "fgai_bench.data.readers.arxiv_topology:read",
+        (
+            RawFile(
+                "arxiv_topology/arxiv_topology.npz",
+                "5a453d1ba9961b5b46592972fe2112e3a96a1febce627c657ca26aaa1aca0d95",
+                NPZ_TOPOLOGY,
+            ),
+        ),
+        split="published",
+        split_sizes=ARXIV_SPLIT,
+        archive=OGB_ARXIV,
+        builder="fgai_bench.data.readers.ogb_arxiv:build_topology",
+        summary="graph, labels and split of ogbn-arxiv under surrogate features: for scale and cost only",
+        paper="https://arxiv.org/abs/2005.00687",
+        tags=("node", "surrogate", "large"),
+    ),
+    Dataset(
+        "cora",
+        Statistics(2_708, 5_278, 1_433, 7),
+        "fgai_bench.data.readers.npz:read",
+        (RawFile("cora.npz", "ab28c1493d300f39f4693e10fde2a2470a2fe6bde305ed9b1dbd3d8e46ec3a9c", NPZ_GRAPH),),
+        embedded=True,
+        nonzeros=0.013,
+        summary="citations inside the package: 5,278 edges, 7 classes",
+        paper="https://arxiv.org/abs/1603.08861",
+        tags=("node", "link", "real", "embedded"),
+    ),
+    _planetoid(
+        "citeseer",
+        "CiteSeer",
+        {
+            "x": "d20de19150741e555de0ed037195630fc194114ebc7fd72ced62810148aa22f6",
+            "tx": "539a8906a2da97628d212f2fdd668c109a8b3f0d36574b59e5d3fd5b5303da21",
+            "allx": "2ac30345d95c9ec933a817ee0bdd6a5f077f8c184a20e696910192d534414668",
+            "y": "8ba87e515d8e3ee3cf52f6d2c5b86aa73f11ecad825a808455209ec26cd54924",
+            "ty": "55e5bd1ba1e733a04598753ad1a8d57957f4b8f89e74519f41f4f4938767e4ce",
+            "ally": "f704b2d986dde6c2669934de1f3ae5696a6cf9455c0f6b2646a2d135ea0a1c95",
+            "graph": "d79a4ef9d3e7169aee8946145f6b7306e35bc79bffad26346cfb94e10e9912a7",
+            "test.index": "2af990671580b6b2df5d158d1038f8292e30c9cd821b5453f399659b25b723d4",
+        },
+        Statistics(3_327, 4_552, 3_703, 6),
+        0.009,
+        "citations: 4,552 edges, 6 classes",
+    ),
+    _planetoid(
+        "pubmed",
+        "PubMed",
+        {
+            "x": "fbe9cb5c47200d1b7769a26e579be3b7130b556831f9d850e77c4c74f2599b33",
+            "tx": "4eb5f5d0f30f26497eb0ac6ac9719d09c67e284f1ed0385c93f3ef27a671da3d",
+            "allx": "508e538e2abdccdd54c4d3e9f49d638b4af7107d85845f66ddea5a5152658b7e",
+            "y": "e6c807633307a07ed659249006536a147c7999c797f11a2560752990181b41b3",
+            "ty": "ee2e0d4819d9fbcc403689c3bf2e49face401b605932f093bc58ab6461130fdd",
+            "ally": "0c37bbe3b5014ec365e9d393cf4791925e5ed94fb194305d74f064a8d7b50f0e",
+            "graph": "5b89f0036ca22909471f1e6558eb42fa06e0c730a577bde5b058b40638f81dc9",
+            "test.index": "b101d421688bbaecbd82e8a18f1e282378d6830f3a37666f28ebc47f844341b5",
+        },
+        Statistics(19_717, 44_324, 500, 3),
+        0.1,
+        "citations: 44,324 edges, 3 classes",
+    ),
     _csbm("csbm", 10_000),
     _csbm("csbm-1e3", 1_000, "scaling"),
     _csbm("csbm-1e4", 10_000, "scaling"),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 APP = "fgai-bench"
+IN_MEMORY = "fgai_bench.data.readers.in_memory"  # imports torch
 
 
 def data_root(root: str | os.PathLike[str] | None = None) -> Path:
@@ -52,19 +53,12 @@ class RawFile:
         sha256: checksum of the bytes, or of the arrays named by ``keys``; empty when no reference copy is known.
         keys: the arrays that are read from an ``.npz``; empty for other formats.
         url: where the file can be downloaded; empty if nowhere.
-        mirrors: further addresses of the same content, tried in order.
     """
 
     path: str
     sha256: str = ""
     keys: tuple[str, ...] = ()
     url: str = ""
-    mirrors: tuple[str, ...] = ()
-
-    @property
-    def addresses(self) -> tuple[str, ...]:
-        """Return every address of the file, the first one first."""
-        return (self.url, *self.mirrors) if self.url else self.mirrors
 
 
 @dataclass(frozen=True)
@@ -122,9 +116,7 @@ class Dataset:
             raise DataError(f"{self.name} has no option {', '.join(unknown)}; its options are: {possible}")
         chosen = {**self.options, **options}
         if callable(self.reader):
-            tidy: Data = importlib.import_module("fgai_bench.data.readers.in_memory").for_suites(
-                self.name, self.reader(root, **chosen)
-            )
+            tidy: Data = importlib.import_module(IN_MEMORY).for_suites(self.name, self.reader(root, **chosen))
             return tidy
         module, _, function = self.reader.partition(":")
         read = getattr(importlib.import_module(module), function)
@@ -135,7 +127,7 @@ class Dataset:
 def _of_graph(name: str, graph: Any) -> Dataset:
     """Return the dataset of a graph in memory, with the statistics counted on it."""
     try:
-        reader, sizes = importlib.import_module("fgai_bench.data.readers.in_memory").counted(graph)
+        reader, sizes = importlib.import_module(IN_MEMORY).counted(graph)
     except DataError as error:
         raise TypeError(str(error)) from None
     statistics = Statistics(*sizes)

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import importlib
-import io
 import os
 import shutil
-import sys
 import tempfile
-import time
+import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from fgai_bench.data.dataset import Dataset, RawFile
 from fgai_bench.data.errors import DataError, MissingDataError
 
 SILENT_SECONDS = 30.0  # after which a server that sends nothing is given up
-PATIENCE_SECONDS = 60.0  # after which a server must have sent SLOWEST bytes for every second
-SLOWEST = 4096  # bytes a second: below, the largest file would take five hours
-
-
-class TransferError(Exception):
-    """No address gave the file; the message says of each what happened."""
 
 
 def fetch_files(dataset: Dataset, root: Path) -> None:
@@ -41,13 +31,13 @@ def fetch_files(dataset: Dataset, root: Path) -> None:
         root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="fgai-bench-") as temporary:
             folder = Path(temporary)
-            fetched = _from_archive(dataset, root, folder) if dataset.archive else _one_by_one(dataset, root, folder)
+            fetched = (_from_archive if dataset.archive else _one_by_one)(dataset, root, folder)
             for file, path in fetched.items():
                 _verify(dataset, file, path)
                 _put(path, dataset.path(file, root))
     except DataError:
         raise
-    except (TransferError, OSError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, http.client.HTTPException, zipfile.BadZipFile) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise MissingDataError(missing_sentence(dataset, root, f"the download failed: {reason}")) from error
 
@@ -68,43 +58,22 @@ def missing_sentence(dataset: Dataset, root: Path, reason: str = "") -> str:
     return f"{dataset.name} needs {names} under {root}{why}; put it there or set FGAI_BENCH_DATA{instead}"
 
 
-def transfer(dataset: Dataset, file: RawFile, target: Path) -> Path:
-    """Download ``file`` to ``target`` from the first of its addresses whose content has the declared checksum."""
-    reasons: list[str] = []
-    wrong: DataError | None = None
-    for address in file.addresses:
-        try:
-            _copy(address, target)
-            _verify(dataset, file, target)
-            return target
-        except DataError as error:
-            wrong = error
-        except (
-            OSError,
-            ValueError,
-            http.client.HTTPException,
-        ) as error:  # no network, no page
-            reasons.append(f"{address}: {' '.join(str(error).split()) or type(error).__name__}")
-    raise wrong or TransferError("; ".join(reasons) or "no address is known")
-
-
-def _copy(address: str, target: Path) -> None:
-    request = urllib.request.Request(address, headers={"User-Agent": "fgai-bench"})
-    with urllib.request.urlopen(request, timeout=SILENT_SECONDS) as response, target.open("wb") as stream:
-        total, began = 0, time.monotonic()
-        while chunk := response.read1(2**16):  # whatever has arrived: a full chunk may never come
-            total += stream.write(chunk)
-            waited = time.monotonic() - began
-            if waited > PATIENCE_SECONDS and total < SLOWEST * waited:
-                raise TimeoutError(f"it sent {total} bytes in {waited:.0f} s, which is too slow to wait for")
-        expected = response.headers.get("Content-Length")
-        if expected is not None and total != int(expected):
-            raise OSError(f"the connection ended after {total} of {expected} bytes")
+def _transfer(dataset: Dataset, file: RawFile, target: Path) -> Path:
+    """Download ``file`` to ``target`` and verify it."""
+    request = urllib.request.Request(file.url, headers={"User-Agent": "fgai-bench"})
+    try:
+        with urllib.request.urlopen(request, timeout=SILENT_SECONDS) as response, target.open("wb") as stream:
+            shutil.copyfileobj(response, stream)
+    except urllib.error.HTTPError as error:
+        error.close()  # it holds the connection
+        raise
+    _verify(dataset, file, target)
+    return target
 
 
 def _one_by_one(dataset: Dataset, root: Path, folder: Path) -> dict[RawFile, Path]:
     return {
-        file: transfer(dataset, file, folder / f"{number}-{Path(file.path).name}")
+        file: _transfer(dataset, file, folder / f"{number}-{Path(file.path).name}")
         for number, file in enumerate(dataset.missing(root))
     }
 
@@ -116,7 +85,7 @@ def _from_archive(dataset: Dataset, root: Path, folder: Path) -> dict[RawFile, P
     """
     archive = dataset.archive
     assert archive is not None
-    with zipfile.ZipFile(transfer(dataset, archive, folder / "archive.zip")) as packed:
+    with zipfile.ZipFile(_transfer(dataset, archive, folder / "archive.zip")) as packed:
         packed.extractall(folder / "unpacked")
     inside = folder / "unpacked" / Path(archive.path).stem
     if dataset.builder:
@@ -135,17 +104,3 @@ def _verify(dataset: Dataset, file: RawFile, path: Path) -> None:
         read_arrays(dataset.name, file, path)
     else:
         require_checksum(dataset.name, file, path, file_sha256(path))
-
-
-@contextlib.contextmanager
-def quiet_ogb() -> Iterator[None]:
-    """Import and call OGB without its output, and without the thread in which it asks the network for its version."""
-    silence, hidden = io.StringIO(), "outdated" not in sys.modules
-    if hidden:
-        sys.modules["outdated"] = None  # type: ignore[assignment]  # makes OGB's optional import of it fail
-    try:
-        with contextlib.redirect_stdout(silence), contextlib.redirect_stderr(silence):
-            yield
-    finally:
-        if hidden:
-            del sys.modules["outdated"]

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.fast.cached_results import remembered
+from fgai_bench.fast.cached_results import OncePerTensor
 
 GIVEN_BY_CALLER = ("x", "edge_index")
 
 
-@remembered  # counting waits for a GPU, and an attack inside a recorded training must not wait
+@OncePerTensor  # counting waits for a GPU, and an attack inside a recorded training must not wait
 def typical_row(values: Tensor) -> Tensor:
     """Return the row that a new node or edge has: the mean of numbers, the most common of integers, False of masks.
 

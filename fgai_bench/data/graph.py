@@ -31,24 +31,6 @@ def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor, shape: tuple[int
         return torch.sparse_csr_tensor(indptr.long(), indices.long(), values.float(), shape, check_invariants=True)
 
 
-def checked(name: str, data: Data) -> Data:
-    """Return ``data`` if it is a usable graph; raise a :class:`DataError` that says what is wrong otherwise."""
-    if data.x is None or data.edge_index is None or data.y is None:
-        raise DataError(f"{name} must have x, edge_index and y")
-    nodes = data.x.size(0)
-    check_edges(name, data.edge_index.numpy(), nodes)
-    if data.y.shape != (nodes,):
-        raise DataError(f"{name} must have one label for each of its {nodes} nodes, not {tuple(data.y.shape)}")
-    if nodes and int(data.y.min()) < 0:
-        least = int(data.y.min())
-        raise DataError(
-            f"{name} has the negative label {least}, which means no label; suites need a class for every node"
-        )
-    if not bool(torch.isfinite(_values(data.x)).all()):
-        raise DataError(f"{name} has features that are NaN or infinite")
-    return data
-
-
 def check_edges(name: str, edges: NDArray[Any], nodes: int) -> None:
     """Raise if an end of an edge is not a node, naming the first such end."""
     wrong = edges[(edges < 0) | (edges >= nodes)]
@@ -103,10 +85,6 @@ def topology_sha256(edge_index: Tensor, num_nodes: int) -> str:
     """Return the SHA-256 of the undirected graph, whatever the order, direction and repetition of its edges."""
     keys = undirected_keys(edge_index, num_nodes)
     return hashlib.sha256(np.int64(num_nodes).tobytes() + keys.tobytes()).hexdigest()
-
-
-def _values(x: Tensor) -> Tensor:
-    return x if x.layout == torch.strided else x.values()
 
 
 def _compact(x: Tensor) -> Tensor:

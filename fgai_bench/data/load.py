@@ -11,9 +11,9 @@ from torch_geometric.data import Data
 
 from fgai_bench.data.catalogue import DATASETS
 from fgai_bench.data.checksum import graph_sha256
-from fgai_bench.data.dataset import data_root
+from fgai_bench.data.dataset import Dataset, data_root
 from fgai_bench.data.download import fetch_files
-from fgai_bench.data.graph import canonical, checked
+from fgai_bench.data.graph import canonical
 from fgai_bench.data.splits import Split, random_split
 
 SPLIT_SUFFIXES = ("_mask", "_index")  # ends of the names of a split's parts; the edges are hashed with the graph
@@ -39,10 +39,8 @@ def load_dataset(name: str, seed: int = 0, root: str | os.PathLike[str] | None =
     >>> graph.num_nodes, graph.num_edges // 2, graph.num_classes, len(graph.train_index)
     (2708, 5278, 7, 270)
     """
-    dataset, folder = DATASETS[name], data_root(root)
-    if dataset.missing(folder):
-        fetch_files(dataset, folder)
-    data = canonical(checked(name, dataset(folder, **options)))
+    dataset, folder = _complete(name, root)
+    data = canonical(dataset(folder, **options))
     given = Split.given(data, seed)
     split = random_split(data.x.size(0), seed) if given is None else given
     split.checked(name, data.x.size(0), complete=given is None)
@@ -52,12 +50,18 @@ def load_dataset(name: str, seed: int = 0, root: str | os.PathLike[str] | None =
     return data
 
 
-def content_sha256(name: str, root: str | os.PathLike[str] | None = None) -> str:
-    """Return the SHA-256 of a dataset's content: features, edges, labels, and the split that it brings, if any."""
+def _complete(name: str, root: str | os.PathLike[str] | None) -> tuple[Dataset, Path]:
+    """Return a dataset and its data root, which has all files after this."""
     dataset, folder = DATASETS[name], data_root(root)
     if dataset.missing(folder):
         fetch_files(dataset, folder)
-    data = canonical(checked(name, dataset(folder)))
+    return dataset, folder
+
+
+def content_sha256(name: str, root: str | os.PathLike[str] | None = None) -> str:
+    """Return the SHA-256 of a dataset's content: features, edges, labels, and the split that it brings, if any."""
+    dataset, folder = _complete(name, root)
+    data = canonical(dataset(folder))
     digest = hashlib.sha256(graph_sha256(data).encode())
     for key in sorted(key for key in data.to_dict() if key.endswith(SPLIT_SUFFIXES) and key != "edge_index"):
         digest.update(f"{key}{tuple(data[key].shape)}".encode())
@@ -67,7 +71,5 @@ def content_sha256(name: str, root: str | os.PathLike[str] | None = None) -> str
 
 def fetch_dataset(name: str, root: str | os.PathLike[str] | None = None) -> list[Path]:
     """Download the missing files of dataset ``name`` and return the paths of all its files (none if generated)."""
-    dataset, folder = DATASETS[name], data_root(root)
-    if dataset.missing(folder):
-        fetch_files(dataset, folder)
+    dataset, folder = _complete(name, root)
     return [dataset.path(file, folder) for file in dataset.files]

@@ -34,7 +34,8 @@ def node_index(value: Any, num_nodes: int, what: str, column: int = 0) -> Tensor
             value = value[:, column]
         return value.bool().nonzero().view(-1)
     if value.dim() != 1 or value.is_floating_point():
-        raise DataError(f"{what} must be a boolean mask or a vector of node numbers, not {_description(value)}")
+        kind = f"{str(value.dtype).removeprefix('torch.')} of the shape {tuple(value.shape)}"
+        raise DataError(f"{what} must be a boolean mask or a vector of node numbers, not {kind}")
     outside = value[(value < 0) | (value >= num_nodes)]
     if outside.numel():
         raise DataError(f"{what} names the node {int(outside[0])}, but the graph has {num_nodes} nodes")
@@ -48,7 +49,3 @@ def _looks_like_a_mask(value: Tensor, num_nodes: int) -> bool:
     """Tell whether numbers are a mask written with 0 and 1: one per node, and no index vector has two equal entries."""
     full = value.dim() in (1, 2) and value.shape[0] == num_nodes and num_nodes > 2
     return full and bool(((value == 0) | (value == 1)).all())
-
-
-def _description(value: Tensor) -> str:
-    return f"{str(value.dtype).removeprefix('torch.')} of the shape {tuple(value.shape)}"

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Data, Dataset
 
 from fgai_bench.data.errors import DataError
 from fgai_bench.data.graph import csr_tensor
@@ -22,11 +23,11 @@ from fgai_bench.data.splits import PARTS, Split
 UNLABELLED = -1
 
 
-def given_graph(data: Any, labels: bool = True) -> Data:
+def given_graph(data: Any) -> Data:
     """Return a copy of a user's graph with features float32 (dense or CSR), edges int64 and labels ``(N,)`` int64.
 
     A PyG dataset of one graph counts as that graph. Labels may be ``(N, 1)``; a negative or missing (NaN) one means
-    that the node has none, and becomes -1. ``labels=False``: the graph need not have any.
+    that the node has none, and becomes -1.
 
     >>> graph = Data(x=torch.eye(2).double(), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([[1], [-7]]))
     >>> tidy = given_graph(graph)
@@ -36,9 +37,11 @@ def given_graph(data: Any, labels: bool = True) -> Data:
     tidy = Data.from_dict(dict(_one_graph(data).to_dict()))
     tidy.x = _features(tidy)
     tidy.edge_index = _edges(tidy)
-    if labels or tidy.y is not None:
-        tidy.y = _labels(tidy)
-    _check_edge_attributes(tidy)
+    tidy.y = _labels(tidy)
+    for name in ("edge_attr", "edge_weight", "edge_type"):
+        value, edges = tidy.get(name), tidy.edge_index.shape[1]
+        if isinstance(value, Tensor) and (not value.dim() or value.shape[0] != edges):
+            raise DataError(f"data.{name} has the shape {tuple(value.shape)}, but the graph has {edges} edges")
     return tidy
 
 
@@ -46,24 +49,15 @@ def _one_graph(data: Any) -> Data:
     """Return the graph itself, or the only graph of a dataset."""
     if isinstance(data, Data):
         return data
-    several = not hasattr(data, "to_homogeneous")
-    if (
-        several
-        and hasattr(data, "__getitem__")
-        and hasattr(data, "__len__")
-        and not isinstance(data, Mapping | str | Tensor)
-    ):
+    kind = type(data).__name__
+    if isinstance(data, Dataset | list | tuple):
         if len(data) == 1 and isinstance(data[0], Data):
             return data[0]
-        raise DataError(f"a graph is needed, not a {type(data).__name__} of {len(data)}; choose one of it, as in [0]")
+        raise DataError(f"a graph is needed, not a {kind} of {len(data)}; choose one of it, as in [0]")
     raise DataError(
-        f"a torch_geometric.data.Data with x, edge_index and y is needed, not {_a(type(data).__name__)}; "
+        f"a torch_geometric.data.Data with x, edge_index and y is needed, not the type {kind}; "
         "a HeteroData has to_homogeneous()"
     )
-
-
-def _a(noun: str) -> str:
-    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
 
 
 def _features(data: Data) -> Tensor:
@@ -73,7 +67,7 @@ def _features(data: Data) -> Tensor:
             "the graph has no features; set data.x, such as torch.ones(data.num_nodes, 10) where there are none"
         )
     if not isinstance(x, Tensor):
-        raise DataError(f"data.x must be a tensor, dense or sparse, not {_a(type(x).__name__)}")
+        raise DataError(f"data.x must be a tensor, dense or sparse, not the type {type(x).__name__}")
     if x.dim() != 2 or not x.shape[1] or not x.shape[0]:
         raise DataError(f"data.x must have the shape (nodes, features), not {tuple(x.shape)}")
     if x.is_complex():
@@ -116,7 +110,7 @@ def _labels(data: Data) -> Tensor:
     if y is None:
         raise DataError("the graph has no labels; set data.y, the class of every node")
     if not isinstance(y, Tensor):
-        raise DataError(f"data.y must be a tensor, not {_a(type(y).__name__)}")
+        raise DataError(f"data.y must be a tensor, not the type {type(y).__name__}")
     if y.dim() == 2 and y.shape[1] == 1:
         y = y.squeeze(1)
     if y.shape != (nodes,):
@@ -133,16 +127,6 @@ def _labels(data: Data) -> Tensor:
     return torch.where(y < 0, UNLABELLED, y)
 
 
-def _check_edge_attributes(data: Data) -> None:
-    """Raise if an attribute of edges does not have one row per edge."""
-    for name in ("edge_attr", "edge_weight", "edge_type"):
-        value = data.get(name)
-        if isinstance(value, Tensor) and (not value.dim() or value.shape[0] != data.edge_index.shape[1]):
-            raise DataError(
-                f"data.{name} has the shape {tuple(value.shape)}, but the graph has {data.edge_index.shape[1]} edges"
-            )
-
-
 @dataclass(frozen=True)
 class GivenSplit:
     """The parts of a graph that somebody brings along, as far as it names them.
@@ -157,26 +141,25 @@ class GivenSplit:
     notes: tuple[str, ...] = field(default=())
 
 
-def given_split(data: Data, column: int = 0, unlabelled: bool = False) -> GivenSplit:
+def given_split(data: Data, column: int = 0) -> GivenSplit:
     """Return the split of a graph that :func:`given_graph` checked: its masks or index vectors, used as given.
 
     Args:
         data: with any of ``train_mask``, ``val_mask``, ``test_mask`` or ``train_index``, ``val_index``, ``test_index``.
         column: which split, where masks hold several: ``(N, S)``.
-        unlabelled: keep nodes without a label in the parts.
     """
     nodes = data.x.shape[0]
-    found = {part: _part(data, part, nodes, column) for part in PARTS}
-    named = {part: index for part, index in found.items() if index is not None}
+    keys = {part: key for part in PARTS for key in (f"{part}_mask", f"{part}_index") if data.get(key) is not None}
+    named = {part: node_index(data[key], nodes, key, column).to(data.edge_index.device) for part, key in keys.items()}
     _check_disjoint(named)
     notes = _several(data, column)
-    known = torch.ones_like(data.y, dtype=torch.bool) if unlabelled or data.y is None else data.y != UNLABELLED
+    known = data.y != UNLABELLED
     if "test" not in named:
         others = known.clone()
         for index in named.values():
             others[index] = False
         named["test"] = others.nonzero().view(-1)
-        where = f"all nodes outside the {' and '.join(p for p in PARTS if p in found and found[p] is not None)} nodes"
+        where = f"all nodes outside the {' and '.join(keys)} nodes"
         trained_on = "all labelled nodes, which may hold nodes that the network was trained on"
         notes += [f"the graph names no test nodes: tested on {where if len(named) > 1 else trained_on}"]
     dropped = int((~known[named["test"]]).sum())
@@ -190,13 +173,6 @@ def given_split(data: Data, column: int = 0, unlabelled: bool = False) -> GivenS
     return GivenSplit(Split(*(kept.get(part, empty) for part in PARTS)), tuple(notes))
 
 
-def _part(data: Data, part: str, nodes: int, column: int) -> Tensor | None:
-    for name in (f"{part}_index", f"{part}_mask"):
-        if data.get(name) is not None:
-            return node_index(data[name], nodes, name, column).to(data.edge_index.device)
-    return None
-
-
 def _several(data: Data, column: int) -> list[str]:
     masks = [data[f"{part}_mask"] for part in PARTS if isinstance(data.get(f"{part}_mask"), Tensor)]
     widths = {mask.shape[1] for mask in masks if mask.dim() == 2}
@@ -208,19 +184,17 @@ def _several(data: Data, column: int) -> list[str]:
 
 
 def _check_disjoint(parts: Mapping[str, Tensor]) -> None:
-    names = list(parts)
-    for first, one in enumerate(names):
-        for other in names[first + 1 :]:
-            shared = parts[one][torch.isin(parts[one], parts[other])]
-            if shared.numel():
-                raise DataError(
-                    f"{shared.numel()} nodes, such as {int(shared[0])}, are both {one} and {other} nodes; "
-                    "each node may be in one part"
-                )
+    for (part, nodes), (other, others) in combinations(parts.items(), 2):
+        shared = nodes[torch.isin(nodes, others)]
+        if shared.numel():
+            raise DataError(
+                f"{shared.numel()} nodes, such as {int(shared[0])}, are both {part} and {other} nodes; "
+                "each node may be in one part"
+            )
 
 
 def num_classes(data: Data) -> int:
     """Return the number of classes: what the graph says, else one more than its largest label."""
     largest = int(data.y.max()) + 1
-    said = data.to_dict().get("num_classes")
-    return max(largest, said) if isinstance(said, int) else largest
+    declared = data.to_dict().get("num_classes")
+    return max(largest, declared) if isinstance(declared, int) else largest

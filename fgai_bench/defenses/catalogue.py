@@ -25,6 +25,5 @@ for _name, _class in (
     ("gnn-svd-sparse", "gnn_svd:GNNSVDSparse"),
     ("gnnguard", "gnnguard:GNNGuard"),
     ("gnnguard-sparse", "gnnguard:GNNGuardSparse"),
-    ("gcn-jaccard", "gcn_jaccard:GCNJaccard"),
 ):
     DEFENSES.declare(_name, f"fgai_bench.defenses.{_class}")

@@ -162,8 +162,6 @@ class ReplacedModel(Defense):
 
     def build(self, data: Data, num_classes: int, seed: int) -> GCNModel:
         """Return the network to train, freshly initialised."""
-        if not hasattr(self, "model_class"):
-            raise TypeError(f"{type(self).__name__} must declare model_class or implement build")
         return self.model_class(data.x.shape[1], num_classes, seed=seed, **self.form, **self.options.model_dump())
 
     def student(self, fit: Fit) -> GCNModel:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -56,7 +55,7 @@ class EdgeProducts:
 
     def totals(self, weights: Tensor) -> Tensor:
         """Return ``out_i = sum_{e: dst(e) = i} w_e``: ``(E,) -> (N,)``."""
-        return _Totals.apply(weights, self)
+        return self.sums(weights, weights.new_ones(self.edges.num_nodes, 1)).squeeze(1)
 
     def at_destination(self, values: Tensor) -> Tensor:
         """Return ``values_dst(e)`` for each edge: ``(N,) -> (E,)``."""
@@ -74,17 +73,13 @@ class EdgeProducts:
     def between(self, at_source: Tensor, at_destination: Tensor) -> Tensor:
         """Return ``a_src(e) . b_dst(e)`` for each edge without a gradient: ``(N, F), (N, F) -> (E,)``."""
         dots = at_source.new_empty(self.edges.source.numel())
-        for part, source, destination in self._parts(at_source):
-            ends = at_source.index_select(0, source), at_destination.index_select(0, destination)
-            torch.sum(ends[0] * ends[1], 1, out=dots[part])
-        return dots
-
-    def _parts(self, rows: Tensor) -> Iterator[tuple[slice, Tensor, Tensor]]:
-        entries = _ENTRIES_ON_CPU if rows.device.type == "cpu" else _ENTRIES
-        size = max(entries // max(rows.size(1), 1), 1)
-        for begin in range(0, self.edges.source.numel(), size):
+        entries = _ENTRIES_ON_CPU if at_source.device.type == "cpu" else _ENTRIES
+        size = max(entries // max(at_source.size(1), 1), 1)
+        for begin in range(0, dots.numel(), size):
             part = slice(begin, begin + size)
-            yield part, self.edges.source[part], self.edges.destination[part]
+            source = at_source.index_select(0, self.edges.source[part])
+            torch.sum(source * at_destination.index_select(0, self.edges.destination[part]), 1, out=dots[part])
+        return dots
 
 
 class _Dots(torch.autograd.Function):
@@ -116,17 +111,6 @@ class _Sums(torch.autograd.Function):
         return to_weights, ctx.products.by_source(weights, grad) if ctx.needs_input_grad[1] else None, None
 
 
-class _Totals(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, weights: Tensor, products: EdgeProducts) -> Tensor:
-        ctx.products = products
-        return _total(weights, products)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return grad.index_select(0, ctx.products.edges.destination), None
-
-
 class _AtDestination(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, values: Tensor, products: EdgeProducts) -> Tensor:
@@ -135,8 +119,4 @@ class _AtDestination(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return _total(grad.contiguous(), ctx.products), None
-
-
-def _total(weights: Tensor, products: EdgeProducts) -> Tensor:
-    return products.by_destination(weights, weights.new_ones(products.edges.num_nodes, 1)).squeeze(1)
+        return ctx.products.totals(grad.contiguous()), None

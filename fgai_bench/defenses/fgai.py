@@ -95,7 +95,7 @@ class FGAI(Defense):
     def objective(self, fit: Fit) -> Objective:
         faithful = Faithfulness(self.options, fit)
         attack, recordable = None, fit.student.recordable(new_edges=False)
-        if faithful.needs_perturbation:
+        if faithful.perturbed_terms:
             attack, recordable = fit.attack()
 
         def terms(epoch: int) -> dict[str, Tensor]:
@@ -150,11 +150,6 @@ class Faithfulness:
         self.teacher = self.seen(out)
 
     @property
-    def needs_perturbation(self) -> bool:
-        """Tell whether a term needs a perturbed output."""
-        return bool(self.perturbed_terms)
-
-    @property
     def recordable(self) -> bool:
         """Tell whether the terms read nothing back from the device; the top-k per node does, to count its groups."""
         return self.options.scope == "graph"
@@ -170,28 +165,29 @@ class Faithfulness:
 
     def towards_teacher(self, own: Seen) -> dict[str, Tensor]:
         """Return ``closeness * D(y~, y)`` and ``similarity * L_k(w, w~)``."""
-        return self._weighted(
-            closeness=lambda: self.variation(own.outputs, self.teacher.outputs),
-            similarity=lambda: self.surrogate(self.teacher, own),
-        )
+        losses = {}
+        if self.options.closeness:
+            losses["closeness"] = self.options.closeness * self.variation(own.outputs, self.teacher.outputs)
+        if self.options.similarity:
+            losses["similarity"] = self.options.similarity * self.surrogate(self.teacher, own)
+        return losses
 
     def under_perturbation(self, own: Seen, perturbed: Seen) -> dict[str, Tensor]:
         """Return ``prediction * D(anchor, y~')`` and ``explanation * L_k(w~, w~')``."""
-        terms = [term(own, perturbed) for term in self.perturbed_terms.values()]
-        return {name: value for term in terms for name, value in term.items()}
+        return {name: term(own, perturbed) for name, term in self.perturbed_terms.items()}
 
     @property
-    def perturbed_terms(self) -> dict[str, Callable[[Seen, Seen], dict[str, Tensor]]]:
+    def perturbed_terms(self) -> dict[str, Callable[[Seen, Seen], Tensor]]:
         """Return the terms of a perturbation that count, by name, as functions of the own and the perturbed output."""
         terms = {"prediction": self._prediction, "explanation": self._explanation}
         return {name: term for name, term in terms.items() if getattr(self.options, name)}
 
-    def _prediction(self, own: Seen, perturbed: Seen) -> dict[str, Tensor]:
+    def _prediction(self, own: Seen, perturbed: Seen) -> Tensor:
         anchor = self.teacher if self.options.anchor == "teacher" else own
-        return self._weighted(prediction=lambda: self.variation(anchor.outputs, perturbed.outputs))
+        return self.options.prediction * self.variation(anchor.outputs, perturbed.outputs)
 
-    def _explanation(self, own: Seen, perturbed: Seen) -> dict[str, Tensor]:
-        return self._weighted(explanation=lambda: self.surrogate(own, perturbed))
+    def _explanation(self, own: Seen, perturbed: Seen) -> Tensor:
+        return self.options.explanation * self.surrogate(own, perturbed)
 
     def variation(self, y: Tensor, y_tilde: Tensor) -> Tensor:
         """Return D in the unit of the options: summed over the rows, or averaged."""
@@ -203,7 +199,3 @@ class Faithfulness:
         if self.options.unit == "node":
             return topk_variation(w, w_tilde, self.k, self.nodes, self.groups, tops)
         return topk_surrogate(w, w_tilde, self.k, self.groups, tops)
-
-    def _weighted(self, **terms: Callable[[], Tensor]) -> dict[str, Tensor]:
-        weights = {name: getattr(self.options, name) for name in terms}
-        return {name: weights[name] * term() for name, term in terms.items() if weights[name]}

@@ -59,7 +59,7 @@ class FGAIAttention(Defense):
             losses = faithful.towards_teacher(own)
             for name, shift in self.worst_shifts(student, data, faithful).items():
                 perturbed = faithful.seen(self.perturbing(student, h, data, out, name)(shift))
-                losses |= faithful.perturbed_terms[name](own, perturbed)
+                losses[name] = faithful.perturbed_terms[name](own, perturbed)
             return losses
 
         recordable = student.recordable(new_edges=False) and faithful.recordable
@@ -79,7 +79,7 @@ class FGAIAttention(Defense):
                 shift = radius * (2 * torch.rand_like(out.attention.weight) - 1)
                 for _ in range(steps):
                     shift.requires_grad_(True)
-                    (gradient,) = torch.autograd.grad(term(own, faithful.seen(perturbed(shift)))[name], shift)
+                    (gradient,) = torch.autograd.grad(term(own, faithful.seen(perturbed(shift))), shift)
                     shift = (shift.detach() + 2 * radius / steps * gradient.sign()).clamp(-radius, radius)
                 shifts[name] = shift
         return shifts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -17,43 +17,6 @@ from fgai_bench.models.base import Output, keyed_attention
 from fgai_bench.models.features import dense
 from fgai_bench.models.sorted_edges import SortedEdges, sorted_edges
 from fgai_bench.options import OWN_NETWORK, LogRange, Space
-
-
-class Neighbourhoods(Protocol):
-    """A layout of the coefficients: one per edge, or one per pair of nodes. ``Tensor`` below is of that shape."""
-
-    def coefficients(self, unit: Tensor, threshold: float, through: bool = False) -> Tensor:
-        """Return the defense coefficients of unit rows ``(N, F)``; non-negative, and summing to one per destination.
-
-        With ``through`` the gradient passes the pruning, see :func:`pruned`.
-        """
-
-    def shifted(self, coefficients: Tensor, score_shift: Tensor) -> Tensor:
-        """Return ``w e^d / sum(w e^d)`` per destination, for a shift d in the order of the attention."""
-
-    def aggregated(self, coefficients: Tensor, values: Tensor) -> Tensor:
-        """Return ``out_i = sum_j w_ij v_j``: ``(N, D) -> (N, D)``."""
-
-    def attention(self, coefficients: Tensor) -> Attention:
-        """Return the coefficients as an attention, keyed by their edges."""
-
-
-def pruned(similarity: Tensor, kept: Tensor, present: Tensor, through: bool) -> Tensor:
-    """Return ``present * similarity`` where kept and 0 elsewhere, all of one shape.
-
-    Pruned entries have no gradient, so an attacker who starts below the threshold gets no direction to rise. With
-    ``through`` the similarity has the gradient of an entry that is kept (Athalye et al. 2018); the value is the same.
-    Neither gradient is the stronger one on every model.
-
-    >>> s = torch.tensor([0.5, 0.05], requires_grad=True)
-    >>> for through in (False, True):
-    ...     value = pruned(s, s > 0.1, torch.ones(2), through)
-    ...     print(value.tolist(), *torch.autograd.grad(value.sum(), s))
-    [0.5, 0.0] tensor([1., 0.])
-    [0.5, 0.0] tensor([1., 1.])
-    """
-    value = kept * present * similarity
-    return value + ~kept * present * (similarity - similarity.detach()) if through else value
 
 
 @dataclass(frozen=True)
@@ -72,24 +35,27 @@ class EdgeWise:
     def edges(self) -> SortedEdges:
         return self.products.edges
 
-    def coefficients(self, unit: Tensor, threshold: float, through: bool = False) -> Tensor:
-        return self.shares(self.products.dots(unit), threshold, through)
+    def coefficients(self, unit: Tensor, threshold: float) -> Tensor:
+        """Return the defense coefficients of unit rows ``(N, F)``; non-negative, and summing to one per destination."""
+        return self.shares(self.products.dots(unit), threshold)
 
-    def shares(self, similarity: Tensor, threshold: float, through: bool = False) -> Tensor:
+    def shares(self, similarity: Tensor, threshold: float) -> Tensor:
         """Return the coefficients of edges whose ends are so similar: ``(E,) -> (E,)``."""
         loop = self.edges.source == self.edges.destination
         present = self.presence * ~loop  # (E,)
         kept = similarity >= threshold
-        weight = pruned(similarity, kept, present, through)
+        weight = kept * present * similarity
         sums = self.products.totals(weight), self.products.totals(kept * present)  # (N,) each
         total, count = map(self.products.at_destination, sums)  # (E,) each
         return torch.where(loop, 1.0, _share(weight, total, count)) / (count + 1)
 
     def shifted(self, coefficients: Tensor, score_shift: Tensor) -> Tensor:
+        """Return ``w e^d / sum(w e^d)`` per destination, for a shift d in the order of the attention."""
         raised = coefficients * score_shift[self.edges.order].exp()
         return raised / self.products.at_destination(self.products.totals(raised))
 
     def aggregated(self, coefficients: Tensor, values: Tensor) -> Tensor:
+        """Return ``out_i = sum_j w_ij v_j``: ``(N, D) -> (N, D)``."""
         return self.products.sums(coefficients, values)
 
     def attention(self, coefficients: Tensor) -> Attention:
@@ -138,7 +104,10 @@ class GrownGraph:
 
 @dataclass(frozen=True)
 class Pairwise:
-    """One coefficient per pair of nodes: ``(N, N)``, destinations in the rows. Parallel edges are one edge."""
+    """One coefficient per pair of nodes: ``(N, N)``, destinations in the rows. Parallel edges are one edge.
+
+    The methods are those of :class:`EdgeWise`.
+    """
 
     edges: SortedEdges
     adjacency: Tensor
@@ -149,10 +118,10 @@ class Pairwise:
         off_diagonal = ~torch.eye(num_nodes, dtype=torch.bool, device=adjacency.device)
         return cls(sorted_edges(edge_index, num_nodes), adjacency * off_diagonal)
 
-    def coefficients(self, unit: Tensor, threshold: float, through: bool = False) -> Tensor:
+    def coefficients(self, unit: Tensor, threshold: float) -> Tensor:
         similarity = unit @ unit.t()  # (N, N)
         kept = similarity >= threshold
-        weight = pruned(similarity, kept, self.adjacency, through)
+        weight = kept * self.adjacency * similarity
         total, count = weight.sum(1, keepdim=True), (kept * self.adjacency).sum(1, keepdim=True)  # (N, 1) each
         return _share(weight, total, count) / (count + 1) + torch.diag(1 / (count.squeeze(1) + 1))
 
@@ -175,6 +144,9 @@ def _share(weight: Tensor, total: Tensor, count: Tensor) -> Tensor:
     return weight / torch.where(total > 0, total, 1.0) * torch.where(count > 0, count, 1.0)
 
 
+Structure = tuple[EdgeWise | Pairwise, Tensor]
+
+
 class GNNGuardModel(GCNModel):
     r"""A GCN that weighs each neighbour by how similar it is.
 
@@ -195,11 +167,10 @@ class GNNGuardModel(GCNModel):
     Args:
         threshold: similarity below which an edge is pruned.
         dense: hold N x N coefficients instead of one per edge; the same function.
-        through: in evaluation mode the gradient passes the pruning, see :func:`pruned`; the same function.
         arguments: as in :class:`GCNModel`.
     """
 
-    defaults: ClassVar[dict[str, Any]] = {"threshold": 0.1, "dense": False, "through": False}
+    defaults: ClassVar[dict[str, Any]] = {"threshold": 0.1, "dense": False}
 
     def __init__(self, in_channels: int, num_classes: int, **arguments: Any) -> None:
         super().__init__(in_channels, num_classes, **arguments)
@@ -215,16 +186,10 @@ class GNNGuardModel(GCNModel):
     def profile(self, x: Tensor) -> Tensor:
         return F.normalize(dense(x))  # (N, F)
 
-    def structure(
-        self, profile: Tensor, edge_index: Tensor, edge_weight: Tensor | None
-    ) -> tuple[Neighbourhoods, Tensor]:
+    def structure(self, profile: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Structure:
         kind = Pairwise if self.config["dense"] else EdgeWise
         graph = kind.of(edge_index, profile.shape[0], edge_weight)
-        return graph, self.coefficients(graph, profile)
-
-    def coefficients(self, graph: Neighbourhoods, unit: Tensor) -> Tensor:
-        """Return the graph's coefficients under this model's pruning."""
-        return graph.coefficients(unit, self.config["threshold"], self.config["through"] and not self.training)
+        return graph, graph.coefficients(profile, self.config["threshold"])
 
     def surroundings(self, embedded: Tensor, clean: Output, edge_index: Tensor, new_nodes: int) -> GrownGraph | None:
         """Return the similarities that the features of new nodes do not change: nearly all of the first layer's."""
@@ -232,17 +197,15 @@ class GNNGuardModel(GCNModel):
             return None
         return GrownGraph.of(embedded[:, self.config["hidden"] :], edge_index, new_nodes)
 
-    def completed(self, affected: GrownGraph, profile: Tensor) -> tuple[Neighbourhoods, Tensor]:
+    def completed(self, affected: GrownGraph, profile: Tensor) -> Structure:
         similarity = affected.similarities(profile[len(profile) - affected.new_nodes :])
-        return affected.graph, affected.graph.shares(similarity, self.config["threshold"], self.config["through"])
+        return affected.graph, affected.graph.shares(similarity, self.config["threshold"])
 
-    def classified(
-        self, support: Tensor, structure: tuple[Neighbourhoods, Tensor], score_shift: Tensor | None = None
-    ) -> Output:
+    def classified(self, support: Tensor, structure: Structure, score_shift: Tensor | None = None) -> Output:
         graph, first = structure
         convolution_1, convolution_2 = self.network.gc1, self.network.gc2
         h = F.relu(graph.aggregated(first, support) + convolution_1.bias)  # (N, hidden)
-        similar = self.coefficients(graph, F.normalize(h))
+        similar = graph.coefficients(F.normalize(h), self.config["threshold"])
         last = torch.lerp(similar, first, self.memory.sigmoid())
         if score_shift is not None:
             last = graph.shifted(last, score_shift)

@@ -46,38 +46,22 @@ class ProGNNOptions(GCNOptions):
         lr_structure: learning rate of S.
         structure_steps: steps on S per epoch.
         network_steps: steps on the GCN per epoch.
-        hidden: width of the hidden layer.
-        dropout: on the hidden layer, while training.
     """
 
-    sparsity: float = Field(5e-4, ge=0)
-    low_rank: float = Field(1.5, ge=0)
-    classification: float = Field(1.0, ge=0)
-    smoothness: float = Field(0.0, ge=0)
-    symmetry: float = Field(0.0, ge=0)
+    sparsity: float = Field(5e-4, ge=0, serialization_alias="alpha")
+    low_rank: float = Field(1.5, ge=0, serialization_alias="beta")
+    classification: float = Field(1.0, ge=0, serialization_alias="gamma")
+    smoothness: float = Field(0.0, ge=0, serialization_alias="lambda_")
+    symmetry: float = Field(0.0, ge=0, serialization_alias="phi")
     symmetric: bool = False
-    lr_structure: float = Field(0.01, gt=0)
-    structure_steps: int = Field(1, ge=0)
-    network_steps: int = Field(2, ge=1)
+    lr_structure: float = Field(0.01, gt=0, serialization_alias="lr_adj")
+    structure_steps: int = Field(1, ge=0, serialization_alias="outer_steps")
+    network_steps: int = Field(2, ge=1, serialization_alias="inner_steps")
 
     def arguments(self, training: Training) -> SimpleNamespace:
         """Return the options under the names that DeepRobust's ProGNN reads."""
-        return SimpleNamespace(
-            alpha=self.sparsity,
-            beta=self.low_rank,
-            gamma=self.classification,
-            lambda_=self.smoothness,
-            phi=self.symmetry,
-            symmetric=self.symmetric,
-            lr_adj=self.lr_structure,
-            outer_steps=self.structure_steps,
-            inner_steps=self.network_steps,
-            epochs=training.epochs,
-            lr=training.lr,
-            weight_decay=training.weight_decay,
-            only_gcn=False,
-            debug=False,
-        )
+        of_training = training.model_dump(include={"epochs", "lr", "weight_decay"})
+        return SimpleNamespace(**self.model_dump(by_alias=True), **of_training, only_gcn=False, debug=False)
 
 
 class ProGNNModel(GCNModel):

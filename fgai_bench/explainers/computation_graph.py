@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fgai_bench.models.sorted_edges import OncePerGraph
+from fgai_bench.fast.cached_results import OncePerTensor
 
 TABLE_ENTRIES = 2**23
 """Entries of a table of (nodes of a block, nodes of the graph): what a block of nodes needs besides its own edges."""
@@ -48,7 +48,7 @@ def joined_ranges(first: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
     return owner, torch.arange(owner.numel(), device=owner.device) - begin[owner] + first[owner]
 
 
-@OncePerGraph
+@OncePerTensor
 def in_edges(edge_index: Tensor, num_nodes: int) -> InEdges:
     """Sort the edges of a graph by destination."""
     destination, order = edge_index[1].sort(stable=True)

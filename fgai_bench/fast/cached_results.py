@@ -1,40 +1,43 @@
-"""Remember what a function of a tensor returned, for as long as the tensor lives unchanged."""
+"""Cache what a function of a tensor returned, for as long as the tensor lives unchanged."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import update_wrapper
+from typing import Any, Generic, TypeVar
 
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from fgai_bench.fast.cuda_graphs import recording
+T = TypeVar("T")
 
 
-def remembered(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    """Compute a function that depends on its tensor alone once for that very tensor; one changed in place is a new one.
+class OncePerTensor(Generic[T]):
+    """Cache the result of ``build(tensor, *further)`` as long as that very tensor lives unchanged.
 
-    Recorded work may not wait for the device; it finds the result of the round before the recording. Results of a
-    recording are not remembered, since their memory belongs to it, nor are results with a gradient, which would keep
-    their tensor alive. A result is shared, so do not change it.
+    The key is the tensor object with its version counter and the further arguments: a tensor changed in place is a new
+    one, and a tensor that nobody holds any more costs no memory. A result is shared, so do not change it.
 
     >>> import torch
     >>> calls = []
-    >>> total = remembered(lambda values: calls.append(values) or values.sum())
+    >>> total = OncePerTensor(lambda values: calls.append(values) or values.sum())
     >>> values = torch.ones(2)
     >>> int(total(values)), int(total(values)), len(calls)
     (2, 2, 1)
     """
-    known = WeakTensorKeyDictionary()
 
-    @wraps(function)
-    def once(values: Tensor) -> Tensor:
-        version, result = known.get(values, (None, None))
-        if version == values._version:
-            return result
-        result = function(values)
-        if not recording() and not result.requires_grad:
-            known[values] = values._version, result
-        return result
+    def __init__(self, build: Callable[..., T]) -> None:
+        self._build, self._memory = build, WeakTensorKeyDictionary()
+        update_wrapper(self, build)
 
-    return once
+    def __call__(self, tensor: Tensor, *further: Any) -> T:
+        known = self._memory.get(tensor)
+        if known is None or known[0] != (tensor._version, *further):
+            return self.remember(tensor, *further, self._build(tensor, *further))
+        return known[1]
+
+    def remember(self, tensor: Tensor, *further_and_value: Any) -> T:
+        """Store the last argument as the result for the arguments before it, and return it."""
+        *further, value = further_and_value
+        self._memory[tensor] = ((tensor._version, *further), value)
+        return value

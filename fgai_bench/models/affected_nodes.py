@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -72,16 +73,22 @@ class AffectedNodes:
     @classmethod
     def of(
         cls, logits: Tensor, attention: Attention, hidden: Sequence[Tensor], edge_index: Tensor, new_nodes: int
-    ) -> AffectedNodes:
-        """Find the nodes that ``new_nodes`` at the end of a graph affect; the output is that without them.
+    ) -> AffectedNodes | None:
+        """Find the nodes that ``new_nodes`` affect; None for edges that :func:`append_nodes` has not made.
 
+        The output is that of the graph without the new nodes.
+
+        >>> from fgai_bench.models.sorted_edges import append_nodes
+        >>> nothing = torch.zeros(2, 0, dtype=torch.long)
+        >>> edges = append_nodes(nothing, 3, torch.tensor([[3], [1]]), 1)  # 3 -> 1 in a graph without edges
         >>> clean = torch.zeros(3, 1), Attention(torch.arange(3).expand(2, 3), torch.ones(3), added=3), ()
-        >>> found = AffectedNodes.of(*clean, torch.tensor([[3], [1]]), new_nodes=1)  # 3 -> 1 in a graph without edges
-        >>> [nodes.nonzero().view(-1).tolist() for nodes in found.changed]
+        >>> [nodes.nonzero().view(-1).tolist() for nodes in AffectedNodes.of(*clean, edges, new_nodes=1).changed]
         [[3], [1, 3]]
         """
         size = logits.size(0) + new_nodes
         edges = sorted_edges(edge_index, size)
+        if edges.before is None:
+            return None
         padded = tuple(F.pad(h, (0, 0, 0, new_nodes)) for h in hidden)
         return cls(edges, padded, _changed(edges, new_nodes, len(hidden) + 1), logits, attention)
 
@@ -96,11 +103,8 @@ class AffectedNodes:
 
     @cached_property
     def parts(self) -> tuple[LayerSubgraph, ...]:
-        """Return the part that each layer computes; all nodes for the last one if the edges are not appended ones."""
-        computed = [*self.changed[1:]]
-        if self.edges.before is None:
-            computed[-1] = torch.ones_like(computed[-1])
-        return tuple(LayerSubgraph.of(self.edges, *masks) for masks in zip(computed, self.changed[:-1], strict=True))
+        """Return the part that each layer computes."""
+        return tuple(LayerSubgraph.of(self.edges, after, asked) for asked, after in pairwise(self.changed))
 
     def next_input(self, layer: int, changed: Tensor, prepare: Callable[[Tensor], Tensor]) -> Tensor:
         """Return the input of the layer after a hidden one: ``prepare`` of its output, row by row.
@@ -115,14 +119,11 @@ class AffectedNodes:
     def output(self, logits: Tensor, weights: Tensor) -> tuple[Tensor, Attention]:
         """Complete the last layer's logits ``(C, ...)`` and weights ``(M, H)`` of its part to those of the graph."""
         part, edges = self.parts[-1], self.edges
-        if edges.before is None:
-            known, attention = logits.new_empty(edges.num_nodes, logits.size(1)), logits.new_empty(edges.order.numel())
-        else:
-            known = F.pad(self.logits, (0, 0, 0, edges.num_nodes - self.logits.size(0)))
-            graph, loops = self.attention.weight.tensor_split([self.attention.weight.numel() - self.attention.added])
-            new_loops = edges.added - self.attention.added
-            between = edges.order.numel() - new_loops - self.attention.weight.numel()
-            attention = torch.cat([graph, graph.new_zeros(between), loops, graph.new_zeros(new_loops)])
+        known = F.pad(self.logits, (0, 0, 0, edges.num_nodes - self.logits.size(0)))
+        graph, loops = self.attention.weight.tensor_split([self.attention.weight.numel() - self.attention.added])
+        new_loops = edges.added - self.attention.added
+        between = edges.order.numel() - new_loops - self.attention.weight.numel()
+        attention = torch.cat([graph, graph.new_zeros(between), loops, graph.new_zeros(new_loops)])
         averaged = weights.squeeze(1) if weights.size(1) == 1 else weights.mean(1)
         weight = attention.index_copy(0, part.places, averaged)
         return known.index_copy(0, part.nodes, logits), Attention(edges.edge_index, weight, edges.added)

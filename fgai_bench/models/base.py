@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.data import Data
@@ -165,10 +164,6 @@ class AttentionModel(nn.Module):
     def forward(self, data: Data, score_shift: Tensor | None = None) -> Output:
         """Map ``data.x`` and ``data.edge_index`` to :class:`Output`."""
         return self.propagate(self.embed(data.x), data.edge_index, score_shift)
-
-    def appended(self, embedded: Tensor, new: Tensor) -> Tensor:
-        """Return embedded nodes with new ones after them: ``(N, ...), (R, ...) -> (N + R, ...)``."""
-        return torch.cat([embedded, new])
 
     def hops_behind(self, out: Output) -> int | None:
         """Return how many hops behind a node its output can depend on, given one; None for the whole graph."""

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.weak import WeakTensorKeyDictionary
 
+from fgai_bench.fast.cached_results import OncePerTensor
 from fgai_bench.fast.ordered_sums import SparseRows
 from fgai_bench.models.kernels.numba_threads import runs_compiled
 
@@ -27,21 +27,15 @@ class _Pattern:
     to_transpose: Tensor
 
 
-_patterns: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
-
-
+@OncePerTensor
 def _pattern(x: Tensor) -> _Pattern:
-    known = _patterns.get(x)
-    if known is None:
-        crow, col, (rows, columns) = x.crow_indices(), x.col_indices(), x.shape
-        row = torch.repeat_interleave(torch.arange(rows, device=x.device), crow.diff())  # (nnz,)
-        to_transpose = (col * rows + row).argsort()
-        counts = torch.bincount(col, minlength=columns)
-        crow_t = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-        transposed = SparseRows(crow_t, row[to_transpose], (columns, rows))
-        known = _Pattern(SparseRows(crow, col, (rows, columns)), transposed, to_transpose)
-        _patterns[x] = known
-    return known
+    crow, col, (rows, columns) = x.crow_indices(), x.col_indices(), x.shape
+    row = torch.repeat_interleave(torch.arange(rows, device=x.device), crow.diff())  # (nnz,)
+    to_transpose = (col * rows + row).argsort()
+    counts = torch.bincount(col, minlength=columns)
+    crow_t = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    transposed = SparseRows(crow_t, row[to_transpose], (columns, rows))
+    return _Pattern(SparseRows(crow, col, (rows, columns)), transposed, to_transpose)
 
 
 class _SparseProduct(torch.autograd.Function):
@@ -126,16 +120,12 @@ def replace_rows(x: Tensor, place: Tensor, rows: Tensor) -> Tensor:
     """Copy ``x`` with its rows ``place`` set to ``rows``, in the same layout: ``(N, F), (R,), (R, F) -> (N, F)``."""
     if x.layout != torch.sparse_csr:
         return x.index_copy(0, place, rows)
-    order = torch.arange(x.shape[0], device=x.device)
-    order[place] = torch.arange(x.shape[0], x.shape[0] + place.numel(), device=x.device)
-    longer = append_rows(x, rows).to_sparse_coo().coalesce()
-    back = torch.full((longer.shape[0],), -1, dtype=torch.long, device=x.device)
-    back[order] = torch.arange(x.shape[0], device=x.device)
-    row = back[longer.indices()[0]]
-    kept = (row >= 0) & (longer.values() != 0)
-    indices = torch.stack([row[kept], longer.indices()[1, kept]])
-    changed = torch.sparse_coo_tensor(indices, longer.values()[kept], x.shape, check_invariants=False)
-    return changed.coalesce().to_sparse_csr()
+    before = x.to_sparse_coo().coalesce()
+    kept = ~torch.isin(before.indices()[0], place) & (before.values() != 0)
+    row, column = rows.nonzero(as_tuple=True)
+    indices = torch.cat([before.indices()[:, kept], torch.stack([place[row], column])], dim=1)
+    values = torch.cat([before.values()[kept], rows[row, column]])
+    return torch.sparse_coo_tensor(indices, values, x.shape, check_invariants=False).coalesce().to_sparse_csr()
 
 
 class FeatureProjection(nn.Module):
@@ -152,8 +142,6 @@ class FeatureProjection(nn.Module):
         self, in_channels: int, out_channels: int, dropout: float = 0.0, norm: Norm = "none", bias: bool = False
     ) -> None:
         super().__init__()
-        if norm not in ("none", "layer", "row"):
-            raise ValueError(f"unknown norm {norm!r}; possible are none, row, layer")
         self.dropout, self.norm = dropout, norm
         bound = math.sqrt(6 / (in_channels + out_channels))
         self.weight = nn.Parameter(torch.empty(in_channels, out_channels).uniform_(-bound, bound))

@@ -9,33 +9,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fgai_bench.fast.ordered_sums import sum_at
+from fgai_bench.fast.ordered_sums import rows_at
 from fgai_bench.models.kernels.numba_threads import runs_compiled
 from fgai_bench.models.kernels.segments import attend, fused_kernel
 from fgai_bench.models.sorted_edges import NodeMask, SortedEdges
 from fgai_bench.models.stacked_attention import AttentionLayer, StackedAttention
-
-
-class _DynamicScores(torch.autograd.Function):
-    """Compute ``s_e = a . LeakyReLU(l_src(e) + r_dst(e))``; the backward pass forms the sums over edges again."""
-
-    @staticmethod
-    def forward(ctx: Any, left: Tensor, right: Tensor, att: Tensor, edges: SortedEdges, slope: float) -> Tensor:
-        ctx.save_for_backward(left, right, att)
-        ctx.edges, ctx.slope = edges, slope
-        pairs = left.index_select(0, edges.source).add_(right.index_select(0, edges.destination))  # (E, H, D)
-        return (F.leaky_relu_(pairs, slope).mul_(att)).sum(-1)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
-        left, right, att = ctx.saved_tensors
-        edges, slope = ctx.edges, ctx.slope
-        pairs = left.index_select(0, edges.source).add_(right.index_select(0, edges.destination))  # (E, H, D)
-        grad_att = torch.einsum("eh,ehd->hd", grad, F.leaky_relu(pairs, slope))
-        factor = torch.full_like(pairs, slope).masked_fill_(pairs > 0, 1)
-        grad_pairs = factor.mul_(att).mul_(grad.unsqueeze(-1))  # (E, H, D)
-        grad_left, grad_right = (sum_at(ends, grad_pairs, len(left)) for ends in (edges.source, edges.destination))
-        return grad_left, grad_right, grad_att, None, None
 
 
 def dynamic_scores(left: Tensor, right: Tensor, att: Tensor, edges: SortedEdges, slope: float = 0.2) -> Tensor:
@@ -44,7 +22,8 @@ def dynamic_scores(left: Tensor, right: Tensor, att: Tensor, edges: SortedEdges,
         from fgai_bench.models.kernels.numba_scores import DynamicScores
 
         return DynamicScores.apply(left, right, att, edges, slope)
-    return _DynamicScores.apply(left, right, att, edges, slope)
+    pairs = rows_at(edges.source, left) + rows_at(edges.destination, right)  # (E, H, D)
+    return (F.leaky_relu(pairs, slope) * att).sum(-1)
 
 
 def attend_dynamically(

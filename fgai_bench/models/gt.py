@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from fgai_bench.data.laplacian.encodings import grown_encoding, laplacian_encoding
 from fgai_bench.data.laplacian.extended_graph import Solved
-from fgai_bench.fast.ordered_sums import sum_at
+from fgai_bench.fast.cached_results import OncePerTensor
+from fgai_bench.fast.ordered_sums import rows_at
 from fgai_bench.fast.small_matrices import triton_is_here
 from fgai_bench.models.affected_nodes import ChangedRows
 from fgai_bench.models.base import (
@@ -28,42 +29,24 @@ from fgai_bench.models.features import FeatureProjection
 from fgai_bench.models.kernels.numba_threads import runs_compiled
 from fgai_bench.models.kernels.segments import attend, fused_kernel
 from fgai_bench.models.options import GTOptions
-from fgai_bench.models.sorted_edges import NodeMask, OncePerGraph, SortedEdges, sorted_edges
+from fgai_bench.models.sorted_edges import NodeMask, SortedEdges, sorted_edges
 from fgai_bench.seeds import isolated_rng
 
 ENCODINGS = 8
 
 
-@OncePerGraph
+@OncePerTensor
 def _solved(edge_index: Tensor, num_nodes: int) -> Solved:
     return Solved.of(edge_index, num_nodes, ENCODINGS)
 
 
-@OncePerGraph
+@OncePerTensor
 def _encodings(edge_index: Tensor, num_nodes: int) -> Tensor:
     before = sorted_edges(edge_index, num_nodes).before
     if before is None or not edge_index.is_cuda:
         return laplacian_encoding(edge_index, num_nodes, ENCODINGS).to(edge_index.device)
     new_edges = edge_index[:, before.edge_index.size(1) - before.added :]
     return grown_encoding(_solved(before.edge_index, before.num_nodes), new_edges, num_nodes)
-
-
-class _DotScores(torch.autograd.Function):
-    """Compute ``s_e = q_dst(e) . k_src(e)``; the backward pass gathers the rows again."""
-
-    @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, edges: SortedEdges) -> Tensor:
-        ctx.save_for_backward(query, key)
-        ctx.edges = edges
-        return (query.index_select(0, edges.destination) * key.index_select(0, edges.source)).sum(-1)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
-        query, key = ctx.saved_tensors
-        edges, grad = ctx.edges, grad.unsqueeze(-1)  # (E, H, 1)
-        grad_query = sum_at(edges.destination, key.index_select(0, edges.source).mul_(grad), len(query))
-        grad_key = sum_at(edges.source, query.index_select(0, edges.destination).mul_(grad), len(key))
-        return grad_query, grad_key, None
 
 
 def dot_scores(query: Tensor, key: Tensor, edges: SortedEdges) -> Tensor:
@@ -73,7 +56,7 @@ def dot_scores(query: Tensor, key: Tensor, edges: SortedEdges) -> Tensor:
         from fgai_bench.models.kernels.numba_scores import DotScores
 
         return DotScores.apply(query, key, edges)
-    return _DotScores.apply(query, key, edges)
+    return (rows_at(edges.destination, query) * rows_at(edges.source, key)).sum(-1)
 
 
 def dot_product_attention(
@@ -185,11 +168,11 @@ class GT(AttentionModel):
     ) -> Output:
         if affected is not None and score_shift is None and edge_weight is None:
             return self._propagated_where_changed(h, edge_index, affected)
-        return self._propagated(h, edge_index, score_shift, edge_weight)
+        return self._propagated(h, edge_index, score_shift, edge_weight)[0]
 
     def surroundings(self, embedded: Tensor, clean: Output, edge_index: Tensor, new_nodes: int) -> ChangedRows | None:
         """Return the blocks' inputs on the new graph, whose encodings differ everywhere from those before."""
-        h = self.appended(embedded, embedded.new_zeros(new_nodes, embedded.size(1)))
+        h = torch.cat([embedded, embedded.new_zeros(new_nodes, embedded.size(1))])
         edges = sorted_edges(edge_index, h.size(0))
         if self.training or edges.before is None:
             return None
@@ -228,8 +211,7 @@ class GT(AttentionModel):
         return Output(logits, keyed_attention(affected.edges, weights))
 
     def with_layers(self, h: Tensor, edge_index: Tensor) -> tuple[Output, tuple[HeadWeights, ...]]:
-        seen: list[HeadWeights] = []
-        return self._propagated(h, edge_index, seen=seen), tuple(seen)
+        return self._propagated(h, edge_index)
 
     def restricted(self, part: Tensor, rows: Tensor, edge_index: Tensor, num_nodes: int) -> bool:
         """Let a part keep the encodings of the whole graph; everything else that a block computes is local."""
@@ -237,24 +219,18 @@ class GT(AttentionModel):
         return True
 
     def _propagated(
-        self,
-        h: Tensor,
-        edge_index: Tensor,
-        score_shift: Tensor | None = None,
-        edge_weight: Tensor | None = None,
-        seen: list[HeadWeights] | None = None,
-    ) -> Output:
-        """Return the output; ``seen`` is filled with the attention of every layer, where a list is given."""
+        self, h: Tensor, edge_index: Tensor, score_shift: Tensor | None = None, edge_weight: Tensor | None = None
+    ) -> tuple[Output, tuple[HeadWeights, ...]]:
+        """Return the output and the attention of every layer."""
         edges = sorted_edges(edge_index, h.size(0))
         h = self._encoded(h, edge_index)
         shifts = layer_shifts(len(self.layers), edges, score_shift, edge_weight)
-        given = [h]
+        given, seen = [h], []
         for layer, shift in zip(self.layers, shifts, strict=True):
             h, weights = layer(h, edges, shift)
             given.append(h)
-            if seen is not None:
-                seen.append(head_weights(edges, weights))
-        return Output(self.read_out(h), keyed_attention(edges, weights), tuple(given[:-1]))
+            seen.append(head_weights(edges, weights))
+        return Output(self.read_out(h), keyed_attention(edges, weights), tuple(given[:-1])), tuple(seen)
 
     def shifting(self, out: Output, h: Tensor, edge_index: Tensor) -> Callable[[Tensor], Output]:
         last, edges, given = self._block(-1), sorted_edges(edge_index, h.size(0)), out.hidden[-1]

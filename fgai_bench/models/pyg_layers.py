@@ -1,36 +1,25 @@
-"""Make a wrapped PyG network fast under attack: attention layers by our kernels, features projected once.
+"""Make a wrapped PyG network fast under attack: compute its attention layers by the kernels of this package.
 
 ``GATConv``, ``GATv2Conv`` and ``TransformerConv`` have the formulas of the layers here; their gathers and scatters of
-``(E, heads, channels)`` are what a search of two thousand gradients spends its time on. An attack that adds nodes
-leaves the projection of all other rows as it was. Together they make a gradient about three times as fast.
+``(E, heads, channels)`` are what a search of two thousand gradients spends its time on.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch_geometric.nn import GATConv, GATv2Conv, TransformerConv
-from torch_geometric.nn.dense.linear import Linear
 
+from fgai_bench.fast.cached_results import OncePerTensor
 from fgai_bench.models.gatv2 import attend_dynamically
 from fgai_bench.models.gt import dot_product_attention
 from fgai_bench.models.kernels.segments import attend_additively
-from fgai_bench.models.sorted_edges import OncePerGraph, SortedEdges, edges_between, sorted_edges
+from fgai_bench.models.sorted_edges import SortedEdges, edges_between, sorted_edges
 
 HOOKED_STEPS = ("_propagate", "_message", "_aggregate", "_edge_update")  # where a hook may change what a layer computes
-
-
-class NetworkPass(Protocol):
-    """The state of one pass through a network, as its layers see it."""
-
-    def edges_of_pass(self) -> Tensor | None:
-        """Return the edges that the network was called with; None outside of a pass."""
-
-    def shift_of(self, layer: int, edges: int) -> Tensor | None:
-        """Return the shift of a layer's scores, ``(edges,)``, added self-loops last; None for none."""
 
 
 def is_plain(layer: Any) -> bool:
@@ -49,11 +38,13 @@ def is_plain(layer: Any) -> bool:
 class PlainForward:
     """The forward of a plain layer: by kernels where it is called on the whole graph and does not train.
 
+    ``network`` is the wrapper: it knows the edges of the current pass and the shift of a layer's scores.
+
     It then returns ``(out, (edges, weights))`` with the sorted edges, and weights in their order; otherwise what the
     layer itself returns.
     """
 
-    def __init__(self, layer: Any, number: int, network: NetworkPass) -> None:
+    def __init__(self, layer: Any, number: int, network: Any) -> None:
         self.layer, self.number, self.network = layer, number, network
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -61,7 +52,8 @@ class PlainForward:
             return type(self.layer).forward(self.layer, *args, **kwargs)
         named = dict(zip(("x", "edge_index"), args, strict=False)) | kwargs
         x, edge_index = named["x"], named["edge_index"]
-        edges = self._sorted(edge_index, x.shape[0])
+        sort = _with_loops if getattr(self.layer, "add_self_loops", False) else _as_given
+        edges = sort(edge_index, x.shape[0])
         if edges is None:
             return type(self.layer).forward(self.layer, *args, **kwargs)
         out, weights = _attended(self.layer, x, edges, self.network.shift_of(self.number, edges.source.numel()))
@@ -79,19 +71,15 @@ class PlainForward:
             and all(value is None for value in (*further, *named.values()))
         )
 
-    def _sorted(self, edge_index: Tensor, num_nodes: int) -> SortedEdges | None:
-        """Return the edges that the layer attends over, or None where the kernels compute something else."""
-        return (_with_loops if getattr(self.layer, "add_self_loops", False) else _as_given)(edge_index, num_nodes)
 
-
-@OncePerGraph
+@OncePerTensor
 def _with_loops(edge_index: Tensor, num_nodes: int) -> SortedEdges | None:
     """Return the edges with one self-loop at every node; None where a node has several, which PyG takes for one."""
     loops = edge_index[0, edge_index[0] == edge_index[1]]
     return sorted_edges(edge_index, num_nodes) if loops.unique().numel() == loops.numel() else None
 
 
-@OncePerGraph
+@OncePerTensor
 def _as_given(edge_index: Tensor, num_nodes: int) -> SortedEdges | None:
     """Return the edges without any added self-loop; None where a node has no in-edge, and so nothing to attend to."""
     destination, order = edge_index[1].sort(stable=True)
@@ -135,81 +123,3 @@ def _with_skip(layer: Any, own: Tensor, out: Tensor) -> Tensor:
         return out + own
     share = layer.lin_beta(torch.cat([out, own, out - own], dim=-1)).sigmoid()
     return share * own + (1 - share) * out
-
-
-class Shared:
-    """A tensor that copies of its owner share, as they share the graph that it belongs to."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        self.tensor = tensor
-
-    def __deepcopy__(self, memory: Any) -> Shared:
-        return self
-
-
-class FirstProjections:
-    """Let the linear layers of a module that see the node features themselves compute only rows that are new.
-
-    ``linear(cat([known, new])) = cat([linear(known), linear(new)])``, and ``linear(known)`` is remembered while the
-    layer's parameters do not change. A layer that is given anything else than the very features that :meth:`appended`
-    made computes as always.
-    """
-
-    def __init__(self, module: nn.Module) -> None:
-        self._known: Shared | None = None
-        self._appended: tuple[Tensor, Tensor] | None = None  # the features, and those of their rows that are new
-        self._pass: tuple[Tensor, Tensor] | None = None
-        self._products: dict[int, tuple[tuple[int, ...], Tensor]] = {}
-        for number, layer in enumerate(module.modules()):
-            if isinstance(layer, Linear | nn.Linear):
-                layer.forward = _Projected(self, number, layer)  # type: ignore[method-assign]
-
-    def remember(self, x: Tensor) -> None:
-        """Take these rows for the known ones."""
-        self._known = Shared(x)
-        self._products.clear()
-
-    @property
-    def known(self) -> Tensor | None:
-        """Return the rows that are known, dense."""
-        return None if self._known is None else self._known.tensor
-
-    def appended(self, rows: Tensor, new: Tensor) -> Tensor:
-        """Return rows with new ones after them, and note whether the first of them are the known ones."""
-        longer = torch.cat([rows, new])
-        self._appended = (longer, new) if rows is self.known else None
-        return longer
-
-    def begin(self, h: Tensor, constant: bool) -> None:
-        """Prepare a pass through the module on features ``h``; ``constant``: its parameters need no gradient."""
-        given = constant and self._appended is not None and h is self._appended[0]
-        self._pass = self._appended if given else None
-
-    def end(self) -> None:
-        """Forget the features of the pass that is over."""
-        self._pass = self._appended = None
-
-    def product(self, number: int, layer: Any, x: Tensor) -> Tensor | None:
-        """Return the layer's product with the features of this pass; None for anything else."""
-        if self._pass is None or x is not self._pass[0] or self.known is None:
-            return None
-        state = tuple(version for parameter in layer.parameters() for version in (id(parameter), parameter._version))
-        remembered = self._products.get(number)
-        if remembered is None or remembered[0] != state:
-            with torch.no_grad():
-                remembered = self._products[number] = (state, type(layer).forward(layer, self.known))
-        return torch.cat([remembered[1], type(layer).forward(layer, self._pass[1])])
-
-
-class _Projected:
-    """The forward of one linear layer, which takes the product with known rows from memory where it can."""
-
-    def __init__(self, projections: FirstProjections, number: int, layer: nn.Module) -> None:
-        self.projections, self.number, self.layer = projections, number, layer
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
-        product = self.projections.product(self.number, self.layer, args[0]) if args else None
-        if product is not None:
-            return product
-        result: Tensor = type(self.layer).forward(self.layer, *args, **kwargs)
-        return result

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.weak import WeakTensorKeyDictionary
 from torch_geometric.data import Data
 from torch_geometric.nn import GATConv, GATv2Conv, MessagePassing, TransformerConv
 
@@ -20,11 +19,10 @@ from fgai_bench.models.base import AttentionModel, HeadWeights, ModelError, Outp
 from fgai_bench.models.features import dense
 from fgai_bench.models.options import InputNorm
 from fgai_bench.models.pyg_inputs import ExtraInputs, Signature, call
-from fgai_bench.models.pyg_layers import FirstProjections, PlainForward, Shared, is_plain
+from fgai_bench.models.pyg_layers import PlainForward, is_plain
 from fgai_bench.models.sorted_edges import SortedEdges
 from fgai_bench.seeds import isolated_rng
 
-_known_places: WeakTensorKeyDictionary = WeakTensorKeyDictionary()  # an attack asks for one graph many times
 ATTENTION_CONVS = (GATConv, GATv2Conv, TransformerConv)
 
 
@@ -70,8 +68,6 @@ class FromPyG(AttentionModel):
         self.module = copy.deepcopy(module).float()
         self.signature = Signature.of(module)
         self._extra: ExtraInputs | None = None
-        self._projections = FirstProjections(self.module)
-        self._known_x: Shared | None = None
         self.norm = nn.LayerNorm(in_channels) if layer_norm else None
         self.row_norm = input_norm == "row"
         self._seen: list[tuple[Tensor | SortedEdges, Tensor]] = []
@@ -100,8 +96,6 @@ class FromPyG(AttentionModel):
     def on_graph(self, data: Data) -> FromPyG:
         """Take what the module needs beside features and edges from this graph, also on graphs that come from it."""
         self._extra = self._inputs_of(data)
-        self._known_x = Shared(data.x)
-        self._projections.remember(dense(data.x))
         return self
 
     @property
@@ -110,9 +104,7 @@ class FromPyG(AttentionModel):
         return ("x", "edge_index", *(self._extra.names if self._extra else ()))
 
     def embed(self, x: Tensor) -> Tensor:
-        known = self._projections.known
-        same = self._known_x is not None and x is self._known_x.tensor
-        x = known if same and known is not None else dense(x)
+        x = dense(x)
         if self.row_norm:
             x = x / x.abs().sum(1, keepdim=True).clamp(min=1e-12)
         return x if self.norm is None else self.norm(x)
@@ -146,16 +138,8 @@ class FromPyG(AttentionModel):
             self._edge_index = self._shift = self._presence = None
         return Output(logits, layers[-1].averaged()), layers
 
-    def appended(self, embedded: Tensor, new: Tensor) -> Tensor:
-        return self._projections.appended(embedded, new)
-
     def hops_behind(self, out: Output) -> int | None:
         return self.hops
-
-    @property
-    def _constant(self) -> bool:
-        """Tell whether the module is evaluated, and its parameters need no gradient."""
-        return not self.training and not any(parameter.requires_grad for parameter in self.parameters())
 
     @contextmanager
     def taken_for_local(self) -> Iterator[None]:
@@ -175,7 +159,6 @@ class FromPyG(AttentionModel):
         if self._extra is None and self.signature.needed:
             raise ModelError(f"the network also needs {self.signature.needed[0]}: call model.on_graph(data) first")
         further = {} if self._extra is None else self._extra.on(edge_index, h.shape[0])
-        self._projections.begin(h, self._constant)
         try:
             logits = call(self.module, self.signature, h, edge_index, further)
         except (RuntimeError, TypeError, AttributeError, KeyError, AssertionError, IndexError) as error:
@@ -185,8 +168,6 @@ class FromPyG(AttentionModel):
             shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in given.items())
             reason = " ".join(str(error).split()) or type(error).__name__
             raise ModelError(f"the network cannot be called with {shapes}: {reason}") from error
-        finally:
-            self._projections.end()
         if not isinstance(logits, Tensor) or logits.dim() != 2 or logits.shape[0] != h.shape[0]:
             shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
             raise ModelError(
@@ -221,6 +202,7 @@ class FromPyG(AttentionModel):
         return messages * ratio.unsqueeze(-1)
 
     def edges_of_pass(self) -> Tensor | None:
+        """Return the edges that the network was called with; None outside of a pass."""
         return self._edge_index
 
     def shift_of(self, layer: int, edges: int) -> Tensor | None:
@@ -246,12 +228,7 @@ def from_pyg(module: nn.Module, in_channels: int = 0, inputs: Sequence[str] | No
 
     The last GATConv, GATv2Conv or TransformerConv in it gives the attention, averaged over its heads.
 
-    Args:
-        module: trained or not; it stays as it is.
-        in_channels: needed only by the defense ``ln``: what is inside a module cannot be normalised from outside, so
-            its input is.
-        inputs: names of further arguments of forward that are taken from the graph; those that forward names and the
-            graph carries, if not given.
+    ``in_channels`` is needed only by the defense ``ln``; ``inputs`` are as in :class:`FromPyG`.
     """
     return FromPyG(module, in_channels=in_channels, inputs=inputs)
 
@@ -270,15 +247,6 @@ def _head_weights(used: Tensor | SortedEdges, weights: Tensor, edge_index: Tenso
 def _places(used: Tensor, edge_index: Tensor) -> tuple[Tensor, int, Tensor]:
     """Return the graph's edges in their order, then the loops that the layer added; the number of these loops; and the
     position of each edge in ``used``: ``(2, E), int, (E,)``. Parallel edges are matched in their order."""
-    known = _known_places.get(edge_index)
-    if known is not None and known[0] == edge_index._version and torch.equal(known[1], used):
-        return known[2]
-    result = _computed_places(used, edge_index)
-    _known_places[edge_index] = (edge_index._version, used, result)
-    return result
-
-
-def _computed_places(used: Tensor, edge_index: Tensor) -> tuple[Tensor, int, Tensor]:
     size = int(used.max()) + 1
     loops = used[:, used[0] == used[1]]
     added = loops[:, ~torch.isin(loops[0], edge_index[0, edge_index[0] == edge_index[1]])]

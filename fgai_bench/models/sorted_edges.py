@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, update_wrapper
-from typing import Any, Generic, TypeVar
+from functools import cached_property
+from typing import Any
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.weak import WeakTensorKeyDictionary
 
+from fgai_bench.fast.cached_results import OncePerTensor
 from fgai_bench.fast.cuda_graphs import recording
 
-T = TypeVar("T")
 HUB = 128
 """A node with more edges than this, its self-loop included, is a hub, if some node has more than twice as many."""
 
@@ -116,30 +115,7 @@ class NodeMask:
     sources: Tensor
 
 
-class OncePerGraph(Generic[T]):
-    """Cache the result of ``build(edge_index, num_nodes)`` as long as that very tensor lives unchanged.
-
-    The key is the tensor object with its version counter: an edge index changed in place is built anew, and a graph
-    that nobody holds any more costs no memory.
-    """
-
-    def __init__(self, build: Callable[[Tensor, int], T]) -> None:
-        self._build, self._memory = build, WeakTensorKeyDictionary()
-        update_wrapper(self, build)
-
-    def __call__(self, edge_index: Tensor, num_nodes: int) -> T:
-        known = self._memory.get(edge_index)
-        if known is None or known[0] != (edge_index._version, num_nodes):
-            return self.remember(edge_index, num_nodes, self._build(edge_index, num_nodes))
-        return known[1]
-
-    def remember(self, edge_index: Tensor, num_nodes: int, value: T) -> T:
-        """Store ``value`` as the result for this graph and return it."""
-        self._memory[edge_index] = ((edge_index._version, num_nodes), value)
-        return value
-
-
-@OncePerGraph
+@OncePerTensor
 def sorted_edges(edge_index: Tensor, num_nodes: int) -> SortedEdges:
     """Sort the edges by destination and add the missing self-loops.
 

@@ -23,7 +23,6 @@ TITLES = {
     "gnn-svd-sparse": "GNN-SVD (sparse)",
     "gnnguard": "GNNGuard",
     "gnnguard-sparse": "GNNGuard (sparse)",
-    "gcn-jaccard": "GCN-Jaccard",
     "amazon-photo": "Amazon-Photo",
     "amazon-cs": "Amazon-CS",
     "coauthor-cs": "Coauthor-CS",

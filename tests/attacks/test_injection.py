@@ -61,12 +61,10 @@ def test_what_new_nodes_do_not_reach_need_not_be_computed_again(name):
     assert near < far < last < graph.x.shape[0] / 10
     assert [len(part.nodes) for part in scene.affected.parts] == [near, far, last]
     clean = victim.evaluated()[1]
-    unknown = AffectedNodes.of(clean.logits, clean.attention, clean.hidden, scene.edge_index.clone(), 2)
-    assert len(unknown.parts[-1].nodes) == graph.x.shape[0] + 2  # nothing says which edges are the clean graph's
+    assert AffectedNodes.of(clean.logits, clean.attention, clean.hidden, scene.edge_index.clone(), 2) is None
     no_shift = torch.zeros_like(model(scene.graph(torch.zeros(2, graph.x.shape[1]))).attention.weight)
     ways = {
         "in parts": {"affected": scene.affected},
-        "with an unknown graph before": {"affected": unknown},
         "by masks": {"affected": scene.affected, "score_shift": no_shift},
         "whole": {},
     }

@@ -194,7 +194,7 @@ def test_models_of_this_package_get_cards_too(data):
 
 
 def test_a_network_without_attention_has_no_explanation_to_judge(data):
-    model = fb.fit("gcn-jaccard", fb.build_model("gat", data), data, epochs=3)
+    model = fb.fit("gnn-svd-sparse", fb.build_model("gat", data), data, epochs=3)
     card = fb.evaluate(model, data, attacks=QUICK)
     assert card.explanation == "none"
     assert set(card.frame.part) == {"prediction"}

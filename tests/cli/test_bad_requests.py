@@ -50,12 +50,12 @@ SUITES: list[tuple[str, str]] = [
             OTHER_GRID + f"defenses: [{{name: {name}, options: {{{option}}}}}]\n",
             f"defense '{name}': {key}: input should",
         )
-        for name in ("gcn", "gnnguard", "gnnguard-sparse", "gnn-svd", "gnn-svd-sparse", "gcn-jaccard", "pro-gnn")
+        for name in ("gcn", "gnnguard", "gnnguard-sparse", "gnn-svd", "gnn-svd-sparse", "pro-gnn")
         for key, option in (("hidden", "hidden: 0"), ("dropout", "dropout: 2"))
     ],
     (
-        OTHER_GRID + "defenses: [{name: gcn-jaccard, options: {threshold: -1}}]\n",
-        "threshold: input should be greater than or equal to 0, not -1",
+        OTHER_GRID + "defenses: [{name: gnnguard, options: {threshold: -1}}]\n",
+        "threshold: input should be greater than 0, not -1",
     ),
     (OTHER_GRID + "defenses: [{name: fgai, options: {k: true}}]\n", "defense 'fgai': k: a number is needed, not True"),
 ]

@@ -51,8 +51,7 @@ def test_every_file_that_is_not_ours_can_be_had_over_https() -> None:
         dataset = DATASETS[name]
         files = () if dataset.embedded else (dataset.archive,) if dataset.archive else dataset.files
         for file in files:
-            assert file.addresses, name
-            assert all(address.startswith("https://") for address in file.addresses), name
+            assert file.url.startswith("https://"), name
 
 
 def test_link_datasets_are_tagged() -> None:

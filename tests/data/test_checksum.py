@@ -1,23 +1,15 @@
 from __future__ import annotations
 
-import hashlib
-from pathlib import Path
-
 import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from fgai_bench.data.checksum import arrays_sha256, file_sha256, graph_sha256
+from fgai_bench.data.checksum import arrays_sha256, graph_sha256
 
 
 def graph(**changes: torch.Tensor) -> Data:
     parts = {"x": torch.eye(2), "edge_index": torch.tensor([[0, 1], [1, 0]]), "y": torch.tensor([0, 1])}
     return Data(**{**parts, **changes})
-
-
-def test_a_files_checksum_is_that_of_its_bytes(tmp_path: Path) -> None:
-    (tmp_path / "f").write_bytes(b"abc")
-    assert file_sha256(tmp_path / "f") == hashlib.sha256(b"abc").hexdigest()
 
 
 def test_every_part_of_a_graph_counts() -> None:

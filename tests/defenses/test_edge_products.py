@@ -7,7 +7,6 @@ import torch
 
 from fgai_bench.defenses import edge_products
 from fgai_bench.defenses.edge_products import EdgeProducts
-from fgai_bench.models.features import dense
 from fgai_bench.models.sorted_edges import sorted_edges
 
 
@@ -37,9 +36,3 @@ def test_sums_over_edges_and_their_gradients_by_hand() -> None:
     assert torch.autograd.gradcheck(products.sums, (weights, values))
     assert torch.autograd.gradcheck(products.totals, weights)
     assert torch.autograd.gradcheck(products.at_destination, values.detach()[:, 1].clone().requires_grad_())
-
-
-def test_dense_keeps_the_values_of_either_layout() -> None:
-    x = torch.tensor([[1.0, 0.0], [0.0, 2.0]])
-    assert dense(x) is x
-    assert torch.equal(dense(x.to_sparse_csr()), x)

@@ -50,8 +50,3 @@ def test_dropout_keeps_the_expectation_of_sparse_features(features):
         torch.manual_seed(0)
         mean = sum(feature_product(sparse, torch.eye(20).double(), 0.5, True) for _ in range(2000)) / 2000
     torch.testing.assert_close(mean, dense, rtol=0, atol=0.1)
-
-
-def test_unknown_norm_is_refused():
-    with pytest.raises(ValueError, match="possible are none, row, layer"):
-        FeatureProjection(3, 2, norm="batch")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +13,7 @@ from torch import Tensor
 from fgai_bench.data.errors import DataError
 from fgai_bench.fast.ordered_sums import SparseRows
 from fgai_bench.fast.small_matrices import eigen, inverse_factor
+from fgai_bench.seeds import uniform
 
 GUARD_VECTORS = 16
 """Vectors beyond the wanted ones: the eigenvalue that ends the block decides how fast the wanted ones converge."""
@@ -36,9 +38,8 @@ def block_eigenvectors(edge_index: Tensor, num_nodes: int, k: int) -> Tensor:
 
     .. math:: Q = \mathrm{orth}(T_d(M_c) X), \qquad Q^T M Q = S \Theta S^T, \qquad X \leftarrow Q S
 
-    until :math:`\lVert M x_j - \theta_j x_j \rVert` is small for the first ``k``. The start is random with a fixed
-    seed, so that an encoding depends on its graph alone; to start an attacked graph from the vectors of the clean one
-    would save a fifth of the products at best. Memory is O(E + N m), and a round waits for the device four times.
+    until :math:`\lVert M x_j - \theta_j x_j \rVert` is small for the first ``k``. The start has a fixed seed: an
+    encoding depends on its graph alone. Memory is O(E + N m).
 
     Args:
         edge_index: (2, E); direction, order, loops and repetitions of edges do not matter.
@@ -53,14 +54,13 @@ def block_eigenvectors(edge_index: Tensor, num_nodes: int, k: int) -> Tensor:
     trivial = Trivial.of(connected_components(rows, columns, num_nodes), matrix.degree)
     dimension = num_nodes - trivial.count
     k = min(k, dimension)
-    block = random_block(num_nodes, min(k + GUARD_VECTORS, dimension) if k else 0, edge_index.device)
+    block = start_block(num_nodes, min(k + GUARD_VECTORS, dimension) if k else 0, edge_index.device)
     return iterate(matrix, trivial, block, k)[0] if k else block
 
 
-def random_block(nodes: int, columns: int, device: torch.device) -> Tensor:
-    """Return the start of the iteration, ``(N, m)`` in float64: always the same for one size and kind of device."""
-    draw = torch.Generator(device).manual_seed(0)
-    return torch.randn(nodes, columns, dtype=torch.float64, device=device, generator=draw)
+def start_block(nodes: int, columns: int, device: torch.device) -> Tensor:
+    """Return the start of the iteration, ``(N, m)`` in float64, which depends on the size alone."""
+    return uniform((nodes, columns), 0, "laplacian", device).double() - 0.5
 
 
 @dataclass(frozen=True)
@@ -90,10 +90,6 @@ class Normalised:
 
     def __matmul__(self, block: Tensor) -> Tensor:
         return self.entries.product(self.values, block)
-
-    def times(self, factor: Tensor) -> Normalised:
-        """Return the matrix times a number, ()."""
-        return replace(self, values=self.values * factor)
 
 
 @dataclass(frozen=True)
@@ -163,14 +159,8 @@ def both_directions(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]
     return keys // max(num_nodes, 1), keys % max(num_nodes, 1)
 
 
-@dataclass(frozen=True)
-class Round:
-    """One application of the filter.
-
-    Attributes:
-        cut: where the interval that is damped ends.
-        degree: of the polynomial.
-    """
+class Round(NamedTuple):
+    """One application of the filter: where the interval that is damped ends, and the degree of the polynomial."""
 
     cut: float
     degree: int
@@ -217,7 +207,8 @@ def filtered(matrix: Normalised, trivial: Trivial, block: Tensor, turn: Round, c
     are removed before they have grown by more than 1e8. ``cut``, (): that of the round, if only the device knows it.
     """
     end = block.new_full((), turn.cut) if cut is None else cut
-    doubled, shift = matrix.times(4 / (1 + end)), 2 * (1 - end) / (1 + end)  # twice what is stretched
+    doubled = replace(matrix, values=matrix.values * (4 / (1 + end)))  # twice what is stretched
+    shift = 2 * (1 - end) / (1 + end)
     every = max(1, int(math.acosh(1e8) / growth(1.0, turn.cut)))
     before, now = block, (doubled @ block).addcmul_(block, shift).div_(2)
     for step in range(1, turn.degree):

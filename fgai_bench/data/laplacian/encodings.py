@@ -14,7 +14,6 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from fgai_bench.data.cache import cached_arrays
 from fgai_bench.data.errors import DataError
 from fgai_bench.data.graph import topology_sha256, undirected_keys
 from fgai_bench.data.laplacian.block_iteration import block_eigenvectors
@@ -24,8 +23,6 @@ Matrix = NDArray[np.float64]
 
 DENSE_UP_TO = 256
 """Nodes up to which a dense solver is both exact and faster."""
-ON_DISK_FROM = 50_000
-"""Nodes from which an encoding takes seconds and is kept on disk."""
 KEPT_IN_MEMORY = 32
 """Encodings kept in memory: a clean graph and its attacked copies."""
 TOLERANCE = 1e-6
@@ -33,7 +30,6 @@ FILTER_DEGREE = 10
 """Of the polynomial filter: the products with the matrix per step of the Lanczos method."""
 BOUND_ROUNDS = 3
 SIGN_MARGIN = 1e-3
-VERSION = "1"
 
 _memory: OrderedDict[str, Tensor] = OrderedDict()
 
@@ -74,9 +70,9 @@ def laplacian_encoding(edge_index: Tensor, num_nodes: int, k: int = 8) -> Tensor
         raise DataError(f"a Laplacian encoding needs at least one column, not {k}")
     if edge_index.is_cuda:
         return _encoding(block_eigenvectors(edge_index, num_nodes, k), k)
-    key = f"{topology_sha256(edge_index, num_nodes)}-{k}-v{VERSION}"
+    key = f"{topology_sha256(edge_index, num_nodes)}-{k}"
     if key not in _memory:
-        _memory[key] = _from_disk_or_solved(edge_index, num_nodes, k, key)
+        _memory[key] = _encoding(torch.from_numpy(lanczos_eigenvectors(edge_index, num_nodes, k)), k)
     _memory.move_to_end(key)
     while len(_memory) > KEPT_IN_MEMORY:
         _memory.popitem(last=False)
@@ -94,16 +90,6 @@ def grown_encoding(before: Solved, new_edges: Tensor, num_nodes: int) -> Tensor:
 def _encoding(vectors: Tensor, k: int) -> Tensor:
     """Return the vectors with fixed signs, as float32, filled up with columns of zeros: (N, <= k) -> (N, k)."""
     return F.pad(signed(vectors).float(), (0, k - vectors.shape[1]))
-
-
-def _from_disk_or_solved(edge_index: Tensor, num_nodes: int, k: int, key: str) -> Tensor:
-    def solved() -> Tensor:
-        return _encoding(torch.from_numpy(lanczos_eigenvectors(edge_index, num_nodes, k)), k)
-
-    if num_nodes < ON_DISK_FROM:
-        return solved()
-    arrays = cached_arrays("laplacian", key, lambda: {"encoding": solved().numpy()})
-    return torch.from_numpy(arrays["encoding"])
 
 
 def lanczos_eigenvectors(edge_index: Tensor, num_nodes: int, k: int) -> Matrix:

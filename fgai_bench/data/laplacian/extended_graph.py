@@ -1,15 +1,13 @@
 """Compute the Laplacian's eigenvectors of a graph that was extended by nodes, in the steps of the graph before.
 
-An attack that injects nodes asks for the encodings of a new graph in every epoch. The number of steps is known from the
-graph before, and the block itself tells on the device where to cut the spectrum. So nothing is read back, and CUDA can
-record the solver together with the epoch; convergence is checked after the recording. The bits of a result depend on
-the two graphs alone, not on graphs that were solved earlier.
+An attack that injects nodes needs the encodings of a new graph in every epoch. The steps are those of the graph before,
+so nothing is read back, and CUDA records the solver with the epoch. Convergence is checked after the recording.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -29,8 +27,8 @@ from fgai_bench.data.laplacian.block_iteration import (
     iterate,
     lower_pointers,
     orthonormal,
-    random_block,
     ritz,
+    start_block,
 )
 from fgai_bench.fast.cuda_graphs import check_when_left, recording
 from fgai_bench.fast.small_matrices import eigen
@@ -56,7 +54,6 @@ class Solved:
         k: number of eigenvectors.
         rounds: the steps that lead to those of a grown graph; none where this one is too small to tell.
         largest: () largest residual of all graphs that grew out of it and have not been looked at.
-        starts: the first block of grown graphs, (N', m), by their number of nodes.
     """
 
     rows: Tensor
@@ -65,7 +62,6 @@ class Solved:
     k: int
     rounds: tuple[Round, ...]
     largest: Tensor
-    starts: dict[int, Tensor] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(cls, edge_index: Tensor, num_nodes: int, k: int) -> Solved:
@@ -77,7 +73,7 @@ class Solved:
         solved = cls(rows, columns, component, k, (), matrix.values.new_zeros(()))
         if num_nodes - trivial.count < k + GUARD_VECTORS:
             return solved
-        start = random_block(num_nodes, k + GUARD_VECTORS, rows.device)
+        start = start_block(num_nodes, k + GUARD_VECTORS, rows.device)
         solved = replace(solved, rounds=_rounds_to(matrix, trivial, start, k))
         check_when_left(solved.check)
         return solved
@@ -101,7 +97,9 @@ class Solved:
                 raise DataError(f"a graph of {self.component.numel()} nodes is too small to record what grows of it")
             every = torch.cat([torch.stack([self.rows, self.columns]), new_edges], dim=1)
             return block_eigenvectors(every, num_nodes, self.k)
-        graph, start = self._graph(new_edges, num_nodes), self._start(num_nodes)
+        matrix = self._matrix(new_edges, num_nodes)
+        graph = matrix, Trivial.of(self._components(new_edges, num_nodes), matrix.degree)
+        start = start_block(num_nodes, self.k + GUARD_VECTORS, self.rows.device)
         try:
             vectors, residual = _followed(self.rounds, *graph, start, self.k)
         except torch.linalg.LinAlgError:  # one vector has outgrown all others of the block
@@ -110,20 +108,7 @@ class Solved:
             self.largest.copy_(torch.maximum(self.largest, residual))
         elif not float(residual) <= ACCEPTED_RESIDUAL:  # nor is NaN
             vectors, _ = iterate(*graph, start, self.k)
-        return vectors * (graph[0].degree > 0)[:, None]
-
-    def _start(self, num_nodes: int) -> Tensor:
-        """Return the first block of graphs of this size, which must be drawn before a recording: (N', m)."""
-        if num_nodes not in self.starts:
-            if recording():
-                raise DataError("a graph that grew cannot be solved for the first time inside a recording")
-            self.starts[num_nodes] = random_block(num_nodes, self.k + GUARD_VECTORS, self.rows.device)
-        return self.starts[num_nodes]
-
-    def _graph(self, new_edges: Tensor, num_nodes: int) -> tuple[Normalised, Trivial]:
-        """Return the normalised adjacency of a grown graph and its trivial vectors."""
-        matrix = self._matrix(new_edges, num_nodes)
-        return matrix, Trivial.of(self._components(new_edges, num_nodes), matrix.degree)
+        return vectors * (matrix.degree > 0)[:, None]
 
     def _matrix(self, new_edges: Tensor, num_nodes: int) -> Normalised:
         """Return the normalised adjacency: known edges and new ones in one order, repetitions and loops uncounted."""
@@ -174,4 +159,4 @@ def _rounds_to(matrix: Normalised, trivial: Trivial, start: Tensor, k: int) -> t
     slowest = float((vectors[:, -1] * (matrix @ vectors)[:, -1]).sum())
     rounds = rounds or [Round(slowest - NARROWEST_GAP, 2)]
     more = math.ceil(math.acosh(EXTRA_GROWTH) / growth(slowest, rounds[-1].cut))
-    return (*rounds[:-1], replace(rounds[-1], degree=rounds[-1].degree + more))
+    return (*rounds[:-1], rounds[-1]._replace(degree=rounds[-1].degree + more))

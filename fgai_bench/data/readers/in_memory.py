@@ -51,6 +51,8 @@ def for_suites(name: str, data: Any) -> Data:
         graph = given_graph(data)
     except DataError as error:
         raise DataError(f"the dataset {name!r} cannot be used: {error}") from None
+    if int(graph.y.min()) < 0:
+        raise DataError(f"the dataset {name!r} has nodes without a label; suites need a class for every node")
     if graph.get("edge_attr") is not None:
         raise DataError(
             f"the dataset {name!r} has edge_attr, which the models of suites do not use; leave it out, or evaluate a "

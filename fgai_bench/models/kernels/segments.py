@@ -1,7 +1,7 @@
 """Compute the attention core of all layers: softmax over each destination's in-edges, and the weighted sum of values.
 
-Both operations recompute their gathers in the backward pass instead of keeping ``(E, heads, channels)`` tensors alive,
-so the memory of a layer grows with the edges times the heads only.
+The formulas here are the plain twins of the fused kernels. They keep ``(E, heads, channels)`` tensors alive for the
+backward pass; the kernels do not.
 """
 
 from __future__ import annotations
@@ -57,27 +57,6 @@ class _SegmentSoftmax(torch.autograd.Function):
         return weighted - weights * segment_sum(weighted, ctx.edges).index_select(0, ctx.edges.destination), None
 
 
-class _WeightedSum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, weights: Tensor, values: Tensor, edges: SortedEdges) -> Tensor:
-        ctx.save_for_backward(weights, values)
-        ctx.edges = edges
-        messages = values.index_select(0, edges.source) * weights.unsqueeze(-1)  # (E, H, D)
-        return sum_at(edges.destination, messages, len(values))
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        weights, values = ctx.saved_tensors
-        edges = ctx.edges
-        arriving = grad.contiguous().index_select(0, edges.destination)  # (E, H, D)
-        grad_weights = grad_values = None
-        if ctx.needs_input_grad[0]:
-            grad_weights = (arriving * values.index_select(0, edges.source)).sum(-1)
-        if ctx.needs_input_grad[1]:
-            grad_values = sum_at(edges.source, arriving.mul_(weights.unsqueeze(-1)), len(values))
-        return grad_weights, grad_values, None
-
-
 def segment_softmax(scores: Tensor, edges: SortedEdges) -> Tensor:
     """Return the softmax of scores over each destination's in-edges: ``(E, H) -> (E, H)``, sorted by destination.
 
@@ -93,7 +72,7 @@ def segment_softmax(scores: Tensor, edges: SortedEdges) -> Tensor:
 
 def weighted_sum(weights: Tensor, values: Tensor, edges: SortedEdges) -> Tensor:
     """Return ``out_i = sum_{e: dst(e) = i} w_e * v_src(e)``: ``(E, H), (N, H, D) -> (N, H, D)``."""
-    return _WeightedSum.apply(weights, values, edges)
+    return sum_at(edges.destination, rows_at(edges.source, values) * weights.unsqueeze(-1), len(values))
 
 
 def attend(

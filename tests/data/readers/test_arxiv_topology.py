@@ -38,17 +38,9 @@ def test_a_small_file_is_read_with_its_published_split(tmp_path: Path) -> None:
     assert (data.train_index.tolist(), data.val_index.tolist(), data.test_index.tolist()) == ([0], [1], [2])
 
 
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        ({"indices": np.array([1, 5, 1])}, r"^t has an edge with node 5, out of range for its 3 nodes$"),
-        ({"indptr": np.array([0, 2, 3])}, r"^t: the citations of t.npz are not a CSR matrix of 3 rows$"),
-        ({"indptr": np.array([0, 2, 1, 3])}, r"^t: the citations of t.npz are not a CSR matrix of 3 rows$"),
-    ],
-)
-def test_bad_citations(tmp_path: Path, changes: dict[str, np.ndarray], sentence: str) -> None:
-    np.savez(tmp_path / "t.npz", **{**topology(), **changes})
-    with pytest.raises(DataError, match=sentence):
+def test_bad_citations(tmp_path: Path) -> None:
+    np.savez(tmp_path / "t.npz", **{**topology(), "indices": np.array([1, 5, 1])})
+    with pytest.raises(DataError, match=r"^t has an edge with node 5, out of range for its 3 nodes$"):
         Dataset("t", None, READ, (RawFile("t.npz", "", NPZ_TOPOLOGY),))(tmp_path)
 
 
