@@ -224,30 +224,18 @@ def _holding_member(candidates: Sequence[dict[str, Any]], steps: Mapping[str, St
 
 
 def made_by_other_code(members: Iterable[Mapping[str, Any]], steps: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    """Return the steps that were made by other code than the rest of their suite, or on a training that was.
-
-    Args:
-        members: the places of a plan.
-        steps: the recorded steps by hash: ``kind``, ``trial``, ``started``, ``config``.
-    """
-    suites: dict[str, set[str]] = {}
-    for member in members:
-        if member["step"] in steps:
-            suites.setdefault(member["suite"], set()).add(member["step"])
-    others: set[str] = set()
-    for hashes in suites.values():
-        prints = {hash: fingerprints(steps[hash]) for hash in sorted(hashes, key=lambda hash: steps[hash]["started"])}
-        latest = {part: own for found in prints.values() for part, own in found.items()}
-        stale = {hash for hash, found in prints.items() if any(latest[part] != own for part, own in found.items())}
-        others |= stale | {hash for hash in hashes if steps[hash]["trial"] in stale}
-    return others
+    """Return the recorded steps made by other code than the latest of their suite, or on a training that was."""
+    places = {(member["suite"], member["step"]) for member in members if member["step"] in steps}
+    code = {place: fingerprints(steps[place[1]]) for place in sorted(places, key=lambda at: steps[at[1]]["started"])}
+    latest = {(suite, part): own for (suite, _), parts in code.items() for part, own in parts.items()}
+    stale = {place for place, parts in code.items() if any(latest[place[0], part] != parts[part] for part in parts)}
+    return {hash for suite, hash in places if {(suite, hash), (suite, steps[hash]["trial"])} & stale}
 
 
 def fingerprints(step: Mapping[str, Any]) -> dict[str, str]:
-    """Return the fingerprint of each part of the code that decided a step."""
+    """Return the fingerprints of the code that decided a step, by the part and the name of what it computes."""
     kind, config, task = step["kind"], step["config"], step["config"].get("task", {}).get("name", "")
-    names = {
-        part: value.get("name") or value.get("attack") for part, value in config.items() if isinstance(value, dict)
-    }
+    named = {part: entry for part, entry in config.items() if isinstance(entry, dict)}
+    names = {part: entry.get("name") or entry.get("attack") for part, entry in named.items()}
     names |= {"task": f"{task} {task}", "measure": f"{kind} {task}", "audit": f"{kind} {task}"}  # in earlier records
-    return {part if " " in part else f"{part} {names[part]}": own for part, own in config.get("code", {}).items()}
+    return {f"{part} {names.get(part, kind)}": own for part, own in config.get("code", {}).items()}

@@ -23,6 +23,16 @@ from fgai_bench.registry import Registry
 from fgai_bench.tasks import TASKS
 
 PACKAGES = ("torch", "torch-geometric", "numpy", "scipy", "scikit-learn", "deeprobust")
+REGISTRIES: dict[str, Registry[Any]] = {
+    "task": TASKS,
+    "dataset": DATASETS,
+    "model": MODELS,
+    "defense": DEFENSES,
+    "attack": ATTACKS,
+    "explainer": EXPLAINERS,
+    "metric": METRICS,
+}
+"""The registry of each part of a step's configuration."""
 
 
 def environment(device: str = "cpu", threads: int = 1) -> dict[str, Any]:
@@ -40,16 +50,7 @@ def plugins_used(config: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     >>> plugins_used({"model": {"name": "gat"}, "defense": {"name": "fgai"}})
     {}
     """
-    registries: dict[str, Registry[Any]] = {
-        "task": TASKS,
-        "dataset": DATASETS,
-        "model": MODELS,
-        "defense": DEFENSES,
-        "attack": ATTACKS,
-        "explainer": EXPLAINERS,
-        "metric": METRICS,
-    }
-    chosen = [(registry, config[key]["name"]) for key, registry in registries.items() if config.get(key)]
+    chosen = [(registry, config[key]["name"]) for key, registry in REGISTRIES.items() if config.get(key)]
     entries = [registry.entry(name) for registry, name in chosen if name in registry]  # a node may lack a plugin
     versions = {entry.origin: entry.origin_version for entry in entries if not entry.ours}
     return {"plugins": versions} if versions else {}

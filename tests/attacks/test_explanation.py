@@ -29,7 +29,7 @@ def outputs(found):
         return MODEL(DATA), MODEL(found.data)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(seed=st.integers(0, 1000), keep=st.sampled_from([0.5, 0.9, 1.0]))
 def test_predictions_are_kept_as_reported(seed, keep):
     found = ATTACKS["explanation"](keep=keep)(MODEL, DATA, DATA.test_index, threat=THREAT, seed=seed)

@@ -88,6 +88,7 @@ def test_a_model_without_a_gradient_is_attacked_by_guesses_and_transfer_and_says
     assert f1(deaf, helped.data) <= f1(deaf, guessed.data) < f1(deaf, PROBLEM.data)
 
 
+@pytest.mark.slow
 def test_links_are_judged_by_their_roc_auc():
     problem = LinkProblem.prepare("csbm-1e3", seed=0)
     model = build_model("gat", problem.data.x.shape[1], problem.num_outputs, hidden=2, heads=(1,))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 import torch
 
@@ -22,11 +24,14 @@ def right(attacked) -> float:
         return (MODEL(attacked.data).logits[TEST].argmax(1) == DATA.y[TEST]).float().mean().item()
 
 
+@cache
+def worst_of(seed: int):
+    return ATTACKS["worst-features"]()(MODEL, DATA, TEST, threat=THREAT, seed=seed)
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_it_leaves_less_than_ten_steps_at_random_nodes(seed):
-    worst, published = (
-        ATTACKS[name]()(MODEL, DATA, TEST, threat=THREAT, seed=seed) for name in ("worst-features", "feature-pgd")
-    )
+    worst, published = worst_of(seed), ATTACKS["feature-pgd"]()(MODEL, DATA, TEST, threat=THREAT, seed=seed)
     assert right(worst) < right(published)
     assert worst.curve[-1] == pytest.approx(1 - right(worst))
     assert worst.ledger.changed_nodes <= 4
@@ -34,11 +39,10 @@ def test_it_leaves_less_than_ten_steps_at_random_nodes(seed):
 
 
 def test_the_steps_of_the_threat_model_do_not_change_it():
-    few, many = (
-        ATTACKS["worst-features"]()(MODEL, DATA, TEST, threat=THREAT.model_copy(update={"steps": steps, "step": step}))
-        for steps, step in ((1, 0.01), (50, 0.5))
-    )
-    assert torch.equal(few.data.x, many.data.x)
+    many = THREAT.model_copy(update={"steps": 50, "step": 0.5})
+    found = ATTACKS["worst-features"]()(MODEL, DATA, TEST, threat=many, seed=0)
+    assert (THREAT.steps, THREAT.step) != (50, 0.5)
+    assert torch.equal(found.data.x, worst_of(0).data.x)
 
 
 @pytest.mark.parametrize("name", CHOICES)

@@ -11,7 +11,7 @@ import typer
 
 from fgai_bench.cli.app import app
 
-REQUESTS = 200
+REQUESTS = 100
 # What keeps a well-formed request from working long: nothing is trained here. Last on the line, so that it wins.
 BRIEF = {
     "run": ["--dry-run", "--device", "cpu"],

@@ -128,7 +128,7 @@ def test_rows_of_other_code_or_data_are_not_put_together(
     boards = tmp_path / "boards"
     assert main(["leaderboard", "add", str(remade()), "--to", str(boards)]) == 0
     before = {path.name: path.read_bytes() for path in boards.iterdir()}
-    other = remade(setting("code", "model gat", value="other"), "other")
+    other = remade(setting("code", "model", value="other"), "other")
     assert main(["leaderboard", "add", str(other), "--to", str(boards)]) == 2
     assert "its model gat was computed by other code than the leaderboard's rows beside it" in capsys.readouterr().err
     text = (boards / "leaderboard_node.csv").read_text()

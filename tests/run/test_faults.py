@@ -18,7 +18,7 @@ import pytest
 from fgai_bench.records.store import StoreReader
 from fgai_bench.run.resume import run
 
-KILLS = 8
+KILLS = 4
 Content = Callable[[Path], dict[str, Any]]
 
 # Imports everything once, then forks a child that carries out the run whenever it is told to: a killed child costs no

@@ -1,13 +1,17 @@
-"""What decides a result decides its identity: changed data and changed code are computed anew and never mixed."""
+"""What decides a result decides its identity: changed data and changed code are computed anew and never mixed.
+
+Code that only stands elsewhere, or reads better, is the same code.
+"""
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +21,11 @@ from torch_geometric.data import Data
 
 from fgai_bench.cli import main
 from fgai_bench.data import DATASETS, content_sha256
+from fgai_bench.defenses import DEFENSES
 from fgai_bench.records.merge import made_by_other_code
 from fgai_bench.records.store import Store, StoreReader
+from fgai_bench.run import identity
+from fgai_bench.run.identity import _file, fingerprint
 from fgai_bench.run.plan import Step, plan
 from fgai_bench.run.progress import Observer
 from fgai_bench.run.resume import run
@@ -65,7 +72,9 @@ def registered() -> Iterator[Any]:
     DATASETS._entries.pop("own-graph", None)
 
 
-def test_a_registered_graph_that_changed_is_computed_anew(registered: Any, tmp_path: Path) -> None:
+def test_changed_data_and_changed_code_are_computed_anew(
+    registered: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     registered(graph(200))
     first = run(SMALL, tmp_path / "run", executor="inline", device="cpu")
     assert first.executed == 3
@@ -77,7 +86,10 @@ def test_a_registered_graph_that_changed_is_computed_anew(registered: Any, tmp_p
     kept = "they stay in the store and are not mixed with the new ones"
     assert f"3 recorded steps were made on data that has changed since; {kept}" in notes.sentences
     assert set(again.provenance().set_index("hash").loc[again.records()["step"].unique()]["data_nodes"]) == {220}
-    assert len(again.provenance()) == 6  # nothing is lost
+    monkeypatch.setattr(identity, "_code_of", lambda part, name: f"edited {part}" if name == "vanilla" else "")
+    assert run(SMALL, tmp_path / "run", executor="inline", device="cpu", observer=notes).executed == 3
+    assert f"3 recorded steps were made by other code; {kept}" in notes.sentences
+    assert len(again.provenance()) == 9  # nothing is lost
 
 
 @pytest.mark.parametrize("what", ["x", "edge_index", "y", "train_mask"])
@@ -102,35 +114,141 @@ def test_catalogued_data_are_known_without_being_read(tmp_path: Path, monkeypatc
     assert list(tmp_path.iterdir()) == []
 
 
-PLUGIN = """
-from fgai_bench.defenses import DEFENSES
+PLUGIN = {
+    "own_defense.py": '''"""A defense of somebody else."""
+import fgai_bench as fb
 from fgai_bench.defenses.vanilla import Vanilla
+from own_helpers import first
 
-RATE = 0.01
+@fb.DEFENSES.register("own", summary="a defense")
+class Own(Vanilla):
+    """Train calmly."""
 
-@DEFENSES.register("own-defense")
-class OwnDefense(Vanilla):
-    "A defense."
-    rate = RATE
-"""
+    def calm(self, x: int) -> int:
+        return first(x)
+''',
+    "own_helpers.py": "from own_constants import second\n\ndef first(x):\n    return second(x)\n",
+    "own_constants.py": "RATE = 3\n\ndef second(x):\n    # a comment\n    return RATE * x\n",
+    "own_base.py": "class Base:\n    def split(self):\n        return 1\n",
+    "own_task.py": "import own_base\n\nclass Task(own_base.Base):\n    pass\n",
+}
+GAT, METRICS, OTHER_RETURN = "models/gat.py", "metrics/stability.py", ("    return ", "    0 + 1\n    return ")
+SAME = [  # edits after which the code computes what it did: file, what stands there, what it becomes
+    (GAT, "from __future__", "# a comment\nfrom __future__"),
+    (GAT, '"""Graph Attention Network;', '"""A network;'),
+    (GAT, 'summary = "', 'summary = "The '),
+    (GAT, "import math\n", "import math\nimport os\n"),
+    (GAT, "heads: int = 1", "heads: float = 1"),
+    (GAT, "\n\nclass ", "\nUNUSED = 1\n\n\nclass "),
+    (METRICS, "g_tvd with no attack", "without an attack"),
+    ("../own_constants.py", "# a comment", "# a word"),
+    ("../own_defense.py", "Train calmly", "Train"),
+    ("../own_defense.py", "x: int", "x: float"),
+    ("../own_defense.py", "a defense", "some defense"),
+]
+AT_AND_METRIC = [("defenses/adversarial_training.py", "float = 0.1", "float = 0.2"), (METRICS, *OTHER_RETURN)]
+LAYER_AND_PLUGIN = [
+    (GAT, "math.sqrt(6 /", "math.sqrt(7 /"),
+    ("../own_constants.py", "RATE = 3", "RATE = 4"),  # three calls deep
+    ("../own_base.py", "return 1", "return 2"),  # in the base of a task
+]
+CORE_AND_SPLITS = [
+    ("models/kernels/segments.py", "def attend_add", "@no\ndef attend_add"),
+    ("data/splits.py", *OTHER_RETURN),
+]
+CHANGES = [  # edits that are made together, and the parts that compute something else then
+    (SAME, set()),
+    (AT_AND_METRIC, {"at", "attack"}),
+    (LAYER_AND_PLUGIN, {"gat", "own", "own task"}),
+    (CORE_AND_SPLITS, {"gat", "node", "own", "vanilla", "at"}),
+]
+MOVES = {  # a layer's core moves to another room, a defense and a plugin's module get other names
+    "fgai_bench/models/kernels/segments": "fgai_bench/fast/attention_core",
+    "fgai_bench/defenses/adversarial_training": "fgai_bench/defenses/hardening",
+    "own_constants": "own_numbers",
+}
+PARTS = {"gat": "model", "vanilla": "defense", "injection": "attack", "node": "task", "train": "step", "attack": "step"}
 
 
-@pytest.mark.slow
-def test_an_edited_plugin_is_run_again_and_the_old_records_stay(tmp_path: Path) -> None:
-    plugin, suite = tmp_path / "own_plugin.py", tmp_path / "small.yaml"
-    content = {**SMALL, "datasets": ["csbm-1e3"], "defenses": ["vanilla", "own-defense"]}
-    suite.write_text(json.dumps(content))
-    line = [sys.executable, "-m", "fgai_bench.cli", "--plugin", str(plugin), "run", "--suite", str(suite)]
-    line += ["--out", str(tmp_path / "run"), "--executor", "inline", "--device", "cpu"]
-    said = []
-    for text in (PLUGIN, PLUGIN.replace("0.01", "0.02")):
-        plugin.write_text(text)
-        done = subprocess.run(line, capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stderr
-        said.append(done.stdout)
-    assert "6 steps executed" in said[0]
-    assert "3 steps executed" in said[1]
-    assert "3 recorded steps were made by other code; they stay in the store and are not mixed" in said[1]
+@pytest.fixture
+def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Copies the code that is followed and a plugin, and lets fingerprints read the copy."""
+    for path in [*identity.OURS, Path(identity.__file__).with_name("execute.py")]:
+        target = tmp_path / path.relative_to(identity.PACKAGE.parent)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target)
+    for name, text in PLUGIN.items():
+        (tmp_path / name).write_text(text)
+    read = cache(lambda path, time: _file.__wrapped__(path))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(identity, "_file", lambda path: read(path, path.stat().st_mtime_ns))
+    monkeypatch.setattr(identity, "PACKAGE", tmp_path / identity.PACKAGE.name)
+    yield identity.PACKAGE
+    forget()
+
+
+def forget() -> None:
+    """Forget the fingerprints, and the plugin."""
+    for cached in (identity._code_of, identity._read):
+        cached.cache_clear()
+    for name in [name for name in sys.modules if name.startswith("own_")]:
+        del sys.modules[name]
+
+
+def prints(package: Path, monkeypatch: pytest.MonkeyPatch, at: str = "adversarial_training") -> dict[str, str]:
+    """Return the fingerprints of entries and steps, ours and the plugin's, as the files are now."""
+    forget()
+    monkeypatch.setattr(identity, "OURS", [path for path in package.rglob("*.py") if path.name != "execute.py"])
+    defense, task = importlib.import_module("own_defense").Own, importlib.import_module("own_task").Task
+    DEFENSES._entries.pop("own")
+    roots = {"own": defense, "own task": task, "at": f"fgai_bench.defenses.{at}:AdversarialTraining"}
+    found = {name: identity._code_of(part, name) for name, part in PARTS.items()}
+    return found | {name: fingerprint(root) for name, root in roots.items()}
+
+
+def test_other_code_is_what_computes_something_else_and_not_what_stands_elsewhere(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = prints(copied, monkeypatch)
+    for edits, others in CHANGES:
+        texts = {file: (copied / file).read_text() for file, _, _ in edits}
+        for file, old, new in edits:
+            text = (copied / file).read_text()
+            assert old in text, (file, old)
+            (copied / file).write_text(text.replace(old, new, 1))
+        after = prints(copied, monkeypatch)
+        assert {name for name in before if after[name] != before[name]} == others, edits
+        for file, text in texts.items():
+            (copied / file).write_text(text)
+    for old, new in MOVES.items():
+        (copied.parent / f"{old}.py").rename(copied.parent / f"{new}.py")
+    for path in copied.parent.rglob("*.py"):
+        text = before_text = path.read_text()
+        for old, new in MOVES.items():
+            text = text.replace(old.replace("/", "."), new.replace("/", "."))
+        if text != before_text:
+            path.write_text(text)
+    assert prints(copied, monkeypatch, at="hardening") == before
+
+
+def test_an_edited_entry_makes_its_own_steps_new_and_no_others(
+    tiny: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suites, known = resolve(tiny, defenses=["vanilla", "at"]), identity._code_of
+    before = plan(suites).steps
+    monkeypatch.setattr(identity, "_code_of", lambda part, name: "edited" if name == "at" else known(part, name))
+    redone = [step for hash, step in plan(suites).steps.items() if hash not in before]
+    assert {step.config["defense"]["name"] for step in redone} == {"at"}
+    assert {step.kind for step in redone} == {"train", "clean", "attack"}
+    assert len(redone) == len(before) / 2
+
+
+def test_code_of_a_notebook_or_of_a_function_is_known_by_name_or_by_that_function() -> None:
+    space: dict[str, Any] = {"__name__": "no_such_module"}
+    exec("class Reader:\n    pass", space)
+    assert fingerprint(space["Reader"]) == fingerprint(space["Reader"])
+    inner, other = (lambda root: root), (lambda root: (root, root))
+    assert fingerprint(inner) == fingerprint(other) != fingerprint(forget)
 
 
 def test_records_of_other_code_are_shown_as_such_and_not_mixed(
@@ -142,8 +260,7 @@ def test_records_of_other_code_are_shown_as_such_and_not_mixed(
     changed = []
     for step in list(store.steps()):
         if step["kind"] == "attack" and step["config"]["seed"] == 0:
-            part = f"attack {step['config']['attack']['name']}"
-            config = {**step["config"], "code": {**step["config"]["code"], part: "earlier"}}
+            config = {**step["config"], "code": {**step["config"]["code"], "attack": "earlier"}}
             artifacts = {row["role"]: store.artifacts.read(row["sha256"]) for row in step["artifacts"]}
             result = replace(store.result(step["hash"]), artifacts=artifacts, started=1.0)
             store.record(Step(step["hash"], "attack", config, {}, step["trial"]), result)

@@ -126,7 +126,7 @@ def test_ctrl_c_exits_130_and_loses_nothing(
     (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(tiny))
     folder = tmp_path / "run"
     line = command(
-        "run", "--suite", str(tmp_path / "tiny.yaml"), "--out", str(folder), "--jobs", "2", "--device", "cpu"
+        "run", "--suite", str(tmp_path / "tiny.yaml"), "--out", str(folder), "--jobs", "1", "--device", "cpu"
     )
     # What is started in the background of a script ignores Ctrl-C, and so would its children.
     heed = partial(signal.signal, signal.SIGINT, signal.default_int_handler)

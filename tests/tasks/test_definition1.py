@@ -190,7 +190,8 @@ def test_the_command_audits_every_pair_of_a_run(finished: Path, capsys: pytest.C
 
 def test_the_command_audits_only_what_is_asked_for(finished: Path) -> None:
     narrow = ["--suites", "pairs", "--datasets", "csbm-1e3", "--models", "gat", "--defenses", "ln"]
-    assert main(["audit", str(finished), *narrow, "--radius", "0.125", "--steps", "2", "--device", "cpu"]) == 0
+    few = ["--radius", "0.125", "--steps", "2", "--device", "cpu", "--executor", "inline"]
+    assert main(["audit", str(finished), *narrow, *few]) == 0
     curves = Run(finished).curves().query("kind == 'audit' and x == 0.125")
     assert set(curves["label"]) == {"ln"}
 

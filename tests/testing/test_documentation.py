@@ -27,7 +27,7 @@ FENCE = re.compile(r"^ *```(.*?)\n(.*?)^ *```$", flags=re.DOTALL | re.MULTILINE)
 SHARED = ROOT.parent / "shared" / "data"
 
 # Pages whose runs go on in this process; the others start workers, as a reader's do.
-INLINE = {"verifying", "adding-a-suite"}
+INLINE = {"verifying", "adding-a-suite", "adding-a-defense"}
 # Pages that forecast a whole study.
 SLOW = {"submit-a-row", "tuning"}
 # What the blocks of a page must have printed.

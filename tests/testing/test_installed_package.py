@@ -74,26 +74,39 @@ def person(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Person:
     return Person(tmp_path_factory.mktemp("work"), site)
 
 
+def reported(out: str) -> list[list[str]]:
+    """The commands that read a run."""
+    report = ["report", "mine", "--out", out, "--format", "markdown,csv,html,png,latex"]
+    return [report, ["claims", "mine"], ["compare", "mine", "--to", "paper"], ["status", "mine"]]
+
+
 @pytest.fixture(scope="module")
-def run(person: Person) -> Path:
+def said(person: Person) -> list[str]:
+    """What every entry is listed as, how it keeps its contract, and its suite, carried out and reported."""
+    lines = [["ls", kind] for kind in KINDS] + [["check", name] for name, _ in KINDS.values()]
+    carried_out = ["run", "--suite", "gentle-suite", "--jobs", "1", "--device", "cpu", "--out", "mine"]
+    return person.session([*lines, carried_out, *reported("report-True")])
+
+
+@pytest.fixture(scope="module")
+def run(person: Person, said: list[str]) -> Path:
     """The package's own suite, carried out."""
-    said = person.types("run", "--suite", "gentle-suite", "--jobs", "2", "--device", "cpu", "--out", "mine")
-    assert "failed" not in said
+    assert "failed" not in said[2 * len(KINDS)]
     return person.folder / "mine"
 
 
-def test_every_entry_is_listed_with_its_tags_and_its_package(person: Person) -> None:
-    for (kind, (name, tags)), said in zip(KINDS.items(), person.session([["ls", kind] for kind in KINDS]), strict=True):
-        (line,) = [line for line in said.splitlines() if line.split()[:1] == [name]]
+def test_every_entry_is_listed_with_its_tags_and_its_package(said: list[str]) -> None:
+    for (kind, (name, tags)), listed in zip(KINDS.items(), said[: len(KINDS)], strict=True):
+        (line,) = [line for line in listed.splitlines() if line.split()[:1] == [name]]
         assert tags in line
         # A decorator knows the module that it stands in, an entry point its package.
         assert ("gentle_bench.entries 2.5" if kind == "models" else "gentle-bench 2.5") in line
 
 
-def test_every_entry_keeps_its_contract(person: Person) -> None:
-    for said in person.session([["check", name] for name, _ in KINDS.values()]):
-        assert "passed" in said
-        assert "failed" not in said
+def test_every_entry_keeps_its_contract(said: list[str]) -> None:
+    for checked in said[len(KINDS) : 2 * len(KINDS)]:
+        assert "passed" in checked
+        assert "failed" not in checked
 
 
 def test_the_suite_measures_the_metrics_and_nothing_else(run: Path) -> None:
@@ -134,8 +147,8 @@ def test_the_version_of_the_package_is_recorded(run: Path) -> None:
 @pytest.mark.parametrize("installed", [True, False])
 def test_the_report_has_the_metric_with_and_without_the_package(installed: bool, run: Path, person: Person) -> None:
     out = f"report-{installed}"
-    report = ["report", "mine", "--out", out, "--format", "markdown,csv,html,png,latex"]
-    person.session([report, ["claims", "mine"], ["compare", "mine", "--to", "paper"], ["status", "mine"]], installed)
+    if not installed:
+        person.session(reported(out), installed=False)
     folder = person.folder / out
     tables = {path.stem for path in (folder / "tables").glob("*.md")}
     assert {"table1", "table2", "metrics", "explainers"} <= tables

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -42,11 +41,11 @@ def test_it_is_about_twenty_lines():
     assert sum(bool(line.strip()) for line in (PACKAGE / "my_plugin.py").read_text().splitlines()) <= 22
 
 
-def test_both_are_listed():
-    line = [sys.executable, "-m", "fgai_bench.cli", "--plugin", "my_plugin", "ls"]
-    done = subprocess.run(line, cwd=PACKAGE, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0
-    rows = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
+def test_both_are_listed(monkeypatch, capsys):
+    monkeypatch.chdir(PACKAGE)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(PACKAGE)])
+    assert main(["--plugin", "my_plugin", "ls"]) == 0
+    rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.strip()}
     assert "half the hidden width" in rows["narrow"]
     assert "injected nodes that look like random targets" in rows["copycat"]
 
