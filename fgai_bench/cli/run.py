@@ -1,4 +1,4 @@
-"""Define ``fgai-bench run``, which runs a suite or, with ``--dry-run``, prints its plan and what it will take."""
+"""Define ``fgai-bench run``, which runs a suite or, with ``--dry-run``, prints its plan."""
 
 from __future__ import annotations
 
@@ -28,13 +28,11 @@ from fgai_bench.cli.terminal import print_table
 from fgai_bench.plugins import plugins_of_command
 
 if TYPE_CHECKING:
-    from fgai_bench.run.forecast import Calibration
     from fgai_bench.run.plan import Plan, Step
-    from fgai_bench.run.progress import SimilarSteps
     from fgai_bench.run.resume import Run
 
 PLAN_COLUMNS = ["suite", "task", "dataset", "model", "defense", "label", "seeds", "attacks"]
-FORECAST_COLUMNS = ["suite", "steps to run", "time on one worker", "largest training", "on"]
+FORECAST_COLUMNS = ["suite", "steps to run", "memory of the largest training", "which one"]
 
 
 def run(
@@ -96,10 +94,9 @@ def execution(
 
 
 def show_plan(suite: str, out: Path | None, device: str, overrides: dict[str, Any], data_root: Path | None) -> None:
-    """Print every trial of the plan, the number of steps, and what those that have to run will probably take."""
-    from fgai_bench.run.forecast import calibration_of
-    from fgai_bench.run.preflight import check_options, checked_data_root, resolved_device
-    from fgai_bench.run.resume import known_times, planned, statuses_in
+    """Print every trial of the plan, the number of steps, and how much memory those that have to run will need."""
+    from fgai_bench.run.preflight import check_options, checked_data_root
+    from fgai_bench.run.resume import planned, statuses_in
     from fgai_bench.suites import load_suite
 
     loaded = load_suite(suite)
@@ -113,8 +110,7 @@ def show_plan(suite: str, out: Path | None, device: str, overrides: dict[str, An
     counted = ", ".join(f"{number} {kind}" for kind, number in kinds.items())
     typer.echo(f"{len(plan.steps)} steps ({counted}); {len(plan.steps) - len(waiting)} done, {len(waiting)} to run")
     if waiting:
-        speed = calibration_of(resolved_device(device))
-        print_table("forecast", FORECAST_COLUMNS, forecast_rows(plan, waiting, known_times(folder), speed))
+        print_table("forecast", FORECAST_COLUMNS, forecast_rows(plan, waiting))
 
 
 def plan_rows(plan: Plan) -> list[list[str]]:
@@ -130,32 +126,21 @@ def plan_rows(plan: Plan) -> list[list[str]]:
     return [[*key, " ".join(seeds), " ".join(attacks)] for key, (seeds, attacks) in rows.items()]
 
 
-def forecast_rows(plan: Plan, waiting: list[Step], similar: SimilarSteps, speed: Calibration) -> list[list[str]]:
-    """Return one table row for each suite: what its steps will take; a step of several suites counts for the first.
+def forecast_rows(plan: Plan, waiting: list[Step]) -> list[list[str]]:
+    """Return one table row for each suite: its steps that have to run, and the memory of its largest training."""
+    from fgai_bench.run.forecast import memory_of, spoken_bytes
+    from fgai_bench.run.progress import title
 
-    Times of similar steps that have finished come first; where there are none, what the machine's speed suggests.
-    """
-    from fgai_bench.run.forecast import forecast, spoken_bytes
-    from fgai_bench.run.progress import similarity_key, spoken, title
-
-    suite_of: dict[str, str] = {}
+    by_suite: dict[str, set[str]] = {}
     for member in plan.members:
-        suite_of.setdefault(member.step, member.suite)
-    for step in reversed(plan.steps.values()):  # a teacher that no suite shows belongs to whoever learns from it
-        for source in step.inputs.values():
-            suite_of.setdefault(source, suite_of[step.hash])
+        by_suite.setdefault(member.suite, set()).add(member.step)
     rows = []
-    for suite in dict.fromkeys(suite_of.values()):
-        steps = [step for step in waiting if suite_of[step.hash] == suite]
-        expected = [forecast(step.config, speed) for step in steps]
-        known = (similar.seconds(similarity_key(step.config)) for step in steps)
-        times = [e.seconds if k is None else k for e, k in zip(expected, known, strict=True)]
-        unknown = times.count(None)
-        spent = spoken(None if steps and unknown == len(steps) else sum(filter(None, times)))
-        more = f", and {unknown} steps of which nothing is known" if 0 < unknown < len(steps) else ""
-        bytes, place = max(((e.bytes or 0.0, i) for i, e in enumerate(expected)), default=(0.0, 0))
-        largest = [spoken_bytes(bytes), title(steps[place])] if bytes else ["-", ""]
-        rows.append([suite, str(len(steps)), f"about {spent}{more}", *largest])
+    for suite, hashes in by_suite.items():
+        steps = [step for step in waiting if step.hash in hashes]
+        needed = {step.hash: memory_of(step.config) or 0.0 for step in steps if step.kind == "train"}
+        largest = max((step for step in steps if needed.get(step.hash)), key=lambda s: needed[s.hash], default=None)
+        shown = [spoken_bytes(needed[largest.hash]), title(largest)] if largest else ["unknown", ""]
+        rows.append([suite, str(len(steps)), *shown])
     return rows
 
 
