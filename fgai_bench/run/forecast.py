@@ -82,7 +82,7 @@ class Shape(NamedTuple):
         arrays = self.cost["arrays_per_node"] + cost.get("arrays_per_node", 0.0)
         kept = arrays * size.nodes * sum(self.widths) + ARRAYS_PER_WEIGHT * size.links * sum(self.heads)
         features = size.stored * (SPARSE_FEATURE_BYTES if size.sparse else DENSE_FEATURE_BYTES)
-        edges = size.links * (EDGE_BYTES + ATTACKED_EDGE_BYTES * ("inner_step" in cost))
+        edges = size.links * (EDGE_BYTES + ATTACKED_EDGE_BYTES * cost.get("attacked_edges", 0.0))
         return LIBRARY_BYTES + features + edges + 4 * (ARRAYS_PER_PARAMETER * parameters + cost["copies"] * kept)
 
 
