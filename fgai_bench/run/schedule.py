@@ -71,11 +71,9 @@ class Schedule:
             self.observer.tick()
 
     def _receive(self, event: Event) -> None:
-        if event.note:
-            self.observer.said(event.note)
-        elif event.hash not in self.running:
+        if event.hash not in self.running:
             return  # a process that a step left behind may still speak of it
-        elif event.result is None:
+        if event.result is None:
             self.observer.advanced(event.hash, event.epoch, event.epochs)
         else:
             self._finish(self.running.pop(event.hash), event.result)
