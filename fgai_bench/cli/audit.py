@@ -7,17 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fgai_bench.cli.options import (
-    AddressOption,
-    DeviceOption,
-    ExecutorOption,
-    JobsOption,
-    RetryOption,
-    RootOption,
-    listed,
-    path_of,
-)
-from fgai_bench.cli.run import conclude, execution
+from fgai_bench.cli.options import listed, path_of, takes_execution
+from fgai_bench.cli.run import conclude
 from fgai_bench.cli.terminal import print_table
 
 if TYPE_CHECKING:
@@ -28,6 +19,7 @@ if TYPE_CHECKING:
 ROW = ["dataset", "model", "label"]
 
 
+@takes_execution
 def audit(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", parser=path_of)],
     suites: Annotated[
@@ -42,12 +34,8 @@ def audit(
     k1: Annotated[float, typer.Option(help="Share of a node's edges in the top-k of similarity.")] = 0.5,
     k2: Annotated[float, typer.Option(help="Share of a node's edges in the top-k of stability.")] = 0.5,
     steps: Annotated[int, typer.Option(help="Number of steps of each ascent.")] = 20,
-    device: DeviceOption = "auto",
-    jobs: JobsOption = None,
-    executor: ExecutorOption = "local",
-    address: AddressOption = None,
-    data_root: RootOption = None,
-    retry_failed: RetryOption = False,
+    *,
+    how: dict[str, Any],
 ) -> None:
     """Compute beta_1, beta_2, alpha_1 and alpha_2 of every (vanilla, defended) pair; add them to the run's records."""
     from fgai_bench.run.audit import audit_run
@@ -57,7 +45,7 @@ def audit(
         options["radii"] = [number(text) for text in listed(radius) or []]
     selected = {"suite": suites, "dataset": datasets, "model": models, "label": defenses}
     only = {key: names for key, value in selected.items() if (names := listed(value))}
-    done = audit_run(folder, options, only=only, **execution(device, jobs, executor, address, data_root, retry_failed))
+    done = audit_run(folder, options, only=only, **how)
     show(done)
     conclude(done)
 

@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fgai_bench.cli.options import (
-    AddressOption,
-    DeviceOption,
-    ExecutorOption,
-    FolderOption,
-    JobsOption,
-    NamesOption,
-    RetryOption,
-    RootOption,
-    SetOption,
-    SuiteOption,
-    listed,
-    seeds_of,
-)
+from fgai_bench.cli.options import FolderOption, NamesOption, SetOption, SuiteOption, listed, seeds_of, takes_execution
 from fgai_bench.cli.terminal import print_table
-from fgai_bench.plugins import plugins_of_command
 
 if TYPE_CHECKING:
     from fgai_bench.run.plan import Plan, Step
@@ -35,6 +20,7 @@ PLAN_COLUMNS = ["suite", "task", "dataset", "model", "defense", "label", "seeds"
 FORECAST_COLUMNS = ["suite", "steps to run", "memory of the largest training", "which one"]
 
 
+@takes_execution
 def run(
     suite: SuiteOption = "quick",
     datasets: NamesOption = None,
@@ -45,15 +31,11 @@ def run(
     settings: Annotated[
         str, typer.Option(help="published (the suite's own), tuned (those that a search has chosen) or both.")
     ] = "published",
-    device: DeviceOption = "auto",
-    jobs: JobsOption = None,
-    executor: ExecutorOption = "local",
-    address: AddressOption = None,
     out: FolderOption = None,
     assignments: SetOption = None,
-    data_root: RootOption = None,
-    retry_failed: RetryOption = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and do nothing.")] = False,
+    *,
+    how: dict[str, Any],
 ) -> None:
     """Run a suite or resume it: steps recorded in the run folder are not run again. Exit 1 when a step has failed."""
     from fgai_bench.run.resume import run as run_suite
@@ -68,29 +50,12 @@ def run(
         "assignments": assignments or [],
     }
     if dry_run:
-        show_plan(suite, out, device, overrides, data_root)
+        show_plan(suite, out, how["device"], overrides, how["data_root"])
         return
-    how = execution(device, jobs, executor, address, data_root, retry_failed)
     done = run_suite(suite, out, **how, **overrides)
     if done.executed:
         typer.echo(how["observer"].summary())
     conclude(done)
-
-
-def execution(
-    device: str,
-    jobs: int | None,
-    executor: str = "local",
-    address: str | None = None,
-    data_root: Path | None = None,
-    retry_failed: bool = False,
-) -> dict[str, Any]:
-    """Return the options of an execution that a command was given, with its plugins and an observer that prints."""
-    from fgai_bench.run.progress import observer_for
-
-    known = {"device": device, "jobs": jobs, "executor": executor, "address": address, "data_root": data_root}
-    observer = observer_for(sys.stdout)
-    return {**known, "retry_failed": retry_failed, "plugins": plugins_of_command(), "observer": observer}
 
 
 def show_plan(suite: str, out: Path | None, device: str, overrides: dict[str, Any], data_root: Path | None) -> None:

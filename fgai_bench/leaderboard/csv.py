@@ -14,7 +14,6 @@ import io
 import json
 import math
 import os
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,7 +30,6 @@ from fgai_bench.statistics.ranking import Standing
 from fgai_bench.statistics.results import Better, ReportError, Results
 
 SUMS = "leaderboards.sha256"
-PATIENCE = 60.0  # seconds to wait for another writer, who needs a few
 
 
 def rows(board: Board, listed: Iterable[BoardRow]) -> list[dict[str, Any]]:
@@ -188,18 +186,11 @@ def write_leaderboards(results: Results, folder: Path) -> list[Path]:
 
 
 @contextmanager
-def locked(folder: Path, patience: float = PATIENCE) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder, which the operating system releases when its holder dies; no file is made for it."""
-    handle, deadline = os.open(folder, os.O_RDONLY), time.monotonic() + patience
+    handle = os.open(folder, os.O_RDONLY)
     try:
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise ReportError(f"{folder} is being written by another process; try again later") from None
-                time.sleep(0.05)
+        fcntl.flock(handle, fcntl.LOCK_EX)  # waits for another writer, who needs a few seconds
         yield
     finally:
         os.close(handle)

@@ -1,33 +1,19 @@
 """The data sheet of an export: what it holds, how it was made, what it lacks and how to read it, for people.
 
-It goes with the records into an archive, and is made from them and from what registries say of the names in them.
+It goes with the records into an archive, and is made from them.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from fgai_bench import __version__
-from fgai_bench.attacks import ATTACKS
-from fgai_bench.data import DATASETS
-from fgai_bench.defenses import DEFENSES
-from fgai_bench.explainers import EXPLAINERS
-from fgai_bench.models import MODELS
 from fgai_bench.records.escaping import markdown_cell
 from fgai_bench.records.export_format import PACKS
 from fgai_bench.records.merge import Merged, in_words
 from fgai_bench.records.names import titles
-from fgai_bench.registry import Registry, RegistryError
 
-NAMED: dict[str, tuple[str, Registry[Any]]] = {
-    "dataset": ("graph", DATASETS),
-    "model": ("model", MODELS),
-    "defense": ("defense", DEFENSES),
-    "attack": ("attack", ATTACKS),
-    "explainer": ("explainer", EXPLAINERS),
-}
 PROGRAM = ("steps", "program", "device", "libraries")
 FILES = {
     "steps.csv.xz": "one row per step: its hash, configuration, status, facts, environment and times",
@@ -51,6 +37,7 @@ MADE = """A step is a training, or a measurement of one. Its hash covers the gra
 and, where the record names it, the code that computed it; the same hash is the same result on the same kind of
 device."""
 USE = """```
+fgai-bench ls                               # what every name stands for
 fgai-bench report FOLDER --out REPORT       # tables, figures, leaderboards, a page to browse
 fgai-bench claims FOLDER                    # a verdict on each claim of the paper
 fgai-bench verify FOLDER --rows 20          # measure rows again from their models and attacked graphs
@@ -77,7 +64,6 @@ def datasheet(merged: Merged, packed: Mapping[str, int]) -> str:
         "## What it holds": _table(("suite", "steps", "by status", "seeds"), _suites(merged)),
         "## Its files": _table(("file", "what", "rows"), files),
         "## How it was made": f"{_table(PROGRAM, _programs(merged))}\n\n{MADE}",
-        "## What the names stand for": _table(("kind", "name", "what", "source"), _names(merged)),
         "## What it lacks": _table(("number", "what", "why"), _lacking(merged, packed)),
         "## How to use it": USE,
     }
@@ -106,18 +92,6 @@ def _programs(merged: Merged) -> list[tuple[str, ...]]:
         changed = " with changes" if where.get("dirty") else ""
         rows[commit + changed, str(where.get("device", "")), ", ".join(filter(None, (python, libraries)))] += 1
     return [(f"{number:,}", *row) for row, number in sorted(rows.items(), key=lambda item: (-item[1], item[0]))]
-
-
-def _names(merged: Merged) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = []
-    for field, (kind, registry) in NAMED.items():
-        for name in sorted({member[field] for member in merged.members if member.get(field)}):
-            try:
-                entry = registry.entry(name)
-                rows.append((kind, name, entry.summary, entry.paper))
-            except RegistryError:
-                rows.append((kind, name, "not registered where this was written", ""))
-    return rows
 
 
 def _lacking(merged: Merged, packed: Mapping[str, int]) -> list[tuple[str, ...]]:

@@ -193,12 +193,3 @@ def test_files_that_somebody_is_replacing_are_not_read(bench: Any, tmp_path: Pat
             file.write_bytes(whole)
         second.result()
     assert file.read_bytes() == whole
-
-
-def test_a_folder_that_somebody_else_writes_to_is_waited_for_and_then_given_up(tmp_path: Path) -> None:
-    with (
-        locked(tmp_path),
-        pytest.raises(ReportError, match="is being written by another process"),
-        locked(tmp_path, patience=0.2),
-    ):
-        pytest.fail("both hold the lock")

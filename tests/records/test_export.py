@@ -242,14 +242,12 @@ def test_the_data_sheet_tells_what_the_records_hold(exported: Path, reference: P
     assert f"| {suite} | {len(steps)} | {len(steps)} ok | {listed} |" in text
     assert f"environment and times | {len(steps)} |" in text
     assert f"| {trained} of {trained} | models | stayed with the run |" in text
-    assert "| model | gat | Graph Attention Network" in text
 
 
 def test_hostile_names_stay_in_their_cells_of_the_data_sheet() -> None:
     place = {"suite": "a | b\n<script>", "model": "own|<b>", "dataset": "cora", "defense": "", "attack": "", "seed": 0}
     text = datasheet(Merged({}, [{**place, "step": "0"}], []), {})
     assert "| a \\| b &lt;script> | 1 | 1 waiting | 0 |" in text
-    assert "| model | own\\|&lt;b> | not registered where this was written |  |" in text
     assert "<script" not in text
 
 
@@ -293,7 +291,7 @@ def test_an_export_of_an_earlier_format_is_read_and_replaced(records: Path, tmp_
     assert digests(records) == whole
 
 
-def test_steps_that_begin_alike_are_referred_to_by_more_digits() -> None:
+def test_steps_that_begin_alike_are_referred_to_by_all_digits() -> None:
     alike, other = ["0" * 20 + digit * 44 for digit in "12"], "f" * 64
-    assert short_names([*alike, other]) == {hash: hash[:21] for hash in (*alike, other)}
+    assert short_names([*alike, other]) == {hash: hash for hash in (*alike, other)}
     assert short_names([alike[0], other]) == {hash: hash[:12] for hash in (alike[0], other)}

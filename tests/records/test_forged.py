@@ -162,7 +162,6 @@ def test_a_bomb_is_refused_before_it_fills_the_memory(
 
 
 def test_a_curve_of_many_steps_can_be_read_back(tmp_path: Path) -> None:
-    limit = csv.field_size_limit()
     points = [number / 7 for number in range(20_000)]
     store = Store(tmp_path / "run")
     result = Result(curves={"objective": (points, points)}, environment={"package": "0"})
@@ -171,7 +170,6 @@ def test_a_curve_of_many_steps_can_be_read_back(tmp_path: Path) -> None:
     export([tmp_path / "run"], tmp_path / "records")
     with StoreReader(tmp_path / "records") as found:
         assert found.result("a" * 64).curves == {"objective": (points, points)}
-    assert csv.field_size_limit() == limit
 
 
 def test_an_artifact_in_the_pack_has_the_hash_of_its_name(exported: Path) -> None:
