@@ -13,16 +13,15 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from fgai_bench.records.artifacts import Artifacts, DamagedArtifact, MissingArtifact
 from fgai_bench.records.canonical import canonical, sha256
 from fgai_bench.records.errors import EmptyStore, StoreError
 from fgai_bench.records.export_format import MANIFEST, ExportTables
 from fgai_bench.records.frames import PlacedStep, curves, placed_steps, provenance, records
-from fgai_bench.records.result import Result, encoded_step, result_of, storable
+from fgai_bench.records.result import RecordedStep, Result, encoded_step, result_of, storable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -164,29 +163,6 @@ class StoreReader:
                 problems[row[0]] = str(error)
 
 
-class Recordable(Protocol):
-    """A step of a plan, as far as the store is concerned."""
-
-    @property
-    def hash(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def trial(self) -> str: ...
-    @property
-    def config(self) -> Mapping[str, Any]: ...
-
-
-@dataclass(frozen=True)
-class RecordedStep:
-    """A step outside of any plan, such as one that is copied from another store."""
-
-    hash: str
-    kind: str
-    trial: str
-    config: Mapping[str, Any]
-
-
 class Store(StoreReader):
     """The store of the one process that writes."""
 
@@ -203,11 +179,11 @@ class Store(StoreReader):
         (path / FILE).touch()
         super().__init__(path)
 
-    def record(self, step: Recordable, result: Result) -> None:
+    def record(self, step: RecordedStep, result: Result) -> None:
         """Write the result of a step: its artifacts first, then its record in one transaction."""
         result = storable(result)
         names = {role: self.artifacts.write(content) for role, content in sorted(result.artifacts.items())}
-        content = encoded_step(step.hash, step.kind, step.trial, step.config, result, names)
+        content = encoded_step(step, result, names)
         cells = (step.hash, result.status, content)
         with self.transaction() as execute:
             execute("INSERT OR REPLACE INTO steps VALUES (?, ?, ?, ?)", (*cells, checksum(*cells)))

@@ -38,7 +38,7 @@ from fgai_bench.records.packing import (
 from fgai_bench.records.provenance import environment, plugins_used
 from fgai_bench.records.result import Result, Status, storable
 from fgai_bench.run.forecast import MEMORY_TOLERANCE, Shape, Size
-from fgai_bench.run.timing import TimedEnough, extrapolated, stopwatch, training_cost, warm_up
+from fgai_bench.run.timing import TimedEnough, stopwatch, warm_up
 from fgai_bench.tasks import TASKS, Problem
 from fgai_bench.tasks.attention_sample import attention_sample
 from fgai_bench.tasks.definition1 import AuditOptions
@@ -116,18 +116,26 @@ def train(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress:
     training = Training(**config["training"])
     fit = functools.partial(_fit, config, inputs, problem)
     warming = warm_up(config, lambda: fit(training.model_copy(update={"epochs": min(1, training.epochs)}), None))
+    trained: AttentionModel | None = None
+    timed = training.epochs
     try:
         with measured_cost(config["device"], every=0.02) as cost:
             trained = fit(training, stopwatch(config, progress, warming))
     except TimedEnough as stopped:
-        return extrapolated(config, cost, stopped, problem.provenance)
+        timed, cost.seconds = stopped.epochs, stopped.total(training.epochs)
+    costs = {"train_seconds": cost.seconds, "train_peak_mib": cost.peak_mib}
+    if "exclusive" in config:
+        costs |= {"epochs_timed": float(timed), "extrapolated": float(trained is None)}
+    facts = {**problem.provenance, "memory": cost.memory}
+    if trained is None:
+        return Result(cost=costs, flags=(f"extrapolated from {timed} of {training.epochs} epochs",), facts=facts)
     with torch.no_grad():
         score = float(problem.supervision.score(problem.output(trained, problem.training_data)))
     offers = Offers({"model": lambda: (trained,), "validation": lambda: (score,)})
     return Result(
         metrics=measured(offers).metrics,
-        cost=training_cost(config, cost),
-        facts={**problem.provenance, "memory": cost.memory},
+        cost=costs,
+        facts=facts,
         artifacts={"model": pack_model(trained), "history": pack_history(trained.history)},
     )
 

@@ -11,10 +11,10 @@ of its own (``measure``), so that adding one to a finished run computes nothing 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
@@ -29,6 +29,7 @@ from fgai_bench.models import MODELS
 from fgai_bench.options import Training
 from fgai_bench.records.canonical import plain, sha256
 from fgai_bench.records.names import spans
+from fgai_bench.records.result import Kind, RecordedStep
 from fgai_bench.registry import Registry
 from fgai_bench.run.identity import code_of
 from fgai_bench.suites.errors import SuiteError, sentence
@@ -37,29 +38,17 @@ from fgai_bench.tasks import TASKS
 
 TEACHER = DefenseLine(name="vanilla")
 EVALUATION_SEEDS = range(10)  # split seeds that no choice of settings may look at
-Kind = Literal["train", "clean", "attack", "measure", "effect", "explain", "agree", "audit", "validate"]
 
 
 @dataclass(frozen=True)
-class Step:
+class Step(RecordedStep):
     """One unit of work: a training, an attack or a measurement.
 
     Attributes:
-        hash: identity of the step, computed from ``config`` alone.
-        kind: what the step does.
-        config: everything that changes the result, as plain data.
-        inputs: role to hash of the steps whose artifacts it needs: ``teacher``, ``model``, ``other``, ``attacked``,
-            ``effects``.
-        trial: hash of the training step whose model is trained or measured.
         time_limit: seconds after which the step is stopped.
         exclusive: whether no other step may run at the same time.
     """
 
-    hash: str
-    kind: Kind
-    config: dict[str, Any] = field(compare=False)
-    inputs: dict[str, str] = field(compare=False)
-    trial: str
     time_limit: float | None = None
     exclusive: bool = False
 

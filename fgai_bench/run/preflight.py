@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from fgai_bench.records.canonical import canonical
 from fgai_bench.records.errors import RequestError
-from fgai_bench.records.lock import is_lock
+from fgai_bench.records.lock import FILE as LOCK
 from fgai_bench.run.plan import Step
 from fgai_bench.suites.errors import SuiteError, finite, sentence
 
@@ -70,8 +70,7 @@ def checked_folder(folder: Path) -> Path:
 
 def _foreign(path: Path) -> bool:
     """Tell whether a file is not one of those that a run killed at its very start leaves behind."""
-    left = path.is_file() and not path.is_symlink()
-    return not (left and (path.name in ("store.sqlite", "store.sqlite-journal") or is_lock(path)))
+    return not path.is_file() or path.is_symlink() or path.name not in ("store.sqlite", "store.sqlite-journal", LOCK)
 
 
 def checked_data_root(root: str | os.PathLike[str] | None) -> str | None:

@@ -174,7 +174,7 @@ def test_a_folder_that_is_not_a_run_is_left_alone(tiny: dict[str, Any], tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-@pytest.mark.parametrize("left", ["artifacts/thesis.pt", "artifacts/" + "0" * 64 + ".safetensors", "run.lock", "notes"])
+@pytest.mark.parametrize("left", ["artifacts/thesis.pt", "artifacts/" + "0" * 64 + ".safetensors", "notes"])
 def test_a_folder_with_somebodys_files_is_refused_and_they_stay(
     left: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
