@@ -11,16 +11,12 @@ from fgai_bench.cli.options import path_of
 from fgai_bench.cli.terminal import print_table
 
 SHOWN_CELLS = 12  # open cells, before the rest is only counted
-MOST_STEPS = 5000  # recorded steps, beyond which what is open is only computed when asked for
 SHOWN_DAMAGE = 5  # damaged steps, before the rest is only counted
 
 
 def status(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or exported records.", parser=path_of)],
-    undecided: Annotated[
-        bool | None,
-        typer.Option("--open/--no-open", help=f"Say what the seeds leave open; else only up to {MOST_STEPS:,} steps."),
-    ] = None,
+    undecided: Annotated[bool, typer.Option("--open", help="Also say what the seeds leave open.")] = False,
 ) -> None:
     """Show how many steps of a run are done and how many are waiting; exit 1 when a step has failed."""
     from fgai_bench.records.lock import holder
@@ -43,10 +39,8 @@ def status(
         typer.echo(sentence)
     if set(statuses.values()) - {"ok"}:
         failures(folder)
-    if not damaged and (len(statuses) <= MOST_STEPS if undecided is None else undecided):
+    if undecided and not damaged:
         show_open(folder)
-    elif not damaged and undecided is None:
-        typer.echo(f"`fgai-bench status {folder} --open` says what its seeds leave open; it reads every record")
     if damaged or any(status in RETRIED for status in statuses.values()):
         raise typer.Exit(1)
 

@@ -81,7 +81,7 @@ def _planned(
     overrides["settings"] = "both" if any(member.get("trials") for member in members) else "published"
     attacks = names("attack_label")
     resolved = resolve(suite, **overrides, **({"attacks": attacks} if attacks else {}), seeds=names("seed"))  # type: ignore[arg-type]
-    recorded = [headers[member["step"]]["config"]["dataset"] for member in members]
+    recorded = [headers[member["step"]]["config"].get("dataset", {}) for member in members]
     contents = {data["name"]: data["source"]["content"] for data in recorded if "content" in data.get("source", {})}
     expected = plan(resolved, contents=contents)
     return {_place(member.plain()): expected.steps[member.step].config for member in expected.members}

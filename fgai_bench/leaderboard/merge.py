@@ -115,10 +115,7 @@ def _refuse_other_origin(entry: BoardRow, other: BoardRow) -> None:
     if not mine and not theirs:
         return
     if not mine or not theirs:
-        which = "it was" if theirs else "the leaderboard's rows beside it were"
-        raise ReportError(
-            f"{names}: {which} made by an earlier program that recorded no fingerprint of its code; {OTHER_CODE}"
-        )
+        raise ReportError(f"{names}: it or the rows beside it have no fingerprint of their code; {OTHER_CODE}")
     if mine["data"] and theirs["data"] and mine["data"] != theirs["data"]:
         raise ReportError(f"{names}: its data are not those of the leaderboard's rows beside it")
     changed = [part for part, own in mine["code"].items() if theirs["code"].get(part, own) != own]

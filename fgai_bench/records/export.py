@@ -37,7 +37,7 @@ from fgai_bench.records.export_format import (
 )
 from fgai_bench.records.merge import Merged, StoredResult, merge
 from fgai_bench.records.result import RecordedStep, result_of
-from fgai_bench.records.store import DRAWN_ROLES, Store, StoreReader, is_export, place_of
+from fgai_bench.records.store import DRAWN_ROLES, Store, StoreReader, is_export
 
 DRAWN_ATTACKS = ("", "injection")  # labels of attacks that figures of attention and training show; "" is no attack
 Wanted = tuple[StoredResult, Mapping[str, Any]]  # an artifact, as the row of a result that names it
@@ -124,8 +124,7 @@ def _write(
             (new / file_of(name)).write_bytes(packed_table(COLUMNS[name], rows))
         for name, holders in packs.items():
             write_pack(new / name, ((hash, store.artifacts.read(hash)) for hash, store in sorted(holders.items())))
-        entries = {name: len(holders) for name, holders in packs.items()}
-        (new / SHEET).write_text(datasheet(merged, counts | entries), encoding="utf-8")
+        (new / SHEET).write_text(datasheet(merged), encoding="utf-8")
         manifest = _manifest(merged, sorted(new.iterdir()), counts, superseded)
         (new / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return manifest
@@ -191,15 +190,16 @@ def _drawn_artifacts(merged: Merged, packed: set[str]) -> Iterator[Wanted]:
 
 
 def _drawn(merged: Merged) -> set[str]:
-    """Return the steps that figures may show: trainings and published attacks, at each place of the lowest seed."""
-    lowest: dict[str, tuple[int, str]] = {}
+    """Return the steps that figures may show: trainings and published attacks of the lowest seed of each suite."""
+    lowest: dict[str, int] = {}
     for member in merged.members:
-        recorded = merged.steps.get(member["step"])
-        shown = member["task"] == "node" and member["attack_label"] in DRAWN_ATTACKS
-        if shown and recorded is not None and recorded.step["status"] == "ok":
-            place, own = place_of({**member, "seed": 0}), (member["seed"], member["step"])
-            lowest[place] = min(lowest.get(place, own), own)
-    return {step for _, step in lowest.values()}
+        lowest[member["suite"]] = min(lowest.get(member["suite"], member["seed"]), member["seed"])
+    return {
+        member["step"]
+        for member in merged.members
+        if member["task"] == "node" and member["attack_label"] in DRAWN_ATTACKS
+        if member["seed"] == lowest[member["suite"]]
+    }
 
 
 def _size(name: str, merged: Merged, holders: Mapping[str, StoreReader], folder: Path) -> str:

@@ -199,13 +199,8 @@ def _differs(result: StoredResult, kept: StoredResult) -> bool:
 
 def _superseded(result: StoredResult, kept: StoredResult) -> dict[str, str]:
     """Return the entry for a result that does not hold: its step, and why ``kept`` holds instead."""
-    status = result.step["status"]
-    if result.rank > kept.rank:
-        why = f"{status} gave way to {kept.step['status']}"
-    elif result.rank < len(GOOD):
-        why = "the same values"
-    else:
-        why = f"{status} gave way to a later {kept.step['status']}"
+    same = result.rank == kept.rank < len(GOOD)
+    why = "the same values" if same else f"{result.step['status']} gave way to {kept.step['status']}"
     return {"step": result.step["hash"], "why": why}
 
 

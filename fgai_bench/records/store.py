@@ -13,6 +13,7 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -191,20 +192,14 @@ class Store(StoreReader):
     def place(self, members: Iterable[Mapping[str, Any]]) -> None:
         """Write where the steps of a plan stand in its suites; a place that is known gets the step of this plan."""
         known = {place: (position, content) for place, position, content, _ in self._tables.member_rows()}
-        unchanged = {content for _, content in known.values()}
-        following = max((position for position, _ in known.values()), default=-1) + 1
+        following = count(max((position for position, _ in known.values()), default=-1) + 1)
         with self.transaction() as execute:
             for member in members:
-                content = canonical(member)
-                if content in unchanged:
-                    continue
-                place = place_of(member)
-                position, earlier = known.get(place, (following, ""))
-                unchanged.discard(earlier)
-                following = max(following, position + 1)
-                known[place] = position, content
-                cells = (place, position, content)
-                execute("INSERT OR REPLACE INTO members VALUES (?, ?, ?, ?)", (*cells, checksum(*cells)))
+                place, content = place_of(member), canonical(member)
+                if place not in known or known[place][1] != content:
+                    known[place] = known[place][0] if place in known else next(following), content
+                    cells = (place, *known[place])
+                    execute("INSERT OR REPLACE INTO members VALUES (?, ?, ?, ?)", (*cells, checksum(*cells)))
 
     def forget(self, hashes: Iterable[str]) -> None:
         """Delete steps, so that they are run again."""

@@ -193,23 +193,19 @@ def _fit(
         seed=seed,
         supervision=problem.supervision,
         teacher=_model("teacher", config, inputs, problem) if "teacher" in inputs else None,
-        inner=problem.inner({**_defense_inner_options(defense), **_inner_options(config["inner"])})
-        if config["inner"]
-        else None,
+        inner=problem.inner(_inner_options(defense, config["inner"])) if config["inner"] else None,
         training=training,
         progress=progress,
     )
 
 
-def _defense_inner_options(defense: Any) -> dict[str, Any]:
-    """Return the defense's own options for its inner attack (loss, targets); options of the suite override them."""
-    return dict(getattr(defense, "inner_options", {}))
+def _inner_options(defense: Any, inner: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the inner attack as the one flat mapping a task expects: the suite's options override the defense's own.
 
-
-def _inner_options(inner: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the inner attack as the one flat mapping a task expects; ``targets`` is left out, as the task sets it."""
+    Its ``targets`` are the defense's, or the task sets them.
+    """
     threat = {key: value for key, value in inner["threat"].items() if key != "targets"}
-    return {**threat, **inner["options"], "attack": inner["attack"]}
+    return {**getattr(defense, "inner_options", {}), **threat, **inner["options"], "attack": inner["attack"]}
 
 
 def clean(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:

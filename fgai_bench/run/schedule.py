@@ -148,7 +148,10 @@ class Schedule:
             self._consider(step)
             return
         if not result.environment:
-            result = replace(result, environment=self._environment(step))
+            from fgai_bench.records.provenance import environment
+
+            where = environment(step.config["device"], step.config["threads"])  # it died before it could report its own
+            result = replace(result, environment=where)
         self._record(step, result)
 
     def _record(self, step: Step, result: Result) -> None:
@@ -158,10 +161,3 @@ class Schedule:
         for follower in self._followers[step.hash]:
             self._consider(follower)
         self.observer.finished(step, result)
-
-    @staticmethod
-    def _environment(step: Step) -> dict[str, object]:
-        """Return the environment of a step that died before it could report its own."""
-        from fgai_bench.records.provenance import environment
-
-        return environment("cpu" if step.config["device"] == "cpu" else step.config["device"], step.config["threads"])

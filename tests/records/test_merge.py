@@ -81,7 +81,7 @@ def test_what_gave_way_is_told_as_long_as_the_step_is_there(piece: Callable[...,
 def test_the_latest_of_several_failures_holds(piece: Callable[..., Path], tmp_path: Path) -> None:
     late = replace(FAILED, status="oom", reason="needs 214 GiB", started=10.0)
     found, why = held([piece("late", late), piece("early", FAILED)], tmp_path / "out")
-    assert (found.status, why) == ("oom", ["failed gave way to a later oom"])
+    assert (found.status, why) == ("oom", ["failed gave way to oom"])
 
 
 def test_the_earliest_of_agreeing_results_holds_in_any_order(piece: Callable[..., Path], tmp_path: Path) -> None:

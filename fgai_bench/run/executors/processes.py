@@ -109,7 +109,7 @@ class Processes:
         worker = next((worker for worker in self._workers if worker.job is None), None) or self._start()
         worker.give(job)
         with contextlib.suppress(OSError):  # a worker that died while idle is reported by the next call of events()
-            worker.connection.send(("job", job))
+            worker.connection.send(job)
 
     def events(self, timeout: float) -> list[Event]:
         ready = wait([worker.connection for worker in self._workers], timeout)
@@ -141,7 +141,7 @@ class Processes:
             start_new_session=True,
         )
         there.close()
-        here.send(("settings", self.settings))
+        here.send(self.settings)
         worker = _Worker(process, here)
         self._workers.append(worker)
         self._made += 1

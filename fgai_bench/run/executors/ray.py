@@ -54,8 +54,7 @@ class RayExecutor:
             else:
                 self._ray.init(address=address, **quiet)
         except (ConnectionError, RuntimeError, ValueError) as error:
-            message = " ".join(str(error).split())
-            raise ExecutorError(f"no Ray cluster at {address or 'this machine'}: {message[:200]}") from None
+            raise ExecutorError(f"no Ray cluster at {address or 'this machine'}: {_words(error)}") from None
 
     @property
     def slots(self) -> int:
@@ -82,12 +81,11 @@ class RayExecutor:
         try:
             return self._ray.get(ref)
         except lost.OutOfMemoryError as error:
-            return Result("oom", _line(error, 0))
+            return Result("oom", _words(error))
         except lost.RayTaskError as error:  # the node was there, but lacks something, as this package itself
-            cause = getattr(error, "cause", None)
-            return Result("failed", f"its node cannot run it: {_line(error, -1) if cause is None else _named(cause)}")
+            return Result("failed", f"its node cannot run it: {_words(getattr(error, 'cause', None) or error)}")
         except lost.RayError as error:
-            return Result("failed", f"lost on the Ray cluster after {RETRIES} retries: {_line(error, 0)}")
+            return Result("failed", f"lost on the Ray cluster after {RETRIES} retries: {_words(error)}")
 
     def close(self) -> None:
         for ref in self._refs:
@@ -134,10 +132,5 @@ def _import_ray() -> Any:
     return ray
 
 
-def _line(error: Exception, place: int) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[place][:300] if lines else type(error).__name__
-
-
-def _named(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+def _words(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__
