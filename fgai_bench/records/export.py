@@ -119,7 +119,7 @@ def _write(
     kept = [entry for manifest in earlier for entry in manifest["superseded"] if entry.get("step") in merged.steps]
     superseded = list({canonical(entry): entry for entry in (*kept, *merged.superseded)}.values())
     counts = {file_of(name): len(rows) for name, rows in tables.items()}
-    with _replace_folder(folder) as new:
+    with replace_folder(folder) as new:
         for name, rows in tables.items():
             (new / file_of(name)).write_bytes(packed_table(COLUMNS[name], rows))
         for name, holders in packs.items():
@@ -265,7 +265,7 @@ def _writable_folder(folder: Path) -> Path:
 
 
 @contextmanager
-def _replace_folder(folder: Path) -> Iterator[Path]:
+def replace_folder(folder: Path) -> Iterator[Path]:
     """Yield a new folder to fill, which replaces ``folder`` when the block ends; an exception changes nothing."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:

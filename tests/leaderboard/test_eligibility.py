@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from fgai_bench.cli import main
-from fgai_bench.leaderboard import eligibility
 from fgai_bench.leaderboard.eligibility import objections
+from fgai_bench.leaderboard.merge import add
+from fgai_bench.records.export import export
 from fgai_bench.records.store import Store, StoreReader
 from fgai_bench.run.plan import Step
+from fgai_bench.statistics.results import ReportError
 from fgai_bench.suites import SUITES
 
 Change = Callable[[dict[str, Any], dict[str, Any]], None]
@@ -108,20 +110,15 @@ def test_what_is_not_as_the_suite_says_is_refused_in_a_sentence(
     assert not boards.exists()
 
 
-def test_rows_of_other_code_are_not_put_together(
-    remade: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A board that another version of the program has made stays as it is."""
-    boards = tmp_path / "boards"
-    assert main(["leaderboard", "add", str(remade()), "--to", str(boards)]) == 0
-    before = {path.name: path.read_bytes() for path in boards.iterdir()}
-    other = remade(setting("code", "model gat", value="other"), "other")
-    monkeypatch.setattr(eligibility, "is_present", lambda kind, config: True)
-    assert main(["leaderboard", "add", str(other), "--to", str(boards)]) == 2
-    assert "its model gat was computed by other code than the leaderboard's rows beside it" in capsys.readouterr().err
-    text = (boards / "leaderboard_node.csv").read_text()
-    assert text.count('""identity""')
-    assert {path.name: path.read_bytes() for path in boards.iterdir()} == before
+def test_rows_of_other_code_are_not_put_together(remade: Callable[..., Path], tmp_path: Path) -> None:
+    boards, first, second = (tmp_path / name for name in ("boards", "first", "second"))
+    export([remade()], first, only={"defense": ["vanilla"]})
+    export([remade(setting("code", "model gat", value="other"), "other")], second, only={"defense": ["at"]})
+    (node, *_) = add(first, boards)
+    before = node.read_bytes()
+    with pytest.raises(ReportError, match="were made by other code than the rest of their suite"):
+        add(second, boards)
+    assert node.read_bytes() == before
 
 
 @pytest.mark.slow
