@@ -13,11 +13,10 @@ from fgai_bench.cli.options import FolderOption, NamesOption, SetOption, SuiteOp
 from fgai_bench.cli.terminal import print_table
 
 if TYPE_CHECKING:
-    from fgai_bench.run.plan import Plan, Step
+    from fgai_bench.run.plan import Plan
     from fgai_bench.run.resume import Run
 
 PLAN_COLUMNS = ["suite", "task", "dataset", "model", "defense", "label", "seeds", "attacks"]
-FORECAST_COLUMNS = ["suite", "steps to run", "memory of the largest training", "which one"]
 
 
 @takes_execution
@@ -59,8 +58,10 @@ def run(
 
 
 def show_plan(suite: str, out: Path | None, device: str, overrides: dict[str, Any], data_root: Path | None) -> None:
-    """Print every trial of the plan, the number of steps, and how much memory those that have to run will need."""
+    """Print every trial of the plan, the number of steps, and the memory of the largest training that has to run."""
+    from fgai_bench.run.forecast import memory_of, spoken_bytes
     from fgai_bench.run.preflight import check_options, checked_data_root
+    from fgai_bench.run.progress import title
     from fgai_bench.run.resume import planned, statuses_in
     from fgai_bench.suites import load_suite
 
@@ -74,8 +75,10 @@ def show_plan(suite: str, out: Path | None, device: str, overrides: dict[str, An
     kinds = Counter(step.kind for step in plan.steps.values())
     counted = ", ".join(f"{number} {kind}" for kind, number in kinds.items())
     typer.echo(f"{len(plan.steps)} steps ({counted}); {len(plan.steps) - len(waiting)} done, {len(waiting)} to run")
-    if waiting:
-        print_table("forecast", FORECAST_COLUMNS, forecast_rows(plan, waiting))
+    needed = {step.hash: memory_of(step.config) or 0.0 for step in waiting if step.kind == "train"}
+    if any(needed.values()):
+        largest = max(needed, key=lambda hash: needed[hash])
+        typer.echo(f"largest: {title(plan.steps[largest])}, about {spoken_bytes(needed[largest])} of memory")
 
 
 def plan_rows(plan: Plan) -> list[list[str]]:
@@ -89,24 +92,6 @@ def plan_rows(plan: Plan) -> list[list[str]]:
         elif member.kind == "attack" and member.attack_label not in attacks:
             attacks.append(member.attack_label)
     return [[*key, " ".join(seeds), " ".join(attacks)] for key, (seeds, attacks) in rows.items()]
-
-
-def forecast_rows(plan: Plan, waiting: list[Step]) -> list[list[str]]:
-    """Return one table row for each suite: its steps that have to run, and the memory of its largest training."""
-    from fgai_bench.run.forecast import memory_of, spoken_bytes
-    from fgai_bench.run.progress import title
-
-    by_suite: dict[str, set[str]] = {}
-    for member in plan.members:
-        by_suite.setdefault(member.suite, set()).add(member.step)
-    rows = []
-    for suite, hashes in by_suite.items():
-        steps = [step for step in waiting if step.hash in hashes]
-        needed = {step.hash: memory_of(step.config) or 0.0 for step in steps if step.kind == "train"}
-        largest = max((step for step in steps if needed.get(step.hash)), key=lambda s: needed[s.hash], default=None)
-        shown = [spoken_bytes(needed[largest.hash]), title(largest)] if largest else ["unknown", ""]
-        rows.append([suite, str(len(steps)), *shown])
-    return rows
 
 
 def conclude(done: Run) -> None:

@@ -23,7 +23,7 @@ from fgai_bench.records.export_format import FORMAT, short_names
 from fgai_bench.records.merge import Merged
 from fgai_bench.records.result import Result
 from fgai_bench.records.store import Store, StoreReader
-from fgai_bench.run.plan import Member, Step
+from fgai_bench.run.plan import Step
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -100,20 +100,6 @@ def test_every_kind_of_value_survives(tmp_path: Path) -> None:
     with StoreReader(tmp_path / "records") as mine, StoreReader(tmp_path / "run") as its:
         assert repr(mine.result("a" * 64)) == repr(its.result("a" * 64))  # a NaN is not equal to itself
         assert mine.step("a" * 64) == its.step("a" * 64)
-
-
-def test_an_export_of_fewer_seeds_than_the_suite_has_can_be_read(tmp_path: Path) -> None:
-    store = Store(tmp_path / "run")
-    store.record(Step("a" * 64, "clean", {"kind": "clean"}, {}, "t" * 64), Result("ok", environment={"package": "0"}))
-    names = dict.fromkeys(("task", "dataset", "model", "defense", "label", "attack", "attack_label", "explainer"), "x")
-    member = Member("tiny", "clean", "a" * 64, **names, seed=0, suite_seeds="0-1")
-    store.place([member.plain()])
-    store.close()
-    export([tmp_path / "run"], tmp_path / "records")
-    with StoreReader(tmp_path / "records") as found:
-        assert [place["suite"] for place in found.members()] == ["tiny"]
-    manifest = json.loads((tmp_path / "records" / "manifest.json").read_text())
-    assert manifest["suites"] == {"tiny, changed: seeds=1": {"ok": 1}}
 
 
 def test_tracebacks_stay_behind(tmp_path: Path) -> None:

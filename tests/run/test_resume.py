@@ -189,15 +189,6 @@ def test_a_folder_with_somebodys_files_is_refused_and_they_stay(
     assert path.read_text() == "mine"
 
 
-def test_a_linked_folder_of_artifacts_is_no_run_and_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere" / "thesis.pt").write_text("mine")
-    (tmp_path / "e").mkdir()
-    (tmp_path / "e" / "artifacts").symlink_to(tmp_path / "elsewhere")
-    assert main(["run", "--out", str(tmp_path / "e"), "--device", "cpu"]) == 2
-    assert (tmp_path / "elsewhere" / "thesis.pt").read_text() == "mine"
-
-
 def test_what_a_run_killed_at_its_start_leaves_is_taken_up(tiny: dict[str, Any], tmp_path: Path) -> None:
     with RunLock(tmp_path):
         lock = (tmp_path / "run.lock").read_text()
