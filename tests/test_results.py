@@ -17,7 +17,7 @@ import pytest
 from docs.values import GRAPHS, MODELS, NULL, by_seed, read, select
 from fgai_bench.records.verify import verify
 from fgai_bench.report.write import write_results
-from fgai_bench.run.forecast import MIB, forecast
+from fgai_bench.run.forecast import MIB, memory_of
 from tests.committed import ROOT, explanations, study
 
 RESULTS = ROOT / "results"
@@ -227,7 +227,7 @@ def test_memory_is_forecast_within_a_quarter():
         if place.suite in ("cost", "scale") or (place.suite, place.model) == ("node", "gt"):
             for step in seeds.values():
                 if (peak := step.values.get("train_peak_mib")) is not None:
-                    needed = forecast(json.loads(configs[step.step]), None).bytes
+                    needed = memory_of(json.loads(configs[step.step]))
                     ratios += [needed / MIB / peak] if needed is not None else []
     assert len(ratios) > 200
     assert min(ratios) >= 1 / 1.25

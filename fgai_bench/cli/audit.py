@@ -7,17 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fgai_bench.cli.options import (
-    AddressOption,
-    DeviceOption,
-    ExecutorOption,
-    JobsOption,
-    RetryOption,
-    RootOption,
-    listed,
-    path_of,
-)
-from fgai_bench.cli.run import conclude, execution
+from fgai_bench.cli.options import listed, path_of, takes_execution
+from fgai_bench.cli.run import conclude
 from fgai_bench.cli.terminal import print_table
 
 if TYPE_CHECKING:
@@ -28,6 +19,7 @@ if TYPE_CHECKING:
 ROW = ["dataset", "model", "label"]
 
 
+@takes_execution
 def audit(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", parser=path_of)],
     suites: Annotated[
@@ -42,12 +34,8 @@ def audit(
     k1: Annotated[float, typer.Option(help="Share of a node's edges in the top-k of similarity.")] = 0.5,
     k2: Annotated[float, typer.Option(help="Share of a node's edges in the top-k of stability.")] = 0.5,
     steps: Annotated[int, typer.Option(help="Number of steps of each ascent.")] = 20,
-    device: DeviceOption = "auto",
-    jobs: JobsOption = None,
-    executor: ExecutorOption = "local",
-    address: AddressOption = None,
-    data_root: RootOption = None,
-    retry_failed: RetryOption = False,
+    *,
+    how: dict[str, Any],
 ) -> None:
     """Compute beta_1, beta_2, alpha_1 and alpha_2 of every (vanilla, defended) pair; add them to the run's records."""
     from fgai_bench.run.audit import audit_run
@@ -57,7 +45,7 @@ def audit(
         options["radii"] = [number(text) for text in listed(radius) or []]
     selected = {"suite": suites, "dataset": datasets, "model": models, "label": defenses}
     only = {key: names for key, value in selected.items() if (names := listed(value))}
-    done = audit_run(folder, options, only=only, **execution(device, jobs, executor, address, data_root, retry_failed))
+    done = audit_run(folder, options, only=only, **how)
     show(done)
     conclude(done)
 
@@ -72,31 +60,18 @@ def number(text: str) -> float:
 
 def show(done: Run) -> None:
     """Print the four constants: means over the nodes and over the seeds, and the share of nodes that are faithful."""
-    records, curves = done.records().query("kind == 'audit'"), done.curves().query("kind == 'audit'")
-    print_table(
-        "closeness to vanilla (mean and worst node)",
-        [*ROW, "beta_1", "worst", "alpha_1", "worst"],
-        _rows(records, ["beta_1_mean", "beta_1_q0", "alpha_1_mean", "alpha_1_q100"]),
-    )
-    holds = "holds_alpha0.1_beta0.9"
-    print_table(
-        "under the worst perturbation found (mean and 5 % worst nodes)",
-        [*ROW, "R", "beta_2", "5 %", "alpha_2", "5 %", "holds for alpha 0.1, beta 0.9"],
-        _rows(
-            curves.assign(metric=curves["curve"], value=curves["y"]),
-            ["beta_2_mean", "beta_2_q5", "alpha_2_mean", "alpha_2_q95", holds],
-            ["x"],
-        ),
-    )
+    closeness = _means(done.records().query("kind == 'audit'"), "metric", "value", ["beta_1_mean", "alpha_1_mean"])
+    columns = ["beta_2_mean", "alpha_2_mean", "holds_alpha0.1_beta0.9"]
+    stability = _means(done.curves().query("kind == 'audit'"), "curve", "y", columns, ["x"])
+    print_table("closeness to vanilla", [*ROW, "beta_1", "alpha_1"], closeness)
+    heads = [*ROW, "R", "beta_2", "alpha_2", "holds for alpha 0.1, beta 0.9"]
+    print_table("under the worst perturbation found", heads, stability)
 
 
-def _rows(frame: pd.DataFrame, columns: list[str], more: list[str] | None = None) -> list[list[str]]:
+def _means(
+    frame: pd.DataFrame, names: str, values: str, columns: list[str], more: list[str] | None = None
+) -> list[list[str]]:
     """Return one row per model of the run, with values averaged over its seeds."""
-    frame = frame[frame["metric"].isin(columns)]
-    table = frame.pivot_table(index=[*ROW, *(more or [])], columns="metric", values="value", sort=False)
-    rows = table.reset_index().to_dict("records")
-    names = [*ROW, *(more or [])]
-    return [
-        [*(f"{row[n]:g}" if n == "x" else str(row[n]) for n in names), *(f"{row[c]:.4f}" for c in columns)]
-        for row in rows
-    ]
+    chosen = frame[frame[names].isin(columns)]
+    table = chosen.pivot_table(index=[*ROW, *(more or [])], columns=names, values=values, sort=False)
+    return [[*map(str, place), *(f"{row[name]:.4f}" for name in columns)] for place, row in table.iterrows()]

@@ -23,7 +23,7 @@ def add(
     to: Annotated[Path, typer.Option(help="The folder of the leaderboards.", parser=folder_of)] = Path("results"),
     check: Annotated[bool, typer.Option("--check", help="Say what is in the way, and write nothing.")] = False,
 ) -> None:
-    """Merge a run: for each seed the stronger attack counts; what is not as its suite says is refused."""
+    """Add the records of a run to those of a leaderboard; what is not as its suite says is refused."""
     from fgai_bench.leaderboard.eligibility import objections
     from fgai_bench.leaderboard.merge import add as merge
     from fgai_bench.statistics.results import ReportError

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import functools
+import inspect
 import os
-import tempfile
+import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-
-LONGEST_NAME, LONGEST_PATH = 255, 4095  # bytes, as common file systems have it
 
 
 def path_of(text: str | Path) -> Path:
@@ -18,38 +20,25 @@ def path_of(text: str | Path) -> Path:
     >>> path_of("runs/quick").name
     'quick'
     """
-    written = os.fsencode(text)
-    if not written:
+    if not os.fspath(text):
         raise typer.BadParameter("a path is needed, not an empty text")
-    if b"\0" in written:
-        raise typer.BadParameter(f"{str(text)!r} holds a NUL, which no path has")
-    if len(written) > LONGEST_PATH or any(len(part) > LONGEST_NAME for part in written.split(b"/")):
-        raise typer.BadParameter(
-            f"{str(text)[:40]}... is too long; a path has at most {LONGEST_PATH} bytes, a name {LONGEST_NAME}"
-        )
+    try:
+        os.lstat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{str(text)!r} holds a NUL, which no path has") from None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise typer.BadParameter(f"{str(text)[:40]}... is too long for a path") from None
     return Path(text)
 
 
 def folder_of(text: str | Path) -> Path:
-    """Return the path of a folder that exists or can be made; raise if a file, or a file system, stands in its way."""
+    """Return the path of a folder that exists or can be made; raise if a file stands in its way."""
     folder = path_of(text)
     nearest = next(part for part in (folder, *folder.absolute().parents) if part.exists())
     if not nearest.is_dir():
         raise typer.BadParameter(f"{nearest} is a file; name a folder")
-    if not folder.exists() and not _takes_folders(nearest):
-        raise typer.BadParameter(f"no folder can be made in {nearest}; name another")
     return folder
-
-
-def _takes_folders(place: Path) -> bool:
-    """Tell whether folders can be made in a place, unlike in /proc; what is merely forbidden shows when tried."""
-    try:
-        with tempfile.TemporaryDirectory(dir=place):
-            return True
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
 
 
 def listed(text: str | None) -> list[str] | None:
@@ -86,10 +75,6 @@ SetOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, as in attack.steps=50.")
 ]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-JobsOption = Annotated[int | None, typer.Option(help="Steps at a time; else one per processor, or one on a GPU.")]
-ExecutorOption = Annotated[str, typer.Option(help="local (worker processes), inline or ray.")]
-AddressOption = Annotated[str | None, typer.Option(help="Address of a Ray cluster; else one is started here.")]
-RetryOption = Annotated[bool, typer.Option("--retry-failed", help="Run again what has failed.")]
 RootOption = Annotated[
     Path | None,
     typer.Option(
@@ -102,3 +87,35 @@ RootOption = Annotated[
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or exported records.", parser=path_of)]
 OutOption = Annotated[Path | None, typer.Option(help="Where to write; else RUN/report.", parser=folder_of)]
 FolderOption = Annotated[Path | None, typer.Option(help="The run folder; else runs/SUITE.", parser=folder_of)]
+
+
+def execution(
+    device: DeviceOption = "auto",
+    jobs: Annotated[int | None, typer.Option(help="Steps at a time; else one per processor, or one on a GPU.")] = None,
+    executor: Annotated[str, typer.Option(help="local (worker processes), inline or ray.")] = "local",
+    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster; else one is started here.")] = None,
+    data_root: RootOption = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run again what has failed.")] = False,
+) -> dict[str, Any]:
+    """Return the fields of an ``Execution`` that a command was given, with its plugins and an observer that prints."""
+    from fgai_bench.plugins import plugins_of_command
+    from fgai_bench.run.progress import observer_for
+
+    known = {"device": device, "jobs": jobs, "executor": executor, "address": address, "data_root": data_root}
+    observer = observer_for(sys.stdout)
+    return {**known, "retry_failed": retry_failed, "plugins": plugins_of_command(), "observer": observer}
+
+
+def takes_execution(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of :func:`execution`; it receives what that returns as its argument ``how``."""
+    own, shared = (inspect.signature(function, eval_str=True) for function in (command, execution))
+
+    @functools.wraps(command)
+    def called(**values: Any) -> None:
+        how = execution(**{name: values.pop(name) for name in shared.parameters})
+        command(**values, how=how)
+
+    parameters = [*(own.parameters[name] for name in own.parameters if name != "how"), *shared.parameters.values()]
+    called.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return called

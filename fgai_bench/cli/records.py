@@ -13,11 +13,6 @@ from fgai_bench.cli.terminal import print_table
 app = typer.Typer(help="Records: export runs, or merge the pieces of one study.", no_args_is_help=True)
 
 
-@app.callback()
-def options() -> None:
-    """Group the subcommands."""
-
-
 @app.command()
 def export(
     runs: Annotated[

@@ -1,42 +1,25 @@
-"""Define ``fgai-bench run``, which runs a suite or, with ``--dry-run``, prints its plan and what it will take."""
+"""Define ``fgai-bench run``, which runs a suite or, with ``--dry-run``, prints its plan."""
 
 from __future__ import annotations
 
 import shlex
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fgai_bench.cli.options import (
-    AddressOption,
-    DeviceOption,
-    ExecutorOption,
-    FolderOption,
-    JobsOption,
-    NamesOption,
-    RetryOption,
-    RootOption,
-    SetOption,
-    SuiteOption,
-    listed,
-    seeds_of,
-)
+from fgai_bench.cli.options import FolderOption, NamesOption, SetOption, SuiteOption, listed, seeds_of, takes_execution
 from fgai_bench.cli.terminal import print_table
-from fgai_bench.plugins import plugins_of_command
 
 if TYPE_CHECKING:
-    from fgai_bench.run.forecast import Calibration
-    from fgai_bench.run.plan import Plan, Step
-    from fgai_bench.run.progress import SimilarSteps
+    from fgai_bench.run.plan import Plan
     from fgai_bench.run.resume import Run
 
 PLAN_COLUMNS = ["suite", "task", "dataset", "model", "defense", "label", "seeds", "attacks"]
-FORECAST_COLUMNS = ["suite", "steps to run", "time on one worker", "largest training", "on"]
 
 
+@takes_execution
 def run(
     suite: SuiteOption = "quick",
     datasets: NamesOption = None,
@@ -47,15 +30,11 @@ def run(
     settings: Annotated[
         str, typer.Option(help="published (the suite's own), tuned (those that a search has chosen) or both.")
     ] = "published",
-    device: DeviceOption = "auto",
-    jobs: JobsOption = None,
-    executor: ExecutorOption = "local",
-    address: AddressOption = None,
     out: FolderOption = None,
     assignments: SetOption = None,
-    data_root: RootOption = None,
-    retry_failed: RetryOption = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and do nothing.")] = False,
+    *,
+    how: dict[str, Any],
 ) -> None:
     """Run a suite or resume it: steps recorded in the run folder are not run again. Exit 1 when a step has failed."""
     from fgai_bench.run.resume import run as run_suite
@@ -70,36 +49,20 @@ def run(
         "assignments": assignments or [],
     }
     if dry_run:
-        show_plan(suite, out, device, overrides, data_root)
+        show_plan(suite, out, how["device"], overrides, how["data_root"])
         return
-    how = execution(device, jobs, executor, address, data_root, retry_failed)
     done = run_suite(suite, out, **how, **overrides)
     if done.executed:
         typer.echo(how["observer"].summary())
     conclude(done)
 
 
-def execution(
-    device: str,
-    jobs: int | None,
-    executor: str = "local",
-    address: str | None = None,
-    data_root: Path | None = None,
-    retry_failed: bool = False,
-) -> dict[str, Any]:
-    """Return the options of an execution that a command was given, with its plugins and an observer that prints."""
-    from fgai_bench.run.progress import observer_for
-
-    known = {"device": device, "jobs": jobs, "executor": executor, "address": address, "data_root": data_root}
-    observer = observer_for(sys.stdout)
-    return {**known, "retry_failed": retry_failed, "plugins": plugins_of_command(), "observer": observer}
-
-
 def show_plan(suite: str, out: Path | None, device: str, overrides: dict[str, Any], data_root: Path | None) -> None:
-    """Print every trial of the plan, the number of steps, and what those that have to run will probably take."""
-    from fgai_bench.run.forecast import calibration_of
-    from fgai_bench.run.preflight import check_options, checked_data_root, resolved_device
-    from fgai_bench.run.resume import known_times, planned, statuses_in
+    """Print every trial of the plan, the number of steps, and the memory of the largest training that has to run."""
+    from fgai_bench.run.forecast import memory_of, spoken_bytes
+    from fgai_bench.run.preflight import check_options, checked_data_root
+    from fgai_bench.run.progress import title
+    from fgai_bench.run.resume import planned, statuses_in
     from fgai_bench.suites import load_suite
 
     loaded = load_suite(suite)
@@ -112,9 +75,10 @@ def show_plan(suite: str, out: Path | None, device: str, overrides: dict[str, An
     kinds = Counter(step.kind for step in plan.steps.values())
     counted = ", ".join(f"{number} {kind}" for kind, number in kinds.items())
     typer.echo(f"{len(plan.steps)} steps ({counted}); {len(plan.steps) - len(waiting)} done, {len(waiting)} to run")
-    if waiting:
-        speed = calibration_of(resolved_device(device))
-        print_table("forecast", FORECAST_COLUMNS, forecast_rows(plan, waiting, known_times(folder), speed))
+    needed = {step.hash: memory_of(step.config) or 0.0 for step in waiting if step.kind == "train"}
+    if any(needed.values()):
+        largest = max(needed, key=lambda hash: needed[hash])
+        typer.echo(f"largest: {title(plan.steps[largest])}, about {spoken_bytes(needed[largest])} of memory")
 
 
 def plan_rows(plan: Plan) -> list[list[str]]:
@@ -128,35 +92,6 @@ def plan_rows(plan: Plan) -> list[list[str]]:
         elif member.kind == "attack" and member.attack_label not in attacks:
             attacks.append(member.attack_label)
     return [[*key, " ".join(seeds), " ".join(attacks)] for key, (seeds, attacks) in rows.items()]
-
-
-def forecast_rows(plan: Plan, waiting: list[Step], similar: SimilarSteps, speed: Calibration) -> list[list[str]]:
-    """Return one table row for each suite: what its steps will take; a step of several suites counts for the first.
-
-    Times of similar steps that have finished come first; where there are none, what the machine's speed suggests.
-    """
-    from fgai_bench.run.forecast import forecast, spoken_bytes
-    from fgai_bench.run.progress import similarity_key, spoken, title
-
-    suite_of: dict[str, str] = {}
-    for member in plan.members:
-        suite_of.setdefault(member.step, member.suite)
-    for step in reversed(plan.steps.values()):  # a teacher that no suite shows belongs to whoever learns from it
-        for source in step.inputs.values():
-            suite_of.setdefault(source, suite_of[step.hash])
-    rows = []
-    for suite in dict.fromkeys(suite_of.values()):
-        steps = [step for step in waiting if suite_of[step.hash] == suite]
-        expected = [forecast(step.config, speed) for step in steps]
-        known = (similar.seconds(similarity_key(step.config)) for step in steps)
-        times = [e.seconds if k is None else k for e, k in zip(expected, known, strict=True)]
-        unknown = times.count(None)
-        spent = spoken(None if steps and unknown == len(steps) else sum(filter(None, times)))
-        more = f", and {unknown} steps of which nothing is known" if 0 < unknown < len(steps) else ""
-        bytes, place = max(((e.bytes or 0.0, i) for i, e in enumerate(expected)), default=(0.0, 0))
-        largest = [spoken_bytes(bytes), title(steps[place])] if bytes else ["-", ""]
-        rows.append([suite, str(len(steps)), f"about {spent}{more}", *largest])
-    return rows
 
 
 def conclude(done: Run) -> None:

@@ -11,19 +11,16 @@ from fgai_bench.cli.options import path_of
 from fgai_bench.cli.terminal import print_table
 
 SHOWN_CELLS = 12  # open cells, before the rest is only counted
-MOST_STEPS = 5000  # recorded steps, beyond which what is open is only computed when asked for
 SHOWN_DAMAGE = 5  # damaged steps, before the rest is only counted
 
 
 def status(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or exported records.", parser=path_of)],
-    undecided: Annotated[
-        bool | None,
-        typer.Option("--open/--no-open", help=f"Say what the seeds leave open; else only up to {MOST_STEPS:,} steps."),
-    ] = None,
+    undecided: Annotated[bool, typer.Option("--open", help="Also say what the seeds leave open.")] = False,
 ) -> None:
     """Show how many steps of a run are done and how many are waiting; exit 1 when a step has failed."""
     from fgai_bench.records.lock import holder
+    from fgai_bench.records.merge import counts_by_suite, in_words
     from fgai_bench.records.result import RETRIED
     from fgai_bench.records.store import StoreReader
 
@@ -31,9 +28,9 @@ def status(
         members, damaged = store.members(), store.damaged()
         headers = {} if damaged else store.headers()
         statuses = store.statuses() if damaged else {hash: header["status"] for hash, header in headers.items()}
-    print_table(
-        f"run {folder}", ["suite", "steps", "done", "waiting", "without a value"], suite_rows(members, statuses)
-    )
+    suites = counts_by_suite(members, statuses).items()
+    rows = [[suite, str(sum(counts.values())), in_words(counts)] for suite, counts in suites]
+    print_table(f"run {folder}", ["suite", "steps", "by status"], rows)
     typer.echo(f"being written by {writer}" if (writer := holder(folder)) else "nobody is writing to it")
     for sentence in list(damaged.values())[:SHOWN_DAMAGE]:
         typer.echo(f"damaged: {sentence}")
@@ -43,10 +40,8 @@ def status(
         typer.echo(sentence)
     if set(statuses.values()) - {"ok"}:
         failures(folder)
-    if not damaged and (len(statuses) <= MOST_STEPS if undecided is None else undecided):
+    if undecided and not damaged:
         show_open(folder)
-    elif not damaged and undecided is None:
-        typer.echo(f"`fgai-bench status {folder} --open` says what its seeds leave open; it reads every record")
     if damaged or any(status in RETRIED for status in statuses.values()):
         raise typer.Exit(1)
 
@@ -80,22 +75,6 @@ def show_open(folder: Path) -> None:
     print_table("open", ["suite", "what", "cell", "difference", "seeds", "more seeds"], rows)
     rest = f"{len(cells) - SHOWN_CELLS} more are open; " if len(cells) > SHOWN_CELLS else ""
     typer.echo(f"{rest}`fgai-bench run --suite SUITE --seeds N --out {folder}` runs the missing seeds only")
-
-
-def suite_rows(members: list[dict[str, Any]], statuses: dict[str, str]) -> list[list[str]]:
-    """Return per suite the numbers of all steps, of those recorded, of those waiting and of those without a value."""
-    from fgai_bench.records.names import titles
-
-    named = titles(members)
-    steps: dict[str, dict[str, None]] = {}
-    for member in members:
-        steps.setdefault(member["suite"], {})[member["step"]] = None
-    rows = []
-    for suite, hashes in steps.items():
-        recorded = [statuses[hash] for hash in hashes if hash in statuses]
-        without = len([status for status in recorded if status != "ok"])
-        rows.append([named[suite], *map(str, (len(hashes), len(recorded), len(hashes) - len(recorded), without))])
-    return rows
 
 
 def failures(folder: Path) -> None:

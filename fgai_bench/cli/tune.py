@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fgai_bench.cli.options import (
-    AddressOption,
-    DeviceOption,
-    ExecutorOption,
-    JobsOption,
-    NamesOption,
-    RetryOption,
-    RootOption,
-    SetOption,
-    SuiteOption,
-    folder_of,
-    listed,
-)
-from fgai_bench.cli.run import execution
+from fgai_bench.cli.options import NamesOption, SetOption, SuiteOption, folder_of, listed, takes_execution
 from fgai_bench.cli.terminal import print_table
 
 if TYPE_CHECKING:
     from fgai_bench.tuning.outcome import SearchOutcome
 
 
+@takes_execution
 def tune(
     suite: SuiteOption = "node",
     datasets: NamesOption = None,
@@ -40,14 +28,10 @@ def tune(
         str,
         typer.Option(help="Split seeds on which the four best trials are trained before one is chosen; '' for none."),
     ] = "1002,1003,1004",
-    device: DeviceOption = "auto",
-    jobs: JobsOption = None,
-    executor: ExecutorOption = "local",
-    address: AddressOption = None,
     out: Annotated[Path | None, typer.Option(help="The run folder; else runs/tune-SUITE.", parser=folder_of)] = None,
     assignments: SetOption = None,
-    data_root: RootOption = None,
-    retry_failed: RetryOption = False,
+    *,
+    how: dict[str, Any],
 ) -> None:
     """Search the settings of every defense on validation nodes, or resume; write tuned.yaml, trials.csv and figures."""
     from fgai_bench.report.figures.tuning import write_figures
@@ -65,7 +49,7 @@ def tune(
         models=listed(models),
         defenses=listed(defenses),
         assignments=assignments or [],
-        **execution(device, jobs, executor, address, data_root, retry_failed),
+        **how,
     )
     print_table("chosen settings", COLUMNS, [_row(outcome) for outcome in outcomes])
     for path in (folder / TUNED, folder / TRIALS, *write_figures(folder)):

@@ -27,7 +27,7 @@ class AdversarialTraining(Defense):
     summary = "adversarial training: a tenth of the loss on a freshly attacked copy"
     paper = "https://arxiv.org/abs/1706.06083"
     tags = ("node", "link", "needs-inner")
-    cost: ClassVar[dict[str, float]] = {"epoch": 2.3, "inner_step": 0.27, "copies": 2.0}
+    cost: ClassVar[dict[str, float]] = {"copies": 2.0, "attacked_edges": 1.0}
     inner_options: ClassVar[dict[str, Any]] = {"loss": "nll", "targets": "train"}
     search_space: ClassVar[Space | None] = {
         "defense.weight": LogRange(0.05, 2.0),

@@ -105,8 +105,8 @@ class Defense:
 
     Attributes:
         summary, paper, version: what ``fgai-bench ls`` shows; ``version`` changes when results change.
-        cost: for forecasts, in epochs of ``vanilla``: ``epoch`` and ``inner_step`` (of its inner attack); in memory,
-            ``copies`` of what an epoch keeps and further ``arrays_per_node``.
+        cost: for forecasts of memory: ``copies`` of what an epoch keeps, further ``arrays_per_node``, and copies of the
+            edges for an inner attack (``attacked_edges``).
         tags: ``node`` and ``link``, the tasks it is for (both if neither is named); ``needs-teacher`` and
             ``needs-inner``, the inputs it requires; ``replaces-model``, ``dense``, ``transductive``; ``no-attention``,
             what it trains has none, so that attacks on the attention are left out.

@@ -78,7 +78,7 @@ class FGAI(Defense):
     summary = "FGAI, the published setting: inner maximisation over injected nodes"
     paper = "https://arxiv.org/abs/2410.06950"
     tags = ("node", "link", "needs-teacher", "needs-inner")
-    cost: ClassVar[dict[str, float]] = {"epoch": 2.3, "inner_step": 0.3, "copies": 2.4}
+    cost: ClassVar[dict[str, float]] = {"copies": 2.4, "attacked_edges": 1.0}
     inner_options: ClassVar[dict[str, Any]] = {"loss": "tvd", "targets": "all"}
     starts_from = "teacher"
     search_space: ClassVar[Space | None] = {

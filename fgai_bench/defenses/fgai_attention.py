@@ -41,7 +41,7 @@ class FGAIAttention(Defense):
     summary = "FGAI by Algorithm 1: inner maximisation over the attention scores"
     paper = "https://arxiv.org/abs/2410.06950"
     tags = ("node", "link", "needs-teacher")
-    cost: ClassVar[dict[str, float]] = {"epoch": 2.0, "inner_step": 1.0, "copies": 1.75}
+    cost: ClassVar[dict[str, float]] = {"copies": 1.75, "attacked_edges": 1.0}
     starts_from = "teacher"
     search_space: ClassVar[Space | None] = {**FGAI_SPACE, "defense.radius": LogRange(0.1, 3.0)}
 

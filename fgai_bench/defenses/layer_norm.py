@@ -14,7 +14,7 @@ class LayerNorm(Vanilla):
     summary = "layer normalisation between the layers"
     paper = "https://arxiv.org/abs/2111.04314"
     tags = ("node", "link")
-    cost: ClassVar[dict[str, float]] = {"epoch": 1.2, "copies": 1.0, "arrays_per_node": 1.0}
+    cost: ClassVar[dict[str, float]] = {"copies": 1.0, "arrays_per_node": 1.0}
 
     def prepared(self, model: AttentionModel, seed: int) -> AttentionModel:
         return model.rebuilt(model.config.get("seed", seed), layer_norm=True)
@@ -26,7 +26,7 @@ class RowNorm(Vanilla):
     summary = "feature rows divided by the sum of their magnitudes"
     paper = "https://arxiv.org/abs/1609.02907"
     tags = ("node", "link")
-    cost: ClassVar[dict[str, float]] = {"epoch": 1.1, "copies": 1.0}
+    cost: ClassVar[dict[str, float]] = {"copies": 1.0}
 
     def prepared(self, model: AttentionModel, seed: int) -> AttentionModel:
         return model.rebuilt(model.config.get("seed", seed), input_norm="row")

@@ -21,7 +21,7 @@ class MLPControl(Vanilla):
     summary = "a perceptron in place of the model: what features give without any edge"
     paper = "https://arxiv.org/abs/1811.05868"
     tags: ClassVar[tuple[str, ...]] = ("node", "replaces-model", "no-attention")
-    cost: ClassVar[dict[str, float]] = {"epoch": 0.5, "copies": 0.5}
+    cost: ClassVar[dict[str, float]] = {"copies": 0.5}
     search_space: ClassVar[Space | None] = {"defense.hidden": Choice(64, 256), "defense.dropout": Range(0.0, 0.8)}
 
     def __init__(self, **options: Any) -> None:

@@ -14,7 +14,7 @@ class Vanilla(Defense):
     summary = "no defense: the task's loss, the best epoch on validation"
     paper = "https://arxiv.org/abs/1710.10903"
     tags: ClassVar[tuple[str, ...]] = ("node", "link")
-    cost: ClassVar[dict[str, float]] = {"epoch": 1.0, "copies": 1.0}
+    cost: ClassVar[dict[str, float]] = {"copies": 1.0}
     search_space: ClassVar[Space | None] = {}
 
     def objective(self, fit: Fit) -> Objective:

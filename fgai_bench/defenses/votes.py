@@ -206,7 +206,7 @@ class VotingEnsemble(Defense):
     summary = "a vote of networks that each see one group of sources: comes with a floor of its own"
     paper = "https://arxiv.org/abs/2503.01671"
     tags: ClassVar[tuple[str, ...]] = ("node", "replaces-model")
-    cost: ClassVar[dict[str, float]] = {"epoch": 5.0, "copies": 4.0}
+    cost: ClassVar[dict[str, float]] = {"copies": 4.0}
     search_space: ClassVar[Space | None] = {
         "defense.voters": Choice(5, 10, 20, 60),
         "defense.base": Choice("gat", "gatv2"),

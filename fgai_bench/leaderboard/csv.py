@@ -1,20 +1,16 @@
-"""Leaderboards as CSV files: how rows are written and read back, with a checksum of every file beside them.
+"""Leaderboards as CSV files: how rows are written, with a checksum of every file beside them.
 
-A file has one row per (dataset, model, defense, attack). What a :class:`~fgai_bench.leaderboard.rows.BoardRow` holds is
-all in its row, so that ranks and intervals are computed anew whenever rows come together. ``leaderboards.sha256`` has a
+A file has one row per (dataset, model, defense, attack), with the values of all seeds. ``leaderboards.sha256`` has a
 line per file, as ``sha256sum`` writes and checks it.
 """
 
 from __future__ import annotations
 
-import csv
 import fcntl
 import hashlib
-import io
 import json
 import math
 import os
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,16 +18,14 @@ from typing import Any
 
 from fgai_bench.leaderboard.rows import BOARDS, Board, BoardKey, BoardRow, entries, lowered, null_rows, ranked
 from fgai_bench.records.canonical import canonical
-from fgai_bench.records.escaping import csv_text
 from fgai_bench.records.frames import LEDGER
-from fgai_bench.statistics.cells import UNIFORM, Cell, Gap, scale_of
+from fgai_bench.statistics.cells import UNIFORM, Cell, scale_of
 from fgai_bench.statistics.intervals import centre_interval, mean
 from fgai_bench.statistics.numbers import as_csv, as_filed
 from fgai_bench.statistics.ranking import Standing
-from fgai_bench.statistics.results import Better, ReportError, Results
+from fgai_bench.statistics.results import Better, Results
 
 SUMS = "leaderboards.sha256"
-PATIENCE = 60.0  # seconds to wait for another writer, who needs a few
 
 
 def rows(board: Board, listed: Iterable[BoardRow]) -> list[dict[str, Any]]:
@@ -106,7 +100,7 @@ def _threats(entry: BoardRow) -> list[str]:
 
 
 def _kept(board: Board, entry: BoardRow) -> dict[str, Any]:
-    """Return everything that a later merge needs: values, budgets and gaps of the seeds.
+    """Return everything that a row is computed from: values, budgets and gaps of the seeds.
 
     A metric lists its values in the order of ``seeds``, with None where it has none. A budget is a pair of positions:
     of its threat model in the row's ``threat``, and of what was spent in ``ledgers``. Seeds nearly always share both.
@@ -148,38 +142,6 @@ def to_csv(board: Board, listed: Sequence[BoardRow]) -> str:
     return as_csv([header, *([row.get(name) for name in header] for row in lines)])
 
 
-def read(text: str) -> list[BoardRow]:
-    """Read the rows of a file, as far as a merge needs them."""
-    lines = [
-        {name: csv_text(cell) for name, cell in cells.items()}
-        for cells in csv.DictReader(io.StringIO(text, newline=""))
-    ]
-    return [_read_row(row) for row in lines if row["defense"] != UNIFORM]  # the null is made anew from its block
-
-
-def _read_row(row: Mapping[str, str]) -> BoardRow:
-    kept = json.loads(row["seeds"])
-    threats = [canonical(threat) for threat in json.loads(row["threat"])]
-    return BoardRow(
-        BoardKey(*(row[name] for name in BoardKey._fields)),
-        {
-            seed: {metric: values[i] for metric, values in kept["values"].items() if values[i] is not None}
-            for i, seed in enumerate(kept["seeds"])
-        },
-        tuple(Gap(*gap) for gap in kept["gaps"]),
-        tuple(flag for flag in row["flags"].split("; ") if flag),
-        {int(seed): (threats[at], kept["ledgers"][spent]) for seed, (at, spent) in kept["budgets"].items()},
-        tuple(row["run"].split()),
-        tuple(row["commit"].split()),
-        tuple(kept["devices"]),
-        tuple(kept.get("own_metrics", ())),
-        tuple(kept.get("found_by", ())),
-        {int(seed): value for seed, value in kept.get("slack", {}).items()},
-        kept.get("identity", {}),
-        kept.get("trials", 0),
-    )
-
-
 def write_leaderboards(results: Results, folder: Path) -> list[Path]:
     """Write the three files of one run; a board without rows is a file with a header."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -188,73 +150,24 @@ def write_leaderboards(results: Results, folder: Path) -> list[Path]:
 
 
 @contextmanager
-def locked(folder: Path, patience: float = PATIENCE) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder, which the operating system releases when its holder dies; no file is made for it."""
-    handle, deadline = os.open(folder, os.O_RDONLY), time.monotonic() + patience
+    handle = os.open(folder, os.O_RDONLY)
     try:
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise ReportError(f"{folder} is being written by another process; try again later") from None
-                time.sleep(0.05)
+        fcntl.flock(handle, fcntl.LOCK_EX)  # waits for another writer, who needs a few seconds
         yield
     finally:
         os.close(handle)
 
 
-def read_board(path: Path) -> str | None:
-    """Return the text of a file, or None where there is none; raise if it is not what was last written.
-
-    A folder without checksums is taken as it is.
-    """
-    if not path.is_file():
-        return None
-    content, known = path.read_bytes(), _sums(path.parent)
-    if known is not None and _sum(path.name, content) not in known:
-        raise ReportError(
-            f"{path} is not what was last written: its checksum is not in {SUMS}; put the file back as it was, because "
-            "values that were edited by hand are not ranked"
-        )
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError:
-        raise ReportError(f"{path} is not a leaderboard of fgai-bench; choose another folder") from None
-
-
 def write_boards(folder: Path, boards: Mapping[Board, Sequence[BoardRow]]) -> list[Path]:
-    """Replace the files of boards and their checksums; hold the lock of the folder around this.
-
-    While files are being replaced the checksums name both the old and the new content, so that a writer killed at any
-    moment leaves a folder that can be read.
-    """
+    """Replace the files of boards and their checksums; hold the lock of the folder around this."""
     contents = {
         f"{board.name}.csv": to_csv(board, listed).encode("utf-8", "backslashreplace")
         for board, listed in boards.items()
     }
-    new = {_sum(name, content) for name, content in contents.items()}
-    new |= {(name, digest) for name, digest in _sums(folder) or () if name not in contents}
-    old = {_sum(name, (folder / name).read_bytes()) for name in contents if (folder / name).is_file()}
-    for name, content in ((SUMS, _lines(new | old)), *contents.items(), (SUMS, _lines(new))):
+    sums = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in sorted(contents.items()))
+    for name, content in (*contents.items(), (SUMS, sums.encode())):
         (folder / f"{name}.part").write_bytes(content)
         os.replace(folder / f"{name}.part", folder / name)
     return [folder / name for name in contents]
-
-
-def _sum(name: str, content: bytes) -> tuple[str, str]:
-    return name, hashlib.sha256(content).hexdigest()
-
-
-def _lines(sums: Iterable[tuple[str, str]]) -> bytes:
-    return "".join(f"{digest}  {name}\n" for name, digest in sorted(sums)).encode()
-
-
-def _sums(folder: Path) -> set[tuple[str, str]] | None:
-    """Return the names of the files of a folder with their checksums; None where it has no such list."""
-    try:
-        lines = (folder / SUMS).read_text(encoding="utf-8", errors="replace").splitlines()
-    except FileNotFoundError:
-        return None
-    return {(name, digest) for digest, _, name in (line.partition("  ") for line in lines)}

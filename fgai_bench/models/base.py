@@ -69,8 +69,7 @@ class AttentionModel(nn.Module):
 
     Attributes:
         summary, paper, version: what ``fgai-bench ls`` shows; ``version`` changes when results change.
-        cost: for forecasts: ``arrays_per_node`` of a layer's width that are kept for the gradients, ``products`` of a
-            layer (1 if not said), dense ``blocks`` of width x width for each node.
+        cost: for forecasts of memory: ``arrays_per_node`` of a layer's width that are kept for the gradients.
         tags: ``attention``, the output has one; ``differentiable``; ``positional-encoding``.
         local: whether a layer's output at a node depends on the node's in-neighbours only.
         global_because: for a model that no number of hops bounds, the reason, which certificates give.

@@ -71,6 +71,6 @@ class GATv2(StackedAttention):
     summary = "GATv2: dynamic attention, the non-linearity inside the score"
     paper = "https://arxiv.org/abs/2105.14491"
     tags = ("attention", "differentiable")
-    cost: ClassVar[dict[str, float]] = {"arrays_per_node": 4.7, "products": 2}
+    cost: ClassVar[dict[str, float]] = {"arrays_per_node": 4.7}
 
     layer_class = GATv2Layer

@@ -127,7 +127,7 @@ class GT(AttentionModel):
     summary = "Graph Transformer with Laplacian positional encodings"
     paper = "https://arxiv.org/abs/2012.09699"
     tags = ("attention", "differentiable", "positional-encoding")
-    cost: ClassVar[dict[str, float]] = {"arrays_per_node": 12.6, "blocks": 12}
+    cost: ClassVar[dict[str, float]] = {"arrays_per_node": 12.6}
     global_because = "its Laplacian encodings describe the whole graph"
     options_class = GTOptions
     search_space = DROPOUT_SPACE

@@ -43,22 +43,13 @@ def markdown_cell(text: str) -> str:
 def csv_cell(value: Any) -> Any:
     """Return a value as a CSV file holds it: text that a spreadsheet would compute gets an apostrophe before it.
 
-    Numbers, and texts that are numbers, stay as they are. :func:`csv_text` takes the apostrophe away again.
+    Numbers, and texts that are numbers, stay as they are. Readers take one apostrophe away.
 
     >>> csv_cell("=1+1"), csv_cell(-0.3), csv_cell("-0.3"), csv_cell("plain")
     ("'=1+1", -0.3, '-0.3', 'plain')
     """
     guarded = isinstance(value, str) and FORMULA.match(value) and not NUMBER.fullmatch(value)
     return f"'{value}" if guarded else value
-
-
-def csv_text(cell: str) -> str:
-    """Return the text that :func:`csv_cell` wrote.
-
-    >>> [csv_text(csv_cell(text)) for text in ("=1", "'=1", "'plain", "-0.3", "--")]
-    ['=1', "'=1", "'plain", '-0.3', '--']
-    """
-    return cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell
 
 
 def file_name(name: str) -> str:

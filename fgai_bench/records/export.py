@@ -24,6 +24,7 @@ from fgai_bench.records.errors import RequestError
 from fgai_bench.records.export_format import (
     COLUMNS,
     FORMAT,
+    LARGE_FILES,
     MANIFEST,
     PACK,
     PACKS,
@@ -35,8 +36,8 @@ from fgai_bench.records.export_format import (
     short_names,
 )
 from fgai_bench.records.merge import Merged, StoredResult, merge
-from fgai_bench.records.result import result_of
-from fgai_bench.records.store import DRAWN_ROLES, RecordedStep, Store, StoreReader, is_export, place_of
+from fgai_bench.records.result import RecordedStep, result_of
+from fgai_bench.records.store import DRAWN_ROLES, Store, StoreReader, is_export
 
 DRAWN_ATTACKS = ("", "injection")  # labels of attacks that figures of attention and training show; "" is no attack
 Wanted = tuple[StoredResult, Mapping[str, Any]]  # an artifact, as the row of a result that names it
@@ -67,13 +68,17 @@ def export(
         stores = [stack.enter_context(StoreReader(run)) for run in runs]
         merged = merge(stores)
         for field, chosen in (only or {}).items():
-            merged = merged.of(field, _existing(field, chosen, merged))
+            there = sorted({member[field] for member in merged.members})
+            if unknown := [name for name in chosen if name not in there]:
+                words = ", ".join(map(str, there))
+                raise RequestError(f"there are no records of the {field} {unknown[0]!r}; there are some of {words}")
+            merged = merged.of(field, chosen)
         if not merged.steps:
             raise RequestError(f"there are no records to export in {', '.join(map(str, runs))}; nothing was written")
         tables = _tables(merged)
         large = {PACKS[name][0]: _holders(_artifacts(name, merged), stores) for name in extras}
         for name in extras:
-            say(_size(name, merged, large[PACKS[name][0]], folder, stores))
+            say(_size(name, merged, large[PACKS[name][0]], folder))
         drawn = _holders(_drawn_artifacts(merged, set().union(*large.values())), stores)
         return _write(folder, runs, merged, tables, {PACK: drawn, **large})
 
@@ -95,7 +100,7 @@ def start_from(records: str | os.PathLike[str], out: str | os.PathLike[str]) -> 
             except DamagedArtifact:
                 lacking += 1
                 continue
-            recorded = RecordedStep(*(step[key] for key in ("hash", "kind", "trial", "config")))
+            recorded = RecordedStep(step["hash"], step["kind"], step["config"], {}, step["trial"])
             store.record(recorded, replace(result_of(step), artifacts=contents))
             kept += 1
         store.place(source.members())
@@ -114,13 +119,12 @@ def _write(
     kept = [entry for manifest in earlier for entry in manifest["superseded"] if entry.get("step") in merged.steps]
     superseded = list({canonical(entry): entry for entry in (*kept, *merged.superseded)}.values())
     counts = {file_of(name): len(rows) for name, rows in tables.items()}
-    with _replace_folder(folder) as new:
+    with replace_folder(folder) as new:
         for name, rows in tables.items():
             (new / file_of(name)).write_bytes(packed_table(COLUMNS[name], rows))
         for name, holders in packs.items():
             write_pack(new / name, ((hash, store.artifacts.read(hash)) for hash, store in sorted(holders.items())))
-        entries = {name: len(holders) for name, holders in packs.items()}
-        (new / SHEET).write_text(datasheet(merged, counts | entries), encoding="utf-8")
+        (new / SHEET).write_text(datasheet(merged), encoding="utf-8")
         manifest = _manifest(merged, sorted(new.iterdir()), counts, superseded)
         (new / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return manifest
@@ -142,18 +146,6 @@ def write_pack(path: Path, contents: Iterable[tuple[str, bytes]]) -> None:
             info = zipfile.ZipInfo(name, EPOCH)
             info.compress_type, info.create_system = zipfile.ZIP_DEFLATED, 3
             pack.writestr(info, content, compresslevel=9)
-
-
-def _existing(field: str, chosen: Sequence[str | int], merged: Merged) -> Sequence[str | int]:
-    """Return ``chosen``, or raise :class:`RequestError` if there are no records of one of them."""
-    there = sorted({member[field] for member in merged.members})
-    if not chosen:
-        raise RequestError(f"--{field}s names no {field}; there are records of {', '.join(map(str, there))}")
-    for name in chosen:
-        if name not in there:
-            words = ", ".join(map(str, there))
-            raise RequestError(f"there are no records of the {field} {name!r}; there are some of {words}")
-    return chosen
 
 
 def _tables(merged: Merged) -> dict[str, list[dict[str, Any]]]:
@@ -198,28 +190,26 @@ def _drawn_artifacts(merged: Merged, packed: set[str]) -> Iterator[Wanted]:
 
 
 def _drawn(merged: Merged) -> set[str]:
-    """Return the steps that figures may show: trainings and published attacks, at each place of the lowest seed."""
-    lowest: dict[str, tuple[int, str]] = {}
+    """Return the steps that figures may show: trainings and published attacks of the lowest seed of each suite."""
+    lowest: dict[str, int] = {}
     for member in merged.members:
-        recorded = merged.steps.get(member["step"])
-        shown = member["task"] == "node" and member["attack_label"] in DRAWN_ATTACKS
-        if shown and recorded is not None and recorded.step["status"] == "ok":
-            place, own = place_of({**member, "seed": 0}), (member["seed"], member["step"])
-            lowest[place] = min(lowest.get(place, own), own)
-    return {step for _, step in lowest.values()}
+        lowest[member["suite"]] = min(lowest.get(member["suite"], member["seed"]), member["seed"])
+    return {
+        member["step"]
+        for member in merged.members
+        if member["task"] == "node" and member["attack_label"] in DRAWN_ATTACKS
+        if member["seed"] == lowest[member["suite"]]
+    }
 
 
-def _size(
-    name: str, merged: Merged, holders: Mapping[str, StoreReader], folder: Path, stores: Sequence[StoreReader]
-) -> str:
+def _size(name: str, merged: Merged, holders: Mapping[str, StoreReader], folder: Path) -> str:
     """Say how much an extra adds to an export, and how many of its files the runs do not hold; raise if it is all."""
     sizes = {row["sha256"]: row["bytes"] for _, row in _artifacts(name, merged)}
     if sizes and not holders:
-        folders = ", ".join(str(store.folder) for store in stores)
-        raise RequestError(f"{folders} holds none of the {name}; export them from the run folder that does")
-    held = sum(sizes[hash] for hash in holders)
-    lacking = f"; {len(sizes) - len(holders)} more are not held by the runs" if len(sizes) > len(holders) else ""
-    return f"{len(holders)} {name}, {held / 1e6:.1f} MB before compression, go to {folder / PACKS[name][0]}{lacking}"
+        raise RequestError(f"the runs hold none of the {name}; export them from the run folder that does")
+    held, lacking = sum(sizes[hash] for hash in holders), len(sizes) - len(holders)
+    rest = f"; {lacking} more are not held by the runs" if lacking else ""
+    return f"{len(holders)} {name}, {held / 1e6:.1f} MB before compression, go to {folder / PACKS[name][0]}{rest}"
 
 
 def _holders(wanted: Iterable[Wanted], stores: Sequence[StoreReader]) -> dict[str, StoreReader]:
@@ -264,8 +254,8 @@ def _writable_folder(folder: Path) -> Path:
     """Return the folder if it is new, empty or an export with nothing else in it; else raise :class:`RequestError`."""
     if folder.exists() and not folder.is_dir():
         raise RequestError(f"{folder} is a file; name a folder with --out")
-    packs = (file for file, _ in PACKS.values())
-    known = {*map(file_of, COLUMNS), PACK, *packs, SHEET, MANIFEST} if _is_ours(folder) else set()
+    ours = is_export(folder) and b'"superseded"' in (folder / MANIFEST).read_bytes()  # others use this name too
+    known = {*map(file_of, COLUMNS), PACK, *LARGE_FILES, SHEET, MANIFEST} if ours else set()
     others = sorted(path.name for path in folder.iterdir() if path.name not in known) if folder.is_dir() else []
     if others:
         raise RequestError(
@@ -274,17 +264,8 @@ def _writable_folder(folder: Path) -> Path:
     return folder
 
 
-def _is_ours(folder: Path) -> bool:
-    """Tell whether the manifest in a folder is that of an export, damaged or not; others use this name too."""
-    try:
-        manifest = json.loads((folder / MANIFEST).read_bytes()) if is_export(folder) else None
-    except ValueError:
-        return False
-    return isinstance(manifest, dict) and {"format", "package", "files"} <= manifest.keys()
-
-
 @contextmanager
-def _replace_folder(folder: Path) -> Iterator[Path]:
+def replace_folder(folder: Path) -> Iterator[Path]:
     """Yield a new folder to fill, which replaces ``folder`` when the block ends; an exception changes nothing."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:

@@ -2,7 +2,7 @@
 
 ============================  =====================================================================================
 ``TABLE.csv.xz``              the records, as tables of CSV with numbers in full precision; a step has its whole hash in
-                              ``steps``, and elsewhere so many digits as tell it from the others
+                              ``steps``, and elsewhere its first digits
 ``artifacts.zip``             the small artifacts that figures are drawn from
 ``graphs.zip``                on request: the attacked graphs, as differences from the clean ones
 ``models.zip``                on request: the trained models; else they stay with their run
@@ -24,8 +24,7 @@ import json
 import lzma
 import math
 import zipfile
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -38,6 +37,7 @@ MANIFEST = "manifest.json"
 SHEET = "DATASHEET.md"
 PACK = "artifacts.zip"
 PACKS = {"graphs": ("graphs.zip", "attacked"), "models": ("models.zip", "model")}  # on request: file, role of artifacts
+LARGE_FILES = tuple(file for file, _ in PACKS.values())  # of which each artifact is verified when it is read
 OLDEST, FORMAT = 2, 5  # formats that are read; the last one is written
 PARTS = {  # tables of what belongs to a step
     "metrics": ("step", "name", "family", "value", "reason"),
@@ -54,15 +54,12 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "environments": ("hash", "content"),
     "members": ("position", "content"),
 }  # fmt: skip
-SHORTEST, LONGEST = 12, 64  # hexadecimal digits of a step's hash where it is referred to; more where two share these
+SHORT = 12  # hexadecimal digits of a step's hash where it is referred to
 MIB = 2**20
 WINDOW = 128 * MIB  # that unpacking may hold at once, whatever a file says that it needs
-LARGEST = 1024 * MIB  # a file, also unpacked: a small file that unpacks to more is refused before it fills the memory
-# What a reader may meet in a file that has its hash but is not what its name says.
-UNREADABLE = (
-    OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, csv.Error, NotImplementedError, KeyError,
-    IndexError, TypeError, AttributeError, ValueError, RecursionError,
-)  # fmt: skip
+LARGEST = 1024 * MIB  # an unpacked file: a small one that unpacks to more is refused before it fills the memory
+ADVICE = "restore it or export the records again"
+csv.field_size_limit(2**31 - 1)  # a curve of 8,000 points exceeds Python's own limit
 
 
 class DamagedExport(StoreError):
@@ -70,36 +67,28 @@ class DamagedExport(StoreError):
 
 
 class ExportTables:
-    """The records of an export, verified and read into memory when it is opened.
-
-    Of graphs and models each is verified when it is read.
-    """
+    """The records of an export, verified and read into memory when it is opened."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / MANIFEST
-        manifest = read_manifest(folder)
-        names = {table: file_of(table) for table in COLUMNS}
-        for name in (*names.values(), PACK):
-            if name not in manifest["files"]:
-                raise DamagedExport(f"{self.path} does not list {name}; export the records again")
-        listed = [name for name in manifest["files"] if name in {*names.values(), PACK, SHEET}]
-        files = {name: _verified_content(folder / name, manifest["files"][name]["sha256"]) for name in listed}
-        tables = {table: _rows(folder / name, COLUMNS[table], files[name]) for table, name in names.items()}
-        with _reading(folder / names["steps"]):
+        if changed := changed_files(folder, but=LARGE_FILES):
+            raise DamagedExport(next(iter(changed.values())))
+        tables = {table: _rows(folder / file_of(table), columns) for table, columns in COLUMNS.items()}
+        with _reading(folder):
             environments = {row["hash"]: json.loads(row["content"]) for row in tables["environments"]}
-            self._steps = {row["hash"]: _step(row, environments) for row in tables["steps"]}
-        whole = {short: hash for hash, short in short_names(self._steps).items()}
-        for part in PARTS:
-            with _reading(folder / names[part]):
+            self._steps: dict[str, dict[str, Any]] = {}
+            for row in tables["steps"]:
+                row["environment"] = environments[row["environment"]]
+                self._steps[row["hash"]] = {**row, **{part: [] for part in PARTS}}
+            whole = {short: hash for hash, short in short_names(self._steps).items()}
+            for part in PARTS:
                 for row in tables[part]:
                     step = row.pop("step")
                     self._steps[whole.get(step, step)][part].append(row)
-        with _reading(folder / names["members"]):
             places = sorted(tables["members"], key=lambda row: row["position"])
             members = [json.loads(row["content"]) for row in places]
             self._members = [{**member, "step": whole.get(member["step"], member["step"])} for member in members]
-        large = {folder / file: None for file, _ in PACKS.values() if file in manifest["files"]}
-        self.artifacts = PackedArtifacts(folder, {folder / PACK: files[PACK], **large})
+        self.artifacts = PackedArtifacts(folder)
 
     def close(self) -> None:
         """Close the zip files."""
@@ -125,25 +114,18 @@ class ExportTables:
 
 
 class PackedArtifacts(Artifacts):
-    """The artifacts of an export; those that are not in it stayed with their run on purpose.
+    """The artifacts of an export, in its zip files; those that are not in it stayed with their run on purpose."""
 
-    Args:
-        folder: of the export.
-        packs: the zip files, with the content of those that have been read.
-    """
-
-    def __init__(self, folder: Path, packs: Mapping[Path, bytes | None]) -> None:
+    def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self._packs: dict[str, zipfile.ZipFile] = {}
-        self._sizes: dict[str, int] = {}
-        for path, content in packs.items():
+        for name in (PACK, *LARGE_FILES):
             try:
-                pack = zipfile.ZipFile(path if content is None else io.BytesIO(content))
-            except UNREADABLE as error:
-                if content is None:
-                    continue  # what it should hold is missing when it is asked for
-                raise DamagedExport(f"{path} cannot be read ({error}); export the records again") from None
-            self._sizes |= {info.filename: info.file_size for info in pack.infolist()}
+                pack = zipfile.ZipFile(folder / name)
+            except (OSError, zipfile.BadZipFile, NotImplementedError) as error:
+                if name in LARGE_FILES:
+                    continue  # not exported, or damaged: what it should hold is missing when it is asked for
+                raise DamagedExport(f"{folder / name} cannot be read ({error}); {ADVICE}") from None
             self._packs |= dict.fromkeys(pack.namelist(), pack)
 
     def due(self, name: str) -> bool:
@@ -154,14 +136,13 @@ class PackedArtifacts(Artifacts):
         """Return the content with this hash, verified, or raise :class:`DamagedArtifact`."""
         if name not in self._packs:
             raise MissingArtifact(f"{self.folder} has no {name[:12]}: it stayed with its run; export with --with")
-        if self._sizes[name] > LARGEST:
+        if self._packs[name].getinfo(name).file_size > LARGEST:
             raise DamagedArtifact(
                 f"the artifact {name[:12]} in {self.folder} would unpack to more than 1 GiB; not read"
             )
         try:
-            with self._packs[name].open(name) as stream:
-                content = stream.read(self._sizes[name])
-        except UNREADABLE:
+            content = self._packs[name].read(name)
+        except Exception:  # whatever a damaged zip makes its reader raise
             content = b""
         if sha256(content) != name:
             raise DamagedArtifact(f"the artifact {name[:12]} in {self.folder} is damaged")
@@ -177,21 +158,22 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest of an export, or raise :class:`DamagedExport` if it is not as it was written."""
     path = folder / MANIFEST
     try:
-        manifest = json.loads(path.read_bytes())
+        manifest: dict[str, Any] = json.loads(path.read_bytes())
         whole = manifest.pop("sha256") == sha256(manifest)
+        whole &= {*map(file_of, COLUMNS), PACK} <= manifest["files"].keys()
         newer, known = manifest["format"] > FORMAT, manifest["format"] >= OLDEST
-    except UNREADABLE:
+    except Exception:  # it may hold anything
         whole = False
     if not whole:
-        raise DamagedExport(f"{path} is not as it was exported; restore it or export the records again")
+        raise DamagedExport(f"{path} is not as it was exported; {ADVICE}")
     if newer or not known:
         age, advice = ("newer", "upgrade fgai-bench") if newer else ("older", "use that version")
         raise DamagedExport(f"{path} was written by the {age} fgai-bench {manifest['package']}; {advice} to read it")
-    return dict(manifest)
+    return manifest
 
 
-def changed_files(folder: Path) -> dict[str, str]:
-    """Return a sentence for each file of an export that is not what was written, by the name of the file."""
+def changed_files(folder: Path, but: Collection[str] = ()) -> dict[str, str]:
+    """Return a sentence for each file of an export, ``but`` some, that is not what was written, by its name."""
     try:
         manifest = read_manifest(folder)
     except DamagedExport as error:
@@ -199,10 +181,10 @@ def changed_files(folder: Path) -> dict[str, str]:
     sentences = {}
     for name, about in manifest["files"].items():
         path = folder / name
-        if not path.is_file():
-            sentences[name] = f"{path} is missing"
-        elif sha256_of_file(path) != about["sha256"]:
-            sentences[name] = f"{path} has changed since it was exported"
+        if name not in but and not path.is_file():
+            sentences[name] = f"{path} is missing; {ADVICE}"
+        elif name not in but and sha256_of_file(path) != about["sha256"]:
+            sentences[name] = f"{path} has changed since it was exported; {ADVICE}"
     return sentences
 
 
@@ -212,52 +194,26 @@ def sha256_of_file(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _verified_content(path: Path, digest: str) -> bytes:
-    """Return the content of a file, or raise :class:`DamagedExport` if its sha256 is not that of the manifest."""
-    if not path.is_file():
-        raise DamagedExport(f"{path} is missing; restore it or export the records again")
-    if path.stat().st_size > LARGEST:
-        raise DamagedExport(f"{path} is larger than 1 GiB, which no export is; not read")
-    content = path.read_bytes()
-    if sha256(content) != digest:
-        raise DamagedExport(
-            f"{path} has changed since it was exported: {MANIFEST} has another sha256 for it; restore it or export the "
-            "records again"
-        )
-    return content
-
-
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
     """Turn what reading a file stumbles over into a :class:`DamagedExport` with one sentence."""
     try:
         yield
-    except DamagedExport:
-        raise
-    except UNREADABLE as error:
-        cause = f"{type(error).__name__}: {error}"
-        raise DamagedExport(f"{path} cannot be read ({cause}); export the records again") from None
+    except Exception as error:  # a file that has its hash may still hold anything
+        raise DamagedExport(f"{path} cannot be read ({type(error).__name__}: {error}); {ADVICE}") from None
 
 
-def _rows(path: Path, columns: tuple[str, ...], content: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a table with these columns; the file may have more columns, in another order."""
-    with _reading(path), _long_fields():
+def _rows(path: Path, columns: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Return the rows of a table with these columns; the file may have more columns, in another order."""
+    with _reading(path):
         unpacking = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=WINDOW)
-        unpacked = unpacking.decompress(content, LARGEST)
+        content = unpacking.decompress(path.read_bytes(), LARGEST)
         if not unpacking.eof:
-            raise DamagedExport(f"{path} ends too early, or would unpack to more than {LARGEST / MIB:.0f} MiB")
-        rows = csv.reader(io.StringIO(unpacked.decode(), newline=""), strict=True)
-        header = next(rows, [])
-        if missing := set(columns).difference(header):
-            raise DamagedExport(f"{path} has no column {min(missing)}; export the records again")
+            raise ValueError(f"it ends too early, or would unpack to more than {LARGEST / MIB:.0f} MiB")
+        rows = csv.reader(io.StringIO(content.decode(), newline=""), strict=True)
+        header = next(rows)
         chosen = [(column, header.index(column), TYPES.get(column, str)) for column in columns]
-        for row in rows:
-            yield {column: convert(row[index]) for column, index, convert in chosen}
-
-
-def _step(row: dict[str, Any], environments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a step from its row, still without what belongs to it."""
-    return {**row, "environment": environments[row["environment"]], **{part: [] for part in PARTS}}
+        return [{column: convert(row[index]) for column, index, convert in chosen} for row in rows]
 
 
 def number(cell: str) -> float | str | None:
@@ -280,26 +236,11 @@ TYPES: dict[str, Callable[[str], Any]] = {
 }
 
 
-@contextmanager
-def _long_fields() -> Iterator[None]:
-    """Let the fields of a CSV be as long as its file: a curve of 8,000 points exceeds Python's own limit."""
-    earlier = csv.field_size_limit(LARGEST)
-    try:
-        yield
-    finally:
-        csv.field_size_limit(earlier)
-
-
 def short_names(hashes: Iterable[str]) -> dict[str, str]:
-    """Return what the steps with these hashes are called in all tables but their own.
-
-    >>> short_names(["0123456789abcdef", "0123456789ab0000", "fedcba9876543210"])
-    {'0123456789abcdef': '0123456789abc', '0123456789ab0000': '0123456789ab0', 'fedcba9876543210': 'fedcba9876543'}
-    """
-    whole, size = list(hashes), SHORTEST
-    while size < LONGEST and len({hash[:size] for hash in whole}) < len({*whole}):
-        size += 1
-    return {hash: hash[:size] for hash in whole}
+    """Return what steps are called in all tables but their own: the first digits, or all where two begin alike."""
+    whole = list(hashes)
+    alike = len({hash[:SHORT] for hash in whole}) < len(whole)
+    return {hash: hash if alike else hash[:SHORT] for hash in whole}
 
 
 def file_of(table: str) -> str:

@@ -12,8 +12,7 @@ import os
 import socket
 import time
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any
+from typing import IO
 
 FILE = "run.lock"
 
@@ -38,7 +37,7 @@ class RunLock:
             if error.errno not in (errno.EAGAIN, errno.EACCES):
                 raise
             raise RunLocked(
-                f"{self.path.parent} is being written by {_describe(_content(self.path))}; wait for it or stop it"
+                f"{self.path.parent} is being written by {_describe(self.path)}; wait for it or stop it"
             ) from None
         stream.truncate(0)
         stream.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}))
@@ -46,9 +45,7 @@ class RunLock:
         self._stream = stream
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         assert self._stream is not None
         self._stream.truncate(0)
         self._stream.close()
@@ -63,25 +60,15 @@ def holder(folder: Path) -> str | None:
     except FileNotFoundError:
         return None
     except OSError:
-        return _describe(_content(path))
+        return _describe(path)
     return None
 
 
-def is_lock(path: Path) -> bool:
-    """Tell whether a file is the lock of a run: it has the name of one, and is empty or names a holder."""
-    return path.name == FILE and (not path.stat().st_size or {"pid", "host", "since"} == _content(path).keys())
-
-
-def _content(path: Path) -> dict[str, Any]:
+def _describe(path: Path) -> str:
+    """Return the holder that a lock file names, in words."""
     try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
-def _describe(content: dict[str, Any]) -> str:
-    if not content:
+        holder = json.loads(path.read_text())
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(holder["since"]))
+        return f"process {holder['pid']} on {holder['host']} since {since}"
+    except (OSError, ValueError, KeyError, TypeError):
         return "another process"
-    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(content.get("since", 0)))
-    return f"process {content.get('pid')} on {content.get('host')} since {since}"

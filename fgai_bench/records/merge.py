@@ -62,17 +62,19 @@ class Merged:
         steps = {member["step"]: self.steps[member["step"]] for member in members if member["step"] in self.steps}
         return Merged(dict(sorted(steps.items())), members, self.superseded)
 
-    def status(self, hash: str) -> str:
-        """Return the status of a planned step, :data:`WAITING` for one that was not run."""
-        return str(self.steps[hash].step["status"]) if hash in self.steps else WAITING
-
     def by_suite(self) -> dict[str, dict[str, int]]:
         """Return how many steps of each suite have each status, by the title of the suite."""
-        named, suites = titles(self.members), dict[str, dict[str, int]]()
-        for suite, hash in {(named[member["suite"]], member["step"]): None for member in self.members}:
-            counts, status = suites.setdefault(suite, {}), self.status(hash)
-            counts[status] = counts.get(status, 0) + 1
-        return suites
+        return counts_by_suite(self.members, {hash: result.step["status"] for hash, result in self.steps.items()})
+
+
+def counts_by_suite(members: Iterable[Mapping[str, Any]], statuses: Mapping[str, str]) -> dict[str, dict[str, int]]:
+    """Return how many steps of each suite have each status, by the title of the suite; :data:`WAITING` if not run."""
+    placed = list(members)
+    named, suites = titles(placed), dict[str, dict[str, int]]()
+    for suite, hash in {(named[member["suite"]], member["step"]): None for member in placed}:
+        counts, status = suites.setdefault(suite, {}), statuses.get(hash, WAITING)
+        counts[status] = counts.get(status, 0) + 1
+    return suites
 
 
 def in_words(counts: Mapping[str, int]) -> str:
@@ -107,7 +109,6 @@ def merge(stores: Sequence[StoreReader]) -> Merged:
     superseded: list[dict[str, str]] = []
     steps = {}
     for hash, results in sorted(recorded.items()):
-        _refuse_different_models(results, words.get(hash, hash[:12]))
         steps[hash] = _holding_result(results, words.get(hash, hash[:12]))
         superseded += [_superseded(result, steps[hash]) for result in results if _differs(result, steps[hash])]
     members = []
@@ -125,14 +126,6 @@ DIFFERENT_TRAININGS = (
     "results of different trainings are not put together, so leave one of the runs out, or start the later one from an "
     "export of the earlier one with its models (`fgai-bench records import`)"
 )
-
-
-def _refuse_different_models(results: Sequence[StoredResult], words: str) -> None:
-    """Raise if one training has different weights in two runs: what was measured on one is not about the other."""
-    models = {model: result.store.folder for result in results if (model := _model_hash(result.step))}
-    if len(models) > 1:
-        first, second, *_ = models.values()
-        raise MergeError(f"{first} and {second} have different models for {words}; {DIFFERENT_TRAININGS}")
 
 
 def _refuse_orphan(result: StoredResult, training: StoredResult | None, words: str) -> None:
@@ -171,11 +164,12 @@ def differing(step: Mapping[str, Any], other: Mapping[str, Any]) -> str:
 
 
 def _compared_values(step: Mapping[str, Any]) -> dict[str, float | str]:
-    """Return everything on which two results of a step must agree, by name: status, measures, ledger and flags."""
+    """Return everything on which two results of a step must agree, by name: status, measures, ledger, flags, model."""
     rows: Iterable[Mapping[str, Any]] = [row for row in step["metrics"] if row["family"] == "measure"]
     values = {row["name"]: row["reason"] if row["value"] is None else float(row["value"]) for row in rows}
     spent = {f"ledger {row['name']}": float(row["value"]) for row in step["ledgers"]}
-    return {"status": step["status"], **values, **spent, "flags": "; ".join(row["reason"] for row in step["flags"])}
+    flags, model = "; ".join(row["reason"] for row in step["flags"]), _model_hash(step)
+    return {"status": step["status"], **values, **spent, "flags": flags, **({"model": model} if model else {})}
 
 
 def _close(a: float, b: float) -> bool:
@@ -199,13 +193,8 @@ def _differs(result: StoredResult, kept: StoredResult) -> bool:
 
 def _superseded(result: StoredResult, kept: StoredResult) -> dict[str, str]:
     """Return the entry for a result that does not hold: its step, and why ``kept`` holds instead."""
-    status = result.step["status"]
-    if result.rank > kept.rank:
-        why = f"{status} gave way to {kept.step['status']}"
-    elif result.rank < len(GOOD):
-        why = "the same values"
-    else:
-        why = f"{status} gave way to a later {kept.step['status']}"
+    same = result.rank == kept.rank < len(GOOD)
+    why = "the same values" if same else f"{result.step['status']} gave way to {kept.step['status']}"
     return {"step": result.step["hash"], "why": why}
 
 

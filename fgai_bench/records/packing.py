@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import torch as tensors
-from safetensors.numpy import load, save
+from safetensors.numpy import save
 from torch_geometric.data import Data
 
 from fgai_bench.attacks.changes import row_differences
@@ -118,11 +118,6 @@ def pack_history(history: Sequence[Mapping[str, float]]) -> bytes:
     """Pack the value of every term of the loss per epoch: one array of float64 for each term."""
     names = sorted({name for row in history for name in row})
     return save({name: np.array([row.get(name, np.nan) for row in history], np.float64) for name in names})
-
-
-def unpack_history(content: bytes) -> dict[str, list[float]]:
-    """Return the values per epoch of every term of the loss, by the name of the term."""
-    return {name: values.tolist() for name, values in sorted(load(content).items())}
 
 
 def clean_of(content: bytes) -> str:

@@ -9,11 +9,32 @@ from typing import Any, Literal
 
 from fgai_bench.records.canonical import encoded, plain
 
+Kind = Literal["train", "clean", "attack", "measure", "effect", "explain", "agree", "audit", "validate"]
 Status = Literal["ok", "oom", "timeout", "failed", "not-applicable"]
 RETRIED: tuple[Status, ...] = ("oom", "timeout", "failed")
 Curve = tuple[Sequence[float], Sequence[float]]
 REASON, DETAIL, FLAGS = 2_000, 20_000, 100  # characters of a reason and of a traceback, number of flags
 SLACK = 100  # characters over the limit that are not worth a cut; what was cut once is not cut again
+
+
+@dataclass(frozen=True)
+class RecordedStep:
+    """A step as a store knows it.
+
+    Attributes:
+        hash: identity of the step, computed from ``config`` alone.
+        kind: what the step does.
+        config: everything that changes the result, as plain data.
+        inputs: role to hash of the steps whose artifacts it needs: ``teacher``, ``model``, ``other``, ``attacked``,
+            ``effects``.
+        trial: hash of the training step whose model is trained or measured.
+    """
+
+    hash: str
+    kind: Kind
+    config: dict[str, Any] = field(compare=False)
+    inputs: dict[str, str] = field(compare=False)
+    trial: str
 
 
 @dataclass(frozen=True)
@@ -102,9 +123,7 @@ def blocked(role: str, cause: Result) -> Result:
     return Result(status, f"its {role} is missing: {reason}", environment=cause.environment)
 
 
-def encoded_step(
-    hash: str, kind: str, trial: str, config: Mapping[str, Any], result: Result, artifacts: Mapping[str, str]
-) -> str:
+def encoded_step(step: RecordedStep, result: Result, artifacts: Mapping[str, str]) -> str:
     """Return everything that is recorded about a step as JSON; ``artifacts`` are the hashes of its files by role.
 
     What it measured and made are lists of rows, the tables of an export: ``metrics``, ``curves``, ``ledgers``,
@@ -120,11 +139,9 @@ def encoded_step(
         {"name": name, "family": "measure", "value": None, "reason": reason}
         for name, reason in result.not_applicable.items()
     ]
-    step = {
-        "hash": hash,
-        "kind": kind,
-        "trial": trial,
-        "config": plain(config),
+    content = {
+        **{key: getattr(step, key) for key in ("hash", "kind", "trial")},
+        "config": plain(step.config),
         **{key: getattr(result, key) for key in ("status", "reason", "detail", "started", "seconds")},
         "facts": plain(result.facts),
         "environment": plain(result.environment),
@@ -137,7 +154,7 @@ def encoded_step(
             for role, name in sorted(artifacts.items())
         ],
     }
-    return encoded(step)
+    return encoded(content)
 
 
 def _finite_or_name(value: float) -> float | str:

@@ -13,16 +13,16 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from fgai_bench.records.artifacts import Artifacts, DamagedArtifact, MissingArtifact
 from fgai_bench.records.canonical import canonical, sha256
 from fgai_bench.records.errors import EmptyStore, StoreError
 from fgai_bench.records.export_format import MANIFEST, ExportTables
 from fgai_bench.records.frames import PlacedStep, curves, placed_steps, provenance, records
-from fgai_bench.records.result import Result, encoded_step, result_of, storable
+from fgai_bench.records.result import RecordedStep, Result, encoded_step, result_of, storable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -164,29 +164,6 @@ class StoreReader:
                 problems[row[0]] = str(error)
 
 
-class Recordable(Protocol):
-    """A step of a plan, as far as the store is concerned."""
-
-    @property
-    def hash(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def trial(self) -> str: ...
-    @property
-    def config(self) -> Mapping[str, Any]: ...
-
-
-@dataclass(frozen=True)
-class RecordedStep:
-    """A step outside of any plan, such as one that is copied from another store."""
-
-    hash: str
-    kind: str
-    trial: str
-    config: Mapping[str, Any]
-
-
 class Store(StoreReader):
     """The store of the one process that writes."""
 
@@ -203,11 +180,11 @@ class Store(StoreReader):
         (path / FILE).touch()
         super().__init__(path)
 
-    def record(self, step: Recordable, result: Result) -> None:
+    def record(self, step: RecordedStep, result: Result) -> None:
         """Write the result of a step: its artifacts first, then its record in one transaction."""
         result = storable(result)
         names = {role: self.artifacts.write(content) for role, content in sorted(result.artifacts.items())}
-        content = encoded_step(step.hash, step.kind, step.trial, step.config, result, names)
+        content = encoded_step(step, result, names)
         cells = (step.hash, result.status, content)
         with self.transaction() as execute:
             execute("INSERT OR REPLACE INTO steps VALUES (?, ?, ?, ?)", (*cells, checksum(*cells)))
@@ -215,20 +192,14 @@ class Store(StoreReader):
     def place(self, members: Iterable[Mapping[str, Any]]) -> None:
         """Write where the steps of a plan stand in its suites; a place that is known gets the step of this plan."""
         known = {place: (position, content) for place, position, content, _ in self._tables.member_rows()}
-        unchanged = {content for _, content in known.values()}
-        following = max((position for position, _ in known.values()), default=-1) + 1
+        following = count(max((position for position, _ in known.values()), default=-1) + 1)
         with self.transaction() as execute:
             for member in members:
-                content = canonical(member)
-                if content in unchanged:
-                    continue
-                place = place_of(member)
-                position, earlier = known.get(place, (following, ""))
-                unchanged.discard(earlier)
-                following = max(following, position + 1)
-                known[place] = position, content
-                cells = (place, position, content)
-                execute("INSERT OR REPLACE INTO members VALUES (?, ?, ?, ?)", (*cells, checksum(*cells)))
+                place, content = place_of(member), canonical(member)
+                if place not in known or known[place][1] != content:
+                    known[place] = known[place][0] if place in known else next(following), content
+                    cells = (place, *known[place])
+                    execute("INSERT OR REPLACE INTO members VALUES (?, ?, ?, ?)", (*cells, checksum(*cells)))
 
     def forget(self, hashes: Iterable[str]) -> None:
         """Delete steps, so that they are run again."""

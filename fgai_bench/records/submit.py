@@ -34,8 +34,8 @@ from fgai_bench.records.flags import attacked_score, change_budget
 from fgai_bench.records.lock import RunLock
 from fgai_bench.records.packing import changed_graph, clean_of, graph_digest, pack_attacked
 from fgai_bench.records.provenance import environment
-from fgai_bench.records.result import Result
-from fgai_bench.records.store import RecordedStep, Store, StoreReader, is_export
+from fgai_bench.records.result import RecordedStep, Result
+from fgai_bench.records.store import Store, StoreReader, is_export
 from fgai_bench.records.verify import CodeCheck, RecordedRow
 from fgai_bench.tasks.measurement import measured
 
@@ -200,4 +200,4 @@ def _step(victim: RecordedRow, graph: bytes, by: str) -> RecordedStep:
         "device": "cpu",
         "code": {part: digest for part, digest in victim.config["code"].items() if part.split()[0] != "attack"},
     }
-    return RecordedStep(sha256(config), "attack", victim.step["trial"], plain(config))
+    return RecordedStep(sha256(config), "attack", plain(config), {}, victim.step["trial"])

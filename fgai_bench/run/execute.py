@@ -38,7 +38,7 @@ from fgai_bench.records.packing import (
 from fgai_bench.records.provenance import environment, plugins_used
 from fgai_bench.records.result import Result, Status, storable
 from fgai_bench.run.forecast import MEMORY_TOLERANCE, Shape, Size
-from fgai_bench.run.timing import TimedEnough, extrapolated, stopwatch, training_cost, warm_up
+from fgai_bench.run.timing import TimedEnough, stopwatch, warm_up
 from fgai_bench.tasks import TASKS, Problem
 from fgai_bench.tasks.attention_sample import attention_sample
 from fgai_bench.tasks.definition1 import AuditOptions
@@ -116,18 +116,26 @@ def train(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress:
     training = Training(**config["training"])
     fit = functools.partial(_fit, config, inputs, problem)
     warming = warm_up(config, lambda: fit(training.model_copy(update={"epochs": min(1, training.epochs)}), None))
+    trained: AttentionModel | None = None
+    timed = training.epochs
     try:
         with measured_cost(config["device"], every=0.02) as cost:
             trained = fit(training, stopwatch(config, progress, warming))
     except TimedEnough as stopped:
-        return extrapolated(config, cost, stopped, problem.provenance)
+        timed, cost.seconds = stopped.epochs, stopped.total(training.epochs)
+    costs = {"train_seconds": cost.seconds, "train_peak_mib": cost.peak_mib}
+    if "exclusive" in config:
+        costs |= {"epochs_timed": float(timed), "extrapolated": float(trained is None)}
+    facts = {**problem.provenance, "memory": cost.memory}
+    if trained is None:
+        return Result(cost=costs, flags=(f"extrapolated from {timed} of {training.epochs} epochs",), facts=facts)
     with torch.no_grad():
         score = float(problem.supervision.score(problem.output(trained, problem.training_data)))
     offers = Offers({"model": lambda: (trained,), "validation": lambda: (score,)})
     return Result(
         metrics=measured(offers).metrics,
-        cost=training_cost(config, cost),
-        facts={**problem.provenance, "memory": cost.memory},
+        cost=costs,
+        facts=facts,
         artifacts={"model": pack_model(trained), "history": pack_history(trained.history)},
     )
 
@@ -185,23 +193,19 @@ def _fit(
         seed=seed,
         supervision=problem.supervision,
         teacher=_model("teacher", config, inputs, problem) if "teacher" in inputs else None,
-        inner=problem.inner({**_defense_inner_options(defense), **_inner_options(config["inner"])})
-        if config["inner"]
-        else None,
+        inner=problem.inner(_inner_options(defense, config["inner"])) if config["inner"] else None,
         training=training,
         progress=progress,
     )
 
 
-def _defense_inner_options(defense: Any) -> dict[str, Any]:
-    """Return the defense's own options for its inner attack (loss, targets); options of the suite override them."""
-    return dict(getattr(defense, "inner_options", {}))
+def _inner_options(defense: Any, inner: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the inner attack as the one flat mapping a task expects: the suite's options override the defense's own.
 
-
-def _inner_options(inner: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the inner attack as the one flat mapping a task expects; ``targets`` is left out, as the task sets it."""
+    Its ``targets`` are the defense's, or the task sets them.
+    """
     threat = {key: value for key, value in inner["threat"].items() if key != "targets"}
-    return {**threat, **inner["options"], "attack": inner["attack"]}
+    return {**getattr(defense, "inner_options", {}), **threat, **inner["options"], "attack": inner["attack"]}
 
 
 def clean(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:

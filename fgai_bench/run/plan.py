@@ -10,11 +10,11 @@ of its own (``measure``), so that adding one to a finished run computes nothing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
@@ -29,6 +29,7 @@ from fgai_bench.models import MODELS
 from fgai_bench.options import Training
 from fgai_bench.records.canonical import plain, sha256
 from fgai_bench.records.names import spans
+from fgai_bench.records.result import Kind, RecordedStep
 from fgai_bench.registry import Registry
 from fgai_bench.run.identity import code_of
 from fgai_bench.suites.errors import SuiteError, sentence
@@ -37,29 +38,17 @@ from fgai_bench.tasks import TASKS
 
 TEACHER = DefenseLine(name="vanilla")
 EVALUATION_SEEDS = range(10)  # split seeds that no choice of settings may look at
-Kind = Literal["train", "clean", "attack", "measure", "effect", "explain", "agree", "audit", "validate"]
 
 
 @dataclass(frozen=True)
-class Step:
+class Step(RecordedStep):
     """One unit of work: a training, an attack or a measurement.
 
     Attributes:
-        hash: identity of the step, computed from ``config`` alone.
-        kind: what the step does.
-        config: everything that changes the result, as plain data.
-        inputs: role to hash of the steps whose artifacts it needs: ``teacher``, ``model``, ``other``, ``attacked``,
-            ``effects``.
-        trial: hash of the training step whose model is trained or measured.
         time_limit: seconds after which the step is stopped.
         exclusive: whether no other step may run at the same time.
     """
 
-    hash: str
-    kind: Kind
-    config: dict[str, Any] = field(compare=False)
-    inputs: dict[str, str] = field(compare=False)
-    trial: str
     time_limit: float | None = None
     exclusive: bool = False
 
@@ -127,11 +116,6 @@ class Plan:
     steps: dict[str, Step]
     members: tuple[Member, ...]
 
-    @cached_property
-    def trials(self) -> list[Member]:
-        """Return the trainings that the suites list, in order, without teachers that only serve other trainings."""
-        return [member for member in self.members if self.steps[member.step].kind == "train"]
-
 
 @dataclass(frozen=True)
 class Trial:
@@ -147,11 +131,6 @@ class Trial:
     def with_defense(self, line: DefenseLine) -> Trial:
         """Return the same trial with another defense."""
         return replace(self, line=line)
-
-    @property
-    def cell(self) -> tuple[Any, ...]:
-        """Return what trials that differ in their seed share; suites and lines live as long as their plan."""
-        return (id(self.suite), self.task, self.dataset, self.model, id(self.line))
 
     @cached_property
     def settings(self) -> dict[str, dict[str, Any]]:
@@ -169,18 +148,13 @@ class Trial:
         tuned = self.suite.tuned if self.line.tuned else ()
         return tuple(s for s in tuned if s.when.matches(self.task, self.dataset, self.model, self.line))[-1:]
 
-    @cached_property
-    def suite_seeds(self) -> str:
-        """Return the seeds that the suite itself has, in short; once for all steps of a trial."""
-        return spans(self.suite.declared_seeds)
-
     def member(self, step: Step, attack: str = "", title: str = "", explainer: str = "", metric: str = "") -> Member:
         """Return the place of a step of this trial in the suite."""
         flags = ("unequal budgets",) if self.suite.unequal_budgets else ()
         where = (self.task, self.dataset, self.model, self.line.name, self.line.title, attack, title, explainer)
         kind = step.kind if not metric else "attack" if attack else "clean"
         wanted = tuple(METRICS.entry(name).name for name in self.suite.metrics)
-        shown = (wanted, self.suite_seeds, self.chosen[0].trials if self.chosen else 0)
+        shown = (wanted, spans(self.suite.declared_seeds), self.chosen[0].trials if self.chosen else 0)
         return Member(self.suite.title, kind, step.hash, *where, self.seed, flags, metric, *shown)
 
 
@@ -242,8 +216,6 @@ class _Draft:
         self.device, self.contents = device, contents
         self.steps: dict[str, Step] = {}
         self.members: list[Member] = []
-        self._trainings: dict[tuple[Any, ...], Step] = {}
-        self._shared: dict[tuple[Any, ...], dict[str, Any]] = {}
 
     def add(self, trial: Trial) -> None:
         """Add the steps of a trial: training, clean evaluation, every attack, every explainer and further metric."""
@@ -313,18 +285,14 @@ class _Draft:
 
     def _train(self, trial: Trial) -> Step:
         """Return the training of a trial, which several steps of it may ask for."""
-        key = (*trial.cell, trial.seed)
-        if key not in self._trainings:
-            tags = DEFENSES.entry(trial.line.name).tags
-            teacher = self._train(trial.with_defense(TEACHER)) if "needs-teacher" in tags else None
-            config = {
-                **self._once(trial.cell, lambda: self._training_settings(trial)),
-                "teacher": teacher.hash if teacher else None,
-                "seed": trial.seed,
-            }
-            inputs = {"teacher": teacher.hash} if teacher else {}
-            self._trainings[key] = self._step("train", config, inputs, trial.suite)
-        return self._trainings[key]
+        tags = DEFENSES.entry(trial.line.name).tags
+        teacher = self._train(trial.with_defense(TEACHER)) if "needs-teacher" in tags else None
+        config = {
+            **self._training_settings(trial),
+            "teacher": teacher.hash if teacher else None,
+            "seed": trial.seed,
+        }
+        return self._step("train", config, {"teacher": teacher.hash} if teacher else {}, trial.suite)
 
     def _training_settings(self, trial: Trial) -> dict[str, Any]:
         """Return what decides a training and is the same for all seeds.
@@ -343,12 +311,6 @@ class _Draft:
         }
         return {key: plain(value) for key, value in content.items()}
 
-    def _once(self, key: tuple[Any, ...], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Return settings that many steps share, made for the first of them."""
-        if key not in self._shared:
-            self._shared[key] = make()
-        return self._shared[key]
-
     def _attack(self, trial: Trial, attack: AttackLine, trained: Step) -> Step | None:
         """Return the attack on a trained model; None if it would transfer to the model it was crafted on."""
         inputs = {"model": trained.hash}
@@ -359,10 +321,9 @@ class _Draft:
             if attack.transfer:
                 return None
             del inputs["teacher"]
-        settings = self._once((*trial.cell, attack.title), lambda: _attack_settings(trial, attack))
         config = {
             **_measurement_config(trained),
-            **settings,
+            **_attack_settings(trial, attack),
             "crafted_on": inputs["teacher"] if attack.transfer else None,
             "surrogate": inputs.get("teacher"),
         }

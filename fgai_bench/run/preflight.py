@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from fgai_bench.records.canonical import canonical
 from fgai_bench.records.errors import RequestError
-from fgai_bench.records.lock import is_lock
+from fgai_bench.records.lock import FILE as LOCK
 from fgai_bench.run.plan import Step
 from fgai_bench.suites.errors import SuiteError, finite, sentence
 
@@ -70,8 +70,7 @@ def checked_folder(folder: Path) -> Path:
 
 def _foreign(path: Path) -> bool:
     """Tell whether a file is not one of those that a run killed at its very start leaves behind."""
-    left = path.is_file() and not path.is_symlink()
-    return not (left and (path.name in ("store.sqlite", "store.sqlite-journal") or is_lock(path)))
+    return not path.is_file() or path.is_symlink() or path.name not in ("store.sqlite", "store.sqlite-journal", LOCK)
 
 
 def checked_data_root(root: str | os.PathLike[str] | None) -> str | None:
@@ -91,12 +90,18 @@ def check_options(steps: Iterable[Step]) -> None:
     from fgai_bench.models import build_model
 
     makers: dict[str, Callable[..., Any]] = {
+        "model": lambda name, options: build_model(name, 4, 2, **options),
         "defense": lambda name, options: DEFENSES[name](**options),
         "attack": lambda name, options: ATTACKS[name](**options),
-        "model": lambda name, options: build_model(name, 4, 2, **options),
         "inner": lambda name, options: ATTACKS[name](**{k: v for k, v in options.items() if k != "targets"}),
     }
-    for kind, name, options in _choices(steps):
+    choices: dict[str, tuple[str, str, dict[str, Any]]] = {}
+    for step in steps:
+        for kind in makers:
+            if chosen := step.config.get(kind):
+                choices[canonical([kind, chosen])] = (kind, chosen.get("name") or chosen["attack"], chosen["options"])
+    for kind, name, options in choices.values():
+        finite(options)
         try:
             makers[kind](name, options)
         except ValidationError as error:
@@ -106,33 +111,12 @@ def check_options(steps: Iterable[Step]) -> None:
             raise SuiteError(f"{kind} {name!r} cannot be made with the options {canonical(options)}: {cause}") from None
 
 
-def _choices(steps: Iterable[Step]) -> list[tuple[str, str, dict[str, Any]]]:
-    """Return the distinct (kind, name, options) of the steps."""
-    choices: dict[str, tuple[str, str, dict[str, Any]]] = {}
-    for step in steps:
-        for kind in ("model", "defense", "attack"):
-            if chosen := step.config.get(kind):
-                choices[canonical([kind, chosen])] = (kind, chosen["name"], chosen["options"])
-        if inner := step.config.get("inner"):
-            choices[canonical(["inner", inner])] = ("inner", inner["attack"], inner["options"])
-    for _, _, options in choices.values():
-        finite(options)
-    return list(choices.values())
-
-
 def options_model(error: ValidationError) -> Any:
     """Return the class whose options were wrong, so that the message can list its keys."""
-    from pydantic import BaseModel
-
-    known = {kind.__name__: kind for kind in _subclasses(BaseModel)}
-    return known.get(error.title, BaseModel)
-
-
-def _subclasses(kind: type[Any]) -> Iterable[type[Any]]:
-    children: list[type[Any]] = kind.__subclasses__()
-    for child in children:
-        yield child
-        yield from _subclasses(child)
+    kinds: list[type[BaseModel]] = [BaseModel]
+    for kind in kinds:  # the list grows as it is walked
+        kinds += kind.__subclasses__()
+    return next((kind for kind in kinds if kind.__name__ == error.title), BaseModel)
 
 
 def check_data(steps: Iterable[Step], root: str | None) -> None:

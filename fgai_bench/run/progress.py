@@ -4,46 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TextIO
 
 from fgai_bench.records.result import Result
 from fgai_bench.run.plan import Plan, Step
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
-
-Key = tuple[str, ...]
-
-
-class SimilarSteps:
-    """Estimate how long steps will take: the mean seconds of the finished steps that resemble them most."""
-
-    def __init__(self) -> None:
-        self._seconds: dict[Key, list[float]] = defaultdict(lambda: [0.0, 0.0])  # their sum, their number
-
-    def learn(self, config: Mapping[str, Any], seconds: float) -> None:
-        """Add the time of a finished step."""
-        for key in _prefixes(similarity_key(config)):
-            self._seconds[key][0] += seconds
-            self._seconds[key][1] += 1
-
-    def seconds(self, key: Key) -> float | None:
-        """Return the estimated seconds of a step with this key; None while no similar step has finished."""
-        sums = next((self._seconds[part] for part in _prefixes(key) if part in self._seconds), None)
-        return sums[0] / sums[1] if sums else None
-
-
-def similarity_key(config: Mapping[str, Any]) -> Key:
-    """Return a description of a step, from the most general word to the most specific."""
-    method = (config.get("attack") or config["defense"])["name"]
-    return (config["kind"], *(config[key]["name"] for key in ("task", "dataset", "model")), method)
-
-
-def _prefixes(key: Key) -> list[Key]:
-    """Return a key and its more general forms, down to kind and task."""
-    return [key[:length] for length in range(len(key), 1, -1)]
 
 
 def spoken(seconds: float | None) -> str:
@@ -59,18 +27,6 @@ def spoken(seconds: float | None) -> str:
         return f"{round(seconds)} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
-
-
-def where_time_went(took: float, workers: int, kinds: Mapping[str, float]) -> str:
-    """Return in one line how long a run took and which kinds of steps kept its workers busy.
-
-    >>> where_time_went(40.0, 2, {"train": 24.0, "attack": 6.0})
-    'took 40 s with 2 workers: 30% train, 8% attack, 62% start and waiting'
-    """
-    whole = max(workers * took, 1e-9)
-    parts = {**kinds, "start and waiting": max(whole - sum(kinds.values()), 0.0)}
-    shares = ", ".join(f"{seconds / whole:.0%} {kind}" for kind, seconds in parts.items())
-    return f"took {spoken(took)} with {workers} worker{'s' * (workers > 1)}: {shares}"
 
 
 class Observer:
@@ -107,10 +63,8 @@ class PlainLines(Observer):
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = stream or sys.stdout
         self.total, self.slots = 0, 1
-        self.estimate = SimilarSteps()
-        self.left: dict[str, Key] = {}  # the steps that are not done, by hash
-        self.left_by_key: Counter[Key] = Counter()
-        self.seconds_by_kind: defaultdict[str, float] = defaultdict(float)
+        self.left: set[str] = set()  # hashes of the steps that are not done
+        self.finished_steps, self.busy_seconds = 0, 0.0
         self._began = time.perf_counter()
 
     @property
@@ -125,43 +79,33 @@ class PlainLines(Observer):
             self._print(f"{len(self.left)} of {self.total} steps to run, {slots} at a time")
 
     def extended(self, steps: Iterable[Step], done: Iterable[str]) -> None:
-        known = set(done)
-        for step in steps:
-            self.total += 1
-            if step.hash not in known:
-                self._add(step)
+        new = [step.hash for step in steps]
+        self.total += len(new)
+        self.left |= {*new} - {*done}
 
     def started(self, step: Step) -> None:
-        if step.hash not in self.left:  # its artifact was lost, so it is done again
-            self._add(step)
+        self.left.add(step.hash)  # one whose artifact was lost is done again
 
     def finished(self, step: Step, result: Result) -> None:
-        if step.hash in self.left:
-            self.left_by_key[self.left.pop(step.hash)] -= 1
-        if result.status == "ok":
-            self.estimate.learn(step.config, result.seconds)
-        self.seconds_by_kind[step.kind] += result.seconds
+        self.left.discard(step.hash)
+        self.finished_steps += 1
+        self.busy_seconds += result.seconds
         self._show(step, result)
 
     def said(self, sentence: str) -> None:
         self._print(f"note: {sentence}")
 
     def time_left(self) -> float | None:
-        """Return the estimated seconds until the run is complete; None while no similar step has finished."""
-        times = {key: self.estimate.seconds(key) for key in +self.left_by_key}
-        known = {key: seconds for key, seconds in times.items() if seconds is not None}
-        if not known:
-            return None if self.left else 0.0
-        mean = sum(seconds * self.left_by_key[key] for key, seconds in known.items())
-        return mean / sum(self.left_by_key[key] for key in known) * len(self.left) / self.slots
+        """Return the seconds that the other steps take if they take as long as the finished ones; None without any."""
+        if not self.finished_steps:
+            return None
+        return self.busy_seconds / self.finished_steps * len(self.left) / self.slots
 
     def summary(self) -> str:
-        """Return in one line where the time of the run went."""
-        return where_time_went(time.perf_counter() - self._began, self.slots, self.seconds_by_kind)
-
-    def _add(self, step: Step) -> None:
-        self.left[step.hash] = similarity_key(step.config)
-        self.left_by_key[self.left[step.hash]] += 1
+        """Return in one line how long the run took, and for which part of it its workers were busy."""
+        took = time.perf_counter() - self._began
+        busy = self.busy_seconds / max(self.slots * took, 1e-9)
+        return f"took {spoken(took)} with {self.slots} worker{'s' * (self.slots > 1)}, which were busy {busy:.0%} of it"
 
     def _show(self, step: Step, result: Result) -> None:
         """Print the result of a step that was just counted."""

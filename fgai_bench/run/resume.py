@@ -20,7 +20,6 @@ from fgai_bench.records.store import FILE, Store, StoreReader, place_of
 from fgai_bench.run.options import Execution
 from fgai_bench.run.plan import Plan, plan, undeclared
 from fgai_bench.run.preflight import check_data, check_options, checked_folder, resolved_device
-from fgai_bench.run.progress import SimilarSteps
 from fgai_bench.run.schedule import Schedule
 from fgai_bench.suites import Suite, load_suite, resolve
 
@@ -151,17 +150,6 @@ def statuses_in(folder: Path) -> Mapping[str, str]:
             return store.statuses()
     except EmptyStore:
         return {}
-
-
-def known_times(folder: Path) -> SimilarSteps:
-    """Return the time estimates learned from the steps that a folder holds."""
-    estimate = SimilarSteps()
-    if statuses_in(folder):
-        with StoreReader(folder) as store:
-            for step in store.steps():
-                if step["status"] == "ok":
-                    estimate.learn(step["config"], step["seconds"])
-    return estimate
 
 
 def superseded(steps: Plan, store: StoreReader) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import json
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
@@ -12,7 +13,7 @@ from fgai_bench.records.artifacts import DamagedArtifact
 from fgai_bench.records.result import Result, blocked, storable
 from fgai_bench.records.store import Store
 from fgai_bench.run.executors.base import Event, Executor, Job
-from fgai_bench.run.forecast import effort
+from fgai_bench.run.forecast import memory_of
 from fgai_bench.run.plan import Plan, Step
 from fgai_bench.run.progress import Observer
 
@@ -20,15 +21,15 @@ TICK = 0.5  # seconds to wait for events before the observer's clock is updated
 # By the role of an input, the name of the artifact that is read from it.
 ARTIFACTS = {"teacher": "model", "model": "model", "other": "model", "attacked": "attacked", "effects": "effects"}
 
-Priority = tuple[bool, float, int]  # measurements first, then trainings that hold up the most work, then by the plan
+Priority = tuple[bool, float, int]  # measurements first, then the largest trainings, then by the plan
 
 
 class Schedule:
     """Run the steps of a plan that the store does not hold, as far as inputs are there.
 
     One by one they run in the order of the plan. Where several run at a time, a measurement comes before any training,
-    so that cells are completed, and the longest training (with what waits for it) before shorter ones, so that the last
-    ones are short and no worker waits long for another.
+    so that cells are completed, and the largest training (or the one that it waits for) before smaller ones, so that
+    the last ones are short and no worker waits long for another. One of unknown size counts as the largest.
     """
 
     def __init__(self, plan: Plan, store: Store, executor: Executor, observer: Observer) -> None:
@@ -38,7 +39,7 @@ class Schedule:
         self.running: dict[str, Step] = {}
         self.alone: set[str] = set()
         self._position: dict[str, int] = {}
-        self._effort: dict[str, float] = {}  # of a step that waits, with the longest chain of steps that build on it
+        self._bytes: dict[str, float] = {}  # of a training that waits, or of a larger one that builds on it
         self._followers: dict[str, list[Step]] = defaultdict(list)
         # Positions in the plan and hashes of steps that may be ready: those that share the machine (True) and others.
         self._ready: dict[bool, list[tuple[Priority, str]]] = {True: [], False: []}
@@ -53,9 +54,10 @@ class Schedule:
                 self._followers[source].append(step)
         self.waiting |= {step.hash: step for step in new if step.hash not in self.done}
         for step in reversed(new) if self.executor.slots > 1 else ():
-            if step.hash in self.waiting:
-                after = (self._effort.get(follower.hash, 0.0) for follower in self._followers[step.hash])
-                self._effort[step.hash] = effort(step.config) + max(after, default=0.0)
+            if step.hash in self.waiting and step.kind in ("train", "validate"):
+                own = memory_of(step.config)
+                after = (self._bytes.get(follower.hash, 0.0) for follower in self._followers[step.hash])
+                self._bytes[step.hash] = max([math.inf if own is None else own, *after])
         for step in new:
             self._consider(step)
 
@@ -69,11 +71,9 @@ class Schedule:
             self.observer.tick()
 
     def _receive(self, event: Event) -> None:
-        if event.note:
-            self.observer.said(event.note)
-        elif event.hash not in self.running:
+        if event.hash not in self.running:
             return  # a process that a step left behind may still speak of it
-        elif event.result is None:
+        if event.result is None:
             self.observer.advanced(event.hash, event.epoch, event.epochs)
         else:
             self._finish(self.running.pop(event.hash), event.result)
@@ -84,8 +84,8 @@ class Schedule:
             heapq.heappush(self._ready[not self._is_alone(step)], (self._priority(step), step.hash))
 
     def _priority(self, step: Step) -> Priority:
-        trains = step.hash in self._effort and step.kind in ("train", "validate")
-        return trains, -self._effort[step.hash] if trains else 0.0, self._position[step.hash]
+        size = self._bytes.get(step.hash, 0.0)
+        return size > 0, -size, self._position[step.hash]
 
     def _may_start(self, hash: str) -> bool:
         return hash in self.waiting and self.done.issuperset(self.waiting[hash].inputs.values())
@@ -148,7 +148,10 @@ class Schedule:
             self._consider(step)
             return
         if not result.environment:
-            result = replace(result, environment=self._environment(step))
+            from fgai_bench.records.provenance import environment
+
+            where = environment(step.config["device"], step.config["threads"])  # it died before it could report its own
+            result = replace(result, environment=where)
         self._record(step, result)
 
     def _record(self, step: Step, result: Result) -> None:
@@ -158,10 +161,3 @@ class Schedule:
         for follower in self._followers[step.hash]:
             self._consider(follower)
         self.observer.finished(step, result)
-
-    @staticmethod
-    def _environment(step: Step) -> dict[str, object]:
-        """Return the environment of a step that died before it could report its own."""
-        from fgai_bench.records.provenance import environment
-
-        return environment("cpu" if step.config["device"] == "cpu" else step.config["device"], step.config["threads"])

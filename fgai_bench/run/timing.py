@@ -11,9 +11,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fgai_bench.metrics import Cost
-from fgai_bench.records.result import Result
-
 Progress = Callable[[int, int], None]
 SHARE_TIMED = 0.5  # share of the time limit, warm-up included; the rest is for start, data and one last epoch
 
@@ -66,23 +63,3 @@ def stopwatch(config: Mapping[str, Any], progress: Progress | None, warming: flo
             raise TimedEnough(epoch, elapsed, first)
 
     return tick
-
-
-def training_cost(config: Mapping[str, Any], cost: Cost, stopped: TimedEnough | None = None) -> dict[str, float]:
-    """Return seconds and memory of a training; if cost is the result, also the number of timed epochs."""
-    epochs = config["training"]["epochs"]
-    seconds = stopped.total(epochs) if stopped else cost.seconds
-    costs = {"train_seconds": seconds, "train_peak_mib": cost.peak_mib}
-    if "exclusive" in config:
-        costs["epochs_timed"] = float(stopped.epochs if stopped else epochs)
-        costs["extrapolated"] = float(stopped is not None)
-    return costs
-
-
-def extrapolated(config: Mapping[str, Any], cost: Cost, stopped: TimedEnough, facts: Mapping[str, Any]) -> Result:
-    """Return the result of a training that was stopped: its extrapolated cost, and no model."""
-    return Result(
-        cost=training_cost(config, cost, stopped),
-        flags=(f"extrapolated from {stopped.epochs} of {config['training']['epochs']} epochs",),
-        facts={**facts, "memory": cost.memory},
-    )

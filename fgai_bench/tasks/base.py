@@ -40,8 +40,7 @@ class Problem:
     """One task on one dataset and seed.
 
     Attributes:
-        cost: for forecasts, passes of the model: ``clean``, ``sanity`` and ``attacked`` evaluations; ``gradient``, what
-            one takes against one on nodes; ``outputs`` of a model, where the classes do not say.
+        cost: for forecasts of memory: ``outputs`` of a model, where they are not the classes.
         tags: ``explained``, its predictions are of nodes, and explainers can be asked about them.
         data: the graph that the model sees, labels included; attacks start from it.
         training_data: the same graph with the test labels taken out; defenses get this one.

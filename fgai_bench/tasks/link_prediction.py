@@ -74,7 +74,7 @@ class LinkProblem(Problem):
     """Link prediction on one dataset and seed. Messages pass over the training links only."""
 
     summary = "link prediction: ROC-AUC, stability of link probabilities and attention"
-    cost: ClassVar[dict[str, float]] = {"clean": 4, "attacked": 4, "gradient": 1.7, "outputs": 64}
+    cost: ClassVar[dict[str, float]] = {"outputs": 64}
     task = "link"
 
     def __init__(self, data: Data, split: LinkSplit, seed: int = 0, provenance: dict[str, Any] | None = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,7 +27,6 @@ class NodeProblem(Problem):
 
     summary = "node classification: micro F1, stability of outputs and attention, F-slope, explanations"
     tags = ("explained",)
-    cost: ClassVar[dict[str, float]] = {"clean": 30, "sanity": 30, "attacked": 25}
     task = "node"
 
     def __init__(self, data: Data, split: Split, seed: int = 0, provenance: dict[str, Any] | None = None) -> None:

@@ -193,12 +193,6 @@ def test_a_plugin_that_ends_the_program_later_does_not_make_it_a_success(
     assert (answer.code, answer.err) == (2, "error: a plugin has ended the program with sys.exit(0)\n")
 
 
-@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="no /proc on this system")
-def test_a_place_where_no_folder_can_be_made_is_refused(place: Path, ask: Callable[..., Any]) -> None:
-    for line in (["run", "--out"], ["tune", "--out"], ["leaderboard", "add", "run", "--to"]):
-        assert "no folder can be made in /proc; name another" in refused(ask([*line, "/proc/run"]))
-
-
 def test_a_pipe_that_nobody_writes_to_is_not_waited_for(place: Path, ask: Callable[..., Any]) -> None:
     os.mkfifo(place / "pipe.yaml")
     assert "it is no regular file" in refused(ask(["run", "--suite", "pipe.yaml", "--dry-run"]))

@@ -13,8 +13,11 @@ import pytest
 
 from fgai_bench.cli import main
 from fgai_bench.leaderboard.eligibility import objections
+from fgai_bench.leaderboard.merge import add
+from fgai_bench.records.export import export
 from fgai_bench.records.store import Store, StoreReader
 from fgai_bench.run.plan import Step
+from fgai_bench.statistics.results import ReportError
 from fgai_bench.suites import SUITES
 
 Change = Callable[[dict[str, Any], dict[str, Any]], None]
@@ -64,20 +67,6 @@ def setting(*path: str, value: Any) -> Change:
     return change
 
 
-def without(where: str, key: str) -> Change:
-    return lambda config, environment: {"config": config, "environment": environment}[where].pop(key, None)
-
-
-def uncommitted(config: dict[str, Any], environment: dict[str, Any]) -> None:
-    """Changes a file that decides every step, and commits it not."""
-    environment["dirty"] = True
-    config["code"] = dict.fromkeys(config["code"], "changed")
-
-
-def test_uncommitted_changes_of_what_decides_no_step_do_not_count(remade: Callable[..., Path]) -> None:
-    assert objections(remade(lambda config, environment: environment.update(dirty=True))) == []
-
-
 def test_a_run_of_the_suite_itself_is_added(
     remade: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -101,12 +90,11 @@ def test_a_run_of_the_suite_itself_is_added(
         (setting("threat", "steps", value=1), "has another search effort: threat.steps is 1 and not 3 as in"),
         (setting("threat", "nodes", value=1), "has another threat model: threat.nodes is 1 and not 5 as in"),
         (
-            setting("dataset", "source", value={"files": [["a", ""]]}),
-            "the content of its dataset 'csbm-1e3' is not known",
+            setting("dataset", "source", "files", value=[["a", ""]]),
+            'other data: dataset.source.files is [["a",""]]',
         ),
-        (uncommitted, "24 of its steps were made by a program with uncommitted changes"),
-        (without("environment", "package"), "24 of its steps do not say which program made them"),
-        (without("config", "code"), "24 of its steps carry no fingerprint of their code"),
+        (setting("code", "model gat", value="other"), "6 of its steps were made by other code than this program's"),
+        (lambda config, environment: config.pop("code"), "24 of its steps were made by other code"),
     ],
 )
 def test_what_is_not_as_the_suite_says_is_refused_in_a_sentence(
@@ -122,25 +110,21 @@ def test_what_is_not_as_the_suite_says_is_refused_in_a_sentence(
     assert not boards.exists()
 
 
-def test_rows_of_other_code_or_data_are_not_put_together(
-    remade: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    boards = tmp_path / "boards"
-    assert main(["leaderboard", "add", str(remade()), "--to", str(boards)]) == 0
-    before = {path.name: path.read_bytes() for path in boards.iterdir()}
-    other = remade(setting("code", "model", value="other"), "other")
-    assert main(["leaderboard", "add", str(other), "--to", str(boards)]) == 2
-    assert "its model gat was computed by other code than the leaderboard's rows beside it" in capsys.readouterr().err
-    text = (boards / "leaderboard_node.csv").read_text()
-    assert text.count('""identity""')
-    assert {path.name: path.read_bytes() for path in boards.iterdir()} == before
+def test_rows_of_other_code_are_not_put_together(remade: Callable[..., Path], tmp_path: Path) -> None:
+    boards, first, second = (tmp_path / name for name in ("boards", "first", "second"))
+    export([remade()], first, only={"defense": ["vanilla"]})
+    export([remade(setting("code", "model", value="other"), "other")], second, only={"defense": ["at"]})
+    (node, *_) = add(first, boards)
+    before = node.read_bytes()
+    with pytest.raises(ReportError, match="were made by other code than the rest of their suite"):
+        add(second, boards)
+    assert node.read_bytes() == before
 
 
 @pytest.mark.slow
 def test_nothing_but_its_code_is_in_the_way_of_the_committed_study(capsys: pytest.CaptureFixture[str]) -> None:
-    """Its records have fingerprints of an earlier form, so code with uncommitted changes cannot be told from ours."""
     results = Path(__file__).parents[2] / "results"
     assert main(["leaderboard", "add", str(results / "records"), "--to", str(results), "--check"]) == 1
     (reason, refused) = capsys.readouterr().out.splitlines()
-    assert reason.endswith("of its steps were made by a program with uncommitted changes")
+    assert reason.endswith("of its steps were made by other code than this program's, or its plugins'")
     assert refused == f"{results / 'records'} would be refused"

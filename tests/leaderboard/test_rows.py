@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 
-from fgai_bench.leaderboard.csv import read, rows, to_csv
-from fgai_bench.leaderboard.merge import add, merged
+from fgai_bench.leaderboard.csv import rows, to_csv
 from fgai_bench.leaderboard.rows import BOARDS, entries, lowered, worst_cases
 from fgai_bench.records.result import Result
 from fgai_bench.report.tables.build import build
 from fgai_bench.report.tables.specs import GRIDS
-from fgai_bench.statistics.results import ReportError, Results
+from fgai_bench.statistics.results import Results
 from tests.report_fixtures import attack_result, fill
 
 NODE = BOARDS[0]
@@ -53,11 +52,6 @@ def test_the_null_has_a_row_and_every_row_its_distance_from_it(wide: Path) -> No
     assert [row["defense"] for row in listed if row["attack"] == "injection"][-1] == "uniform-attention"
 
 
-def test_reading_gives_back_what_was_written(small: Path) -> None:
-    text = to_csv(NODE, entries(NODE, Results.read(small)))
-    assert to_csv(NODE, read(text)) == text
-
-
 def test_gaps_and_unequal_budgets_have_rows_without_a_rank(broken: Path) -> None:
     found = {
         row["defense"]: row for row in rows(NODE, entries(NODE, Results.read(broken))) if row["dataset"] == "amazon-cs"
@@ -84,8 +78,6 @@ def test_a_timed_training_has_its_cost_without_a_model_to_attack(bench: Any) -> 
     assert math.isnan(slow["attack_seconds_mean"])
     assert slow["flags"] == "extrapolated from 34 of 200 epochs"
     assert (found["gnnguard"]["status"], found["gnnguard"]["reason"]) == ("oom", "needs 1,602 GiB")
-    text = to_csv(board, entries(board, results))
-    assert to_csv(board, merged(read(text), entries(board, results), board)) == text
     table = build(next(spec for spec in GRIDS if spec.name == "cost"), results)
     assert table is not None
     assert [cell.text for cell in table.rows[0].cells] == ["110.0s*", "5000MiB"]
@@ -129,8 +121,6 @@ def test_an_attack_that_leaves_less_lowers_the_worst_case_and_is_named(with_wors
     assert ln["f1_mean"] == pytest.approx(listed["ln", "injection"]["f1_mean"] - (0.2 + 0.3 + 0.2) / 3)
     assert at["found_by"] == "worst"
     assert at["f1_mean"] == pytest.approx(listed["at", "injection"]["f1_mean"] - 0.2)
-    text = to_csv(NODE, entries(NODE, Results.read(with_worst)))
-    assert to_csv(NODE, read(text)) == text
 
 
 def test_results_have_the_worst_cases_that_the_board_has(with_worst: Path) -> None:
@@ -162,7 +152,7 @@ def test_a_worst_case_is_not_distrusted_for_the_attack_that_it_shows(with_worst:
     assert (ln.found_by, ln.flags) == (("hammer",), ())  # nor for one that it goes below
 
 
-def test_numbers_have_seven_digits_and_what_is_read_back_is_what_was_computed(bench: Any) -> None:
+def test_numbers_have_seven_digits(bench: Any) -> None:
     made = bench()
     for seed in range(3):
         result = attack_result("ln", seed)
@@ -175,11 +165,6 @@ def test_numbers_have_seven_digits_and_what_is_read_back_is_what_was_computed(be
     (row,) = (row for row in csv.DictReader(io.StringIO(text)) if row["defense"] == "ln")
     assert json.loads(row["seeds"])["values"]["f1"] == [0.6666667, 0.6666524, 0.6666381]
     assert row["f1_mean"] == "0.6666524"
-    assert [entry.seeds for entry in read(text)] == [
-        {seed: {name: values[name] for name in again.seeds[seed]} for seed, values in entry.seeds.items()}
-        for entry, again in zip(listed, read(text), strict=True)
-    ]
-    assert to_csv(NODE, read(text)) == text
 
 
 def tuned_run(bench: Any, trials: dict[str, int]) -> Path:
@@ -205,20 +190,16 @@ def test_tuned_rows_rank_and_those_with_the_suites_own_settings_stand_beside_the
     assert [found[name] for name in ("vanilla", "ln", "at", "fgai")] == [None] * 4
     assert (found["ln tuned"], found["vanilla tuned"]) == (1, 3)
     text = to_csv(NODE, entries(NODE, Results.read(folder)))
-    assert to_csv(NODE, read(text)) == text
     by_name = {row["defense"]: row for row in csv.DictReader(io.StringIO(text))}
     assert (by_name["ln tuned"]["settings"], by_name["ln tuned"]["trials"]) == ("tuned", "32")
     assert by_name["ln"]["settings"] == ""
 
 
-def test_rows_of_unequal_search_are_not_ranked(bench: Any, tmp_path: Path) -> None:
+def test_rows_of_unequal_search_are_not_ranked(bench: Any) -> None:
     folder = tuned_run(bench, {"vanilla": 32, "ln": 32, "fgai": 64})
     found = ranks(folder)
     assert (found["ln tuned"], found["vanilla tuned"], found["fgai tuned"]) == (1, 2, None)
     assert not any(ranks(tuned_run(bench, {"ln": 32, "fgai": 64})).get(f"{n} tuned") for n in ("ln", "fgai"))
-    with pytest.raises(ReportError, match="chosen from 64 trials, those of the leaderboard's vanilla tuned from 32"):
-        add(folder, tmp_path / "boards")
-    assert not (tmp_path / "boards").exists()
 
 
 def test_one_tuned_row_alone_takes_no_rank_from_the_others(bench: Any) -> None:

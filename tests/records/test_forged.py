@@ -121,7 +121,7 @@ FORGERIES: dict[str, Callable[[Path], None]] = {
 def test_a_forged_export_is_refused_in_one_sentence(
     name: str, exported: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["status", str(exported), "--no-open"]) == 0
+    assert main(["status", str(exported)]) == 0
     capsys.readouterr()
     FORGERIES[name](exported)
     assert main(["report", str(exported), "--out", str(tmp_path / "out"), "--format", "csv"]) == 2
@@ -162,7 +162,6 @@ def test_a_bomb_is_refused_before_it_fills_the_memory(
 
 
 def test_a_curve_of_many_steps_can_be_read_back(tmp_path: Path) -> None:
-    limit = csv.field_size_limit()
     points = [number / 7 for number in range(20_000)]
     store = Store(tmp_path / "run")
     result = Result(curves={"objective": (points, points)}, environment={"package": "0"})
@@ -171,7 +170,6 @@ def test_a_curve_of_many_steps_can_be_read_back(tmp_path: Path) -> None:
     export([tmp_path / "run"], tmp_path / "records")
     with StoreReader(tmp_path / "records") as found:
         assert found.result("a" * 64).curves == {"objective": (points, points)}
-    assert csv.field_size_limit() == limit
 
 
 def test_an_artifact_in_the_pack_has_the_hash_of_its_name(exported: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 from fgai_bench.records.artifacts import Artifacts, DamagedArtifact
 from fgai_bench.records.errors import StoreError
 from fgai_bench.records.result import Result
-from fgai_bench.records.store import APPLICATION, FILE, VERSION, Store, StoreReader
+from fgai_bench.records.store import FILE, VERSION, Store, StoreReader
 from fgai_bench.run.plan import Step
 from fgai_bench.run.resume import run
 
@@ -207,18 +207,6 @@ def test_a_damaged_artifact_is_named_and_the_next_run_redoes_its_step(
     assert path.read_bytes() == whole
 
 
-def test_the_next_run_removes_what_a_killed_one_left_behind(
-    reference: Path, tmp_path: Path, tiny: dict[str, Any]
-) -> None:
-    folder = Path(shutil.copytree(reference, tmp_path / "run"))
-    kept = set((folder / "artifacts").iterdir())
-    Artifacts(folder / "artifacts").write(b"finished, but never recorded")
-    (folder / "artifacts" / f".{'0' * 64}.half.part").write_bytes(b"half")
-    (folder / "artifacts" / "thesis.pt").write_bytes(b"mine")
-    assert run(tiny, folder, device="cpu").executed == 0
-    assert set((folder / "artifacts").iterdir()) == {*kept, folder / "artifacts" / "thesis.pt"}
-
-
 def test_a_store_that_a_full_disk_left_half_made_is_made_again(tmp_path: Path) -> None:
     """The limit on the size of files stands for the end of the disk: the header fits, the tables do not."""
     script = (
@@ -235,15 +223,6 @@ def test_a_store_that_a_full_disk_left_half_made_is_made_again(tmp_path: Path) -
     store = Store(tmp_path)
     store.record(STEP, RESULT)
     assert StoreReader(tmp_path).statuses() == {STEP.hash: "ok"}
-
-
-def test_a_store_of_which_only_the_mark_was_written_is_made_again(tmp_path: Path, tiny: dict[str, Any]) -> None:
-    """As on a full disk: the mark of the package in the header, and no table."""
-    with sqlite3.connect(tmp_path / FILE) as connection:
-        connection.execute(f"PRAGMA application_id = {APPLICATION}")
-    connection.close()
-    suite = {**tiny, "defenses": ["vanilla"], "seeds": 1, "attacks": []}
-    assert run(suite, tmp_path, executor="inline", device="cpu").executed == 2
 
 
 def test_words_that_no_file_can_hold_are_recorded_readably(tmp_path: Path) -> None:

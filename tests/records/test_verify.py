@@ -76,7 +76,9 @@ def test_an_export_without_models_has_nothing_to_measure(reference: Path, tmp_pa
         verify(tmp_path / "bare")
     with pytest.raises(RequestError, match="--with 'weights' is not possible; possible are graphs, models"):
         export([reference], tmp_path / "no", extras=("weights",))
-    with pytest.raises(RequestError, match="bare holds none of the models; export them from the run folder that does"):
+    with pytest.raises(
+        RequestError, match="the runs hold none of the models; export them from the run folder that does"
+    ):
         export([tmp_path / "bare"], tmp_path / "no", extras=("models",))
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gc
-import os
 import sys
-import time
 import weakref
 from pathlib import Path
 from typing import Any
@@ -14,8 +12,6 @@ import pytest
 import torch
 
 from fgai_bench.run.execute import execute
-from fgai_bench.run.executors.base import Job, WorkerSettings
-from fgai_bench.run.executors.processes import Processes
 from fgai_bench.run.executors.worker import draws, free_circles
 from fgai_bench.run.resume import planned, run
 
@@ -58,24 +54,6 @@ def left(**how):
     (Path(os.environ["DEEDS"]) / f"{child.pid}.child").touch()
 
 
-class Dawdles(Vanilla):
-    """Tell of progress for a second."""
-
-    def fit(self, *arguments, **options):
-        for epoch in range(4):
-            time.sleep(0.25)
-            options["progress"](epoch, 4)
-        return super().fit(*arguments, **options)
-
-
-def burn(seconds):
-    began = time.process_time()
-    while time.process_time() < began + seconds:
-        pass
-
-
-DEFENSES.register("dawdles", tags=("node",))(Dawdles)
-deed("burns", lambda: burn(2.4))
 deed("forks", forked)
 deed("spawns", left)
 deed("detaches", lambda: left(start_new_session=True))
@@ -166,42 +144,6 @@ def test_what_a_step_leaves_behind_is_ended_and_the_run_goes_on(
 
 def is_running(pid: str) -> bool:
     return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
-
-
-def results_of(executor: Processes, jobs: list[Job], pause: float = 0.0) -> dict[str, str]:
-    """Submit jobs, look away for a while, and return status and reason of each by its hash."""
-    for job in jobs:
-        executor.submit(job)
-    time.sleep(pause)
-    found: dict[str, str] = {}
-    while len(found) < len(jobs):
-        for event in executor.events(0.5):
-            if event.result is not None:
-                found[event.hash] = f"{event.result.status} {event.result.reason}".strip()
-    return found
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system cannot keep processes on one processor")
-def test_only_the_time_in_which_a_step_could_run_counts(deeds: list[str], tiny: dict[str, Any]) -> None:
-    """Neither the import of libraries counts, nor waiting for a processor, nor what a stopped driver did not see."""
-    suite = {**tiny, "defenses": ["burns", "dawdles", "sleeps", "vanilla"], "seeds": 1, "attacks": []}
-    training = [step.config for step in planned(suite, "cpu").steps.values() if step.kind == "train"]
-    configs = {config["defense"]["name"]: config for config in training}
-    burning = [Job(hash, configs["burns"], {}, time_limit=4.0) for hash in "ab"]
-    everywhere = os.sched_getaffinity(0)
-    executor = Processes(2, WorkerSettings(tuple(deeds)))
-    os.sched_setaffinity(0, {min(everywhere)})  # and so for the two workers, each of which burns more than half of 4 s
-    try:
-        assert results_of(executor, burning) == {"a": "ok", "b": "ok"}
-        dawdling = Job("c", configs["dawdles"], {}, time_limit=2.0)
-        # As a driver that is stopped and continued: the progress waits in front of the result.
-        assert results_of(executor, [dawdling], pause=3) == {"c": "ok"}
-        sleeping = Job("d", configs["sleeps"], {}, time_limit=1.0)
-        assert results_of(executor, [sleeping]) == {"d": "timeout stopped after its time limit of 1 s"}
-    finally:
-        os.sched_setaffinity(0, everywhere)
-        executor.close()
 
 
 def test_a_plugin_that_the_worker_lacks_is_named(tiny: dict[str, Any], tmp_path: Path) -> None:

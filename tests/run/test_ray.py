@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -12,7 +12,7 @@ from fgai_bench.plugins import load_plugins
 from fgai_bench.records.result import Result
 from fgai_bench.run.plan import Step
 from fgai_bench.run.progress import Observer
-from fgai_bench.run.resume import Run, run
+from fgai_bench.run.resume import run
 
 MIB = 2**20
 SIZE: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 100 * MIB}
@@ -106,42 +106,6 @@ def test_nodes_get_the_data_folder_and_say_what_they_lack(
         assert "cannot start: plugin 'no_such_module' cannot be imported" in lacking["reason"].iloc[0]
     finally:
         cluster.shutdown()
-
-
-@pytest.mark.slow
-@ray_test
-def test_the_last_node_that_is_lost_is_missed(
-    tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from ray.cluster_utils import Cluster
-
-    from fgai_bench.run.executors import ray as ray_executor
-
-    monkeypatch.setattr(ray_executor, "NOTE_AFTER", 1.0)
-    monkeypatch.setattr(ray_executor, "GIVE_UP_AFTER", 5.0)
-    head = {**SIZE, "num_cpus": 0, "include_dashboard": False}
-    cluster = Cluster(initialize_head=True, head_node_args=head)
-    lost = cluster.add_node(**SIZE)
-
-    class Saboteur(Observer):
-        """Takes the only node with a processor away after the first result."""
-
-        notes: ClassVar[list[str]] = []
-
-        def finished(self, step: Step, result: Result) -> None:
-            cluster.remove_node(lost, allow_graceful=False)
-
-        def said(self, sentence: str) -> None:
-            self.notes.append(sentence)
-
-    line: dict[str, Any] = {"executor": "ray", "address": cluster.address, "device": "cpu"}
-    try:
-        with pytest.raises(ray_executor.ExecutorError, match="has had no node for a step for"):
-            run(tiny, tmp_path / "run", observer=Saboteur(), **line)
-    finally:
-        cluster.shutdown()
-    assert Saboteur.notes == ["the Ray cluster has no node left for a step; waiting 5 s for one"]
-    assert Run(tmp_path / "run").counts()["ok"] >= 1
 
 
 @pytest.mark.ray

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from fgai_bench.metrics import Cost
 from fgai_bench.run.resume import Run, run
-from fgai_bench.run.timing import TimedEnough, extrapolated, stopwatch, training_cost, warm_up
+from fgai_bench.run.timing import TimedEnough, stopwatch, warm_up
 
 SUITE: dict[str, Any] = {
     "name": "timed",
@@ -60,22 +59,6 @@ def test_only_what_is_timed_is_warmed_up() -> None:
     warm_up({}, lambda: done.append("plain"))
     warm_up(config(None), lambda: done.append("timed"))
     assert done == ["timed"]
-
-
-def test_the_record_says_over_how_many_epochs() -> None:
-    cost = Cost("gpu", seconds=8.0, peak_mib=100.0)
-    stopped = TimedEnough(epochs=4, seconds=8.0, first=2.0)
-    result = extrapolated(config(20), cost, stopped, {"nodes": 7})
-    assert result.status == "ok"
-    assert result.cost == {
-        "train_seconds": 20.0,  # 8 + 6 epochs of 2 s
-        "train_peak_mib": 100.0,
-        "epochs_timed": 4.0,
-        "extrapolated": 1.0,
-    }
-    assert result.flags == ("extrapolated from 4 of 10 epochs",)
-    assert result.facts == {"nodes": 7, "memory": "gpu"}
-    assert training_cost({"training": {"epochs": 3}}, cost) == {"train_seconds": 8.0, "train_peak_mib": 100.0}
 
 
 def test_a_cost_suite_splits_train_attack_and_evaluate(tmp_path: Path) -> None:

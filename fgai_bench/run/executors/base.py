@@ -27,13 +27,12 @@ class Job:
 
 @dataclass(frozen=True)
 class Event:
-    """News about a job, its progress or its result; or, without a job, a note for the person who started the run."""
+    """News about a job: its progress or its result."""
 
     hash: str
     epoch: int = 0
     epochs: int = 0
     result: Result | None = None
-    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import signal
 import subprocess
@@ -11,7 +12,6 @@ import sys
 import time
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe, wait
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -24,7 +24,6 @@ SERVE = (
     "from fgai_bench.run.executors.worker import serve; serve()"
 )
 START_LIMIT = 600.0  # seconds for a worker to import its libraries and plugins
-WAIT_SLACK = 1.0  # seconds by which a wait may last too long; beyond them this process itself was stopped
 # Set before torch is imported, so that idle threads of its libraries are never made.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -35,8 +34,7 @@ class _Worker:
 
     Attributes:
         began: whether the worker has begun the job: it is up, and its libraries are imported.
-        ran: seconds since then, without those in which this process itself did not run.
-        had_waited: how long the worker had waited for a processor when it began the job.
+        deadline: when the job, or the start of the worker before it, has taken too long; by the monotonic clock.
     """
 
     process: subprocess.Popen[bytes]
@@ -44,8 +42,7 @@ class _Worker:
     job: Job | None = None
     last: Job | None = None
     began: bool = False
-    ran: float = 0.0
-    had_waited: float = 0.0
+    deadline: float = math.inf
 
     def suits(self, job: Job) -> bool:
         """Tell whether earlier jobs of this process leave the measured cost of the job unaffected.
@@ -60,37 +57,32 @@ class _Worker:
 
     def give(self, job: Job | None) -> None:
         """Set the job that the worker has now."""
-        self.job, self.last = job, job or self.last
-        self.began, self.ran = False, 0.0
+        self.job, self.last, self.began = job, job or self.last, False
+        self.deadline = time.monotonic() + START_LIMIT
 
     def begin(self) -> None:
         """Start the clock of the job."""
-        self.began, self.ran, self.had_waited = True, 0.0, seconds_without_processor(self.process.pid)
+        limit = self.job.time_limit if self.job else None
+        self.began, self.deadline = True, math.inf if limit is None else time.monotonic() + limit
 
     def overdue(self) -> Result | None:
-        """Return the result of a job that has run longer than its time limit, or whose worker does not get ready.
-
-        Time in which the worker was ready to run but had no processor, as where many share a few, is not counted.
-        """
-        if self.job is None:
+        """Return the result of a job that has run longer than its time limit, or whose worker does not get ready."""
+        if self.job is None or time.monotonic() <= self.deadline:
             return None
         if not self.began:
-            late = self.ran > START_LIMIT
-            return Result("failed", f"its worker was not ready after {START_LIMIT:g} s") if late else None
-        limit = self.job.time_limit
-        if limit is None or self.ran <= limit:
-            return None
-        waited = seconds_without_processor(self.process.pid) - self.had_waited
-        return Result("timeout", f"stopped after its time limit of {limit:g} s") if self.ran - waited > limit else None
+            return Result("failed", f"its worker was not ready after {START_LIMIT:g} s")
+        return Result("timeout", f"stopped after its time limit of {self.job.time_limit:g} s")
 
     def stop(self) -> None:
-        """End the worker and everything that its steps have left running."""
-        left = descendants(self.process.pid)
-        if self.process.poll() is None:
-            self.process.kill()
-        for pid in left:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+        """End the worker and everything that its steps have left running; orphans of its steps are its children."""
+        left: list[psutil.Process] = []
+        with contextlib.suppress(psutil.Error):
+            left = psutil.Process(self.process.pid).children(recursive=True)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        for process in left:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
         self.process.wait()
         self.connection.close()
 
@@ -106,7 +98,6 @@ class Processes:
         self.settings = settings
         self._workers: list[_Worker] = []
         self._made = 0
-        self._clock = time.monotonic()
 
     def start(self) -> None:
         while len(self._workers) < self.slots:
@@ -118,15 +109,12 @@ class Processes:
         worker = next((worker for worker in self._workers if worker.job is None), None) or self._start()
         worker.give(job)
         with contextlib.suppress(OSError):  # a worker that died while idle is reported by the next call of events()
-            worker.connection.send(("job", job))
+            worker.connection.send(job)
 
     def events(self, timeout: float) -> list[Event]:
         ready = wait([worker.connection for worker in self._workers], timeout)
-        earlier, self._clock = self._clock, time.monotonic()
-        passed = min(self._clock - earlier, timeout + WAIT_SLACK)
         events: list[Event] = []
         for worker in list(self._workers):
-            worker.ran += passed
             if worker.connection in ready or worker.process.poll() is not None:
                 events += self._receive(worker)
         for worker in list(self._workers):
@@ -153,7 +141,7 @@ class Processes:
             start_new_session=True,
         )
         there.close()
-        here.send(("settings", self.settings))
+        here.send(self.settings)
         worker = _Worker(process, here)
         self._workers.append(worker)
         self._made += 1
@@ -192,23 +180,6 @@ class Processes:
     def _retire(self, worker: _Worker) -> None:
         self._workers.remove(worker)
         worker.stop()
-
-
-def descendants(pid: int) -> set[int]:
-    """Return the processes of a worker's session and all their children, without the worker itself."""
-    family: set[int] = set()
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            if os.getsid(process.pid) == pid:
-                family |= {process.pid, *(child.pid for child in process.children(recursive=True))}
-    return family - {pid}
-
-
-def seconds_without_processor(pid: int) -> float:
-    """Return how long a process was ready to run while no processor was free; 0 where the system does not say."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
-    return 0.0
 
 
 def death(code: int | None) -> str:

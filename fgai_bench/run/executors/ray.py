@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,12 +14,11 @@ from fgai_bench.run.executors.processes import Processes
 
 RETRIES = 5  # when the node or worker of a step is lost
 ANSWER_LIMIT = 10.0  # seconds for a cluster to answer at its address
-NOTE_AFTER, GIVE_UP_AFTER = 10.0, 300.0  # seconds without any node until it is said, and until the run ends
 VARIABLE_PREFIX = "FGAI_BENCH_"  # begins the names of the variables that nodes get from here
 
 
 class ExecutorError(ValueError):
-    """Raised when an executor cannot be started or has lost what it runs on; the message says what is missing."""
+    """Raised when an executor cannot be started; the message says what is missing."""
 
 
 class RayExecutor:
@@ -45,8 +43,6 @@ class RayExecutor:
         self._remote = self._ray.remote(**needs)(run_remotely)
         self._key = "GPU" if gpu else "CPU"
         self._units_per_step = 1 if gpu else settings.threads
-        self._last_seen = time.monotonic()
-        self._mentioned = False
 
     def _connect(self, address: str | None, slots: int) -> None:
         quiet = {"log_to_driver": False, "logging_level": "error"}
@@ -58,16 +54,12 @@ class RayExecutor:
             else:
                 self._ray.init(address=address, **quiet)
         except (ConnectionError, RuntimeError, ValueError) as error:
-            message = " ".join(str(error).split())
-            raise ExecutorError(f"no Ray cluster at {address or 'this machine'}: {message[:200]}") from None
+            raise ExecutorError(f"no Ray cluster at {address or 'this machine'}: {_words(error)}") from None
 
     @property
     def slots(self) -> int:
         """Return how many steps fit on the cluster now; nodes may come and go."""
-        return max(1, self._room())
-
-    def _room(self) -> int:
-        return int(self._ray.cluster_resources().get(self._key, 0) // self._units_per_step)
+        return max(1, int(self._ray.cluster_resources().get(self._key, 0) // self._units_per_step))
 
     def start(self) -> None:
         pass  # a worker starts where its first step is sent
@@ -81,23 +73,7 @@ class RayExecutor:
         if not self._refs:
             return []
         ready, _ = self._ray.wait(list(self._refs), num_returns=1, timeout=timeout)
-        events = [Event(self._refs.pop(ref).hash, result=self._result(ref)) for ref in ready]
-        return [*events, *self._missed_nodes()]
-
-    def _missed_nodes(self) -> list[Event]:
-        """Return a note if the cluster has had no room for a step for a while; give up if it stays so."""
-        if self._room():
-            self._last_seen, self._mentioned = time.monotonic(), False
-        missed = time.monotonic() - self._last_seen
-        if missed > GIVE_UP_AFTER:
-            raise ExecutorError(
-                f"the Ray cluster has had no node for a step for {missed:.0f} s; what was recorded stays, and the same "
-                "request goes on with it"
-            )
-        if missed < NOTE_AFTER or self._mentioned:
-            return []
-        self._mentioned = True
-        return [Event("", note=f"the Ray cluster has no node left for a step; waiting {GIVE_UP_AFTER:.0f} s for one")]
+        return [Event(self._refs.pop(ref).hash, result=self._result(ref)) for ref in ready]
 
     def _result(self, ref: Any) -> Result:
         """Return the result of a task; a node or worker that is lost after all retries gives a failure."""
@@ -105,12 +81,11 @@ class RayExecutor:
         try:
             return self._ray.get(ref)
         except lost.OutOfMemoryError as error:
-            return Result("oom", _line(error, 0))
+            return Result("oom", _words(error))
         except lost.RayTaskError as error:  # the node was there, but lacks something, as this package itself
-            cause = getattr(error, "cause", None)
-            return Result("failed", f"its node cannot run it: {_line(error, -1) if cause is None else _named(cause)}")
+            return Result("failed", f"its node cannot run it: {_words(getattr(error, 'cause', None) or error)}")
         except lost.RayError as error:
-            return Result("failed", f"lost on the Ray cluster after {RETRIES} retries: {_line(error, 0)}")
+            return Result("failed", f"lost on the Ray cluster after {RETRIES} retries: {_words(error)}")
 
     def close(self) -> None:
         for ref in self._refs:
@@ -157,10 +132,5 @@ def _import_ray() -> Any:
     return ray
 
 
-def _line(error: Exception, place: int) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[place][:300] if lines else type(error).__name__
-
-
-def _named(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+def _words(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__

@@ -7,11 +7,9 @@ import ctypes
 import functools
 import gc
 import os
-import queue
 import signal
 import socket
 import sys
-import threading
 import time
 from multiprocessing.connection import Connection
 from typing import Any
@@ -30,15 +28,14 @@ def serve() -> None:
     end_with_parent()
     connection: Connection[Any, Any] = Connection(int(sys.argv[1]))
     os.set_inheritable(connection.fileno(), False)
-    inbox: queue.Queue[tuple[str, Any]] = queue.Queue()
-    threading.Thread(target=_listen, args=(connection, inbox), daemon=True).start()
-    _, settings = inbox.get()
-    broken = _prepare(settings)
-    while True:
-        _, job = inbox.get()
-        connection.send(("began", job.hash))
-        event = Event(job.hash, result=broken) if broken else _run(job, settings, connection)
-        connection.send(("event" if _can_go_on(job, event) else "last", event))
+    with contextlib.suppress(EOFError, OSError):  # the other side has closed the connection
+        settings = connection.recv()
+        broken = _prepare(settings)
+        while True:
+            job = connection.recv()
+            connection.send(("began", job.hash))
+            event = Event(job.hash, result=broken) if broken else _run(job, settings, connection)
+            connection.send(("event" if _can_go_on(job, event) else "last", event))
 
 
 def end_with_parent() -> None:
@@ -61,15 +58,6 @@ def _prepare(settings: WorkerSettings) -> Result | None:
         reason = " ".join(str(error).split())
         return storable(Result("failed", f"its worker on {socket.gethostname()} cannot start: {reason}"))
     return None
-
-
-def _listen(connection: Connection[Any, Any], inbox: queue.Queue[tuple[str, Any]]) -> None:
-    """Put received messages into the inbox; end the process when the other side has closed the connection."""
-    while True:
-        try:
-            inbox.put(connection.recv())
-        except (EOFError, OSError):
-            os._exit(0)
 
 
 def _run(job: Job, settings: WorkerSettings, connection: Connection[Any, Any]) -> Event:
