@@ -114,7 +114,11 @@ class Attack:
             return Attacked(candidate.data, Ledger(), injected=candidate.injected)
         trace = candidate.trace
         ledger = check_budget(data, candidate.data, threat, targets, trace.gradient_calls)
-        return Attacked(candidate.data, ledger, trace.curve, trace.flags, candidate.kept, candidate.injected)
+        untouchable = threat.scenario != "features" and getattr(model, "injection_radius", None) == -1
+        flags = (
+            () if untouchable else trace.flags
+        )  # where no edge matters, a gradient of zero is no sign of a weak search
+        return Attacked(candidate.data, ledger, trace.curve, flags, candidate.kept, candidate.injected)
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         """Return the strongest attacked graph that was found."""

@@ -32,7 +32,7 @@ class CertificateSubject(EntrySubject):
     def floors(self, model: AttentionModel, threats: list[ThreatModel]) -> list[Floor]:
         """Return the floors of a network on the tiny graph."""
         problem = tiny_problem()
-        return self.entry.load()().floors(model, problem.data, problem.targets, threats)  # type: ignore[no-any-return]
+        return self.entry.load()().floors(model, problem.data, problem.targets, threats)
 
     @cached_property
     def known(self) -> dict[str, list[Floor]]:

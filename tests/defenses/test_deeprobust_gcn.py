@@ -17,14 +17,14 @@ from torch_geometric.utils import to_undirected
 from fgai_bench.attacks import ATTACKS, ThreatModel
 from fgai_bench.data import Split, generate_csbm, random_split
 from fgai_bench.defenses import DEFENSES, Training
-from fgai_bench.defenses.deeprobust_gcn import GCNModel, edge_presence, edge_wise, normalised, quiet
+from fgai_bench.defenses.deeprobust_gcn import GCNModel, ReplacedModel, edge_presence, edge_wise, normalised, quiet
 from fgai_bench.models import AttentionModel, build_model
 from fgai_bench.models.sorted_edges import sorted_edges
 
 with quiet():
     from deeprobust.graph import utils
 
-NAMES = [name for name in DEFENSES.names() if "replaces-model" in DEFENSES.entry(name).tags]
+NAMES = [name for name in DEFENSES if issubclass(DEFENSES[name], ReplacedModel)]
 SPLIT = random_split(100, seed=0, train=0.3, val=0.2)
 
 
