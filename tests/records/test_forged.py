@@ -121,7 +121,7 @@ FORGERIES: dict[str, Callable[[Path], None]] = {
 def test_a_forged_export_is_refused_in_one_sentence(
     name: str, exported: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["status", str(exported), "--no-open"]) == 0
+    assert main(["status", str(exported)]) == 0
     capsys.readouterr()
     FORGERIES[name](exported)
     assert main(["report", str(exported), "--out", str(tmp_path / "out"), "--format", "csv"]) == 2

@@ -59,7 +59,6 @@ def test_a_clear_difference_is_supported_and_its_opposite_is_refuted(wide: Path)
     assert 0.4 < low < 0.45 < high < 0.5
     opposite = verdict(wide, claim("greater", ATTACKED["vanilla"], ATTACKED["fgai"]))
     assert (opposite.conclusion, opposite.decisions[0].outcome) == ("refuted", "fails")
-    assert opposite.would_change == "the failing cell would have to turn"
 
 
 def test_a_margin_is_tested_in_the_metrics_units(wide: Path) -> None:
@@ -73,19 +72,16 @@ def test_an_open_cell_is_no_support_and_says_how_many_seeds_would_tell(wide: Pat
     undecided = verdict(wide, claim("greater", ATTACKED["ln"], ATTACKED["at"]))
     (decision,) = undecided.decisions
     assert (undecided.conclusion, decision.outcome) == ("undecided", "open")
-    assert undecided.deciding == [decision]
-    enough = seeds_needed(decision.evidence.toward, SIGNIFICANT)
-    assert enough is not None
-    assert decision.more_seeds == f"about {enough - 5} more seeds would tell"
-    ways = f"1 more cell to show it would support it; 1 more failing cell would refute it; with {enough} seeds"
-    assert undecided.would_change == f"{ways} 1 of 1 open cell would tell"
+    assert undecided.counts == "needed in 1 of 1 cells, shown in 0: 1 open"
+    assert decision.enough == seeds_needed(decision.evidence.toward, SIGNIFICANT)
+    assert decision.enough is not None
 
 
 def test_divergences_are_compared_as_ratios(wide: Path) -> None:
     sides = [Side(name, "g_jsd", "attacked") for name in ("vanilla", "fgai")]
     (decision,) = verdict(wide, claim("greater", *sides)).decisions
     assert decision.value == pytest.approx(16.0)  # 0.008 and 0.0005, the same wobble on both
-    assert str(decision).startswith("Amazon-Photo/GAT holds: x16 [x16, x16], p 0 (sign flips 0.062)")
+    assert str(decision) == "Amazon-Photo/GAT holds: x16 [x16, x16]"
 
 
 @pytest.mark.parametrize("seeds", [2, 4])
@@ -159,7 +155,6 @@ def test_a_status_is_a_fact(wide: Path) -> None:
     side = Side("pro-gnn", "train_seconds", "train")
     one = replace(claim("status", side, status="oom"), suite="cost", datasets=("arxiv-topology",))
     assert verdict(wide, one).conclusion == "supported"
-    assert verdict(wide, one).would_change == "a run that ends otherwise"
     runs = replace(one, left=Side("fgai", "train_seconds", "train"), datasets=("amazon-photo",))
     assert verdict(wide, runs).conclusion == "refuted"
 
@@ -243,7 +238,7 @@ def test_a_store_of_another_suite_tests_nothing(bench: Any) -> None:
     files = as_files(verdicts, results)
     assert len(files["claims.csv"].splitlines()) == 1 + len(verdicts)
     assert len(files["claims_cells.csv"].splitlines()) == 1 + sum(len(one.decisions) for one in verdicts)
-    assert files["claims.md"].count("## ") == len(verdicts)
+    assert files["claims.md"].count("\n- ") == len(verdicts)
 
 
 @pytest.fixture(scope="module")
@@ -273,8 +268,13 @@ def test_a_claim_is_also_looked_at_under_the_worst_case_and_with_tuned_settings(
     assert [each.conclusion for each in verdicts] == ["supported", "refuted", "supported"]
     page = to_markdown(verdicts, results)
     assert "| claim | published | worst case | worst case, tuned |" in page
-    assert "| mine | supported (1/1) | refuted (0/1) | supported (1/1) |" in page
-    assert page.count("## mine") == 1  # with its cells as published only
+    row = next(line for line in page.splitlines() if line.startswith("| mine |"))
+    assert [cell.split("+")[0].split("-")[0].strip() for cell in row.split("|")[2:5]] == [
+        "supported (1/1)",
+        "refuted (0/1)",
+        "supported (1/1)",
+    ]
+    assert page.count("- mine: a claim") == 1
     assert [line.split(",")[1] for line in as_files(verdicts, results)["claims.csv"].splitlines()[1:3]] == [
         "published",
         "worst case",

@@ -301,9 +301,8 @@ def _claim(verdict: Verdict) -> dict[str, Any]:
     return {
         "text": claim.text,
         "verdict": verdict.conclusion,
-        "counted": verdict.summary,
+        "counted": verdict.counts + (f"; cells average {verdict.shown}" if verdict.shown else ""),
         "unit": "" if claim.kind == "status" else f"{kind} of {metric}",
-        "cells": [str(decision) for decision in verdict.deciding],
-        "change": verdict.would_change,
+        "cells": list(map(str, verdict.decisions)),
         "advice": verdict.advice,
     }

@@ -347,8 +347,8 @@
     ". A cell is a graph with a model; x is a ratio.";
   $("claims").replaceChildren(...data.claims.map((claim) => make("li", {},
     make("span", { class: "verdict" }, claim.verdict), ` · ${claim.text}`,
-    make("div", { class: "small" }, `${claim.counted}${claim.unit ? ` (${claim.unit})` : ""}. What would change it: ${claim.change}.`),
-    claim.cells.length || claim.advice ? make("details", { class: "small" }, make("summary", {}, `${claim.cells.length} deciding cells`),
+    make("div", { class: "small" }, `${claim.counted}${claim.unit ? ` (${claim.unit})` : ""}.`),
+    claim.cells.length || claim.advice ? make("details", { class: "small" }, make("summary", {}, `${claim.cells.length} cells`),
       ...[...claim.cells, claim.advice].filter(Boolean).map((text) => make("div", {}, text))) : "")));
   $("about").textContent = `fgai-bench, run ${data.run.id}; suites ${data.run.suites.join(", ")}; ${data.run.version}`;
   $("look").onclick = () => {
