@@ -12,7 +12,6 @@ from fgai_bench.records.result import Result
 from fgai_bench.report.explanations import explained, points, rightness, rightness_csv
 from fgai_bench.report.figures import FIGURES
 from fgai_bench.report.tables.explanations import correctness_table, explanation_table
-from fgai_bench.report.tables.specs import grids_of
 from fgai_bench.report.write import write_report
 from fgai_bench.statistics.results import Results
 
@@ -83,11 +82,6 @@ def test_the_figure_has_a_point_for_each_defense_and_explainer_and_a_line_for_ea
     lines = {line.get_label(): line.get_linestyle() for line in ax.lines}
     assert {"null random", "null uniform"} <= set(lines)
     assert [text.get_text() for text in drawn.legends[0].get_texts()][-3:] == ["null", "random", "uniform"]
-
-
-def test_the_table_of_post_hoc_explainers_keeps_to_them(asked: Path) -> None:
-    (spec,) = [spec for spec in grids_of(Results.read(asked)) if spec.name == "explainers"]
-    assert {column.explainer for column in spec.columns} == {"gnn-explainer", "pg-explainer"}
 
 
 def test_a_run_without_explainers_has_none_of_it(small: Path) -> None:

@@ -9,13 +9,13 @@ one (``large-budget``), and the share of the gap that vanishes depends on the or
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fgai_bench.report.tables.build import Shown, Table, TableRow, no_value, notes, show, source
 from fgai_bench.report.tables.specs import Column
 from fgai_bench.statistics.cells import Cell, cell
-from fgai_bench.statistics.intervals import interval, mean
+from fgai_bench.statistics.intervals import interval
 from fgai_bench.statistics.labels import ordered, title
 from fgai_bench.statistics.numbers import with_bounds
 from fgai_bench.statistics.results import Place, Results
@@ -110,10 +110,8 @@ def budget_table(results: Results) -> Table | None:
         "orders of making budgets equal. Never ranked. "
         f"{source(results, f'{UNEQUAL_BUDGETS} beside {SMALL_BUDGET}', cells)}"
     )
-    lines = [sentence for measure in MEASURES if (sentence := _summary(measure, gaps))]
-    lines += [STAND_IN_NOTE] if any(gap.stand_in for gap in gaps) else []
-    lines += notes(cells, ())
-    return Table("budgets", caption, ("Dataset", "Model", "Measure"), COLUMNS, tuple(rows), tuple(lines), 2)
+    lines = (*([STAND_IN_NOTE] if any(gap.stand_in for gap in gaps) else []), *notes(cells, ()))
+    return Table("budgets", caption, ("Dataset", "Model", "Measure"), COLUMNS, tuple(rows), lines, 2)
 
 
 def _gap(results: Results, dataset: str, model: str, measure: Column) -> BudgetGap:
@@ -158,21 +156,3 @@ def _with_interval(gap: BudgetGap) -> Shown:
         return show(due, gap.measure)
     text = with_bounds(due.mean, bounds, gap.measure.style)
     return Shown(text, mean=due.mean, std=due.std, n=len(due.values))
-
-
-def _summary(measure: Column, gaps: Sequence[BudgetGap]) -> str:
-    """Say which share of the published gap is due to the budget, in either order, with intervals over the cells."""
-    orders = ("if all have the small one", "if all have the large one", "as the Shapley mean of both orders")
-    parts = []
-    for i, order in enumerate(orders):
-        shares = [gap.shares[i] for gap in gaps if gap.measure == measure and not math.isnan(gap.shares[i])]
-        if shares:
-            bounds = interval(shares)
-            within = f" [{bounds[0]:.0%}, {bounds[1]:.0%}]" if bounds else ""
-            number = f"{len(shares)} cells" if bounds else "1 cell, so no interval"
-            parts.append(f"{mean(shares):.0%}{within} {order} ({number})")
-    return (
-        f"{measure.title[:-1]}, share of the published gap that is due to the budget: {', '.join(parts)}"
-        if parts
-        else ""
-    )
