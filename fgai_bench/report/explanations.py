@@ -192,23 +192,13 @@ class Rightness:
 
     @property
     def sentence(self) -> str:
-        """Say what stays, whether it is also more right, and whether a uniform attention would be as well."""
-        words = {
-            1: "it is more right than vanilla's",
-            -1: "it is less right than vanilla's",
-            0: "whether it is more right than vanilla's the seeds do not tell",
-        }[_side(self.more_right)]
-        text = (
+        """Say what stays, and by how much it is more right, alone and beyond a uniform attention."""
+        beyond = f", {_interval(self.beyond_null)} beyond a uniform attention" if self.beyond_null.bounds else ""
+        return (
             f"{title(self.dataset)}, {title(self.model)}, {self.origin}: of the top edges of {title(self.defense)}'s "
-            f"last attention {self.kept:.2f} stay under {self.attack}, of vanilla's {self.kept_by_vanilla:.2f}; "
-            f"{words}, {_interval(self.more_right)} in {CORRECTNESS[self.measure]} on the clean graph"
+            f"last attention {self.kept:.2f} stay under {self.attack} (vanilla's {self.kept_by_vanilla:.2f}); more "
+            f"right than vanilla's by {_interval(self.more_right)}{beyond}."
         )
-        if self.beyond_null.bounds is None:
-            return f"{text}."
-        rest = ": it adds less to that than vanilla's does" if _side(self.beyond_null) < 0 else ""
-        if _side(self.more_right) > 0 and _side(self.beyond_null) == 0:
-            rest = ": a uniform attention gains as much"
-        return f"{text}, and {_interval(self.beyond_null)} beyond a uniform attention on the same models{rest}."
 
 
 def rightness(results: Results) -> list[Rightness]:

@@ -133,16 +133,12 @@ def test_the_comparisons_are_a_table_for_machines_as_well(run: Path) -> None:
     assert (fgai["more_right"], fgai["more_right_low"][:6], fgai["beyond_null"][:6]) == ("0.11", "0.0442", "0.0033")
 
 
-def test_the_sentence_says_what_a_uniform_attention_gains_as_well(run: Path) -> None:
-    fgai, at = sorted((one.sentence for one in rightness(Results.read(run))), reverse=True)
+def test_the_sentence_has_both_differences_with_their_intervals(run: Path) -> None:
+    fgai, _ = sorted((one.sentence for one in rightness(Results.read(run))), reverse=True)
     assert fgai == (
-        "Amazon-Photo, GAT, stress: of the top edges of FGAI's last attention 0.81 stay under worst, of vanilla's "
-        "0.31; it is more right than vanilla's, +.110 [+.044, +.176] in rank correlation with the true effect of edges "
-        "on the clean graph, and +.003 [-.011, +.018] beyond a uniform attention on the same models: a uniform "
-        "attention gains as much."
+        "Amazon-Photo, GAT, stress: of the top edges of FGAI's last attention 0.81 stay under worst (vanilla's 0.31); "
+        "more right than vanilla's by +.110 [+.044, +.176], +.003 [-.011, +.018] beyond a uniform attention."
     )
-    assert "it is less right than vanilla's, -.107" in at
-    assert at.endswith("beyond a uniform attention on the same models.")
 
 
 def test_searched_settings_are_held_against_a_vanilla_model_that_was_searched_for_as_well(
@@ -162,26 +158,9 @@ def test_searched_settings_are_held_against_a_vanilla_model_that_was_searched_fo
     assert found["node, tuned", "fgai"].sentence.startswith("Amazon-Photo, GAT, node, tuned: of the top edges of FGAI")
 
 
-def test_what_adds_less_than_vanilla_is_said_so(bench: Callable[[], Any]) -> None:
-    made = bench()
-    values = {"vanilla": {"attention-last": 0.9, "uniform": 0.5}, "fgai": {"attention-last": 0.9, "uniform": 0.6}}
-    for label, seed in ((label, seed) for label in values for seed in range(3)):
-        for explainer, value in values[label].items():
-            noise = 0.01 * seed * (label == "fgai") * (explainer == "uniform")
-            metrics = {"effect_spearman_clean": value + noise}
-            metrics["explainer_topk_overlap_unchanged"] = 0.5 + 0.1 * (label == "fgai") + 0.01 * seed
-            where = {"suite": "stress", "label": label, "seed": seed, "explainer": explainer, "attack_label": "worst"}
-            made.add("explain", Result(metrics=metrics), **where)
-    (one,) = rightness(Results.read(made.close()))
-    assert "whether it is more right than vanilla's the seeds do not tell" in one.sentence
-    assert one.sentence.endswith(
-        "beyond a uniform attention on the same models: it adds less to that than vanilla's does."
-    )
-
-
 def test_a_report_begins_with_it(run: Path, tmp_path: Path) -> None:
     report = write_report(run, tmp_path / "report", formats=("markdown", "html"))
     sentences = [one.sentence for one in rightness(Results.read(run))]
     assert set(sentences) <= set(report.answer)
     assert all(sentence in (tmp_path / "report" / "index.md").read_text() for sentence in sentences)
-    assert "a uniform attention gains as much" in (tmp_path / "report" / "page.html").read_text()
+    assert "beyond a uniform attention" in (tmp_path / "report" / "page.html").read_text()
