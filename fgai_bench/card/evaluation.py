@@ -34,7 +34,6 @@ SEEDS = 3  # of an attack that takes moments; one whose search is long has one
 SHOWN_NODES, SHOWN_EDGES = 3, 8
 SLOPES = ("f_slope_pos", "f_slope_pos_random", "f_slope_pos_degree")
 Values = NDArray[np.float64]
-Step = Callable[[str, int], None]
 
 
 @dataclass(frozen=True)
@@ -129,24 +128,24 @@ def evaluated(
     chosen: ChosenThreat,
     attacks: Sequence[str],
     seed: int,
-    step: Step = lambda part, parts: None,
+    step: Callable[[str], None] = lambda part: None,
 ) -> Evaluation:
     """Measure a model on a problem under every attack; ``step`` is told the name of the part that begins."""
     started = time.perf_counter()
-    step("clean", 0)
+    step("clean")
     clean = problem.output(model, problem.data)
     right = _right(problem, clean)
     result = Evaluation(right, _most_common_share(problem))
     result.seconds["clean"] = time.perf_counter() - started
     for name in dict.fromkeys((CONTROL, *attacks)):
-        step(name, draws_of(name))
+        step(name)
         outcome = attacked_outcome(name, model, problem, chosen.threat, seed, clean)
         result.seconds[name] = outcome.seconds
         if name == CONTROL:
             result.control = outcome
         if name in attacks:
             result.outcomes[name] = outcome
-    step("explanation", 0)
+    step("explanation")
     started = time.perf_counter()
     if clean.attention is not None:
         result.entropy = attention_entropy_normalised(clean.attention)

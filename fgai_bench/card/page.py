@@ -9,29 +9,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fgai_bench.card.figure import draw
-from fgai_bench.card.text import NULLS, QUANTITIES, cost, headline, interval, number
+from fgai_bench.card.text import QUANTITIES, cost, headline, number
 
 if TYPE_CHECKING:
-    from fgai_bench.card.judgement import Judgement
+    from fgai_bench.card.card import Card
 
 STYLE = """
 .fgai-card{font:15px/1.45 system-ui,sans-serif;max-width:60rem;color:#1b1f24}
 .fgai-card h1{font-size:1.15rem;margin:0 0 .3rem}.fgai-card p{margin:.3rem 0}
 .fgai-card .answer{font-weight:600}.fgai-card table{border-collapse:collapse;margin:.7rem 0;font-size:.9em}
 .fgai-card th,.fgai-card td{padding:.2rem .7rem .2rem 0;text-align:left;vertical-align:top;border-bottom:1px solid #ddd}
-.fgai-card td.n{text-align:right;font-variant-numeric:tabular-nums}.fgai-card img{max-width:100%}
+.fgai-card img{max-width:100%}
 .fgai-card .alarms{border-left:4px solid #D55E00;padding-left:.8rem}
 """.strip()
 
 
-def picture(card: Judgement) -> bytes:
+def picture(card: Card) -> bytes:
     """Return the picture of a card as PNG."""
     stream = io.BytesIO()
     draw(card).savefig(stream, format="png", dpi=150, metadata={"Software": None})
     return stream.getvalue()
 
 
-def fragment(card: Judgement) -> str:
+def fragment(card: Card) -> str:
     """Return the card as HTML that can stand inside another page; its picture is part of it."""
     first, second = headline(card)
     shown = base64.b64encode(picture(card)).decode()
@@ -48,20 +48,12 @@ def fragment(card: Judgement) -> str:
     )
 
 
-def _table(card: Judgement) -> str:
-    head = "".join(f"<th scope='col'>{name}</th>" for name in ("", "under", "value", "95 %", "null", "seeds", "nodes"))
-    lines, headed = [], ""
-    for row in card.rows:
-        title = "" if row.quantity == headed else QUANTITIES[row.quantity]
-        headed = row.quantity
-        null = f"{number(row.null)} ({NULLS[row.quantity]})"
-        cells = (number(row.value), interval(row), null, str(row.seeds), f"{row.nodes:,}")
-        numbers = "".join(f"<td class='n'>{escape(cell)}</td>" for cell in cells)
-        lines.append(f"<tr><th scope='row'>{escape(title)}</th><td>{escape(row.attack)}</td>{numbers}</tr>")
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+def _table(card: Card) -> str:
+    shown = card.frame.drop(columns="part").replace({"quantity": QUANTITIES})
+    return shown.to_html(index=False, border=0, float_format=number, na_rep="")
 
 
-def write(card: Judgement, folder: Path) -> Path:
+def write(card: Card, folder: Path) -> Path:
     """Write ``index.html``, ``card.csv`` and ``card.png`` into a folder; return the page."""
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / "index.html"

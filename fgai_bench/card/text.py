@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fgai_bench.card.judgement import CardRow, Judgement
+    from fgai_bench.card.card import Card, CardRow
 
 QUANTITIES = {
     "f1": "share of test nodes predicted rightly (micro F1)",
@@ -54,7 +54,7 @@ def interval(row: CardRow) -> str:
     return "" if math.isnan(row.low) else f"[{number(row.low)}, {number(row.high)}]"
 
 
-def headline(card: Judgement) -> tuple[str, str]:
+def headline(card: Card) -> tuple[str, str]:
     """Return the two sentences that answer: on predictions, and on the explanation."""
     clean, worst = card.row("f1"), card.worst
     assert clean is not None
@@ -65,7 +65,7 @@ def headline(card: Judgement) -> tuple[str, str]:
     return f"Predictions {PREDICTION[card.prediction]}{path}.", f"Explanation: {EXPLANATION[card.explanation]}."
 
 
-def text(card: Judgement) -> str:
+def text(card: Card) -> str:
     """Return the card as lines of plain text."""
     first, second = headline(card)
     lines = [card.title, f"Attacker: {card.chosen.sentence}", "", first, *_table(card, "prediction"), "", second]
@@ -75,7 +75,7 @@ def text(card: Judgement) -> str:
     return "\n".join([*lines, "", "Notes", *(f"  - {note}" for note in (*card.all_notes, cost(card)))])
 
 
-def _table(card: Judgement, part: str) -> list[str]:
+def _table(card: Card, part: str) -> list[str]:
     lines, headed = [], ""
     for row in card.rows:
         if row.part != part:
@@ -91,7 +91,7 @@ def _table(card: Judgement, part: str) -> list[str]:
     return lines
 
 
-def cost(card: Judgement) -> str:
+def cost(card: Card) -> str:
     """Return what the evaluation cost, in words."""
     seconds = card.measured.seconds
     longest = sorted(seconds, key=lambda part: -seconds[part])[:2]
