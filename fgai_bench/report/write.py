@@ -22,7 +22,7 @@ from fgai_bench.report.tables.budgets import budget_table
 from fgai_bench.report.tables.build import Table, build
 from fgai_bench.report.tables.dataset_tables import dataset_table, flag_table
 from fgai_bench.report.tables.explanations import correctness_table, explanation_table
-from fgai_bench.report.tables.latex import paper, to_latex
+from fgai_bench.report.tables.latex import to_latex
 from fgai_bench.report.tables.markdown import to_csv, to_markdown
 from fgai_bench.report.tables.nulls import SLOPES, slope_table, stability_table
 from fgai_bench.report.tables.ranks import rank_table
@@ -106,8 +106,6 @@ def write_results(results: Results, folder: Path, formats: Sequence[str] = FORMA
     if compared and _wanted("explanations", only) and "csv" in formats:
         report.add("tables/rightness.csv", rightness_csv(compared))
     figures = _write_figures(report, results, formats, only)
-    if not only and "latex" in formats:
-        report.add("paper.tex", paper(results, [table.name for table in tables], figures, report.absent))
     if _wanted("leaderboard", only) and "csv" in formats:
         report.written += write_leaderboards(results, report.folder)
     for name, text in _about_the_paper(results, only).items():

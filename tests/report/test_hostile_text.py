@@ -6,7 +6,6 @@ import csv
 import io
 import re
 import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from fgai_bench.cli.app import main
 from fgai_bench.leaderboard.csv import read
 from fgai_bench.leaderboard.rows import BOARDS
 from fgai_bench.records.escaping import csv_text
-from tests.report_fixtures import attack_result, clean_result, train_result
+from tests.report_fixtures import attack_result, clean_result, compiled, train_result
 
 LABELS = (
     "<!--<script>", "</script><b>bold</b>", "constructor", "__proto__", "toString", "=1+1", "+2", "-1+cmd|' /C x'!A0",
@@ -101,8 +100,7 @@ def test_rows_of_markdown_stay_rows_and_hold_no_html(hostile: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
 def test_the_document_compiles_and_reads_no_other_file(hostile: Path) -> None:
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
-    done = subprocess.run(command, cwd=hostile, capture_output=True, text=True, errors="replace")
+    done = compiled(hostile)
     assert done.returncode == 0, done.stdout[-2000:]
     assert "passwd" not in done.stdout
 

@@ -66,7 +66,7 @@ def test_commands_from_the_wheel(installed: Path, tmp_path: Path) -> None:
     assert "fgai-bench run --suite node" in output(*command, "compare", "tiny", "--to", "paper")
     assert "not tested" in output(*command, "claims", "tiny")
     written = {path.name for path in (tmp_path / "tiny" / "report").rglob("*")}
-    assert {"page.html", "paper.tex", "table1.tex", "comparison.csv", "claims.md"} <= written
+    assert {"page.html", "table1.tex", "comparison.csv", "claims.md"} <= written
 
 
 def test_wheel_and_sdist_hold_the_published_numbers(built: Path) -> None:

@@ -9,7 +9,7 @@ import matplotlib as mpl
 
 from fgai_bench.report.figures.attention import draw_attention, draw_neighbours
 from fgai_bench.report.figures.correctness import draw_stability_correctness
-from fgai_bench.report.figures.curves import draw_definition, draw_f_acc, draw_losses
+from fgai_bench.report.figures.curves import draw_definition, draw_f_acc
 from fgai_bench.report.figures.scatter import draw_budget, draw_scale, draw_tradeoff
 from fgai_bench.report.figures.style import LOOK, Drawing, save
 from fgai_bench.statistics.results import Results
@@ -35,7 +35,6 @@ FIGURES = (
     Figure("fig1_f_acc", "node", draw_f_acc),
     Figure("fig2_attention", "node", draw_attention),
     Figure("fig3_neighbours", "node", draw_neighbours),
-    Figure("fig4_losses", "node", draw_losses),
     Figure("fig5_tradeoff", "node", draw_tradeoff),
     Figure("fig6_budget", "stress", draw_budget),
     Figure("fig7_definition", "definition", draw_definition),

@@ -1,7 +1,4 @@
-"""Figures of a search for settings: what was tried and chosen, which settings matter, and whether it still gained.
-
-They are drawn from the tables that a study writes, ``trials.csv`` and ``importance.csv``, wherever those lie.
-"""
+"""Figures of a search for settings, from its ``trials.csv``: what was tried and chosen, and whether it still gained."""
 
 from __future__ import annotations
 
@@ -25,10 +22,10 @@ COLUMNS = 4  # panels side by side
 
 
 def write_figures(folder: Path, kinds: Sequence[str] = ("png",)) -> list[Path]:
-    """Draw the study whose tables lie in a folder, and write its figures into ``folder/figures``."""
-    trials, importance = pd.read_csv(folder / "trials.csv"), pd.read_csv(folder / "importance.csv")
+    """Draw the study whose trials lie in a folder, and write its figures into ``folder/figures``."""
+    trials = pd.read_csv(folder / "trials.csv")
     with mpl.rc_context(LOOK):
-        drawings = [draw_trials(trials), draw_search(trials), *draw_importance(importance)]
+        drawings = [draw_trials(trials), draw_search(trials)]
     return [path for drawing in drawings for path in save(drawing, folder / "figures", kinds)]
 
 
@@ -81,25 +78,6 @@ def best_so_far(trials: pd.DataFrame) -> pd.Series[float]:
     """Return the highest attacked score of a feasible trial up to each trial, by its number; NaN before the first."""
     allowed = trials.set_index("trial").sort_index()
     return allowed["attacked"].where(allowed["feasible"] == "yes").cummax().ffill()
-
-
-def draw_importance(importance: pd.DataFrame) -> list[Drawing]:
-    """Draw how much each setting matters, a panel per defense: the mean over its cells; none with too few trials."""
-    if importance.empty:
-        return []
-    labels = ordered(importance["defense"])
-    figure, (axes,) = panels(1, len(labels), height=2.6)
-    for ax, label in zip(axes, labels, strict=True):
-        own = importance[importance["defense"] == label]
-        means = own.groupby("setting")["importance"].mean().sort_values(kind="stable")
-        ax.barh(list(means.index), list(means), color=style_of(label, labels)["color"])
-        ax.set_title(title(label))
-        ax.set_xlabel("importance")
-    caption = (
-        "Importance of each setting (PED-ANOVA): how much its values differ between the better half of the trials and "
-        "all of them; shares of one, means over the cells of a defense."
-    )
-    return [Drawing("tuning_importance", caption, figure)]
 
 
 def _grid(trials: pd.DataFrame, height: float) -> tuple[Any, list[Axes]]:

@@ -1,14 +1,13 @@
-"""A table as LaTeX (booktabs, multirow), and ``paper.tex``, which includes every table and figure of a report."""
+"""A table as LaTeX. A document that includes it needs booktabs, multirow, graphicx and amssymb."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from fgai_bench.records.escaping import one_line
 from fgai_bench.report.tables.build import Shown, Table, TableRow
-from fgai_bench.statistics.results import Results
 
 LATEX = {
     "\\": r"\textbackslash{}",
@@ -60,7 +59,7 @@ ROWS_OF_A_PAGE = 60
 
 
 def to_latex(table: Table) -> str:
-    """Return a floating table that needs booktabs, multirow, graphicx and amssymb; a long one goes on in others.
+    """Return a floating table; a long one goes on in others.
 
     What is wider than the text is shrunk to its width.
     """
@@ -146,48 +145,3 @@ def _latex_cell(shown: Shown) -> str:
     if shown.underline:
         text = f"\\underline{{{text}}}"
     return f"\\textbf{{{text}}}" if shown.bold else text
-
-
-PREAMBLE = r"""\documentclass[11pt]{article}
-\usepackage[margin=2cm]{geometry}
-\usepackage{amssymb,booktabs,graphicx,multirow}
-\usepackage{caption}
-\captionsetup{font=small}
-% No date and no identity of the compiler, so that the same tables give the same document.
-\pdfinfoomitdate=1
-\pdftrailerid{}
-\pdfsuppressptexinfo=-1
-\begin{document}
-"""
-
-
-def paper(results: Results, tables: Sequence[str], figures: Mapping[str, str], absent: Mapping[str, str]) -> str:
-    """Return the document; figures are included without an ending, as PDF where there is one."""
-    parts = [PREAMBLE, _title(results)]
-    parts += [f"\\input{{tables/{name}.tex}}\n" for name in tables]
-    parts += ["\\clearpage\n"]
-    parts += [_figure(name, caption) for name, caption in figures.items()]
-    parts += [_absent(absent)] if absent else []
-    return "".join([*parts, "\\end{document}\n"])
-
-
-def _title(results: Results) -> str:
-    suites = escape(", ".join(map(results.title, results.suites)))
-    return (
-        f"\\title{{fgai-bench: run {results.identity}}}\n"
-        f"\\author{{\\parbox{{.9\\linewidth}}{{\\centering Suites: {suites}; {escape(results.version)}}}}}\n"
-        "\\date{}\n\\maketitle\n"
-    )
-
-
-def _figure(name: str, caption: str) -> str:
-    return (
-        "\\begin{figure}[htbp]\n\\centering\n"
-        f"\\includegraphics[width=\\linewidth,height=.8\\textheight,keepaspectratio]{{figures/{name}}}\n"
-        f"\\caption{{{escape(caption)}}}\n\\label{{fig:{name}}}\n\\end{{figure}}\n\\clearpage\n"
-    )
-
-
-def _absent(absent: Mapping[str, str]) -> str:
-    rows = "".join(f"\\item {escape(name)}: {escape(sentence)}\n" for name, sentence in absent.items())
-    return f"\\section*{{Not in this run}}\n\\begin{{itemize}}\n{rows}\\end{{itemize}}\n"
