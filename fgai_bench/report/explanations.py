@@ -1,7 +1,7 @@
 """Explanations of a run: how far an attack moves each of them, and how right each was to begin with.
 
-Come here for what the figure ``stability_correctness``, the table ``explanations`` and the page read, and for the
-sentences on whether a stabler attention is also more right. Correctness is the AUROC against the edges that truly
+Come here for what the figure ``stability_correctness``, the table ``explanations`` and the page read, and for whether
+a stabler attention is also more right (``rightness.csv``). Correctness is the AUROC against the edges that truly
 matter where the graph knows them, else the rank correlation with the true effect of edges, both on the clean graph.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.statistics.cells import Cell, cell
 from fgai_bench.statistics.intervals import Comparison
-from fgai_bench.statistics.labels import ordered, title
+from fgai_bench.statistics.labels import ordered
 from fgai_bench.statistics.numbers import as_csv
 from fgai_bench.statistics.results import Place, Results
 from fgai_bench.suites.schema import TUNED
@@ -119,24 +119,18 @@ def explained(results: Results) -> list[Explained]:
 
 
 def points(results: Results) -> list[dict[str, Any]]:
-    """Return every explainer on every defense as plain data: stability and correctness with their spread, or None.
+    """Return every explainer on every defense as plain data, with the mean and spread of stability and correctness.
 
-    Keys: ``origin``, ``dataset``, ``model``, ``attack``, ``defense``, ``explainer``, ``null`` (whether it is one),
-    ``measure``, ``stability``, ``correctness``, ``correctness_attacked``; each of the last three has ``mean``, ``std``
-    and ``seeds``.
+    Nulls are left out, and so is what was not measured.
     """
     rows = []
     for group in explained(results):
-        right, names = group.measure, ("origin", "dataset", "model", "attack", "measure")
-        metrics = {
-            "stability": STABILITY_METRIC,
-            "correctness": right,
-            "correctness_attacked": right.removesuffix("_clean"),
-        }
+        about = {name: getattr(group, name) for name in ("origin", "dataset", "model", "attack", "measure")}
         for defense, explainer in group.pairs:
-            values = {key: _plain(group.cell(results, defense, explainer, m)) for key, m in metrics.items()}
-            about = {"defense": defense, "explainer": explainer, "null": is_null(explainer)}
-            rows.append({name: getattr(group, name) for name in names} | about | values)
+            stable, right = (group.cell(results, defense, explainer, m) for m in (STABILITY_METRIC, group.measure))
+            if stable.values and right.values and not is_null(explainer):
+                values = {"stability": _plain(stable), "correctness": _plain(right)}
+                rows.append({**about, "defense": defense, "explainer": explainer, **values})
     return rows
 
 
@@ -151,11 +145,8 @@ def null_levels(results: Results) -> list[dict[str, Any]]:
     ]
 
 
-def _plain(found: Cell) -> dict[str, Any] | None:
-    if not found.values:
-        return None
-    std = found.std if found.std == found.std else None
-    return {"mean": found.mean, "std": std, "seeds": {str(seed): value for seed, value in found.values.items()}}
+def _plain(measured: Cell) -> dict[str, float | None]:
+    return {"mean": measured.mean, "std": measured.std if measured.std == measured.std else None}
 
 
 def against(left: Cell, right: Cell) -> Comparison:
@@ -189,16 +180,6 @@ class Rightness:
     more_right: Comparison  # correctness minus vanilla's
     # the same of what each has beyond a uniform attention; without differences where none was asked
     beyond_null: Comparison
-
-    @property
-    def sentence(self) -> str:
-        """Say what stays, and by how much it is more right, alone and beyond a uniform attention."""
-        beyond = f", {_interval(self.beyond_null)} beyond a uniform attention" if self.beyond_null.bounds else ""
-        return (
-            f"{title(self.dataset)}, {title(self.model)}, {self.origin}: of the top edges of {title(self.defense)}'s "
-            f"last attention {self.kept:.2f} stay under {self.attack} (vanilla's {self.kept_by_vanilla:.2f}); more "
-            f"right than vanilla's by {_interval(self.more_right)}{beyond}."
-        )
 
 
 def rightness(results: Results) -> list[Rightness]:
@@ -242,8 +223,3 @@ def _side(compared: Comparison) -> int:
     """Return 1 or -1 where the interval lies above or below zero, else 0."""
     bounds = compared.bounds
     return 0 if bounds is None else (bounds[0] > 0) - (bounds[1] < 0)
-
-
-def _interval(compared: Comparison) -> str:
-    low, high = compared.bounds or (float("nan"), float("nan"))
-    return f"{compared.difference:+.3f} [{low:+.3f}, {high:+.3f}]".replace("0.", ".")

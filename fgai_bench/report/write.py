@@ -100,8 +100,7 @@ def write_results(results: Results, folder: Path, formats: Sequence[str] = FORMA
     report = Report(folder, remarks=results.remarks)
     answered = answers(results)
     compared = rightness(results)
-    explained = [comparison.sentence for comparison in compared]
-    report.answer += [answer.sentence for answer in answered] + notes(answered) + explained
+    report.answer += [answer.sentence for answer in answered] + notes(answered)
     tables = _write_tables(report, results, formats, only)
     if compared and _wanted("explanations", only) and "csv" in formats:
         report.add("tables/rightness.csv", rightness_csv(compared))
@@ -115,7 +114,7 @@ def write_results(results: Results, folder: Path, formats: Sequence[str] = FORMA
         report.add("page.html", page(results))
     if not only and "markdown" in formats:
         drawn = figures if "png" in formats else {}
-        report.add("index.md", _index(results, answered, explained, tables, drawn, report))
+        report.add("index.md", _index(results, answered, tables, drawn, report))
     return report
 
 
@@ -191,7 +190,6 @@ def _about_the_paper(results: Results, only: Sequence[str]) -> dict[str, str]:
 def _index(
     results: Results,
     answered: Sequence[Answer],
-    explained: Sequence[str],
     tables: Iterable[Table],
     figures: Mapping[str, str],
     report: Report,
@@ -201,7 +199,6 @@ def _index(
     lines = [f"# Report of run {results.identity}", "", f"Suites: {suites}; {results.version}.", ""]
     lines += [f"{sentence}.\n" for sentence in results.remarks]
     lines += [f"{part}\n" for part in as_markdown(answered)]
-    lines += [*(f"- {markdown(sentence)}" for sentence in explained), ""] if explained else []
     shown = next((name for main in MAIN_FIGURES for name in figures if name.startswith(main)), None)
     if shown is not None:
         lines += [f"![{shown}](figures/{shown}.png)", "", markdown(figures[shown]), ""]

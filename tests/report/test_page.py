@@ -191,7 +191,6 @@ def test_the_first_screen_of_the_committed_results_answers(browser: Any, width: 
     sentences, visible = seen(browser, "#sentences li")
     assert sentences == 9
     assert visible == 9 or width == 400  # a phone shows the numbers first
-    assert seen(browser, "#explanations p")[0] == 2  # what is stabler than vanilla, and whether it is right
     points = "return document.querySelectorAll('#explanations path.explained').length"
     assert browser.execute_script(points) == 5 * 5  # defenses, explainers
     for selector in ("html", ".wide"):  # neither the page nor its long table scrolls sideways
@@ -211,13 +210,7 @@ def test_the_figure_shows_points_and_nulls(browser: Any, asked: Path, tmp_path: 
     levels = "return [...document.querySelectorAll('#explanations text.level')].map(node => node.textContent)"
     assert browser.execute_script(levels) == ["null: random", "null: uniform"]
     assert seen(browser, "#explanations figure") == (1, 1)
-    said = "return [...document.querySelectorAll('#explanations p')].map(node => node.textContent)"
-    (sentence,) = browser.execute_script(said)
-    assert sentence.startswith(
-        "Amazon-Photo, GAT, stress: of the top edges of FGAI's last attention 0.90 stay under worst"
-    )
     choose(browser, "explained-place", "truth / infection")
-    assert browser.execute_script(said)[0].startswith("infection, GAT, truth: ")
     caption = browser.execute_script("return document.querySelector('#explanations svg').textContent")
     assert "AUROC against the edges that truly matter" in caption
     assert browser.get_log("browser") == []

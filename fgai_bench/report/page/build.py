@@ -22,7 +22,7 @@ from fgai_bench.leaderboard.rows import (
 from fgai_bench.records.canonical import canonical
 from fgai_bench.report.answer import PUBLISHED_ATTACK, SCORES, TASKS, Answer, answers, mean_text, notes
 from fgai_bench.report.claims import judge
-from fgai_bench.report.explanations import CORRECTNESS, null_levels, points, rightness
+from fgai_bench.report.explanations import CORRECTNESS, null_levels, points
 from fgai_bench.report.figures.attention import layout, samples
 from fgai_bench.report.verdicts import Verdict
 from fgai_bench.statistics.cells import UNIFORM, Cell, scale_of
@@ -46,16 +46,6 @@ COLUMNS: tuple[tuple[str, str, Any, str], ...] = (
     ("train_seconds", "training (s)", "none", "fixed"),
 )
 CURVES = ("f_acc_pos", "f_acc_neg")
-METRICS_IN_WORDS = {
-    **SCORES,
-    "g_jsd": "g-JSD",
-    "g_tvd": "g-TVD",
-    "f_slope_pos": "the F+ slope",
-    "f_slope_neg": "the F- slope",
-    "train_seconds": "training seconds",
-    "train_peak_mib": "peak MiB of training",
-    "attention_topk_overlap": "top-k overlap",
-}
 DIGITS = 4  # of a seed's value: more would double the file and say nothing
 
 
@@ -135,12 +125,9 @@ def _answer(answer: Answer) -> dict[str, Any]:
 
 
 def _explanations(results: Results) -> dict[str, Any]:
-    """Return stability against correctness: a point per defense and explainer, a level per null, and what it says."""
-    drawn = [point for point in points(results) if point["stability"] and point["correctness"] and not point["null"]]
-    names = ("origin", "dataset", "model", "sentence")
-    sentences = [{name: getattr(compared, name) for name in names} for compared in rightness(results)]
-    shown = _shortened({"points": drawn, "nulls": null_levels(results)})
-    return {**shown, "measures": CORRECTNESS, "sentences": sentences}
+    """Return stability against correctness: a point per defense and explainer, and a level per null."""
+    shown = _shortened({"points": points(results), "nulls": null_levels(results)})
+    return {**shown, "measures": CORRECTNESS}
 
 
 def _rows(board: Board, results: Results) -> list[dict[str, Any]]:
@@ -294,15 +281,11 @@ def _graphs(results: Results) -> list[dict[str, Any]]:
 
 
 def _claim(verdict: Verdict) -> dict[str, Any]:
-    """Return a claim with its verdict, its cells counted, and the unit of what is shown."""
-    claim = verdict.claim
-    metric = METRICS_IN_WORDS.get(claim.left.metric, claim.left.metric)
-    kind = "ratio" if verdict.is_ratio else "value" if claim.kind in ("positive", "status") else "difference"
+    """Return a claim with its verdict and its cells, counted and one by one."""
     return {
-        "text": claim.text,
+        "text": verdict.claim.text,
         "verdict": verdict.conclusion,
-        "counted": verdict.counts + (f"; cells average {verdict.shown}" if verdict.shown else ""),
-        "unit": "" if claim.kind == "status" else f"{kind} of {metric}",
+        "counted": verdict.counts + (f"; {verdict.claim.left.metric}: {verdict.shown}" if verdict.shown else ""),
         "cells": list(map(str, verdict.decisions)),
         "advice": verdict.advice,
     }

@@ -103,9 +103,7 @@
     if (places.includes(graph)) pick.value = graph;
     const here = points.filter((p) => of(p) === pick.value);
     const nulls = data.explanations.nulls.filter((n) => n.model === view && of(n) === pick.value);
-    const said = data.explanations.sentences.filter((one) => one.model === view && of(one) === pick.value);
-    $("explanations").replaceChildren(places.length > 1 ? form : "", stability(here, nulls),
-      ...said.map((one) => make("p", { class: "small" }, one.sentence)));
+    $("explanations").replaceChildren(places.length > 1 ? form : "", stability(here, nulls));
   }
   function stability(points, nulls) {
     const [w, h] = phone.matches ? [370, 280] : [580, 330];
@@ -347,7 +345,7 @@
     ". A cell is a graph with a model; x is a ratio.";
   $("claims").replaceChildren(...data.claims.map((claim) => make("li", {},
     make("span", { class: "verdict" }, claim.verdict), ` · ${claim.text}`,
-    make("div", { class: "small" }, `${claim.counted}${claim.unit ? ` (${claim.unit})` : ""}.`),
+    make("div", { class: "small" }, `${claim.counted}.`),
     claim.cells.length || claim.advice ? make("details", { class: "small" }, make("summary", {}, `${claim.cells.length} cells`),
       ...[...claim.cells, claim.advice].filter(Boolean).map((text) => make("div", {}, text))) : "")));
   $("about").textContent = `fgai-bench, run ${data.run.id}; suites ${data.run.suites.join(", ")}; ${data.run.version}`;
