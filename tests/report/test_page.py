@@ -140,14 +140,16 @@ def test_a_cell_opens_its_seeds_ledger_and_provenance(opened: Any) -> None:
 
 
 @pytest.mark.page
-def test_hovering_explains_curves_and_edges(opened: Any) -> None:
+def test_hovering_explains_a_point(browser: Any, asked: Path, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(page(Results.read(asked)), encoding="utf-8")
+    look_at(browser, path)
     enter = """
         document.querySelector(arguments[0]).dispatchEvent(new PointerEvent("pointerenter", {clientX: 9, clientY: 9}));
         return [document.getElementById("tip").textContent, document.getElementById("tip").hidden];
     """
-    for selector, part in (("#curves circle.point", "r = 0"), ("#graphs line.edge", "before")):
-        text, hidden = opened.execute_script(enter, selector)
-        assert (part in text, hidden) == (True, False)
+    text, hidden = browser.execute_script(enter, "#explanations path.explained")
+    assert ("stable 0." in text, hidden) == (True, False)
 
 
 @pytest.mark.page

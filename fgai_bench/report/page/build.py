@@ -11,7 +11,6 @@ from typing import Any
 
 from fgai_bench.leaderboard.rows import (
     BOARDS,
-    STANDARD,
     Board,
     BoardRow,
     entries,
@@ -20,10 +19,9 @@ from fgai_bench.leaderboard.rows import (
     ranked,
 )
 from fgai_bench.records.canonical import canonical
-from fgai_bench.report.answer import PUBLISHED_ATTACK, SCORES, TASKS, Answer, answers, mean_text, notes
+from fgai_bench.report.answer import SCORES, TASKS, Answer, answers, mean_text, notes
 from fgai_bench.report.claims import judge
 from fgai_bench.report.explanations import CORRECTNESS, null_levels, points
-from fgai_bench.report.figures.attention import layout, samples
 from fgai_bench.report.verdicts import Verdict
 from fgai_bench.statistics.cells import UNIFORM, Cell, scale_of
 from fgai_bench.statistics.intervals import centre_interval, mean
@@ -45,7 +43,6 @@ COLUMNS: tuple[tuple[str, str, Any, str], ...] = (
     ("f_slope_neg", "F- slope", "none", "fixed"),
     ("train_seconds", "training (s)", "none", "fixed"),
 )
-CURVES = ("f_acc_pos", "f_acc_neg")
 DIGITS = 4  # of a seed's value: more would double the file and say nothing
 
 
@@ -93,8 +90,6 @@ def content(results: Results) -> dict[str, Any]:
         "titles": {name: title(name) for name in _all_names(results)},
         "shared": {name: _told_once(name, rows) for name in ("ledger", "threat", "where")},
         "rows": rows,
-        "curves": _curves(results),
-        "graphs": _graphs(results),
         "claims": [_claim(verdict) for verdict in judge(results)],
     }
 
@@ -233,51 +228,6 @@ def _shortened(value: Any) -> Any:
     if isinstance(value, list):
         return [_shortened(inner) for inner in value]
     return _rounded(value) if isinstance(value, float) else value
-
-
-def _curves(results: Results) -> list[dict[str, Any]]:
-    """Return F-acc curves with their 95 % band over seeds: clean, and under ``worst`` or else the published attack."""
-    frame = results.curves[results.curves["curve"].isin(CURVES)]
-    attacks = set(frame["attack_label"])
-    attack = next((name for name in (STANDARD, PUBLISHED_ATTACK) if name in attacks), PUBLISHED_ATTACK)
-    keys = ["suite", "dataset", "model", "label", "attack_label", "curve"]
-    seeds: dict[tuple[str, ...], dict[float, list[float]]] = {}
-    for *names, x, y in frame[frame["attack_label"].isin(["", attack])][[*keys, "x", "y"]].itertuples(index=False):
-        seeds.setdefault(tuple(names), {}).setdefault(float(x), []).append(float(y))
-    lines = [
-        dict(zip(keys, names, strict=True)) | {"points": [_point(x, ys) for x, ys in sorted(of.items())]}
-        for names, of in seeds.items()
-    ]
-    return sorted(lines, key=lambda line: results.suites.index(line["suite"]))
-
-
-def _point(x: float, values: Sequence[float]) -> list[float]:
-    """Return where a curve passes, and its band: ``[x, mean, low, high]``."""
-    centre = mean(values)
-    band = centre_interval(dict(enumerate(values)), "logit") or (centre, centre)
-    return [x, *(round(y, 5) for y in (centre, *band))]
-
-
-def _graphs(results: Results) -> list[dict[str, Any]]:
-    """Return the sampled neighbourhoods with positions, one per dataset, model and defense."""
-    return [
-        {
-            "dataset": dataset,
-            "model": model,
-            "label": label,
-            "centre": sample.centre,
-            "nodes": [
-                [node, round(x, 4), round(y, 4), int(node >= sample.nodes)]
-                for node, (x, y) in sorted(layout(sample).items())
-            ],
-            "edges": [
-                [int(a), int(b), _rounded(before), _rounded(after)]
-                for (a, b), before, after in zip(sample.edge_index.T, sample.clean, sample.attacked, strict=True)
-            ],
-        }
-        for (dataset, model), defenses in samples(results).items()
-        for label, sample in defenses.items()
-    ]
 
 
 def _claim(verdict: Verdict) -> dict[str, Any]:
