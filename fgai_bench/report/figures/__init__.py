@@ -9,8 +9,8 @@ import matplotlib as mpl
 
 from fgai_bench.report.figures.attention import draw_attention, draw_neighbours
 from fgai_bench.report.figures.correctness import draw_stability_correctness
-from fgai_bench.report.figures.curves import draw_definition, draw_f_acc
-from fgai_bench.report.figures.scatter import draw_budget, draw_scale, draw_tradeoff
+from fgai_bench.report.figures.curves import draw_f_acc
+from fgai_bench.report.figures.scatter import draw_scale, draw_tradeoff
 from fgai_bench.report.figures.style import LOOK, Drawing, save
 from fgai_bench.statistics.results import Results
 
@@ -36,8 +36,6 @@ FIGURES = (
     Figure("fig2_attention", "node", draw_attention),
     Figure("fig3_neighbours", "node", draw_neighbours),
     Figure("fig5_tradeoff", "node", draw_tradeoff),
-    Figure("fig6_budget", "stress", draw_budget),
-    Figure("fig7_definition", "definition", draw_definition),
     Figure("fig8_scale", "scale", draw_scale),
     Figure("stability_correctness", "stress", draw_stability_correctness),
 )
