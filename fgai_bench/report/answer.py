@@ -77,17 +77,11 @@ class Answer:
     attack: str  # what the defenses are held against: ``worst`` where it is recorded, else the published attack
     score: str  # the metric
     stands: tuple[DefenseScore, ...]  # one per defense, in the paper's order
-    trials: int = 0  # how many settings were tried to choose those that rank; 0 for the suite's own settings
-
-    @property
-    def graph(self) -> str:
-        """Return the graph in words; one whose links are predicted says so."""
-        return f"{title(self.dataset)}{' links' if self.task == 'link' else ''}"
 
     @property
     def subject(self) -> str:
-        """Return graph and model, as in ``Amazon-Photo, GAT``."""
-        return f"{self.graph}, {title(self.model)}"
+        """Return graph and model, as in ``Amazon-Photo, GAT`` or ``Cora links, GAT``."""
+        return f"{title(self.dataset)}{' links' if self.task == 'link' else ''}, {title(self.model)}"
 
     @property
     def sentence(self) -> str:
@@ -154,8 +148,7 @@ def _answer(board: Board, rows: Sequence[BoardRow], standing: Mapping[Hashable, 
         for label in _ranking_first(own)
     )
     suite, task, dataset, model = rows[0].key[:4]
-    trials = max((row.trials for row in own.values() if standing.get(row.key, Standing()).rank), default=0)
-    return Answer(suite, task, dataset, model, attack, board.score, stands, trials)
+    return Answer(suite, task, dataset, model, attack, board.score, stands)
 
 
 def _ranking_first(labels: Iterable[str]) -> list[str]:
@@ -168,9 +161,8 @@ def notes(answered: Sequence[Answer]) -> list[str]:
     sentences = []
     if without := [answer.subject for answer in answered if answer.attack != STANDARD]:
         sentences.append(f"No worst case is recorded for {listed(without)}: a stronger attack may change the order.")
-    if trials := sorted({answer.trials for answer in answered if answer.trials}):
-        number = listed(map(str, trials))
-        sentences.append(f"Tuned settings, chosen from {number} trials on validation nodes, rank where there are any.")
+    if any(stand.defense.endswith(TUNED) for answer in answered for stand in answer.stands):
+        sentences.append("Tuned settings, chosen by an equal search on validation nodes, rank where there are any.")
     return sentences
 
 

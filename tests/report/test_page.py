@@ -37,7 +37,7 @@ def test_a_label_cannot_break_out_of_the_data(bench: Any) -> None:
 def test_gaps_travel_with_their_reason(broken: Path) -> None:
     rows = {row["defense"]: row for row in content(Results.read(broken))["rows"] if row["dataset"] == "amazon-cs"}
     assert rows["at"]["cells"]["score"]["text"] == "OOM"
-    assert rows["at"]["cells"]["score"]["gaps"] == {"0, 1": "OOM: needs 214 GiB"}  # seeds of one reason share it
+    assert rows["at"]["cells"]["score"]["gaps"] == {"0, 1": "OOM: needs 214 GiB"}
     assert rows["rich"]["cells"]["score"]["unequal"]
     assert rows["rich"]["cells"]["score"].get("rank") is None
 

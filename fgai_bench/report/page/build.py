@@ -28,7 +28,7 @@ from fgai_bench.statistics.intervals import centre_interval, mean
 from fgai_bench.statistics.labels import STATUS, ordered, title
 from fgai_bench.statistics.numbers import written
 from fgai_bench.statistics.ranking import Standing
-from fgai_bench.statistics.results import Measurement, Place, Results
+from fgai_bench.statistics.results import Place, Results
 
 # Key, heading, which way is better, how it is written. ``score`` is F1 of nodes and ROC-AUC of links.
 COLUMNS: tuple[tuple[str, str, Any, str], ...] = (
@@ -160,7 +160,7 @@ def _row(
             key: _shown(entry.cell(_metric(board, key)), standing[key].get(entry.key, Standing()), style, entry.seeds)
             for key, _, _, style in columns_of(results)
         },
-        "ledger": _spent(measured),
+        "ledger": [{"seed": seed, "spent": dict(step.ledger)} for seed, step in measured.items() if step.ledger],
         "threat": next((json.loads(step.threat) for step in measured.values() if step.threat), {}),
         "steps": {str(seed): step.step[:12] for seed, step in measured.items()},
         "where": {
@@ -169,20 +169,6 @@ def _row(
             "run": results.identity,
         },
     }
-
-
-def _spent(measured: Mapping[int, Measurement]) -> list[dict[str, Any]]:
-    """Return what an attack spent, with the seeds that spent it: nearly always all of them the same."""
-    ledgers = _seeds_by_text((seed, canonical(dict(step.ledger))) for seed, step in measured.items() if step.ledger)
-    return [{"seeds": seeds, "spent": json.loads(ledger)} for ledger, seeds in ledgers.items()]
-
-
-def _seeds_by_text(texts: Iterable[tuple[int, str]]) -> dict[str, list[int]]:
-    """Return each text once, with the seeds that share it."""
-    seeds: dict[str, list[int]] = {}
-    for seed, text in texts:
-        seeds.setdefault(text, []).append(seed)
-    return seeds
 
 
 def _shown(row: Cell, standing: Standing, style: str, seeds: Iterable[int]) -> dict[str, Any]:
@@ -204,13 +190,10 @@ def _shown(row: Cell, standing: Standing, style: str, seeds: Iterable[int]) -> d
         "rank": standing.rank,
         "unequal": standing.unequal,
         "seeds": [_rounded(row.values[seed]) if seed in row.values else None for seed in seeds] if row.values else [],
-        "gaps": {
-            ", ".join(map(str, shared)): reason
-            for reason, shared in _seeds_by_text(
-                (gap.seed, f"{STATUS[gap.status]}: {gap.reason}") for gap in row.gaps
-            ).items()
-        },
     }
+    if row.gaps:  # the seeds without a value, with the gravest of their reasons
+        seeds_without = ", ".join(str(gap.seed) for gap in row.gaps)
+        optional["gaps"] = {seeds_without: f"{STATUS[row.status]}: {row.reason}"}
     kept = {key: value for key, value in optional.items() if value}
     beaten = {} if standing.beats_null is None else {"beatsNull": standing.beats_null}
     status = {} if row.status == "ok" else {"status": row.status}

@@ -233,8 +233,8 @@
     const cell = row.cells[by];
     const [ledgers, threat, where] = ["ledger", "threat", "where"].map((name) => data.shared[name][row[name]]);
     const values = row.seeds.map((seed, i) => [seed, cell.seeds?.[i] ?? null]).filter(([, value]) => value !== null);
-    const spent = ledgers.map(({ seeds, spent: ledger }) =>
-      [`seed ${seeds.join(", ")}`, Object.entries(ledger).map(([n, v]) => `${n} ${v}`).join(", ")]);
+    const spent = ledgers.map(({ seed, spent: ledger }) =>
+      [`seed ${seed}`, Object.entries(ledger).map(([n, v]) => `${n} ${v}`).join(", ")]);
     const said = [cell.text, cell.interval ? `95 % interval ${cell.interval}` : "", cell.null ? `uniform attention ${cell.null}` : "",
       cell.rank ? `rank ${cell.rank}` : "not ranked"].filter(Boolean).join("; ");
     $("detail-body").replaceChildren(
