@@ -14,7 +14,7 @@ from fgai_bench.report import compare, verdicts
 from fgai_bench.report.answer import Answer, answers, as_markdown, notes
 from fgai_bench.report.claims import judge_everywhere
 from fgai_bench.report.explanations import rightness, rightness_csv
-from fgai_bench.report.figures import FIGURES, save
+from fgai_bench.report.figures import FIGURES, drawings, save
 from fgai_bench.report.files import write_files
 from fgai_bench.report.page.build import page
 from fgai_bench.report.published import published
@@ -123,7 +123,7 @@ def names() -> list[str]:
     return [
         *(spec.name for spec in GRIDS),
         *OWN_TABLES,
-        *(figure.name for figure in FIGURES),
+        *FIGURES,
         *NEITHER_TABLE_NOR_FIGURE,
     ]
 
@@ -163,13 +163,13 @@ def _write_figures(report: Report, results: Results, formats: Sequence[str], onl
     """Write the figures and return the caption of each by its file name without an ending."""
     captions: dict[str, str] = {}
     kinds = [kind for kind in ("pdf", "png") if kind in formats]
-    for figure in FIGURES:
-        if not kinds or not _wanted(figure.name, only):
+    for name, (suite, _) in FIGURES.items():
+        if not kinds or not _wanted(name, only):
             continue
-        drawings = figure.drawings(results)
-        if not drawings:
-            report.absent[figure.name] = _not_tested(figure.suite)
-        for drawing in drawings:
+        drawn = drawings(name, results)
+        if not drawn:
+            report.absent[name] = _not_tested(suite)
+        for drawing in drawn:
             report.written += save(drawing, report.folder / "figures", kinds)
             captions[drawing.name] = drawing.caption
     return captions

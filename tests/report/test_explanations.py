@@ -10,7 +10,7 @@ import pytest
 
 from fgai_bench.records.result import Result
 from fgai_bench.report.explanations import explained, points, rightness, rightness_csv
-from fgai_bench.report.figures import FIGURES
+from fgai_bench.report.figures import drawings
 from fgai_bench.report.tables.explanations import correctness_table, explanation_table
 from fgai_bench.statistics.results import Results
 
@@ -68,10 +68,9 @@ def test_the_table_of_correctness_has_intervals_beside_the_nulls(asked: Path) ->
 
 
 def test_the_figure_has_a_point_for_each_defense_and_explainer_and_a_line_for_each_null(asked: Path) -> None:
-    (figure,) = [f for f in FIGURES if f.name == "stability_correctness"]
-    drawings = {drawing.name: drawing for drawing in figure.drawings(Results.read(asked))}
-    assert set(drawings) == {"stability_correctness_amazon-photo_stress", "stability_correctness_infection_truth"}
-    drawn = drawings["stability_correctness_amazon-photo_stress"].figure
+    made = {drawing.name: drawing for drawing in drawings("stability_correctness", Results.read(asked))}
+    assert set(made) == {"stability_correctness_amazon-photo_stress", "stability_correctness_infection_truth"}
+    drawn = made["stability_correctness_amazon-photo_stress"].figure
     ax = drawn.axes[0]
     found = {c.get_label(): c.lines[0].get_xydata()[0].tolist() for c in ax.containers}
     assert found["fgai gatt"] == pytest.approx([0.9, 0.51])

@@ -11,17 +11,15 @@ import pytest
 from matplotlib import rc_context
 from matplotlib.collections import LineCollection
 
-from fgai_bench.report.figures import FIGURES, Drawing, save, style
+from fgai_bench.report.figures import Drawing, drawings, save, style
 from fgai_bench.report.figures.attention import Sample, layout
 from fgai_bench.report.figures.style import LOOK
 from fgai_bench.statistics.results import Results
 from tests.report_fixtures import attack_result, clean_result
 
-NAMED = {figure.name: figure for figure in FIGURES}
-
 
 def drawn(name: str, folder: Path) -> list[Drawing]:
-    return NAMED[name].drawings(Results.read(folder))
+    return drawings(name, Results.read(folder))
 
 
 def lines(drawing: Drawing, panel: int) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def test_everything_has_a_file(document: Path) -> None:
     tables = {path.stem for path in (document / "tables").glob("*.tex")}
     figures = {path.stem for path in (document / "figures").glob("*.pdf")}
     for name in names():
-        if name in {figure.name for figure in FIGURES}:
+        if name in FIGURES:
             assert any(figure.startswith(name) for figure in figures), name
         elif name in ("claims", "comparison"):
             assert (document / f"{name}.csv").is_file()

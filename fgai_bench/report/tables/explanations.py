@@ -31,7 +31,7 @@ ATTACKED = (
     Column("truth AUROC↑", "truth_auroc", "explain", better="higher"),
     Column("effect rank corr.↑", "effect_spearman", "explain", better="higher"),
     Column("top edges kept↑", STABILITY_METRIC, "explain", better="higher"),
-    Column("noise floor", "explainer_topk_overlap_floor", "explain"),
+    Column("kept, no attack↑", "explainer_topk_overlap_floor", "explain"),
     Column("rank corr. kept↑", "explainer_rank_correlation_unchanged", "explain", better="higher"),
 )
 REMOVED = (
