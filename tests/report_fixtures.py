@@ -267,12 +267,6 @@ def asked(bench: Callable[[], Bench]) -> Path:
     return made.close()
 
 
-@pytest.fixture
-def copied(small: Path, tmp_path: Path) -> Path:
-    """A copy of the small store, to write a report beside."""
-    return Path(shutil.copytree(small, tmp_path / "run"))
-
-
 DOCUMENT = r"""\documentclass{article}
 \usepackage{amssymb,booktabs,caption,graphicx,multirow}
 \begin{document}

@@ -11,14 +11,9 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
-from importlib.resources.abc import Traversable
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import yaml
-
-PACKAGE = "fgai_bench.baselines"
 
 
 @dataclass(frozen=True)
@@ -42,18 +37,9 @@ class Published:
     stand_in: bool = False  # whether the dataset stands in for the one that the number was published for
 
 
-def shipped_baselines() -> Traversable:
-    """Return the folder of papers: the installed package, else the folder beside ours in a bare checkout."""
-    spec = find_spec(PACKAGE)
-    # A folder without __init__.py is what an update of an older checkout leaves behind, not the package.
-    if spec is None or spec.origin is None:
-        return Path(__file__).parents[2] / "baselines"
-    return resources.files(PACKAGE)
-
-
 def text_of(name: str) -> str:
     """Return the content of a file of the paper, such as its claims."""
-    return shipped_baselines().joinpath("fgai", name).read_text(encoding="utf-8")
+    return resources.files("fgai_bench.baselines").joinpath("fgai", name).read_text(encoding="utf-8")
 
 
 def published() -> tuple[Published, ...]:

@@ -15,7 +15,7 @@ from fgai_bench.report.tables.build import Shown, Table, TableRow, build
 from fgai_bench.report.tables.latex import escape, to_latex
 from fgai_bench.report.tables.markdown import to_csv, to_markdown
 from fgai_bench.report.tables.specs import GRIDS
-from fgai_bench.statistics.results import ReportError, Results
+from fgai_bench.statistics.results import Results
 from tests.report_fixtures import attack_result, clean_result, fill
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -136,11 +136,6 @@ def test_a_suite_of_the_users_own_fills_the_tables(bench: Any) -> None:
     made = bench()
     fill(made, seeds=range(2), suite="mine")
     assert "Suite mine" in table("table1", Results.read(made.close())).caption
-
-
-def test_an_unknown_suite_is_refused(small: Path) -> None:
-    with pytest.raises(ReportError, match="has no suite 'nodes'; it has: node"):
-        Results.read(small, suite="nodes")
 
 
 def test_distrust_is_marked(bench: Any) -> None:
