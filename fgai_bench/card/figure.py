@@ -13,13 +13,13 @@ from matplotlib.patches import Patch
 from fgai_bench.report.figures.style import LOOK, PALETTE
 
 if TYPE_CHECKING:
-    from fgai_bench.card.card import Card
     from fgai_bench.card.evaluation import ChangedNode
+    from fgai_bench.card.judgement import Judgement
 
 BEFORE, AFTER, INJECTED = PALETTE[6], PALETTE[3], PALETTE[4]
 
 
-def draw(card: Card) -> Figure:
+def draw(card: Judgement) -> Figure:
     """Return the picture of a card; the panels of nodes share one scale."""
     nodes = card.measured.changed
     with mpl.rc_context(LOOK):
@@ -40,7 +40,7 @@ def draw(card: Card) -> Figure:
     return figure
 
 
-def _predictions(ax: Axes, card: Card) -> None:
+def _predictions(ax: Axes, card: Judgement) -> None:
     rows = [row for row in card.rows if row.quantity == "f1"]
     places = np.arange(len(rows))[::-1]
     for place, row in zip(places, rows, strict=True):

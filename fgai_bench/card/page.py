@@ -12,7 +12,7 @@ from fgai_bench.card.figure import draw
 from fgai_bench.card.text import QUANTITIES, cost, headline, number
 
 if TYPE_CHECKING:
-    from fgai_bench.card.card import Card
+    from fgai_bench.card.judgement import Judgement
 
 STYLE = """
 .fgai-card{font:15px/1.45 system-ui,sans-serif;max-width:60rem;color:#1b1f24}
@@ -24,14 +24,14 @@ STYLE = """
 """.strip()
 
 
-def picture(card: Card) -> bytes:
+def picture(card: Judgement) -> bytes:
     """Return the picture of a card as PNG."""
     stream = io.BytesIO()
     draw(card).savefig(stream, format="png", dpi=150, metadata={"Software": None})
     return stream.getvalue()
 
 
-def fragment(card: Card) -> str:
+def fragment(card: Judgement) -> str:
     """Return the card as HTML that can stand inside another page; its picture is part of it."""
     first, second = headline(card)
     shown = base64.b64encode(picture(card)).decode()
@@ -48,12 +48,12 @@ def fragment(card: Card) -> str:
     )
 
 
-def _table(card: Card) -> str:
+def _table(card: Judgement) -> str:
     shown = card.frame.drop(columns="part").replace({"quantity": QUANTITIES})
     return shown.to_html(index=False, border=0, float_format=number, na_rep="")
 
 
-def write(card: Card, folder: Path) -> Path:
+def write(card: Judgement, folder: Path) -> Path:
     """Write ``index.html``, ``card.csv`` and ``card.png`` into a folder; return the page."""
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / "index.html"

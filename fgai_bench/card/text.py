@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fgai_bench.card.card import Card, CardRow
+    from fgai_bench.card.judgement import CardRow, Judgement
 
 QUANTITIES = {
     "f1": "share of test nodes predicted rightly (micro F1)",
@@ -49,7 +49,7 @@ def interval(row: CardRow) -> str:
     return f"[{number(row.low)}, {number(row.high)}]"
 
 
-def headline(card: Card) -> tuple[str, str]:
+def headline(card: Judgement) -> tuple[str, str]:
     """Return the two sentences that answer: on predictions, and on the explanation."""
     clean, worst = card.row("f1"), card.worst
     assert clean is not None
@@ -60,7 +60,7 @@ def headline(card: Card) -> tuple[str, str]:
     return f"Predictions {PREDICTION[card.prediction]}{path}.", f"Explanation: {EXPLANATION[card.explanation]}."
 
 
-def text(card: Card) -> str:
+def text(card: Judgement) -> str:
     """Return the card as lines of plain text."""
     first, second = headline(card)
     lines = [card.title, f"Attacker: {card.chosen.sentence}", "", first, *_table(card, "prediction"), "", second]
@@ -70,7 +70,7 @@ def text(card: Card) -> str:
     return "\n".join([*lines, "", "Notes", *(f"  - {note}" for note in (*card.all_notes, cost(card)))])
 
 
-def _table(card: Card, part: str) -> list[str]:
+def _table(card: Judgement, part: str) -> list[str]:
     lines, headed = [], ""
     for row in card.rows:
         if row.part != part:
@@ -86,7 +86,7 @@ def _table(card: Card, part: str) -> list[str]:
     return lines
 
 
-def cost(card: Card) -> str:
+def cost(card: Judgement) -> str:
     """Return what the evaluation cost, in words."""
     seconds = card.measured.seconds
     longest = sorted(seconds, key=lambda part: -seconds[part])[:2]

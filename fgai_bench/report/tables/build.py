@@ -19,7 +19,7 @@ from fgai_bench.report.tables.specs import Column, RowKey, Spec
 from fgai_bench.statistics.cells import UNIFORM, Cell, cell, null_cell, worst
 from fgai_bench.statistics.intervals import Comparison, mean
 from fgai_bench.statistics.labels import STATUS, TERMS, ordered, terms, title
-from fgai_bench.statistics.numbers import counted, with_bounds, written
+from fgai_bench.statistics.numbers import counted, written
 from fgai_bench.statistics.ranking import Standing, standings
 from fgai_bench.statistics.results import Better, Place, Results
 from fgai_bench.suites import SUITES
@@ -251,7 +251,8 @@ def show_difference(comparison: Comparison | None, better: Better, ending: str =
     if bounds is None:
         return Shown(written(centre) + ending, mean=centre, n=1)
     is_better = bounds[0] > 0 if better == "higher" else bounds[1] < 0
-    text = f"{with_bounds(centre, bounds)}{'' if is_better else NOT_BETTER}{ending}"
+    low, high = map(written, bounds)
+    text = f"{written(centre)} [{low}, {high}]{'' if is_better else NOT_BETTER}{ending}"
     return Shown(text, mean=centre, n=len(comparison.differences))
 
 
