@@ -95,10 +95,10 @@ def is_null(explainer: str) -> bool:
     return explainer in EXPLAINERS and "null" in EXPLAINERS.entry(explainer).tags
 
 
-def explained(results: Results) -> list[Explained]:
+def explained(results: Results, with_unmeasured: bool = False) -> list[Explained]:
     """Return what a run says about explanations: for each suite, graph, model and kind of settings.
 
-    Each under its strongest attack.
+    Each under its strongest attack. ``with_unmeasured`` takes also those whose correctness was not measured.
     """
     groups: dict[tuple[str, bool, str, str], dict[Place, Any]] = {}
     for place, seeds in results.select(kind="explain"):
@@ -110,11 +110,11 @@ def explained(results: Results) -> list[Explained]:
         attack = next((name for name in ATTACKS_BY_PRECEDENCE if name in attacks), attacks[0])
         values = {metric for seeds in places.values() for step in seeds.values() for metric in step.values}
         measure = next((metric for metric in CORRECTNESS if metric in values), None)
-        if measure:
+        if measure or with_unmeasured:
             here = {
                 (place.label.removesuffix(TUNED), place.explainer): place for place in places if place.attack == attack
             }
-            found.append(Explained(suite, tuned, dataset, model, attack, measure, here))
+            found.append(Explained(suite, tuned, dataset, model, attack, measure or next(iter(CORRECTNESS)), here))
     return sorted(found, key=lambda group: ordered([g.dataset for g in found]).index(group.dataset))
 
 

@@ -50,7 +50,7 @@ CAPTION = (
 
 def explanation_table(results: Results) -> Table | None:
     """Return the table, or None where a run asked no explainer."""
-    groups = explained(results)
+    groups = explained(results, with_unmeasured=True)
     if not groups:
         return None
     rows, cells = [], []
