@@ -178,6 +178,20 @@ GRIDS: tuple[Spec, ...] = (
         suites=("stress",),
         needs="agree",
     ),
+    _per_row(
+        "stability",
+        "Stability in other measures: on published scales, per node, and where the prediction did not change.",
+        (
+            Column("g-JSD published↓", "g_jsd_published", "attack", better="lower", style="scientific"),
+            Column("g-TVD raw↓", "g_tvd_raw", "attack", better="lower"),
+            Column("node JSD↓", "node_jsd", "attack", better="lower", style="scientific"),
+            Column("overlap↑", "topk_overlap", "attack", better="higher"),
+            Column("node overlap↑", "node_topk_overlap", "attack", better="higher"),
+            Column("g-JSD unchanged↓", "g_jsd_unchanged", "attack", better="lower", style="scientific"),
+            Column("g-TVD unchanged↓", "g_tvd_unchanged", "attack", better="lower"),
+            Column("kept↑", "prediction_kept", "attack", better="higher"),
+        ),
+    ),
 )
 
 
