@@ -223,8 +223,7 @@ def evaluate(
         ATTACKS.entry(name)
     trained, problem, given = _prepared(model, data, split)
     chosen = chosen_threat(threat, problem.data, problem.targets)
-    parts = {"clean": 1, CONTROL: draws_of(CONTROL), **{name: draws_of(name) for name in names}, "explanation": 1}
-    with shown_progress(trained, parts, progress) as step:
+    with shown_progress(("clean", CONTROL, *names, "explanation"), progress) as step:
         measured = evaluated(trained, problem, chosen, names, seed, step)
     facts = _facts(trained, problem)
     return Card(_title(trained, facts, problem.data), facts, measured, chosen, _notes(trained, problem, given, names))

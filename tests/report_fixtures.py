@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,8 @@ from fgai_bench.records.store import Store
 from fgai_bench.run.plan import Step
 
 ENVIRONMENT = {"device": "fixture", "threads": 1, "package": "0.0", "commit": "abcdef0123456789", "dirty": False}
-FACTS = {"nodes": 7650, "edges": 119081, "features": 745, "classes": 8}
+FACTS = {"nodes": 7650, "edges": 119081, "features": 745, "classes": 8, "train_nodes": 765, "val_nodes": 765}
+FACTS["test_nodes"] = 6120
 THREAT = {
     "scenario": "injection", "nodes": 20, "edges_per_node": 20, "feature_low": -1, "feature_high": 1, "step": 0.1,
     "steps": 10, "restarts": 1, "edges": 0, "epsilon": 0, "targets": "test",
@@ -95,13 +97,9 @@ def _settled(result: Result, place: Mapping[str, Any]) -> Result:
 
 
 def train_result(label: str, seed: int, seconds: float = 10.0, mib: float = 1000.0) -> Result:
-    """A training: cost, and for FGAI the terms of its loss."""
-    terms = {"closeness": 4.0, "similarity": 3.0, "prediction": 2.0, "explanation": 1.0}
-    history = {name: np.array([start, start / 2, start / 4]) for name, start in terms.items()}
     return Result(
         metrics={"validation_score": 0.9},
         cost={"train_seconds": seconds + seed, "train_peak_mib": mib},
-        artifacts={"history": save(history)} if label == "fgai" else {},
     )
 
 
@@ -269,10 +267,20 @@ def asked(bench: Callable[[], Bench]) -> Path:
     return made.close()
 
 
-@pytest.fixture
-def copied(small: Path, tmp_path: Path) -> Path:
-    """A copy of the small store, to write a report beside."""
-    return Path(shutil.copytree(small, tmp_path / "run"))
+DOCUMENT = r"""\documentclass{article}
+\usepackage{amssymb,booktabs,caption,graphicx,multirow}
+\begin{document}
+%s
+\end{document}
+"""
+
+
+def compiled(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Compile a document that includes every table of a report."""
+    names = sorted(path.stem for path in (folder / "tables").glob("*.tex"))
+    (folder / "all.tex").write_text(DOCUMENT % "\n".join(f"\\input{{tables/{name}.tex}}" for name in names))
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")
 
 
 FLAGS = (

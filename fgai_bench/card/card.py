@@ -25,8 +25,7 @@ class Card(Judgement):
     def __str__(self) -> str:
         return text(self)
 
-    def __repr__(self) -> str:
-        return text(self)
+    __repr__ = __str__
 
     def figure(self) -> Figure:
         """Return a picture: predictions from clean to worst, and the attention of the three most-changed nodes."""

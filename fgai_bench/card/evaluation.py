@@ -17,7 +17,7 @@ from fgai_bench.attacks import ATTACKS, Attacked, ThreatModel
 from fgai_bench.attacks.auto_threat import ChosenThreat
 from fgai_bench.attacks.catalogue import scenario_of
 from fgai_bench.card.edge_effect import EdgeEffect, measure_edge_effect
-from fgai_bench.metrics import NotApplicable, edges_into, uniform_attention
+from fgai_bench.metrics import edges_into, uniform_attention
 from fgai_bench.metrics.stability import (
     attention_entropy_normalised,
     node_jsd_values,
@@ -25,16 +25,14 @@ from fgai_bench.metrics.stability import (
 )
 from fgai_bench.models import AttentionModel
 from fgai_bench.models.base import Output
-from fgai_bench.tasks.measurement import TOP_SHARE, value_of
+from fgai_bench.tasks.measurement import TOP_SHARE
 from fgai_bench.tasks.node_classification import NodeProblem
 from fgai_bench.tasks.reached_nodes import reached_by_attack
 
 CONTROL = "random-injection"
 SEEDS = 3  # of an attack that takes moments; one whose search is long has one
 SHOWN_NODES, SHOWN_EDGES = 3, 8
-SLOPES = ("f_slope_pos", "f_slope_pos_random", "f_slope_pos_degree")
 Values = NDArray[np.float64]
-Step = Callable[[str, int], None]
 
 
 @dataclass(frozen=True)
@@ -106,7 +104,6 @@ class Evaluation:
         guess: share of the test nodes that are of the most common class.
         outcomes: by attack; control: of random features at random places, or None where it was not run.
         entropy: of the attention as a share of the largest possible, or None without attention.
-        slopes: F-slope of the attention and of rankings that know nothing, by name of the metric.
         effect: attention against the measured effect of edges, or the reason why it was not measured.
         changed: the nodes whose attention the last attack changed most.
         seconds: by part.
@@ -117,7 +114,6 @@ class Evaluation:
     outcomes: dict[str, AttackOutcome] = field(default_factory=dict)
     control: AttackOutcome | None = None
     entropy: float | None = None
-    slopes: dict[str, float] = field(default_factory=dict)
     effect: EdgeEffect | str = ""
     changed: tuple[ChangedNode, ...] = ()
     seconds: dict[str, float] = field(default_factory=dict)
@@ -129,28 +125,27 @@ def evaluated(
     chosen: ChosenThreat,
     attacks: Sequence[str],
     seed: int,
-    step: Step = lambda part, parts: None,
+    step: Callable[[str], None] = lambda part: None,
 ) -> Evaluation:
     """Measure a model on a problem under every attack; ``step`` is told the name of the part that begins."""
     started = time.perf_counter()
-    step("clean", 0)
+    step("clean")
     clean = problem.output(model, problem.data)
     right = _right(problem, clean)
     result = Evaluation(right, _most_common_share(problem))
     result.seconds["clean"] = time.perf_counter() - started
     for name in dict.fromkeys((CONTROL, *attacks)):
-        step(name, draws_of(name))
+        step(name)
         outcome = attacked_outcome(name, model, problem, chosen.threat, seed, clean)
         result.seconds[name] = outcome.seconds
         if name == CONTROL:
             result.control = outcome
         if name in attacks:
             result.outcomes[name] = outcome
-    step("explanation", 0)
+    step("explanation")
     started = time.perf_counter()
     if clean.attention is not None:
         result.entropy = attention_entropy_normalised(clean.attention)
-        result.slopes = _slopes(model, problem)
         result.effect = measure_edge_effect(model, problem, seed)
         if result.outcomes:
             strongest = list(result.outcomes.values())[-1].strongest
@@ -237,18 +232,6 @@ def _joined(draws: Sequence[Stability]) -> Stability | None:
         tuple(values for draw in draws for values in draw.null),
         tuple(share for draw in draws for share in draw.reached),
     )
-
-
-def _slopes(model: AttentionModel, problem: NodeProblem) -> dict[str, float]:
-    """Return the F-slopes of the attention and of rankings that know nothing; empty where nothing can be deleted."""
-    offers = problem.clean_offers(model, nulls=True)
-    slopes = {}
-    for name in SLOPES:
-        try:
-            slopes[name] = value_of(name, offers)
-        except NotApplicable:
-            return {}
-    return slopes
 
 
 def changed_nodes(problem: NodeProblem, clean: Output, perturbed: Output, attacked: Data) -> tuple[ChangedNode, ...]:

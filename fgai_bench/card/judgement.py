@@ -31,7 +31,7 @@ class CardRow:
         part: ``prediction`` or ``explanation``.
         quantity: what was measured; attack: under which attack, ``clean`` for none.
         value: its mean over attack seeds and nodes; low, high: its 95 % interval over both.
-        null: what knowing nothing gives; NaN where that has no meaning.
+        null: what knowing nothing gives.
         seeds, nodes: how many stand behind it.
     """
 
@@ -139,16 +139,11 @@ class Judgement:
         return [*change, *kept]
 
     def _explanation_rows(self) -> list[CardRow]:
-        rows = []
-        if isinstance(self.measured.effect, EdgeEffect):
-            effect = self.measured.effect
-            null = float(max(effect.random.mean(), effect.degree.mean()))
-            rows.append(_mean("edge_effect_correlation", "clean", [effect.attention], null, (-1.0, 1.0)))
-        if self.measured.slopes:
-            slope, *nulls = self.measured.slopes.values()
-            test = self.facts["test nodes"]
-            rows.append(CardRow("explanation", "f_slope_pos", "clean", slope, np.nan, np.nan, min(nulls), 1, test))
-        return rows
+        effect = self.measured.effect
+        if not isinstance(effect, EdgeEffect):
+            return []
+        null = float(max(effect.random.mean(), effect.degree.mean()))
+        return [_mean("edge_effect_correlation", "clean", [effect.attention], null, (-1.0, 1.0))]
 
     def _beats_nulls(self) -> bool:
         """Tell whether attention ranks edges by their effect better than both nulls, beyond the spread of the nodes."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fgai_bench.card.figure import draw
-from fgai_bench.card.text import NULLS, QUANTITIES, cost, headline, interval, number
+from fgai_bench.card.text import QUANTITIES, cost, headline, number
 
 if TYPE_CHECKING:
     from fgai_bench.card.judgement import Judgement
@@ -19,7 +19,7 @@ STYLE = """
 .fgai-card h1{font-size:1.15rem;margin:0 0 .3rem}.fgai-card p{margin:.3rem 0}
 .fgai-card .answer{font-weight:600}.fgai-card table{border-collapse:collapse;margin:.7rem 0;font-size:.9em}
 .fgai-card th,.fgai-card td{padding:.2rem .7rem .2rem 0;text-align:left;vertical-align:top;border-bottom:1px solid #ddd}
-.fgai-card td.n{text-align:right;font-variant-numeric:tabular-nums}.fgai-card img{max-width:100%}
+.fgai-card img{max-width:100%}
 .fgai-card .alarms{border-left:4px solid #D55E00;padding-left:.8rem}
 """.strip()
 
@@ -49,16 +49,8 @@ def fragment(card: Judgement) -> str:
 
 
 def _table(card: Judgement) -> str:
-    head = "".join(f"<th scope='col'>{name}</th>" for name in ("", "under", "value", "95 %", "null", "seeds", "nodes"))
-    lines, headed = [], ""
-    for row in card.rows:
-        title = "" if row.quantity == headed else QUANTITIES[row.quantity]
-        headed = row.quantity
-        null = f"{number(row.null)} ({NULLS[row.quantity]})"
-        cells = (number(row.value), interval(row), null, str(row.seeds), f"{row.nodes:,}")
-        numbers = "".join(f"<td class='n'>{escape(cell)}</td>" for cell in cells)
-        lines.append(f"<tr><th scope='row'>{escape(title)}</th><td>{escape(row.attack)}</td>{numbers}</tr>")
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    shown = card.frame.drop(columns="part").replace({"quantity": QUANTITIES})
+    return shown.to_html(index=False, border=0, float_format=number, na_rep="")
 
 
 def write(card: Judgement, folder: Path) -> Path:

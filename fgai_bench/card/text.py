@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,14 +12,12 @@ QUANTITIES = {
     "attention_change": "change of the attention of reached nodes (Jensen-Shannon, 0 to 0.69)",
     "attention_top_half_kept": "top half of a reached node's edges that stays there",
     "edge_effect_correlation": "rank correlation of attention with the measured effect of edges",
-    "f_slope_pos": "slope of accuracy as the edges of highest attention are deleted (steeper down is better)",
 }
 NULLS = {
     "f1": "guessing the most common class",
     "attention_change": "uniform attention",
     "attention_top_half_kept": "uniform attention",
     "edge_effect_correlation": "better of random and degree",
-    "f_slope_pos": "steeper of random and degree",
 }
 PREDICTION = {
     "stand": "stand",
@@ -39,19 +36,17 @@ WIDTH = 100
 
 
 def number(value: float) -> str:
-    """Return a number with three digits; empty for NaN.
+    """Return a number with three digits, a small one with four.
 
-    >>> number(0.12345), number(math.nan), number(-0.00004)
-    ('0.123', '', '-0.0000')
+    >>> number(0.12345), number(-0.00004)
+    ('0.123', '-0.0000')
     """
-    if math.isnan(value):
-        return ""
     return f"{value:.3f}" if abs(value) >= 0.001 or not value else f"{value:.4f}"
 
 
 def interval(row: CardRow) -> str:
-    """Return the interval of a row in brackets; empty where it has none."""
-    return "" if math.isnan(row.low) else f"[{number(row.low)}, {number(row.high)}]"
+    """Return the interval of a row in brackets."""
+    return f"[{number(row.low)}, {number(row.high)}]"
 
 
 def headline(card: Judgement) -> tuple[str, str]:

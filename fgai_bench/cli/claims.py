@@ -12,14 +12,13 @@ def claims(
     run: RunArgument,
     out: OutOption = None,
 ) -> None:
-    """Say of each claim of the paper whether the run supports it, with the interval and the cells that decide.
+    """Say of each claim of the paper whether the run supports it, with the interval and how many cells show it.
 
     Where the run has the worst case or tuned settings, the same claims are also looked at there.
     """
     from fgai_bench.report.claims import judge_everywhere
     from fgai_bench.report.files import write_files
     from fgai_bench.report.verdicts import as_files
-    from fgai_bench.statistics.numbers import difference_text
     from fgai_bench.statistics.results import Results
 
     results = Results.read(run)
@@ -27,11 +26,10 @@ def claims(
     written = write_files(out if out is not None else run / "report", as_files(verdicts, results))
     rows: dict[str, list[list[str]]] = {}
     for verdict in verdicts:
-        shown = difference_text(verdict.value, verdict.bounds, verdict.is_ratio) if verdict.bounds else "--"
         cells = f"{len(verdict.showing)} of {len(verdict.decisions)}"
-        row = [verdict.claim.id, verdict.conclusion, cells, shown, verdict.advice or verdict.would_change]
+        row = [verdict.claim.id, verdict.conclusion, cells, str(verdict.needed), verdict.shown or "--", verdict.advice]
         rows.setdefault(verdict.claim.condition, []).append(row)
-    columns = ["claim", "verdict", "shown in", "mean of cells, bounds", "what would change it, or what to run"]
+    columns = ["claim", "verdict", "shown in", "needed", "mean of cells, bounds", "what to run"]
     for condition, listed in rows.items():
         print_table(f"claims, {run}, {condition}", columns, listed)
     for sentence in results.remarks:

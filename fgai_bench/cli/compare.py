@@ -9,28 +9,26 @@ import typer
 from fgai_bench.cli.options import OutOption, RunArgument
 from fgai_bench.cli.terminal import print_table
 
-TO_HELP = "What to compare with: paper, or a folder of published numbers with a paper.yaml (see baselines/fgai)."
-
 
 def compare(
     run: RunArgument,
-    to: Annotated[str, typer.Option(metavar="NAME|PATH", help=TO_HELP)] = "paper",
+    to: Annotated[str, typer.Option(help="What to compare with: paper.")] = "paper",
     out: OutOption = None,
 ) -> None:
     """Print and write the run's numbers beside the published ones, with the difference in units of the spread."""
     from fgai_bench.report.compare import HEADINGS, as_files, lines, scale_notes, untested
     from fgai_bench.report.compare import compare as compare_numbers
     from fgai_bench.report.files import write_files
-    from fgai_bench.report.published import published, read_paper
-    from fgai_bench.statistics.results import Results
+    from fgai_bench.report.published import published
+    from fgai_bench.statistics.results import ReportError, Results
 
-    # The published numbers come first: a wrong name fails before the run is read, which takes longer.
-    reference, numbers = read_paper(to).reference, published(to)
+    if to != "paper":
+        raise ReportError(f"there are no published numbers of {to!r}; --to can be paper")
     results = Results.read(run)
-    comparison = compare_numbers(results, numbers)
-    written = write_files(out if out is not None else run / "report", as_files(comparison, results, reference))
+    comparison = compare_numbers(results, published())
+    written = write_files(out if out is not None else run / "report", as_files(comparison, results))
     if rows := lines(comparison):
-        print_table(f"{run} beside {reference}", HEADINGS, rows)
+        print_table(f"{run} beside the paper", HEADINGS, rows)
     for sentence in [*untested(comparison), *(f"scale of {note}" for note in scale_notes(comparison))]:
         typer.echo(sentence)
     for sentence in results.remarks:

@@ -10,13 +10,11 @@ import typer
 from fgai_bench.cli.options import path_of
 from fgai_bench.cli.terminal import print_table
 
-SHOWN_CELLS = 12  # open cells, before the rest is only counted
 SHOWN_DAMAGE = 5  # damaged steps, before the rest is only counted
 
 
 def status(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or exported records.", parser=path_of)],
-    undecided: Annotated[bool, typer.Option("--open", help="Also say what the seeds leave open.")] = False,
 ) -> None:
     """Show how many steps of a run are done and how many are waiting; exit 1 when a step has failed."""
     from fgai_bench.records.lock import holder
@@ -40,8 +38,6 @@ def status(
         typer.echo(sentence)
     if set(statuses.values()) - {"ok"}:
         failures(folder)
-    if undecided and not damaged:
-        show_open(folder)
     if damaged or any(status in RETRIED for status in statuses.values()):
         raise typer.Exit(1)
 
@@ -61,20 +57,6 @@ def remarks(members: list[dict[str, Any]], headers: dict[str, dict[str, Any]]) -
         (len(earlier), "this program's; a new run computes them anew and leaves them in the store"),
     )
     return [f"{number} recorded steps were made by other code than {whose}" for number, whose in counted if number]
-
-
-def show_open(folder: Path) -> None:
-    """Print what the seeds of a run leave open, with the number of further seeds that would decide it."""
-    from fgai_bench.report.undecided import open_cells
-    from fgai_bench.statistics.results import Results
-
-    cells = open_cells(Results.read(folder))
-    if not cells:
-        return
-    rows = [[c.suite, c.question, c.place, c.shown, str(c.seeds), c.more] for c in cells[:SHOWN_CELLS]]
-    print_table("open", ["suite", "what", "cell", "difference", "seeds", "more seeds"], rows)
-    rest = f"{len(cells) - SHOWN_CELLS} more are open; " if len(cells) > SHOWN_CELLS else ""
-    typer.echo(f"{rest}`fgai-bench run --suite SUITE --seeds N --out {folder}` runs the missing seeds only")
 
 
 def failures(folder: Path) -> None:

@@ -77,17 +77,11 @@ class Answer:
     attack: str  # what the defenses are held against: ``worst`` where it is recorded, else the published attack
     score: str  # the metric
     stands: tuple[DefenseScore, ...]  # one per defense, in the paper's order
-    trials: int = 0  # how many settings were tried to choose those that rank; 0 for the suite's own settings
-
-    @property
-    def graph(self) -> str:
-        """Return the graph in words; one whose links are predicted says so."""
-        return f"{title(self.dataset)}{' links' if self.task == 'link' else ''}"
 
     @property
     def subject(self) -> str:
-        """Return graph and model, as in ``Amazon-Photo, GAT``."""
-        return f"{self.graph}, {title(self.model)}"
+        """Return graph and model, as in ``Amazon-Photo, GAT`` or ``Cora links, GAT``."""
+        return f"{title(self.dataset)}{' links' if self.task == 'link' else ''}, {title(self.model)}"
 
     @property
     def sentence(self) -> str:
@@ -96,38 +90,14 @@ class Answer:
 
     @property
     def verdict(self) -> str:
-        """Say who stands best, or who cannot be told apart, with scores and intervals; then who is next."""
-        score, under = SCORES[self.score], UNDER.get(self.attack, f"under {self.attack}")
-        known = sorted((s for s in self.stands if s.attacked.values), key=lambda stand: -stand.attacked.mean)
-        first = [stand for stand in known if stand.standing.rank == 1]
-        if first:
-            told = f"{under} ({len(first[0].attacked.values)} seeds){self._next(first, known)}"
-            if len(first) == 1:
-                scores = f"{mean_text(first[0].clean)} clean, {first[0].score}"
-                return f"{first[0].name} stands best: {score} {scores} {told}."
-            tied = listed(f"{stand.name} ({mean_text(stand.clean)} clean, {stand.score})" for stand in first)
-            return f"{tied} cannot be told apart by {score} {told}."
-        if not known:
-            return f"no {score} {under}: {listed(f'{stand.name} {stand.score}' for stand in self.stands)}."
-        best = known[0]
-        why = (
-            "one seed ranks nothing"
-            if all(len(stand.attacked.values) == 1 for stand in known)
-            else "no two rows are complete and of one budget, so nothing is ranked"
-        )
-        clean = mean_text(best.clean)
-        return f"{best.name} has the highest {score} {under}, {best.score} ({clean} clean); {why}."
-
-    def _next(self, first: Sequence[DefenseScore], known: Sequence[DefenseScore]) -> str:
-        """Say who follows: the best that trains the model itself where others lead, else the next in score."""
-        later = [stand for stand in known if (stand.standing.rank or 1) > 1]
-        trained = [stand for stand in later if not stand.replaces_model]
-        if trained and all(stand.replaces_model for stand in first):
-            return f"; the highest that trains {title(self.model)} itself is {trained[0].name}, {trained[0].score}"
-        if not later:
-            return ""
-        next_one = f"{later[0].name}, {later[0].score}"
-        return f"; next is {next_one}" if len(first) == 1 else f"; {next_one}, is below the best"
+        """Say who ranks first, with scores and intervals."""
+        first = sorted((s for s in self.stands if s.standing.rank == 1), key=lambda stand: -stand.attacked.mean)
+        under = f"by {SCORES[self.score]} {UNDER.get(self.attack, f'under {self.attack}')}"
+        if not first:
+            return f"nothing is ranked {under}: that takes two complete rows of one budget and several seeds."
+        seeds = len(first[0].attacked.values)
+        names = listed(f"{stand.name} ({stand.score})" for stand in first)
+        return f"{names} {'ranks first' if len(first) == 1 else 'share the first rank'} {under} ({seeds} seeds)."
 
 
 def answers(results: Results) -> list[Answer]:
@@ -178,8 +148,7 @@ def _answer(board: Board, rows: Sequence[BoardRow], standing: Mapping[Hashable, 
         for label in _ranking_first(own)
     )
     suite, task, dataset, model = rows[0].key[:4]
-    trials = max((row.trials for row in own.values() if standing.get(row.key, Standing()).rank), default=0)
-    return Answer(suite, task, dataset, model, attack, board.score, stands, trials)
+    return Answer(suite, task, dataset, model, attack, board.score, stands)
 
 
 def _ranking_first(labels: Iterable[str]) -> list[str]:
@@ -190,33 +159,11 @@ def _ranking_first(labels: Iterable[str]) -> list[str]:
 def notes(answered: Sequence[Answer]) -> list[str]:
     """Return what a reader of the sentences should know: which attack is missing, whose settings rank."""
     sentences = []
-    without = [answer for answer in answered if answer.attack != STANDARD]
-    if without:
-        which = f" for {_named(without, answered)}" if len(without) < len(answered) else ""
-        sentences.append(f"No worst case is recorded{which}: {_weaker({answer.attack for answer in without})}.")
-    trials = sorted({answer.trials for answer in answered if answer.trials})
-    if trials:
-        number = listed(map(str, trials))
-        sentences.append(
-            f"Tuned settings were chosen from {number} trials of each defense on validation nodes; they rank, and "
-            "the published settings stand beside them."
-        )
-        unsearched = [answer for answer in answered if not answer.trials]
-        if unsearched:
-            sentences.append(f"No settings were searched for {_named(unsearched, answered)}: the published ones rank.")
+    if without := [answer.subject for answer in answered if answer.attack != STANDARD]:
+        sentences.append(f"No worst case is recorded for {listed(without)}: a stronger attack may change the order.")
+    if any(stand.defense.endswith(TUNED) for answer in answered for stand in answer.stands):
+        sentences.append("Tuned settings, chosen by an equal search on validation nodes, rank where there are any.")
     return sentences
-
-
-def _named(some: Sequence[Answer], answered: Sequence[Answer]) -> str:
-    """Name the graphs of some answers; where another model's answer on a graph is not among them, the model too."""
-    others = {answer.graph for answer in answered if answer not in some}
-    return listed(dict.fromkeys(answer.subject if answer.graph in others else answer.graph for answer in some))
-
-
-def _weaker(attacks: set[str]) -> str:
-    if attacks == {PUBLISHED_ATTACK}:
-        return "the published attack chooses its places at random, and a stronger one may turn the order"
-    return "the order is that under the attack that each sentence names, and a stronger one may turn it"
 
 
 def matrix(answered: Sequence[Answer]) -> str:

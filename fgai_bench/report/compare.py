@@ -26,26 +26,25 @@ class Compared:
     """Hold one published number beside ours."""
 
     number: Published
-    measured: Cell | None  # the cell of the run; None where the run has no such cell
+    measured: Cell  # of the run; empty where the run has no such cell
     suite: str  # where it stands, or the suite to run
 
     @property
     def difference(self) -> float:
         """Return ours minus published."""
-        return self.measured.mean - self.number.mean if self.measured is not None else math.nan
+        return self.measured.mean - self.number.mean
 
     @property
     def spreads(self) -> float:
         """Return the difference in units of the combined spread; NaN where neither side has a spread."""
-        stds = [self.number.std, self.measured.std if self.measured is not None else math.nan]
-        spread = math.sqrt(math.fsum(std * std for std in stds if std == std))
+        spread = math.sqrt(math.fsum(std * std for std in (self.number.std, self.measured.std) if std == std))
         # Equal values of all seeds leave a spread of rounding errors, which is none.
         return self.difference / spread if spread > ROUNDING * abs(self.number.mean) else math.nan
 
     @property
     def result(self) -> str:
         """Return the outcome in words: ``compared``, a typed gap on either side, or the suite to run."""
-        if self.measured is None or self.measured.status == "absent":
+        if not self.tested:
             return f"not tested: fgai-bench run --suite {self.suite}"
         if not self.measured.values:
             both = self.measured.status == self.number.status
@@ -55,7 +54,7 @@ class Compared:
     @property
     def tested(self) -> bool:
         """Return whether the run has something for this number, if only the reason for a gap."""
-        return self.measured is not None and self.measured.status != "absent"
+        return self.measured.status != "absent"
 
 
 def compare(results: Results, numbers: Iterable[Published]) -> list[Compared]:
@@ -69,7 +68,7 @@ def _compared(results: Results, number: Published) -> Compared:
         place = Place(suite, number.kind, number.task, number.dataset, number.model, number.label, number.attack)
         if results.at(place) and not is_changed(results.title(suite)):
             return Compared(number, cell(results, place, number.ours), suite)
-    return Compared(number, None, number.suites[0])
+    return Compared(number, Cell(None, number.ours), number.suites[0])
 
 
 def short_text(mean: float, std: float = math.nan) -> str:
@@ -88,18 +87,18 @@ COLUMNS = (
 )
 
 
-def as_files(comparison: Sequence[Compared], results: Results, reference: str) -> dict[str, str]:
-    """Return the text of each file that a comparison is written to, by name; ``reference`` is the paper's."""
+def as_files(comparison: Sequence[Compared], results: Results) -> dict[str, str]:
+    """Return the text of each file that a comparison is written to, by name."""
     csv = as_csv([COLUMNS, *map(_fields, comparison)])
-    return {"comparison.csv": csv, "comparison.md": _markdown(comparison, results, reference)}
+    return {"comparison.csv": csv, "comparison.md": _markdown(comparison, results)}
 
 
 def _fields(pair: Compared) -> list[Any]:
     number, ours = pair.number, pair.measured
-    mine = [ours.mean, ours.std, len(ours.values), ours.status] if ours else [math.nan, math.nan, 0, "absent"]
     return [
         *(number.table, pair.suite, number.dataset, number.model, number.label, number.metric),
-        *(number.mean, number.std, number.status, number.ours, *mine),
+        *(number.mean, number.std, number.status, number.ours),
+        *(ours.mean, ours.std, len(ours.values), ours.status),
         *(pair.difference, pair.spreads, pair.result, number.note),
     ]
 
@@ -114,7 +113,6 @@ def lines(comparison: Iterable[Compared]) -> list[list[str]]:
 
 def _line(pair: Compared) -> list[str]:
     number, ours = pair.number, pair.measured
-    assert ours is not None  # a number that is not tested has no line
     mine = short_text(ours.mean, ours.std) if ours.values else STATUS[ours.status]
     theirs = short_text(number.mean, number.std) if number.status == "ok" else STATUS.get(number.status, "--")
     spreads = f"{pair.spreads:+.1f}" if pair.spreads == pair.spreads else "--"
@@ -138,9 +136,9 @@ def scale_notes(comparison: Iterable[Compared]) -> list[str]:
     return [f"{metric}: {note}" for metric, note in noted]
 
 
-def _markdown(comparison: Sequence[Compared], results: Results, reference: str) -> str:
+def _markdown(comparison: Sequence[Compared], results: Results) -> str:
     rows = lines(comparison)
     table = pipe_table(map(markdown_cell, row) for row in (HEADINGS, *rows))
     notes = [f"- {markdown(sentence)}" for sentence in [*untested(comparison), *scale_notes(comparison)]]
-    head = f"# Run {results.identity} beside {reference}\n\n{results.version}."
+    head = f"# Run {results.identity} beside the paper\n\n{results.version}."
     return "\n".join([head, "", *(table if rows else ["Nothing to compare in this run."]), "", *notes]) + "\n"

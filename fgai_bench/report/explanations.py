@@ -1,7 +1,7 @@
 """Explanations of a run: how far an attack moves each of them, and how right each was to begin with.
 
-Come here for what the figure ``stability_correctness``, the table ``explanations`` and the page read, and for the
-sentences on whether a stabler attention is also more right. Correctness is the AUROC against the edges that truly
+Come here for what the figure ``stability_correctness``, the table ``explanations`` and the page read, and for whether
+a stabler attention is also more right (``rightness.csv``). Correctness is the AUROC against the edges that truly
 matter where the graph knows them, else the rank correlation with the true effect of edges, both on the clean graph.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.statistics.cells import Cell, cell
 from fgai_bench.statistics.intervals import Comparison
-from fgai_bench.statistics.labels import ordered, title
+from fgai_bench.statistics.labels import ordered
 from fgai_bench.statistics.numbers import as_csv
 from fgai_bench.statistics.results import Place, Results
 from fgai_bench.suites.schema import TUNED
@@ -95,10 +95,10 @@ def is_null(explainer: str) -> bool:
     return explainer in EXPLAINERS and "null" in EXPLAINERS.entry(explainer).tags
 
 
-def explained(results: Results) -> list[Explained]:
+def explained(results: Results, with_unmeasured: bool = False) -> list[Explained]:
     """Return what a run says about explanations: for each suite, graph, model and kind of settings.
 
-    Each under its strongest attack.
+    Each under its strongest attack. ``with_unmeasured`` takes also those whose correctness was not measured.
     """
     groups: dict[tuple[str, bool, str, str], dict[Place, Any]] = {}
     for place, seeds in results.select(kind="explain"):
@@ -110,33 +110,27 @@ def explained(results: Results) -> list[Explained]:
         attack = next((name for name in ATTACKS_BY_PRECEDENCE if name in attacks), attacks[0])
         values = {metric for seeds in places.values() for step in seeds.values() for metric in step.values}
         measure = next((metric for metric in CORRECTNESS if metric in values), None)
-        if measure:
+        if measure or with_unmeasured:
             here = {
                 (place.label.removesuffix(TUNED), place.explainer): place for place in places if place.attack == attack
             }
-            found.append(Explained(suite, tuned, dataset, model, attack, measure, here))
+            found.append(Explained(suite, tuned, dataset, model, attack, measure or next(iter(CORRECTNESS)), here))
     return sorted(found, key=lambda group: ordered([g.dataset for g in found]).index(group.dataset))
 
 
 def points(results: Results) -> list[dict[str, Any]]:
-    """Return every explainer on every defense as plain data: stability and correctness with their spread, or None.
+    """Return every explainer on every defense as plain data, with the mean and spread of stability and correctness.
 
-    Keys: ``origin``, ``dataset``, ``model``, ``attack``, ``defense``, ``explainer``, ``null`` (whether it is one),
-    ``measure``, ``stability``, ``correctness``, ``correctness_attacked``; each of the last three has ``mean``, ``std``
-    and ``seeds``.
+    Nulls are left out, and so is what was not measured.
     """
     rows = []
     for group in explained(results):
-        right, names = group.measure, ("origin", "dataset", "model", "attack", "measure")
-        metrics = {
-            "stability": STABILITY_METRIC,
-            "correctness": right,
-            "correctness_attacked": right.removesuffix("_clean"),
-        }
+        about = {name: getattr(group, name) for name in ("origin", "dataset", "model", "attack", "measure")}
         for defense, explainer in group.pairs:
-            values = {key: _plain(group.cell(results, defense, explainer, m)) for key, m in metrics.items()}
-            about = {"defense": defense, "explainer": explainer, "null": is_null(explainer)}
-            rows.append({name: getattr(group, name) for name in names} | about | values)
+            stable, right = (group.cell(results, defense, explainer, m) for m in (STABILITY_METRIC, group.measure))
+            if stable.values and right.values and not is_null(explainer):
+                values = {"stability": _plain(stable), "correctness": _plain(right)}
+                rows.append({**about, "defense": defense, "explainer": explainer, **values})
     return rows
 
 
@@ -151,11 +145,8 @@ def null_levels(results: Results) -> list[dict[str, Any]]:
     ]
 
 
-def _plain(found: Cell) -> dict[str, Any] | None:
-    if not found.values:
-        return None
-    std = found.std if found.std == found.std else None
-    return {"mean": found.mean, "std": std, "seeds": {str(seed): value for seed, value in found.values.items()}}
+def _plain(measured: Cell) -> dict[str, float | None]:
+    return {"mean": measured.mean, "std": measured.std if measured.std == measured.std else None}
 
 
 def against(left: Cell, right: Cell) -> Comparison:
@@ -189,26 +180,6 @@ class Rightness:
     more_right: Comparison  # correctness minus vanilla's
     # the same of what each has beyond a uniform attention; without differences where none was asked
     beyond_null: Comparison
-
-    @property
-    def sentence(self) -> str:
-        """Say what stays, whether it is also more right, and whether a uniform attention would be as well."""
-        words = {
-            1: "it is more right than vanilla's",
-            -1: "it is less right than vanilla's",
-            0: "whether it is more right than vanilla's the seeds do not tell",
-        }[_side(self.more_right)]
-        text = (
-            f"{title(self.dataset)}, {title(self.model)}, {self.origin}: of the top edges of {title(self.defense)}'s "
-            f"last attention {self.kept:.2f} stay under {self.attack}, of vanilla's {self.kept_by_vanilla:.2f}; "
-            f"{words}, {_interval(self.more_right)} in {CORRECTNESS[self.measure]} on the clean graph"
-        )
-        if self.beyond_null.bounds is None:
-            return f"{text}."
-        rest = ": it adds less to that than vanilla's does" if _side(self.beyond_null) < 0 else ""
-        if _side(self.more_right) > 0 and _side(self.beyond_null) == 0:
-            rest = ": a uniform attention gains as much"
-        return f"{text}, and {_interval(self.beyond_null)} beyond a uniform attention on the same models{rest}."
 
 
 def rightness(results: Results) -> list[Rightness]:
@@ -252,8 +223,3 @@ def _side(compared: Comparison) -> int:
     """Return 1 or -1 where the interval lies above or below zero, else 0."""
     bounds = compared.bounds
     return 0 if bounds is None else (bounds[0] > 0) - (bounds[1] < 0)
-
-
-def _interval(compared: Comparison) -> str:
-    low, high = compared.bounds or (float("nan"), float("nan"))
-    return f"{compared.difference:+.3f} [{low:+.3f}, {high:+.3f}]".replace("0.", ".")

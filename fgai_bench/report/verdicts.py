@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fgai_bench.records.escaping import markdown
-from fgai_bench.statistics.intervals import Comparison, mean, p_value, sign_flip_p
+from fgai_bench.report.tables.markdown import pipe_table
+from fgai_bench.statistics.intervals import Comparison, mean, p_value
 from fgai_bench.statistics.labels import title
-from fgai_bench.statistics.numbers import as_csv, counted, difference_text
+from fgai_bench.statistics.numbers import as_csv, difference_text
 from fgai_bench.statistics.results import Results
 
 ClaimKind = Literal["greater", "close", "ratio", "best", "positive", "status"]
@@ -22,7 +22,7 @@ CellOutcome = Literal["holds", "fails", "open", "missing"]
 Conclusion = Literal["supported", "refuted", "undecided", "not tested"]
 PUBLISHED_CONDITION = "published"  # the paper's own attack and settings
 OUTCOMES: tuple[CellOutcome, ...] = ("holds", "fails", "open", "missing")
-LEAST_SEEDS = 5  # below, no sign-flip test can even come near 0.05
+LEAST_SEEDS = 5  # below, a cell is not decided
 PAPERS_DATASETS = ("amazon-photo", "amazon-cs", "coauthor-cs", "coauthor-physics")
 PAPERS_MODELS = ("gat", "gatv2", "gt")
 NOTHING_COMPARED = Comparison(())
@@ -119,22 +119,12 @@ class Decision:
         """Return the cell's name as pages write it."""
         return f"{title(self.dataset)}/{title(self.model)}"
 
-    @property
-    def more_seeds(self) -> str:
-        """Say what an open cell would need, in words; empty for other cells."""
-        if self.outcome != "open":
-            return ""
-        if self.enough is None:
-            return "no number of seeds that one could run would tell"
-        return f"about {counted(max(1, self.enough - self.seeds), 'more seed')} would tell"
-
     def __str__(self) -> str:
+        """Return the cell with what it says: ``Cora/GAT holds: +0.5 [+0.25, +0.75]``."""
         shown = self.evidence.missing or self.evidence.why
         if self.value == self.value:
             shown = difference_text(self.value, self.bounds, self.is_ratio)
-            if toward := self.evidence.toward:
-                shown += f", p {p_value(toward):.2g} (sign flips {sign_flip_p(toward):.2g})"
-        return "; ".join(filter(None, [f"{self.place} {self.outcome}: {shown}", self.more_seeds]))
+        return f"{self.place} {self.outcome}: {shown}"
 
 
 @dataclass(frozen=True)
@@ -194,39 +184,6 @@ class Verdict:
         return math.exp(mean([math.log(value) for value in values])) if values and self.is_ratio else mean(values)
 
     @property
-    def deciding(self) -> list[Decision]:
-        """Return the cells to look at: the weakest of a supported claim, else those that do not show it."""
-        if self.conclusion == "supported":
-            return sorted(self.showing, key=lambda decision: -decision.evidence.p_holds)[:2]
-        against = [d for d in self.decisions if d not in self.showing and d.outcome != "missing"]
-        return [*against, *self.showing] if self.conclusion == "not tested" else against
-
-    @property
-    def would_change(self) -> str:
-        """Say what would change the verdict."""
-        if self.conclusion == "not tested":
-            return f"measuring {counted(self.count('missing'), 'cell')} that the run has no answer for"
-        if self.claim.kind == "status":
-            return "a run that ends otherwise"
-        if self.conclusion == "supported" and self.everywhere:
-            return "a single cell that no longer shows it"
-        if self.conclusion == "supported":
-            return f"fewer than {self.needed} cells that hold; {self.count('holds')} do"
-        failing, spare = self.count("fails"), len(self.decisions) - self.needed
-        if self.conclusion == "refuted":
-            which = "the failing cell" if failing == 1 else f"{failing - spare} of the {failing} failing cells"
-            return f"{which} would have to turn"
-        waiting = [d for d in self.decisions if d not in self.showing and d.outcome == "open"]
-        seeds = [d.enough for d in waiting if d.enough is not None]
-        ways = [
-            f"{counted(self.needed - len(self.showing), 'more cell')} to show it would support it",
-            f"{counted(spare + 1 - failing, 'more failing cell')} would refute it",
-        ]
-        if seeds:
-            ways.append(f"with {max(seeds)} seeds {len(seeds)} of {counted(len(waiting), 'open cell')} would tell")
-        return "; ".join(ways)
-
-    @property
     def advice(self) -> str:
         """Say what to run, where cells are missing."""
         if not self.count("missing"):
@@ -236,37 +193,30 @@ class Verdict:
         return f"{'; '.join(reasons)}: fgai-bench run --suite {self.claim.suite}{few}"
 
     @property
-    def summary(self) -> str:
-        """Say in how many cells a claim has to hold, what the cells say, and their average."""
-        text = f"Needed in {self.needed} of {len(self.decisions)} cells; " + ", ".join(
-            f"{self.count(name)} {name}" for name in OUTCOMES if self.count(name)
-        )
-        if self.everywhere and len(self.decisions) > 1:
-            text += f", {sum(d.shown_alone for d in self.decisions)} show it without the correction"
-        if self.bounds is not None:
-            text += f"; cells average {difference_text(self.value, self.bounds, self.is_ratio)}"
-        return text
+    def shown(self) -> str:
+        """Return the average of the cells with the bounds of all of them; empty where nothing was measured."""
+        return difference_text(self.value, self.bounds, self.is_ratio) if self.bounds else ""
+
+    @property
+    def counts(self) -> str:
+        """Return in how many cells the claim has to hold, and how many cells say what."""
+        counts = ", ".join(f"{self.count(name)} {name}" for name in OUTCOMES if self.count(name))
+        return f"needed in {self.needed} of {len(self.decisions)} cells, shown in {len(self.showing)}: {counts}"
 
 
 COLUMNS = (
-    *("id", "condition", "claim", "verdict", *OUTCOMES, "shown_alone", "mean", "low", "high", "is_ratio"),
-    *("deciding", "would_change", "advice"),
+    *("id", "condition", "claim", "verdict", *OUTCOMES, "shown_alone", "needed", "mean", "low", "high", "is_ratio"),
+    "advice",
 )
 CELL_COLUMNS = (
     *("id", "condition", "dataset", "model", "outcome", "shown_alone", "value", "low", "high", "is_ratio", "scale"),
-    *("p", "p_sign_flips", "seeds", "seeds_that_would_tell", "reason"),
+    *("p", "seeds", "seeds_that_would_tell", "reason"),
 )
 METHOD = (
-    "Differences are paired by seed and tested by Student's t on the metric's scale; intervals are 95 %, a factor `x` "
-    "is a ratio. A cell holds or fails after Holm's correction over the cells of its claim; a claim about all cells "
-    "needs every cell to show it, each without a correction. Where a claim names a margin or a limit, p is against "
-    "that, and the difference is shown as it is. Seeds that would tell: for 80 % power, if difference and spread stay "
-    "as they are."
-)
-OTHER_CONDITIONS = (
-    "The same sentences under other conditions, in the cells that were run there: *worst case*, the standard attack in "
-    "place of the published one; *tuned*, with settings that an equal search has chosen. In brackets: the cells that "
-    "show a claim, of those that were looked at."
+    "Differences are paired by seed and tested by Student's t; intervals are 95 %, a factor `x` is a ratio. A cell "
+    "holds or fails after Holm's correction over the cells of its claim. A claim about all cells needs every cell to "
+    "show it, each without a correction. In brackets: the cells that show a claim, of those that were looked at. "
+    "`claims_cells.csv` has every cell."
 )
 
 
@@ -286,8 +236,7 @@ def _claim_line(verdict: Verdict) -> list[Any]:
         *(verdict.claim.id, verdict.claim.condition, verdict.claim.text, verdict.conclusion),
         *(verdict.count(name) for name in OUTCOMES),
         sum(decision.shown_alone for decision in verdict.decisions),
-        *(verdict.value, *(verdict.bounds or ("", "")), int(verdict.is_ratio)),
-        *("; ".join(map(str, verdict.deciding)), verdict.would_change, verdict.advice),
+        *(verdict.needed, verdict.value, *(verdict.bounds or ("", "")), int(verdict.is_ratio), verdict.advice),
     ]
 
 
@@ -297,33 +246,19 @@ def _cell_line(claim: Claim, decision: Decision) -> list[Any]:
         *(claim.id, claim.condition, decision.dataset, decision.model, decision.outcome, int(decision.shown_alone)),
         *(decision.value, *(decision.bounds or ("", "")), int(decision.is_ratio)),
         evidence.comparison.scale if decision.seeds else "",
-        *((p_value(toward), sign_flip_p(toward)) if toward else ("", "")),
+        p_value(toward) if toward else "",
         *(decision.seeds, decision.enough, evidence.missing or evidence.why),
     ]
 
 
 def to_markdown(verdicts: Sequence[Verdict], results: Results) -> str:
-    """Write the verdicts as a page: a table of conclusions under all conditions, then the paper's own with cells."""
-    lines = [f"# Verdicts on the paper's claims, run {results.identity}", "", f"{results.version}.", "", METHOD, ""]
-    lines += _conditions(verdicts)
+    """Write the verdicts as a page: a table of conclusions under all conditions, then what the paper claims."""
+    conditions = list(dict.fromkeys(verdict.claim.condition for verdict in verdicts))
+    concluded: dict[str, dict[str, str]] = {}
     for verdict in verdicts:
-        claim = verdict.claim
-        if claim.condition == PUBLISHED_CONDITION:
-            lines += [f"## {claim.id}: {verdict.conclusion}", "", f"{claim.text} ({claim.source})", ""]
-            lines += [f"{verdict.summary}.", *(f"- {markdown(str(decision))}" for decision in verdict.deciding)]
-            lines += ["", f"What would change it: {verdict.would_change}."]
-            lines += [f"To run: {verdict.advice}"] if verdict.advice else []
-            lines += [""]
-    return "\n".join(lines)
-
-
-def _conditions(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return the lines of a table of conclusions, one column for each condition; none where there is but one."""
-    names = list(dict.fromkeys(verdict.claim.condition for verdict in verdicts))
-    if len(names) < 2:
-        return []
-    texts = {(v.claim.id, v.claim.condition): f"{v.conclusion} ({len(v.showing)}/{len(v.decisions)})" for v in verdicts}
-    lines = [OTHER_CONDITIONS, "", f"| claim | {' | '.join(names)} |", "|---" * (1 + len(names)) + "|"]
-    for id in dict.fromkeys(verdict.claim.id for verdict in verdicts):
-        lines.append(f"| {id} | {' | '.join(texts.get((id, name), '--') for name in names)} |")
-    return [*lines, ""]
+        text = f"{verdict.conclusion} ({len(verdict.showing)}/{len(verdict.decisions)}) {verdict.shown}".rstrip()
+        concluded.setdefault(verdict.claim.id, {})[verdict.claim.condition] = text
+    rows = [[id, *(texts.get(name, "--") for name in conditions)] for id, texts in concluded.items()]
+    texts = dict.fromkeys(f"- {v.claim.id}: {v.claim.text} ({v.claim.source})" for v in verdicts)
+    head = [f"# Verdicts on the paper's claims, run {results.identity}", "", f"{results.version}.", "", METHOD, ""]
+    return "\n".join([*head, *pipe_table([["claim", *conditions], *rows]), "", *texts]) + "\n"

@@ -14,15 +14,15 @@ from fgai_bench.report import compare, verdicts
 from fgai_bench.report.answer import Answer, answers, as_markdown, notes
 from fgai_bench.report.claims import judge_everywhere
 from fgai_bench.report.explanations import rightness, rightness_csv
-from fgai_bench.report.figures import FIGURES, save
+from fgai_bench.report.figures import FIGURES, drawings, save
 from fgai_bench.report.files import write_files
 from fgai_bench.report.page.build import page
-from fgai_bench.report.published import published, read_paper
+from fgai_bench.report.published import published
 from fgai_bench.report.tables.budgets import budget_table
 from fgai_bench.report.tables.build import Table, build
 from fgai_bench.report.tables.dataset_tables import dataset_table, flag_table
 from fgai_bench.report.tables.explanations import correctness_table, explanation_table
-from fgai_bench.report.tables.latex import paper, to_latex
+from fgai_bench.report.tables.latex import to_latex
 from fgai_bench.report.tables.markdown import to_csv, to_markdown
 from fgai_bench.report.tables.nulls import SLOPES, slope_table, stability_table
 from fgai_bench.report.tables.ranks import rank_table
@@ -50,7 +50,6 @@ OWN_TABLES: dict[str, tuple[str, Callable[[Results], Table | None]]] = {
 }
 MAIN_FIGURES = ("stability_correctness", "fig5_tradeoff")  # the first of them that was drawn stands in the index
 NEITHER_TABLE_NOR_FIGURE = ("metrics", "leaderboard", "page", "claims", "comparison")
-PAPER = "paper"  # whose claims and numbers stand beside those of a run
 ABOUT_THE_PAPER = {"claims": "a verdict on each of the paper's claims", "comparison": "its numbers beside these"}
 ADVICE = {
     "reliability": "no attack of this run gave a reason for distrust",
@@ -101,14 +100,11 @@ def write_results(results: Results, folder: Path, formats: Sequence[str] = FORMA
     report = Report(folder, remarks=results.remarks)
     answered = answers(results)
     compared = rightness(results)
-    explained = [comparison.sentence for comparison in compared]
-    report.answer += [answer.sentence for answer in answered] + notes(answered) + explained
+    report.answer += [answer.sentence for answer in answered] + notes(answered)
     tables = _write_tables(report, results, formats, only)
     if compared and _wanted("explanations", only) and "csv" in formats:
         report.add("tables/rightness.csv", rightness_csv(compared))
     figures = _write_figures(report, results, formats, only)
-    if not only and "latex" in formats:
-        report.add("paper.tex", paper(results, [table.name for table in tables], figures, report.absent))
     if _wanted("leaderboard", only) and "csv" in formats:
         report.written += write_leaderboards(results, report.folder)
     for name, text in _about_the_paper(results, only).items():
@@ -118,7 +114,7 @@ def write_results(results: Results, folder: Path, formats: Sequence[str] = FORMA
         report.add("page.html", page(results))
     if not only and "markdown" in formats:
         drawn = figures if "png" in formats else {}
-        report.add("index.md", _index(results, answered, explained, tables, drawn, report))
+        report.add("index.md", _index(results, answered, tables, drawn, report))
     return report
 
 
@@ -127,7 +123,7 @@ def names() -> list[str]:
     return [
         *(spec.name for spec in GRIDS),
         *OWN_TABLES,
-        *(figure.name for figure in FIGURES),
+        *FIGURES,
         *NEITHER_TABLE_NOR_FIGURE,
     ]
 
@@ -167,13 +163,13 @@ def _write_figures(report: Report, results: Results, formats: Sequence[str], onl
     """Write the figures and return the caption of each by its file name without an ending."""
     captions: dict[str, str] = {}
     kinds = [kind for kind in ("pdf", "png") if kind in formats]
-    for figure in FIGURES:
-        if not kinds or not _wanted(figure.name, only):
+    for name, (suite, _) in FIGURES.items():
+        if not kinds or not _wanted(name, only):
             continue
-        drawings = figure.drawings(results)
-        if not drawings:
-            report.absent[figure.name] = _not_tested(figure.suite)
-        for drawing in drawings:
+        drawn = drawings(name, results)
+        if not drawn:
+            report.absent[name] = _not_tested(suite)
+        for drawing in drawn:
             report.written += save(drawing, report.folder / "figures", kinds)
             captions[drawing.name] = drawing.caption
     return captions
@@ -185,16 +181,15 @@ def _about_the_paper(results: Results, only: Sequence[str]) -> dict[str, str]:
     judged = judge_everywhere(results) if _wanted("claims", only) else []
     if any(verdict.conclusion != "not tested" for verdict in judged):
         texts |= verdicts.as_files(judged, results)
-    compared = compare.compare(results, published(PAPER)) if _wanted("comparison", only) else []
+    compared = compare.compare(results, published()) if _wanted("comparison", only) else []
     if compare.lines(compared):
-        texts |= compare.as_files(compared, results, read_paper(PAPER).reference)
+        texts |= compare.as_files(compared, results)
     return texts
 
 
 def _index(
     results: Results,
     answered: Sequence[Answer],
-    explained: Sequence[str],
     tables: Iterable[Table],
     figures: Mapping[str, str],
     report: Report,
@@ -204,7 +199,6 @@ def _index(
     lines = [f"# Report of run {results.identity}", "", f"Suites: {suites}; {results.version}.", ""]
     lines += [f"{sentence}.\n" for sentence in results.remarks]
     lines += [f"{part}\n" for part in as_markdown(answered)]
-    lines += [*(f"- {markdown(sentence)}" for sentence in explained), ""] if explained else []
     shown = next((name for main in MAIN_FIGURES for name in figures if name.startswith(main)), None)
     if shown is not None:
         lines += [f"![{shown}](figures/{shown}.png)", "", markdown(figures[shown]), ""]

@@ -2,9 +2,7 @@
 
 Two rows are compared seed by seed, because seeds share their split and their attack's random choices. The test is
 Student's t on the paired differences, taken on the scale where a metric's errors are symmetric: of the logarithm for
-divergences, of the logit for shares, as they are otherwise (``scale`` of the metric's entry). Beside it stands the
-exact sign-flip test, which asks for symmetry only and whose smallest p, ``2 / 2^n``, is the floor that ``n`` seeds can
-attain without assuming a shape.
+divergences, of the logit for shares, as they are otherwise (``scale`` of the metric's entry).
 """
 
 from __future__ import annotations
@@ -21,7 +19,6 @@ from fgai_bench.registry import Scale
 
 LEVEL = 0.95
 ROUNDING = 1e-12  # of the largest difference: a smaller spread is rounding
-COUNTED_SEEDS = 16  # up to here all sign patterns are counted; of more seeds, as many patterns are drawn
 LARGEST_EXPONENT = math.log(1e300)
 SMALLEST, RESOLUTION = 1e-300, 2.0**-52  # what can be told from 0, and from 1
 ZERO_STANDS_FOR = 1e-6  # on the scale of logarithms and logits, where no compared value says what is small
@@ -98,27 +95,6 @@ def p_above(differences: Sequence[float]) -> float:
     if is_constant(differences):
         return 0.0 if mean(differences) > 0 else 1.0
     return float(special.stdtr(len(differences) - 1, -mean(differences) / _standard_error(differences)))
-
-
-def sign_flip_p(differences: Sequence[float]) -> float:
-    """Return the exact two-sided p of the sign-flip test: the share of sign patterns whose mean is as far from zero.
-
-    >>> sign_flip_p([1.0, 2.0, 3.0])  # only +++ and --- of eight
-    0.25
-    """
-    if not differences:
-        return 1.0
-    magnitudes = np.abs(np.asarray(differences, dtype=float))
-    sums = np.abs(_signs(len(differences)) @ magnitudes)
-    return float((sums >= abs(math.fsum(differences)) * (1 - 1e-9)).mean())
-
-
-def _signs(n: int) -> np.ndarray:
-    """Return sign patterns of ``n`` values: all of them for few, else drawn with a fixed seed; ``(patterns, n)``."""
-    if n <= COUNTED_SEEDS:
-        return 1 - 2 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
-    drawn = np.random.Generator(np.random.PCG64(0)).integers(0, 2, size=(2**COUNTED_SEEDS, n))
-    return 1 - 2 * np.vstack([np.zeros(n, dtype=drawn.dtype), drawn])  # the observed pattern is always among them
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:

@@ -66,16 +66,6 @@ def _with_spread(mean: float, std: float, digits: int) -> str:
     return f"{mean:.{digits}f}" + ("" if math.isnan(std) else f"±{std:.{digits}f}")
 
 
-def with_bounds(centre: float, bounds: tuple[float, float], style: str = "fixed") -> str:
-    """Write a number with its interval.
-
-    >>> with_bounds(0.5, (0.25, 0.75))
-    '0.500 [0.250, 0.750]'
-    """
-    middle, low, high = (written(value, style=style) for value in (centre, *bounds))
-    return f"{middle} [{low}, {high}]"
-
-
 def difference_text(value: float, bounds: tuple[float, float] | None, is_ratio: bool = False) -> str:
     """Write a difference or a ratio with its interval.
 

@@ -258,16 +258,10 @@ def _arranged(
     for (place, seed), group in standing.items():
         if place in places:
             places[place][seed] = replace(_measurement(group), trials=places[place][seed].trials)
-    for row in _dicts(curves[curves["kind"] == "audit"]):
+    for row in curves[curves["kind"] == "audit"].to_dict("records"):
         if (place := _place(row)) in places:
             _with_point(places[place], row)
     return places
-
-
-def _dicts(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a table; column by column, since pandas boxes every value of a row on its own."""
-    names = list(frame.columns)
-    return (dict(zip(names, row, strict=True)) for row in zip(*(frame[name].tolist() for name in names), strict=True))
 
 
 def _with_point(seeds: dict[int, Measurement], row: Mapping[str, Any]) -> None:

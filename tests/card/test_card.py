@@ -14,10 +14,9 @@ from torch_geometric.nn import GATConv
 import fgai_bench as fb
 from fgai_bench.card.edge_effect import EdgeEffect, effects_into
 from fgai_bench.card.evaluation import AttackOutcome, Stability
-from fgai_bench.card.progress import shown_progress
 from fgai_bench.explainers import edge_effects
 from fgai_bench.statistics.intervals import mean_interval, share_interval
-from fgai_bench.testing.fixture import CLASSES, FEATURES, tiny_problem, trained_model
+from fgai_bench.testing.fixture import CLASSES, FEATURES
 
 
 @pytest.fixture(scope="module")
@@ -111,26 +110,10 @@ def test_alarms_ring(card):
     assert any("only 12 test nodes" in alarm for alarm in card.alarms)
 
 
-def test_the_effect_of_an_edge_is_that_of_leaving_it_out():
-    model, problem = trained_model(), tiny_problem()
-    data, node = problem.data, int(problem.split.test[0])
-    places = (data.edge_index[1] == node).nonzero().view(-1)
-    effects = edge_effects(model, data, torch.tensor([node]), only_into=True)
-    assert effects.edges.tolist() == places.tolist()
-    fewer = data.clone()
-    fewer.edge_index = torch.cat([data.edge_index[:, : places[0]], data.edge_index[:, places[0] + 1 :]], 1)
-    with torch.no_grad():
-        before, after = (model(graph).logits[node].softmax(0) for graph in (data, fewer))
-    assert float(effects.values[0]) == pytest.approx(float((before - after)[before.argmax()]), abs=1e-6)
-
-
-def test_the_model_is_as_it_was_after_a_progress_bar(monkeypatch):
+def test_a_bar_names_the_parts_on_a_terminal(monkeypatch, data, network, capsys):
     monkeypatch.setenv("FORCE_COLOR", "1")
-    model = trained_model()
-    with shown_progress(model, {"clean": 1}, show=True) as begin:
-        begin("clean", 0)
-        model(tiny_problem().data)
-    assert "propagate" not in vars(model)
+    fb.evaluate(network, data, attacks=("injection",))
+    assert "explanation" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("share", [0.5, 0.9, 0.98])

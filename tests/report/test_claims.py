@@ -59,33 +59,47 @@ def test_a_clear_difference_is_supported_and_its_opposite_is_refuted(wide: Path)
     assert 0.4 < low < 0.45 < high < 0.5
     opposite = verdict(wide, claim("greater", ATTACKED["vanilla"], ATTACKED["fgai"]))
     assert (opposite.conclusion, opposite.decisions[0].outcome) == ("refuted", "fails")
-    assert opposite.would_change == "the failing cell would have to turn"
 
 
-def test_a_margin_is_tested_in_the_metrics_units(wide: Path) -> None:
-    one = claim("greater", ATTACKED["fgai"], ATTACKED["vanilla"])  # 0.45 in every seed
-    assert verdict(wide, replace(one, margin=0.4)).conclusion == "supported"
-    assert verdict(wide, replace(one, margin=0.5)).conclusion == "refuted"
-    assert verdict(wide, replace(one, margin=0.4)).value == pytest.approx(0.45)
+JSD, RISING, FALLING = (
+    Side("fgai", "g_jsd", "attacked"),
+    *(Side(name, "f_slope_neg", "attacked") for name in ("vanilla", "fgai")),
+)
+
+
+@pytest.mark.parametrize(
+    ("one", "conclusion"),
+    [
+        (claim("greater", ATTACKED["fgai"], ATTACKED["vanilla"], margin=0.4), "supported"),  # 0.45 in every seed
+        (claim("greater", ATTACKED["fgai"], ATTACKED["vanilla"], margin=0.5), "refuted"),
+        (claim("close", CLEAN["fgai"], CLEAN["vanilla"], margin=0.025), "supported"),  # the difference is -0.02
+        (claim("close", CLEAN["fgai"], CLEAN["vanilla"], margin=0.01), "refuted"),
+        (claim("best", CLEAN["ln"]), "refuted"),  # 0.91 beside 0.92
+        (claim("best", ATTACKED["ln"]), "undecided"),  # not to be told from AT
+        (claim("best", ATTACKED["vanilla"]), "refuted"),
+        (claim("best", JSD, better="lower"), "supported"),
+        (claim("positive", RISING), "supported"),
+        (claim("positive", FALLING), "refuted"),
+    ],
+)
+def test_each_kind_of_claim_is_tested_in_the_metrics_units(wide: Path, one: Claim, conclusion: str) -> None:
+    assert verdict(wide, one).conclusion == conclusion
 
 
 def test_an_open_cell_is_no_support_and_says_how_many_seeds_would_tell(wide: Path) -> None:
     undecided = verdict(wide, claim("greater", ATTACKED["ln"], ATTACKED["at"]))
     (decision,) = undecided.decisions
     assert (undecided.conclusion, decision.outcome) == ("undecided", "open")
-    assert undecided.deciding == [decision]
-    enough = seeds_needed(decision.evidence.toward, SIGNIFICANT)
-    assert enough is not None
-    assert decision.more_seeds == f"about {enough - 5} more seeds would tell"
-    ways = f"1 more cell to show it would support it; 1 more failing cell would refute it; with {enough} seeds"
-    assert undecided.would_change == f"{ways} 1 of 1 open cell would tell"
+    assert undecided.counts == "needed in 1 of 1 cells, shown in 0: 1 open"
+    assert decision.enough == seeds_needed(decision.evidence.toward, SIGNIFICANT)
+    assert decision.enough is not None
 
 
 def test_divergences_are_compared_as_ratios(wide: Path) -> None:
     sides = [Side(name, "g_jsd", "attacked") for name in ("vanilla", "fgai")]
     (decision,) = verdict(wide, claim("greater", *sides)).decisions
     assert decision.value == pytest.approx(16.0)  # 0.008 and 0.0005, the same wobble on both
-    assert str(decision).startswith("Amazon-Photo/GAT holds: x16 [x16, x16], p 0 (sign flips 0.062)")
+    assert str(decision) == "Amazon-Photo/GAT holds: x16 [x16, x16]"
 
 
 @pytest.mark.parametrize("seeds", [2, 4])
@@ -97,20 +111,6 @@ def test_fewer_than_five_seeds_decide_nothing(bench: Any, seeds: int) -> None:
     assert untested.advice == f"only {seeds} of 5 seeds: fgai-bench run --suite node --seeds 5"
 
 
-def test_closeness_needs_the_whole_interval(wide: Path) -> None:
-    one = claim("close", CLEAN["fgai"], CLEAN["vanilla"], margin=0.025)  # the difference is -0.02
-    assert verdict(wide, one).conclusion == "supported"
-    assert verdict(wide, replace(one, margin=0.01)).conclusion == "refuted"
-
-
-def test_best_means_first_in_rank_and_alone(wide: Path) -> None:
-    assert verdict(wide, claim("best", CLEAN["ln"])).conclusion == "refuted"  # 0.91 beside 0.92
-    assert verdict(wide, claim("best", ATTACKED["ln"])).conclusion == "undecided"  # not to be told from AT
-    assert verdict(wide, claim("best", ATTACKED["vanilla"])).conclusion == "refuted"
-    jsd = Side("fgai", "g_jsd", "attacked")
-    assert verdict(wide, claim("best", jsd, better="lower")).conclusion == "supported"
-
-
 def test_what_is_not_better_than_its_null_is_never_the_stablest(bench: Any) -> None:
     made = bench()
     for seed in range(5):
@@ -120,11 +120,6 @@ def test_what_is_not_better_than_its_null_is_never_the_stablest(bench: Any) -> N
             made.add("attack", stable, label=label, seed=seed, attack_label="injection")
     jsd = Side("fgai", "g_jsd", "attacked")
     assert verdict(made.close(), claim("best", jsd, better="lower")).conclusion == "undecided"
-
-
-def test_a_sign_is_tested(wide: Path) -> None:
-    assert verdict(wide, claim("positive", Side("vanilla", "f_slope_neg", "attacked"))).conclusion == "supported"
-    assert verdict(wide, claim("positive", Side("fgai", "f_slope_neg", "attacked"))).conclusion == "refuted"
 
 
 def test_magnitudes_are_compared_as_magnitudes(wide: Path) -> None:
@@ -159,7 +154,6 @@ def test_a_status_is_a_fact(wide: Path) -> None:
     side = Side("pro-gnn", "train_seconds", "train")
     one = replace(claim("status", side, status="oom"), suite="cost", datasets=("arxiv-topology",))
     assert verdict(wide, one).conclusion == "supported"
-    assert verdict(wide, one).would_change == "a run that ends otherwise"
     runs = replace(one, left=Side("fgai", "train_seconds", "train"), datasets=("amazon-photo",))
     assert verdict(wide, runs).conclusion == "refuted"
 
@@ -243,7 +237,7 @@ def test_a_store_of_another_suite_tests_nothing(bench: Any) -> None:
     files = as_files(verdicts, results)
     assert len(files["claims.csv"].splitlines()) == 1 + len(verdicts)
     assert len(files["claims_cells.csv"].splitlines()) == 1 + sum(len(one.decisions) for one in verdicts)
-    assert files["claims.md"].count("## ") == len(verdicts)
+    assert files["claims.md"].count("\n- ") == len(verdicts)
 
 
 @pytest.fixture(scope="module")
@@ -273,8 +267,13 @@ def test_a_claim_is_also_looked_at_under_the_worst_case_and_with_tuned_settings(
     assert [each.conclusion for each in verdicts] == ["supported", "refuted", "supported"]
     page = to_markdown(verdicts, results)
     assert "| claim | published | worst case | worst case, tuned |" in page
-    assert "| mine | supported (1/1) | refuted (0/1) | supported (1/1) |" in page
-    assert page.count("## mine") == 1  # with its cells as published only
+    row = next(line for line in page.splitlines() if line.startswith("| mine |"))
+    assert [cell.split("+")[0].split("-")[0].strip() for cell in row.split("|")[2:5]] == [
+        "supported (1/1)",
+        "refuted (0/1)",
+        "supported (1/1)",
+    ]
+    assert page.count("- mine: a claim") == 1
     assert [line.split(",")[1] for line in as_files(verdicts, results)["claims.csv"].splitlines()[1:3]] == [
         "published",
         "worst case",

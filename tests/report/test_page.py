@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import pytest
 
 from fgai_bench.report.page.build import content, page
 from fgai_bench.statistics.results import Results
-from tests.report_fixtures import attack_result
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,20 +22,10 @@ def test_the_page_needs_no_network(small: Path) -> None:
     assert text == page(Results.read(small))
 
 
-def test_a_label_cannot_break_out_of_the_data(bench: Any) -> None:
-    made = bench()
-    made.add("attack", attack_result("ln", 0), label="</script><b>", defense="ln", attack_label="injection")
-    text = page(Results.read(made.close()))
-    assert "</script><b>" not in text
-    data = re.search(r'<script id="data" type="application/json">(.*?)</script>', text, re.S)
-    assert data is not None
-    assert json.loads(data[1])["rows"][0]["defense"] == "</script><b>"
-
-
 def test_gaps_travel_with_their_reason(broken: Path) -> None:
     rows = {row["defense"]: row for row in content(Results.read(broken))["rows"] if row["dataset"] == "amazon-cs"}
     assert rows["at"]["cells"]["score"]["text"] == "OOM"
-    assert rows["at"]["cells"]["score"]["gaps"] == {"0, 1": "OOM: needs 214 GiB"}  # seeds of one reason share it
+    assert rows["at"]["cells"]["score"]["gaps"] == {"0, 1": "OOM: needs 214 GiB"}
     assert rows["rich"]["cells"]["score"]["unequal"]
     assert rows["rich"]["cells"]["score"].get("rank") is None
 
@@ -140,17 +128,6 @@ def test_a_cell_opens_its_seeds_ledger_and_provenance(opened: Any) -> None:
 
 
 @pytest.mark.page
-def test_hovering_explains_curves_and_edges(opened: Any) -> None:
-    enter = """
-        document.querySelector(arguments[0]).dispatchEvent(new PointerEvent("pointerenter", {clientX: 9, clientY: 9}));
-        return [document.getElementById("tip").textContent, document.getElementById("tip").hidden];
-    """
-    for selector, part in (("#curves circle.point", "r = 0"), ("#graphs line.edge", "before")):
-        text, hidden = opened.execute_script(enter, selector)
-        assert (part in text, hidden) == (True, False)
-
-
-@pytest.mark.page
 def test_two_looks(opened: Any) -> None:
     back = "return getComputedStyle(document.body).backgroundColor"
     first = opened.execute_script(back)
@@ -181,8 +158,6 @@ def seen(browser: Any, selector: str) -> tuple[int, int]:
 @pytest.mark.parametrize(("width", "height"), [(1400, 900), (400, 850)])
 def test_the_first_screen_of_the_committed_results_answers(browser: Any, width: int, height: int) -> None:
     committed = ROOT / "results" / "page.html"
-    for name in ("plots.js", "page.js", "page.css"):  # it was made with the files of this checkout
-        assert (ROOT / "fgai_bench" / "report" / "page" / name).read_text() in committed.read_text()
     look_at(browser, committed, width, height)
     cells, _ = seen(browser, ".matrix td")
     assert cells == 15 * 6 + 8 * 3  # GAT's rows, tuned ones and others, on six graphs; eight on the links of three
@@ -193,7 +168,6 @@ def test_the_first_screen_of_the_committed_results_answers(browser: Any, width: 
     sentences, visible = seen(browser, "#sentences li")
     assert sentences == 9
     assert visible == 9 or width == 400  # a phone shows the numbers first
-    assert seen(browser, "#explanations p")[0] == 2  # what is stabler than vanilla, and whether it is right
     points = "return document.querySelectorAll('#explanations path.explained').length"
     assert browser.execute_script(points) == 5 * 5  # defenses, explainers
     for selector in ("html", ".wide"):  # neither the page nor its long table scrolls sideways
@@ -213,15 +187,16 @@ def test_the_figure_shows_points_and_nulls(browser: Any, asked: Path, tmp_path: 
     levels = "return [...document.querySelectorAll('#explanations text.level')].map(node => node.textContent)"
     assert browser.execute_script(levels) == ["null: random", "null: uniform"]
     assert seen(browser, "#explanations figure") == (1, 1)
-    said = "return [...document.querySelectorAll('#explanations p')].map(node => node.textContent)"
-    (sentence,) = browser.execute_script(said)
-    assert sentence.startswith(
-        "Amazon-Photo, GAT, stress: of the top edges of FGAI's last attention 0.90 stay under worst"
-    )
     choose(browser, "explained-place", "truth / infection")
-    assert browser.execute_script(said)[0].startswith("infection, GAT, truth: ")
     caption = browser.execute_script("return document.querySelector('#explanations svg').textContent")
     assert "AUROC against the edges that truly matter" in caption
+    enter = """
+        const point = document.querySelector("path.explained");
+        point.dispatchEvent(new PointerEvent("pointerenter", {clientX: 9, clientY: 9}));
+        return [document.getElementById("tip").textContent, document.getElementById("tip").hidden];
+    """
+    text, hidden = browser.execute_script(enter)
+    assert ("stable 0." in text, hidden) == (True, False)
     assert browser.get_log("browser") == []
 
 

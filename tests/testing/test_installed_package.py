@@ -151,14 +151,14 @@ def test_the_report_has_the_metric_with_and_without_the_package(installed: bool,
         person.session(reported(out), installed=False)
     folder = person.folder / out
     tables = {path.stem for path in (folder / "tables").glob("*.md")}
-    assert {"table1", "table2", "metrics", "explainers"} <= tables
+    assert {"table1", "table2", "metrics", "explanations"} <= tables
     assert "largest-shift↓" in (folder / "tables" / "metrics.md").read_text()
     rows = list(csv.DictReader((folder / "leaderboard_node.csv").read_text().splitlines()))
     assert {row["defense"] for row in rows} == {"vanilla", "gentle"}
     assert all(float(row["largest-shift_mean"]) >= 0 for row in rows)
     page = (folder / "page.html").read_text()
     assert '"key":"largest-shift"' in page
-    assert "in-edges overlap" in (folder / "tables" / "explainers.md").read_text()
+    assert "| in-edges |" in (folder / "tables" / "explanations.md").read_text()
 
 
 def test_the_report_is_the_same_with_and_without_the_package(run: Path, person: Person) -> None:

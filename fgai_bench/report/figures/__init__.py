@@ -3,42 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import matplotlib as mpl
 
 from fgai_bench.report.figures.attention import draw_attention, draw_neighbours
 from fgai_bench.report.figures.correctness import draw_stability_correctness
-from fgai_bench.report.figures.curves import draw_definition, draw_f_acc, draw_losses
-from fgai_bench.report.figures.scatter import draw_budget, draw_scale, draw_tradeoff
+from fgai_bench.report.figures.curves import draw_f_acc
+from fgai_bench.report.figures.scatter import draw_scale, draw_tradeoff
 from fgai_bench.report.figures.style import LOOK, Drawing, save
 from fgai_bench.statistics.results import Results
 
-__all__ = ["FIGURES", "Drawing", "Figure", "save"]
+__all__ = ["FIGURES", "Drawing", "drawings", "save"]
 
 
-@dataclass(frozen=True)
-class Figure:
-    """A figure by its name, the suite that fills it, and the function that draws it; no drawings mean no data."""
-
-    name: str
-    suite: str
-    draw: Callable[[Results], list[Drawing]]
-
-    def drawings(self, results: Results) -> list[Drawing]:
-        """Return every drawing that a run has something for, in the common look."""
-        with mpl.rc_context(LOOK):
-            return self.draw(results)
+# A figure by its name: the suite that fills it, and the function that draws it; no drawings mean no data.
+FIGURES: dict[str, tuple[str, Callable[[Results], list[Drawing]]]] = {
+    "fig1_f_acc": ("node", draw_f_acc),
+    "fig2_attention": ("node", draw_attention),
+    "fig3_neighbours": ("node", draw_neighbours),
+    "fig5_tradeoff": ("node", draw_tradeoff),
+    "fig8_scale": ("scale", draw_scale),
+    "stability_correctness": ("stress", draw_stability_correctness),
+}
 
 
-FIGURES = (
-    Figure("fig1_f_acc", "node", draw_f_acc),
-    Figure("fig2_attention", "node", draw_attention),
-    Figure("fig3_neighbours", "node", draw_neighbours),
-    Figure("fig4_losses", "node", draw_losses),
-    Figure("fig5_tradeoff", "node", draw_tradeoff),
-    Figure("fig6_budget", "stress", draw_budget),
-    Figure("fig7_definition", "definition", draw_definition),
-    Figure("fig8_scale", "scale", draw_scale),
-    Figure("stability_correctness", "stress", draw_stability_correctness),
-)
+def drawings(name: str, results: Results) -> list[Drawing]:
+    """Return every drawing of a figure that a run has something for, in the common look."""
+    with mpl.rc_context(LOOK):
+        return FIGURES[name][1](results)

@@ -1,26 +1,17 @@
-"""Curves: accuracy over deleted edges, loss terms over epochs, the constants of Definition 1 over R."""
+"""F-acc curves: accuracy over the share of deleted edges."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from fgai_bench.records.escaping import file_name
-from fgai_bench.report.figures.style import PALETTE, Drawing, legend, panels, style_of
+from fgai_bench.report.figures.style import Drawing, legend, panels, style_of
 from fgai_bench.statistics.labels import ordered, title
 from fgai_bench.statistics.results import Results, main_suite
 
 KEYS = ["suite", "kind", "dataset", "model", "label", "attack_label", "curve", "x"]
-DEFINITION = {
-    "beta_2_mean": "beta 2",
-    "alpha_2_mean": "alpha 2 (dashed: 5 % worst nodes)",
-    "holds_alpha0.1_beta0.75": "share of nodes where it holds",
-}
-LOSS_TERMS = ("closeness", "similarity", "prediction", "explanation", "loss")
 
 
 def mean_curves(results: Results, suite: str, kind: str, attack: str = "") -> pd.DataFrame:
@@ -70,71 +61,5 @@ def _f_acc_of(suite: str, dataset: str, halves: dict[str, pd.DataFrame], every: 
 def _f_acc_lines(ax: Axes, frame: pd.DataFrame, labels: list[str]) -> None:
     for label in labels:
         for curve, style in (("f_acc_pos", "-"), ("f_acc_neg", "--")):
-            _line(ax, frame, label, curve, linestyle=style, label=f"{label} {curve}", **style_of(label, labels))
-
-
-def _line(ax: Axes, frame: pd.DataFrame, defense: str, curve: str, **style: Any) -> None:
-    points = frame[(frame["label"] == defense) & (frame["curve"] == curve)].sort_values("x")
-    ax.plot(points["x"], points["y"], **style)
-
-
-def draw_losses(results: Results) -> list[Drawing]:
-    """Draw, per dataset, the terms of FGAI's loss over epochs, a column per model; the first seed of each."""
-    suite = main_suite(results, "train")
-    places = [
-        (place, seeds)
-        for place, seeds in results.select(suite=suite or "", kind="train", task="node", label="fgai")
-        if any(drawings.status == "ok" for drawings in seeds.values())
-    ]
-    drawings = []
-    for dataset in ordered(place.dataset for place, _ in places):
-        steps = {
-            place.model: next(step.step for step in seeds.values() if step.status == "ok")
-            for place, seeds in places
-            if place.dataset == dataset
-        }
-        histories = {model: results.artifact(steps[model], "history") for model in ordered(steps)}
-        known = {model: history for model, history in histories.items() if history}
-        if known:
-            drawings.append(_losses_of(results.title(suite), dataset, known))
-    return drawings
-
-
-def _losses_of(suite: str, dataset: str, histories: dict[str, dict[str, np.ndarray]]) -> Drawing:
-    figure, axes = panels(1, len(histories), sharey=True)
-    for ax, (model, history) in zip(axes[0], histories.items(), strict=True):
-        for i, term in enumerate(name for name in LOSS_TERMS if name in history):
-            values = np.maximum(history[term], 1e-6)  # a term that is zero has no logarithm
-            style = "--" if term == "loss" else "-"
-            ax.plot(np.arange(len(values)), values, color=PALETTE[i], linestyle=style, label=term)
-        ax.set(title=f"{title(model)} + FGAI", xlabel="epoch", yscale="log")
-    axes[0][0].set_ylabel("weighted term")
-    handles, names = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=5, frameon=False)
-    caption = f"Terms of FGAI's loss over epochs on {title(dataset)}, suite {suite}, first seed."
-    return Drawing(file_name(f"fig4_losses_{dataset}"), caption, figure)
-
-
-def draw_definition(results: Results) -> list[Drawing]:
-    """Draw, per dataset and model, beta 2, alpha 2 and the share of nodes on which Definition 1 holds, over R."""
-    suite = main_suite(results, "audit") if "definition" not in results.suites else "definition"
-    frame = mean_curves(results, suite or "", "audit")
-    return [
-        _definition_of(frame[(frame["dataset"] == dataset) & (frame["model"] == model)], dataset, model)
-        for dataset in ordered(frame["dataset"])
-        for model in ordered(frame[frame["dataset"] == dataset]["model"])
-    ]
-
-
-def _definition_of(frame: pd.DataFrame, dataset: str, model: str) -> Drawing:
-    labels = ordered(frame["label"])
-    figure, axes = panels(1, len(DEFINITION), sharex=True)
-    for ax, (curve, words) in zip(axes[0], DEFINITION.items(), strict=True):
-        for label in labels:
-            _line(ax, frame, label, curve, label=label, **style_of(label, labels))
-            if curve == "alpha_2_mean":
-                _line(ax, frame, label, "alpha_2_q95", linestyle="--", **style_of(label, labels))
-        ax.set(title=words, xlabel="radius R of the scores", ylim=(0, None))
-    legend(figure, labels)
-    caption = f"Definition 1 over R: {title(model)} on {title(dataset)}; means over nodes and seeds."
-    return Drawing(file_name(f"fig7_definition_{dataset}_{model}"), caption, figure)
+            points = frame[(frame["label"] == label) & (frame["curve"] == curve)].sort_values("x")
+            ax.plot(points["x"], points["y"], linestyle=style, label=f"{label} {curve}", **style_of(label, labels))

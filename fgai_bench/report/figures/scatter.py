@@ -1,4 +1,4 @@
-"""Points with spreads: score against stability, score over budget, cost over size."""
+"""Points with spreads: score against stability, cost over size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from fgai_bench.leaderboard.rows import STANDARD, worst_cases
 from fgai_bench.report.figures.style import Drawing, legend, panels, spread, style_of
@@ -19,7 +19,6 @@ from fgai_bench.statistics.labels import ordered, title
 from fgai_bench.statistics.results import Measurement, Place, Results, main_suite
 
 ATTACKS_BY_PRECEDENCE = (STANDARD, "injection")  # the first of them that a suite has
-OFFSET_RATIO = 1.035  # the ratio of two defenses' places at one budget
 UNIFORM_LINE: dict[str, Any] = {"color": "0.4", "linestyle": (0, (4, 3)), "linewidth": 1.0}
 
 
@@ -97,72 +96,6 @@ def _tradeoff_point(ax: Axes, results: Results, place: Place, labels: Sequence[s
         low = min(spread(x), 0.9 * x.mean)
         ends: dict[str, Any] = {"elinewidth": 0.8, "capsize": 2}  # ends are seen where one bar lies on another
         ax.errorbar(x.mean, y.mean, xerr=[[low], [spread(x)]], yerr=spread(y), label=place.label, **ends, **style)
-
-
-def draw_budget(results: Results) -> list[Drawing]:
-    """Draw F1 and top-k overlap over the number of injected nodes, a row per measure, a column per graph and model."""
-    sweeps_by_place = {}
-    for place, seeds in results.select(kind="attack", task="node", attack="injection"):
-        threats = [measured.threat for measured in seeds.values() if measured.threat]
-        sweep = _sweep(results, place, threats[0]) if threats else {}
-        if len(sweep) > 1:
-            sweeps_by_place[place] = sweep
-    if not sweeps_by_place:
-        return []
-    graphs = ordered(place.dataset for place in sweeps_by_place)
-    swept = dict.fromkeys((place.suite, place.dataset, place.model) for place in sweeps_by_place)
-    columns = sorted(swept, key=lambda column: graphs.index(column[1]))
-    labels = ordered(place.label for place in sweeps_by_place)
-    figure, axes = panels(2, len(columns), sharex=True)
-    for row, (metric, words) in zip(axes, (("f1", "attacked F1"), ("topk_overlap", "top-k overlap")), strict=True):
-        for ax, column in zip(row, columns, strict=True):
-            here = {p.label: sweep for p, sweep in sweeps_by_place.items() if (p.suite, p.dataset, p.model) == column}
-            _budget_lines(ax, results, here, metric, labels)
-        row[0].set_ylabel(words)
-    for ax, (_, dataset, model) in zip(axes[0], columns, strict=True):
-        ax.set_title(f"{title(model)} on\n{title(dataset)}")
-    budgets = sorted({nodes for sweep in sweeps_by_place.values() for nodes in sweep})
-    for ax in axes[-1]:
-        ax.set(xlabel="injected nodes", xscale="log")
-        ax.set_xticks(budgets, list(map(str, budgets)))
-        ax.xaxis.set_minor_locator(NullLocator())
-    legend(figure, labels)
-    caption = (
-        "Attacked F1 and overlap of the top-k edges over the budget; bars are standard deviations over seeds, drawn a "
-        "little beside each other."
-    )
-    return [Drawing("fig6_budget", caption, figure)]
-
-
-def _sweep(results: Results, place: Place, threat: str) -> dict[int, Place]:
-    """Return the attacks that differ from this one in the number of injected nodes only, by that number."""
-    wanted = {**json.loads(threat), "nodes": 0}
-    same = results.select(**{key: getattr(place, key) for key in ("suite", "kind", "dataset", "model", "label")})
-    by_nodes: dict[int, Place] = {}
-    for other, seeds in same:
-        budgets = [json.loads(measured.threat) for measured in seeds.values() if measured.threat]
-        own = results.attacks.get(other.attack) == results.attacks.get(place.attack) and other.attack != "transfer"
-        if own and budgets and {**budgets[0], "nodes": 0} == wanted:
-            by_nodes[int(budgets[0]["nodes"])] = other
-    return dict(sorted(by_nodes.items()))
-
-
-def _budget_lines(
-    ax: Axes, results: Results, sweeps: dict[str, dict[int, Place]], metric: str, labels: Sequence[str]
-) -> None:
-    """Draw a line for each defense; its points stand beside those of the others, so that no bar hides another."""
-    for label, sweep in sweeps.items():
-        beside = OFFSET_RATIO ** (labels.index(label) - (len(labels) - 1) / 2)
-        points = [(nodes * beside, cell(results, place, metric)) for nodes, place in sweep.items()]
-        known = [(nodes, row) for nodes, row in points if row.values]
-        ax.errorbar(
-            [nodes for nodes, _ in known],
-            [row.mean for _, row in known],
-            yerr=[spread(row) for _, row in known],
-            elinewidth=0.8,
-            label=label,
-            **style_of(label, labels),
-        )
 
 
 def draw_scale(results: Results) -> list[Drawing]:

@@ -1,4 +1,4 @@
-"""Figures of a search for settings, from its ``trials.csv``: what was tried and chosen, and whether it still gained."""
+"""The figure of a search for settings, from its ``trials.csv``: what was tried and what was chosen."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ COLUMNS = 4  # panels side by side
 
 
 def write_figures(folder: Path, kinds: Sequence[str] = ("png",)) -> list[Path]:
-    """Draw the study whose tables lie in a folder, and write its figures into ``folder/figures``."""
+    """Draw the study whose trials lie in a folder, and write its figure into ``folder/figures``."""
     trials = pd.read_csv(folder / "trials.csv")
     with mpl.rc_context(LOOK):
-        drawings = [draw_trials(trials), draw_search(trials)]
-    return [path for drawing in drawings for path in save(drawing, folder / "figures", kinds)]
+        drawing = draw_trials(trials)
+    return save(drawing, folder / "figures", kinds)
 
 
 def draw_trials(trials: pd.DataFrame) -> Drawing:
@@ -54,30 +54,6 @@ def _trials_of(ax: Axes, trials: pd.DataFrame, look: dict[str, Any]) -> None:
     for column, mark in (("on_front", RING), ("chosen", STAR)):
         marked = trials[trials[column] == "yes"]
         ax.plot(marked["clean"], marked["attacked"], color=look["color"], **mark)
-
-
-def draw_search(trials: pd.DataFrame) -> Drawing:
-    """Draw the best attacked score of a feasible trial over the number of trials: is the search still gaining?"""
-    labels = ordered(trials["defense"])
-    figure, axes = _grid(trials, 2.2)
-    for ax, block in zip(axes, _blocks(trials), strict=True):
-        for label in ordered(block["defense"]):
-            curve = best_so_far(block[block["defense"] == label])
-            ax.step(curve.index + 1, curve, where="post", color=style_of(label, labels)["color"])
-        ax.set_xlabel("trials")
-        ax.set_ylabel(f"best attacked {_score(block)}")
-    legend(figure, labels)
-    caption = (
-        "Best score under the validation attack so far, among trials that keep the clean score; a line that is absent "
-        "at the left had no such trial yet."
-    )
-    return Drawing("tuning_search", caption, figure)
-
-
-def best_so_far(trials: pd.DataFrame) -> pd.Series[float]:
-    """Return the highest attacked score of a feasible trial up to each trial, by its number; NaN before the first."""
-    allowed = trials.set_index("trial").sort_index()
-    return allowed["attacked"].where(allowed["feasible"] == "yes").cummax().ffill()
 
 
 def _grid(trials: pd.DataFrame, height: float) -> tuple[Any, list[Axes]]:

@@ -11,7 +11,6 @@ from typing import Any
 
 from fgai_bench.leaderboard.rows import (
     BOARDS,
-    STANDARD,
     Board,
     BoardRow,
     entries,
@@ -20,17 +19,16 @@ from fgai_bench.leaderboard.rows import (
     ranked,
 )
 from fgai_bench.records.canonical import canonical
-from fgai_bench.report.answer import PUBLISHED_ATTACK, SCORES, TASKS, Answer, answers, mean_text, notes
+from fgai_bench.report.answer import SCORES, TASKS, Answer, answers, mean_text, notes
 from fgai_bench.report.claims import judge
-from fgai_bench.report.explanations import CORRECTNESS, null_levels, points, rightness
-from fgai_bench.report.figures.attention import layout, samples
+from fgai_bench.report.explanations import CORRECTNESS, null_levels, points
 from fgai_bench.report.verdicts import Verdict
 from fgai_bench.statistics.cells import UNIFORM, Cell, scale_of
 from fgai_bench.statistics.intervals import centre_interval, mean
 from fgai_bench.statistics.labels import STATUS, ordered, title
 from fgai_bench.statistics.numbers import written
 from fgai_bench.statistics.ranking import Standing
-from fgai_bench.statistics.results import Measurement, Place, Results
+from fgai_bench.statistics.results import Place, Results
 
 # Key, heading, which way is better, how it is written. ``score`` is F1 of nodes and ROC-AUC of links.
 COLUMNS: tuple[tuple[str, str, Any, str], ...] = (
@@ -45,17 +43,6 @@ COLUMNS: tuple[tuple[str, str, Any, str], ...] = (
     ("f_slope_neg", "F- slope", "none", "fixed"),
     ("train_seconds", "training (s)", "none", "fixed"),
 )
-CURVES = ("f_acc_pos", "f_acc_neg")
-METRICS_IN_WORDS = {
-    **SCORES,
-    "g_jsd": "g-JSD",
-    "g_tvd": "g-TVD",
-    "f_slope_pos": "the F+ slope",
-    "f_slope_neg": "the F- slope",
-    "train_seconds": "training seconds",
-    "train_peak_mib": "peak MiB of training",
-    "attention_topk_overlap": "top-k overlap",
-}
 DIGITS = 4  # of a seed's value: more would double the file and say nothing
 
 
@@ -103,8 +90,6 @@ def content(results: Results) -> dict[str, Any]:
         "titles": {name: title(name) for name in _all_names(results)},
         "shared": {name: _told_once(name, rows) for name in ("ledger", "threat", "where")},
         "rows": rows,
-        "curves": _curves(results),
-        "graphs": _graphs(results),
         "claims": [_claim(verdict) for verdict in judge(results)],
     }
 
@@ -135,12 +120,9 @@ def _answer(answer: Answer) -> dict[str, Any]:
 
 
 def _explanations(results: Results) -> dict[str, Any]:
-    """Return stability against correctness: a point per defense and explainer, a level per null, and what it says."""
-    drawn = [point for point in points(results) if point["stability"] and point["correctness"] and not point["null"]]
-    names = ("origin", "dataset", "model", "sentence")
-    sentences = [{name: getattr(compared, name) for name in names} for compared in rightness(results)]
-    shown = _shortened({"points": drawn, "nulls": null_levels(results)})
-    return {**shown, "measures": CORRECTNESS, "sentences": sentences}
+    """Return stability against correctness: a point per defense and explainer, and a level per null."""
+    shown = _shortened({"points": points(results), "nulls": null_levels(results)})
+    return {**shown, "measures": CORRECTNESS}
 
 
 def _rows(board: Board, results: Results) -> list[dict[str, Any]]:
@@ -178,7 +160,7 @@ def _row(
             key: _shown(entry.cell(_metric(board, key)), standing[key].get(entry.key, Standing()), style, entry.seeds)
             for key, _, _, style in columns_of(results)
         },
-        "ledger": _spent(measured),
+        "ledger": [{"seed": seed, "spent": dict(step.ledger)} for seed, step in measured.items() if step.ledger],
         "threat": next((json.loads(step.threat) for step in measured.values() if step.threat), {}),
         "steps": {str(seed): step.step[:12] for seed, step in measured.items()},
         "where": {
@@ -187,20 +169,6 @@ def _row(
             "run": results.identity,
         },
     }
-
-
-def _spent(measured: Mapping[int, Measurement]) -> list[dict[str, Any]]:
-    """Return what an attack spent, with the seeds that spent it: nearly always all of them the same."""
-    ledgers = _seeds_by_text((seed, canonical(dict(step.ledger))) for seed, step in measured.items() if step.ledger)
-    return [{"seeds": seeds, "spent": json.loads(ledger)} for ledger, seeds in ledgers.items()]
-
-
-def _seeds_by_text(texts: Iterable[tuple[int, str]]) -> dict[str, list[int]]:
-    """Return each text once, with the seeds that share it."""
-    seeds: dict[str, list[int]] = {}
-    for seed, text in texts:
-        seeds.setdefault(text, []).append(seed)
-    return seeds
 
 
 def _shown(row: Cell, standing: Standing, style: str, seeds: Iterable[int]) -> dict[str, Any]:
@@ -222,13 +190,10 @@ def _shown(row: Cell, standing: Standing, style: str, seeds: Iterable[int]) -> d
         "rank": standing.rank,
         "unequal": standing.unequal,
         "seeds": [_rounded(row.values[seed]) if seed in row.values else None for seed in seeds] if row.values else [],
-        "gaps": {
-            ", ".join(map(str, shared)): reason
-            for reason, shared in _seeds_by_text(
-                (gap.seed, f"{STATUS[gap.status]}: {gap.reason}") for gap in row.gaps
-            ).items()
-        },
     }
+    if row.gaps:  # the seeds without a value, with the gravest of their reasons
+        seeds_without = ", ".join(str(gap.seed) for gap in row.gaps)
+        optional["gaps"] = {seeds_without: f"{STATUS[row.status]}: {row.reason}"}
     kept = {key: value for key, value in optional.items() if value}
     beaten = {} if standing.beats_null is None else {"beatsNull": standing.beats_null}
     status = {} if row.status == "ok" else {"status": row.status}
@@ -248,62 +213,12 @@ def _shortened(value: Any) -> Any:
     return _rounded(value) if isinstance(value, float) else value
 
 
-def _curves(results: Results) -> list[dict[str, Any]]:
-    """Return F-acc curves with their 95 % band over seeds: clean, and under ``worst`` or else the published attack."""
-    frame = results.curves[results.curves["curve"].isin(CURVES)]
-    attacks = set(frame["attack_label"])
-    attack = next((name for name in (STANDARD, PUBLISHED_ATTACK) if name in attacks), PUBLISHED_ATTACK)
-    keys = ["suite", "dataset", "model", "label", "attack_label", "curve"]
-    seeds: dict[tuple[str, ...], dict[float, list[float]]] = {}
-    for *names, x, y in frame[frame["attack_label"].isin(["", attack])][[*keys, "x", "y"]].itertuples(index=False):
-        seeds.setdefault(tuple(names), {}).setdefault(float(x), []).append(float(y))
-    lines = [
-        dict(zip(keys, names, strict=True)) | {"points": [_point(x, ys) for x, ys in sorted(of.items())]}
-        for names, of in seeds.items()
-    ]
-    return sorted(lines, key=lambda line: results.suites.index(line["suite"]))
-
-
-def _point(x: float, values: Sequence[float]) -> list[float]:
-    """Return where a curve passes, and its band: ``[x, mean, low, high]``."""
-    centre = mean(values)
-    band = centre_interval(dict(enumerate(values)), "logit") or (centre, centre)
-    return [x, *(round(y, 5) for y in (centre, *band))]
-
-
-def _graphs(results: Results) -> list[dict[str, Any]]:
-    """Return the sampled neighbourhoods with positions, one per dataset, model and defense."""
-    return [
-        {
-            "dataset": dataset,
-            "model": model,
-            "label": label,
-            "centre": sample.centre,
-            "nodes": [
-                [node, round(x, 4), round(y, 4), int(node >= sample.nodes)]
-                for node, (x, y) in sorted(layout(sample).items())
-            ],
-            "edges": [
-                [int(a), int(b), _rounded(before), _rounded(after)]
-                for (a, b), before, after in zip(sample.edge_index.T, sample.clean, sample.attacked, strict=True)
-            ],
-        }
-        for (dataset, model), defenses in samples(results).items()
-        for label, sample in defenses.items()
-    ]
-
-
 def _claim(verdict: Verdict) -> dict[str, Any]:
-    """Return a claim with its verdict, its cells counted, and the unit of what is shown."""
-    claim = verdict.claim
-    metric = METRICS_IN_WORDS.get(claim.left.metric, claim.left.metric)
-    kind = "ratio" if verdict.is_ratio else "value" if claim.kind in ("positive", "status") else "difference"
+    """Return a claim with its verdict and its cells, counted and one by one."""
     return {
-        "text": claim.text,
+        "text": verdict.claim.text,
         "verdict": verdict.conclusion,
-        "counted": verdict.summary,
-        "unit": "" if claim.kind == "status" else f"{kind} of {metric}",
-        "cells": [str(decision) for decision in verdict.deciding],
-        "change": verdict.would_change,
+        "counted": verdict.counts + (f"; {verdict.claim.left.metric}: {verdict.shown}" if verdict.shown else ""),
+        "cells": list(map(str, verdict.decisions)),
         "advice": verdict.advice,
     }

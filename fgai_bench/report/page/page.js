@@ -18,7 +18,6 @@
   const others = distinct(data.rows.map((r) => base(r.defense))).filter((l) => !known.includes(l));
   const hue = (label) => (known.includes(base(label)) ? palette[known.indexOf(base(label))]
     : palette[1 + (Math.max(0, others.indexOf(base(label))) % (palette.length - 1))]);
-  const faint = (label, labels) => (labels.some((l) => l !== untuned(l)) && label === untuned(label) ? 0.4 : 1);
 
   // The tooltip: for a mouse that hovers, and for a finger that taps.
   const tip = $("tip");
@@ -52,11 +51,6 @@
     view = model;
     const [first] = own();
     for (const [name, value] of [["model", model], ["attack", first?.attack], ["suite", first?.suite]]) set(filters.get(name), value);
-    if (!first) return;
-    set(pickCurve, placeOf(first));
-    set(pickGraph, `${first.dataset} / ${model}`);
-    curves();
-    graphs();
   }
   function answer() {
     for (const radio of document.querySelectorAll("#models input")) radio.checked = radio.value === view;
@@ -103,9 +97,7 @@
     if (places.includes(graph)) pick.value = graph;
     const here = points.filter((p) => of(p) === pick.value);
     const nulls = data.explanations.nulls.filter((n) => n.model === view && of(n) === pick.value);
-    const said = data.explanations.sentences.filter((one) => one.model === view && of(one) === pick.value);
-    $("explanations").replaceChildren(places.length > 1 ? form : "", stability(here, nulls),
-      ...said.map((one) => make("p", { class: "small" }, one.sentence)));
+    $("explanations").replaceChildren(places.length > 1 ? form : "", stability(here, nulls));
   }
   function stability(points, nulls) {
     const [w, h] = phone.matches ? [370, 280] : [580, 330];
@@ -241,8 +233,8 @@
     const cell = row.cells[by];
     const [ledgers, threat, where] = ["ledger", "threat", "where"].map((name) => data.shared[name][row[name]]);
     const values = row.seeds.map((seed, i) => [seed, cell.seeds?.[i] ?? null]).filter(([, value]) => value !== null);
-    const spent = ledgers.map(({ seeds, spent: ledger }) =>
-      [`seed ${seeds.join(", ")}`, Object.entries(ledger).map(([n, v]) => `${n} ${v}`).join(", ")]);
+    const spent = ledgers.map(({ seed, spent: ledger }) =>
+      [`seed ${seed}`, Object.entries(ledger).map(([n, v]) => `${n} ${v}`).join(", ")]);
     const said = [cell.text, cell.interval ? `95 % interval ${cell.interval}` : "", cell.null ? `uniform attention ${cell.null}` : "",
       cell.rank ? `rank ${cell.rank}` : "not ranked"].filter(Boolean).join("; ");
     $("detail-body").replaceChildren(
@@ -259,96 +251,13 @@
     $("detail").showModal();
   }
 
-  // Curves: F+ solid, F- dashed; clean beside attacked, on equal scales.
-  const placeOf = (c) => `${c.suite} / ${c.dataset} / ${c.model}`;
-  const pickCurve = picker($("pick-curves"), "curve-place", "suite / dataset / model", distinct(data.curves.map(placeOf)), curves, false);
-  function curves() {
-    const chosen = data.curves.filter((c) => placeOf(c) === pickCurve.value);
-    if (!chosen.length) {
-      $("curves").replaceChildren(make("p", { class: "small" }, "This run has no such curves."));
-      return;
-    }
-    const labels = distinct(chosen.map((c) => c.label));
-    const ys = span(chosen.flatMap((c) => c.points.flatMap((p) => p.slice(1))), 0.04);
-    const attacks = distinct(["", ...chosen.map((c) => c.attack_label)]);
-    $("curves").replaceChildren(...attacks.map((attack) => plot(chosen.filter((c) => c.attack_label === attack), attack, labels, ys)));
-    $("legend-curves").replaceChildren(...labels.map((l) => key(say(l), stroke(hue(l), { opacity: faint(l, labels) }))),
-      key("F+: highest attention deleted first", stroke("var(--soft)")), key("F-: lowest first", stroke("var(--soft)", { "stroke-dasharray": "5 4" })),
-      key("95 % interval over seeds", draw("rect", { x: 0, y: 1, width: 22, height: 10, fill: "var(--soft)", opacity: 0.25 })));
-  }
-  function plot(lines, attack, labels, ys) {
-    const [w, h] = phone.matches ? [360, 250] : [520, 300];
-    const words = attack ? `under ${under(attack)}` : "clean";
-    const signOf = (c) => (c.curve === "f_acc_neg" ? "F-" : "F+");
-    const ends = lines.map((c) => `${say(c.label)} ${signOf(c)} from ${c.points[0][1].toFixed(2)} to ${c.points.at(-1)[1].toFixed(2)}`);
-    const xs = [0, Math.max(...lines.flatMap((c) => c.points.map((p) => p[0])), 0.1)];
-    const { svg, X, Y } = frame(w, h, xs, ys, "share r of deleted edges", "share still correct", `${words}: ${ends.join("; ")}`);
-    for (const one of lines) {
-      const color = hue(one.label);
-      const along = (points, column) => points.map((p) => `${X(p[0])} ${Y(p[column])}`).join("L");
-      const opacity = faint(one.label, labels);
-      svg.append(draw("path", { d: `M${along(one.points, 2)}L${along([...one.points].reverse(), 3)}z`, fill: color, opacity: 0.13 * opacity, class: "band" }),
-        draw("path", { d: `M${along(one.points, 1)}`, fill: "none", stroke: color, "stroke-width": 2, opacity,
-          "stroke-dasharray": one.curve === "f_acc_neg" ? "5 4" : "none" }));
-      for (const [x, y, low, high] of one.points) {
-        const dot = draw("circle", { cx: X(x), cy: Y(y), r: 6, fill: "transparent", class: "point" });
-        explain(dot, `${say(one.label)} ${signOf(one)}, r = ${x}: ${y.toFixed(3)} [${low.toFixed(3)}, ${high.toFixed(3)}]`);
-        svg.append(dot);
-      }
-    }
-    return make("figure", {}, make("figcaption", {}, words), svg);
-  }
-
-  // Attention around one node: one scale for all drawings.
-  const graphPlaces = distinct(data.graphs.map((g) => `${g.dataset} / ${g.model}`));
-  const pickGraph = picker($("pick-graphs"), "graph-place", "dataset / model", graphPlaces, graphs, false);
-  function graphs() {
-    const chosen = data.graphs.filter((g) => `${g.dataset} / ${g.model}` === pickGraph.value);
-    if (!chosen.length) {
-      $("graphs").replaceChildren(make("p", { class: "small" }, "This run keeps no sample of attention."));
-      return;
-    }
-    const largest = Math.max(1e-9, ...chosen.flatMap((g) => g.edges.map((e) => Math.max(e[2], e[3]))));
-    $("graphs").replaceChildren(...chosen.flatMap((g) => [around(g, 2, largest), around(g, 3, largest)]));
-    const disc = (color) => draw("circle", { cx: 11, cy: 6, r: 4, fill: color });
-    $("legend-graphs").replaceChildren(key("the centre", disc("#D55E00")), key("node", disc("var(--text)")),
-      key("injected node", draw("rect", { x: 7, y: 2, width: 8, height: 8, fill: "#CC79A7" })),
-      key("attention 0", stroke("var(--accent)", { opacity: 0.2, "stroke-width": 1 })),
-      key(`to ${largest.toFixed(3)}, the same scale in all drawings`, stroke("var(--accent)", { "stroke-width": 4 })));
-  }
-  function around(of, column, largest) {
-    const words = `${say(of.label)}, ${column === 2 ? "clean" : "attacked"}`;
-    const svg = draw("svg", { viewBox: "-1.12 -1.12 2.24 2.24", role: "img", "aria-label": `attention around node ${of.centre}, ${words}` });
-    const at = new Map(of.nodes.map(([id, x, y, injected]) => [id, { x, y, injected }]));
-    const lines = of.edges.filter((e) => e[column] > 0).sort((a, b) => a[column] - b[column]);
-    for (const edge of lines) {
-      const [a, b] = [at.get(edge[0]), at.get(edge[1])];
-      const share = edge[column] / largest;
-      const ends = { x1: a.x, y1: a.y, x2: b.x, y2: b.y };
-      svg.append(draw("line", { ...ends, stroke: "var(--accent)", "stroke-width": 0.006 + 0.02 * share, opacity: 0.2 + 0.8 * share }));
-      const hit = draw("line", { ...ends, stroke: "transparent", "stroke-width": 0.05, class: "edge" });
-      explain(hit, `${edge[0]} → ${edge[1]}: ${edge[2].toFixed(4)} before, ${edge[3].toFixed(4)} after`);
-      svg.append(hit);
-    }
-    const used = new Set(lines.flatMap((e) => [e[0], e[1]]));
-    for (const [id, { x, y, injected }] of at) {
-      const centre = id === of.centre;
-      if (!used.has(id) && !centre) continue;
-      const dot = injected ? draw("rect", { x: x - 0.025, y: y - 0.025, width: 0.05, height: 0.05, fill: "#CC79A7" })
-        : draw("circle", { cx: x, cy: y, r: centre ? 0.045 : 0.022, fill: centre ? "#D55E00" : "var(--text)" });
-      explain(dot, `node ${id}${injected ? ", injected" : ""}${centre ? ", the centre" : ""}`);
-      svg.append(dot);
-    }
-    return make("figure", {}, make("figcaption", {}, words), svg);
-  }
-
   const verdicts = distinct(data.claims.map((c) => c.verdict));
   $("tally").textContent = `${data.claims.length} claims: ` + verdicts.map((v) => `${data.claims.filter((c) => c.verdict === v).length} ${v}`).join(", ") +
     ". A cell is a graph with a model; x is a ratio.";
   $("claims").replaceChildren(...data.claims.map((claim) => make("li", {},
     make("span", { class: "verdict" }, claim.verdict), ` · ${claim.text}`,
-    make("div", { class: "small" }, `${claim.counted}${claim.unit ? ` (${claim.unit})` : ""}. What would change it: ${claim.change}.`),
-    claim.cells.length || claim.advice ? make("details", { class: "small" }, make("summary", {}, `${claim.cells.length} deciding cells`),
+    make("div", { class: "small" }, `${claim.counted}.`),
+    claim.cells.length || claim.advice ? make("details", { class: "small" }, make("summary", {}, `${claim.cells.length} cells`),
       ...[...claim.cells, claim.advice].filter(Boolean).map((text) => make("div", {}, text))) : "")));
   $("about").textContent = `fgai-bench, run ${data.run.id}; suites ${data.run.suites.join(", ")}; ${data.run.version}`;
   $("look").onclick = () => {
@@ -359,9 +268,7 @@
   };
   const show = () => { answer(); fill(); };
   addEventListener("hashchange", () => { restore(); show(); });
-  phone.addEventListener("change", () => { explanations(); curves(); });
-  curves();
-  graphs();
+  phone.addEventListener("change", explanations);
   restore();
   show();
 })();

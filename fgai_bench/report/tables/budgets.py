@@ -9,15 +9,13 @@ one (``large-budget``), and the share of the gap that vanishes depends on the or
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fgai_bench.report.tables.build import Shown, Table, TableRow, no_value, notes, show, source
 from fgai_bench.report.tables.specs import Column
 from fgai_bench.statistics.cells import Cell, cell
-from fgai_bench.statistics.intervals import interval, mean
 from fgai_bench.statistics.labels import ordered, title
-from fgai_bench.statistics.numbers import with_bounds
 from fgai_bench.statistics.results import Place, Results
 
 SMALL_BUDGET, UNEQUAL_BUDGETS, LARGE_BUDGET = "node", "published-budgets", "large-budget"
@@ -40,7 +38,6 @@ GROUPS = {
 SHARES = ("equal at the small", "equal at the large", "Shapley mean")
 COLUMNS = (
     *((words, name) for words in GROUPS.values() for name in (title(BEFORE), title(AFTER), "gap")),
-    ("Of the gap", "due to the budget"),
     *(("Share of the gap", words) for words in SHARES),
 )
 
@@ -57,11 +54,6 @@ class BudgetGap:
     def of(self, budget: str) -> Cell:
         """Return FGAI minus vanilla under a budget, seed by seed."""
         return difference(self.after[budget], self.before[budget])
-
-    @property
-    def due(self) -> Cell:
-        """Return what the unequal budgets add to the gap under the small one."""
-        return difference(self.of(UNEQUAL_BUDGETS), self.of(SMALL_BUDGET))
 
     def share(self, equal: str) -> float:
         """Return the share of the published gap that vanishes when all have this budget; NaN if it is not known."""
@@ -106,14 +98,11 @@ def budget_table(results: Results) -> Table | None:
     caption = (
         "How much of the gap between FGAI and the vanilla model comes from the budget: attacked alike, and attacked "
         "with the unequal published budgets, under which FGAI faces fewer edges and smaller steps. Gaps are paired; "
-        "`due to the budget` is what the unequal budgets add, with its interval; shares are of the mean gap, in both "
-        "orders of making budgets equal. Never ranked. "
+        "shares of the mean gap are due to the budget, in both orders of making budgets equal. Never ranked. "
         f"{source(results, f'{UNEQUAL_BUDGETS} beside {SMALL_BUDGET}', cells)}"
     )
-    lines = [sentence for measure in MEASURES if (sentence := _summary(measure, gaps))]
-    lines += [STAND_IN_NOTE] if any(gap.stand_in for gap in gaps) else []
-    lines += notes(cells, ())
-    return Table("budgets", caption, ("Dataset", "Model", "Measure"), COLUMNS, tuple(rows), tuple(lines), 2)
+    lines = (*([STAND_IN_NOTE] if any(gap.stand_in for gap in gaps) else []), *notes(cells, ()))
+    return Table("budgets", caption, ("Dataset", "Model", "Measure"), COLUMNS, tuple(rows), lines, 2)
 
 
 def _gap(results: Results, dataset: str, model: str, measure: Column) -> BudgetGap:
@@ -141,38 +130,10 @@ def _gap(results: Results, dataset: str, model: str, measure: Column) -> BudgetG
 
 def _shown(gap: BudgetGap) -> tuple[Shown, ...]:
     groups = [part for budget in GROUPS for part in (gap.before[budget], gap.after[budget], gap.of(budget))]
-    return (*(show(part, gap.measure) for part in groups), _with_interval(gap), *map(_share, gap.shares))
+    return (*(show(part, gap.measure) for part in groups), *map(_share, gap.shares))
 
 
 def _share(share: float) -> Shown:
     if math.isnan(share):
         return no_value("not attacked with this budget")
     return Shown(f"{share:.0%}", mean=share, n=1)
-
-
-def _with_interval(gap: BudgetGap) -> Shown:
-    """Return the part that is due to the budget, with its interval in place of a spread."""
-    due = gap.due
-    bounds = interval(list(due.values.values()))
-    if due.status != "ok" or bounds is None:
-        return show(due, gap.measure)
-    text = with_bounds(due.mean, bounds, gap.measure.style)
-    return Shown(text, mean=due.mean, std=due.std, n=len(due.values))
-
-
-def _summary(measure: Column, gaps: Sequence[BudgetGap]) -> str:
-    """Say which share of the published gap is due to the budget, in either order, with intervals over the cells."""
-    orders = ("if all have the small one", "if all have the large one", "as the Shapley mean of both orders")
-    parts = []
-    for i, order in enumerate(orders):
-        shares = [gap.shares[i] for gap in gaps if gap.measure == measure and not math.isnan(gap.shares[i])]
-        if shares:
-            bounds = interval(shares)
-            within = f" [{bounds[0]:.0%}, {bounds[1]:.0%}]" if bounds else ""
-            number = f"{len(shares)} cells" if bounds else "1 cell, so no interval"
-            parts.append(f"{mean(shares):.0%}{within} {order} ({number})")
-    return (
-        f"{measure.title[:-1]}, share of the published gap that is due to the budget: {', '.join(parts)}"
-        if parts
-        else ""
-    )

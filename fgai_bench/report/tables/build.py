@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from fgai_bench.report.tables.specs import Column, RowKey, Spec
 from fgai_bench.statistics.cells import UNIFORM, Cell, cell, null_cell, worst
 from fgai_bench.statistics.intervals import Comparison, mean
 from fgai_bench.statistics.labels import STATUS, TERMS, ordered, terms, title
-from fgai_bench.statistics.numbers import counted, with_bounds, written
+from fgai_bench.statistics.numbers import counted, written
 from fgai_bench.statistics.ranking import Standing, standings
 from fgai_bench.statistics.results import Better, Place, Results
 from fgai_bench.suites import SUITES
@@ -177,8 +178,8 @@ class _Grid:
 
     def _cell(self, line: GridLine, dataset: str, column: Column) -> Cell:
         where = (self.suite, column.kind, self.spec.task, dataset or line.dataset, line.model, line.label)
-        attacks = column.attacks or (self.attack if column.kind in ("attack", "explain") else "",)
-        attacked = [cell(self.results, Place(*where, attack, column.explainer), column.metric) for attack in attacks]
+        attacks = column.attacks or (self.attack if column.kind == "attack" else "",)
+        attacked = [cell(self.results, Place(*where, attack), column.metric) for attack in attacks]
         return attacked[0] if len(attacked) == 1 else worst(attacked, column.better)
 
     def _row(self, line: GridLine, cells: Mapping[int, Cell], standing: Mapping[Hashable, Standing]) -> TableRow:
@@ -250,7 +251,8 @@ def show_difference(comparison: Comparison | None, better: Better, ending: str =
     if bounds is None:
         return Shown(written(centre) + ending, mean=centre, n=1)
     is_better = bounds[0] > 0 if better == "higher" else bounds[1] < 0
-    text = f"{with_bounds(centre, bounds)}{'' if is_better else NOT_BETTER}{ending}"
+    low, high = map(written, bounds)
+    text = f"{written(centre)} [{low}, {high}]{'' if is_better else NOT_BETTER}{ending}"
     return Shown(text, mean=centre, n=len(comparison.differences))
 
 
@@ -291,28 +293,15 @@ def notes(cells: Iterable[Cell], standing: Iterable[Standing]) -> tuple[str, ...
 
     >>> flags = (f"unreliable: it falls by {by}" for by in (0.02, 0.15))
     >>> notes([Cell(None, "f1", {0: 0.5}, flags=(flag,)) for flag in flags], ())
-    ('† unreliable: it falls by 0.02 to 0.15 (2 cells)',)
+    ('† unreliable: it falls (2 cells)',)
     """
     texts: Counter[str] = Counter()
     for row in cells:
         texts.update(dict.fromkeys(f"{STATUS[gap.status]}: {gap.reason}" for gap in row.gaps).keys())
-        texts.update(f"{UNRELIABLE} {flag}" for flag in row.flags if row.values and flag.startswith("unreliable"))
+        reasons = (re.sub(r" by [\d.]+$", "", flag) for flag in row.flags if flag.startswith("unreliable"))
+        texts.update(f"{UNRELIABLE} {reason}" for reason in reasons if row.values)
         texts.update(f"{EXTRAPOLATED} {flag}" for flag in [_extrapolated(row)] if flag)
     for compared in standing:
         texts[f"{UNEQUAL_MARK} unequal budget or search: shown, never ranked"] += compared.unequal
         texts[f"{NOT_BETTER} {NOT_BETTER_MEANS}"] += compared.beats_null is False
-    return tuple(f"{text} ({counted(number, 'cell')})" for text, number in _as_ranges(+texts))
-
-
-def _as_ranges(texts: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Return the lines in order, those that differ in a last number only as one with the range of it."""
-    kinds: dict[str, list[tuple[str, int]]] = {}
-    for text, number in sorted(texts.items()):
-        words, by, last = text.rpartition(" by ")
-        is_number = by and last.replace(".", "", 1).isdigit()
-        kinds.setdefault(words + by if is_number else text, []).append((last if is_number else "", number))
-    lines = []
-    for words, group in kinds.items():
-        ends = sorted({last for last, _ in group}, key=lambda last: float(last or 0))
-        lines.append((words + " to ".join(dict.fromkeys((ends[0], ends[-1]))), sum(number for _, number in group)))
-    return lines
+    return tuple(f"{text} ({counted(number, 'cell')})" for text, number in sorted((+texts).items()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from fgai_bench.data import DATASETS
 from fgai_bench.report.tables.build import Shown, Table, TableRow, no_value
 from fgai_bench.statistics.cells import UNEQUAL
 from fgai_bench.statistics.labels import ordered, title
@@ -30,7 +29,7 @@ def dataset_table(results: Results, task: str) -> Table | None:
 
 
 def _facts(results: Results, task: str, dataset: str) -> dict[str, Any]:
-    """Return what the steps recorded about a dataset; what they did not record follows from its declaration."""
+    """Return what the steps recorded about a dataset."""
     steps = {
         step.step: None
         for _, seeds in results.select(task=task, dataset=dataset)
@@ -40,21 +39,7 @@ def _facts(results: Results, task: str, dataset: str) -> dict[str, Any]:
     rows = results.provenance
     known = rows[rows["hash"].isin(list(steps))].filter(regex="^data_") if len(rows) else rows
     told = {str(key).removeprefix("data_"): values.dropna() for key, values in known.items()}
-    recorded = {key: values.iloc[0] for key, values in told.items() if len(values)}
-    return {**_declared(dataset, task), **recorded}
-
-
-def _declared(dataset: str, task: str) -> dict[str, Any]:
-    size = DATASETS[dataset].statistics if dataset in DATASETS else None
-    if size is None:
-        return {}
-    facts = {"nodes": size.nodes, "features": size.features}
-    if task == "link":
-        return facts
-    tenth = size.nodes // 10
-    split = DATASETS[dataset].split_sizes or (tenth, tenth, size.nodes - 2 * tenth)
-    parts = dict(zip(("train_nodes", "val_nodes", "test_nodes"), split, strict=True))
-    return {**facts, "edges": size.edges, "classes": size.classes, **parts}
+    return {key: values.iloc[0] for key, values in told.items() if len(values)}
 
 
 def _counted(value: Any) -> Shown:

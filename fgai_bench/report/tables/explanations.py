@@ -31,6 +31,8 @@ ATTACKED = (
     Column("truth AUROC↑", "truth_auroc", "explain", better="higher"),
     Column("effect rank corr.↑", "effect_spearman", "explain", better="higher"),
     Column("top edges kept↑", STABILITY_METRIC, "explain", better="higher"),
+    Column("top edges kept, all nodes↑", "explainer_topk_overlap", "explain", better="higher"),
+    Column("kept, no attack↑", "explainer_topk_overlap_floor", "explain"),
     Column("rank corr. kept↑", "explainer_rank_correlation_unchanged", "explain", better="higher"),
 )
 REMOVED = (
@@ -49,7 +51,7 @@ CAPTION = (
 
 def explanation_table(results: Results) -> Table | None:
     """Return the table, or None where a run asked no explainer."""
-    groups = explained(results)
+    groups = explained(results, with_unmeasured=True)
     if not groups:
         return None
     rows, cells = [], []
@@ -65,6 +67,8 @@ def explanation_table(results: Results) -> Table | None:
         *(("clean, edges removed", column.title) for column in REMOVED),
     )
     kept = [i for i in range(len(columns)) if any(row.cells[i].n for row in rows)]  # no run measures all of them
+    if not kept:
+        return None
     measured = {cell.metric for cell in cells if cell.values}
     cells = [cell for cell in cells if cell.metric in measured]
     suites, attacks = _names(groups)

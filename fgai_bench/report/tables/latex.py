@@ -1,14 +1,13 @@
-"""A table as LaTeX (booktabs, multirow), and ``paper.tex``, which includes every table and figure of a report."""
+"""A table as LaTeX. A document that includes it needs booktabs, multirow, graphicx and amssymb."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from fgai_bench.records.escaping import one_line
 from fgai_bench.report.tables.build import Shown, Table, TableRow
-from fgai_bench.statistics.results import Results
 
 LATEX = {
     "\\": r"\textbackslash{}",
@@ -51,93 +50,39 @@ def escape(text: str) -> str:
     return "".join(f"\\texttt{{{part}}}" if i % 2 else part for i, part in enumerate(plain))
 
 
+# Shrink what is wider than the text, then what is higher than a page has room for beside its caption.
 FITTED = (
     "\\resizebox*{!}{\\ifdim\\totalheight>.75\\textheight .75\\textheight\\else\\totalheight\\fi}{%\n"
     "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n"
 )
-"""Shrink what is wider than the text, then what is higher than a page has room for beside its caption."""
-
-
-@dataclass(frozen=True)
-class PaperSize:
-    """How much of a table a page has room for, across and down, before it is shrunk, and how many rows can be read."""
-
-    signs: int
-    lines: int
-    longest: int
-
-
-UPRIGHT, LANDSCAPE = PaperSize(95, 40, 60), PaperSize(130, 28, 42)
-WORTH_TURNING = 1.2
+ROWS_OF_A_PAGE = 60
 
 
 def to_latex(table: Table) -> str:
-    """Return a floating table that needs booktabs, multirow, graphicx and amssymb; a long one goes on in others.
+    """Return a floating table; a long one goes on in others.
 
-    One that is wide for an upright page stands on pages on their side, which need pdflscape.
+    What is wider than the text is shrunk to its width.
     """
-    page, stacks = _laid_out(table)
-    pieces = list(map(_fitted, stacks))
+    pieces = _pieces(table)
     notes = "".join(f"\n{{\\footnotesize {escape(note)}\\par}}\n" for note in table.notes)
     captions = [f"\\caption{{{escape(table.caption)}}}\n\\label{{tab:{table.name}}}"]
     captions += ["\\addtocounter{table}{-1}\\caption{(continued)}"] * (len(pieces) - 1)
     below = [*[""] * (len(pieces) - 1), notes]
-    before, after = ("", "") if page == UPRIGHT else ("\\begin{landscape}\n", "\\end{landscape}\n")
     return "".join(
-        f"{before}\\begin{{table}}[htbp]\n\\centering\n{piece}{last}{caption}\n\\end{{table}}\n{after}"
+        f"\\begin{{table}}[htbp]\n\\centering\n{FITTED}{_tabular(piece)}}}}}\n{last}{caption}\n\\end{{table}}\n"
         for piece, last, caption in zip(pieces, below, captions, strict=True)
     )
 
 
-def _laid_out(table: Table) -> tuple[PaperSize, list[list[Table]]]:
-    """Return the kind of page, and for each page the tables that stand below each other on it.
-
-    Pages lie on their side for a table that is too wide for upright ones and is shrunk much less so.
-    """
-    stacks = {page: [_parts(piece, page) for piece in _pieces(table, page)] for page in (UPRIGHT, LANDSCAPE)}
-    upright, turned = (min(_shrunk(parts, page) for parts in stack) for page, stack in stacks.items())
-    too_wide = any(_size(parts)[0] > UPRIGHT.signs for parts in stacks[UPRIGHT])
-    page = LANDSCAPE if too_wide and turned > WORTH_TURNING * upright else UPRIGHT
-    return page, stacks[page]
-
-
-def _pieces(table: Table, page: PaperSize) -> list[Table]:
+def _pieces(table: Table) -> list[Table]:
     """Return a table that is too long for a page as several, broken where a leading column changes."""
     pieces: list[list[TableRow]] = [[]]
     for _, block in itertools.groupby(table.rows, key=lambda row: row.heads[: table.merged]):
         rows = list(block)
-        if pieces[-1] and len(pieces[-1]) + len(rows) > page.longest:
+        if pieces[-1] and len(pieces[-1]) + len(rows) > ROWS_OF_A_PAGE:
             pieces.append([])
         pieces[-1] += rows
     return [replace(table, rows=tuple(rows)) for rows in pieces]
-
-
-def _fitted(parts: Sequence[Table]) -> str:
-    tabulars = list(map(_tabular, parts))
-    if len(tabulars) > 1:
-        tabulars = ["\\begin{tabular}{@{}c@{}}", "\\\\[1ex]\n".join(tabulars), "\\end{tabular}"]
-    return FITTED + "\n".join(tabulars) + "}}\n"
-
-
-def _parts(table: Table, page: PaperSize) -> list[Table]:
-    """Return a wide table as one for each of its first headings, below each other, if they are shrunk less so."""
-    groups = dict.fromkeys(path[0] for path in table.columns)
-    parts = [table.narrowed([i for i, path in enumerate(table.columns) if path[0] == group]) for group in groups]
-    grouped = min(map(len, table.columns)) > 1
-    return parts if grouped and _shrunk(parts, page) > _shrunk([table], page) else [table]
-
-
-def _shrunk(parts: Sequence[Table], page: PaperSize) -> float:
-    """Return about how far tables below each other are shrunk to fit a page; 1 for not at all."""
-    signs, lines = _size(parts)
-    return min(1.0, page.signs / max(signs, 1), page.lines / lines)
-
-
-def _size(parts: Sequence[Table]) -> tuple[int, int]:
-    """Return about how many signs and lines tables below each other take."""
-    lines = [[[*row.heads, *(shown.text for shown in row.cells)] for row in part.rows] for part in parts]
-    widest = max(sum(max(map(len, column)) for column in zip(*rows, strict=True)) for rows in lines)
-    return widest, sum(len(rows) + 2 for rows in lines)
 
 
 def _tabular(table: Table) -> str:
@@ -200,48 +145,3 @@ def _latex_cell(shown: Shown) -> str:
     if shown.underline:
         text = f"\\underline{{{text}}}"
     return f"\\textbf{{{text}}}" if shown.bold else text
-
-
-PREAMBLE = r"""\documentclass[11pt]{article}
-\usepackage[margin=2cm]{geometry}
-\usepackage{amssymb,booktabs,graphicx,multirow,pdflscape}
-\usepackage{caption}
-\captionsetup{font=small}
-% No date and no identity of the compiler, so that the same tables give the same document.
-\pdfinfoomitdate=1
-\pdftrailerid{}
-\pdfsuppressptexinfo=-1
-\begin{document}
-"""
-
-
-def paper(results: Results, tables: Sequence[str], figures: Mapping[str, str], absent: Mapping[str, str]) -> str:
-    """Return the document; figures are included without an ending, as PDF where there is one."""
-    parts = [PREAMBLE, _title(results)]
-    parts += [f"\\input{{tables/{name}.tex}}\n" for name in tables]
-    parts += ["\\clearpage\n"]
-    parts += [_figure(name, caption) for name, caption in figures.items()]
-    parts += [_absent(absent)] if absent else []
-    return "".join([*parts, "\\end{document}\n"])
-
-
-def _title(results: Results) -> str:
-    suites = escape(", ".join(map(results.title, results.suites)))
-    return (
-        f"\\title{{fgai-bench: run {results.identity}}}\n"
-        f"\\author{{\\parbox{{.9\\linewidth}}{{\\centering Suites: {suites}; {escape(results.version)}}}}}\n"
-        "\\date{}\n\\maketitle\n"
-    )
-
-
-def _figure(name: str, caption: str) -> str:
-    return (
-        "\\begin{figure}[htbp]\n\\centering\n"
-        f"\\includegraphics[width=\\linewidth,height=.8\\textheight,keepaspectratio]{{figures/{name}}}\n"
-        f"\\caption{{{escape(caption)}}}\n\\label{{fig:{name}}}\n\\end{{figure}}\n\\clearpage\n"
-    )
-
-
-def _absent(absent: Mapping[str, str]) -> str:
-    rows = "".join(f"\\item {escape(name)}: {escape(sentence)}\n" for name, sentence in absent.items())
-    return f"\\section*{{Not in this run}}\n\\begin{{itemize}}\n{rows}\\end{{itemize}}\n"

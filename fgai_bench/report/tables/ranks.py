@@ -1,24 +1,18 @@
-"""What moves a rank: each method's place from the published way of ranking to ours, changed one thing at a time.
+"""What moves a rank: each method's rank under the published attack, under the worst case, and with tuned settings.
 
-The paper orders methods by their means under its own attack, each with its published settings. From there the table
-goes in three steps: intervals decide instead of means, the worst case takes the place of the published attack, and
-settings that an equal search has chosen take the place of the published ones. The rivals are the same in every step:
-the ways to train the model itself, not the networks that a defense may put in its place.
+The rivals are the same in every stage: the ways to train the model itself, not the networks that a defense may put in
+its place. Intervals decide every rank, as in the leaderboards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from fgai_bench.leaderboard.rows import BOARDS, STANDARD, BoardRow, entries, lowered
 from fgai_bench.report.tables.build import Shown, Table, TableRow, no_value, notes, show, source
 from fgai_bench.report.tables.specs import F1_ATTACKED
 from fgai_bench.statistics.cells import Cell
-from fgai_bench.statistics.intervals import mean
 from fgai_bench.statistics.labels import ordered, title
-from fgai_bench.statistics.numbers import counted
 from fgai_bench.statistics.ranking import Standing, standings
 from fgai_bench.statistics.results import Results
 from fgai_bench.suites.schema import TUNED
@@ -30,58 +24,33 @@ STAGES = {
     "Worst case, published settings": (STANDARD, ""),
     "Worst case, tuned settings": (STANDARD, TUNED),
 }
-STEPS = ("intervals", "attack", "settings")
-FIRST, *LATER = STAGES
-COLUMNS = (
-    *((FIRST, part) for part in ("F1", "place by mean", "rank")),
-    *((stage, part) for stage in LATER for part in ("F1", "rank")),
-    *(("Change of rank by", step) for step in STEPS),
-)
-
-
-@dataclass(frozen=True)
-class RankedMethod:
-    """A method of one dataset and model on its way through the stages that were run."""
-
-    heads: tuple[str, str, str]  # dataset, model and method
-    cells: tuple[Cell, ...]  # what it keeps in each stage
-    by_mean: int  # its place in the order of means in the first stage; 1 has the highest
-    ranks: tuple[int | None, ...]  # its rank in each stage; None where it has none
-
-    @property
-    def changes(self) -> tuple[int | None, ...]:
-        """Return by how much each step moves the rank; positive is down.
-
-        >>> RankedMethod(("", "", ""), (), 2, (1, 3)).changes
-        (-1, 2)
-        """
-        places = pairwise((self.by_mean, *self.ranks))
-        return tuple(None if None in pair else pair[1] - pair[0] for pair in places)  # type: ignore[operator]
+Cells = dict[Hashable, Cell]
 
 
 def rank_table(results: Results) -> Table | None:
     """Return the table of the first suite that has both attacks, or None."""
     listed = [row for row in lowered(NODE, entries(NODE, results)) if not results.replaces_model(row.key.defense)]
     for suite in ordered(row.key.suite for row in listed):
-        methods = list(_methods([row for row in listed if row.key.suite == suite]))
-        if methods:
+        blocks = dict(_blocks([row for row in listed if row.key.suite == suite]))
+        if blocks:
             break
     else:
         return None
-    cells = [cell for method in methods for cell in method.cells]
+    rows = [row for place, stages in blocks.items() for row in _rows(place, stages)]
+    cells = [cell for stages in blocks.values() for stage in stages for cell in stage.values()]
     caption = (
         "What moves a rank: F1 and rank under the published attack with the published settings, under the worst case, "
-        "and with settings that a search has chosen, among the same ways to train the model; and by how much each step "
-        "moves it (positive is down): from the order of the means to ranks of intervals, from the published attack to "
-        f"the worst case, from published settings to tuned ones. {source(results, suite, cells)}"
+        "and there with settings that a search has chosen, among the same ways to train the model. "
+        f"{source(results, suite, cells)}"
     )
-    rows = tuple(TableRow(method.heads, _shown(method)) for method in methods)
-    lines = (*_summary(methods), *notes(cells, ()))
-    return Table("rank_changes", caption, ("Dataset", "Model", "Method"), COLUMNS, rows, lines, 2)
+    columns = tuple((stage, part) for stage in STAGES for part in ("F1", "rank"))
+    return Table(
+        "rank_changes", caption, ("Dataset", "Model", "Method"), columns, tuple(rows), notes(cells, ()), merged=2
+    )
 
 
-def _methods(listed: Sequence[BoardRow]) -> Iterator[RankedMethod]:
-    """Yield the methods of every dataset and model that were run in the first two stages at least."""
+def _blocks(listed: Sequence[BoardRow]) -> Iterator[tuple[tuple[str, str], list[Cells]]]:
+    """Yield the cells of every dataset and model, stage by stage; the methods are those that all stages have."""
     rows = {row.key[2:]: row for row in listed}
     for dataset in ordered(row.key.dataset for row in listed):
         for model in ordered(row.key.model for row in listed if row.key.dataset == dataset):
@@ -97,55 +66,18 @@ def _methods(listed: Sequence[BoardRow]) -> Iterator[RankedMethod]:
             if len(published) > 1 and len(worst) > 1:
                 stages = [published, worst, *([tuned] if len(tuned) > 1 else [])]
                 rivals = [name for name in names if all(name in stage for stage in stages)]
-                yield from _ranked(
-                    (title(dataset), title(model)), [{name: stage[name] for name in rivals} for stage in stages]
-                )
+                yield (dataset, model), [{name: stage[name] for name in rivals} for stage in stages]
 
 
-def _ranked(where: tuple[str, str], stages: Sequence[dict[Hashable, Cell]]) -> Iterator[RankedMethod]:
-    first = stages[0]
-    by_mean = sorted(first, key=lambda name: -first[name].mean)
+def _rows(place: tuple[str, str], stages: Sequence[Cells]) -> Iterator[TableRow]:
     standing = [standings(stage, "higher") for stage in stages]
-    for name in first:
-        cells, ranks = (stage[name] for stage in stages), (stage[name].rank for stage in standing)
-        yield RankedMethod((*where, title(str(name))), tuple(cells), 1 + by_mean.index(name), tuple(ranks))
+    unsearched = [no_value("no settings were searched")] * 2 * (len(STAGES) - len(stages))
+    for name in stages[0]:
+        shown = [part for i, stage in enumerate(stages) for part in _shown(name, stage, standing[i])]
+        yield TableRow((*map(title, place), title(str(name))), (*shown, *unsearched))
 
 
-def _shown(method: RankedMethod) -> tuple[Shown, ...]:
-    lacking = len(STAGES) - len(method.cells)
-    first, *later = (
-        (show(cell, F1_ATTACKED, Standing(rank=rank)), _number(rank))
-        for cell, rank in zip(method.cells, method.ranks, strict=True)
-    )
-    parts = [first[0], _number(method.by_mean), first[1], *(part for stage in later for part in stage)]
-    unsearched = no_value("no settings were searched")
-    return (
-        *parts,
-        *[unsearched] * (2 * lacking),
-        *(_number(change, sign="+") for change in method.changes),
-        *[unsearched] * lacking,
-    )
-
-
-def _number(value: int | None, sign: str = "") -> Shown:
-    if value is None:
-        return no_value("not ranked: a seed has no value, or budgets differ")
-    return Shown(f"{value:{sign}d}" if value else "0", mean=float(value), n=1)
-
-
-def _summary(methods: Sequence[RankedMethod]) -> Iterator[str]:
-    """Say of each method by how much the steps move its rank, on average over the cells that have all of them.
-
-    So the steps of a method add up: a cell without searched settings is left out where others have them.
-    """
-    taken = max(len(method.changes) for method in methods)
-    for name in dict.fromkeys(method.heads[2] for method in methods):
-        whole = [
-            [float(change) for change in method.changes if change is not None]
-            for method in methods
-            if method.heads[2] == name and len(method.changes) == taken and None not in method.changes
-        ]
-        if whole:
-            moved = zip(STEPS, zip(*whole, strict=True), strict=False)
-            parts = [f"{mean(changes):+.1f} by {step}" for step, changes in moved]
-            yield f"{name} moves on average {', '.join(parts)} ({counted(len(whole), 'cell')})"
+def _shown(name: Hashable, stage: Cells, standing: Mapping[Hashable, Standing]) -> tuple[Shown, Shown]:
+    rank = standing[name].rank
+    text = Shown(str(rank), mean=float(rank), n=1) if rank else no_value("a seed has no value, or budgets differ")
+    return show(stage[name], F1_ATTACKED, Standing(rank=rank)), text

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.records.escaping import file_name
-from fgai_bench.statistics.labels import ordered, title
 from fgai_bench.statistics.results import MAIN_SUITES, Better, Results
 
 Style = Literal["fixed", "scientific", "seconds", "mebibytes"]
@@ -28,7 +26,6 @@ class Column:
     style: Style = "fixed"  # how numbers are written
     magnitude: bool = False  # write absolute values, with the positive ones underlined
     flat: bool = False  # compare absolute values, because the nearest to zero is the best
-    explainer: str = ""  # whose explanation; empty for attention
     group: str = ""  # a heading above the datasets
 
 
@@ -65,23 +62,6 @@ def _f_slopes(kind: str, group: str) -> tuple[Column, ...]:
 
 def _under(attack: str, title: str) -> Column:
     return Column(title, "f1", "attack", (attack,), better="higher")
-
-
-def _explained(explainer: str, title: str, whose: str = "explainer") -> tuple[Column, ...]:
-    """Return columns for the stability of an explanation; one that draws random numbers has its floor beside it."""
-    overlap, jsd = f"{whose}_topk_overlap", f"{whose}_jsd"
-    columns = (
-        Column(f"{title} overlap↑", overlap, "explain", better="higher", explainer=explainer),
-        Column(f"{title} JSD↓", jsd, "explain", better="lower", style="scientific", explainer=explainer),
-    )
-    floor = Column("floor", f"{overlap}_floor", "explain", explainer=explainer)
-    return (columns[0], floor, columns[1]) if whose == "explainer" else columns
-
-
-def _explainer_columns(explainers: Sequence[str]) -> tuple[Column, ...]:
-    """Return columns for the attention of the explained nodes, by the first explainer's steps, then every explainer."""
-    attention = _explained(explainers[0], "attention", "attention")
-    return (*attention, *(column for name in explainers for column in _explained(name, title(name))))
 
 
 def _audited(title: str, metric: str) -> Column:
@@ -160,13 +140,6 @@ GRIDS: tuple[Spec, ...] = (
         suites=("node", "stress", "quick"),
     ),
     _per_row(
-        "explainers",
-        "Post-hoc explainers beside attention: how much of an explanation survives the same attack.",
-        _explainer_columns(("gnn-explainer", "pg-explainer")),
-        suites=("stress", "quick"),
-        needs="explain",
-    ),
-    _per_row(
         "definition",
         "Definition 1, audited: beta 1 and alpha 1 against the vanilla model, beta 2 and alpha 2 under the worst "
         "perturbation of the scores found within R, means over nodes; and the share of nodes on which all four "
@@ -223,17 +196,8 @@ GRIDS: tuple[Spec, ...] = (
 
 
 def grids_of(results: Results) -> list[Spec]:
-    """Return the tables that a run may fill: ours, with its own explainers and the metrics that its suites name."""
-    explainers = ordered(name for name in results.names("explainer") if name and is_post_hoc(name))
-    columns = _explainer_columns(explainers) if explainers else ()
-    ours = [replace(spec, columns=columns) if spec.name == "explainers" and columns else spec for spec in GRIDS]
-    return [*ours, *own_metric_specs(results.own_metrics, results.names("task"))]
-
-
-def is_post_hoc(explainer: str) -> bool:
-    """Tell whether an explainer searches for each node, or is a package's; the table ``explanations`` has all."""
-    known = explainer in EXPLAINERS and EXPLAINERS.entry(explainer).ours
-    return not known or "post-hoc" in EXPLAINERS.entry(explainer).tags
+    """Return the tables that a run may fill: ours, and those of the metrics that its suites name."""
+    return [*GRIDS, *own_metric_specs(results.own_metrics, results.names("task"))]
 
 
 ARROWS = {"higher": "↑", "lower": "↓", "none": ""}

@@ -15,7 +15,7 @@ from fgai_bench.report.tables.build import Shown, Table, TableRow, build
 from fgai_bench.report.tables.latex import escape, to_latex
 from fgai_bench.report.tables.markdown import to_csv, to_markdown
 from fgai_bench.report.tables.specs import GRIDS
-from fgai_bench.statistics.results import ReportError, Results
+from fgai_bench.statistics.results import Results
 from tests.report_fixtures import attack_result, clean_result, fill
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -128,7 +128,7 @@ def test_positive_slopes_are_underlined_and_not_the_steepest(small: Path) -> Non
 
 def test_nothing_is_made_of_nothing(small: Path) -> None:
     results = Results.read(small)
-    for name in ("link", "ablation", "explainers", "definition"):
+    for name in ("link", "ablation", "definition"):
         assert build(SPECS[name], results) is None
 
 
@@ -136,11 +136,6 @@ def test_a_suite_of_the_users_own_fills_the_tables(bench: Any) -> None:
     made = bench()
     fill(made, seeds=range(2), suite="mine")
     assert "Suite mine" in table("table1", Results.read(made.close())).caption
-
-
-def test_an_unknown_suite_is_refused(small: Path) -> None:
-    with pytest.raises(ReportError, match="has no suite 'nodes'; it has: node"):
-        Results.read(small, suite="nodes")
 
 
 def test_distrust_is_marked(bench: Any) -> None:
@@ -160,19 +155,12 @@ def test_every_sign_is_safe_in_latex(sign: str) -> None:
     assert escape(sign).isascii()
 
 
-@pytest.mark.parametrize(("rows", "pieces"), [(15, 3), (120, 1)])  # a tall one would be shrunk more below each other
-def test_a_table_too_wide_to_be_read_stands_in_pieces_that_hold_every_cell(rows: int, pieces: int) -> None:
+def test_a_wide_table_holds_every_cell_and_is_shrunk_to_the_text() -> None:
     columns = tuple((graph, f"metric {i}") for graph in ("Cora", "Pubmed", "Citeseer") for i in range(5))
-    lines = [TableRow(("GAT", f"row {n}"), tuple(Shown(f"{n}.{i}±0.001E-5") for i in range(15))) for n in range(rows)]
+    lines = [TableRow(("GAT", f"row {n}"), tuple(Shown(f"{n}.{i}±0.001E-5") for i in range(15))) for n in range(15)]
     text = to_latex(Table("link", "Links.", ("Model", "Method"), columns, tuple(lines)))
-    assert text.count(r"\toprule") == pieces
-    assert text.count(r"\textbf{Method}") == pieces  # each says which rows it has
-    found = [cell for line in lines for cell in (escape(shown.text) for shown in line.cells) if cell in text]
-    assert len(found) == 15 * rows
-    narrow = Table(
-        "link", "Links.", ("Model", "Method"), columns[:6], tuple(TableRow(x.heads, x.cells[:6]) for x in lines)
-    )
-    assert to_latex(narrow).count(r"\toprule") == 1
+    assert r"\ifdim\width>\linewidth\linewidth\else\width\fi" in text
+    assert all(escape(shown.text) in text for line in lines for shown in line.cells)
 
 
 def test_a_long_table_goes_on_where_a_leading_column_changes() -> None:
@@ -188,16 +176,3 @@ def test_a_long_table_goes_on_where_a_leading_column_changes() -> None:
     assert r"\multirow{25}{*}{\textbf{Amazon-Photo}}" in pieces[1]  # the graph is named again where it goes on
     assert (text.count(r"\label{tab:long}"), text.count(r"\addtocounter{table}{-1}")) == (1, 2)
     assert [("a note" in piece, "Much." in piece) for piece in pieces] == [(False, True), (False, False), (True, False)]
-
-
-@pytest.mark.parametrize(("columns", "rows", "turned"), [(8, 50, 0), (20, 20, 1), (20, 50, 2)])
-def test_a_table_that_would_be_shrunk_too_far_stands_on_pages_on_their_side(
-    columns: int, rows: int, turned: int
-) -> None:
-    lines = [TableRow((f"row {n}",), tuple(Shown(f"{n}.{i:02}±0.01") for i in range(columns))) for n in range(rows)]
-    table = Table("wide", "Wide.", ("Method",), tuple((f"metric {i}",) for i in range(columns)), tuple(lines), merged=1)
-    text = to_latex(table)
-    assert text.count(r"\begin{landscape}") == text.count(r"\end{landscape}") == turned
-    pages = text.split(r"\begin{landscape}")[1:]
-    assert all(page.count(r"\begin{table}") == 1 for page in pages)  # two on a page's side come out turned twice
-    assert all(shown.text.replace("±", r"$\pm$") in text for line in lines for shown in line.cells)

@@ -10,7 +10,7 @@ from fgai_bench.statistics.results import Results
 from tests.report_fixtures import attack_result
 
 
-def test_the_statistics_of_a_dataset_are_those_of_the_paper(small: Path) -> None:
+def test_the_statistics_of_a_dataset_are_those_that_were_recorded(small: Path) -> None:
     table = dataset_table(Results.read(small), "node")
     assert table is not None
     assert table.columns == (("Amazon-Photo",),)
