@@ -16,7 +16,7 @@ from torch_geometric.data import Data
 
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.certificates.catalogue import CERTIFICATES
-from fgai_bench.metrics import NotApplicable
+from fgai_bench.metrics import NotApplicable, certified_explanations, certified_f1
 from fgai_bench.models.base import AttentionModel, Output, frozen_eval
 from fgai_bench.registry import checked_subclass
 
@@ -60,18 +60,37 @@ class Floor:
 
     Attributes:
         kind: name of the certificate.
-        score: share of the targets that stay classified correctly.
-        explanation: share of the targets whose attention stays as it was; also a lower bound of their mean top-k
-            overlap, since no overlap is negative.
-        clean: share of the targets that are classified correctly without an attack.
+        targets: how many nodes are scored.
+        correct: how many of them are classified correctly without an attack.
+        lost: how many of those an attack can turn, at most; near-ties are counted as lost.
+        moved: how many targets can have another explanation, at most.
         threat: the threat model.
     """
 
     kind: str
-    score: float
-    explanation: float
-    clean: float
+    targets: int
+    correct: int
+    lost: int
+    moved: int
     threat: ThreatModel
+
+    @property
+    def score(self) -> float:
+        """Return the share of the targets that stay classified correctly under every attack."""
+        return certified_f1(self.targets, self.correct, self.lost, self.moved)
+
+    @property
+    def explanation(self) -> float:
+        """Return the share of the targets whose attention stays as it was under every attack.
+
+        It is also a lower bound of their mean top-k overlap, since no overlap is negative.
+        """
+        return certified_explanations(self.targets, self.correct, self.lost, self.moved)
+
+    @property
+    def clean(self) -> float:
+        """Return the share of the targets that are classified correctly without an attack."""
+        return self.correct / self.targets
 
 
 class Certificate:
@@ -110,14 +129,13 @@ class Certificate:
             right = logits.argmax(1) == y
             certain = right & (_lead(logits, y) > ROUNDING * logits.abs().amax(1).clamp(min=1e-30))
             proven = self.bound(Question(model, data, targets, certain, output))
-            total, counted = targets.numel(), int(right.sum())
-            unsure = counted - int(certain.sum())
+            correct = int(right.sum())
+            unsure = correct - int(certain.sum())
             floors = []
             for threat in threats:
                 lost, moved = proven(threat)
                 doubtful = unsure if any(threat.limits().values()) else 0
-                left = max(counted - doubtful - lost, 0)
-                floors.append(Floor(name, left / total, 1 - min(moved, total) / total, counted / total, threat))
+                floors.append(Floor(name, targets.numel(), correct, lost + doubtful, moved, threat))
         return floors
 
 

@@ -51,6 +51,7 @@ class Board:
 
 STABILITY_METRICS = ("g_jsd", "g_tvd", "node_jsd", "topk_overlap", "prediction_kept")
 COSTS = ("train_peak_mib", "attack_seconds", "attack_peak_mib", "evaluate_seconds", "evaluate_peak_mib")
+FLOORS = ("certified_f1", "certified_explanations")  # further columns where something was proven
 BOARDS = (
     Board("leaderboard_node", "node", "f1", "higher", ("f1_clean", *STABILITY_METRICS, "f_slope_pos", "f_slope_neg")),
     Board("leaderboard_link", "link", "roc_auc", "higher", ("roc_auc_clean", *STABILITY_METRICS)),
@@ -86,7 +87,7 @@ class BoardRow:
     runs: tuple[str, ...] = ()  # identities of the runs that it comes from
     versions: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
-    own_metrics: tuple[str, ...] = ()  # further columns: the metrics that its suite names beyond the built-in ones
+    own_metrics: tuple[str, ...] = ()  # further columns: floors, and metrics of its suite that are not built in
     found_by: tuple[str, ...] = ()  # for a worst case, the attacks that left the least at some seed
     # for a worst case, seed to how much less twice the search left
     slack: Mapping[int, float] = field(default_factory=dict)
@@ -133,28 +134,33 @@ def _alone(results: Results, place: Place) -> bool:
 
 def _entry(results: Results, place: Place, attacked: Mapping[int, Measurement], board: Board) -> BoardRow:
     """Return a row; a seed counts where its attack has values, or its training where the cost is the result."""
-    clean, trained = (results.at(place._replace(kind=kind, attack="")) for kind in ("clean", "train"))
+    clean, trained, floors = (results.at(place._replace(kind=k, attack="")) for k in ("clean", "train", "certify"))
     seeds = trained if board.alone else attacked
     ok = {seed: step for seed, step in seeds.items() if step.status == "ok"}
     return BoardRow(
         BoardKey(place.suite, place.task, place.dataset, place.model, place.label, place.attack),
-        {seed: _values(attacked[seed], clean.get(seed), trained.get(seed)) for seed in sorted(ok)},
+        {seed: _values(attacked[seed], clean.get(seed), trained.get(seed), floors.get(seed)) for seed in sorted(ok)},
         tuple(Gap(seed, step.status, step.reason) for seed, step in seeds.items() if seed not in ok),
         tuple(dict.fromkeys(flag for step in seeds.values() for flag in step.flags)),
         {seed: (step.threat, step.ledger) for seed, step in sorted(attacked.items()) if step.status == "ok"},
         (results.identity,),
         tuple(dict.fromkeys(step.commit or step.package for step in ok.values())),
         tuple(dict.fromkeys(step.device for step in ok.values())),
-        tuple(name for name in results.own_metrics if any(name in step.values for step in attacked.values())),
+        tuple(name for name in results.own_metrics if any(name in step.values for step in attacked.values()))
+        + (FLOORS if any(step.status == "ok" for step in floors.values()) else ()),
         identity=identity_of(results.headers(trained, clean, attacked)),
         trials=max((step.trials for step in attacked.values()), default=0),
     )
 
 
-def _values(attacked: Measurement, clean: Measurement | None, trained: Measurement | None) -> dict[str, float]:
-    """Return the values under attack and of the training, and those of the clean graph with a suffix, as filed."""
+def _values(
+    attacked: Measurement, clean: Measurement | None, trained: Measurement | None, floor: Measurement | None
+) -> dict[str, float]:
+    """Return the values under attack, of the training, of a floor for the same budget, and clean ones with a suffix."""
     before = {f"{name}_clean": value for name, value in clean.values.items()} if clean else {}
-    values = {**before, **(trained.values if trained else {}), **attacked.values}
+    same = floor is not None and floor.threat and _changes(floor.threat) == _changes(attacked.threat)
+    proven = {name: floor.values[name] for name in FLOORS if name in floor.values} if floor and same else {}
+    values = {**before, **(trained.values if trained else {}), **proven, **attacked.values}
     return {name: as_filed(value) for name, value in values.items()}
 
 

@@ -31,7 +31,7 @@ LOWER_SHARE: dict[str, Any] = {"direction": "lower", "range": SHARE, "scale": "l
 LOWER_DIVERGENCE: dict[str, Any] = {"direction": "lower", "range": LN_2, "scale": "log", "paper": LIN}
 LOWER_OF_ANY_SIZE: dict[str, Any] = {"direction": "lower", "range": ANY_SIZE, "scale": "log", "paper": FGAI}
 
-Where = Literal["clean", "attack", "effect", "explain", "train"]
+Where = Literal["clean", "attack", "certify", "effect", "explain", "train"]
 NULLS = ("random", "uniform", "degree", "untrained")
 INPUTS: dict[str, tuple[str, tuple[Where, ...]]] = {
     "output": ("the model's output on the graph, or on the attacked graph", ("clean", "attack")),
@@ -93,6 +93,7 @@ INPUTS: dict[str, tuple[str, tuple[Where, ...]]] = {
     "truths": ("per node the scores of its edges and which of them truly matter, on the attacked graph", ("explain",)),
     "truths-clean": ("the same on the clean graph", ("explain",)),
     "truths-wrong": ("as truths, of the nodes whose prediction is wrong or was changed", ("explain",)),
+    "floor": ("targets, correct ones, and proven upper bounds of those lost and of explanations moved", ("certify",)),
     "model": ("the trained model", ("train", "clean", "attack")),
     "validation": ("the validation score of the training", ("train",)),
     "cost": ("seconds and memory by name, of the training and of the attack", ("clean", "attack")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import product
 from typing import Any
 
 from fgai_bench.records.canonical import canonical
@@ -12,8 +13,11 @@ WEAKER = "unreliable: random control is stronger"
 IMPROVES = "unreliable: a smaller budget does more harm"
 STRONGER = "unreliable: {attack} does more harm than the standard attack"
 MOVES = "unreliable: twice the search lowers the worst case by {slack:.3f}"
+BELOW_FLOOR = "error: below a proven floor"
+BELOW = BELOW_FLOOR + ", {score:.4f} against {floor:.4f} of {certificate}"
 TOLERANCE = 0.01  # of the attacked score; a sweep may wobble by this much
 BEATEN, SLACK = 0.005, 0.02  # of the attacked score: what another attack, and twice the search, may take further
+ROUNDING = 1e-9  # of a share that was written and read
 BUDGET = ("nodes", "edges_per_node", "edges", "epsilon", "steps", "restarts")
 
 
@@ -21,14 +25,20 @@ def derived_flags(steps: Iterable[dict[str, Any]]) -> dict[str, list[str]]:
     """Return the reasons for distrust that comparison finds, by the hash of the step.
 
     A gradient attack on the prediction must do at least the harm of the random control with the same budget, and an
-    attack must not do less harm with a larger budget. Harm is read from the attacked score of the task.
+    attack must not do less harm with a larger budget. Harm is read from the attacked score of the task. An attack below
+    a floor is an error of one of the two.
     """
     trials = defaultdict(list)
+    floors = defaultdict(list)
     for step in steps:
         if step["kind"] == "attack" and attacked_score(step) is not None:
             trials[step["trial"]].append(step)
+        elif step["kind"] == "certify" and step["status"] == "ok":
+            floors[step["trial"]].append(step)
     reasons: dict[str, list[str]] = defaultdict(list)
-    for attacks in trials.values():
+    for trial, attacks in trials.items():
+        for hash, reason in _below_a_floor(attacks, floors[trial]):
+            reasons[hash].append(reason)
         for hash in _weaker_than_control(attacks):
             reasons[hash].append(WEAKER)
         for hash in _weaker_than_smaller_budget(attacks):
@@ -46,6 +56,16 @@ def _weaker_than_control(attacks: list[dict[str, Any]]) -> Iterator[str]:
             same = [control for control in controls if change_budget(control) == change_budget(step)]
             if any(attacked_score(control) < attacked_score(step) for control in same):  # type: ignore[operator]
                 yield step["hash"]
+
+
+def _below_a_floor(attacks: list[dict[str, Any]], floors: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield the attacks that leave less than a floor that is proven for their budget, with the sentence."""
+    for step, floor in product(attacks, floors):
+        proven = next(row["value"] for row in floor["metrics"] if row["name"] == "certified_f1")
+        left = attacked_score(step)
+        if left is not None and change_budget(step) == change_budget(floor) and left < float(proven) - ROUNDING:
+            name = floor["config"]["certificate"]["name"]
+            yield step["hash"], BELOW.format(score=left, floor=float(proven), certificate=name)
 
 
 def _beaten_standards(attacks: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from fgai_bench import __version__
 from fgai_bench.attacks import ATTACKS
+from fgai_bench.certificates import CERTIFICATES
 from fgai_bench.data import DATASETS
 from fgai_bench.defenses import DEFENSES
 from fgai_bench.explainers import EXPLAINERS
@@ -29,6 +30,7 @@ REGISTRIES: dict[str, Registry[Any]] = {
     "model": MODELS,
     "defense": DEFENSES,
     "attack": ATTACKS,
+    "certificate": CERTIFICATES,
     "explainer": EXPLAINERS,
     "metric": METRICS,
 }

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from fgai_bench.records.canonical import encoded, plain
 
-Kind = Literal["train", "clean", "attack", "measure", "effect", "explain", "agree", "audit", "validate"]
+Kind = Literal["train", "clean", "attack", "certify", "measure", "effect", "explain", "agree", "audit", "validate"]
 Status = Literal["ok", "oom", "timeout", "failed", "not-applicable"]
 RETRIED: tuple[Status, ...] = ("oom", "timeout", "failed")
 Curve = tuple[Sequence[float], Sequence[float]]

@@ -29,15 +29,17 @@ from fgai_bench.models import AttentionModel
 from fgai_bench.records.artifacts import DamagedArtifact, MissingArtifact
 from fgai_bench.records.errors import RequestError, StoreError
 from fgai_bench.records.export_format import PACKS, changed_files
+from fgai_bench.records.flags import BELOW_FLOOR, derived_flags
 from fgai_bench.records.names import place_in_words
 from fgai_bench.records.packing import clean_of, graph_digest, unpack_attacked, unpack_model
 from fgai_bench.records.provenance import environment
 from fgai_bench.records.store import StoreReader, is_export
 from fgai_bench.tasks import Problem
+from fgai_bench.tasks.floors import measured_floor
 from fgai_bench.tasks.measurement import Measured, Offers, measured
 from fgai_bench.tasks.problems import problem_of
 
-KINDS = ("train", "clean", "attack")
+KINDS = ("train", "clean", "attack", "certify")
 SHARE, RELATIVE, TINY = 2e-3, 1e-3, 1e-6
 SAME = ("device", "python", "versions", "threads")  # of an environment: where results are the same to the bit
 DIGITS = 12  # of a step's hash, that name a row
@@ -129,6 +131,8 @@ class RecordedRow:
         with threadpool_limits(self.config["threads"]):
             if self.step["kind"] == "attack":
                 return measured(self.problem.attack_offers(self.model, self.attacked))
+            if self.step["kind"] == "certify":
+                return measured_floor(self.config, self.model, self.problem)
             if self.step["kind"] == "clean":
                 return self.problem.clean(self.model, sanity=self.config["sanity"])
             with torch.no_grad():
@@ -161,8 +165,9 @@ def verify(
     with StoreReader(folder) as store:
         ready = {hash for hash, status in store.statuses().items() if status == "ok"}
         members = {member["step"]: member for member in store.members() if not member.get("metric")}
-        chosen = (hash for hash, member in members.items() if member["kind"] in KINDS and hash in ready)
-        for hash in sorted(chosen):
+        chosen = sorted(hash for hash, member in members.items() if member["kind"] in KINDS and hash in ready)
+        done.findings += _below_floors(store, {hash: members[hash] for hash in chosen})
+        for hash in chosen:
             if rows is not None and done.checked >= rows:
                 break
             _verify_row(store, hash, place_in_words(members[hash]), done, data_root, is_present)
@@ -171,6 +176,16 @@ def verify(
             f"{folder} holds no row with its model and attacked graph; export it with `--with graphs,models`"
         )
     return done
+
+
+def _below_floors(store: StoreReader, members: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
+    """Return the recorded attacks below a recorded floor of their budget; without floors, nothing is read."""
+    if not any(member["kind"] == "certify" for member in members.values()):
+        return []
+    compared = [store.step(hash) for hash, member in members.items() if member["kind"] in ("attack", "certify")]
+    flags = derived_flags(compared).items()
+    below = [(hash, flag) for hash, found in flags for flag in found if flag.startswith(BELOW_FLOOR)]
+    return [Finding(hash[:DIGITS], place_in_words(members[hash]), flag) for hash, flag in below]
 
 
 def _verify_row(

@@ -44,6 +44,7 @@ from fgai_bench.tasks.attention_sample import attention_sample
 from fgai_bench.tasks.definition1 import AuditOptions
 from fgai_bench.tasks.definition1 import audit as audit_pair
 from fgai_bench.tasks.explanations import effect_offers, explain_offers, measured_effects
+from fgai_bench.tasks.floors import measured_floor
 from fgai_bench.tasks.measurement import Measured, Offers, measured, pair_offers, value_of
 from fgai_bench.tasks.problems import problem_of
 from fgai_bench.tasks.validation import scaled
@@ -300,6 +301,14 @@ def explain(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progres
     return _result(measurements, problem, {"explain_seconds": cost.seconds, "explain_peak_mib": cost.peak_mib})
 
 
+def certify(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
+    """Prove the floor of a trained model under a threat model."""
+    model = _model("model", config, inputs, problem)
+    with measured_cost(config["device"], every=0.02) as cost:
+        floor = measured_floor(config, model, problem)
+    return _result(floor, problem, {"certify_seconds": cost.seconds})
+
+
 def audit(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
     """Check a defended model against Definition 1."""
     if problem.readout is not None:
@@ -333,5 +342,6 @@ def _result(measurements: Measured, problem: Problem, cost: Mapping[str, float])
 
 
 STEPS: dict[str, Callable[[Mapping[str, Any], Inputs, Problem, Progress | None], Result]] = {
-    function.__name__: function for function in (train, clean, attack, measure, agree, effect, explain, audit, validate)
+    function.__name__: function
+    for function in (train, clean, attack, certify, measure, agree, effect, explain, audit, validate)
 }

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ValidationError
 
 from fgai_bench.attacks import ATTACKS, ThreatModel
 from fgai_bench.attacks.catalogue import scenario_of
+from fgai_bench.certificates import CERTIFICATES
 from fgai_bench.data import DATASETS
 from fgai_bench.defenses import DEFENSES
 from fgai_bench.explainers import EXPLAINERS
@@ -218,13 +219,18 @@ class _Draft:
         self.members: list[Member] = []
 
     def add(self, trial: Trial) -> None:
-        """Add the steps of a trial: training, clean evaluation, every attack, every explainer and further metric."""
+        """Add the steps of a trial: training, clean evaluation, floors, attacks, explainers and further metrics."""
         suite = trial.suite
         trained = self._train(trial)
         config = {**_measurement_config(trained), "sanity": suite.sanity}
         clean = self._step("clean", config, {"model": trained.hash}, suite, trained.hash)
         self.members += [trial.member(trained), trial.member(clean)]
         self._measure(trial, trained, None)
+        for name in suite.certificates if "explained" in TASKS.entry(trial.task).tags else ():
+            threat = _merged(ThreatModel, suite.threat.model_dump(), trial.settings["threat"])
+            config = {**_measurement_config(trained), "certificate": _versioned(CERTIFICATES, name), "threat": threat}
+            step = self._step("certify", config, {"model": trained.hash}, suite, trained.hash)
+            self.members.append(trial.member(step, explainer=name))
         for attack in suite.attacks:
             if (attack.seeds and trial.seed not in attack.seeds) or not _has_its_aim(trial, attack):
                 continue

@@ -179,7 +179,7 @@ def title(step: Step) -> str:
     """Return a few words that name a step: its kind, the names of its parts, and its seed."""
     config = step.config
     names = [config[key]["name"] for key in ("task", "dataset", "model", "defense")]
-    methods = [config[key]["name"] for key in ("attack", "explainer", "metric") if key in config]
+    methods = [config[key]["name"] for key in ("attack", "certificate", "explainer", "metric") if key in config]
     return " ".join([step.kind, *names, f"seed {config['seed']}", *methods])
 
 
@@ -187,7 +187,7 @@ def outcome(result: Result) -> str:
     """Return a few words about a result: its scores and seconds, or its status and the reason for it."""
     if result.status != "ok":
         return f"{result.status}: {result.reason}"
-    shown = ("f1", "roc_auc", "g_jsd", "validation_clean", "validation_attacked")
+    shown = ("f1", "roc_auc", "g_jsd", "certified_f1", "validation_clean", "validation_attacked")
     scores = [f"{name} {result.metrics[name]:.4f}" for name in shown if name in result.metrics]
     return ", ".join([*scores, f"{result.seconds:.1f} s"])
 

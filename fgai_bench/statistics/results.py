@@ -261,7 +261,18 @@ def _arranged(
     for row in curves[curves["kind"] == "audit"].to_dict("records"):
         if (place := _place(row)) in places:
             _with_point(places[place], row)
-    return places
+    return {**places, **_best_floors(places)}
+
+
+def _best_floors(places: Mapping[Place, Mapping[int, Measurement]]) -> dict[Place, dict[int, Measurement]]:
+    """Return the highest floor of each trial, at the place of its certificates without the name of one."""
+    best: dict[Place, dict[int, Measurement]] = {}
+    for place, seeds in places.items():
+        for seed, step in seeds.items() if place.kind == "certify" else ():
+            known = best.setdefault(place._replace(explainer=""), {})
+            if known.get(seed, step).values.get("certified_f1", -1) <= step.values.get("certified_f1", -1):
+                known[seed] = step
+    return best
 
 
 def _with_point(seeds: dict[int, Measurement], row: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ import yaml
 from pydantic import ValidationError
 
 from fgai_bench.attacks import ATTACKS
+from fgai_bench.certificates import CERTIFICATES
 from fgai_bench.data import DATASETS
 from fgai_bench.defenses import DEFENSES
 from fgai_bench.explainers import EXPLAINERS
@@ -25,7 +26,7 @@ from fgai_bench.tasks import TASKS
 # The first part of a key of --set, and the field of a setting that it changes; attack is an alias of threat.
 SECTIONS = {"threat": "threat", "attack": "threat", "training": "training", "model": "model", "inner": "inner"}
 # Keys of --set without a dot; the first say what is measured, or how long it may take, and change no setting.
-MEASUREMENT_KEYS = ("agreement", "explainers", "metrics", "sanity", "time_limit")
+MEASUREMENT_KEYS = ("agreement", "certificates", "explainers", "metrics", "sanity", "time_limit")
 SUITE_KEYS = tuple(sorted((*MEASUREMENT_KEYS, "exclusive", "threads", "unequal_budgets")))
 
 Settings = Literal["published", "tuned", "both"]
@@ -86,6 +87,7 @@ def check_names(suite: Suite) -> None:
         (DEFENSES.entry, [line.name for line in suite.defenses]),
         (ATTACKS.entry, [line.name for line in suite.attacks] + [inner.attack for inner in inners]),
         (METRICS.entry, suite.metrics),
+        (CERTIFICATES.entry, suite.certificates),
         (EXPLAINERS.entry, suite.explainers),
         (DATASETS.entry, suite.explained_datasets),
         (MODELS.entry, suite.explained_models),

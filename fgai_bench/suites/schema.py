@@ -215,6 +215,7 @@ class Suite(Options):
         version: changes when the meaning of the suite changes; shown with its records.
         metrics: names of ``METRICS``; the suite's records are limited to them, and those of plugins are measured, too.
             Empty for all built-in metrics.
+        certificates: names of ``CERTIFICATES``, whose floors are proven for the suite's threat model.
         explainers: names of ``EXPLAINERS``, asked under the attacks that have the suite's own budget and no label.
         explained_nodes: how many of the nodes that an attack reaches are explained; 8 where each is searched for.
         explained_datasets, explained_models, explained_attacks: names to which explainers are limited; all that they
@@ -246,6 +247,7 @@ class Suite(Options):
     settings: tuple[Setting, ...] = ()
     tuned: tuple[TunedSetting, ...] = ()
     metrics: tuple[str, ...] = ()
+    certificates: tuple[str, ...] = ()
     explainers: tuple[str, ...] = ()
     explained_nodes: int = Field(64, ge=1)
     explained_datasets: tuple[str, ...] = ()

@@ -14,7 +14,6 @@ import pytest
 
 from fgai_bench.cli.app import main
 from fgai_bench.leaderboard.rows import BOARDS
-from fgai_bench.records.escaping import csv_text
 from tests.report_fixtures import attack_result, clean_result, compiled, train_result
 
 LABELS = (

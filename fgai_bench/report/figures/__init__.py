@@ -9,6 +9,7 @@ import matplotlib as mpl
 from fgai_bench.report.figures.attention import draw_attention, draw_neighbours
 from fgai_bench.report.figures.correctness import draw_stability_correctness
 from fgai_bench.report.figures.curves import draw_f_acc
+from fgai_bench.report.figures.floors import draw_floors
 from fgai_bench.report.figures.scatter import draw_scale, draw_tradeoff
 from fgai_bench.report.figures.style import LOOK, Drawing, save
 from fgai_bench.statistics.results import Results
@@ -22,6 +23,7 @@ FIGURES: dict[str, tuple[str, Callable[[Results], list[Drawing]]]] = {
     "fig2_attention": ("node", draw_attention),
     "fig3_neighbours": ("node", draw_neighbours),
     "fig5_tradeoff": ("node", draw_tradeoff),
+    "floors": ("node", draw_floors),
     "fig8_scale": ("scale", draw_scale),
     "stability_correctness": ("stress", draw_stability_correctness),
 }

@@ -43,6 +43,10 @@ COLUMNS: tuple[tuple[str, str, Any, str], ...] = (
     ("f_slope_neg", "F- slope", "none", "fixed"),
     ("train_seconds", "training (s)", "none", "fixed"),
 )
+FLOOR_COLUMNS: tuple[tuple[str, str, Any, str], ...] = (
+    ("certified_f1", "floor (proven)", "higher", "fixed"),
+    ("certified_explanations", "explanations that stay (proven)", "higher", "fixed"),
+)
 DIGITS = 4  # of a seed's value: more would double the file and say nothing
 
 
@@ -95,9 +99,9 @@ def content(results: Results) -> dict[str, Any]:
 
 
 def columns_of(results: Results) -> tuple[tuple[str, str, Any, str], ...]:
-    """Return the columns of the table: ours, then the metrics that suites of the run name."""
+    """Return the columns of the table: ours, floors where some are proven, the metrics that suites of the run name."""
     own = tuple((name, name, better, "fixed") for name, better in results.own_metrics.items())
-    return (*COLUMNS, *own)
+    return (*COLUMNS, *(FLOOR_COLUMNS if results.names("label", kind="certify") else ()), *own)
 
 
 def _all_names(results: Results) -> list[str]:

@@ -140,6 +140,20 @@ GRIDS: tuple[Spec, ...] = (
         suites=("node", "stress", "quick"),
     ),
     _per_row(
+        "floors",
+        "Proven and found: F1 clean; the floor, below which no attack inside the threat model can go; the worst case, "
+        "the lowest score that an attack was found to leave; and the share of test nodes whose attention provably "
+        "stays. The truth lies between floor and worst case.",
+        (
+            F1,
+            Column("floor↑", "certified_f1", "certify", better="higher"),
+            Column("worst case↑", "f1", "attack", PREDICTION_ATTACKS, better="higher"),
+            Column("explanations that stay↑", "certified_explanations", "certify", better="higher"),
+        ),
+        suites=("node", "stress", "quick"),
+        needs="certify",
+    ),
+    _per_row(
         "definition",
         "Definition 1, audited: beta 1 and alpha 1 against the vanilla model, beta 2 and alpha 2 under the worst "
         "perturbation of the scores found within R, means over nodes; and the share of nodes on which all four "

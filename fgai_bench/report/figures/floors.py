@@ -1,0 +1,110 @@
+"""Floors beside attacks: for every row a bar from what is proven to what was found, and floors over the budget."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from fgai_bench.leaderboard.rows import STANDARD, worst_cases
+from fgai_bench.report.figures.style import Drawing, legend, panels, style_of
+from fgai_bench.statistics.cells import cell
+from fgai_bench.statistics.labels import ordered, title
+from fgai_bench.statistics.results import Place, Results, main_suite
+
+
+def draw_floors(results: Results) -> list[Drawing]:
+    """Draw the sandwich of every row, and the floor over the number of injected edges; a panel per graph."""
+    lowered = worst_cases(results)
+    suite = main_suite(lowered, "certify") or ""
+    places = [
+        place
+        for place, seeds in lowered.select(suite=suite, kind="certify", task="node", explainer="")
+        if cell(lowered, place, "certified_f1").values
+    ]
+    if not places:
+        return []
+    return [_sandwiches(lowered, places), _curves(lowered, places)]
+
+
+def _sandwiches(results: Results, places: Sequence[Place]) -> Drawing:
+    datasets = ordered(place.dataset for place in places)
+    most = max(sum(place.dataset == dataset for place in places) for dataset in datasets)
+    columns = min(2, len(datasets))
+    figure, axes = panels(math.ceil(len(datasets) / columns), columns, height=1 + 0.22 * most)
+    every = [ax for row in axes for ax in row]
+    for ax, dataset in zip(every, datasets, strict=False):
+        _sandwich(ax, results, [place for place in places if place.dataset == dataset])
+        ax.set(title=title(dataset), xlabel="F1")
+    for ax in every[len(datasets) :]:
+        ax.set_axis_off()
+    marks = [
+        Line2D([], [], color="0.35", linewidth=5, solid_capstyle="butt", label="floor to worst case"),
+        Line2D([], [], color="black", marker="|", linestyle="none", label="clean"),
+    ]
+    legend(figure, [], extra=marks)
+    caption = (
+        "Proven and found: a bar reaches from the floor, below which no attack of the threat model can go, to the worst "
+        "case that an attack was found to leave. The truth lies inside the bar; the mark is the clean score. Means over "
+        "seeds."
+    )
+    return Drawing("floors", caption, figure)
+
+
+def _sandwich(ax: Axes, results: Results, places: Sequence[Place]) -> None:
+    """Draw one bar for each model and defense of a graph, the highest floor on top."""
+    rows = sorted(places, key=lambda place: cell(results, place, "certified_f1").mean)
+    for height, place in enumerate(rows):
+        floor, worst = cell(results, place, "certified_f1"), _worst(results, place)
+        clean = cell(results, place._replace(kind="clean"), "f1")
+        if worst is not None:
+            ax.barh(height, max(worst - floor.mean, 0.002), left=floor.mean, height=0.6, color="0.35")
+        else:
+            ax.plot(floor.mean, height, marker=">", color="0.35")
+        ax.plot(clean.mean, height, marker="|", color="black")
+    ax.set_yticks(range(len(rows)), [f"{title(place.model)}, {title(place.label)}" for place in rows])
+    ax.set_xlim(0, 1)
+
+
+def _worst(results: Results, place: Place) -> float | None:
+    """Return the mean worst case of a row; of the first attack of its suite where the standard one was not run."""
+    held = results.names("attack", suite=place.suite, kind="attack", task="node")
+    for attack in [STANDARD, *held]:
+        attacked = cell(results, place._replace(kind="attack", attack=attack), "f1")
+        if attacked.values:
+            return attacked.mean
+    return None
+
+
+def _curves(results: Results, places: Sequence[Place]) -> Drawing:
+    datasets, labels = ordered(place.dataset for place in places), ordered(_name(place) for place in places)
+    columns = min(2, len(datasets))
+    figure, axes = panels(math.ceil(len(datasets) / columns), columns)
+    every = [ax for row in axes for ax in row]
+    curves = results.curves[results.curves["curve"] == "floor"]
+    for ax, dataset in zip(every, datasets, strict=False):
+        for place in [place for place in places if place.dataset == dataset]:
+            steps = [step.step for step in results.at(place).values()]
+            mean = curves[curves["step"].isin(steps)].groupby("x")["y"].mean()
+            style = style_of(_name(place), labels)
+            ax.plot(mean.index, mean, color=style["color"])
+            if (worst := _worst(results, place)) is not None:
+                ax.plot(_edges(results, place), worst, marker="v", color=style["color"], linestyle="none")
+        ax.set(title=title(dataset), xlabel="injected edges", ylabel="F1", xscale="symlog", ylim=(0, 1))
+    for ax in every[len(datasets) :]:
+        ax.set_axis_off()
+    legend(figure, labels, extra=[Line2D([], [], color="0.35", marker="v", linestyle="none", label="worst case found")])
+    caption = "Floors over the number of injected edges, and the worst case that was found; means over seeds."
+    return Drawing("floors_over_budget", caption, figure)
+
+
+def _name(place: Place) -> str:
+    return f"{title(place.model)}, {title(place.label)}"
+
+
+def _edges(results: Results, place: Place) -> int:
+    threat = json.loads(next(iter(results.at(place).values())).threat)
+    return int(threat["nodes"] * threat["edges_per_node"])

@@ -1,0 +1,27 @@
+"""Measure a floor: what a certificate proves for a trained model, under a threat model and as a curve over budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fgai_bench.attacks import ThreatModel
+from fgai_bench.certificates import CERTIFICATES
+from fgai_bench.models import AttentionModel
+from fgai_bench.tasks.base import Problem
+from fgai_bench.tasks.measurement import Measured, Offers, measured
+
+SHARES = (0, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10)  # of the injected nodes, for the curve
+
+
+def measured_floor(config: Mapping[str, Any], model: AttentionModel, problem: Problem) -> Measured:
+    """Return the proven floor of a step's certificate and threat model, and the curve ``floor`` over new edges."""
+    threat = ThreatModel(**config["threat"])
+    around = sorted({round(share * threat.nodes) for share in SHARES})
+    threats = [threat, *(threat.model_copy(update={"nodes": nodes}) for nodes in around)]
+    certificate = CERTIFICATES[config["certificate"]["name"]]()
+    floor, *others = certificate.floors(model, problem.data, problem.targets, threats)
+    offers = Offers({"floor": lambda: (floor.targets, floor.correct, floor.lost, floor.moved)})
+    edges = tuple(float(other.threat.limits()["edges"]) for other in others)
+    offers.curves["floor"] = (edges, tuple(other.score for other in others))
+    return measured(offers)
