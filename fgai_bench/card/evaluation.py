@@ -17,7 +17,8 @@ from fgai_bench.attacks import ATTACKS, Attacked, ThreatModel
 from fgai_bench.attacks.auto_threat import ChosenThreat
 from fgai_bench.attacks.catalogue import scenario_of
 from fgai_bench.card.edge_effect import EdgeEffect, measure_edge_effect
-from fgai_bench.metrics import edges_into, uniform_attention
+from fgai_bench.certificates import Floor, best_floor
+from fgai_bench.metrics import NotApplicable, edges_into, uniform_attention
 from fgai_bench.metrics.stability import (
     attention_entropy_normalised,
     node_jsd_values,
@@ -103,6 +104,7 @@ class Evaluation:
         right: ``(T,)`` which test nodes are predicted rightly on the clean graph.
         guess: share of the test nodes that are of the most common class.
         outcomes: by attack; control: of random features at random places, or None where it was not run.
+        floor: the highest that can be proven for the same budget, or the reason why none can.
         entropy: of the attention as a share of the largest possible, or None without attention.
         effect: attention against the measured effect of edges, or the reason why it was not measured.
         changed: the nodes whose attention the last attack changed most.
@@ -113,6 +115,7 @@ class Evaluation:
     guess: float
     outcomes: dict[str, AttackOutcome] = field(default_factory=dict)
     control: AttackOutcome | None = None
+    floor: Floor | str = ""
     entropy: float | None = None
     effect: EdgeEffect | str = ""
     changed: tuple[ChangedNode, ...] = ()
@@ -133,6 +136,10 @@ def evaluated(
     clean = problem.output(model, problem.data)
     right = _right(problem, clean)
     result = Evaluation(right, _most_common_share(problem))
+    try:
+        result.floor = best_floor(model, problem.data, problem.targets, chosen.threat)
+    except NotApplicable as reason:
+        result.floor = str(reason)
     result.seconds["clean"] = time.perf_counter() - started
     for name in dict.fromkeys((CONTROL, *attacks)):
         step(name)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fgai_bench.attacks.auto_threat import ChosenThreat
+from fgai_bench.attacks.catalogue import scenario_of
 from fgai_bench.card.edge_effect import EdgeEffect
 from fgai_bench.card.evaluation import AttackOutcome, Evaluation
 from fgai_bench.statistics.intervals import mean_interval, share_interval
@@ -88,6 +89,16 @@ class Judgement:
         return min(self.measured.outcomes.values(), key=lambda outcome: outcome.right.mean(), default=None)
 
     @property
+    def found(self) -> float | None:
+        """Return the lowest score that an attack of the floor's threat model left; None where there was none."""
+        scores = [
+            float(outcome.right.mean(1).min())
+            for outcome in self.measured.outcomes.values()
+            if scenario_of(outcome.name) == self.chosen.threat.scenario
+        ]
+        return min(scores, default=None)
+
+    @property
     def prediction(self) -> str:
         """Return the verdict on predictions: ``stand``, ``weaken``, ``fall``, or ``no better than a guess``."""
         clean, worst = self.row("f1"), self.worst
@@ -160,6 +171,9 @@ class Judgement:
             alarms.append("on the clean graph the network is no better than always guessing the most common class")
         for outcome in self.measured.outcomes.values():
             alarms += [f"{outcome.name}: {flag}" for flag in outcome.flags]
+        floor = self.measured.floor
+        if not isinstance(floor, str) and self.found is not None and self.found < floor.score:
+            alarms.append(f"an attack leaves {self.found:.4f}, below the floor {floor.score:.4f}: one of them is wrong")
         control, worst = self.measured.control, self.worst
         if control is not None and worst is not None:
             further = float(worst.right.mean(1).min() - control.right.mean(1).min())

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fgai_bench.card.figure import draw
-from fgai_bench.card.text import QUANTITIES, cost, headline, number
+from fgai_bench.card.text import QUANTITIES, cost, headline, number, proof
 
 if TYPE_CHECKING:
     from fgai_bench.card.judgement import Judgement
@@ -40,7 +40,7 @@ def fragment(card: Judgement) -> str:
     return (
         f"<style>{STYLE}</style><div class='fgai-card'><h1>{escape(card.title)}</h1>"
         f"<p>Attacker: {escape(card.chosen.sentence)}</p>"
-        f"<p class='answer'>{escape(first)}<br>{escape(second)}</p>"
+        f"<p class='answer'>{escape(first)}<br>{escape(second)}</p><p>{escape(proof(card))}</p>"
         + (f"<div class='alarms'><p>Alarms</p><ul>{alarms}</ul></div>" if alarms else "")
         + f"<img alt='{escape(first, quote=True)}' src='data:image/png;base64,{shown}'>"
         + _table(card)

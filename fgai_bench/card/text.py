@@ -60,10 +60,30 @@ def headline(card: Judgement) -> tuple[str, str]:
     return f"Predictions {PREDICTION[card.prediction]}{path}.", f"Explanation: {EXPLANATION[card.explanation]}."
 
 
+def proof(card: Judgement) -> str:
+    """Return what is proven of the predictions and of the attention, or why nothing is."""
+    floor, threat = card.measured.floor, card.chosen.threat
+    if isinstance(floor, str):
+        return f"Nothing is proven: {floor}."
+    budget = f"{threat.nodes} nodes with {threat.edges_per_node} edges"
+    found = "" if card.found is None else f"; found: {number(card.found)}"
+    stays = f" The attention of at least {floor.explanation:.0%} of the test nodes provably stays."
+    return f"Proven: at least {number(floor.score)} under {budget}{found}.{stays if card.measured.entropy else ''}"
+
+
 def text(card: Judgement) -> str:
     """Return the card as lines of plain text."""
     first, second = headline(card)
-    lines = [card.title, f"Attacker: {card.chosen.sentence}", "", first, *_table(card, "prediction"), "", second]
+    lines = [
+        card.title,
+        f"Attacker: {card.chosen.sentence}",
+        "",
+        first,
+        proof(card),
+        *_table(card, "prediction"),
+        "",
+        second,
+    ]
     lines += _table(card, "explanation")
     if card.alarms:
         lines += ["", "Alarms", *(f"  ! {alarm}" for alarm in card.alarms)]

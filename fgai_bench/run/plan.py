@@ -229,8 +229,8 @@ class _Draft:
         for name in suite.certificates if "explained" in TASKS.entry(trial.task).tags else ():
             threat = _merged(ThreatModel, suite.threat.model_dump(), trial.settings["threat"])
             config = {**_measurement_config(trained), "certificate": _versioned(CERTIFICATES, name), "threat": threat}
-            step = self._step("certify", config, {"model": trained.hash}, suite, trained.hash)
-            self.members.append(trial.member(step, explainer=name))
+            proven = self._step("certify", config, {"model": trained.hash}, suite, trained.hash)
+            self.members.append(trial.member(proven, explainer=name))
         for attack in suite.attacks:
             if (attack.seeds and trial.seed not in attack.seeds) or not _has_its_aim(trial, attack):
                 continue

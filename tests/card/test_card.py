@@ -40,6 +40,18 @@ def test_the_table_holds_every_number_that_is_printed(card):
     assert f"injection reaches {reached:.0%} of the nodes" in printed
 
 
+def test_a_card_says_what_is_proven_beside_what_was_found(card, network, data):
+    floor = card.measured.floor
+    assert floor.score == fb.certify(network, data, card.chosen.threat).score
+    assert f"Proven: at least {floor.score:.3f} under" in str(card)
+    assert f"; found: {card.found:.3f}." in str(card)
+    assert floor.score <= card.found
+    broken = replace(card, measured=replace(card.measured, floor=replace(floor, lost=-floor.targets)))
+    assert any("below the floor" in alarm for alarm in broken.alarms)
+    unproven = replace(card, measured=replace(card.measured, floor="reach: it looks at everything"))
+    assert "Nothing is proven: reach: it looks at everything." in str(unproven)
+
+
 def test_the_page_needs_nothing_else(card, tmp_path):
     page = card.to_html(tmp_path / "card")
     html = page.read_text()

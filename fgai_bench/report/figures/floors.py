@@ -47,9 +47,9 @@ def _sandwiches(results: Results, places: Sequence[Place]) -> Drawing:
     ]
     legend(figure, [], extra=marks)
     caption = (
-        "Proven and found: a bar reaches from the floor, below which no attack of the threat model can go, to the worst "
-        "case that an attack was found to leave. The truth lies inside the bar; the mark is the clean score. Means over "
-        "seeds."
+        "Proven and found: a bar reaches from the floor, below which no attack of the threat model can go, to the "
+        "worst case that an attack was found to leave. The truth lies inside the bar; the mark is the clean score. "
+        "Means over seeds."
     )
     return Drawing("floors", caption, figure)
 
