@@ -186,6 +186,62 @@ def graphs_where_gcn_beats(model: str) -> str:
     return listed(graphs, "no graph")
 
 
+# Floors
+
+
+@cache
+def proven(model: str, defense: str, dataset: str, column: str) -> dict[int, float]:
+    """Return a column of the measured floors by seed: clean, floor, worst_case or explanations."""
+    with (ROOT / "benchmarks" / "measured" / "floors_h200.csv").open(newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if (row["model"], row["label"]) == (model, defense)]
+    return {int(row["seed"]): float(row[column]) for row in rows if row["dataset"] == dataset}
+
+
+@value
+def graphs_where_floor_beats(model: str, defense: str, rivals: str, how: str) -> str:
+    """Return the graphs on which a floor lies above what every attacked way to train some models keeps.
+
+    ``how`` is ``mean``, or ``paired`` for intervals of the paired differences that exclude zero.
+    """
+    graphs = []
+    for graph in GRAPHS:
+        rows = [row for row in worst_rows() if row["model"] in rivals.split() and row["dataset"] == graph]
+        rows = [row for row in rows if row["defense"].removesuffix(" tuned") not in REPLACED]
+        floor = proven(model, defense, graph, "floor")
+        compared = [Comparison.of(floor, by_seed(row, "f1"), "identity") for row in rows]
+        higher = [mean(list(floor.values())) > float(row["f1_mean"]) for row in rows]
+        shown = [each.bounds is not None and each.bounds[0] > 0 for each in compared]
+        graphs += [title(graph)] if all(higher if how == "mean" else shown) else []
+    return "all four graphs" if len(graphs) == len(GRAPHS) else listed(graphs, "no graph")
+
+
+@value
+def largest_gap(model: str, defense: str) -> str:
+    """Return the largest difference between worst case and floor of a row, over graphs and seeds."""
+    columns = [[proven(model, defense, graph, name) for graph in GRAPHS] for name in ("worst_case", "floor")]
+    gaps = [worst[seed] - floor[seed] for worst, floor in zip(*columns, strict=True) for seed in floor]
+    return number(max(gaps), 4)
+
+
+@table
+def floors() -> Rows:
+    """Clean score, floor and worst case of the controls and voters, by graph."""
+    rows = {
+        "MLP (no graph)": ("gat", "mlp tuned"),
+        "one-hop GAT": ("gat-one-hop", "vanilla tuned"),
+        "one-hop GATv2": ("gatv2-one-hop", "vanilla tuned"),
+        "votes (one-hop ensemble)": ("gat", "votes tuned"),
+    }
+
+    def cell(row: tuple[str, str], graph: str) -> str:
+        clean_score, floor, worst = (
+            number(mean(list(proven(*row, graph, column).values()))) for column in ("clean", "floor", "worst_case")
+        )
+        return f"{clean_score} → {floor} to {worst}"
+
+    return grid("clean → proven floor to worst case", GRAPHS, rows, cell)
+
+
 @table
 def worst_case(model: str, settings: str, *others: str) -> Rows:
     """Defenses of a model by graph, clean → worst case; ``others`` are networks in its place."""

@@ -81,6 +81,8 @@ def _config(kind: str, place: Mapping[str, Any], threat: Mapping[str, Any] | Non
     config: dict[str, Any] = {"kind": kind, "crafted_on": None}
     if kind == "train":
         config |= {"training": {"epochs": 20 if place["dataset"] == "csbm-1e4" else 200}}
+    if kind == "certify":
+        config |= {"certificate": {"name": place["explainer"]}, "threat": {**THREAT, **(threat or {})}}
     if kind == "attack":
         name = place["attack"]
         config |= {

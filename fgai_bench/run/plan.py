@@ -371,8 +371,11 @@ def _measurement_config(trained: Step) -> dict[str, Any]:
 
 def _has_its_aim(trial: Trial, attack: AttackLine) -> bool:
     """Tell whether a trial has what an attack is aimed at: not every model has an attention."""
-    aimed = "attention" in ATTACKS.entry(attack.name).tags
-    return not (aimed and "no-attention" in DEFENSES.entry(trial.line.name).tags)
+    if "attention" not in ATTACKS.entry(attack.name).tags:
+        return True
+    defense = DEFENSES.entry(trial.line.name).tags
+    attends = "replaces-model" in defense or "attention" in MODELS.entry(trial.model).tags
+    return attends and "no-attention" not in defense
 
 
 def _is_explained(trial: Trial, attack: AttackLine) -> bool:

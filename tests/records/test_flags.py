@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fgai_bench.records.flags import IMPROVES, WEAKER, derived_flags
+from fgai_bench.records.flags import BELOW_FLOOR, IMPROVES, WEAKER, derived_flags
 
 GRADIENT = ("gradient", "prediction")
 
@@ -74,3 +74,17 @@ def test_a_control_may_search_less_and_still_counts() -> None:
 def test_a_result_that_improves_with_the_budget_is_flagged(larger: float, flagged: bool) -> None:
     found = derived_flags([attack("small", 0.5, name="same"), attack("large", larger, name="same", nodes=40)])
     assert found == ({"large": [IMPROVES]} if flagged else {})
+
+
+def certified(floor: float, **threat: Any) -> dict[str, Any]:
+    config = {"certificate": {"name": "reach"}, "threat": {**THREAT, **threat}}
+    metrics = [{"name": "certified_f1", "value": floor}]
+    return {"kind": "certify", "hash": "f", "trial": "t", "status": "ok", "config": config, "metrics": metrics}
+
+
+def test_an_attack_below_a_floor_of_its_budget_is_an_error() -> None:
+    worst = attack("worst", 0.5)
+    assert flags(worst, certified(0.5)) == []
+    assert flags(worst, certified(0.6)) == [f"{BELOW_FLOOR}, 0.5000 against 0.6000 of reach"]
+    assert flags(worst, certified(0.6, steps=99)) != []  # how long one may search is no part of a budget
+    assert flags(worst, certified(0.6, nodes=2)) == []  # the floor of a smaller budget says nothing
