@@ -56,7 +56,8 @@ def test_every_value_of_a_declared_space_is_an_option(name):
 @pytest.mark.parametrize("name", list(MODELS))
 def test_every_value_of_a_models_space_is_an_option(name):
     for key, dimension in MODELS[name].search_space.items():
-        MODELS[name](4, 2, **{key.removeprefix("model."): dimension.high})
+        for value in dimension.values if isinstance(dimension, Choice) else (dimension.low, dimension.high):
+            MODELS[name](4, 2, **{key.removeprefix("model."): value})
 
 
 def test_published_forms_stay_the_defaults():

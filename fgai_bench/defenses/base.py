@@ -108,7 +108,8 @@ class Defense:
         cost: for forecasts of memory: ``copies`` of what an epoch keeps, further ``arrays_per_node``, and copies of the
             edges for an inner attack (``attacked_edges``).
         tags: ``node`` and ``link``, the tasks it is for (both if neither is named); ``needs-teacher`` and
-            ``needs-inner``, the inputs it requires; ``replaces-model``, ``dense``, ``transductive``; ``no-attention``,
+            ``needs-inner``, the inputs it requires; ``replaces-model``, ``dense``, ``transductive``; ``numbered``, the
+            output depends on how nodes are numbered; ``no-attention``,
             what it trains has none, so that attacks on the attention are left out.
         inner_options: the loss and the targets of its inner attack, unless the suite sets others.
         starts_from: whether the student starts as a copy of the given ``model`` or of the ``teacher``.

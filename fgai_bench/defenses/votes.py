@@ -53,7 +53,7 @@ def group_of(nodes: Tensor, groups: int) -> Tensor:
     The multiplier is Knuth's, 2^32 divided by the golden ratio; the upper bits of the product decide.
 
     >>> group_of(torch.arange(6), 4).tolist()
-    [0, 2, 0, 3, 1, 0]
+    [0, 3, 2, 2, 1, 1]
     """
     return (((nodes * 2654435761) & 0xFFFFFFFF) >> 16) % groups
 
@@ -205,7 +205,7 @@ class VotingEnsemble(Defense):
 
     summary = "a vote of networks that each see one group of sources: comes with a floor of its own"
     paper = "https://arxiv.org/abs/2503.01671"
-    tags: ClassVar[tuple[str, ...]] = ("node", "replaces-model")
+    tags: ClassVar[tuple[str, ...]] = ("node", "replaces-model", "numbered")
     cost: ClassVar[dict[str, float]] = {"copies": 4.0}
     search_space: ClassVar[Space | None] = {
         "defense.voters": Choice(5, 10, 20, 60),

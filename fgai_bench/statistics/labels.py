@@ -10,6 +10,10 @@ TITLES = {
     "gat": "GAT",
     "gatv2": "GATv2",
     "gt": "GT",
+    "gat-one-hop": "one-hop GAT",
+    "gatv2-one-hop": "one-hop GATv2",
+    "mlp": "MLP",
+    "votes": "Votes",
     "vanilla": "Vanilla",
     "ln": "LN",
     "at": "AT",
@@ -44,9 +48,9 @@ TITLES = {
 # The paper's order, suites by the order of its tables; what it does not have follows in the order of the plan.
 ORDER = (
     *("node", "link", "ablation", "cost", "definition", "stress", "truth", "scale", "published-budgets"),
-    *("gat", "gatv2", "gt"),
+    *("gat", "gatv2", "gt", "gat-one-hop", "gatv2-one-hop"),
     *("vanilla", "ln", "at", "fgai", "fgai-attention"),
-    *("gcn", "pro-gnn", "gnn-svd", "gnn-svd-sparse", "gnnguard", "gnnguard-sparse"),
+    *("mlp", "votes", "gcn", "pro-gnn", "gnn-svd", "gnn-svd-sparse", "gnnguard", "gnnguard-sparse"),
     *("amazon-photo", "amazon-cs", "coauthor-cs", "coauthor-physics", "ogbn-arxiv", "arxiv-topology"),
     *("cora", "pubmed", "citeseer"),
     *("ba-house", "ba-grid", "ba-tree", "infection", "csbm-planted", "csbm-planted-weak"),

@@ -98,10 +98,13 @@ def _rivals(cells: Mapping[Hashable, Cell]) -> list[Hashable]:
 
 
 def _of_another_search(cells: Mapping[Hashable, Cell]) -> set[Hashable]:
-    """Return the tuned rows whose number of trials is not that of the majority; all of them without a majority."""
+    """Return the tuned rows whose number of trials is not that of the majority; all of them without a majority.
+
+    A single tuned row among others has no majority; a row that stands alone is held against nothing.
+    """
     tuned = {key: row.trials for key, row in cells.items() if row.trials}
-    numbers = list(tuned.values())
-    return {key for key, trials in tuned.items() if 2 * numbers.count(trials) <= len(numbers) or len(numbers) == 1}
+    numbers, single = list(tuned.values()), len(tuned) == 1 < len(cells)
+    return {key for key, trials in tuned.items() if 2 * numbers.count(trials) <= len(numbers) or single}
 
 
 def _of_another_budget(cells: Mapping[Hashable, Cell]) -> set[Hashable]:

@@ -147,6 +147,8 @@ def _with_nan(argument: Any) -> Any:
         return Output(_with_nan(argument.logits), argument.attention)
     if isinstance(argument, torch.nn.Module):
         raise CheckSkipped("a NaN has no place in what it takes")
+    if isinstance(argument, int):
+        raise CheckSkipped("a NaN has no place among whole numbers")
     if isinstance(argument, float):
         return float("nan")
     if isinstance(argument, dict):

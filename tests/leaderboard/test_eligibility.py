@@ -93,7 +93,7 @@ def test_a_run_of_the_suite_itself_is_added(
             setting("dataset", "source", "files", value=[["a", ""]]),
             'other data: dataset.source.files is [["a",""]]',
         ),
-        (setting("code", "model gat", value="other"), "6 of its steps were made by other code than this program's"),
+        (setting("code", "model", value="other"), "6 of its steps were made by other code than this program's"),
         (lambda config, environment: config.pop("code"), "24 of its steps were made by other code"),
     ],
 )

@@ -25,7 +25,9 @@ SUITE: dict[str, Any] = {
 
 def trainings(settings: str) -> dict[tuple[str, str], Any]:
     made = plan(resolve(SUITE, settings=settings))
-    return {(member.dataset, member.label): made.steps[member.step] for member in made.trials}
+    return {
+        (member.dataset, member.label): made.steps[member.step] for member in made.members if member.kind == "train"
+    }
 
 
 def test_published_settings_are_the_suite_as_it_is_written():
@@ -48,7 +50,11 @@ def test_an_ablation_of_chosen_settings_takes_each_term_away():
     """With `--settings tuned` every line of the suite is another training, as it is with its own settings."""
     for settings in ("published", "tuned"):
         made = plan(resolve("ablation", models=["gat"], seeds=1, settings=settings))
-        options = {m.label.removesuffix(" tuned"): made.steps[m.step].config["defense"]["options"] for m in made.trials}
+        options = {
+            m.label.removesuffix(" tuned"): made.steps[m.step].config["defense"]["options"]
+            for m in made.members
+            if m.kind == "train"
+        }
         assert options["prediction+explanation"]["similarity"] == 0
         assert options["none"]["similarity"] == options["none"]["prediction"] == options["none"]["explanation"] == 0
         assert options["k-10"]["k"] == 0.1

@@ -18,7 +18,13 @@ from fgai_bench.testing import checks_of, subject_of
 from fgai_bench.testing.datasets import DatasetSubject
 from fgai_bench.testing.fixture import tiny_graph
 from fgai_bench.testing.suites import SuiteSubject
-from tests.testing import violating_attacks, violating_defenses, violating_explainers, violating_models
+from tests.testing import (
+    violating_attacks,
+    violating_certificates,
+    violating_defenses,
+    violating_explainers,
+    violating_models,
+)
 
 MODEL_TAGS = ("attention", "differentiable")
 _count = itertools.count(2)
@@ -87,6 +93,9 @@ def cases():
         yield "defenses", name, subject_of("defenses", entry(defense, tags)), honest
     for name, violator in DATASETS:
         yield "datasets", name, violator, dataset()
+    honest = subject_of("certificates", entry(violating_certificates.Honest))
+    for name, certificate in violating_certificates.VIOLATORS:
+        yield "certificates", name, subject_of("certificates", entry(certificate)), honest
     for name, explainer in violating_explainers.VIOLATORS:
         subjects = (subject_of("explainers", entry(e, ("random",))) for e in (explainer, violating_explainers.Honest))
         yield "explainers", name, *subjects
@@ -114,7 +123,9 @@ def test_the_check_rejects_a_violator_and_accepts_an_honest_entry(kind, name, vi
     assert check.run(honest).status == "passed"
 
 
-@pytest.mark.parametrize("kind", ["models", "datasets", "attacks", "defenses", "explainers", "metrics", "suites"])
+@pytest.mark.parametrize(
+    "kind", ["models", "datasets", "attacks", "defenses", "certificates", "explainers", "metrics", "suites"]
+)
 def test_every_check_has_a_violator_and_a_sentence(kind):
     assert {check.name for check in checks_of(kind)} == {name for of, name, _, _ in CASES if of == kind}
     for check in checks_of(kind):

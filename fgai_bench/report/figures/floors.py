@@ -15,6 +15,8 @@ from fgai_bench.statistics.cells import cell
 from fgai_bench.statistics.labels import ordered, title
 from fgai_bench.statistics.results import Place, Results, main_suite
 
+THINNEST = 0.006  # of a bar, so that one whose two ends meet is seen
+
 
 def draw_floors(results: Results) -> list[Drawing]:
     """Draw the sandwich of every row, and the floor over the number of injected edges; a panel per graph."""
@@ -61,12 +63,13 @@ def _sandwich(ax: Axes, results: Results, places: Sequence[Place]) -> None:
         floor, worst = cell(results, place, "certified_f1"), _worst(results, place)
         clean = cell(results, place._replace(kind="clean"), "f1")
         if worst is not None:
-            ax.barh(height, max(worst - floor.mean, 0.002), left=floor.mean, height=0.6, color="0.35")
+            width = max(worst - floor.mean, THINNEST)
+            ax.barh(height, width, left=(worst + floor.mean - width) / 2, height=0.6, color="0.35")
         else:
             ax.plot(floor.mean, height, marker=">", color="0.35")
         ax.plot(clean.mean, height, marker="|", color="black")
     ax.set_yticks(range(len(rows)), [f"{title(place.model)}, {title(place.label)}" for place in rows])
-    ax.set_xlim(0, 1)
+    ax.set_xlim(max(0, cell(results, rows[0], "certified_f1").mean - 0.05), 1)
 
 
 def _worst(results: Results, place: Place) -> float | None:
@@ -93,7 +96,7 @@ def _curves(results: Results, places: Sequence[Place]) -> Drawing:
             ax.plot(mean.index, mean, color=style["color"])
             if (worst := _worst(results, place)) is not None:
                 ax.plot(_edges(results, place), worst, marker="v", color=style["color"], linestyle="none")
-        ax.set(title=title(dataset), xlabel="injected edges", ylabel="F1", xscale="symlog", ylim=(0, 1))
+        ax.set(title=title(dataset), xlabel="injected edges", ylabel="F1", ylim=(0, 1))
     for ax in every[len(datasets) :]:
         ax.set_axis_off()
     legend(figure, labels, extra=[Line2D([], [], color="0.35", marker="v", linestyle="none", label="worst case found")])
