@@ -12,8 +12,8 @@ from fgai_bench.attacks.edges import LabelledPRBCD, with_edges
 from fgai_bench.attacks.result import Trace
 from fgai_bench.attacks.search import PortfolioSearch, strongest
 from fgai_bench.models import build_model
-from tests.attacks.test_budget import recount
 from fgai_bench.testing.fixture import tiny_graph, trained_model
+from tests.attacks.test_budget import recount
 
 DATA, MODEL = tiny_graph(), trained_model()
 THREAT = ThreatModel(scenario="edges", edges=6)
