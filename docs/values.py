@@ -216,6 +216,16 @@ def graphs_where_floor_beats(model: str, defense: str, rivals: str, how: str) ->
 
 
 @value
+def graphs_where_floor_is_higher(one: str, other: str) -> str:
+    """Return the graphs on which the mean floor of a row, ``model/defense``, is higher than that of another."""
+    means = [
+        {graph: mean(list(proven(*row.split("/"), graph, "floor").values())) for graph in GRAPHS}
+        for row in (one, other)
+    ]
+    return listed((title(graph) for graph in GRAPHS if means[0][graph] > means[1][graph]), "no graph")
+
+
+@value
 def largest_gap(model: str, defense: str) -> str:
     """Return the largest difference between worst case and floor of a row, over graphs and seeds."""
     columns = [[proven(model, defense, graph, name) for graph in GRAPHS] for name in ("worst_case", "floor")]
