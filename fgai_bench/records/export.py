@@ -69,9 +69,10 @@ def export(
         merged = merge(stores)
         for field, chosen in (only or {}).items():
             there = sorted({member[field] for member in merged.members})
-            if unknown := [name for name in chosen if name not in there]:
-                words = ", ".join(map(str, there))
-                raise RequestError(f"there are no records of the {field} {unknown[0]!r}; there are some of {words}")
+            for name in chosen:
+                if name not in there:
+                    words = ", ".join(map(str, there))
+                    raise RequestError(f"there are no records of the {field} {name!r}; there are some of {words}")
             merged = merged.of(field, chosen)
         if not merged.steps:
             raise RequestError(f"there are no records to export in {', '.join(map(str, runs))}; nothing was written")

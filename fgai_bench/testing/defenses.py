@@ -47,7 +47,7 @@ class DefenseSubject(EntrySubject):
     @cached_property
     def result(self) -> ModelSubject:
         """Return the fitted model as a subject of the model checks."""
-        declared = (self.tags & {"transductive"}) | {"fitted", "differentiable"}
+        declared = (self.tags & {"transductive", "numbered"}) | {"fitted", "differentiable"}
         return ModelSubject(self.fitted.rebuilt, frozenset(declared), fitted=self.fitted)
 
 

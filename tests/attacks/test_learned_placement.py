@@ -85,6 +85,7 @@ def test_the_strength_is_the_one_at_which_as_many_fall_as_fell():
     assert response.factor[1] < 1 < response.factor[4]
 
 
+@pytest.mark.slow
 def test_an_even_network_stands_lower_than_by_any_other_attack(gcn, attacked):
     least = f1(gcn, attacked.data)
     for other in ("injection", "random-injection", "worst"):
@@ -95,6 +96,7 @@ def test_an_even_network_stands_lower_than_by_any_other_attack(gcn, attacked):
     assert least < f1(gcn, PROBLEM.data) - 0.02
 
 
+@pytest.mark.slow
 def test_it_spends_the_budget_and_no_more_and_searches_alike_for_everybody(gcn, attacked):
     assert (attacked.ledger.nodes, attacked.ledger.edges, attacked.ledger.gradient_calls) == (5, 20, GRADIENTS)
     assert attacked.ledger.largest_feature <= 1

@@ -43,6 +43,7 @@ def f1(model, data) -> float:
     return float((predicted == PROBLEM.data.y[PROBLEM.targets]).float().mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["vanilla", "at"])
 def test_no_other_attack_of_the_same_budget_is_stronger(name, models, worst):
     model, least = models[name], f1(models[name], worst[name].data)
@@ -53,6 +54,7 @@ def test_no_other_attack_of_the_same_budget_is_stronger(name, models, worst):
     assert least < f1(model, PROBLEM.data) - 0.1
 
 
+@pytest.mark.slow
 def test_everybody_gets_the_same_search(worst):
     first, second = worst.values()  # the vanilla model has no surrogate but itself
     assert first.ledger.gradient_calls == second.ledger.gradient_calls

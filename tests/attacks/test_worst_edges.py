@@ -30,6 +30,7 @@ def worst_of(seed: int):
     return ATTACKS["worst-edges"]()(MODEL, DATA, DATA.test_index, threat=THREAT, seed=seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_it_leaves_no_more_than_any_member_leaves(seed):
     worst = worst_of(seed)
@@ -42,6 +43,7 @@ def test_it_leaves_no_more_than_any_member_leaves(seed):
     assert torch.equal(worst.data.edge_index[:, : DATA.num_edges], DATA.edge_index)
 
 
+@pytest.mark.slow
 def test_the_steps_of_the_threat_model_do_not_change_it():
     many = THREAT.model_copy(update={"steps": 50})
     found = ATTACKS["worst-edges"]()(MODEL, DATA, DATA.test_index, threat=many, seed=0)

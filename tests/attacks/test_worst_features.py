@@ -29,6 +29,7 @@ def worst_of(seed: int):
     return ATTACKS["worst-features"]()(MODEL, DATA, TEST, threat=THREAT, seed=seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_it_leaves_less_than_ten_steps_at_random_nodes(seed):
     worst, published = worst_of(seed), ATTACKS["feature-pgd"]()(MODEL, DATA, TEST, threat=THREAT, seed=seed)
@@ -38,6 +39,7 @@ def test_it_leaves_less_than_ten_steps_at_random_nodes(seed):
     assert worst.ledger.feature_change <= 0.6 + 1e-6
 
 
+@pytest.mark.slow
 def test_the_steps_of_the_threat_model_do_not_change_it():
     many = THREAT.model_copy(update={"steps": 50, "step": 0.5})
     found = ATTACKS["worst-features"]()(MODEL, DATA, TEST, threat=many, seed=0)

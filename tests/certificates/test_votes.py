@@ -69,7 +69,7 @@ def test_logits_are_the_shares_of_the_votes_and_the_attention_sums_to_one() -> N
     assert torch.allclose(total, torch.ones(12))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_brute_force_never_goes_below_the_floor(seed: int) -> None:
     """Two injected nodes with one or two edges each, all placements, features from a grid."""
     model = network("votes", small_graph(seed), seed)

@@ -60,6 +60,7 @@ def errors(device: str, **environment: str) -> list[float]:
     return [float(number) for number in done.stdout.split()]
 
 
+@pytest.mark.slow
 def test_kernels_equal_torch_in_the_interpreter() -> None:
     pytest.importorskip("triton", reason="Triton is not installed")
     of_product, of_factor, of_vectors = errors("cpu", TRITON_INTERPRET="1")

@@ -16,6 +16,7 @@ from fgai_bench.cli.app import main
 from fgai_bench.leaderboard.rows import BOARDS
 from tests.report_fixtures import attack_result, clean_result, compiled, train_result
 
+pytestmark = pytest.mark.slow
 LABELS = (
     "<!--<script>", "</script><b>bold</b>", "constructor", "__proto__", "toString", "=1+1", "+2", "-1+cmd|' /C x'!A0",
     "@sum", "'=quoted", "two\nlines", "a|b\\|c", "$x^2", "$\\frac{", "50% & #1_{a}~", "\\input{/etc/passwd}", "`tick",

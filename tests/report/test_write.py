@@ -21,6 +21,7 @@ def digests(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
+@pytest.mark.slow
 def test_the_same_store_gives_the_same_bytes(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("one", "two"):
         assert main(["report", str(small), "--out", str(tmp_path / name)]) == 0

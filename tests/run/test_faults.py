@@ -78,6 +78,7 @@ def assert_whole(folder: Path, reference: Path, content: Content) -> None:
     assert {path.name for path in folder.iterdir()} == {"store.sqlite", "artifacts", "run.lock"}
 
 
+@pytest.mark.slow
 def test_kills_at_random_moments_lose_nothing(
     nursery: subprocess.Popen[str], reference: Path, tmp_path: Path, content: Content
 ) -> None:

@@ -103,6 +103,7 @@ def run_block(page: str, kind: str, code: str, names: dict[str, object]) -> None
         assert kind == "text", f"a block of {page} is neither run nor marked as text: {code[:80]}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
     [

@@ -25,6 +25,7 @@ KINDS = {
     "explainers": ("in-edges", ""),
     "suites": ("gentle-suite", ""),
 }
+pytestmark = pytest.mark.slow
 QUICK = (
     *("run", "--suite", "quick", "--models", "gat", "--defenses", "vanilla", "--attacks", "injection", "--seeds", "1"),
     *("--set", "training.epochs=1", "--executor", "inline", "--device", "cpu", "--out", "quick"),
