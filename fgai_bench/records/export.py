@@ -69,10 +69,10 @@ def export(
         merged = merge(stores)
         for field, chosen in (only or {}).items():
             there = sorted({member[field] for member in merged.members})
-            for name in chosen:
-                if name not in there:
+            for value in chosen:
+                if value not in there:
                     words = ", ".join(map(str, there))
-                    raise RequestError(f"there are no records of the {field} {name!r}; there are some of {words}")
+                    raise RequestError(f"there are no records of the {field} {value!r}; there are some of {words}")
             merged = merged.of(field, chosen)
         if not merged.steps:
             raise RequestError(f"there are no records to export in {', '.join(map(str, runs))}; nothing was written")

@@ -10,6 +10,7 @@ import pytest
 
 from fgai_bench.plugins import load_plugins
 from fgai_bench.records.result import Result
+from fgai_bench.run.executors import ray as ray_executor
 from fgai_bench.run.plan import Step
 from fgai_bench.run.progress import Observer
 from fgai_bench.run.resume import run
@@ -115,3 +116,29 @@ def test_a_cluster_that_is_not_there_is_a_wrong_request(tiny: dict[str, Any], tm
     with pytest.raises(ExecutorError, match=r"no Ray cluster at 127\.0\.0\.1:1"):
         run(tiny, tmp_path / "run", executor="ray", address="127.0.0.1:1", device="cpu")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@ray_test
+def test_a_cluster_without_a_node_is_given_up(
+    tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setattr(ray_executor, "GIVE_UP_AFTER", 5.0)
+    head = {"num_cpus": 0, "object_store_memory": 100 * MIB, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    lost = cluster.add_node(**SIZE)
+
+    class Saboteur(Observer):
+        """Takes the only node with a processor away after the first result."""
+
+        def finished(self, step: Step, result: Result) -> None:
+            cluster.remove_node(lost, allow_graceful=False)
+
+    line: dict[str, Any] = {"executor": "ray", "address": cluster.address, "device": "cpu"}
+    try:
+        with pytest.raises(ray_executor.ExecutorError, match="has had no node for a step for"):
+            run(tiny, tmp_path / "run", observer=Saboteur(), **line)
+    finally:
+        cluster.shutdown()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,13 +13,14 @@ from fgai_bench.records.result import Result
 from fgai_bench.run.executors.base import Event, Job, WorkerSettings
 from fgai_bench.run.executors.processes import Processes
 
+GIVE_UP_AFTER = 300.0  # seconds without any node, until a run ends instead of waiting
 RETRIES = 5  # when the node or worker of a step is lost
 ANSWER_LIMIT = 10.0  # seconds for a cluster to answer at its address
 VARIABLE_PREFIX = "FGAI_BENCH_"  # begins the names of the variables that nodes get from here
 
 
 class ExecutorError(ValueError):
-    """Raised when an executor cannot be started; the message says what is missing."""
+    """Raised when an executor cannot be started or has lost its machines; the message says what is missing."""
 
 
 class RayExecutor:
@@ -36,6 +38,7 @@ class RayExecutor:
         handed_over = {name: value for name, value in os.environ.items() if name.startswith(VARIABLE_PREFIX)}
         self.settings = replace(settings, variables=handed_over)
         self._refs: dict[Any, Job] = {}
+        self._last_seen = time.monotonic()
         self._started_here = not self._ray.is_initialized()
         if self._started_here:
             self._connect(address, slots)
@@ -59,7 +62,10 @@ class RayExecutor:
     @property
     def slots(self) -> int:
         """Return how many steps fit on the cluster now; nodes may come and go."""
-        return max(1, int(self._ray.cluster_resources().get(self._key, 0) // self._units_per_step))
+        return max(1, self._room())
+
+    def _room(self) -> int:
+        return int(self._ray.cluster_resources().get(self._key, 0) // self._units_per_step)
 
     def start(self) -> None:
         pass  # a worker starts where its first step is sent
@@ -73,6 +79,13 @@ class RayExecutor:
         if not self._refs:
             return []
         ready, _ = self._ray.wait(list(self._refs), num_returns=1, timeout=timeout)
+        if ready or self._room():
+            self._last_seen = time.monotonic()
+        elif time.monotonic() - self._last_seen > GIVE_UP_AFTER:
+            raise ExecutorError(
+                f"the Ray cluster has had no node for a step for {GIVE_UP_AFTER:.0f} s; what was recorded stays, and "
+                "the same request goes on with it"
+            )
         return [Event(self._refs.pop(ref).hash, result=self._result(ref)) for ref in ready]
 
     def _result(self, ref: Any) -> Result:
