@@ -76,7 +76,8 @@ def check_by_trial(question: Question, radius: int) -> None:
     A forward pass may mix nodes in ways that no layer shows. The trial finds what it finds; it is no part of the proof.
     """
     model, data, targets = question.model, question.data, question.targets
-    attacked = ATTACKS["random-injection"]()(model, data, targets, threat=TRIAL, seed=0)
+    threat = TRIAL.model_copy(update={"edges_per_node": min(TRIAL.edges_per_node, targets.numel())})
+    attacked = ATTACKS["random-injection"]()(model, data, targets, threat=threat, seed=0)
     nodes = data.x.shape[0]
     new = attacked.data.edge_index[:, data.edge_index.shape[1] :].cpu()
     attached = torch.unique(new[1][new[1] < nodes])

@@ -18,7 +18,8 @@ needs :math:`k \ge (n_y - n_c) / 2`; otherwise :math:`k > (n_y - n_c) / 2`:
 The cost of v is the smallest :math:`k_c`. It cannot be paid if it is more than the number of injected nodes.
 
 **Floor.** Every node is turned by edges of its own, so turned nodes cost at most E edges together. The largest number
-of nodes that E edges can turn is found by paying for the cheapest first.
+of nodes that E edges can turn is found by paying for the cheapest first. A vote that rounding alone might turn is taken
+for one that the attacker turns for nothing.
 
 **What it does not cover.** Changed features of existing nodes, and new edges between existing nodes.
 """
@@ -31,7 +32,7 @@ import torch
 from torch import Tensor
 
 from fgai_bench.attacks.budget import ThreatModel
-from fgai_bench.certificates.base import Bound, Certificate, Question
+from fgai_bench.certificates.base import ROUNDING, Bound, Certificate, Question
 from fgai_bench.certificates.reach import starting_points
 from fgai_bench.defenses.votes import VotesModel
 from fgai_bench.metrics import NotApplicable
@@ -47,13 +48,16 @@ class Votes(Certificate):
         model, targets = question.model, question.targets
         if not isinstance(model, VotesModel):
             raise NotApplicable("it is no ensemble of voters, as the defense 'votes' trains one")
-        votes = model.tally(question.data)[targets[question.correct]]
-        prices = costs(votes, question.data.y[targets[question.correct]])  # (correct,)
+        right = targets[question.correct]
+        votes, close = (counts[right] for counts in model.tally(question.data, ROUNDING))
+        prices = (costs(votes, question.data.y[right]) - close).clamp(min=0)  # (correct,)
 
         def proven(threat: ThreatModel) -> Bound:
             if threat.scenario != "injection":
                 raise NotApplicable(f"it bounds injected nodes, not the scenario {threat.scenario!r}")
             edges = starting_points(threat)
+            if not edges:
+                return Bound(0, 0)
             payable = prices[prices <= threat.nodes].sort().values
             return Bound(int((payable.cumsum(0) <= edges).sum()), min(edges, targets.numel()))
 
@@ -68,7 +72,6 @@ def costs(votes: Tensor, y: Tensor) -> Tensor:
     >>> costs(torch.tensor([[5, 3, 0], [3, 5, 0]]), torch.tensor([0, 1])).tolist()  # equal votes keep class 0
     [2, 1]
     """
-    votes = votes.round().long()
     own = votes.gather(1, y.unsqueeze(1))  # (M, 1)
     lead = own - votes
     before = torch.arange(votes.size(1), device=votes.device) < y.unsqueeze(1)  # (M, C) classes that win equal votes

@@ -150,11 +150,18 @@ class VotesModel(AttentionModel):
         out, weights = self.layer(h.index_select(0, ballots.owner), ballots.edges, shift)
         return out, weights
 
-    def tally(self, data: Data) -> Tensor:
-        """Return the number of votes of each node for each class: ``(N, C)``."""
+    def tally(self, data: Data, margin: float = 0.0) -> tuple[Tensor, Tensor]:
+        """Return the votes of each node for each class ``(N, C)``, and how many of them are close ``(N,)``.
+
+        A vote is close if its logit leads the next by no more than ``margin`` times the largest logit.
+        """
         ballots = self.ballots(data.edge_index, data.x.shape[0])
         out, _ = self.cast(self.embed(data.x), ballots)
-        return _counted(F.one_hot(out.argmax(1), out.size(1)).to(out.dtype), ballots, data.x.shape[0])
+        first, second = out.topk(2, dim=1).values.unbind(1)
+        close = (first - second <= margin * out.abs().amax(1)).to(out.dtype)
+        votes = torch.cat([F.one_hot(out.argmax(1), out.size(1)).to(out.dtype), close.unsqueeze(1)], dim=1)
+        counts = _counted(votes, ballots, data.x.shape[0]).round().long()
+        return counts[:, :-1], counts[:, -1]
 
     def embed(self, x: Tensor) -> Tensor:
         return self.layer.project(x)
