@@ -47,7 +47,7 @@ class Reach(Certificate):
     """Bound what changes by what an attacker can reach; the module's text holds the proof."""
 
     summary = "nodes that no injected node can reach stay as they are"
-    paper = "https://arxiv.org/abs/2010.05740"
+    paper = "https://openreview.net/forum?id=t0VbBTw-o8"
 
     def bound(self, question: Question) -> Callable[[ThreatModel], Bound]:
         radius = radius_of(question.model, question.data)

@@ -42,7 +42,7 @@ class Votes(Certificate):
     """Bound what changes by the votes that have to be spoilt; the module's text holds the proof."""
 
     summary = "a majority of voters that each see one group of sources: every vote costs an edge"
-    paper = "https://arxiv.org/abs/2503.01671"
+    paper = "https://arxiv.org/abs/2502.00765"
 
     def bound(self, question: Question) -> Callable[[ThreatModel], Bound]:
         model, targets = question.model, question.targets

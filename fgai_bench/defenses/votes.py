@@ -211,7 +211,7 @@ class VotingEnsemble(Defense):
     """
 
     summary = "a vote of networks that each see one group of sources: comes with a floor of its own"
-    paper = "https://arxiv.org/abs/2503.01671"
+    paper = "https://arxiv.org/abs/2502.00765"
     tags: ClassVar[tuple[str, ...]] = ("node", "replaces-model", "numbered")
     cost: ClassVar[dict[str, float]] = {"copies": 4.0}
     search_space: ClassVar[Space | None] = {
