@@ -97,10 +97,12 @@ def plan_rows(plan: Plan) -> list[list[str]]:
 def conclude(done: Run) -> None:
     """Print the number of steps by status and what to do next.
 
-    If some steps could be tried again, list the steps without a value and exit 1.
+    If some steps could be tried again, list the steps without a value and exit 1. So does an attack below a floor.
     """
     from fgai_bench.cli.status import failures
     from fgai_bench.records.result import RETRIED
+    from fgai_bench.records.store import StoreReader
+    from fgai_bench.records.verify import below_floors
 
     counts = done.counts()
     by_status = ", ".join(f"{number} {status}" for status, number in counts.items())
@@ -108,6 +110,10 @@ def conclude(done: Run) -> None:
     failed = any(status in RETRIED for status in counts)
     if failed:
         failures(done.folder)
+    with StoreReader(done.folder) as store:
+        wrong = below_floors(store)
+    for hash, flag in wrong.items():
+        typer.echo(f"row {hash[:12]}: {flag}; the attack or the proof is wrong")
     typer.echo(f"next: fgai-bench report {shlex.quote(str(done.folder))}")
-    if failed:
+    if failed or wrong:
         raise typer.Exit(1)

@@ -166,7 +166,8 @@ def verify(
         ready = {hash for hash, status in store.statuses().items() if status == "ok"}
         members = {member["step"]: member for member in store.members() if not member.get("metric")}
         chosen = sorted(hash for hash, member in members.items() if member["kind"] in KINDS and hash in ready)
-        done.findings += _below_floors(store, {hash: members[hash] for hash in chosen})
+        for hash, flag in below_floors(store).items():
+            done.findings.append(Finding(hash[:DIGITS], place_in_words(members[hash]), flag))
         for hash in chosen:
             if rows is not None and done.checked >= rows:
                 break
@@ -178,14 +179,18 @@ def verify(
     return done
 
 
-def _below_floors(store: StoreReader, members: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
-    """Return the recorded attacks below a recorded floor of their budget; without floors, nothing is read."""
-    if not any(member["kind"] == "certify" for member in members.values()):
-        return []
-    compared = [store.step(hash) for hash, member in members.items() if member["kind"] in ("attack", "certify")]
-    flags = derived_flags(compared).items()
-    below = [(hash, flag) for hash, found in flags for flag in found if flag.startswith(BELOW_FLOOR)]
-    return [Finding(hash[:DIGITS], place_in_words(members[hash]), flag) for hash, flag in below]
+def below_floors(store: StoreReader) -> dict[str, str]:
+    """Return the recorded attacks below a recorded floor of their budget, with the sentence; mostly there are none.
+
+    Without floors, no record is read.
+    """
+    ready = {hash for hash, status in store.statuses().items() if status == "ok"}
+    kinds = {member["step"]: member["kind"] for member in store.members() if member["step"] in ready}
+    if "certify" not in kinds.values():
+        return {}
+    steps = [store.step(hash) for hash, kind in kinds.items() if kind in ("attack", "certify")]
+    flags = derived_flags(steps).items()
+    return {hash: flag for hash, found in flags for flag in found if flag.startswith(BELOW_FLOOR)}
 
 
 def _verify_row(

@@ -7,9 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import typer
 
 from fgai_bench.cli.app import main
+from fgai_bench.cli.run import conclude
 from fgai_bench.records.result import Result
+from fgai_bench.run.resume import Run
 from tests.report_fixtures import BASE, Bench, attack_result, fill
 
 
@@ -75,3 +78,6 @@ def test_an_attack_below_a_floor_is_said_to_be_an_error(
     assert "below a proven floor" not in flags["fgai", "worst"]
     assert main(["verify", str(run)]) == 1
     assert "below a proven floor" in capsys.readouterr().out
+    with pytest.raises(typer.Exit):
+        conclude(Run(run))
+    assert "below a proven floor, 0.3" in capsys.readouterr().out
