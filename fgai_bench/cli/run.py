@@ -100,9 +100,9 @@ def conclude(done: Run) -> None:
     If some steps could be tried again, list the steps without a value and exit 1. So does an attack below a floor.
     """
     from fgai_bench.cli.status import failures
+    from fgai_bench.records.flags import below_floors
     from fgai_bench.records.result import RETRIED
     from fgai_bench.records.store import StoreReader
-    from fgai_bench.records.verify import below_floors
 
     counts = done.counts()
     by_status = ", ".join(f"{number} {status}" for status, number in counts.items())
@@ -111,7 +111,8 @@ def conclude(done: Run) -> None:
     if failed:
         failures(done.folder)
     with StoreReader(done.folder) as store:
-        wrong = below_floors(store)
+        ready = {hash for hash, status in store.statuses().items() if status == "ok"}
+        wrong = below_floors(store.members(), ready, store.step)
     for hash, flag in wrong.items():
         typer.echo(f"row {hash[:12]}: {flag}; the attack or the proof is wrong")
     typer.echo(f"next: fgai-bench report {shlex.quote(str(done.folder))}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any
 
@@ -46,6 +46,23 @@ def derived_flags(steps: Iterable[dict[str, Any]]) -> dict[str, list[str]]:
         for hash, reason in _beaten_standards(attacks):
             reasons[hash].append(reason)
     return dict(reasons)
+
+
+def below_floors(
+    members: Iterable[Mapping[str, Any]], ready: Collection[str], read: Callable[[str], dict[str, Any]]
+) -> dict[str, str]:
+    """Return the attacks of a run below a recorded floor of their budget, by hash, with the sentence.
+
+    Args:
+        members: places of the run's steps; without a floor among them, no step is read.
+        ready: hashes of the steps that have values.
+        read: gives a step by its hash.
+    """
+    kinds = {member["step"]: member["kind"] for member in members if member["step"] in ready}
+    if "certify" not in kinds.values():
+        return {}
+    flags = derived_flags(read(hash) for hash, kind in kinds.items() if kind in ("attack", "certify")).items()
+    return {hash: flag for hash, found in flags for flag in found if flag.startswith(BELOW_FLOOR)}
 
 
 def _weaker_than_control(attacks: list[dict[str, Any]]) -> Iterator[str]:

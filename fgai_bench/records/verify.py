@@ -29,7 +29,7 @@ from fgai_bench.models import AttentionModel
 from fgai_bench.records.artifacts import DamagedArtifact, MissingArtifact
 from fgai_bench.records.errors import RequestError, StoreError
 from fgai_bench.records.export_format import PACKS, changed_files
-from fgai_bench.records.flags import BELOW_FLOOR, derived_flags
+from fgai_bench.records.flags import below_floors
 from fgai_bench.records.names import place_in_words
 from fgai_bench.records.packing import clean_of, graph_digest, unpack_attacked, unpack_model
 from fgai_bench.records.provenance import environment
@@ -166,7 +166,7 @@ def verify(
         ready = {hash for hash, status in store.statuses().items() if status == "ok"}
         members = {member["step"]: member for member in store.members() if not member.get("metric")}
         chosen = sorted(hash for hash, member in members.items() if member["kind"] in KINDS and hash in ready)
-        for hash, flag in below_floors(store).items():
+        for hash, flag in below_floors(members.values(), ready, store.step).items():
             done.findings.append(Finding(hash[:DIGITS], place_in_words(members[hash]), flag))
         for hash in chosen:
             if rows is not None and done.checked >= rows:
@@ -177,20 +177,6 @@ def verify(
             f"{folder} holds no row with its model and attacked graph; export it with `--with graphs,models`"
         )
     return done
-
-
-def below_floors(store: StoreReader) -> dict[str, str]:
-    """Return the recorded attacks below a recorded floor of their budget, with the sentence; mostly there are none.
-
-    Without floors, no record is read.
-    """
-    ready = {hash for hash, status in store.statuses().items() if status == "ok"}
-    kinds = {member["step"]: member["kind"] for member in store.members() if member["step"] in ready}
-    if "certify" not in kinds.values():
-        return {}
-    steps = [store.step(hash) for hash, kind in kinds.items() if kind in ("attack", "certify")]
-    flags = derived_flags(steps).items()
-    return {hash: flag for hash, found in flags for flag in found if flag.startswith(BELOW_FLOOR)}
 
 
 def _verify_row(
