@@ -89,7 +89,7 @@ class Judgement:
         return min(self.measured.outcomes.values(), key=lambda outcome: outcome.right.mean(), default=None)
 
     @property
-    def found(self) -> float | None:
+    def lowest_score(self) -> float | None:
         """Return the lowest score that an attack of the floor's threat model left; None where there was none."""
         scores = [
             float(outcome.right.mean(1).min())
@@ -172,8 +172,10 @@ class Judgement:
         for outcome in self.measured.outcomes.values():
             alarms += [f"{outcome.name}: {flag}" for flag in outcome.flags]
         floor = self.measured.floor
-        if not isinstance(floor, str) and self.found is not None and self.found < floor.score:
-            alarms.append(f"an attack leaves {self.found:.4f}, below the floor {floor.score:.4f}: one of them is wrong")
+        if not isinstance(floor, str) and self.lowest_score is not None and self.lowest_score < floor.score:
+            alarms.append(
+                f"an attack leaves {self.lowest_score:.4f}, below the floor {floor.score:.4f}: one of them is wrong"
+            )
         control, worst = self.measured.control, self.worst
         if control is not None and worst is not None:
             further = float(worst.right.mean(1).min() - control.right.mean(1).min())

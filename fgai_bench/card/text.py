@@ -66,9 +66,9 @@ def proof(card: Judgement) -> str:
     if isinstance(floor, str):
         return f"Nothing is proven: {floor}."
     budget = f"{threat.nodes} nodes with {threat.edges_per_node} edges"
-    found = "" if card.found is None else f"; found: {number(card.found)}"
+    searched = "" if card.lowest_score is None else f"; found: {number(card.lowest_score)}"
     stays = f" The attention of at least {floor.explanation:.0%} of the test nodes provably stays."
-    return f"Proven: at least {number(floor.score)} under {budget}{found}.{stays if card.measured.entropy else ''}"
+    return f"Proven: at least {number(floor.score)} under {budget}{searched}.{stays if card.measured.entropy else ''}"
 
 
 def text(card: Judgement) -> str:

@@ -14,8 +14,8 @@ from torch_geometric import nn as pyg
 from torch_geometric.data import Data
 
 from fgai_bench.attacks import ATTACKS, ThreatModel
+from fgai_bench.attacks.changes import reached_nodes
 from fgai_bench.certificates.base import Question
-from fgai_bench.certificates.coverage import covered_by
 from fgai_bench.metrics import NotApplicable
 from fgai_bench.models.base import AttentionModel
 from fgai_bench.models.pyg_wrapper import FromPyG
@@ -78,13 +78,8 @@ def check_by_trial(question: Question, radius: int) -> None:
     model, data, targets = question.model, question.data, question.targets
     threat = TRIAL.model_copy(update={"edges_per_node": min(TRIAL.edges_per_node, targets.numel())})
     attacked = ATTACKS["random-injection"]()(model, data, targets, threat=threat, seed=0)
-    nodes = data.x.shape[0]
-    new = attacked.data.edge_index[:, data.edge_index.shape[1] :].cpu()
-    attached = torch.unique(new[1][new[1] < nodes])
-    starts = attached if radius >= 0 else attached[:0]
-    reached = covered_by(data.edge_index.cpu(), nodes, starts, torch.arange(nodes), max(radius, 0)).sum(0)
-    beyond = torch.from_numpy(reached.A1 == 0).to(targets.device)
-    before, after = question.output.logits[beyond], model(attacked.data).logits[:nodes][beyond]
+    beyond = ~reached_nodes(data, attacked.data, radius + 1)
+    before, after = question.output.logits[beyond], model(attacked.data).logits[: beyond.numel()][beyond]
     if not torch.allclose(before, after, rtol=1e-3, atol=1e-3 * float(before.abs().max()) if before.numel() else 0.0):
         raise NotApplicable(
             f"a trial injection changed outputs more than {radius} hops beyond the nodes it attached to"

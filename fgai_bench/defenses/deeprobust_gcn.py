@@ -18,7 +18,7 @@ from torch_geometric.data import Data
 from fgai_bench.defenses.base import Defense, Fit, Objective
 from fgai_bench.defenses.edge_products import EdgeProducts
 from fgai_bench.defenses.out_of_memory import dense_bytes, require_memory
-from fgai_bench.defenses.training import outputs_once
+from fgai_bench.defenses.training import num_classes
 from fgai_bench.models.base import AttentionModel, Output
 from fgai_bench.models.features import feature_product
 from fgai_bench.models.sorted_edges import SortedEdges
@@ -169,7 +169,7 @@ class ReplacedModel(Defense):
         device, (num_nodes, num_features) = fit.data.edge_index.device, fit.data.x.shape
         needed = dense_bytes(num_nodes, self.matrices, num_features, self.profiles)
         require_memory(f"{self.name} on {num_nodes} nodes", needed, device)
-        return self.build(fit.data, _num_classes(fit.student, fit.data), fit.seed).to(device)
+        return self.build(fit.data, num_classes(fit.student, fit.data), fit.seed).to(device)
 
     def objective(self, fit: Fit) -> Objective:
         assert isinstance(fit.student, GCNModel)
@@ -179,12 +179,6 @@ class ReplacedModel(Defense):
             output=output,
             recordable=fit.student.recordable(new_edges=False),
         )
-
-
-def _num_classes(model: AttentionModel, data: Data) -> int:
-    """Return the number of classes of the given model; labels are not read, since some belong to test nodes."""
-    known = getattr(model, "config", {}).get("num_classes")
-    return int(known or outputs_once(model, data).logits.shape[1])
 
 
 def inverse_root(degree: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from fgai_bench.defenses.base import Fit
+from fgai_bench.defenses.training import num_classes
 from fgai_bench.defenses.vanilla import Vanilla
 from fgai_bench.models.base import AttentionModel
 from fgai_bench.models.mlp import MLP
@@ -28,6 +29,6 @@ class MLPControl(Vanilla):
         self.options = MLPOptions(**options)
 
     def student(self, fit: Fit) -> AttentionModel:
-        classes = fit.student.config["num_classes"]
+        classes = num_classes(fit.student, fit.data)
         model = MLP(fit.data.x.shape[1], classes, seed=fit.seed, **self.options.model_dump())
         return model.to(fit.data.edge_index.device)

@@ -141,3 +141,9 @@ def outputs_once(model: AttentionModel, data: Data) -> Output:
     """Return the output of a model in evaluation mode, without gradients; the model is left unchanged."""
     with frozen_eval(model), torch.no_grad():
         return model(data)
+
+
+def num_classes(model: AttentionModel, data: Data) -> int:
+    """Return the number of classes of the given model; labels are not read, since some belong to test nodes."""
+    known = getattr(model, "config", {}).get("num_classes")
+    return int(known or outputs_once(model, data).logits.shape[1])

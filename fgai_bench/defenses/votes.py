@@ -14,10 +14,11 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
-from torch.utils.weak import WeakTensorKeyDictionary
 from torch_geometric.data import Data
 
 from fgai_bench.defenses.base import Defense, Fit, Objective
+from fgai_bench.defenses.training import num_classes
+from fgai_bench.fast.cached_results import OncePerTensor
 from fgai_bench.fast.ordered_sums import sum_at
 from fgai_bench.models.attention import Attention
 from fgai_bench.models.base import AttentionModel, Output
@@ -94,6 +95,9 @@ class Ballots:
         return cls(owner, count, edges, loops)
 
 
+_ballots = OncePerTensor(Ballots.of)
+
+
 class VotesModel(AttentionModel):
     r"""Voters that share one network of one attention layer; voter g sees the messages of the sources in group g.
 
@@ -118,7 +122,6 @@ class VotesModel(AttentionModel):
         sizes = {"in_channels": in_channels, "num_classes": num_classes}
         self.config = {**sizes, **chosen.model_dump(), "seed": seed}
         self.voters = chosen.voters
-        self._ballots: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
         with isolated_rng(seed, "init"):
             self.layer = OneHopLayer(LAYERS[chosen.base], in_channels, num_classes, chosen)
 
@@ -137,13 +140,8 @@ class VotesModel(AttentionModel):
         return not new_edges
 
     def ballots(self, edge_index: Tensor, num_nodes: int) -> Ballots:
-        """Return the ballots of a graph, made once as long as its edges live unchanged."""
-        known = self._ballots.get(edge_index)
-        if known is None or known[0] != (edge_index._version, num_nodes):
-            known = (edge_index._version, num_nodes), Ballots.of(edge_index, num_nodes, self.voters)
-            self._ballots[edge_index] = known
-        made: Ballots = known[1]
-        return made
+        """Return the ballots of a graph."""
+        return _ballots(edge_index, num_nodes, self.voters)
 
     def cast(self, h: Tensor, ballots: Ballots, shift: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the logits of every ballot ``(B, C)`` and its attention ``(B + E, H)``, in the ballots' edge order."""
@@ -225,7 +223,7 @@ class VotingEnsemble(Defense):
         self.options = VotesOptions(**options)
 
     def student(self, fit: Fit) -> AttentionModel:
-        classes = fit.student.config["num_classes"]
+        classes = num_classes(fit.student, fit.data)
         model = VotesModel(fit.data.x.shape[1], classes, seed=fit.seed, **self.options.model_dump())
         return model.to(fit.data.edge_index.device)
 

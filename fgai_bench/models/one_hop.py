@@ -20,7 +20,6 @@ from fgai_bench.models.options import OneHopOptions
 from fgai_bench.models.sorted_edges import NodeMask, SortedEdges
 from fgai_bench.models.stacked_attention import AttentionLayer, StackedAttention
 from fgai_bench.options import Choice, Space
-from fgai_bench.seeds import isolated_rng
 
 
 class OneHopLayer(nn.Module):
@@ -57,25 +56,13 @@ class OneHopLayer(nn.Module):
 
 
 class OneHop(StackedAttention):
-    """One attention layer over embedded features.
-
-    Args:
-        in_channels: features per node.
-        num_classes: width of the logits.
-        seed: of the initial parameters.
-        options: as in :class:`fgai_bench.models.options.OneHopOptions`.
-    """
+    """One attention layer over embedded features; options as in :class:`fgai_bench.models.options.OneHopOptions`."""
 
     options_class = OneHopOptions
     search_space: ClassVar[Space] = {**DROPOUT_SPACE, "model.hidden": Choice(64, 128)}
 
-    def __init__(self, in_channels: int, num_classes: int, seed: int = 0, **options: Any) -> None:
-        nn.Module.__init__(self)
-        chosen = OneHopOptions(**options)
-        sizes = {"in_channels": in_channels, "num_classes": num_classes}
-        self.config = {**sizes, **chosen.model_dump(), "seed": seed}
-        with isolated_rng(seed, "init"):
-            self.layers = nn.ModuleList([OneHopLayer(self.layer_class, in_channels, num_classes, chosen)])
+    def made_layers(self, in_channels: int, num_classes: int, chosen: Any) -> list[nn.Module]:
+        return [OneHopLayer(self.layer_class, in_channels, num_classes, chosen)]
 
 
 class GATOneHop(OneHop):

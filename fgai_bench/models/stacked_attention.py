@@ -41,22 +41,26 @@ class StackedAttention(AttentionModel):
     local = True
     search_space = DROPOUT_SPACE
     layer_class: ClassVar[type[AttentionLayer]]
-    options_class = AttentionOptions
+    options_class: ClassVar[type[AttentionOptions]] = AttentionOptions
 
     def __init__(self, in_channels: int, num_classes: int, seed: int = 0, **options: Any) -> None:
         super().__init__()
-        chosen = AttentionOptions(**options)
+        chosen = self.options_class(**options)
         sizes = {"in_channels": in_channels, "num_classes": num_classes}
         self.config = {**sizes, **chosen.model_dump(), "seed": seed}
+        with isolated_rng(seed, "init"):
+            self.layers = nn.ModuleList(self.made_layers(in_channels, num_classes, chosen))
+
+    def made_layers(self, in_channels: int, num_classes: int, chosen: Any) -> list[nn.Module]:
+        """Return the layers of the chosen options, freshly initialised, first to last."""
         widths = [in_channels, *(chosen.hidden * h for h in chosen.heads)]
         channels_and_heads = [(chosen.hidden, h) for h in chosen.heads] + [(num_classes, 1)]
         between: Norm = "layer" if chosen.layer_norm else "none"
         norms: list[Norm] = [chosen.input_norm, *[between] * len(chosen.heads)]
-        with isolated_rng(seed, "init"):
-            self.layers = nn.ModuleList(
-                self.layer_class(width, channels, h, chosen.dropout, chosen.attention_dropout, norm)
-                for width, (channels, h), norm in zip(widths, channels_and_heads, norms, strict=True)
-            )
+        return [
+            self.layer_class(width, channels, h, chosen.dropout, chosen.attention_dropout, norm)
+            for width, (channels, h), norm in zip(widths, channels_and_heads, norms, strict=True)
+        ]
 
     def recordable(self, new_edges: bool) -> bool:
         return True

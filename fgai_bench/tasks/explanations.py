@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from fgai_bench.attacks.changes import reached_nodes
 from fgai_bench.explainers import EdgeScores, Explainer, edge_effects
 from fgai_bench.explainers.computation_graph import field_of
 from fgai_bench.explainers.edge_effects import outputs_by_removal, whole_outputs
@@ -31,7 +32,6 @@ from fgai_bench.seeds import generator
 from fgai_bench.tasks.base import Problem
 from fgai_bench.tasks.edge_truth import has_truth, nodes_with_truth, truths
 from fgai_bench.tasks.measurement import Offers, attention_of
-from fgai_bench.tasks.reached_nodes import reached_nodes
 
 SAMPLE = 64  # nodes that are explained, unless a suite says otherwise
 SEARCHED_SAMPLE = 8  # the first nodes of the sample, for explainers that search for each node

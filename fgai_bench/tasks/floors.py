@@ -11,17 +11,18 @@ from fgai_bench.models import AttentionModel
 from fgai_bench.tasks.base import Problem
 from fgai_bench.tasks.measurement import Measured, Offers, measured
 
-SHARES = (0, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10)  # of the injected nodes, for the curve
+SHARES = (0, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10)  # of the injected nodes, for the curve; 1 is the budget itself
 
 
 def measured_floor(config: Mapping[str, Any], model: AttentionModel, problem: Problem) -> Measured:
     """Return the proven floor of a step's certificate and threat model, and the curve ``floor`` over new edges."""
     threat = ThreatModel(**config["threat"])
-    around = sorted({round(share * threat.nodes) for share in SHARES})
-    threats = [threat, *(threat.model_copy(update={"nodes": nodes}) for nodes in around)]
+    budgets = sorted({round(share * threat.nodes) for share in SHARES})
+    threats = [threat.model_copy(update={"nodes": nodes}) for nodes in budgets]
     certificate = CERTIFICATES[config["certificate"]["name"]]()
-    floor, *others = certificate.floors(model, problem.data, problem.targets, threats)
-    offers = Offers({"floor": lambda: (floor.targets, floor.correct, floor.lost, floor.moved)})
-    edges = tuple(float(other.threat.limits()["edges"]) for other in others)
-    offers.curves["floor"] = (edges, tuple(other.score for other in others))
+    floors = certificate.floors(model, problem.data, problem.targets, threats)
+    asked = floors[budgets.index(threat.nodes)]
+    offers = Offers({"floor": lambda: (asked.targets, asked.correct, asked.lost, asked.moved)})
+    edges = tuple(float(floor.threat.limits()["edges"]) for floor in floors)
+    offers.curves["floor"] = (edges, tuple(floor.score for floor in floors))
     return measured(offers)

@@ -90,8 +90,8 @@ def check_no_attack_goes_below(subject: CertificateSubject) -> None:
                 (floor,) = subject.floors(networks[name], [threat])
             except NotApplicable:
                 continue
-            found = ATTACKS[attack]()(networks[name], problem.data, problem.targets, threat=threat, seed=0)
-            left = _score(networks[name], found.data)
+            attacked = ATTACKS[attack]()(networks[name], problem.data, problem.targets, threat=threat, seed=0)
+            left = _score(networks[name], attacked.data)
             require(left >= floor.score, f"{attack} leaves {left:.3f} of {name}, below the floor {floor.score:.3f}")
 
 

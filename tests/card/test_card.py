@@ -44,8 +44,8 @@ def test_a_card_says_what_is_proven_beside_what_was_found(card, network, data):
     floor = card.measured.floor
     assert floor.score == fb.certify(network, data, card.chosen.threat).score
     assert f"Proven: at least {floor.score:.3f} under" in str(card)
-    assert f"; found: {card.found:.3f}." in str(card)
-    assert floor.score <= card.found
+    assert f"; found: {card.lowest_score:.3f}." in str(card)
+    assert floor.score <= card.lowest_score
     broken = replace(card, measured=replace(card.measured, floor=replace(floor, lost=-floor.targets)))
     assert any("below the floor" in alarm for alarm in broken.alarms)
     unproven = replace(card, measured=replace(card.measured, floor="reach: it looks at everything"))

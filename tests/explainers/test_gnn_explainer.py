@@ -10,6 +10,7 @@ import torch
 from torch_geometric.data import Data
 
 from fgai_bench.attacks import ATTACKS, Attacked, ThreatModel
+from fgai_bench.attacks.changes import reached_nodes
 from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.explainers.gnn_explainer import GNNExplainerMasks, Surface
 from fgai_bench.explainers.pg_explainer import PGExplainerMasks
@@ -26,7 +27,6 @@ from fgai_bench.tasks.explanations import (
     sampled_nodes,
 )
 from fgai_bench.tasks.measurement import measured
-from fgai_bench.tasks.reached_nodes import reached_nodes
 from fgai_bench.testing.fixture import tiny_model, tiny_problem, trained_model
 
 EDGES = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.nn.functional import elu
 from torch_geometric.nn import GATConv, GATv2Conv
+from torch_geometric.nn.models import GAT as PyGGAT  # noqa: N811
 
 import fgai_bench as fb
 from fgai_bench.metrics import NotApplicable
@@ -68,3 +69,10 @@ def test_what_needs_an_attention_is_not_applicable_to_a_perceptron() -> None:
         fb.fit("fgai", fb.build_model("mlp", data), data, epochs=1)
     with pytest.raises(NotApplicable, match="needs a model that has one"):
         fb.attack("explanation", fb.build_model("mlp", data), data, threat="auto")
+
+
+@pytest.mark.parametrize("defense", ["mlp", "votes", "gcn"])
+def test_a_network_of_ones_own_can_be_replaced(defense: str) -> None:
+    data = tiny_graph()
+    trained = fb.fit(defense, fb.wrap(PyGGAT(8, 4, 1, 3)), data, epochs=1)
+    assert trained(data).logits.shape == (36, 3)
