@@ -105,7 +105,7 @@ class Attack:
         """
         if "control" not in self.tags:  # a control looks at no model
             checked_model(model)
-        threat = threat or ThreatModel(scenario=scenario_among(self.tags))
+        threat = (threat or ThreatModel(scenario=scenario_among(self.tags))).resolved(data)
         if targets.dtype == torch.bool:
             targets = node_index(targets, data.x.shape[0], "targets")
         with frozen_eval(model), frozen_eval(surrogate) if surrogate is not None else nullcontext():
@@ -121,7 +121,7 @@ class Attack:
         return Attacked(candidate.data, ledger, trace.curve, flags, candidate.kept, candidate.injected)
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
-        """Return the strongest attacked graph that was found."""
+        """Return the strongest attacked graph that was found; ``threat`` is resolved on the victim's graph."""
         raise TypeError(f"{type(self).__name__} must implement search(victim, threat, seed)")
 
 

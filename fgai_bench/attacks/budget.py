@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from fgai_bench.options import Options
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Scenario = Literal["injection", "edges", "features"]
 SCENARIOS: tuple[Scenario, ...] = get_args(Scenario)
+UNUSED = (("features", "range"), ("homophily_percentile", None))
 LARGEST_COUNT = 10**9  # of nodes, edges or steps in a budget; more would not fit into memory
 
 
@@ -47,7 +48,7 @@ class ThreatModel(Options):
     ============  ======================================================================================
     scenario      what may change
     ============  ======================================================================================
-    injection     ``nodes`` new nodes, ``edges_per_node`` edges each to target nodes, features in the range
+    injection     ``nodes`` new nodes, ``edges_per_node`` edges each to target nodes, features in the domain
     edges         ``edges`` new undirected edges between existing nodes
     features      features of ``nodes`` target nodes, each entry by at most ``epsilon``
     ============  ======================================================================================
@@ -57,8 +58,12 @@ class ThreatModel(Options):
         targets: the nodes that may be attached to or changed.
         nodes: how many nodes are injected, or changed.
         edges_per_node: edges of each injected node.
+        features: of injected nodes; ``range`` for anything from ``feature_low`` to ``feature_high``, ``in-domain`` for
+            rows as real nodes have them (:mod:`fgai_bench.attacks.domain`), with at most as many edges as 95 % of them.
         feature_low: smallest value of an injected feature.
         feature_high: largest value of an injected feature.
+        homophily_percentile: each injected node is at least as similar to its neighbours as this percentile of the real
+            nodes is to theirs; None for any.
         step: of the published attack's ascent; the standard attack has its own.
         steps: gradients of the published attack; the standard attack has its own.
         restarts: starting points of the published attack.
@@ -73,8 +78,10 @@ class ThreatModel(Options):
     targets: Literal["test", "all"] = "test"
     nodes: int = Field(20, ge=0, le=LARGEST_COUNT)
     edges_per_node: int = Field(20, ge=0, le=LARGEST_COUNT)
+    features: Literal["range", "in-domain"] = "range"
     feature_low: float = -1.0
     feature_high: float = 1.0
+    homophily_percentile: float | None = Field(None, ge=0, le=100)
     step: float = Field(0.1, gt=0)
     steps: int = Field(10, ge=0, le=LARGEST_COUNT)
     restarts: int = Field(1, ge=1, le=LARGEST_COUNT)
@@ -86,6 +93,20 @@ class ThreatModel(Options):
         if not self.feature_low <= self.feature_high:
             raise ValueError(f"feature_low {self.feature_low} must not exceed feature_high {self.feature_high}")
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_unused_options(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out the domain where it is the plain range, so that threat models recorded before it stay the same."""
+        return {key: value for key, value in dump(self).items() if (key, value) not in UNUSED}
+
+    def resolved(self, data: Data) -> ThreatModel:
+        """Return the threat model on a graph: in the domain, a node has no more edges than real ones usually have."""
+        if self.features == "range" or self.scenario != "injection":
+            return self
+        from fgai_bench.attacks.domain import usual_degree
+
+        most = usual_degree(data.edge_index, data.x.shape[0])
+        return self.model_copy(update={"edges_per_node": min(self.edges_per_node, most)})
 
     def limits(self) -> dict[str, float]:
         """Return the largest figures that a ledger may have.
@@ -132,7 +153,7 @@ def check_budget(
     - that original nodes, edges, labels and other attributes are as they were, in their order;
     - that each new edge is new and stands once in both directions;
     - the totals of nodes, edges, changed nodes and the change of a feature;
-    - for injected nodes: edges of each node, both ends of the feature range, no edge but to a target;
+    - for injected nodes: edges of each node, features in the domain, no edge but to a target;
     - for changed features: that their nodes are targets.
 
     Bounds are those of the features' precision: a feature of 0.1 in single precision does not exceed 0.1.
@@ -147,8 +168,10 @@ def check_budget(
     import torch
 
     from fgai_bench.attacks.changes import row_differences
+    from fgai_bench.attacks.domain import FeatureDomain
     from fgai_bench.models.features import dense_rows
 
+    threat = threat.resolved(clean)
     _check_originals(clean, attacked)
     nodes, size = clean.x.shape[0], attacked.x.shape[0]
     edges = attacked.edge_index[:, clean.edge_index.shape[1] :]  # (2, P)
@@ -167,7 +190,10 @@ def check_budget(
     )
     _check_totals(ledger, threat, clean)
     if threat.scenario == "injection":
-        _check_injected(injected, edges, nodes, threat, targets)
+        _check_attached(edges, nodes, threat, targets)
+        domain = FeatureDomain.of(threat, clean).beside(clean, edges, size - nodes)
+        if sentence := domain.violation(injected):
+            raise BudgetExceeded(sentence)
     elif threat.scenario == "features":
         _check_targets(change.nonzero().flatten(), targets, "the features of node {} have changed")
     return ledger
@@ -225,11 +251,10 @@ def _rounding(x: Tensor, epsilon: float) -> float:
     return torch.finfo(x.dtype).eps * (float(values.abs().max()) + epsilon) if epsilon and values.numel() else 0.0
 
 
-def _check_injected(injected: Tensor, edges: Tensor, nodes: int, threat: ThreatModel, targets: Tensor | None) -> None:
-    """Raise if an injected node has too many edges, an edge to a node that is no target, or a feature out of range.
+def _check_attached(edges: Tensor, nodes: int, threat: ThreatModel, targets: Tensor | None) -> None:
+    """Raise if an injected node has too many edges, or an edge to a node that is no target.
 
     Args:
-        injected: ``(M, F)`` features of the injected nodes.
         edges: ``(2, P)`` new edges.
         nodes: number of the original nodes.
         threat, targets: as for :func:`check_budget`.
@@ -243,10 +268,6 @@ def _check_injected(injected: Tensor, edges: Tensor, nodes: int, threat: ThreatM
     if most > threat.edges_per_node:
         raise BudgetExceeded(f"an injected node has {most} edges, but its threat model allows {threat.edges_per_node}")
     _check_targets(leaving[1], targets, "an injected node is attached to node {}")
-    low, high = threat.feature_low, threat.feature_high
-    slack = torch.finfo(injected.dtype).eps * max(abs(low), abs(high))
-    if bool(((injected < low - slack) | (injected > high + slack)).any()):
-        raise BudgetExceeded(f"an injected feature lies outside [{low:g}, {high:g}], the range of its threat model")
 
 
 def _check_targets(nodes: Tensor, targets: Tensor | None, sentence: str) -> None:

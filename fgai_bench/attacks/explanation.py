@@ -14,6 +14,7 @@ from torch import Tensor
 from fgai_bench.attacks.ascent import ascend_long
 from fgai_bench.attacks.base import Attack, Victim
 from fgai_bench.attacks.budget import ThreatModel
+from fgai_bench.attacks.domain import FeatureDomain
 from fgai_bench.attacks.injection import InjectionScene, starting_points
 from fgai_bench.attacks.objectives import Reference, margins, objective_named
 from fgai_bench.attacks.pgd import Ascent, BestAscent, gradient_of
@@ -77,11 +78,10 @@ class Stage:
     def climb(self, steps: int) -> Stage:
         """Continue for so many steps, at a price for lost margins, and return the stage at the best point."""
         price = self.point.new_full((), self.price)
-        ascent, threat = self.ascent, self.ascent.threat
-        low, high = threat.feature_low, threat.feature_high
+        ascent, domain = self.ascent, self.ascent.domain
         recordable = ascent.scene.victim.model.recordable(new_edges=False)
         objective = partial(ascent.priced, price)
-        top = ascend_long(objective, self.point, low, high, threat.step, steps, recordable=recordable)
+        top = ascend_long(objective, self.point, domain.low, domain.high, ascent.step, steps, recordable=recordable)
         flags = self.flags if bool(top.finite) else ("non-finite gradient",)
         return Stage(ascent, self.start, top.point, -float(top.score), float(price), flags)
 
@@ -126,9 +126,9 @@ class ExplanationAttack(Attack):
         self.change = objective_named(loss)
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
-        starts = starting_points(victim.data, threat, seed)
         steps = threat.steps if threat.nodes else 0
         ascents = self.ascents(victim, threat, seed) if threat.nodes else self.ascents(victim, threat, seed)[:1]
+        starts = starting_points(victim.data, threat, ascents[0].domain, seed)
         tried = [ascent.stage(starts[0]).climb(SHORT * steps) for ascent in ascents]
         best = max(tried, key=lambda stage: stage.score)
         longer = [stage.climb(LONG * steps) for stage in (best, *map(best.ascent.stage, starts[1:]))]
@@ -139,24 +139,27 @@ class ExplanationAttack(Attack):
         curve = (best.ascent.look(best.start)[0], *last.curve) if steps else last.curve
         flags = tuple(dict.fromkeys((*best.flags, *last.flags)))
         flags = flags if kept >= self.keep else (*flags, "too few predictions kept")
-        point = last.best.point
-        return Candidate(best.ascent.scene.graph(point), Trace(calls, curve, flags), kept, injected=point)
+        return best.ascent.scene.candidate(last.best.point, Trace(calls, curve, flags), kept)
 
     def ascents(
         self, victim: Victim, threat: ThreatModel, seed: int | None, placements: Sequence[Placement] = PLACEMENTS
     ) -> list[_ConstrainedAscent]:
         """Return an ascent for every placement."""
         embedded, clean = victim.evaluated()
+        domain = FeatureDomain.of(threat, victim.data)
         edges = [attached_edges(clean.logits.size(0), place(victim, clean, threat, seed)) for place in placements]
-        scenes = [InjectionScene.with_edges(victim, embedded, clean, new, threat.nodes) for new in edges]
-        return [_ConstrainedAscent(self, scene, threat) for scene in scenes]
+        scenes = [InjectionScene.with_edges(victim, embedded, clean, new, threat.nodes, domain) for new in edges]
+        return [_ConstrainedAscent(self, scene, threat, domain) for scene in scenes]
 
 
 class _ConstrainedAscent:
     """Ascent of the change of attention along the border of what keeps the predictions."""
 
-    def __init__(self, attack: ExplanationAttack, scene: InjectionScene, threat: ThreatModel) -> None:
-        self.attack, self.scene, self.threat = attack, scene, threat
+    def __init__(
+        self, attack: ExplanationAttack, scene: InjectionScene, threat: ThreatModel, domain: FeatureDomain
+    ) -> None:
+        self.attack, self.scene, self.threat, self.domain = attack, scene, threat, domain
+        self.step = threat.step * domain.unit
 
     def stage(self, start: Tensor) -> Stage:
         """Return the stage of a search that has not begun."""
@@ -220,8 +223,7 @@ class _ConstrainedAscent:
         """Return the best of the tried steps, with its score and its change."""
         found = []
         for scale in self.attack.scales:
-            moved = x + self.threat.step * (scale * direction).clamp(-1, 1)
-            moved = moved.clamp(self.threat.feature_low, self.threat.feature_high)
+            moved = self.domain.clamp(x + self.step * (scale * direction).clamp(-1, 1))
             change, kept = self.look(moved)
             found.append((moved, _score(change, kept, keep), change))
         return max(found, key=lambda candidate: candidate[1])

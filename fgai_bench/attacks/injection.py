@@ -14,10 +14,11 @@ from torch_geometric.data import Data
 
 from fgai_bench.attacks.base import Attack, Victim
 from fgai_bench.attacks.budget import ThreatModel
+from fgai_bench.attacks.domain import FeatureDomain
 from fgai_bench.attacks.objectives import Reference, objective_named
 from fgai_bench.attacks.pgd import BestAscent, ascend
 from fgai_bench.attacks.placement import attached_edges, random_targets
-from fgai_bench.attacks.result import Candidate
+from fgai_bench.attacks.result import Candidate, Trace
 from fgai_bench.data.extend import extended
 from fgai_bench.models.base import Output
 from fgai_bench.models.features import append_rows
@@ -44,7 +45,8 @@ class InjectionScene:
     """A graph with injected nodes whose edges are fixed while their features are searched.
 
     The clean nodes are embedded once. A step embeds the injected rows only, and computes hidden layers only for the
-    nodes that they reach.
+    nodes that they reach. The features that a search moves are those of the domain's box; the model sees the nearest
+    rows of the domain, and their gradient is taken for that of the features (straight-through).
     """
 
     victim: Victim
@@ -52,43 +54,55 @@ class InjectionScene:
     embedded: Tensor
     affected: Any | None
     reference: Reference
+    domain: FeatureDomain | None = None
 
     @classmethod
-    def prepare(cls, victim: Victim, threat: ThreatModel, seed: int | None) -> InjectionScene:
+    def prepare(cls, victim: Victim, threat: ThreatModel, seed: int | None, domain: FeatureDomain) -> InjectionScene:
         """Attach the injected nodes to random targets and compute what does not depend on their features."""
         edges = injected_edges(victim.data.x.shape[0], victim.targets, threat, seed)
-        return cls.with_edges(victim, *victim.evaluated(), edges, threat.nodes)
+        return cls.with_edges(victim, *victim.evaluated(), edges, threat.nodes, domain)
 
     @classmethod
-    def with_edges(cls, victim: Victim, embedded: Tensor, clean: Output, edges: Tensor, nodes: int) -> InjectionScene:
+    def with_edges(
+        cls,
+        victim: Victim,
+        embedded: Tensor,
+        clean: Output,
+        edges: Tensor,
+        nodes: int,
+        domain: FeatureDomain | None = None,
+    ) -> InjectionScene:
         """Attach ``nodes`` injected nodes by these edges; ``embedded`` and ``clean`` are the victim's, unattacked."""
         edge_index = append_nodes(victim.data.edge_index, victim.data.x.shape[0], edges, nodes)
         with torch.no_grad():
             affected = victim.model.surroundings(embedded, clean, edge_index, nodes)
-        return cls(victim, edge_index, embedded, affected, Reference.of(clean, victim.read))
+        own = domain and domain.beside(victim.data, edges, nodes)
+        return cls(victim, edge_index, embedded, affected, Reference.of(clean, victim.read), own)
 
     def output(self, features: Tensor) -> Output:
         """Return the model's output with these injected features: ``(nodes, F) -> Output``."""
-        embedded = torch.cat([self.embedded, self.victim.model.embed(features)])
+        rows = features if self.domain is None else self.domain.straight_through(features)
+        embedded = torch.cat([self.embedded, self.victim.model.embed(rows)])
         known: dict[str, Any] = {} if self.affected is None else {"affected": self.affected}
         return self.victim.model.propagate(embedded, self.edge_index, **known)
 
-    def graph(self, features: Tensor) -> Data:
-        """Return the attacked graph with these injected features."""
-        return _on(self.victim.data, features, self.edge_index)
+    def candidate(self, features: Tensor, trace: Trace | BestAscent, kept: float | None = None) -> Candidate:
+        """Return the attacked graph with these injected features, and how they were found."""
+        rows = features if self.domain is None else self.domain.straight_through(features).detach()
+        return Candidate(_on(self.victim.data, rows, self.edge_index), trace, kept, injected=rows)
 
 
-def starting_points(data: Data, threat: ThreatModel, seed: int | None) -> list[Tensor]:
+def starting_points(data: Data, threat: ThreatModel, domain: FeatureDomain, seed: int | None) -> list[Tensor]:
     """Return a start per restart: the first near zero, where every corner is within reach, others anywhere."""
     starts = []
     for restart in range(threat.restarts):
         shape = (threat.nodes, data.x.shape[1])
         spread = uniform(shape, seed, f"attack-features-{restart}", data.edge_index.device)
         if restart == 0:
-            start = (2 * spread - 1) * threat.step
+            start = (2 * spread - 1) * threat.step * domain.unit
         else:
-            start = threat.feature_low + spread * (threat.feature_high - threat.feature_low)
-        starts.append(start.clamp(threat.feature_low, threat.feature_high))
+            start = domain.low + spread * domain.width
+        starts.append(domain.clamp(start))
     return starts
 
 
@@ -109,24 +123,25 @@ class InjectionAttack(Attack):
         self._objective = objective_named(loss)
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
-        scene = InjectionScene.prepare(victim, threat, seed)
+        domain = FeatureDomain.of(threat, victim.data)
+        scene = InjectionScene.prepare(victim, threat, seed, domain)
 
         def objective(features: Tensor) -> Tensor:
             out = scene.output(features)
             return self._objective(victim.read(out), out, scene.reference)
 
         recordable = victim.model.recordable(new_edges=False)
-        low, high, steps = threat.feature_low, threat.feature_high, threat.steps if threat.nodes else 0
+        low, high, step = domain.low, domain.high, threat.step * domain.unit
+        steps = threat.steps if threat.nodes else 0
         search = BestAscent.over(
-            lambda start: ascend(objective, start, low, high, threat.step, steps, recordable),
-            starting_points(victim.data, threat, seed),
+            lambda start: ascend(objective, start, low, high, step, steps, recordable),
+            starting_points(victim.data, threat, domain, seed),
         )
-        point = search.best.point
-        return Candidate(scene.graph(point), search, injected=point)
+        return scene.candidate(search.best.point, search)
 
 
 class RandomInjection(Attack):
-    """Injected nodes with the same edges as the gradient attack of this seed, and uniform features in the range."""
+    """Injected nodes with the same edges as the gradient attack of this seed, and random features of the domain."""
 
     summary = "the control: the injection budget with random features"
     paper = "https://arxiv.org/abs/2111.04314"
@@ -136,7 +151,7 @@ class RandomInjection(Attack):
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         data = victim.data
-        draw = uniform((threat.nodes, data.x.shape[1]), seed, "attack-random", data.edge_index.device)
-        features = threat.feature_low + draw * (threat.feature_high - threat.feature_low)
         edges = injected_edges(data.x.shape[0], victim.targets, threat, seed)
+        domain = FeatureDomain.of(threat, data).beside(data, edges, threat.nodes)
+        features = domain.draw((threat.nodes, data.x.shape[1]), seed, "attack-random", data.edge_index.device)
         return Candidate(with_injected(data, features, edges), injected=features)

@@ -83,7 +83,7 @@ def ascend(
     start: Tensor,
     low: Tensor | float,
     high: Tensor | float,
-    step: float,
+    step: Tensor | float,
     steps: int,
     recordable: bool = False,
 ) -> Ascent:

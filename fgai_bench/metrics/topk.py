@@ -7,21 +7,21 @@ from torch import Tensor
 
 
 def topk_mask(w: Tensor, k: int) -> Tensor:
-    """Return a mask of the ``k`` largest entries; of equal entries the earlier ones.
+    """Return a mask of the ``k`` largest entries, of each row if there are several; of equal entries the earlier ones.
 
     It partitions around the k-th largest value instead of sorting: k is about half of millions of edges.
 
-    Shapes: ``(E,) -> (E,)`` boolean.
+    Shapes: ``(..., E) -> (..., E)`` boolean.
 
     >>> topk_mask(torch.tensor([0.2, 0.5, 0.2, 0.1]), 2).tolist()
     [True, True, False, False]
     """
-    if not 1 <= k <= w.numel():
-        raise ValueError(f"k must be between 1 and the number of edges, got k={k} for {w.numel()} edges")
+    if not 1 <= k <= w.shape[-1]:
+        raise ValueError(f"k must be between 1 and the number of edges, got k={k} for {w.shape[-1]} edges")
     w = w.detach()
-    threshold = torch.topk(w, k, sorted=False).values.amin()
-    above, ties = w > threshold, w == threshold  # (E,)
-    return above | (ties & (ties.cumsum(0) <= k - above.sum()))
+    threshold = torch.topk(w, k, sorted=False).values.amin(-1, keepdim=True)
+    above, ties = w > threshold, w == threshold  # (..., E)
+    return above | (ties & (ties.cumsum(-1) <= k - above.sum(-1, keepdim=True)))
 
 
 def group_topk_mask(w: Tensor, groups: Tensor, share: float) -> Tensor:

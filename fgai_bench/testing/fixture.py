@@ -20,12 +20,13 @@ EPOCHS = 2
 """Of every training in a check: enough to see what it touches, too few to wait for."""
 
 
-def tiny_graph(isolated: bool = False, sparse: bool = False) -> Data:
+def tiny_graph(isolated: bool = False, sparse: bool = False, binary: bool = False) -> Data:
     """Return a connected graph: 36 nodes in 3 classes, distinct Laplacian eigenvalues, features that separate classes.
 
     Args:
         isolated: append a node without edges.
         sparse: features as CSR.
+        binary: features of 0 and 1.
 
     >>> tiny_graph()
     Data(x=[36, 8], edge_index=[2, 140], y=[36], train_index=[15], val_index=[9], test_index=[12])
@@ -34,6 +35,7 @@ def tiny_graph(isolated: bool = False, sparse: bool = False) -> Data:
     y = torch.arange(NODES) * CLASSES // NODES
     x = torch.rand(NODES, FEATURES, generator=draw) * (torch.rand(NODES, FEATURES, generator=draw) < 0.5)
     x[:, :CLASSES] += 2 * torch.nn.functional.one_hot(y, CLASSES)
+    x = (x > 0).to(x.dtype) if binary else x
     edge_index = _edges(y, draw)
     if isolated:
         x, y = torch.cat([x, x[:1]]), torch.cat([y, y[:1]])
