@@ -1,8 +1,8 @@
 """Which features injected nodes may have on a graph. Come here for the in-domain threat and the homophily bound.
 
-Under ``features: range`` an injected row is anything in one box. Under ``features: in-domain`` it is a row that the data
-could contain: each column inside its observed range, 0 or 1 where all features are, and no more non-zero entries than
-95 % of the real rows have.
+Under ``features: range`` an injected row is anything in one box. Under ``features: in-domain`` it is a row that the
+data could contain: each column inside its observed range, 0 or 1 where all features are, and no more non-zero entries
+than 95 % of the real rows have.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from fgai_bench.seeds import uniform
 
 USUAL = 95  # percentile of real rows and degrees up to which an injected node may go
 CHUNK = 256  # nodes whose homophily is computed together
-SCALES = 9  # powers of 2 times the neighbours' mean that are tried, to find the row most like it
-PARTS = 20  # of the way to that row
+SCALES, PARTS = 9, 20  # multiples of the neighbours' mean, and parts of the way there, that a row's repair tries
 SLACK = 1e-5  # of a cosine in single precision
 
 
@@ -37,17 +36,17 @@ class FeatureDomain:
 
     Attributes:
         low, high: bounds of an entry: numbers, or one for each column, ``(F,)``.
-        observed: whether the bounds are those of the data; steps are then relative to what each column has.
+        unit: size of a search's step of 1: as far as a column reaches from 0, where the bounds are those of the data.
         binary: every entry is 0 or 1.
         most_nonzero: how many entries of a row may be other than 0; None for all.
         nonzeros: ``(N,)`` how many each real row has, where ``most_nonzero`` is a number.
         least_homophily: smallest cosine of a row and the mean of its neighbours; None for any.
-        around: ``(M, F)`` that mean for each injected node, once its edges are known; see :meth:`beside`.
+        around: ``(M, F)`` that mean for each injected node, once its edges are known (:meth:`beside`).
     """
 
-    low: float | Tensor
-    high: float | Tensor
-    observed: bool = False
+    low: float | Tensor = -math.inf
+    high: float | Tensor = math.inf
+    unit: float | Tensor = 1.0
     binary: bool = False
     most_nonzero: int | None = None
     nonzeros: Tensor | None = None
@@ -60,10 +59,13 @@ class FeatureDomain:
         own = _observed(data.x) if threat.features == "in-domain" else cls(threat.feature_low, threat.feature_high)
         if threat.homophily_percentile is None:
             return own
-        return replace(own, least_homophily=_least_homophily(data, threat.homophily_percentile))
+        nodes = torch.bincount(data.edge_index[1], minlength=data.x.shape[0]).nonzero().flatten()
+        return replace(
+            own, least_homophily=percentile(homophily(data.x, data.edge_index, nodes), threat.homophily_percentile)
+        )
 
     def beside(self, data: Data, edges: Tensor, count: int) -> FeatureDomain:
-        """Return the domain of ``count`` injected nodes with these new edges ``(2, P)``, for the homophily bound."""
+        """Return the domain of ``count`` injected nodes with these new edges ``(2, P)``, with its homophily bound."""
         if self.least_homophily is None:
             return self
         new = data.x.shape[0] + torch.arange(count, device=edges.device)
@@ -74,34 +76,22 @@ class FeatureDomain:
         """Return ``high - low``."""
         return self.high - self.low
 
-    @property
-    def unit(self) -> float | Tensor:
-        """Return the size of a step of 1: how far 0, or what is next to it, lies from the farther bound.
-
-        It is 1 where the threat model itself names the range: its steps are absolute.
-        """
-        if not self.observed:
-            return 1.0
-        start = self.clamp(torch.zeros_like(torch.as_tensor(self.low)))
-        return torch.maximum(self.high - start, start - self.low)
-
     def clamp(self, features: Tensor) -> Tensor:
         """Return the nearest point of the box: ``(M, F) -> (M, F)``."""
         return features.clamp(self.low, self.high)  # type: ignore[arg-type]
 
     def project(self, features: Tensor) -> Tensor:
-        r"""Return the nearest row of the domain, ties by column: ``(M, F) -> (M, F)``; nothing is read back.
+        """Return the nearest row of the domain, of equals the first by column: ``(M, F) -> (M, F)``.
 
-        An entry x becomes c, its nearest value; where only k entries may stay, these are the k with the largest
-        :math:`x^2 - (x - c)^2 = c (2x - c)`, what setting them to 0 would cost. Under a homophily bound, rows below it
-        are then moved towards their neighbours, which need not be the nearest way.
+        Under a homophily bound a row below it goes on towards its neighbours, as far as needed: not always the nearest
+        way. Nothing is read back from the device.
 
         >>> domain = FeatureDomain(torch.zeros(3), torch.ones(3), binary=True, most_nonzero=1)
         >>> domain.project(torch.tensor([[0.7, 0.9, 0.2]])).tolist()
         [[0.0, 1.0, 0.0]]
         """
         rows = self._nearest(features)
-        return rows if self.around is None else self._beside_neighbours(features, rows)
+        return rows if self.around is None else self._repaired(features, rows, self.around)
 
     def straight_through(self, features: Tensor) -> Tensor:
         """Return the projected rows with the gradient of the features themselves; in a plain box, the features."""
@@ -111,14 +101,13 @@ class FeatureDomain:
 
     def draw(self, shape: tuple[int, int], seed: int | None, purpose: str, device: torch.device) -> Tensor:
         """Return random rows: uniform in the box; if sparse, with as many entries as random real rows have."""
-        spread = uniform(shape, seed, purpose, device)  # (M, F)
-        rows = self.low + spread * self.width
+        rows = self.low + uniform(shape, seed, purpose, device) * self.width  # (M, F)
         if self.nonzeros is not None:
-            chance = uniform(shape, seed, f"{purpose}-columns", device)
+            order = uniform(shape, seed, f"{purpose}-columns", device).argsort(1).argsort(1)
             drawn = uniform(shape[:1], seed, f"{purpose}-rows", device) * self.nonzeros.numel()
-            kept = chance.argsort(1).argsort(1) < self.nonzeros[drawn.long()].unsqueeze(1)
+            kept = order < self.nonzeros[drawn.long()].unsqueeze(1)
             rows = torch.where(kept, torch.as_tensor(self.high) if self.binary else rows, 0.0)
-        return self.project(rows) if self.observed or self.around is not None else rows
+        return self.project(rows)
 
     def violation(self, rows: Tensor) -> str | None:
         """Return a sentence on what an injected row has that none may have, ``(M, F)``; None if all are allowed."""
@@ -128,46 +117,47 @@ class FeatureDomain:
         slack = torch.finfo(rows.dtype).eps * torch.maximum(low.abs(), high.abs())
         if bool((outside := (rows < low - slack) | (rows > high + slack)).any()):
             bounds = f"[{float(low[outside][0]):g}, {float(high[outside][0]):g}]"
-            whose = "real rows in its column" if self.observed else "its threat model"
+            whose = "its threat model" if isinstance(self.low, float) else "real rows in its column"
             return f"an injected feature lies outside {bounds}, the range of {whose}"
         most = int((rows != 0).sum(1).amax()) if rows.numel() else 0
-        if self.most_nonzero is not None and most > self.most_nonzero:
-            return (
-                f"an injected row has {most} non-zero features; {USUAL} % of real rows have at most {self.most_nonzero}"
-            )
-        if self.around is not None and bool((unlike := self._unlike(rows)).any()):
-            seen = float(F.cosine_similarity(rows, self.around)[unlike][0])
+        if self.most_nonzero is not None and most > (usual := self.most_nonzero):
+            return f"an injected row has {most} non-zero features; {USUAL} % of real rows have at most {usual}"
+        if self.around is not None and bool((below := self._below(rows, self.around)).any()):
+            seen = float(F.cosine_similarity(rows, self.around)[below][0])
             return f"an injected node has a homophily of {seen:.3g}; at least {self.least_homophily:.3g} is needed"
         return None
 
     def _nearest(self, features: Tensor) -> Tensor:
-        """Return the nearest row that is of the right type, in range, and sparse enough."""
+        r"""Return the nearest row that is of the right type, in range, and sparse enough: ``(M, F) -> (M, F)``.
+
+        An entry x becomes c, its nearest value. Where only k may stay, these are the k for which 0 would cost the most:
+        :math:`x^2 - (x - c)^2 = c (2x - c)`.
+        """
         value = self.clamp((features > 0.5).to(features.dtype) if self.binary else features)
         if self.most_nonzero is None:
             return value
-        fixed = (self.low > 0) | (self.high < 0)  # type: ignore[operator]  # columns that are never 0
-        cost = torch.where(fixed, torch.inf, value * (2 * features - value))  # type: ignore[call-overload]
+        never_zero = torch.as_tensor((self.low > 0) | (self.high < 0))  # type: ignore[operator]
+        cost = torch.where(never_zero, torch.inf, value * (2 * features - value))
         return torch.where(topk_mask(cost, self.most_nonzero) & (cost > 0), value, 0.0)
 
-    def _unlike(self, rows: Tensor) -> Tensor:
+    def _below(self, rows: Tensor, around: Tensor) -> Tensor:
         """Return which injected nodes are below the homophily bound: ``(M,)``; those without neighbours are not."""
-        assert self.around is not None and self.least_homophily is not None
-        return self.around.any(1) & (F.cosine_similarity(rows, self.around) < self.least_homophily - SLACK)
+        least = -1.0 if self.least_homophily is None else self.least_homophily
+        return around.any(1) & (F.cosine_similarity(rows, around) < least - SLACK)
 
-    def _beside_neighbours(self, features: Tensor, rows: Tensor) -> Tensor:
-        """Move the rows below the homophily bound towards the row most like their neighbours, no further than needed.
-
-        That row is the nearest one to a multiple of the neighbours' mean. Where even it is below, it is returned.
-        """
-        assert self.around is not None
-        likes = [F.cosine_similarity(self._nearest(2.0**power * self.around), self.around) for power in range(SCALES)]
-        most_like = torch.exp2(torch.stack(likes).argmax(0).to(rows.dtype)).unsqueeze(1) * self.around  # (M, F)
-        low = self._unlike(rows).unsqueeze(1)
+    def _repaired(self, features: Tensor, rows: Tensor, around: Tensor) -> Tensor:
+        """Move rows below the homophily bound towards the multiple of their neighbours' mean that is most like it."""
+        likes = [F.cosine_similarity(self._nearest(2.0**power * around), around) for power in range(SCALES)]
+        most_like = torch.exp2(torch.stack(likes).argmax(0).to(rows.dtype)).unsqueeze(1) * around  # (M, F)
+        below = self._below(rows, around).unsqueeze(1)
         for part in range(1, PARTS + 1):
             mixed = self._nearest(torch.lerp(features, most_like, part / PARTS))
-            rows = torch.where(low, mixed, rows)
-            low = low & self._unlike(mixed).unsqueeze(1)
+            rows = torch.where(below, mixed, rows)
+            below = below & self._below(mixed, around).unsqueeze(1)
         return rows
+
+
+ANYTHING = FeatureDomain()
 
 
 @OncePerTensor
@@ -184,9 +174,9 @@ def _observed(x: Tensor) -> FeatureDomain:
     binary = bool(((values == 0) | (values == 1)).all())
     nonzeros = row_sums(x, lambda value: (value != 0).to(value.dtype)).flatten().long()  # (N,)
     most = max(1, int(percentile(nonzeros, USUAL)))
-    if most >= x.shape[1]:
-        return FeatureDomain(low, high, True, binary)
-    return FeatureDomain(low, high, True, binary, most, nonzeros)
+    start = torch.zeros_like(low).clamp(low, high)
+    limits = (most, nonzeros) if most < x.shape[1] else (None, None)
+    return FeatureDomain(low, high, torch.maximum(high - start, start - low), binary, *limits)
 
 
 @OncePerTensor
@@ -232,9 +222,3 @@ def _neighbour_means(x: Tensor, edge_index: Tensor, nodes: Tensor) -> Tensor:
     weight = degree[source].clamp(min=1).to(x.dtype).rsqrt()  # (P,)
     total = sum_at(owner, weight, nodes.numel()).clamp(min=torch.finfo(x.dtype).tiny)
     return sum_at(owner, weight.unsqueeze(1) * dense_rows(x, source), nodes.numel()) / total.unsqueeze(1)
-
-
-def _least_homophily(data: Data, share: float) -> float:
-    """Return the homophily that all but ``share`` percent of the real nodes with neighbours reach."""
-    nodes = torch.bincount(data.edge_index[1], minlength=data.x.shape[0]).nonzero().flatten()
-    return percentile(homophily(data.x, data.edge_index, nodes), share) if nodes.numel() else -1.0

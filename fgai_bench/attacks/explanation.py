@@ -128,7 +128,7 @@ class ExplanationAttack(Attack):
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         steps = threat.steps if threat.nodes else 0
         ascents = self.ascents(victim, threat, seed) if threat.nodes else self.ascents(victim, threat, seed)[:1]
-        starts = starting_points(victim.data, threat, ascents[0].domain, seed)
+        starts = starting_points(victim.data, threat, seed, ascents[0].domain)
         tried = [ascent.stage(starts[0]).climb(SHORT * steps) for ascent in ascents]
         best = max(tried, key=lambda stage: stage.score)
         longer = [stage.climb(LONG * steps) for stage in (best, *map(best.ascent.stage, starts[1:]))]
@@ -139,7 +139,8 @@ class ExplanationAttack(Attack):
         curve = (best.ascent.look(best.start)[0], *last.curve) if steps else last.curve
         flags = tuple(dict.fromkeys((*best.flags, *last.flags)))
         flags = flags if kept >= self.keep else (*flags, "too few predictions kept")
-        return best.ascent.scene.candidate(last.best.point, Trace(calls, curve, flags), kept)
+        point = best.ascent.domain.straight_through(last.best.point)
+        return Candidate(best.ascent.scene.graph(point), Trace(calls, curve, flags), kept, injected=point)
 
     def ascents(
         self, victim: Victim, threat: ThreatModel, seed: int | None, placements: Sequence[Placement] = PLACEMENTS
@@ -149,17 +150,15 @@ class ExplanationAttack(Attack):
         domain = FeatureDomain.of(threat, victim.data)
         edges = [attached_edges(clean.logits.size(0), place(victim, clean, threat, seed)) for place in placements]
         scenes = [InjectionScene.with_edges(victim, embedded, clean, new, threat.nodes, domain) for new in edges]
-        return [_ConstrainedAscent(self, scene, threat, domain) for scene in scenes]
+        return [_ConstrainedAscent(self, scene, threat) for scene in scenes]
 
 
 class _ConstrainedAscent:
     """Ascent of the change of attention along the border of what keeps the predictions."""
 
-    def __init__(
-        self, attack: ExplanationAttack, scene: InjectionScene, threat: ThreatModel, domain: FeatureDomain
-    ) -> None:
-        self.attack, self.scene, self.threat, self.domain = attack, scene, threat, domain
-        self.step = threat.step * domain.unit
+    def __init__(self, attack: ExplanationAttack, scene: InjectionScene, threat: ThreatModel) -> None:
+        self.attack, self.scene, self.threat = attack, scene, threat
+        self.domain, self.step = scene.domain, threat.step * scene.domain.unit
 
     def stage(self, start: Tensor) -> Stage:
         """Return the stage of a search that has not begun."""

@@ -14,11 +14,11 @@ from torch_geometric.data import Data
 
 from fgai_bench.attacks.base import Attack, Victim
 from fgai_bench.attacks.budget import ThreatModel
-from fgai_bench.attacks.domain import FeatureDomain
+from fgai_bench.attacks.domain import ANYTHING, FeatureDomain
 from fgai_bench.attacks.objectives import Reference, objective_named
 from fgai_bench.attacks.pgd import BestAscent, ascend
 from fgai_bench.attacks.placement import attached_edges, random_targets
-from fgai_bench.attacks.result import Candidate, Trace
+from fgai_bench.attacks.result import Candidate
 from fgai_bench.data.extend import extended
 from fgai_bench.models.base import Output
 from fgai_bench.models.features import append_rows
@@ -54,13 +54,13 @@ class InjectionScene:
     embedded: Tensor
     affected: Any | None
     reference: Reference
-    domain: FeatureDomain | None = None
+    domain: FeatureDomain = ANYTHING
 
     @classmethod
-    def prepare(cls, victim: Victim, threat: ThreatModel, seed: int | None, domain: FeatureDomain) -> InjectionScene:
+    def prepare(cls, victim: Victim, threat: ThreatModel, seed: int | None) -> InjectionScene:
         """Attach the injected nodes to random targets and compute what does not depend on their features."""
         edges = injected_edges(victim.data.x.shape[0], victim.targets, threat, seed)
-        return cls.with_edges(victim, *victim.evaluated(), edges, threat.nodes, domain)
+        return cls.with_edges(victim, *victim.evaluated(), edges, threat.nodes, FeatureDomain.of(threat, victim.data))
 
     @classmethod
     def with_edges(
@@ -70,39 +70,34 @@ class InjectionScene:
         clean: Output,
         edges: Tensor,
         nodes: int,
-        domain: FeatureDomain | None = None,
+        domain: FeatureDomain = ANYTHING,
     ) -> InjectionScene:
         """Attach ``nodes`` injected nodes by these edges; ``embedded`` and ``clean`` are the victim's, unattacked."""
         edge_index = append_nodes(victim.data.edge_index, victim.data.x.shape[0], edges, nodes)
         with torch.no_grad():
             affected = victim.model.surroundings(embedded, clean, edge_index, nodes)
-        own = domain and domain.beside(victim.data, edges, nodes)
-        return cls(victim, edge_index, embedded, affected, Reference.of(clean, victim.read), own)
+        domain = domain.beside(victim.data, edges, nodes)
+        return cls(victim, edge_index, embedded, affected, Reference.of(clean, victim.read), domain)
 
     def output(self, features: Tensor) -> Output:
         """Return the model's output with these injected features: ``(nodes, F) -> Output``."""
-        rows = features if self.domain is None else self.domain.straight_through(features)
-        embedded = torch.cat([self.embedded, self.victim.model.embed(rows)])
+        embedded = torch.cat([self.embedded, self.victim.model.embed(self.domain.straight_through(features))])
         known: dict[str, Any] = {} if self.affected is None else {"affected": self.affected}
         return self.victim.model.propagate(embedded, self.edge_index, **known)
 
-    def candidate(self, features: Tensor, trace: Trace | BestAscent, kept: float | None = None) -> Candidate:
-        """Return the attacked graph with these injected features, and how they were found."""
-        rows = features if self.domain is None else self.domain.straight_through(features).detach()
-        return Candidate(_on(self.victim.data, rows, self.edge_index), trace, kept, injected=rows)
+    def graph(self, features: Tensor) -> Data:
+        """Return the attacked graph with these injected features."""
+        return _on(self.victim.data, self.domain.straight_through(features).detach(), self.edge_index)
 
 
-def starting_points(data: Data, threat: ThreatModel, domain: FeatureDomain, seed: int | None) -> list[Tensor]:
+def starting_points(data: Data, threat: ThreatModel, seed: int | None, domain: FeatureDomain) -> list[Tensor]:
     """Return a start per restart: the first near zero, where every corner is within reach, others anywhere."""
     starts = []
     for restart in range(threat.restarts):
         shape = (threat.nodes, data.x.shape[1])
         spread = uniform(shape, seed, f"attack-features-{restart}", data.edge_index.device)
-        if restart == 0:
-            start = (2 * spread - 1) * threat.step * domain.unit
-        else:
-            start = domain.low + spread * domain.width
-        starts.append(domain.clamp(start))
+        near, anywhere = (2 * spread - 1) * threat.step * domain.unit, domain.low + spread * domain.width
+        starts.append(domain.clamp(anywhere if restart else near))
     return starts
 
 
@@ -123,8 +118,8 @@ class InjectionAttack(Attack):
         self._objective = objective_named(loss)
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
-        domain = FeatureDomain.of(threat, victim.data)
-        scene = InjectionScene.prepare(victim, threat, seed, domain)
+        scene = InjectionScene.prepare(victim, threat, seed)
+        domain, steps = scene.domain, threat.steps if threat.nodes else 0
 
         def objective(features: Tensor) -> Tensor:
             out = scene.output(features)
@@ -132,12 +127,12 @@ class InjectionAttack(Attack):
 
         recordable = victim.model.recordable(new_edges=False)
         low, high, step = domain.low, domain.high, threat.step * domain.unit
-        steps = threat.steps if threat.nodes else 0
         search = BestAscent.over(
             lambda start: ascend(objective, start, low, high, step, steps, recordable),
-            starting_points(victim.data, threat, domain, seed),
+            starting_points(victim.data, threat, seed, domain),
         )
-        return scene.candidate(search.best.point, search)
+        point = domain.straight_through(search.best.point)
+        return Candidate(scene.graph(point), search, injected=point)
 
 
 class RandomInjection(Attack):

@@ -144,10 +144,10 @@ def test_what_no_real_node_has_is_refused(x, row, to, sentence):
 
 
 def test_homophily_by_hand():
-    # Node 1 has the neighbours 0 (degree 1) and 2 (degree 2): (4, 0) + (0, 3 sqrt 2) / sqrt 2 = (4, 3), and itself (1, 0).
+    # Node 1 is (1, 0); its neighbours 0 (degree 1) and 2 (degree 2) add up to (4, 0) + (0, 3 sqrt 2) / sqrt 2 = (4, 3).
+    # Node 2 is (0, y); its neighbours 1 (degree 2) and 3 (degree 1) add up to (1, 0) / sqrt 2 + (1, 1).
     x = torch.tensor([[4.0, 0.0], [1.0, 0.0], [0.0, 3 * 2**0.5], [1.0, 1.0]])
-    expected = torch.tensor([1.0, 0.8, 2**-0.5, 2**-0.5])  # node 2: (0, y) beside (1, 0) / sqrt 2 + (1, 1)
-    expected[2] = 1 / ((1 + 2**-0.5) ** 2 + 1) ** 0.5
+    expected = torch.tensor([1.0, 0.8, 1 / ((1 + 2**-0.5) ** 2 + 1) ** 0.5, 2**-0.5])
     for features in (x, x.to_sparse_csr()):
         assert torch.allclose(homophily(features, PATH, torch.arange(4)), expected)
 
@@ -171,7 +171,7 @@ def test_an_injected_node_is_as_similar_to_its_neighbours_as_real_ones():
 @pytest.mark.parametrize("percentile_of_homophily", [None, 20.0])
 def test_attacks_obey_the_domain_where_todays_rows_do_not(name, percentile_of_homophily):
     data, attack = tiny_graph(binary=True), ATTACKS[name]()
-    today = ThreatModel(nodes=3, edges_per_node=2, steps=6)
+    today = ThreatModel(nodes=3, edges_per_node=2, step=0.3, steps=2)
     changes = {"features": "in-domain", "edges_per_node": 40, "homophily_percentile": percentile_of_homophily}
     threat = today.model_copy(update=changes)
     found = attack(trained_model(), data, data.test_index, threat=threat, seed=0)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 from fgai_bench.attacks import ATTACKS, ThreatModel, Victim
+from fgai_bench.attacks.domain import FeatureDomain
 from fgai_bench.attacks.injection import InjectionScene, injected_edges, starting_points
 from fgai_bench.attacks.objectives import OBJECTIVES
 from fgai_bench.data import load_dataset
@@ -132,7 +133,7 @@ def test_more_restarts_are_never_weaker_and_cost_more_gradients():
 
 def test_the_first_start_is_near_zero_and_the_others_anywhere():
     threat = ThreatModel(nodes=4, step=0.1, restarts=2, feature_low=-1.0, feature_high=3.0)
-    near, far = starting_points(DATA, threat, seed=0)
+    near, far = starting_points(DATA, threat, 0, FeatureDomain.of(threat, DATA))
     assert near.abs().max() <= 0.1
     assert -1.0 <= far.min() < -0.1
     assert 1.0 < far.max() <= 3.0
