@@ -11,12 +11,13 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.attacks.budget import ThreatError, ThreatModel
+from fgai_bench.attacks.domain import observed
 
 NODE_SHARE = 0.01  # of the nodes that an attacker may add, at most as many as in the paper
 MOST_NODES = MOST_EDGES = 20
 LARGE_SHARE = 0.05  # of the nodes; more than that is no small change of the graph any more
 UNEVEN_RATIO = 10.0  # columns of features whose ranges differ by more are better scaled before
-NamedThreat = Literal["auto", "paper"]
+NamedThreat = Literal["auto", "paper", "in-domain"]
 
 
 @dataclass(frozen=True)
@@ -38,20 +39,23 @@ def chosen_threat(threat: NamedThreat | ThreatModel | str, data: Data, targets: 
     """Return the threat model that a name or a :class:`ThreatModel` means on a graph.
 
     ``auto`` follows the graph (:func:`auto_threat`), ``paper`` is the paper's 20 nodes with 20 edges and features in
-    [-1, 1], whatever the graph is like.
+    [-1, 1], whatever the graph is like; ``in-domain`` is as many nodes, with features and degrees that real nodes have.
     """
     if isinstance(threat, ThreatModel):
-        chosen, reason = threat, "as given"
+        chosen, reason = threat.resolved(data), "as given"
     elif threat == "paper":
         chosen, reason = ThreatModel(), "as in the paper"
+    elif threat == "in-domain":
+        chosen, reason = ThreatModel(features="in-domain").resolved(data), "in-domain"
     elif threat == "auto":
         chosen, reason = auto_threat(data, targets), "chosen for this graph"
     else:
-        raise ThreatError(f"unknown threat {threat!r}; possible are 'auto', 'paper' and a ThreatModel")
+        raise ThreatError(f"unknown threat {threat!r}; possible are 'auto', 'paper', 'in-domain' and a ThreatModel")
+    given = f"in [{chosen.feature_low:g}, {chosen.feature_high:g}]"
     words = (
         f"{chosen.nodes} new node{'s' if chosen.nodes != 1 else ''} with up to {chosen.edges_per_node} "
         f"edge{'s' if chosen.edges_per_node != 1 else ''} each to test nodes, "
-        f"features in [{chosen.feature_low:g}, {chosen.feature_high:g}] ({reason})"
+        f"features {given if chosen.features == 'range' else 'like those of real nodes'} ({reason})"
     )
     return ChosenThreat(chosen, words, (*_misfits(chosen, data), *_uneven(data, threat)))
 
@@ -73,7 +77,7 @@ def auto_threat(data: Data, targets: Tensor) -> ThreatModel:
     nodes = min(MOST_NODES, max(1, math.ceil(NODE_SHARE * size)))
     degree = math.ceil(data.edge_index.shape[1] / size)
     edges = max(1, min(MOST_EDGES, degree, targets.numel()))
-    low, high = feature_range(data.x)
+    low, high = _feature_range(data)
     if low == high:
         low, high = min(low, 0.0), max(high, 0.0)
     start = min(max(0.0, low), high)
@@ -89,25 +93,18 @@ def auto_threat(data: Data, targets: Tensor) -> ThreatModel:
     )
 
 
-def feature_range(x: Tensor) -> tuple[float, float]:
-    """Return the smallest and the largest entry of features, dense or CSR.
-
-    >>> feature_range(torch.tensor([[0.0, 3.0], [-1.0, 0.0]]))
-    (-1.0, 3.0)
-    """
-    if x.layout == torch.strided:
-        return float(x.min()), float(x.max())
-    values = x.values()
-    stored = (float(values.min()), float(values.max())) if values.numel() else (0.0, 0.0)
-    return (min(stored[0], 0.0), max(stored[1], 0.0)) if values.numel() < x.numel() else stored
+def _feature_range(data: Data) -> tuple[float, float]:
+    """Return the smallest and the largest feature of a graph."""
+    low, high = observed(data.x).bounds
+    return float(low.min()), float(high.max())
 
 
 def _misfits(threat: ThreatModel, data: Data) -> list[str]:
     """Return sentences on what does not fit a graph: another scale of features, or too many new nodes."""
-    low, high = feature_range(data.x)
+    low, high = _feature_range(data)
     alarms = []
     allowed, width = threat.feature_high - threat.feature_low, high - low
-    if width > 0 and not 0.5 * width <= allowed <= 4 * width:
+    if threat.features == "range" and width > 0 and not 0.5 * width <= allowed <= 4 * width:
         alarms.append(
             f"the features lie in [{low:g}, {high:g}], but the attacker may use [{threat.feature_low:g}, "
             f"{threat.feature_high:g}]: the network looks {'stronger' if allowed < width else 'weaker'} than it is; "
@@ -123,7 +120,8 @@ def _uneven(data: Data, threat: object) -> list[str]:
     """Return a sentence if one range for all columns of the features is much wider than that of most columns."""
     if threat != "auto" or data.x.layout != torch.strided or data.x.shape[1] < 2:
         return []
-    spread = data.x.amax(0) - data.x.amin(0)  # (F,)
+    low, high = observed(data.x).bounds
+    spread = high - low  # (F,)
     typical = float(spread[spread > 0].median()) if bool((spread > 0).any()) else 0.0
     if typical and float(spread.max()) > UNEVEN_RATIO * typical:
         return [

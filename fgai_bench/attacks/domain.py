@@ -56,7 +56,7 @@ class FeatureDomain:
     @classmethod
     def of(cls, threat: ThreatModel, data: Data) -> FeatureDomain:
         """Return the domain of a threat model on a clean graph."""
-        own = _observed(data.x) if threat.features == "in-domain" else cls(threat.feature_low, threat.feature_high)
+        own = observed(data.x) if threat.features == "in-domain" else cls(threat.feature_low, threat.feature_high)
         if threat.homophily_percentile is None:
             return own
         nodes = torch.bincount(data.edge_index[1], minlength=data.x.shape[0]).nonzero().flatten()
@@ -70,6 +70,11 @@ class FeatureDomain:
             return self
         new = data.x.shape[0] + torch.arange(count, device=edges.device)
         return replace(self, around=_neighbour_means(data.x, torch.cat([data.edge_index, edges], dim=1), new))
+
+    @property
+    def bounds(self) -> tuple[Tensor, Tensor]:
+        """Return ``low`` and ``high`` as tensors."""
+        return torch.as_tensor(self.low), torch.as_tensor(self.high)
 
     @property
     def width(self) -> float | Tensor:
@@ -106,14 +111,14 @@ class FeatureDomain:
             order = uniform(shape, seed, f"{purpose}-columns", device).argsort(1).argsort(1)
             drawn = uniform(shape[:1], seed, f"{purpose}-rows", device) * self.nonzeros.numel()
             kept = order < self.nonzeros[drawn.long()].unsqueeze(1)
-            rows = torch.where(kept, torch.as_tensor(self.high) if self.binary else rows, 0.0)
+            rows = torch.where(kept, self.bounds[1] if self.binary else rows, 0.0)
         return self.project(rows)
 
     def violation(self, rows: Tensor) -> str | None:
         """Return a sentence on what an injected row has that none may have, ``(M, F)``; None if all are allowed."""
         if self.binary and bool((other := (rows != 0) & (rows != 1)).any()):
             return f"an injected feature is {float(rows[other][0]):g}, but real features are 0 or 1"
-        low, high = (torch.as_tensor(bound).to(rows).expand(rows.shape) for bound in (self.low, self.high))
+        low, high = (bound.to(rows).expand(rows.shape) for bound in self.bounds)
         slack = torch.finfo(rows.dtype).eps * torch.maximum(low.abs(), high.abs())
         if bool((outside := (rows < low - slack) | (rows > high + slack)).any()):
             bounds = f"[{float(low[outside][0]):g}, {float(high[outside][0]):g}]"
@@ -136,8 +141,8 @@ class FeatureDomain:
         value = self.clamp((features > 0.5).to(features.dtype) if self.binary else features)
         if self.most_nonzero is None:
             return value
-        never_zero = torch.as_tensor((self.low > 0) | (self.high < 0))  # type: ignore[operator]
-        cost = torch.where(never_zero, torch.inf, value * (2 * features - value))
+        low, high = self.bounds
+        cost = torch.where((low > 0) | (high < 0), torch.inf, value * (2 * features - value))  # inf: never 0
         return torch.where(topk_mask(cost, self.most_nonzero) & (cost > 0), value, 0.0)
 
     def _below(self, rows: Tensor, around: Tensor) -> Tensor:
@@ -161,8 +166,8 @@ ANYTHING = FeatureDomain()
 
 
 @OncePerTensor
-def _observed(x: Tensor) -> FeatureDomain:
-    """Return the domain of the rows of ``x``, dense or CSR: ``(N, F)``."""
+def observed(x: Tensor) -> FeatureDomain:
+    """Return the domain of real rows ``(N, F)``, dense or CSR, on which its bounds are tensors ``(F,)``."""
     if x.layout == torch.strided:
         values, low, high = x, x.amin(0), x.amax(0)
     else:

@@ -27,7 +27,9 @@ def evaluate(
     attacks: Annotated[
         str, typer.Option(help="Names of attacks, as in injection,worst.")
     ] = "injection,worst,learned-placement",
-    threat: Annotated[str, typer.Option(help="auto follows the graph, paper is the paper's budget.")] = "auto",
+    threat: Annotated[
+        str, typer.Option(help="auto: follows the graph; paper: the paper's; in-domain: nodes like real ones.")
+    ] = "auto",
     weights: Annotated[
         Path | None, typer.Option(help="A .safetensors file with the network's parameters, loaded before.")
     ] = None,

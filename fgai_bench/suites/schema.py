@@ -10,13 +10,26 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, Field, PrivateAttr, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from fgai_bench.attacks import ThreatModel
 from fgai_bench.options import Options, Training
 from fgai_bench.suites.errors import sentence
 
-THREATS: dict[str, dict[str, Any]] = {"paper": {}, "links": {"nodes": 15, "edges_per_node": 25}}
+THREATS: dict[str, dict[str, Any]] = {
+    "paper": {"nodes": 20, "edges_per_node": 20, "features": "range"},
+    "links": {"nodes": 15, "edges_per_node": 25},
+    "in-domain": {"features": "in-domain"},
+}
 INNER_THREAT = {"step": 0.05, "steps": 10}
 TUNED = " tuned"  # ends the label of a row whose settings a search has chosen
 
@@ -33,12 +46,22 @@ def partial(model: type[BaseModel], value: dict[str, Any]) -> dict[str, Any]:
     {'steps': 50}
     """
     try:
-        return model(**value).model_dump(include=set(value))
+        checked = model(**value)
+        return {key: getattr(checked, key) for key in value}
     except ValidationError as error:
         raise ValueError(sentence(error, model)) from None
 
 
-ThreatChanges = Annotated[dict[str, Any], AfterValidator(lambda value: partial(ThreatModel, value))]
+def threat_named(value: Any) -> Any:
+    """Expand the name of a threat model to its fields; fields stay as they are."""
+    if isinstance(value, str) and value not in THREATS:
+        raise ValueError(f"unknown threat model {value!r}; possible are {', '.join(THREATS)} or its own fields")
+    return THREATS[value] if isinstance(value, str) else value
+
+
+ThreatChanges = Annotated[
+    dict[str, Any], BeforeValidator(threat_named), AfterValidator(lambda value: partial(ThreatModel, value))
+]
 TrainingChanges = Annotated[dict[str, Any], AfterValidator(lambda value: partial(Training, value))]
 
 
@@ -97,9 +120,9 @@ class AttackLine(Options):
 
     Attributes:
         name: a name of ``ATTACKS``.
-        label: name of the row in tables; the attack's name if empty.
+        label: name of the row in tables; the attack's name if empty, with that of its own threat model if it has one.
         options: options of the attack.
-        threat: what differs from the suite's threat model, as in a sweep over budgets.
+        threat: what differs from the suite's threat model, as in a sweep over budgets; or the name of a threat model.
         transfer: craft the attack on the vanilla model and apply it to the defended one.
         seeds: the seeds of the suite on which it is run; all of them if empty.
     """
@@ -110,6 +133,13 @@ class AttackLine(Options):
     threat: ThreatChanges = Field(default_factory=dict)
     transfer: bool = False
     seeds: tuple[int, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _label_names_the_threat(cls, line: Any) -> Any:
+        if isinstance(line, dict) and isinstance(line.get("threat"), str) and not line.get("label"):
+            return {**line, "label": f"{line.get('name')} {line['threat']}"}
+        return line
 
     @property
     def title(self) -> str:
@@ -309,9 +339,7 @@ class Suite(Options):
     @field_validator("threat", mode="before")
     @classmethod
     def _threat(cls, value: Any) -> Any:
-        if isinstance(value, str) and value not in THREATS:
-            raise ValueError(f"unknown threat model {value!r}; possible are {', '.join(THREATS)} or its own fields")
-        return THREATS[value] if isinstance(value, str) else value
+        return threat_named(value)
 
     @field_validator("inner", mode="before")
     @classmethod

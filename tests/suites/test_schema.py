@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fgai_bench.run.plan import plan
 from fgai_bench.suites import SuiteError, load_suite
 from fgai_bench.suites.load import parse
 
@@ -43,7 +44,10 @@ def test_the_inner_attack_has_its_own_budget() -> None:
         ({"threat": {"node": 3}}, "unknown key 'threat.node'; did you mean 'nodes'?"),
         ({"threat": {"nodes": -1}}, "threat.nodes: input should be greater than or equal to 0, not -1"),
         ({"threat": {"feature_low": 2.0}}, "threat: feature_low 2.0 must not exceed feature_high 1.0"),
-        ({"threat": "weak"}, "threat: unknown threat model 'weak'; possible are paper, links or its own fields"),
+        (
+            {"threat": "weak"},
+            "unknown threat model 'weak'; possible are paper, links, in-domain or its own fields",
+        ),
         ({"training": {"epochs": "many"}}, "training.epochs: input should be a valid integer"),
         ({"training": {"lr": float("nan")}}, "training.lr: a finite number is needed, not nan"),
         ({"attacks": [{"name": "injection", "threat": {"nodes": -1}}]}, "attacks[0].threat: nodes: input should be"),
@@ -112,3 +116,12 @@ def test_a_suite_that_includes_itself_is_refused(tmp_path: Path) -> None:
     (tmp_path / "loop.yaml").write_text("include: [loop.yaml]\n")
     with pytest.raises(SuiteError, match="includes itself"):
         grids(load_suite(tmp_path / "loop.yaml"))
+
+
+def test_an_attack_may_have_a_threat_model_of_its_own_by_name() -> None:
+    suite = load_suite({**GRID, "attacks": ["worst", {"name": "worst", "threat": "in-domain"}], "seeds": 1})
+    plain, own = suite.attacks
+    assert (plain.title, own.title) == ("worst", "worst in-domain")
+    assert (plain.threat, own.threat) == ({}, {"features": "in-domain"})
+    steps = [step.config["threat"] for step in plan([suite]).steps.values() if step.kind == "attack"]
+    assert sorted(threat.get("features", "range") for threat in steps) == ["in-domain", "range"]

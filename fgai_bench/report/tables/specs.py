@@ -130,6 +130,7 @@ GRIDS: tuple[Spec, ...] = (
             _under("strong", "strong↑"),
             _under("ensemble", "ensemble↑"),
             _under("worst", "worst↑"),
+            _under("worst in-domain", "worst in-domain↑"),
             _under("worst-twice", "twice its search↑"),
             _under("learned-placement", "learned placement↑"),
             Column("worst of these↑", "f1", "attack", PREDICTION_ATTACKS, better="higher"),
