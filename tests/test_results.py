@@ -9,13 +9,18 @@ import lzma
 import math
 import re
 import sys
+from dataclasses import asdict
 from functools import cache
 from itertools import groupby
 
 import pytest
 
 from docs.values import GRAPHS, MODELS, NULL, by_seed, read, select
-from fgai_bench.records.verify import verify
+from fgai_bench.attacks import BudgetExceeded, ThreatModel, check_budget
+from fgai_bench.records.artifacts import DamagedArtifact
+from fgai_bench.records.packing import unpack_attacked
+from fgai_bench.records.store import StoreReader
+from fgai_bench.records.verify import RecordedRow, verify
 from fgai_bench.report.write import write_results
 from fgai_bench.run.forecast import MIB, memory_of
 from tests.committed import ROOT, explanations, study
@@ -127,6 +132,27 @@ def test_tables_and_leaderboards_come_from_the_committed_records(folder, records
 def test_rows_of_the_study_are_measured_again_on_a_cpu(data_root):
     done = verify(RESULTS / "records", rows=4, data_root=str(data_root))
     assert (done.checked, done.exact, done.findings) == (4, 0, [])  # recorded on a GPU: not to the bit
+
+
+@pytest.mark.slow
+def test_attacked_graphs_of_the_study_keep_their_budget_and_are_not_in_the_domain_of_the_data(data_root):
+    checked = 0
+    with StoreReader(RESULTS / "records") as store:
+        for step in [step for step in store.steps() if step["kind"] == "attack"]:
+            row = RecordedRow(store, step, str(data_root))
+            try:
+                content = store.artifact(step["hash"], "attacked")
+            except DamagedArtifact:  # a sample of the graphs is committed
+                continue
+            attacked, checked = unpack_attacked(row.problem.data, content), checked + 1
+            threat = ThreatModel(**row.config["threat"])
+            spent = asdict(check_budget(row.problem.data, attacked, threat, row.targets))
+            ledger = {line["name"]: float(line["value"]) for line in step["ledgers"]}
+            assert all(spent[name] == pytest.approx(ledger[name]) for name in spent if name != "gradient_calls")
+            if threat.scenario == "injection":
+                with pytest.raises(BudgetExceeded, match="real features are 0 or 1"):
+                    check_budget(row.problem.data, attacked, threat.model_copy(update={"features": "in-domain"}))
+    assert checked == 159
 
 
 # Fair

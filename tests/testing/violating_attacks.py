@@ -36,6 +36,13 @@ class OutOfRange(RandomInjection):
         return super().__call__(model, data, targets, threat=mirrored, **kwargs)
 
 
+class OutOfDomain(RandomInjection):
+    """Features anywhere in the range, whatever real rows are like."""
+
+    def __call__(self, model, data, targets, *, threat, **kwargs):
+        return super().__call__(model, data, targets, threat=threat.model_copy(update={"features": "range"}), **kwargs)
+
+
 class AnyTarget(RandomInjection):
     """Attaches its nodes to the first nodes of the graph, whatever the targets."""
 
@@ -128,6 +135,7 @@ VIOLATORS = [
     ("check_limits_hold", Spendthrift, ("injection",)),
     ("check_limits_hold", OneTooMany, ("injection",)),
     ("check_limits_hold", OutOfRange, ("injection",)),
+    ("check_in_domain", OutOfDomain, ("injection",)),
     ("check_limits_hold", AnyTarget, ("injection",)),
     ("check_limits_hold", Reordered, ("injection",)),
     ("check_no_side_effects", InPlace, ("injection",)),
