@@ -141,8 +141,7 @@ def attack(
         model: of this package, or a network of your own.
         data: the clean graph.
         threat: ``paper`` (20 nodes with 20 edges, features in [-1, 1]), ``auto`` (follows the graph), ``in-domain``
-            (20 nodes with features and degrees that real nodes have) or a ``ThreatModel``; a budget that does not fit
-            the graph warns, and is a flag of the result.
+            (nodes like real ones) or a ``ThreatModel``; one that does not fit warns, and is a flag of the result.
         seed: of every draw.
         targets: nodes that may be attached to or changed, as a mask or indices; the labelled test nodes, if not given.
         split: which split, where the masks hold several.
@@ -214,8 +213,7 @@ def evaluate(
         data: the graph, with test nodes as a mask or indices; without, all labelled nodes outside the other parts.
         attacks: names of ``ATTACKS``. A random control is always run, to see whether the searches are worth anything.
         threat: ``auto`` takes the range of the features from the graph and scales nodes and edges to it, ``paper`` is
-            the paper's budget, ``in-domain`` allows only what real nodes have, or give a ``ThreatModel``. The card says
-            what was chosen.
+            the paper's, ``in-domain`` has nodes like real ones, or give a ``ThreatModel``. The card says what it was.
         seed: of the first attack.
         split: which split, where the masks hold several.
         progress: show a bar on a terminal or in a notebook.

@@ -5,5 +5,6 @@ from .budget import Ledger as Ledger
 from .budget import ThreatModel as ThreatModel
 from .budget import check_budget as check_budget
 from .catalogue import ATTACKS as ATTACKS
+from .domain import FeatureDomain as FeatureDomain
 from .result import Attacked as Attacked
 from .result import Candidate as Candidate

@@ -95,8 +95,8 @@ def auto_threat(data: Data, targets: Tensor) -> ThreatModel:
 
 def _feature_range(data: Data) -> tuple[float, float]:
     """Return the smallest and the largest feature of a graph."""
-    low, high = observed(data.x).bounds
-    return float(low.min()), float(high.max())
+    seen = observed(data.x)
+    return float(seen.low.min()), float(seen.high.max())
 
 
 def _misfits(threat: ThreatModel, data: Data) -> list[str]:
@@ -120,8 +120,7 @@ def _uneven(data: Data, threat: object) -> list[str]:
     """Return a sentence if one range for all columns of the features is much wider than that of most columns."""
     if threat != "auto" or data.x.layout != torch.strided or data.x.shape[1] < 2:
         return []
-    low, high = observed(data.x).bounds
-    spread = high - low  # (F,)
+    spread = observed(data.x).width  # (F,)
     typical = float(spread[spread > 0].median()) if bool((spread > 0).any()) else 0.0
     if typical and float(spread.max()) > UNEVEN_RATIO * typical:
         return [

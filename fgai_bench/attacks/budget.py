@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 Scenario = Literal["injection", "edges", "features"]
 SCENARIOS: tuple[Scenario, ...] = get_args(Scenario)
-UNUSED = (("features", "range"), ("homophily_percentile", None))
 LARGEST_COUNT = 10**9  # of nodes, edges or steps in a budget; more would not fit into memory
 
 
@@ -62,8 +61,7 @@ class ThreatModel(Options):
             rows as real nodes have them (:mod:`fgai_bench.attacks.domain`), with at most as many edges as 95 % of them.
         feature_low: smallest value of an injected feature.
         feature_high: largest value of an injected feature.
-        homophily_percentile: each injected node is at least as similar to its neighbours as this percentile of the real
-            nodes is to theirs; None for any.
+        homophily_percentile: injected nodes are as similar to their neighbours as this percentile of the real nodes is.
         step: of the published attack's ascent; the standard attack has its own.
         steps: gradients of the published attack; the standard attack has its own.
         restarts: starting points of the published attack.
@@ -97,7 +95,8 @@ class ThreatModel(Options):
     @model_serializer(mode="wrap")
     def _without_unused_options(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out the domain where it is the plain range, so that threat models recorded before it stay the same."""
-        return {key: value for key, value in dump(self).items() if (key, value) not in UNUSED}
+        unused = (("features", "range"), ("homophily_percentile", None))
+        return {key: value for key, value in dump(self).items() if (key, value) not in unused}
 
     def resolved(self, data: Data) -> ThreatModel:
         """Return the threat model on a graph: in the domain, a node has no more edges than real ones usually have."""

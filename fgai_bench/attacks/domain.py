@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -26,6 +27,7 @@ USUAL = 95  # percentile of real rows and degrees up to which an injected node m
 CHUNK = 256  # nodes whose homophily is computed together
 SCALES, PARTS = 9, 20  # multiples of the neighbours' mean, and parts of the way there, that a row's repair tries
 SLACK = 1e-5  # of a cosine in single precision
+Bound = Any  # a number, or one for each column, ``(F,)``
 
 
 @dataclass(frozen=True)
@@ -40,17 +42,17 @@ class FeatureDomain:
         binary: every entry is 0 or 1.
         most_nonzero: how many entries of a row may be other than 0; None for all.
         nonzeros: ``(N,)`` how many each real row has, where ``most_nonzero`` is a number.
-        least_homophily: smallest cosine of a row and the mean of its neighbours; None for any.
+        least_homophily: smallest cosine of a row and the mean of its neighbours; -1 for any.
         around: ``(M, F)`` that mean for each injected node, once its edges are known (:meth:`beside`).
     """
 
-    low: float | Tensor = -math.inf
-    high: float | Tensor = math.inf
-    unit: float | Tensor = 1.0
+    low: Bound = -math.inf
+    high: Bound = math.inf
+    unit: Bound = 1.0
     binary: bool = False
     most_nonzero: int | None = None
     nonzeros: Tensor | None = None
-    least_homophily: float | None = None
+    least_homophily: float = -1.0
     around: Tensor | None = None
 
     @classmethod
@@ -60,36 +62,29 @@ class FeatureDomain:
         if threat.homophily_percentile is None:
             return own
         nodes = torch.bincount(data.edge_index[1], minlength=data.x.shape[0]).nonzero().flatten()
-        return replace(
-            own, least_homophily=percentile(homophily(data.x, data.edge_index, nodes), threat.homophily_percentile)
-        )
+        real = homophily(data.x, data.edge_index, nodes)
+        return replace(own, least_homophily=percentile(real, threat.homophily_percentile) - SLACK)
 
     def beside(self, data: Data, edges: Tensor, count: int) -> FeatureDomain:
         """Return the domain of ``count`` injected nodes with these new edges ``(2, P)``, with its homophily bound."""
-        if self.least_homophily is None:
+        if self.least_homophily <= -1:
             return self
         new = data.x.shape[0] + torch.arange(count, device=edges.device)
         return replace(self, around=_neighbour_means(data.x, torch.cat([data.edge_index, edges], dim=1), new))
 
     @property
-    def bounds(self) -> tuple[Tensor, Tensor]:
-        """Return ``low`` and ``high`` as tensors."""
-        return torch.as_tensor(self.low), torch.as_tensor(self.high)
-
-    @property
-    def width(self) -> float | Tensor:
+    def width(self) -> Bound:
         """Return ``high - low``."""
         return self.high - self.low
 
     def clamp(self, features: Tensor) -> Tensor:
         """Return the nearest point of the box: ``(M, F) -> (M, F)``."""
-        return features.clamp(self.low, self.high)  # type: ignore[arg-type]
+        return features.clamp(self.low, self.high)
 
     def project(self, features: Tensor) -> Tensor:
         """Return the nearest row of the domain, of equals the first by column: ``(M, F) -> (M, F)``.
 
-        Under a homophily bound a row below it goes on towards its neighbours, as far as needed: not always the nearest
-        way. Nothing is read back from the device.
+        A row below a homophily bound then moves towards its neighbours. Nothing is read back from the device.
 
         >>> domain = FeatureDomain(torch.zeros(3), torch.ones(3), binary=True, most_nonzero=1)
         >>> domain.project(torch.tensor([[0.7, 0.9, 0.2]])).tolist()
@@ -111,58 +106,47 @@ class FeatureDomain:
             order = uniform(shape, seed, f"{purpose}-columns", device).argsort(1).argsort(1)
             drawn = uniform(shape[:1], seed, f"{purpose}-rows", device) * self.nonzeros.numel()
             kept = order < self.nonzeros[drawn.long()].unsqueeze(1)
-            rows = torch.where(kept, self.bounds[1] if self.binary else rows, 0.0)
+            rows = torch.where(kept, self.high if self.binary else rows, 0.0)
         return self.project(rows)
 
     def violation(self, rows: Tensor) -> str | None:
         """Return a sentence on what an injected row has that none may have, ``(M, F)``; None if all are allowed."""
+        if not rows.numel():
+            return None
         if self.binary and bool((other := (rows != 0) & (rows != 1)).any()):
             return f"an injected feature is {float(rows[other][0]):g}, but real features are 0 or 1"
-        low, high = (bound.to(rows).expand(rows.shape) for bound in self.bounds)
+        low, high = (torch.as_tensor(bound).to(rows).expand(rows.shape) for bound in (self.low, self.high))
         slack = torch.finfo(rows.dtype).eps * torch.maximum(low.abs(), high.abs())
         if bool((outside := (rows < low - slack) | (rows > high + slack)).any()):
             bounds = f"[{float(low[outside][0]):g}, {float(high[outside][0]):g}]"
             whose = "its threat model" if isinstance(self.low, float) else "real rows in its column"
             return f"an injected feature lies outside {bounds}, the range of {whose}"
-        most = int((rows != 0).sum(1).amax()) if rows.numel() else 0
-        if self.most_nonzero is not None and most > (usual := self.most_nonzero):
+        if (most := int((rows != 0).sum(1).amax())) > (usual := self.most_nonzero or rows.shape[1]):
             return f"an injected row has {most} non-zero features; {USUAL} % of real rows have at most {usual}"
-        if self.around is not None and bool((below := self._below(rows, self.around)).any()):
-            seen = float(F.cosine_similarity(rows, self.around)[below][0])
+        if self.around is not None and (seen := float(_similarity(rows, self.around).min())) < self.least_homophily:
             return f"an injected node has a homophily of {seen:.3g}; at least {self.least_homophily:.3g} is needed"
         return None
 
     def _nearest(self, features: Tensor) -> Tensor:
-        r"""Return the nearest row that is of the right type, in range, and sparse enough: ``(M, F) -> (M, F)``.
-
-        An entry x becomes c, its nearest value. Where only k may stay, these are the k for which 0 would cost the most:
-        :math:`x^2 - (x - c)^2 = c (2x - c)`.
-        """
+        """Return the nearest row of the right type and range; 0 replaces values c of x where it costs the least."""
         value = self.clamp((features > 0.5).to(features.dtype) if self.binary else features)
         if self.most_nonzero is None:
             return value
-        low, high = self.bounds
-        cost = torch.where((low > 0) | (high < 0), torch.inf, value * (2 * features - value))  # inf: never 0
+        cost = value * (2 * features - value)  # of a 0: x^2 - (x - c)^2
+        cost = torch.where((self.low > 0) | (self.high < 0), torch.inf, cost)  # columns that are never 0
         return torch.where(topk_mask(cost, self.most_nonzero) & (cost > 0), value, 0.0)
-
-    def _below(self, rows: Tensor, around: Tensor) -> Tensor:
-        """Return which injected nodes are below the homophily bound: ``(M,)``; those without neighbours are not."""
-        least = -1.0 if self.least_homophily is None else self.least_homophily
-        return around.any(1) & (F.cosine_similarity(rows, around) < least - SLACK)
 
     def _repaired(self, features: Tensor, rows: Tensor, around: Tensor) -> Tensor:
         """Move rows below the homophily bound towards the multiple of their neighbours' mean that is most like it."""
-        likes = [F.cosine_similarity(self._nearest(2.0**power * around), around) for power in range(SCALES)]
-        most_like = torch.exp2(torch.stack(likes).argmax(0).to(rows.dtype)).unsqueeze(1) * around  # (M, F)
-        below = self._below(rows, around).unsqueeze(1)
+        tried = [_similarity(self._nearest(2.0**power * around), around) for power in range(SCALES)]  # (M, 1) each
+        most_like = torch.exp2(torch.stack(tried).argmax(0).to(rows.dtype)) * around  # (M, F)
         for part in range(1, PARTS + 1):
             mixed = self._nearest(torch.lerp(features, most_like, part / PARTS))
-            rows = torch.where(below, mixed, rows)
-            below = below & self._below(mixed, around).unsqueeze(1)
+            rows = torch.where(_similarity(rows, around) < self.least_homophily, mixed, rows)
         return rows
 
 
-ANYTHING = FeatureDomain()
+ANY = FeatureDomain()
 
 
 @OncePerTensor
@@ -191,21 +175,14 @@ def usual_degree(edge_index: Tensor, nodes: int) -> int:
 
 
 def percentile(values: Tensor, share: float) -> float:
-    """Return the smallest of the values ``(N,)`` that at least ``share`` percent of them do not exceed.
-
-    >>> percentile(torch.arange(1, 41), 95)
-    38.0
-    """
+    """Return the smallest of the values ``(N,)`` that at least ``share`` percent of them do not exceed."""
     return float(values.kthvalue(max(1, math.ceil(share * values.numel() / 100))).values)
 
 
 def homophily(x: Tensor, edge_index: Tensor, nodes: Tensor) -> Tensor:
-    r"""Return how similar nodes are to their neighbours, in [-1, 1]: ``(N, F), (2, E), (R,) -> (R,)``.
+    """Return how similar nodes u are to their neighbours j, ``cos(x_u, sum_j x_j / sqrt(d_j))``: ``(R,)``, -1 to 1.
 
-    .. math:: \cos\left(x_u, \sum_{j \in N(u)} x_j / \sqrt{d_j}\right)
-
-    the node-centric homophily of Chen et al. (2022, https://arxiv.org/abs/2202.08057), with d the in-degrees; 0 for a
-    node without neighbours.
+    It is the node-centric homophily of HAO (https://arxiv.org/abs/2202.08057), with d the in-degrees.
 
     >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])  # 0 - 1 - 2
     >>> homophily(torch.tensor([[3.0, 0.0], [3.0, 4.0], [3.0, 4.0]]), path, torch.tensor([0, 2]))
@@ -213,6 +190,11 @@ def homophily(x: Tensor, edge_index: Tensor, nodes: Tensor) -> Tensor:
     """
     chunks = [(dense_rows(x, some), _neighbour_means(x, edge_index, some)) for some in nodes.split(CHUNK)]
     return torch.cat([F.cosine_similarity(own, mean) for own, mean in chunks])
+
+
+def _similarity(rows: Tensor, around: Tensor) -> Tensor:
+    """Return the cosine of each row and the mean around it; 1 where nothing is around: ``(M, 1)``."""
+    return F.cosine_similarity(rows, around).masked_fill(~around.any(1), 1.0).unsqueeze(1)
 
 
 def _neighbour_means(x: Tensor, edge_index: Tensor, nodes: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 
 from fgai_bench.attacks.base import Attack, Victim
 from fgai_bench.attacks.budget import ThreatModel
-from fgai_bench.attacks.domain import ANYTHING, FeatureDomain
+from fgai_bench.attacks.domain import ANY, FeatureDomain
 from fgai_bench.attacks.objectives import Reference, objective_named
 from fgai_bench.attacks.pgd import BestAscent, ascend
 from fgai_bench.attacks.placement import attached_edges, random_targets
@@ -33,10 +33,7 @@ def injected_edges(num_nodes: int, targets: Tensor, threat: ThreatModel, seed: i
 
 def with_injected(data: Data, features: Tensor, edges: Tensor) -> Data:
     """Return a new graph: original nodes and edges first, then the injected ones; see :func:`extended`."""
-    return _on(data, features, append_nodes(data.edge_index, data.x.shape[0], edges, features.shape[0]))
-
-
-def _on(data: Data, features: Tensor, edge_index: Tensor) -> Data:
+    edge_index = append_nodes(data.edge_index, data.x.shape[0], edges, features.shape[0])
     return extended(data, append_rows(data.x, features), edge_index)
 
 
@@ -54,7 +51,7 @@ class InjectionScene:
     embedded: Tensor
     affected: Any | None
     reference: Reference
-    domain: FeatureDomain = ANYTHING
+    domain: FeatureDomain = ANY
 
     @classmethod
     def prepare(cls, victim: Victim, threat: ThreatModel, seed: int | None) -> InjectionScene:
@@ -64,13 +61,7 @@ class InjectionScene:
 
     @classmethod
     def with_edges(
-        cls,
-        victim: Victim,
-        embedded: Tensor,
-        clean: Output,
-        edges: Tensor,
-        nodes: int,
-        domain: FeatureDomain = ANYTHING,
+        cls, victim: Victim, embedded: Tensor, clean: Output, edges: Tensor, nodes: int, domain: FeatureDomain = ANY
     ) -> InjectionScene:
         """Attach ``nodes`` injected nodes by these edges; ``embedded`` and ``clean`` are the victim's, unattacked."""
         edge_index = append_nodes(victim.data.edge_index, victim.data.x.shape[0], edges, nodes)
@@ -87,7 +78,8 @@ class InjectionScene:
 
     def graph(self, features: Tensor) -> Data:
         """Return the attacked graph with these injected features."""
-        return _on(self.victim.data, self.domain.straight_through(features).detach(), self.edge_index)
+        data, rows = self.victim.data, self.domain.straight_through(features).detach()
+        return extended(data, append_rows(data.x, rows), self.edge_index)
 
 
 def starting_points(data: Data, threat: ThreatModel, seed: int | None, domain: FeatureDomain) -> list[Tensor]:

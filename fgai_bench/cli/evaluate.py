@@ -28,7 +28,7 @@ def evaluate(
         str, typer.Option(help="Names of attacks, as in injection,worst.")
     ] = "injection,worst,learned-placement",
     threat: Annotated[
-        str, typer.Option(help="auto: follows the graph; paper: the paper's; in-domain: nodes like real ones.")
+        str, typer.Option(help="auto (follows the graph), paper, or in-domain (like real nodes).")
     ] = "auto",
     weights: Annotated[
         Path | None, typer.Option(help="A .safetensors file with the network's parameters, loaded before.")

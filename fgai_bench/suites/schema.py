@@ -10,26 +10,14 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    Field,
-    PrivateAttr,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from fgai_bench.attacks import ThreatModel
 from fgai_bench.options import Options, Training
 from fgai_bench.suites.errors import sentence
 
-THREATS: dict[str, dict[str, Any]] = {
-    "paper": {"nodes": 20, "edges_per_node": 20, "features": "range"},
-    "links": {"nodes": 15, "edges_per_node": 25},
-    "in-domain": {"features": "in-domain"},
-}
+PAPER, LINKS = {"nodes": 20, "edges_per_node": 20, "features": "range"}, {"nodes": 15, "edges_per_node": 25}
+THREATS: dict[str, dict[str, Any]] = {"paper": PAPER, "links": LINKS, "in-domain": {"features": "in-domain"}}
 INNER_THREAT = {"step": 0.05, "steps": 10}
 TUNED = " tuned"  # ends the label of a row whose settings a search has chosen
 
@@ -59,9 +47,7 @@ def threat_named(value: Any) -> Any:
     return THREATS[value] if isinstance(value, str) else value
 
 
-ThreatChanges = Annotated[
-    dict[str, Any], BeforeValidator(threat_named), AfterValidator(lambda value: partial(ThreatModel, value))
-]
+ThreatChanges = Annotated[dict[str, Any], AfterValidator(lambda value: partial(ThreatModel, value))]
 TrainingChanges = Annotated[dict[str, Any], AfterValidator(lambda value: partial(Training, value))]
 
 
@@ -136,10 +122,10 @@ class AttackLine(Options):
 
     @model_validator(mode="before")
     @classmethod
-    def _label_names_the_threat(cls, line: Any) -> Any:
-        if isinstance(line, dict) and isinstance(line.get("threat"), str) and not line.get("label"):
-            return {**line, "label": f"{line.get('name')} {line['threat']}"}
-        return line
+    def _threat_by_name(cls, line: Any) -> Any:
+        if not isinstance(line, dict) or not isinstance(threat := line.get("threat"), str):
+            return line
+        return {**line, "threat": threat_named(threat), "label": line.get("label") or f"{line.get('name')} {threat}"}
 
     @property
     def title(self) -> str:

@@ -3,7 +3,7 @@
 import torch
 
 import fgai_bench as fb
-from fgai_bench.attacks import Attack, Candidate
+from fgai_bench.attacks import Attack, Candidate, FeatureDomain
 from fgai_bench.attacks.injection import injected_edges, with_injected
 from fgai_bench.defenses.vanilla import Vanilla
 from fgai_bench.models.features import dense_rows
@@ -19,6 +19,7 @@ class Narrow(Vanilla):
 class Copycat(Attack):
     def search(self, victim, threat, seed):
         drawn = torch.randint(len(victim.targets), (threat.nodes,), generator=torch.Generator().manual_seed(seed))
-        features = dense_rows(victim.data.x, victim.targets[drawn]).clamp(threat.feature_low, threat.feature_high)
+        copied = dense_rows(victim.data.x, victim.targets[drawn])
+        features = FeatureDomain.of(threat, victim.data).project(copied)
         edges = injected_edges(victim.data.x.shape[0], victim.targets, threat, seed)
         return Candidate(with_injected(victim.data, features, edges))

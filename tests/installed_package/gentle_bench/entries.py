@@ -4,7 +4,7 @@ import torch
 from torch_geometric.data import Data
 
 import fgai_bench as fb
-from fgai_bench.attacks import Attack, Candidate
+from fgai_bench.attacks import Attack, Candidate, FeatureDomain
 from fgai_bench.attacks.injection import injected_edges, with_injected
 from fgai_bench.explainers import Explainer
 from fgai_bench.models.base import frozen_eval
@@ -20,8 +20,8 @@ class Faint(Attack):
     def search(self, victim, threat, seed):
         data = victim.data
         size = 0.1 * torch.rand(1, generator=torch.Generator().manual_seed(seed)).item()
-        level = threat.feature_low + size * (threat.feature_high - threat.feature_low)
-        features = torch.full((threat.nodes, data.x.shape[1]), level)
+        domain = FeatureDomain.of(threat, data)
+        features = domain.project(torch.zeros(threat.nodes, data.x.shape[1]) + domain.low + size * domain.width)
         edges = injected_edges(data.x.shape[0], victim.targets, threat, seed)
         return Candidate(with_injected(data, features, edges))
 
