@@ -166,8 +166,8 @@ def check_budget(
     """
     import torch
 
-    from fgai_bench.attacks.changes import row_differences
     from fgai_bench.attacks.domain import FeatureDomain
+    from fgai_bench.data.extend import row_differences
     from fgai_bench.models.features import dense_rows
 
     threat = threat.resolved(clean)

@@ -16,7 +16,6 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.fast.cached_results import OncePerTensor
 from fgai_bench.fast.ordered_sums import sum_at
 from fgai_bench.metrics.topk import topk_mask
@@ -56,8 +55,8 @@ class FeatureDomain:
     around: Tensor | None = None
 
     @classmethod
-    def of(cls, threat: ThreatModel, data: Data) -> FeatureDomain:
-        """Return the domain of a threat model on a clean graph."""
+    def of(cls, threat: Any, data: Data) -> FeatureDomain:
+        """Return the domain of a ``ThreatModel`` (which imports this file) on a clean graph."""
         own = observed(data.x) if threat.features == "in-domain" else cls(threat.feature_low, threat.feature_high)
         if threat.homophily_percentile is None:
             return own

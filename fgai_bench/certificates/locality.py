@@ -14,8 +14,8 @@ from torch_geometric import nn as pyg
 from torch_geometric.data import Data
 
 from fgai_bench.attacks import ATTACKS, ThreatModel
-from fgai_bench.attacks.changes import reached_nodes
 from fgai_bench.certificates.base import Question
+from fgai_bench.data.extend import reached_nodes
 from fgai_bench.metrics import NotApplicable
 from fgai_bench.models.base import AttentionModel
 from fgai_bench.models.pyg_wrapper import FromPyG

@@ -14,8 +14,8 @@ from safetensors import torch as tensors
 from safetensors.numpy import save
 from torch_geometric.data import Data
 
-from fgai_bench.attacks.changes import row_differences
 from fgai_bench.data.checksum import graph_sha256
+from fgai_bench.data.extend import row_differences
 from fgai_bench.explainers import EdgeScores
 from fgai_bench.models import AttentionModel, build_model
 from fgai_bench.models.features import append_rows, dense_rows, replace_rows

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.attacks.changes import reached_nodes
+from fgai_bench.data.extend import reached_nodes
 from fgai_bench.explainers import EdgeScores, Explainer, edge_effects
 from fgai_bench.explainers.computation_graph import field_of
 from fgai_bench.explainers.edge_effects import outputs_by_removal, whole_outputs

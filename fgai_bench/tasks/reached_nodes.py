@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.attacks.changes import reached_nodes
+from fgai_bench.data.extend import reached_nodes
 from fgai_bench.metrics import NotApplicable
 from fgai_bench.models.base import AttentionModel, Output
 

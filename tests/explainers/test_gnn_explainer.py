@@ -10,7 +10,7 @@ import torch
 from torch_geometric.data import Data
 
 from fgai_bench.attacks import ATTACKS, Attacked, ThreatModel
-from fgai_bench.attacks.changes import reached_nodes
+from fgai_bench.data.extend import reached_nodes
 from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.explainers.gnn_explainer import GNNExplainerMasks, Surface
 from fgai_bench.explainers.pg_explainer import PGExplainerMasks

@@ -206,3 +206,25 @@ def test_one_tuned_row_alone_takes_no_rank_from_the_others(bench: Any) -> None:
     found = ranks(tuned_run(bench, {"fgai": 32}))
     assert found["fgai tuned"] is None
     assert found["ln"] == 1
+
+
+def test_the_in_domain_worst_case_stands_beside_the_one_that_ranks(bench: Any, small: Path) -> None:
+    store = bench()
+    fill(store)
+    for seed in range(3):
+        for label in ("vanilla", "ln"):
+            where = {"attack": "worst", "label": label, "seed": seed}
+            store.add("attack", attack_result(label, seed, harm=0.2), attack_label="worst", **where)
+            milder, threat = attack_result(label, seed, harm=0.3), {"features": "in-domain"}
+            store.add("attack", milder, threat=threat, attack_label="worst in-domain", **where)
+    results = Results.read(store.close())
+    listed = {(row["defense"], row["attack"]): row for row in rows(NODE, entries(NODE, results))}
+    assert listed["ln", "worst in-domain"]["rank"] is None
+    assert listed["ln", "worst"]["found_by"] == "worst"
+    assert listed["ln", "worst"]["f1_mean"] == pytest.approx(listed["ln", "worst in-domain"]["f1_mean"] + 0.1)
+    spec = next(spec for spec in GRIDS if spec.name == "worst_case")
+    with_it, without = build(spec, results), build(spec, Results.read(small))
+    assert with_it is not None
+    assert without is not None
+    assert "worst in-domain↑" in str(with_it)
+    assert "in-domain" not in str(without)

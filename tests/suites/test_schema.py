@@ -46,7 +46,7 @@ def test_the_inner_attack_has_its_own_budget() -> None:
         ({"threat": {"feature_low": 2.0}}, "threat: feature_low 2.0 must not exceed feature_high 1.0"),
         (
             {"threat": "weak"},
-            "unknown threat model 'weak'; possible are paper, links, in-domain or its own fields",
+            "threat: unknown threat model 'weak'; possible are paper, links, in-domain",
         ),
         ({"training": {"epochs": "many"}}, "training.epochs: input should be a valid integer"),
         ({"training": {"lr": float("nan")}}, "training.lr: a finite number is needed, not nan"),

@@ -7,7 +7,7 @@ import torch
 from torch_geometric.data import Data
 
 from fgai_bench.attacks import ATTACKS, ThreatModel
-from fgai_bench.attacks.changes import reached_nodes
+from fgai_bench.data.extend import reached_nodes
 from fgai_bench.metrics import NotApplicable
 from fgai_bench.tasks.node_classification import NodeProblem
 from fgai_bench.tasks.reached_nodes import not_empty
