@@ -64,7 +64,7 @@ def check_limits_hold(subject: AttackSubject) -> None:
         require_within(threat, data, subject.attacked(seed, data=data, threat=threat).data)
 
 
-@CHECKS.add()
+@CHECKS.add(needs=("injection",))
 def check_in_domain(subject: AttackSubject) -> None:
     """Under ``features: in-domain`` injected rows and degrees are as real ones, on every kind of graph."""
     if subject.entry.name in NOT_YET_IN_DOMAIN:
