@@ -133,7 +133,7 @@ class FeatureDomain:
             return value
         cost = value * (2 * features - value)  # of a 0: x^2 - (x - c)^2
         cost = torch.where((self.low > 0) | (self.high < 0), torch.inf, cost)  # columns that are never 0
-        return torch.where(topk_mask(cost, self.most_nonzero) & (cost > 0), value, 0.0)
+        return torch.where(topk_mask(cost, self.most_nonzero), value, 0.0)
 
     def _repaired(self, features: Tensor, rows: Tensor, around: Tensor) -> Tensor:
         """Move rows below the homophily bound towards the multiple of their neighbours' mean that is most like it."""

@@ -69,6 +69,7 @@ def test_the_range_is_one_box():
         (WORDS, [0.5, 0.5, 0.5, 0.5, 0.5], [0, 0, 1, 0, 0]),
         (COUNTS, [2.0, 1.5, 0.0], [2, 0, 0.5]),  # the last column is never 0, which leaves one entry for the others
         (COUNTS, [0.5, -4.0, 9.0], [0, -1, 1.5]),  # without -1 it costs 16 - 9 more, without 0.5 only 0.25
+        (COUNTS, [2.5, -4.0, 0.5], [0, -1, 0.5]),  # the entry that stays is the smaller one: 16 - 9 is more than 2.5^2
         (COUNTS, [1.0, 1.0, 1.0], [1, 0, 1]),  # of equals the first
         (DENSE, [0.0, 9.0], [0.1, 5.0]),
     ],
@@ -91,7 +92,7 @@ def brute_force(domain: FeatureDomain, row: torch.Tensor) -> float:
     return min(distances)
 
 
-entries = st.floats(-3, 3, width=32)
+entries = st.floats(-8, 8, width=32)
 
 
 @settings(max_examples=60, deadline=None)
