@@ -20,8 +20,8 @@ class Summit(NamedTuple):
     """The result of a long ascent, still on its device.
 
     Attributes:
-        point: the iterate with the lowest score.
-        score: ``()`` its score: what is left of the victim, lower means stronger.
+        point: ``(B * nodes, F)`` of each candidate the iterate with its lowest score.
+        score: ``(B,)`` these scores: what is left of the victim, lower means stronger.
         finite, moving: ``()`` whether every gradient was finite, and whether one of them was not zero.
     """
 
@@ -36,31 +36,35 @@ def ascend_long(
     start: Tensor,
     low: float,
     high: float,
-    step: float,
+    step: float | Tensor,
     steps: int,
     direction: Direction = "row",
     recordable: bool = False,
+    candidates: int = 1,
 ) -> Summit:
     """Raise an objective inside a box and return the iterate with the lowest score.
+
+    Several candidates can be raised side by side: their rows stand one below the other, and each has its own score.
 
     ``x <- clip(x + step_t * d)``, where the direction d is the gradient, each row scaled to a root mean square of one
     (``row``), or its sign, and ``step_t`` falls from ``step`` to nearly nothing along half a cosine: the first steps
     cross the box, the last ones settle. Nothing is read back from the device on the way.
 
     Args:
-        objective: features to ``()`` the value that is raised and ``()`` the score that counts.
-        start: ``(nodes, F)`` where the search begins.
+        objective: features to ``()`` the value that is raised and ``()`` or ``(B,)`` the scores that count.
+        start: ``(B * nodes, F)`` where the search begins.
         low, high: the box.
-        step: root mean square of the first step.
+        step: root mean square of the first step, for all rows or ``(B * nodes, 1)`` for each.
         steps: gradients to take.
         direction: ``row`` or ``sign``.
         recordable: the objective reads nothing back either: on CUDA a step is then recorded and replayed.
+        candidates: B, how many searches the rows belong to, equally many rows to each.
 
     >>> def objective(x): return -(x - 0.3).square().sum(), (x - 0.3).abs().sum()
     >>> round(ascend_long(objective, torch.zeros(1, 1), -1.0, 1.0, step=0.2, steps=40).point.item(), 1)
     0.3
     """
-    climb = _Climb(objective, start, low, high, step, steps, direction)
+    climb = _Climb(objective, start, low, high, step, steps, direction, candidates)
     if recordable and start.is_cuda and steps > WORTH_RECORDING and not recording():
         with own_stream(start.device):
             once = Replayed(climb.step_up)
@@ -82,14 +86,15 @@ class _Climb:
         start: Tensor,
         low: float,
         high: float,
-        step: float,
+        step: float | Tensor,
         steps: int,
         direction: Direction,
+        candidates: int,
     ) -> None:
         self.objective, self.low, self.high, self.direction = objective, low, high, direction
         self.step, self.steps = step, max(steps, 1)
         self.x, self.worst = start.detach().clone(), start.detach().clone()
-        self.score = start.new_full((), torch.inf)
+        self.score = start.new_full((candidates,), torch.inf)
         self.taken = start.new_zeros(())
         self.finite = torch.ones((), dtype=torch.bool, device=start.device)
         self.moving = torch.zeros((), dtype=torch.bool, device=start.device)
@@ -99,9 +104,11 @@ class _Climb:
         with torch.enable_grad():
             value, score = self.objective(at)
         with torch.no_grad():
+            score = score.to(self.score.dtype).view(-1)
             lower = score < self.score
-            torch.where(lower, at, self.worst, out=self.worst)
-            torch.where(lower, score.to(self.score.dtype), self.score, out=self.score)
+            rows = lower.repeat_interleave(at.size(0) // score.numel(), output_size=at.size(0)).unsqueeze(1)
+            torch.where(rows, at, self.worst, out=self.worst)
+            torch.where(lower, score, self.score, out=self.score)
         return value
 
     def step_up(self) -> None:

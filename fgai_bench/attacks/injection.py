@@ -64,7 +64,7 @@ class InjectionScene:
         cls, victim: Victim, embedded: Tensor, clean: Output, edges: Tensor, nodes: int, domain: FeatureDomain = ANY
     ) -> InjectionScene:
         """Attach ``nodes`` injected nodes by these edges; ``embedded`` and ``clean`` are the victim's, unattacked."""
-        edge_index = append_nodes(victim.data.edge_index, victim.data.x.shape[0], edges, nodes)
+        edge_index = append_nodes(victim.data.edge_index, embedded.size(0), edges, nodes)
         with torch.no_grad():
             affected = victim.model.surroundings(embedded, clean, edge_index, nodes)
         domain = domain.beside(victim.data, edges, nodes)

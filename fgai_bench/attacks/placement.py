@@ -17,6 +17,7 @@ from torch import Tensor
 from fgai_bench.attacks.base import Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.objectives import margins
+from fgai_bench.fast.cuda_graphs import recording
 from fgai_bench.models.base import Output
 from fgai_bench.seeds import generator, uniform
 
@@ -26,12 +27,16 @@ Placement = Callable[[Victim, Output, ThreatModel, "int | None"], Tensor]
 def attached_edges(num_nodes: int, attached: Tensor) -> Tensor:
     """Return the edges of injected nodes in both directions: ``(nodes, per_node) -> (2, 2 * nodes * per_node)``.
 
+    A target of -1 is no edge: an injected node may have fewer than it could.
+
     >>> attached_edges(5, torch.tensor([[0, 3]])).tolist()
     [[5, 5, 0, 3], [0, 3, 5, 5]]
     """
     nodes, per_node = attached.shape
     new = num_nodes + torch.arange(nodes, device=attached.device).repeat_interleave(per_node)
     there = torch.stack([new, attached.flatten()])
+    if not recording():
+        there = there[:, there[1] >= 0]
     return torch.cat([there, there.flip(0)], dim=1)
 
 

@@ -8,12 +8,13 @@ from functools import partial
 
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 
 from fgai_bench.attacks.ascent import Direction, Summit, ascend_long
 from fgai_bench.attacks.base import Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.injection import InjectionScene, with_injected
-from fgai_bench.attacks.objectives import margins, objective_named
+from fgai_bench.attacks.objectives import Reference, margins, objective_named
 from fgai_bench.attacks.pgd import gradient_of
 from fgai_bench.attacks.placement import Placement, attached_edges, cover, defective, random
 from fgai_bench.attacks.result import NO_SEARCH, Candidate, Trace
@@ -22,6 +23,7 @@ from fgai_bench.models.base import Output
 from fgai_bench.seeds import uniform
 
 SMALL, LARGE, HUGE = 0.025, 0.1, 0.25  # first steps, as shares of the feature range
+LARGEST_COPIES = 2**31  # bytes of the embedded nodes of all copies
 RELAXED = 1e-2  # weight of an edge while its gradient is taken
 PUBLISHED = {"step": 0.1, "steps": 10, "restarts": 1}  # the search of the published attacks
 PLACEMENTS: dict[str, Placement] = {
@@ -67,6 +69,7 @@ class PortfolioSearch:
         truth: ``(M,)`` what predictions should be.
         links: of a link readout, which targets are links and which are none (found once: a recording cannot search).
         last: the attachments that were looked at last, and their scene.
+        copies: of the graph, by their number, on which several members climb at once.
         calls: gradients of the victim's model that were taken.
         has_gradient: whether one of them was not zero.
         flags: reasons for distrust, as keys.
@@ -81,6 +84,7 @@ class PortfolioSearch:
     truth: Tensor = field(init=False)
     links: tuple[Tensor, Tensor] | None = field(init=False, default=None)
     last: tuple[Tensor, InjectionScene] | None = field(init=False, default=None)
+    copies: dict[int, Copies | None] = field(init=False, default_factory=dict)
     calls: int = 0
     has_gradient: bool = False
     flags: dict[str, None] = field(default_factory=dict)
@@ -98,7 +102,7 @@ class PortfolioSearch:
         """Return the attacked graph with these attachments, ready for any features; the last one is kept."""
         if self.last is None or self.last[0] is not attached:
             self.last = None  # two of them may be too large
-            edges = attached_edges(self.victim.data.x.shape[0], attached)
+            edges = attached_edges(self.embedded.size(0), attached)
             scene = InjectionScene.with_edges(self.victim, self.embedded, self.clean, edges, self.threat.nodes)
             self.last = attached, replace(scene, reference=replace(scene.reference, prediction=self.truth))
         return self.last[1]
@@ -109,6 +113,34 @@ class PortfolioSearch:
             link = logits[:, 1] - logits[:, 0]
             return area_under_curve(*(link.index_select(0, which) for which in self.links)).to(logits.dtype)
         return (logits.argmax(1) == self.truth).to(logits.dtype).mean()
+
+    def climb_all(self, members: Sequence[PortfolioMember], steps: int) -> list[PortfolioMember]:
+        """Continue members for so many steps each; on a GPU side by side, where copies of the graph do not interact."""
+        number = len(members)
+        if number not in self.copies:
+            self.copies[number] = Copies.of(self.victim, self.embedded, self.clean, number)
+        copies = self.copies[number]
+        if copies is None:
+            return [self.climb(member, steps) for member in members]
+        scene, losses = copies.scene([m.attached for m in members], self.threat.nodes), [objective_named(m.loss) for m in members]
+        reference = replace(Reference.of(self.clean, self.victim.read), prediction=self.truth)
+
+        def objective(features: Tensor) -> tuple[Tensor, Tensor]:
+            out = scene.output(features)
+            logits = copies.victim.read(out).unflatten(0, (number, -1))  # (B, T, C)
+            values = [loss(part, out, reference) for loss, part in zip(losses, logits, strict=True)]
+            return torch.stack(values).sum(), (logits.detach().argmax(2) == self.truth).to(logits.dtype).mean(1)
+
+        low, high, nodes = self.threat.feature_low, self.threat.feature_high, self.threat.nodes
+        features = torch.cat([member.features for member in members])
+        step = torch.tensor([[m.step * (high - low)] for m in members for _ in range(nodes)], device=features.device)
+        recordable = self.victim.model.recordable(new_edges=False)
+        top = ascend_long(objective, features, low, high, step, steps, "row", recordable, number)
+        self.count(top, steps * number)
+        return [
+            self.noted(replace(member, features=point, score=score))
+            for member, point, score in zip(members, top.point.chunk(number), top.score.tolist(), strict=True)
+        ]
 
     def climb(self, member: PortfolioMember, steps: int) -> PortfolioMember:
         """Continue a member for so many steps; return it with its features of the lowest score."""
@@ -182,6 +214,46 @@ class PortfolioSearch:
         value = loss(self.victim.read(out), out, scene.reference)
         self.calls += 1
         return gradient_of(value, extra).view(nodes, targets.numel()).detach()
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Copies of a graph side by side in one, so that one pass serves several searches.
+
+    Attributes:
+        number: how many.
+        victim: the model and all copies.
+        embedded, clean: the victim's, unattacked.
+    """
+
+    number: int
+    victim: Victim
+    embedded: Tensor
+    clean: Output
+
+    @classmethod
+    def of(cls, victim: Victim, embedded: Tensor, clean: Output, number: int) -> Copies | None:
+        """Copy a graph; None where that gains nothing, or where the model's output on a copy is another."""
+        alone = victim.readout is not None or victim.model.injection_radius is None
+        if alone or number == 1 or not embedded.is_cuda or number * embedded.nbytes > LARGEST_COPIES:
+            return None
+        offsets = embedded.size(0) * torch.arange(number, device=embedded.device)
+        edges = (victim.data.edge_index.unsqueeze(1) + offsets.view(1, -1, 1)).flatten(1)
+        many = replace(
+            victim, data=Data(edge_index=edges), targets=(victim.targets + offsets.unsqueeze(1)).flatten(), surrogate=None
+        )
+        with torch.no_grad():
+            rows = embedded.repeat(number, *[1] * (embedded.dim() - 1))
+            out = victim.model.propagate(rows, edges)
+        same = torch.allclose(out.logits.unflatten(0, (number, -1)), clean.logits.expand(number, -1, -1), atol=1e-4)
+        return cls(number, many, rows, out) if same else None
+
+    def scene(self, attached: Sequence[Tensor], nodes: int) -> InjectionScene:
+        """Return all copies attacked, each with its own attachments."""
+        size = self.embedded.size(0) // self.number
+        shifted = [torch.where(each < 0, -1, each + place * size) for place, each in enumerate(attached)]
+        edges = attached_edges(self.embedded.size(0), torch.cat(shifted))
+        return InjectionScene.with_edges(self.victim, self.embedded, self.clean, edges, self.number * nodes)
 
 
 def near_zero(search: PortfolioSearch, index: int) -> Tensor:
