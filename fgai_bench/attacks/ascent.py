@@ -34,8 +34,8 @@ class Summit(NamedTuple):
 def ascend_long(
     objective: Callable[[Tensor], tuple[Tensor, Tensor]],
     start: Tensor,
-    low: float,
-    high: float,
+    low: float | Tensor,
+    high: float | Tensor,
     step: float | Tensor,
     steps: int,
     direction: Direction = "row",
@@ -84,8 +84,8 @@ class _Climb:
         self,
         objective: Callable[[Tensor], tuple[Tensor, Tensor]],
         start: Tensor,
-        low: float,
-        high: float,
+        low: float | Tensor,
+        high: float | Tensor,
         step: float | Tensor,
         steps: int,
         direction: Direction,
@@ -120,7 +120,8 @@ class _Climb:
             self.moving.logical_or_((gradient != 0).any())
             size = self.step * (0.5 * (1 + torch.cos(self.taken * (math.pi / self.steps))) + LAST_SHARE)
             moved = self.x + size * self._directed(gradient.nan_to_num(0))
-            self.x.copy_(torch.where(self.finite, moved.clamp(self.low, self.high), self.x))
+            inside = moved.clamp(self.low, self.high)  # type: ignore[arg-type]
+            self.x.copy_(torch.where(self.finite, inside, self.x))
             self.taken.add_(1)
 
     def _directed(self, gradient: Tensor) -> Tensor:

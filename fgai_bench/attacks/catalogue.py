@@ -20,7 +20,7 @@ for _name, _class in (
     ("feature-pgd", "features:FeaturePGD"),
     ("validation", "validation:ValidationAttack"),
     ("worst", "worst:Worst"),
-    ("worst-twice", "worst:WorstTwice"),
+    ("worst-continued", "worst:WorstContinued"),
     ("learned-placement", "learned_placement:LearnedPlacement"),
     ("worst-edges", "edges:WorstEdges"),
     ("worst-features", "features:WorstFeatures"),

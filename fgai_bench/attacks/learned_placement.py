@@ -7,6 +7,7 @@ be found by trying. This attack tries, learns which targets flipped, and places 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
@@ -22,7 +23,7 @@ from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.injection import RandomInjection
 from fgai_bench.attacks.objectives import margins
 from fgai_bench.attacks.result import Candidate, Trace
-from fgai_bench.attacks.search import PortfolioMember, PortfolioSearch, near_zero
+from fgai_bench.attacks.search import PortfolioMember, PortfolioSearch, near_the_middle
 
 Averaging = Literal["symmetric", "mean"]
 Floats = NDArray[np.float64]
@@ -169,29 +170,51 @@ class LearnedPlacement(Attack):
     cost: ClassVar[dict[str, float]] = {"gradients": 1240}
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
-        per_node = min(threat.edges_per_node, victim.targets.numel())
-        if not threat.nodes or not per_node:
+        if not threat.nodes or not min(threat.edges_per_node, victim.targets.numel()):
             return RandomInjection().search(victim, threat, seed)
         search = PortfolioSearch(victim, threat, seed)
-        logits = victim.read(search.clean)
-        if logits.shape[0] != victim.targets.numel():
+        member = learned_member(search, FIRST_ROUNDS, MORE_ROUNDS, LAST_STEPS)
+        if member is None:
             raise ValueError(
-                f"learned-placement turns one prediction of each target, and the readout gives {logits.shape[0]} for "
-                f"{victim.targets.numel()} targets; worst takes any readout"
+                "learned-placement turns one prediction of each target, and the readout gives another number of them; "
+                "worst takes any readout"
             )
-        margin = margins(logits, search.truth)
-        trials = []
-        for averaging, share, loss in STARTS:
-            response = Response.of(victim, margin, per_node, averaging, share)
-            nowhere = PortfolioMember("learned", victim.targets[:0], loss, "row", FIRST_STEP, near_zero(search, 0))
-            trials.append(PlacementTrial(search, response, nowhere))
-        for trial in trials:
-            trial.go_on(FIRST_ROUNDS)
-        best = min(trials, key=lambda trial: trial.best.score)
-        best.go_on(MORE_ROUNDS)
-        last = search.climb(replace(best.best, step=LAST_STEP), LAST_STEPS)
-        member = min(best.best, last, key=lambda member: member.score)
         return search.candidate(member, Trace(search.calls, tuple(search.curve), search.doubts))
+
+
+def learned_member(search: PortfolioSearch, first: int, more: int, last: int) -> PortfolioMember | None:
+    """Return the best attack that learned placements give; None where a target has not one prediction.
+
+    Args:
+        search: the victim, and what was spent.
+        first, more: rounds of each guess of the response, and further ones of the best.
+        last: gradients of the end.
+    """
+    logits, targets = search.victim.read(search.clean), search.victim.targets
+    if logits.size(0) != targets.numel():
+        return None
+    margin = margins(logits, search.truth)
+    per_node = min(search.threat.edges_per_node, targets.numel())
+    trials = []
+    for averaging, share, loss in STARTS:
+        response = Response.of(search.victim, margin, per_node, averaging, share)
+        nowhere = PortfolioMember("learned", targets[:0], loss, FIRST_STEP, near_the_middle(search, 0))
+        trials.append(PlacementTrial(search, response, nowhere))
+    for _ in range(first):
+        play(search, trials)
+    best = min(trials, key=lambda trial: trial.best.score)
+    for _ in range(more):
+        play(search, [best])
+    ended = search.climb(replace(best.best, step=LAST_STEP), last) if last else best.best
+    return min(best.best, ended, key=lambda member: member.score)
+
+
+def play(search: PortfolioSearch, trials: Sequence[PlacementTrial]) -> None:
+    """Place, climb side by side, and learn."""
+    placed = [trial.placed() for trial in trials]
+    climbed = search.climb_all([member for _, member in placed], ROUND_STEPS)
+    for trial, (chosen, _), member in zip(trials, placed, climbed, strict=True):
+        trial.learn(chosen, member)
 
 
 @dataclass
@@ -203,20 +226,21 @@ class PlacementTrial:
     best: PortfolioMember
     rounds: int = 0
 
-    def go_on(self, rounds: int) -> None:
-        """Place, climb and learn for so many further rounds."""
-        search, targets = self.search, self.search.victim.targets
-        nodes, per_node = search.threat.nodes, min(search.threat.edges_per_node, targets.numel())
-        for _ in range(rounds):
-            chosen = self.response.placed(min(nodes * per_node, targets.numel()))
-            attached = targets[self._shared_out(chosen, nodes, per_node)]
-            step = NEXT_STEP if self.rounds else FIRST_STEP
-            member = search.climb(replace(self.best, attached=attached, step=step), ROUND_STEPS)
-            with torch.no_grad():
-                logits = search.victim.read(search.scene(member.attached).output(member.features))
-            self.response.learn(chosen, margins(logits, search.truth), self.rounds >= STRENGTH_ROUNDS)
-            self.best = min(self.best, member, key=lambda member: member.score)
-            self.rounds += 1
+    def placed(self) -> tuple[NDArray[np.int64], PortfolioMember]:
+        """Return the targets that the response chooses, and the best member with its edges there."""
+        targets, threat = self.search.victim.targets, self.search.threat
+        per_node = min(threat.edges_per_node, targets.numel())
+        chosen = self.response.placed(min(threat.nodes * per_node, targets.numel()))
+        attached = targets[self._shared_out(chosen, threat.nodes, per_node)]
+        return chosen, replace(self.best, attached=attached, step=NEXT_STEP if self.rounds else FIRST_STEP)
+
+    def learn(self, chosen: NDArray[np.int64], member: PortfolioMember) -> None:
+        """Learn from a member with edges to these targets, and keep it if it is the strongest."""
+        with torch.no_grad():
+            logits = self.search.victim.read(self.search.scene(member.attached).output(member.features))
+        self.response.learn(chosen, margins(logits, self.search.truth), self.rounds >= STRENGTH_ROUNDS)
+        self.best = min(self.best, member, key=lambda member: member.score)
+        self.rounds += 1
 
     def _shared_out(self, chosen: NDArray[np.int64], nodes: int, per_node: int) -> Tensor:
         """Return the target of each edge, ``(nodes, per_node)``: those of one class share a node, few repeat."""

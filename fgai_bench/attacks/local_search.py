@@ -1,8 +1,11 @@
-"""Local search over edges and features together: change a part of an attack, climb a little, keep what leaves less."""
+"""Local search over edges and features together: change a part of an attack, climb a little, keep what leaves less.
+
+It goes on until it stops finding: until the last fifth of all gradients has lowered the score by less than .001.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,141 +13,279 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fgai_bench.attacks.objectives import margins
-from fgai_bench.attacks.search import PortfolioMember, PortfolioSearch
+from fgai_bench.attacks.objectives import margins, objective_named
+from fgai_bench.attacks.pgd import gradient_of
+from fgai_bench.attacks.search import (
+    PortfolioMember,
+    PortfolioSearch,
+    cornered,
+    imitating,
+    near_the_middle,
+    strongest_members,
+)
+from fgai_bench.seeds import derive
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-SIDE_BY_SIDE = 4
-SHARES = (0.01, 0.02, 0.05, 0.1, 0.2)
-STEPS = (0.01, 0.025, 0.05, 0.1, 0.25)
-LOSSES = ("margin", "scaled-margin", "soft-error", "masked-nll", "nll-raw", "logit-ratio")
-DROPS = ("random", "least")
-ADDS = ("border", "pointed", "hub", "none", "regroup", "kick", "stay")
-GRADIENTS = 25
+
+SIDE_BY_SIDE = 4  # candidates of a round
+CLIMB = 40  # gradients of a candidate
+SHARES = (0.0025, 0.01, 0.02, 0.05, 0.1)  # of the edges, or of the injected nodes, that a move changes
+STEPS = (0.01, 0.025, 0.05, 0.1)  # first steps of a climb, as shares of the feature range
+DISCRETE_STEPS = (0.05, 0.1, 0.2, 0.4)  # likewise where a feature is present or absent
+LOSSES = ("margin", "soft-error", "masked-nll", "logit-ratio")
+CHOICE = 4  # fresh targets are drawn from so many times as many of the best
+NOISE = 0.3  # of the values by which edges are ranked
+TAIL, LEAST_GAIN = 0.2, 0.001  # the search ends if this share of its gradients has lowered the score by less
 
 
-@dataclass
-class View:
+@dataclass(frozen=True)
+class Outlook:
+    """What the best attack so far looks like from within: where its edges help, and which targets still stand.
+
+    Attributes:
+        margin: ``(T,)`` by how much each target is predicted rightly.
+        pull: ``(nodes, T)`` how much an edge from an injected node to each target raises the loss; None if unknown.
+        slope: ``(nodes, F)`` the gradient of the loss by the features.
+    """
+
     margin: Floats
-    value: Floats | None
-    pointed: Floats | None
+    pull: Floats | None
+    slope: Tensor
 
 
 @dataclass
 class LocalSearch:
+    """The search of the neighbourhood of an attack; every round tries some moves and keeps the best if it is no worse.
+
+    Moves that have lowered the score are drawn more often.
+
+    Attributes:
+        search: the victim, and what was spent.
+        sources: other attacks, whose injected nodes are grafted onto the best one.
+        best: the strongest attack so far.
+        seed: of all draws.
+        history: gradients taken and the lowest score, after every round.
+    """
+
     search: PortfolioSearch
+    sources: Sequence[PortfolioMember]
     best: PortfolioMember
-    draw: np.random.Generator
-    log: list = field(default_factory=list)
-    view: View | None = None
+    seed: int
+    history: list[tuple[int, float]] = field(default_factory=list)
 
-    def __post_init__(self):
-        s = self.search
-        self.classes = s.truth.cpu().numpy()
-        size = s.embedded.size(0)
-        targets = s.victim.targets.cpu().numpy()
-        self.targets = targets
-        self.place = np.full(size, -1); self.place[targets] = np.arange(targets.size)
-        src, dst = s.victim.data.edge_index.cpu().numpy()
-        self.src, self.dst = self.place[src], self.place[dst]
-        ok = (self.src >= 0) & (self.dst >= 0)
-        self.src, self.dst = self.src[ok], self.dst[ok]
+    def __post_init__(self) -> None:
+        victim, size = self.search.victim, self.search.embedded.size(0)
+        self.draw = np.random.default_rng(derive(self.seed, "attack-local"))
+        self.targets = victim.targets.cpu().numpy()
+        self.classes = self.search.clean.logits.argmax(1).cpu().numpy()  # (N,)
+        self.place = np.full(size, -1)
+        self.place[self.targets] = np.arange(self.targets.size)
+        source, destination = self.place[victim.data.edge_index.cpu().numpy()]
+        inside = (source >= 0) & (destination >= 0)
+        self.ends = source[inside], destination[inside]
+        self.near = 1 / np.sqrt(1 + np.bincount(self.ends[1], minlength=self.targets.size))
+        discrete = self.search.domain.binary or self.search.domain.most_nonzero is not None
+        self.steps = DISCRETE_STEPS if discrete else STEPS
+        self.moves: dict[str, Callable[[Ints, Tensor, float], Tensor]] = {
+            "border": self.to_the_border,
+            "hub": self.to_hubs,
+            "pull": self.to_where_it_pulls,
+            "regroup": self.regroup,
+            "fewer": self.detach,
+            "graft": self.graft,
+            "copy": self.copy,
+            "imitate": self.imitate,
+            "redraw": self.redraw,
+            "corner": self.corner,
+            "climb": lambda attached, features, share: features,
+        } | ({"flip": self.flip} if self.search.domain.binary else {})
+        self.gains = dict.fromkeys(self.moves, 0.0)
+        self.outlook: Outlook | None = None
 
-    def look(self) -> View:
-        s = self.search
-        with torch.no_grad():
-            logits = s.victim.read(s.scene(self.best.attached).output(self.best.features))
-        margin = margins(logits, s.truth).double().cpu().numpy()
-        g = s.edge_gradient(self.best)
-        value = pointed = None
-        if g is not None and bool(g.isfinite().all()):
-            pointed = g.double().cpu().numpy()
-        return View(margin, value, pointed)
+    def go_on(self, gradients: int) -> None:
+        """Search for so many further gradients."""
+        until = self.search.calls + gradients
+        while self.search.calls < until:
+            self.round()
 
-    def propose(self):
-        v, d = self.view, self.draw
-        add = d.choice(ADDS, p=(.3, .25, .2, .05, .1, .05, .05))
-        drop = d.choice(DROPS)
-        share = d.choice(SHARES); step = d.choice(STEPS); loss = d.choice(LOSSES)
-        attached = self.best.attached.cpu().numpy().copy()
-        features = self.best.features
-        if add == "pointed" and v.pointed is None: add = "border"
-        if add == "kick":
-            node = int(d.integers(attached.shape[0])); other = int(d.integers(attached.shape[0]))
-            features = features.clone(); features[node] = features[other]
-        elif add == "regroup":
-            self.regroup(attached, share)
-        elif add != "stay":
-            self.moved(attached, str(drop), str(add), float(share))
-        return (str(add), str(drop), float(share), float(step), str(loss)), replace(
-            self.best, attached=torch.from_numpy(attached).to(self.best.attached.device), features=features, step=float(step), loss=str(loss), direction="row")
+    def until_it_stops(self, most: int) -> None:
+        """Search until the last fifth of all gradients has gained nearly nothing, or ``most`` were taken."""
+        while self.search.calls < most and not self.has_stopped():
+            self.round()
 
-    def regroup(self, attached, share):
-        n, k = attached.shape
-        for _ in range(max(1, int(share * n * k / 2))):
-            a, b = self.draw.choice(n, 2, replace=False); i, j = self.draw.integers(k, size=2)
-            x, y = attached[a, i], attached[b, j]
-            if x >= 0 and y >= 0 and x not in attached[b] and y not in attached[a]:
-                attached[a, i], attached[b, j] = y, x
+    def has_stopped(self) -> bool:
+        """Tell whether the last gradients of the search have lowered the score by less than is worth mentioning."""
+        since = (1 - TAIL) * self.search.calls
+        before = [score for calls, score in self.history if calls <= since]
+        return bool(before) and before[-1] - self.best.score < LEAST_GAIN
 
-    def moved(self, attached, drop, add, share):
-        v, d = self.view, self.draw
-        n, k = attached.shape
-        flat = attached.reshape(-1)
-        there = np.flatnonzero(flat >= 0)
-        m = max(1, round(share * flat.size))
-        if drop == "least" and v.pointed is not None:
-            value = v.pointed[there // k, self.place[flat[there]]]
-            value = value / (np.abs(value).mean() + 1e-30) + d.gumbel(size=there.size) * 0.3
-            slots = there[np.argsort(value, kind="stable")[:m]]
+    def round(self) -> None:
+        """Try some moves side by side, and keep the best of them unless it is worse than what there was."""
+        if self.outlook is None:
+            self.outlook = self.looked()
+        if not self.history:
+            self.history.append((self.search.calls, self.best.score))
+        names = list(self.moves)
+        earned = np.array([self.gains[name] for name in names])
+        chance = 1 / len(names) + earned / max(earned.sum(), 1e-12)
+        drawn = [str(name) for name in self.draw.choice(names, SIDE_BY_SIDE, p=chance / chance.sum())]
+        climbed = self.search.climb_all([self.moved(name) for name in drawn], CLIMB if self.search.has_gradient else 1)
+        for name, member in zip(drawn, climbed, strict=True):
+            self.gains[name] += max(self.best.score - member.score, 0.0)
+        top = strongest_members(climbed, 1)[0]
+        if top.score <= self.best.score:
+            self.best, self.outlook = top, None
+        self.history.append((self.search.calls, self.best.score))
+
+    def looked(self) -> Outlook:
+        """Return the outlook of the best attack."""
+        search, best = self.search, self.best
+        features = best.features.detach().requires_grad_()
+        scene = search.scene(best.attached)
+        with torch.enable_grad():
+            out = scene.output(features)
+            logits = search.victim.read(out)
+            slope = gradient_of(objective_named(best.loss)(logits, out, scene.reference), features)
+        search.calls += 1
+        pull = search.edge_gradient(best)
+        usable = pull is not None and bool(pull.isfinite().all())
+        one_each = logits.size(0) == self.targets.size
+        margin = (
+            margins(logits, search.truth).detach().double().cpu().numpy() if one_each else np.ones(self.targets.size)
+        )
+        return Outlook(margin, pull.double().cpu().numpy() if pull is not None and usable else None, slope)
+
+    def moved(self, name: str) -> PortfolioMember:
+        """Return the best attack after a move, with a loss and a step for its climb."""
+        attached, features = self.best.attached.cpu().numpy().copy(), self.best.features.clone()
+        features = self.moves[name](attached, features, float(self.draw.choice(SHARES)))
+        loss, step = str(self.draw.choice(LOSSES)), float(self.draw.choice(self.steps))
+        where = torch.from_numpy(attached).to(self.best.attached.device)
+        return replace(self.best, name=name, attached=where, features=features, loss=loss, step=step)
+
+    def to_the_border(self, attached: Ints, features: Tensor, share: float) -> Tensor:
+        """Move edges to targets that still stand and are nearest to the border."""
+        assert self.outlook is not None
+        margin = self.outlook.margin
+        self._fill(attached, self._dropped(attached, share), np.where(margin > 0, -margin, -np.inf))
+        return features
+
+    def to_hubs(self, attached: Ints, features: Tensor, share: float) -> Tensor:
+        """Move edges to targets that have many standing targets around them."""
+        assert self.outlook is not None
+        standing = (self.outlook.margin > 0).astype(float)
+        source, destination = self.ends
+        around = np.bincount(source, weights=(standing * self.near)[destination], minlength=standing.size)
+        self._fill(attached, self._dropped(attached, share), standing + around)
+        return features
+
+    def to_where_it_pulls(self, attached: Ints, features: Tensor, share: float) -> Tensor:
+        """Move edges to where the gradient of relaxed edges points."""
+        assert self.outlook is not None
+        if self.outlook.pull is None:
+            return self.to_the_border(attached, features, share)
+        slots = self._dropped(attached, share)
+        pull = self.outlook.pull + self._noise(self.outlook.pull)
+        pull[:, self.place[attached[attached >= 0]]] = -np.inf
+        for node, slot in slots:
+            pick = int(pull[node].argmax())
+            if np.isfinite(pull[node, pick]):
+                attached[node, slot] = self.targets[pick]
+                pull[:, pick] = -np.inf
+        return features
+
+    def regroup(self, attached: Ints, features: Tensor, share: float) -> Tensor:
+        """Exchange targets between injected nodes."""
+        nodes, per_node = attached.shape
+        for _ in range(max(1, round(share * attached.size / 2)) if nodes > 1 else 0):
+            (one, other), (i, j) = self.draw.choice(nodes, 2, replace=False), self.draw.integers(per_node, size=2)
+            first, second = attached[one, i], attached[other, j]
+            if first not in attached[other] and second not in attached[one]:
+                attached[one, i], attached[other, j] = second, first
+        return features
+
+    def detach(self, attached: Ints, features: Tensor, share: float) -> Tensor:
+        """Take edges away: an injected node may have fewer than it could."""
+        self._dropped(attached, share)
+        return features
+
+    def graft(self, attached: Ints, features: Tensor, share: float) -> Tensor:
+        """Take injected nodes over from another source, with their edges."""
+        other = self.sources[int(self.draw.integers(len(self.sources)))]
+        nodes = self._nodes(share)
+        attached[nodes] = other.attached.cpu().numpy()[nodes]
+        features[nodes] = other.features[nodes]
+        return features
+
+    def copy(self, attached: Ints, features: Tensor, share: float) -> Tensor:
+        """Copy the features of one injected node onto others."""
+        features[self._nodes(share)] = features[int(self.draw.integers(len(features)))].clone()
+        return features
+
+    def imitate(self, attached: Ints, features: Tensor, share: float) -> Tensor:
+        """Make injected nodes look like their targets."""
+        nodes = self._nodes(share)
+        features[nodes] = imitating(self.search, torch.from_numpy(attached).to(features.device))[nodes]
+        return features
+
+    def redraw(self, attached: Ints, features: Tensor, share: float) -> Tensor:
+        """Begin again with some injected nodes."""
+        nodes = self._nodes(share)
+        features[nodes] = near_the_middle(self.search, 1000 + int(self.draw.integers(2**20)))[nodes]
+        return features
+
+    def corner(self, attached: Ints, features: Tensor, share: float) -> Tensor:
+        """Move every feature to the nearer end of its range."""
+        return cornered(self.search, features)
+
+    def flip(self, attached: Ints, features: Tensor, share: float) -> Tensor:
+        """Flip the binary features of each injected node that promise the most by their gradient."""
+        assert self.outlook is not None
+        bits = self.search.domain.project(features)
+        promise = self.outlook.slope * (1 - 2 * bits)
+        chosen = promise.topk(max(1, round(share * features.size(1))), dim=1).indices
+        return features.scatter(1, chosen, 1 - bits.gather(1, chosen))
+
+    def _nodes(self, share: float) -> Ints:
+        """Return some of the injected nodes: one, or several times the share."""
+        number = len(self.best.features)
+        return self.draw.choice(number, min(number, max(1, round(5 * share * number))), replace=False)
+
+    def _dropped(self, attached: Ints, share: float) -> Ints:
+        """Take edges away, half of the time those that help least, and return all free slots: ``(S, 2)``."""
+        assert self.outlook is not None
+        there = np.argwhere(attached >= 0)
+        number = min(len(there), max(1, round(share * attached.size)))
+        if self.outlook.pull is not None and self.draw.random() < 0.5:
+            help = self.outlook.pull[there[:, 0], self.place[attached[tuple(there.T)]]]
+            gone = there[(help + self._noise(help)).argsort(kind="stable")[:number]]
         else:
-            slots = d.choice(there, min(m, there.size), replace=False)
-        old = self.classes[self.place[flat[slots]]]
-        flat[slots] = -1
-        if add == "none":
-            return
-        slots = np.concatenate([slots, np.flatnonzero(flat < 0)[~np.isin(np.flatnonzero(flat < 0), slots)]])
-        free = np.ones(self.targets.size, bool); free[self.place[flat[flat >= 0]]] = False
-        if add == "pointed":
-            noise = d.gumbel(size=v.pointed.shape) * 0.1 * np.abs(v.pointed).mean()
-            score = v.pointed + noise
-            score[:, ~free] = -np.inf
-            for slot in slots:
-                pick = int(score[slot // k].argmax())
-                flat[slot] = self.targets[pick]; score[:, pick] = -np.inf
-            return
-        standing = v.margin > 0
-        if add == "border":
-            key = np.where(standing & free, v.margin, np.inf)
-        else:
-            gain = standing + np.bincount(self.src, weights=standing[self.dst] / np.sqrt(1 + np.bincount(self.dst, minlength=self.targets.size))[self.dst], minlength=self.targets.size)
-            key = np.where(free, -gain, np.inf)
-        order = np.argsort(key, kind="stable")[: 4 * slots.size]
-        order = order[np.isfinite(key[order])]
-        fresh = d.choice(order, min(slots.size, order.size), replace=False)
-        fresh = fresh[np.argsort(self.classes[fresh], kind="stable")]
-        own = self.classes_of(attached, slots // k)
-        slots = slots[np.argsort(own, kind="stable")][: fresh.size]
-        flat[slots] = self.targets[fresh]
+            gone = there[self.draw.choice(len(there), number, replace=False)]
+        attached[tuple(gone.T)] = -1
+        return np.argwhere(attached < 0)
 
-    def classes_of(self, attached, nodes):
-        """The most frequent class among the targets of each node."""
-        common = np.array([np.bincount(self.classes[self.place[row[row >= 0]]], minlength=1).argmax() if (row >= 0).any() else 0 for row in attached])
-        return common[nodes]
+    def _fill(self, attached: Ints, slots: Ints, wanted: Floats) -> None:
+        """Fill free slots with targets that are wanted, drawn from the best; a node gets those of its targets' class.
 
-    def go_on(self, gradients: int):
-        spent = 0
-        while spent < gradients:
-            if self.view is None:
-                self.view = self.look(); spent += 1
-            made = [self.propose() for _ in range(SIDE_BY_SIDE)]
-            climbed = self.search.climb_all([m for _, m in made], GRADIENTS)
-            spent += SIDE_BY_SIDE * GRADIENTS
-            before = self.best.score
-            for (kind, _), c in zip(made, climbed):
-                self.log.append((spent, *kind, before, c.score))
-            top = min(climbed, key=lambda m: m.score)
-            if top.score <= self.best.score:
-                self.best = top; self.view = None
-        return self.best
+        Args:
+            attached: ``(nodes, per_node)`` changed in place.
+            slots: ``(S, 2)`` the free ones.
+            wanted: ``(T,)`` a score; minus infinity for never.
+        """
+        wanted = wanted.copy()
+        taken = self.place[attached[attached >= 0]]
+        if taken.size < self.targets.size:
+            wanted[taken] = -np.inf
+        best = (-wanted).argsort(kind="stable")[: CHOICE * len(slots)]
+        best = best[np.isfinite(wanted[best])]
+        fresh = self.targets[self.draw.choice(best, min(len(slots), best.size), replace=False)]
+        fresh = fresh[self.classes[fresh].argsort(kind="stable")]
+        usual = np.array([np.bincount(self.classes[row[row >= 0]], minlength=1).argmax() for row in attached])
+        order = usual[slots[:, 0]].argsort(kind="stable")[: fresh.size]
+        for (node, slot), target in zip(slots[order], fresh, strict=True):
+            if target not in attached[node]:
+                attached[node, slot] = target
+
+    def _noise(self, values: Floats) -> Floats:
+        return NOISE * np.abs(values).mean() * self.draw.gumbel(size=values.shape)

@@ -10,16 +10,19 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.attacks.ascent import Direction, Summit, ascend_long
+from fgai_bench.attacks.ascent import Summit, ascend_long
 from fgai_bench.attacks.base import Victim
 from fgai_bench.attacks.budget import ThreatModel
-from fgai_bench.attacks.injection import InjectionScene, with_injected
+from fgai_bench.attacks.domain import FeatureDomain
+from fgai_bench.attacks.injection import InjectionScene
 from fgai_bench.attacks.objectives import Reference, margins, objective_named
 from fgai_bench.attacks.pgd import gradient_of
 from fgai_bench.attacks.placement import Placement, attached_edges, cover, defective, random
 from fgai_bench.attacks.result import NO_SEARCH, Candidate, Trace
 from fgai_bench.metrics.prediction import area_under_curve
 from fgai_bench.models.base import Output
+from fgai_bench.models.features import dense_rows
+from fgai_bench.models.sorted_edges import append_nodes
 from fgai_bench.seeds import uniform
 
 SMALL, LARGE, HUGE = 0.025, 0.1, 0.25  # first steps, as shares of the feature range
@@ -44,7 +47,6 @@ class PortfolioMember:
         name: for the record.
         attached: ``(nodes, each)`` the targets of every injected node.
         loss: a name of ``OBJECTIVES``.
-        direction: of its steps.
         step: its first step, as a share of the feature range.
         features: ``(nodes, F)`` where it stands.
         score: what it leaves of the victim; lower means stronger.
@@ -53,7 +55,6 @@ class PortfolioMember:
     name: str
     attached: Tensor
     loss: str
-    direction: Direction
     step: float
     features: Tensor
     score: float = float("inf")
@@ -65,6 +66,7 @@ class PortfolioSearch:
 
     Attributes:
         victim, threat, seed: of the attack.
+        domain: the rows that injected nodes may have.
         embedded, clean: the victim's, unattacked.
         truth: ``(M,)`` what predictions should be.
         links: of a link readout, which targets are links and which are none (found once: a recording cannot search).
@@ -79,6 +81,7 @@ class PortfolioSearch:
     victim: Victim
     threat: ThreatModel
     seed: int | None
+    domain: FeatureDomain = field(init=False)
     embedded: Tensor = field(init=False)
     clean: Output = field(init=False)
     truth: Tensor = field(init=False)
@@ -91,9 +94,8 @@ class PortfolioSearch:
     curve: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        with torch.no_grad():
-            self.embedded = self.victim.model.embed(self.victim.data.x)
-            self.clean = self.victim.model.propagate(self.embedded, self.victim.data.edge_index)
+        self.domain = FeatureDomain.of(self.threat, self.victim.data)
+        self.embedded, self.clean = self.victim.evaluated()
         self.truth = self.victim.truth(self.clean)
         if hasattr(self.victim.readout, "labels"):
             self.links = ((self.truth == 1).nonzero().flatten(), (self.truth == 0).nonzero().flatten())
@@ -103,7 +105,8 @@ class PortfolioSearch:
         if self.last is None or self.last[0] is not attached:
             self.last = None  # two of them may be too large
             edges = attached_edges(self.embedded.size(0), attached)
-            scene = InjectionScene.with_edges(self.victim, self.embedded, self.clean, edges, self.threat.nodes)
+            nodes = self.threat.nodes
+            scene = InjectionScene.with_edges(self.victim, self.embedded, self.clean, edges, nodes, self.domain)
             self.last = attached, replace(scene, reference=replace(scene.reference, prediction=self.truth))
         return self.last[1]
 
@@ -117,12 +120,14 @@ class PortfolioSearch:
     def climb_all(self, members: Sequence[PortfolioMember], steps: int) -> list[PortfolioMember]:
         """Continue members for so many steps each; on a GPU side by side, where copies of the graph do not interact."""
         number = len(members)
-        if number not in self.copies:
-            self.copies[number] = Copies.of(self.victim, self.embedded, self.clean, number)
+        if number not in self.copies:  # a homophily bound depends on each candidate's own edges
+            free = self.domain.least_homophily is None
+            self.copies[number] = Copies.of(self.victim, self.embedded, self.clean, number) if free else None
         copies = self.copies[number]
         if copies is None:
             return [self.climb(member, steps) for member in members]
-        scene, losses = copies.scene([m.attached for m in members], self.threat.nodes), [objective_named(m.loss) for m in members]
+        losses = [objective_named(member.loss) for member in members]
+        scene = copies.scene(self.victim.data.edge_index, [member.attached for member in members], self.domain)
         reference = replace(Reference.of(self.clean, self.victim.read), prediction=self.truth)
 
         def objective(features: Tensor) -> tuple[Tensor, Tensor]:
@@ -131,11 +136,10 @@ class PortfolioSearch:
             values = [loss(part, out, reference) for loss, part in zip(losses, logits, strict=True)]
             return torch.stack(values).sum(), (logits.detach().argmax(2) == self.truth).to(logits.dtype).mean(1)
 
-        low, high, nodes = self.threat.feature_low, self.threat.feature_high, self.threat.nodes
-        features = torch.cat([member.features for member in members])
-        step = torch.tensor([[m.step * (high - low)] for m in members for _ in range(nodes)], device=features.device)
-        recordable = self.victim.model.recordable(new_edges=False)
-        top = ascend_long(objective, features, low, high, step, steps, "row", recordable, number)
+        features, domain = torch.cat([member.features for member in members]), self.domain
+        share = torch.tensor([[m.step] for m in members for _ in range(self.threat.nodes)], device=features.device)
+        step, recordable = share * domain.width, self.victim.model.recordable(new_edges=False)
+        top = ascend_long(objective, features, domain.low, domain.high, step, steps, "row", recordable, number)
         self.count(top, steps * number)
         return [
             self.noted(replace(member, features=point, score=score))
@@ -151,10 +155,9 @@ class PortfolioSearch:
             logits = self.victim.read(out)
             return loss(logits, out, scene.reference), self.score(logits.detach())
 
-        recordable = self.victim.model.recordable(new_edges=False)
-        low, high = self.threat.feature_low, self.threat.feature_high
-        step = member.step * (high - low)
-        top = ascend_long(objective, member.features, low, high, step, steps, member.direction, recordable)
+        recordable, domain = self.victim.model.recordable(new_edges=False), self.domain
+        step = member.step * domain.width
+        top = ascend_long(objective, member.features, domain.low, domain.high, step, steps, "row", recordable)
         self.count(top, steps)
         return self.noted(replace(member, features=top.point, score=float(top.score)))
 
@@ -172,8 +175,9 @@ class PortfolioSearch:
 
     def candidate(self, member: PortfolioMember, trace: Trace = NO_SEARCH) -> Candidate:
         """Return the attacked graph of a member."""
-        edges = attached_edges(self.victim.data.x.shape[0], member.attached)
-        return Candidate(with_injected(self.victim.data, member.features, edges), trace, injected=member.features)
+        data = self.scene(member.attached).graph(member.features)
+        rows = torch.arange(self.embedded.size(0), data.x.shape[0], device=data.edge_index.device)
+        return Candidate(data, trace, injected=dense_rows(data.x, rows))
 
     def tried(self, member: PortfolioMember) -> PortfolioMember:
         """Score a member with its present features, without a gradient."""
@@ -206,7 +210,8 @@ class PortfolioSearch:
         edge_index = torch.cat([scene.edge_index, torch.stack([new, targets.repeat(nodes)])], dim=1)
         extra = torch.full((new.numel(),), RELAXED, device=targets.device, requires_grad=True)
         there = torch.ones(scene.edge_index.size(1), device=targets.device)
-        embedded = torch.cat([self.embedded, self.victim.model.embed(member.features).detach()])
+        features = scene.domain.straight_through(member.features)
+        embedded = torch.cat([self.embedded, self.victim.model.embed(features).detach()])
         try:
             out = self.victim.model.propagate(embedded, edge_index, edge_weight=torch.cat([there, extra]))
         except (ValueError, TypeError):
@@ -234,29 +239,38 @@ class Copies:
     @classmethod
     def of(cls, victim: Victim, embedded: Tensor, clean: Output, number: int) -> Copies | None:
         """Copy a graph; None where that gains nothing, or where the model's output on a copy is another."""
-        alone = victim.readout is not None or victim.model.injection_radius is None
-        if alone or number == 1 or not embedded.is_cuda or number * embedded.nbytes > LARGEST_COPIES:
+        if victim.readout is not None or number == 1 or not embedded.is_cuda:
             return None
-        offsets = embedded.size(0) * torch.arange(number, device=embedded.device)
-        edges = (victim.data.edge_index.unsqueeze(1) + offsets.view(1, -1, 1)).flatten(1)
-        many = replace(
-            victim, data=Data(edge_index=edges), targets=(victim.targets + offsets.unsqueeze(1)).flatten(), surrogate=None
-        )
+        if number * embedded.nbytes > LARGEST_COPIES:
+            return None
+        size, alone = embedded.size(0), victim.data.edge_index
+        offsets = size * torch.arange(number, device=embedded.device)
+        edges = (alone.unsqueeze(1) + offsets.view(1, -1, 1)).flatten(1)
+        if not victim.model.joined(edges, [alone] * number, size, 0):
+            return None
+        targets = (victim.targets + offsets.unsqueeze(1)).flatten()
         with torch.no_grad():
             rows = embedded.repeat(number, *[1] * (embedded.dim() - 1))
             out = victim.model.propagate(rows, edges)
-        same = torch.allclose(out.logits.unflatten(0, (number, -1)), clean.logits.expand(number, -1, -1), atol=1e-4)
-        return cls(number, many, rows, out) if same else None
+        same = torch.allclose(out.logits.unflatten(0, (number, -1)), clean.logits.expand(number, -1, -1), 1e-3, 1e-4)
+        whole = replace(victim, data=Data(edge_index=edges), targets=targets, surrogate=None)
+        return cls(number, whole, rows, out) if same else None
 
-    def scene(self, attached: Sequence[Tensor], nodes: int) -> InjectionScene:
-        """Return all copies attacked, each with its own attachments."""
-        size = self.embedded.size(0) // self.number
+    def scene(self, alone: Tensor, attached: Sequence[Tensor], domain: FeatureDomain) -> InjectionScene:
+        """Return all copies attacked, each with its own attachments; ``alone`` are the edges of one graph."""
+        size, nodes = self.embedded.size(0) // self.number, attached[0].size(0)
         shifted = [torch.where(each < 0, -1, each + place * size) for place, each in enumerate(attached)]
-        edges = attached_edges(self.embedded.size(0), torch.cat(shifted))
-        return InjectionScene.with_edges(self.victim, self.embedded, self.clean, edges, self.number * nodes)
+        edges, new = attached_edges(self.embedded.size(0), torch.cat(shifted)), self.number * nodes
+        edge_index = append_nodes(self.victim.data.edge_index, self.embedded.size(0), edges, new)
+        graphs = [append_nodes(alone, size, attached_edges(size, each), nodes) for each in attached]
+        with torch.no_grad():
+            self.victim.model.joined(edge_index, graphs, size, nodes)
+            affected = self.victim.model.surroundings(self.embedded, self.clean, edge_index, new)
+        reference = Reference.of(self.clean, self.victim.read)
+        return InjectionScene(self.victim, edge_index, self.embedded, affected, reference, domain)
 
 
-def near_zero(search: PortfolioSearch, index: int) -> Tensor:
+def near_the_middle(search: PortfolioSearch, index: int) -> Tensor:
     """Start near the middle of the range, from where every corner is equally far: ``(nodes, F)``."""
     return _drawn(search, f"near-{index}", 0.05)
 
@@ -264,17 +278,30 @@ def near_zero(search: PortfolioSearch, index: int) -> Tensor:
 def at_corners(search: PortfolioSearch, index: int) -> Tensor:
     """Start at random corners of the range: ``(nodes, F)``."""
     spread = _drawn(search, f"corner-{index}", 1.0)
-    middle = (search.threat.feature_low + search.threat.feature_high) / 2
-    return torch.where(spread < middle, search.threat.feature_low, search.threat.feature_high)
+    return cornered(search, spread)
+
+
+def cornered(search: PortfolioSearch, features: Tensor) -> Tensor:
+    """Return features with every entry at the nearer end of its range."""
+    low, high = (bound.to(features) for bound in search.domain.bounds)
+    return torch.where(features < (low + high) / 2, low, high)
+
+
+def imitating(search: PortfolioSearch, attached: Tensor) -> Tensor:
+    """Start as the mean row of the attached targets, for networks that prune unlike neighbours: ``(nodes, F)``."""
+    data, (nodes, per_node) = search.victim.data, attached.shape
+    rows = dense_rows(data.x, attached.clamp(min=0).flatten()).view(nodes, per_node, -1)
+    mean = (rows * (attached >= 0).unsqueeze(2)).mean(1)
+    largest = mean.abs().amax(1, keepdim=True).clamp(min=torch.finfo(mean.dtype).tiny)
+    return search.domain.clamp(mean / largest * torch.as_tensor(search.domain.high).to(mean))
 
 
 def _drawn(search: PortfolioSearch, purpose: str, share: float) -> Tensor:
     """Return uniform features in a part of the range around its middle: ``(nodes, F)``."""
-    threat, data = search.threat, search.victim.data
-    shape = (threat.nodes, data.x.shape[1])
+    domain, data = search.domain, search.victim.data
+    shape = (search.threat.nodes, data.x.shape[1])
     spread = uniform(shape, search.seed, f"attack-worst-{purpose}", data.edge_index.device)
-    middle, width = (threat.feature_low + threat.feature_high) / 2, threat.feature_high - threat.feature_low
-    return middle + share * width * (spread - 0.5)
+    return (domain.low + domain.high) / 2 + share * domain.width * (spread - 0.5)
 
 
 def strongest_members(members: Sequence[PortfolioMember], number: int) -> list[PortfolioMember]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from fgai_bench.attacks.ascent import Direction
 from fgai_bench.attacks.base import Attack, Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.result import Candidate, Trace
@@ -20,17 +19,17 @@ from fgai_bench.attacks.search import (
     SMALL,
     PortfolioMember,
     PortfolioSearch,
-    near_zero,
+    near_the_middle,
     strongest_members,
 )
 
-MEMBERS: tuple[tuple[str, str, Direction, float], ...] = (
-    ("near-cover", "margin", "row", LARGE),
-    ("near-cover", "scaled-margin", "row", SMALL),
-    ("near-cover", "masked-nll", "row", SMALL),
-    ("wide-cover", "nll", "row", LARGE),
-    ("cover", "margin", "row", LARGE),
-    ("random", "margin", "row", LARGE),
+MEMBERS: tuple[tuple[str, str, float], ...] = (
+    ("near-cover", "margin", LARGE),
+    ("near-cover", "scaled-margin", SMALL),
+    ("near-cover", "masked-nll", SMALL),
+    ("wide-cover", "nll", LARGE),
+    ("cover", "margin", LARGE),
+    ("random", "margin", LARGE),
 )
 STAGES = ((len(MEMBERS), 30), (2, 100), (1, 200))  # how many members go on, and for how many steps: 580 in all
 
@@ -50,8 +49,8 @@ class ValidationAttack(Attack):
         names = dict.fromkeys(place for place, *_ in MEMBERS)
         places = {name: PLACEMENTS[name](victim, search.clean, threat, seed) for name in names}
         members = [
-            PortfolioMember(f"{place} {loss}", places[place], loss, way, step, near_zero(search, index))
-            for index, (place, loss, way, step) in enumerate(MEMBERS)
+            PortfolioMember(f"{place} {loss}", places[place], loss, step, near_the_middle(search, index))
+            for index, (place, loss, step) in enumerate(MEMBERS)
         ]
         for kept, steps in STAGES:
             members = [search.climb(member, steps) for member in strongest_members(members, kept)]

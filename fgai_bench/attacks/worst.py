@@ -1,24 +1,23 @@
-"""The standard attack: one fixed portfolio of placements, losses and starts, the same for every model and defense.
+"""The standard attack: one search over placement and features, the same for every model, that goes on while it finds.
 
 Leaderboards rank by what it leaves. Nothing about it can be set but the threat model and the seed; ``version`` names
-the portfolio and is part of every record. The search narrows down: every member is tried for a few steps, the best of
-them longer, some of their edges move to where targets still stand, and the very best ends with a long ascent. The
-published attack, the random control and what transfers from the vanilla model are members, so it is never weaker.
+the search and is part of every record. A portfolio of short searches, placements learned by trial and what transfers
+from the vanilla model are its sources. A local search goes on from the best of them, and takes parts of the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
 import torch
 
-from fgai_bench.attacks.ascent import Direction
 from fgai_bench.attacks.base import Attack, Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.injection import InjectionAttack, RandomInjection
-from fgai_bench.attacks.placement import by_score, cover, swapped
+from fgai_bench.attacks.learned_placement import learned_member
+from fgai_bench.attacks.local_search import SIDE_BY_SIDE, LocalSearch
 from fgai_bench.attacks.result import Candidate, Trace
 from fgai_bench.attacks.search import (
     HUGE,
@@ -28,75 +27,102 @@ from fgai_bench.attacks.search import (
     PortfolioMember,
     PortfolioSearch,
     at_corners,
-    near_zero,
+    imitating,
+    near_the_middle,
     strongest_members,
 )
+from fgai_bench.seeds import derive
 
-FIRST, SECOND, THIRD, MOVED, LAST = 40, 120, 200, 40, 120  # steps of the stages
-KEPT, FINALISTS = 3, 2  # members of either kind that the second stage goes on with, and of both that the third does
-SWAPS = (0.05, 0.15, 0.05)  # share of the attachments that move to what still stands, one after the other
-GUESSES = 40  # features that are tried without a gradient, where there is none
+FIRST, SECOND = 40, 100  # gradients of every member of the portfolio, and of the best of them
+ROUNDS = (4, 4, 0)  # of the learned placement: of each guess, of the best of them, and gradients of its end
+TRIAL = 640  # gradients of the local search from each of the two best sources
+MOST = 12_000  # gradients after which the search ends, wherever it is
 
-
-PORTFOLIO: tuple[tuple[str, str, Direction, float], ...] = (
-    ("cover", "scaled-margin", "row", SMALL),
-    ("cover", "nll-raw", "row", SMALL),
-    ("cover", "margin", "row", LARGE),
-    ("cover", "tvd", "row", LARGE),
-    ("wide-cover", "tvd", "row", HUGE),
-    ("wide-cover", "scaled-margin", "row", HUGE),
-    ("wide-cover", "nll", "row", LARGE),
-    ("mid-cover", "scaled-margin", "row", SMALL),
-    ("mid-cover", "scaled-margin", "row", HUGE),
-    ("near-cover", "margin", "row", LARGE),
-    ("near-cover", "scaled-margin", "row", SMALL),
-    ("near-cover", "masked-nll", "row", SMALL),
-    ("near-cover", "nll-raw", "row", SMALL),
-    ("near-cover", "nll", "sign", LARGE),
-    ("near-cover", "logit-ratio", "row", LARGE),
-    ("random", "margin", "row", LARGE),
-    ("defective", "margin", "row", LARGE),
+PORTFOLIO: tuple[tuple[str, str, float], ...] = (
+    ("cover", "scaled-margin", SMALL),
+    ("cover", "nll-raw", SMALL),
+    ("cover", "margin", LARGE),
+    ("cover", "tvd", LARGE),
+    ("wide-cover", "tvd", HUGE),
+    ("wide-cover", "scaled-margin", HUGE),
+    ("wide-cover", "nll", LARGE),
+    ("mid-cover", "scaled-margin", SMALL),
+    ("mid-cover", "scaled-margin", HUGE),
+    ("near-cover", "margin", LARGE),
+    ("near-cover", "scaled-margin", SMALL),
+    ("near-cover", "masked-nll", SMALL),
+    ("near-cover", "nll-raw", SMALL),
+    ("near-cover", "logit-ratio", LARGE),
+    ("random", "margin", LARGE),
+    ("defective", "margin", LARGE),
 )
+IMITATIONS = (1, 10)  # members that also start as the likeness of their targets
 TRANSFERRED = (0, 2, 9, 10)  # members that are tried on the surrogate
 
 
 class Worst(Attack):
-    """The strongest result of a fixed portfolio of injection attacks; judged by the labels of the targets."""
+    """The strongest injection that one search finds, whatever the model; judged by the labels of the targets."""
 
-    summary = "the standard attack: a fixed portfolio of placements, losses and starts, narrowed by halving"
+    summary = "the standard attack: a portfolio, learned placements, then a local search until it stops finding"
     paper = "https://arxiv.org/abs/2003.01690"
-    version = "1"
+    version = "2"
     tags: ClassVar[tuple[str, ...]] = (
         "injection", "gradient", "prediction", "fixed-search", "uses-surrogate", "standard",
     )  # fmt: skip
-    cost: ClassVar[dict[str, float]] = {"gradients": 2300}
-    effort: ClassVar[float] = 1.0
-
-    def steps(self, number: int) -> int:
-        """Return the steps of a stage under this effort, at least one."""
-        return max(1, round(self.effort * number))
+    cost: ClassVar[dict[str, float]] = {"gradients": 6000}
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
-        candidates = self.outsiders(victim, threat, seed)
+        outsiders = self.outsiders(victim, threat, seed)
         if not threat.nodes or not min(threat.edges_per_node, victim.targets.numel()):
-            return candidates[0]
+            return outsiders[0]
         search = PortfolioSearch(victim, threat, seed)
-        transferred = self.transferred(search)
-        candidates += [
-            search.candidate(member) for member in (self.best_member(search, transferred), transferred) if member
-        ]
+        local = self.searched(search)
+        candidates = [*outsiders, search.candidate(local.best)]
         with torch.no_grad():
             scores = [float(search.score(victim.read(victim.model(candidate.data)))) for candidate in candidates]
         winner = candidates[scores.index(min(scores))]
-        calls = search.calls + sum(candidate.trace.gradient_calls for candidate in candidates)
+        calls = search.calls + sum(candidate.trace.gradient_calls for candidate in outsiders)
         curve = (*search.curve, max([1.0 - min(scores), *search.curve[-1:]]))
         return replace(winner, trace=Trace(calls, curve, search.doubts))
 
     def outsiders(self, victim: Victim, threat: ThreatModel, seed: int | None) -> list[Candidate]:
-        """Return the random control and the published attack, which must not be stronger than the portfolio."""
-        step = 0.05 * (threat.feature_high - threat.feature_low)  # 0.1 in the published range [-1, 1]
-        published = threat.model_copy(update={"step": step or 0.1, "steps": 10, "restarts": 1})
+        """Return the random control and the published attack, which must not be stronger than the search."""
+        published = threat.model_copy(update={"step": 0.1, "steps": 10, "restarts": 1})
+        if threat.features == "range":
+            published = published.model_copy(
+                update={"step": 0.05 * (threat.feature_high - threat.feature_low) or 0.1}  # 0.1 in [-1, 1]
+            )
         return [RandomInjection().search(victim, threat, seed), InjectionAttack().search(victim, published, seed)]
+
+    def searched(self, search: PortfolioSearch) -> LocalSearch:
+        """Return the local search from the best source, at its end."""
+        sources = self.sources(search)
+        locals_ = [LocalSearch(search, sources, source, search.seed or 0) for source in sources[:2]]
+        for local in locals_:
+            local.go_on(TRIAL)
+        local = min(locals_, key=lambda local: local.best.score)
+        local.until_it_stops(MOST)
+        return local
+
+    def sources(self, search: PortfolioSearch) -> list[PortfolioMember]:
+        """Return the best of every kind of search, strongest first."""
+        transferred = self.transferred(search)
+        members = self.portfolio(search)
+        members += [replace(members[i], features=imitating(search, members[i].attached)) for i in IMITATIONS]
+        # Where the victim hides its gradient, another model's direction is a good start; else corners take its place.
+        start = transferred or replace(members[0], name="cover corners", features=at_corners(search, 0))
+        members += [replace(start, loss="scaled-margin", step=step) for step in (SMALL, LARGE)]
+        members = self.climbed(search, members, FIRST)
+        small, large = ([m for m in members if (m.step == SMALL) == is_small] for is_small in (True, False))
+        kept = [*strongest_members(small, 2), *strongest_members(large, 2)]  # short searches favour large steps
+        best = strongest_members([*self.climbed(search, kept, SECOND), *kept], 1)
+        learned = learned_member(search, *ROUNDS)
+        return strongest_members([*best, *(member for member in (learned, transferred) if member)], 3)
+
+    def climbed(self, search: PortfolioSearch, members: Sequence[PortfolioMember], steps: int) -> list[PortfolioMember]:
+        """Continue members, a few side by side."""
+        groups = [members[place : place + SIDE_BY_SIDE] for place in range(0, len(members), SIDE_BY_SIDE)]
+        return [member for group in groups for member in search.climb_all(group, steps)]
 
     def transferred(self, search: PortfolioSearch) -> PortfolioMember | None:
         """Return what a short search on the surrogate gives, evaluated on the victim; None without a surrogate."""
@@ -104,76 +130,32 @@ class Worst(Attack):
         if surrogate is None or surrogate is search.victim.model:
             return None
         other = PortfolioSearch(replace(search.victim, model=surrogate, surrogate=None), search.threat, search.seed)
-        members = [other.climb(member, self.steps(FIRST)) for member in self.portfolio(other, TRANSFERRED)]
-        best = other.climb(strongest_members(members, 1)[0], self.steps(SECOND))
+        members = self.climbed(other, self.portfolio(other, TRANSFERRED), FIRST)
+        best = other.climb(strongest_members(members, 1)[0], SECOND)
         return search.tried(replace(best, name=f"transferred {best.name}"))
-
-    def best_member(self, search: PortfolioSearch, transferred: PortfolioMember | None = None) -> PortfolioMember:
-        """Narrow the portfolio down and return its best member."""
-        members = self.portfolio(search)
-        # Where the victim hides its gradient, another model's direction is a good start; else corners take its place.
-        start = transferred or replace(members[0], name="cover corners", features=at_corners(search, 0))
-        members += [replace(start, loss="scaled-margin", step=step) for step in (SMALL, LARGE)]
-        members = [search.climb(member, self.steps(FIRST)) for member in members]
-        small, large = ([m for m in members if (m.step == SMALL) == is_small] for is_small in (True, False))
-        kept = [*strongest_members(small, KEPT), *strongest_members(large, KEPT)]  # short searches favour large steps
-        members = [search.climb(member, self.steps(SECOND)) for member in kept]
-        finalists = [search.climb(member, self.steps(THIRD)) for member in strongest_members(members, FINALISTS)]
-        best = strongest_members([*finalists, *members], 1)[0]
-        for moved in self.with_moved_edges(search, best):
-            best = strongest_members([best, moved], 1)[0]
-        for loss in ("margin", best.loss if best.loss != "margin" else "scaled-margin"):
-            last = search.climb(replace(best, loss=loss, step=SMALL), self.steps(LAST))
-            best = strongest_members([best, last, self.cornered(search, last)], 1)[0]
-        return best if search.has_gradient else strongest_members([best, self.guessed(search)], 1)[0]
 
     def portfolio(self, search: PortfolioSearch, some: Sequence[int] = range(len(PORTFOLIO))) -> list[PortfolioMember]:
         """Return the members, or some of them, where they start."""
         names = dict.fromkeys(PORTFOLIO[index][0] for index in some)
         places = {name: PLACEMENTS[name](search.victim, search.clean, search.threat, search.seed) for name in names}
         return [
-            PortfolioMember(f"{place} {loss}", places[place], loss, direction, step, near_zero(search, index))
-            for index, (place, loss, direction, step) in enumerate(PORTFOLIO)
+            PortfolioMember(f"{place} {loss}", places[place], loss, step, near_the_middle(search, index))
+            for index, (place, loss, step) in enumerate(PORTFOLIO)
             if index in some
         ]
 
-    def with_moved_edges(self, search: PortfolioSearch, best: PortfolioMember) -> Iterator[PortfolioMember]:
-        """Yield the best member with some edges moved to what stands, and with edges where the gradient points."""
-        gradient = search.edge_gradient(best)
-        usable = gradient is not None and bool(gradient.isfinite().all())
-        if gradient is not None and usable:
-            pointed = by_score(gradient, search.victim.targets, search.threat)
-            yield search.climb(replace(best, name=f"{best.name} gradient", attached=pointed), self.steps(MOVED))
-        for share in SWAPS if usable else (*SWAPS, SWAPS[0]):  # the same number of steps for every model
-            standing = search.standing(best)
-            attached = swapped(search.victim, search.clean, search.threat, best.attached, standing, share)
-            climbed = search.climb(replace(best, name=f"{best.name} moved", attached=attached), self.steps(MOVED))
-            best = strongest_members([best, climbed], 1)[0]
-            yield climbed
 
-    def cornered(self, search: PortfolioSearch, member: PortfolioMember) -> PortfolioMember:
-        """Return a member with every feature at the nearer end of its range."""
-        low, high = search.threat.feature_low, search.threat.feature_high
-        return search.tried(replace(member, features=torch.where(member.features < (low + high) / 2, low, high)))
+class WorstContinued(Worst):
+    """The standard attack, continued with other draws for as many gradients again: does it still find something?"""
 
-    def guessed(self, search: PortfolioSearch) -> PortfolioMember:
-        """Return the best of random corners, changed one injected node at a time: for models without a gradient."""
-        attached = cover(search.victim, search.clean, search.threat, search.seed)
-        best = search.tried(PortfolioMember("guessed", attached, "margin", "row", LARGE, at_corners(search, 0)))
-        for index in range(1, GUESSES):
-            features, fresh = best.features.clone(), at_corners(search, index)
-            node = index % search.threat.nodes
-            features[node] = fresh[node]
-            best = strongest_members([best, search.tried(replace(best, features=features))], 1)[0]
-        return best
-
-
-class WorstTwice(Worst):
-    """The standard attack with twice the search, to see how far the worst case still moves."""
-
-    summary = "the standard attack with twice the search: how far does the worst case still move?"
+    summary = "the standard attack continued for as many gradients with another seed: how far does it still move?"
     paper = "https://arxiv.org/abs/2003.01690"
     version = "1"
-    tags = ("injection", "gradient", "prediction", "fixed-search", "uses-surrogate", "standard-twice")
-    cost: ClassVar[dict[str, float]] = {"gradients": 4600}
-    effort = 2.0
+    tags = ("injection", "gradient", "prediction", "fixed-search", "uses-surrogate", "standard-continued")
+    cost: ClassVar[dict[str, float]] = {"gradients": 12_000}
+
+    def searched(self, search: PortfolioSearch) -> LocalSearch:
+        ended = super().searched(search)
+        local = LocalSearch(search, [ended.best], ended.best, derive(search.seed or 0, "attack-continued"))
+        local.go_on(search.calls)
+        return local

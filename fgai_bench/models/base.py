@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -136,6 +136,16 @@ class AttentionModel(nn.Module):
             num_nodes: of the graph.
         """
         return self.local
+
+    def joined(self, edge_index: Tensor, graphs: Sequence[Tensor], num_nodes: int, new_nodes: int) -> bool:
+        """Tell whether several graphs side by side in one give the outputs that each gives alone.
+
+        Args:
+            edge_index: of all: the first ``num_nodes`` of each graph come first, then the ``new_nodes`` of each.
+            graphs: the edges of each, from which a model may take along what it computes of a whole graph.
+            num_nodes, new_nodes: of each.
+        """
+        return self.injection_radius is not None
 
     def surroundings(self, embedded: Tensor, clean: Output, edge_index: Tensor, new_nodes: int) -> Any | None:
         """Return what stays the same on a graph with new nodes while their features change; None if nothing is known.

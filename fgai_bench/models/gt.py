@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -181,6 +181,12 @@ class GT(AttentionModel):
             out, weights = layer(inputs[-1], edges)
             inputs.append(out)
         return ChangedRows.of(inputs[:-1], self.read_out(inputs[-1]), weights, edges, new_nodes)
+
+    def joined(self, edge_index: Tensor, graphs: Sequence[Tensor], num_nodes: int, new_nodes: int) -> bool:
+        each = [_encodings(graph, num_nodes + new_nodes) for graph in graphs]
+        encodings = torch.cat([rows[:num_nodes] for rows in each] + [rows[num_nodes:] for rows in each])
+        _encodings.remember(edge_index, encodings.size(0), encodings)
+        return True
 
     def _encoded(self, h: Tensor, edge_index: Tensor) -> Tensor:
         return h + self.encode(_encodings(edge_index, h.size(0)).to(h.dtype))
