@@ -26,7 +26,7 @@ import torch
 from fgai_bench.api import certify
 from fgai_bench.attacks import ATTACKS, ThreatModel
 from fgai_bench.attacks.base import Victim
-from fgai_bench.attacks.local_search import LocalSearch
+from fgai_bench.attacks.local_search import SIDE_BY_SIDE, LocalSearch
 from fgai_bench.attacks.objectives import margins
 from fgai_bench.attacks.result import Attacked
 from fgai_bench.attacks.search import SMALL, PortfolioMember, PortfolioSearch
@@ -146,6 +146,7 @@ def continued(search: PortfolioSearch, start: PortfolioMember) -> float:
     """Return what the standard attack's local search leaves after further gradients, with another seed."""
     local = LocalSearch(search, [start], start, 1000 + (search.seed or 0))
     local.go_on(FURTHER)
+    print("  gains", {name: round(gain, 4) for name, gain in local.gains.items() if gain})
     return local.best.score
 
 
@@ -157,7 +158,7 @@ def plainly_continued(search: PortfolioSearch, best: PortfolioMember) -> float:
             logits = search.victim.read(search.scene(best.attached).output(best.features))
         margin = margins(logits, search.truth).cpu().numpy()
         tries = []
-        for _ in range(4):
+        for _ in range(SIDE_BY_SIDE):
             flat = best.attached.cpu().numpy().copy().reshape(-1)
             number = max(1, round(draw.uniform(*MOVED) * flat.size))
             standing = np.where((margin > 0) & ~np.isin(targets, flat), margin, np.inf)

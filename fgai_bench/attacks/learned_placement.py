@@ -39,6 +39,7 @@ FIRST_STEP, NEXT_STEP, LAST_STEP = 0.1, 0.08, 0.05  # as shares of the feature r
 SHARPNESS = 4.0  # how suddenly a target falls while the push on it grows
 STRENGTH_ROUNDS = 2  # rounds after which the strength is known
 NEED_OF_FALLEN, NEED_OF_STANDING = 0.7, 1.2  # need that is assumed of a tried target, as a share of its push
+PICKED_AT_ONCE = 0.02  # share of the targets that are chosen before the response is asked again
 LEAST_ANSWER = 0.2  # smallest share of its margin that a pushed target is taken to have lost
 
 
@@ -113,19 +114,19 @@ class Response:
         gains = self.falls(self.push, self.destination)  # (P,) of every pair, as things stand
         gain = np.bincount(self.source, weights=gains, minlength=self.margin.size)
         chosen = np.empty(number, dtype=np.int64)
-        for index in range(number):
-            chosen[index] = pick = int(gain.argmax())
-            pairs = slice(self._begins[pick], self._begins[pick + 1])
-            moved = self.destination[pairs]
-            pushed[moved] += self.push[pairs]
-            counts = self._enters[moved + 1] - self._enters[moved]
-            begins = np.repeat(self._enters[moved] - np.append(0, counts.cumsum()[:-1]), counts)
-            changed = self._by_destination[begins + np.arange(counts.sum())]  # all pairs into what was moved
+        at_once = max(1, round(PICKED_AT_ONCE * number))
+        for begin in range(0, number, at_once):
+            picks = gain.argsort(kind="stable")[::-1][: min(at_once, number - begin)]
+            chosen[begin : begin + picks.size] = picks
+            gain[picks] = -np.inf
+            pairs = _ranges(self._begins[picks], self._begins[picks + 1])
+            np.add.at(pushed, self.destination[pairs], self.push[pairs])
+            moved = np.unique(self.destination[pairs])
+            changed = self._by_destination[_ranges(self._enters[moved], self._enters[moved + 1])]  # pairs into these
             into = self.destination[changed]
             now = self.falls(pushed[into] + self.push[changed], into) - self.falls(pushed[into], into)
             np.add.at(gain, self.source[changed], now - gains[changed])
             gains[changed] = now
-            gain[chosen[: index + 1]] = -np.inf
         return chosen
 
     def learn(self, chosen: NDArray[np.int64], left: Tensor, settled: bool) -> None:
@@ -142,6 +143,16 @@ class Response:
         self.factor[fell] = np.minimum(1.0, NEED_OF_FALLEN * known[fell])
         answer = ((self.margin - margin)[stood] / self.margin[stood]).clip(min=LEAST_ANSWER)
         self.factor[stood] = np.maximum(1.0, NEED_OF_STANDING * known[stood] / answer)
+
+
+def _ranges(begins: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return all numbers from each begin to before its end, one range after the other.
+
+    >>> _ranges(np.array([0, 5]), np.array([2, 8])).tolist()
+    [0, 1, 5, 6, 7]
+    """
+    counts = ends - begins
+    return np.repeat(begins - np.append(0, counts.cumsum()[:-1]), counts) + np.arange(counts.sum())
 
 
 def _strength(ratio: Floats, fell: int, before: float) -> float:
@@ -165,7 +176,7 @@ class LearnedPlacement(Attack):
     """
 
     summary = "injected nodes whose edges go where they were seen to turn targets and their neighbours"
-    version = "1"
+    version = "2"
     tags: ClassVar[tuple[str, ...]] = ("injection", "gradient", "prediction", "fixed-search")
     cost: ClassVar[dict[str, float]] = {"gradients": 1240}
 

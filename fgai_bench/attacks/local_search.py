@@ -27,9 +27,10 @@ from fgai_bench.seeds import derive
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Move = Callable[[Ints, Tensor, float], Tensor]  # changes attachments in place, returns features; by a share
 
-SIDE_BY_SIDE = 4  # candidates of a round
-CLIMB = 40  # gradients of a candidate
+SIDE_BY_SIDE = 8  # candidates of a round
+CLIMB = 25  # gradients of a candidate
 SHARES = (0.0025, 0.01, 0.02, 0.05, 0.1)  # of the edges, or of the injected nodes, that a move changes
 STEPS = (0.01, 0.025, 0.05, 0.1)  # first steps of a climb, as shares of the feature range
 DISCRETE_STEPS = (0.05, 0.1, 0.2, 0.4)  # likewise where a feature is present or absent
@@ -87,19 +88,22 @@ class LocalSearch:
         self.near = 1 / np.sqrt(1 + np.bincount(self.ends[1], minlength=self.targets.size))
         discrete = self.search.domain.binary or self.search.domain.most_nonzero is not None
         self.steps = DISCRETE_STEPS if discrete else STEPS
-        self.moves: dict[str, Callable[[Ints, Tensor, float], Tensor]] = {
-            "border": self.to_the_border,
-            "hub": self.to_hubs,
-            "pull": self.to_where_it_pulls,
-            "regroup": self.regroup,
-            "fewer": self.detach,
-            "graft": self.graft,
-            "copy": self.copy,
-            "imitate": self.imitate,
-            "redraw": self.redraw,
-            "corner": self.corner,
-            "climb": lambda attached, features, share: features,
-        } | ({"flip": self.flip} if self.search.domain.binary else {})
+        self.moves: dict[
+            str, tuple[float, Move]
+        ] = {  # how often a move is tried before anything is known, and what it does
+            "climb": (3, lambda attached, features, share: features),
+            "copy": (3, self.copy),
+            "border": (2, self.to_the_border),
+            "hub": (2, self.to_hubs),
+            "pull": (2, self.to_where_it_pulls),
+            "regroup": (1, self.regroup),
+            "graft": (1, self.graft),
+            "redraw": (1, self.redraw),
+            "imitate": (0.5, self.imitate),
+            "corner": (0.5, self.corner),
+            "fewer": (0.5, self.detach),
+            "flip": (2 if self.search.domain.binary else 0, self.flip),
+        }
         self.gains = dict.fromkeys(self.moves, 0.0)
         self.outlook: Outlook | None = None
 
@@ -109,9 +113,9 @@ class LocalSearch:
         while self.search.calls < until:
             self.round()
 
-    def until_it_stops(self, most: int) -> None:
-        """Search until the last fifth of all gradients has gained nearly nothing, or ``most`` were taken."""
-        while self.search.calls < most and not self.has_stopped():
+    def until_it_stops(self, least: int, most: int) -> None:
+        """Search until the last fifth of all gradients has gained nearly nothing; at ``least`` and ``most`` so long."""
+        while self.search.calls < least or (self.search.calls < most and not self.has_stopped()):
             self.round()
 
     def has_stopped(self) -> bool:
@@ -127,8 +131,8 @@ class LocalSearch:
         if not self.history:
             self.history.append((self.search.calls, self.best.score))
         names = list(self.moves)
-        earned = np.array([self.gains[name] for name in names])
-        chance = 1 / len(names) + earned / max(earned.sum(), 1e-12)
+        usual, earned = np.array([often for often, _ in self.moves.values()]), np.array(list(self.gains.values()))
+        chance = usual / usual.sum() + earned / max(earned.sum(), 1e-12)
         drawn = [str(name) for name in self.draw.choice(names, SIDE_BY_SIDE, p=chance / chance.sum())]
         climbed = self.search.climb_all([self.moved(name) for name in drawn], CLIMB if self.search.has_gradient else 1)
         for name, member in zip(drawn, climbed, strict=True):
@@ -159,7 +163,7 @@ class LocalSearch:
     def moved(self, name: str) -> PortfolioMember:
         """Return the best attack after a move, with a loss and a step for its climb."""
         attached, features = self.best.attached.cpu().numpy().copy(), self.best.features.clone()
-        features = self.moves[name](attached, features, float(self.draw.choice(SHARES)))
+        features = self.moves[name][1](attached, features, float(self.draw.choice(SHARES)))
         loss, step = str(self.draw.choice(LOSSES)), float(self.draw.choice(self.steps))
         where = torch.from_numpy(attached).to(self.best.attached.device)
         return replace(self.best, name=name, attached=where, features=features, loss=loss, step=step)

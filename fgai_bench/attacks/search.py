@@ -26,7 +26,7 @@ from fgai_bench.models.sorted_edges import append_nodes
 from fgai_bench.seeds import uniform
 
 SMALL, LARGE, HUGE = 0.025, 0.1, 0.25  # first steps, as shares of the feature range
-LARGEST_COPIES = 2**31  # bytes of the embedded nodes of all copies
+MOST_COPIES, LARGEST_COPIES = 8, 2**32  # of a graph side by side, and bytes of their embedded nodes
 RELAXED = 1e-2  # weight of an edge while its gradient is taken
 PUBLISHED = {"step": 0.1, "steps": 10, "restarts": 1}  # the search of the published attacks
 PLACEMENTS: dict[str, Placement] = {
@@ -119,6 +119,11 @@ class PortfolioSearch:
 
     def climb_all(self, members: Sequence[PortfolioMember], steps: int) -> list[PortfolioMember]:
         """Continue members for so many steps each; on a GPU side by side, where copies of the graph do not interact."""
+        together = max(1, min(MOST_COPIES, LARGEST_COPIES // max(self.embedded.nbytes, 1)))
+        groups = [members[place : place + together] for place in range(0, len(members), together)]
+        return [member for group in groups for member in self._climbed_together(group, steps)]
+
+    def _climbed_together(self, members: Sequence[PortfolioMember], steps: int) -> list[PortfolioMember]:
         number = len(members)
         if number not in self.copies:  # a homophily bound depends on each candidate's own edges
             free = self.domain.least_homophily is None
@@ -240,8 +245,6 @@ class Copies:
     def of(cls, victim: Victim, embedded: Tensor, clean: Output, number: int) -> Copies | None:
         """Copy a graph; None where that gains nothing, or where the model's output on a copy is another."""
         if victim.readout is not None or number == 1 or not embedded.is_cuda:
-            return None
-        if number * embedded.nbytes > LARGEST_COPIES:
             return None
         size, alone = embedded.size(0), victim.data.edge_index
         offsets = size * torch.arange(number, device=embedded.device)

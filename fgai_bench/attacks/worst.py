@@ -17,7 +17,7 @@ from fgai_bench.attacks.base import Attack, Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.injection import InjectionAttack, RandomInjection
 from fgai_bench.attacks.learned_placement import learned_member
-from fgai_bench.attacks.local_search import SIDE_BY_SIDE, LocalSearch
+from fgai_bench.attacks.local_search import LocalSearch
 from fgai_bench.attacks.result import Candidate, Trace
 from fgai_bench.attacks.search import (
     HUGE,
@@ -35,8 +35,8 @@ from fgai_bench.seeds import derive
 
 FIRST, SECOND = 40, 100  # gradients of every member of the portfolio, and of the best of them
 ROUNDS = (4, 4, 0)  # of the learned placement: of each guess, of the best of them, and gradients of its end
-TRIAL = 640  # gradients of the local search from each of the two best sources
-MOST = 12_000  # gradients after which the search ends, wherever it is
+TRIAL = 800  # gradients of the local search from each of the two best sources
+LEAST, MOST = 6_000, 12_000  # gradients before which the search does not end, and after which it does
 
 PORTFOLIO: tuple[tuple[str, str, float], ...] = (
     ("cover", "scaled-margin", SMALL),
@@ -69,7 +69,7 @@ class Worst(Attack):
     tags: ClassVar[tuple[str, ...]] = (
         "injection", "gradient", "prediction", "fixed-search", "uses-surrogate", "standard",
     )  # fmt: skip
-    cost: ClassVar[dict[str, float]] = {"gradients": 6000}
+    cost: ClassVar[dict[str, float]] = {"gradients": 7000}
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         outsiders = self.outsiders(victim, threat, seed)
@@ -101,7 +101,7 @@ class Worst(Attack):
         for local in locals_:
             local.go_on(TRIAL)
         local = min(locals_, key=lambda local: local.best.score)
-        local.until_it_stops(MOST)
+        local.until_it_stops(LEAST, MOST)
         return local
 
     def sources(self, search: PortfolioSearch) -> list[PortfolioMember]:
@@ -112,17 +112,12 @@ class Worst(Attack):
         # Where the victim hides its gradient, another model's direction is a good start; else corners take its place.
         start = transferred or replace(members[0], name="cover corners", features=at_corners(search, 0))
         members += [replace(start, loss="scaled-margin", step=step) for step in (SMALL, LARGE)]
-        members = self.climbed(search, members, FIRST)
+        members = search.climb_all(members, FIRST)
         small, large = ([m for m in members if (m.step == SMALL) == is_small] for is_small in (True, False))
         kept = [*strongest_members(small, 2), *strongest_members(large, 2)]  # short searches favour large steps
-        best = strongest_members([*self.climbed(search, kept, SECOND), *kept], 1)
+        best = strongest_members([*search.climb_all(kept, SECOND), *kept], 1)
         learned = learned_member(search, *ROUNDS)
         return strongest_members([*best, *(member for member in (learned, transferred) if member)], 3)
-
-    def climbed(self, search: PortfolioSearch, members: Sequence[PortfolioMember], steps: int) -> list[PortfolioMember]:
-        """Continue members, a few side by side."""
-        groups = [members[place : place + SIDE_BY_SIDE] for place in range(0, len(members), SIDE_BY_SIDE)]
-        return [member for group in groups for member in search.climb_all(group, steps)]
 
     def transferred(self, search: PortfolioSearch) -> PortfolioMember | None:
         """Return what a short search on the surrogate gives, evaluated on the victim; None without a surrogate."""
@@ -130,7 +125,7 @@ class Worst(Attack):
         if surrogate is None or surrogate is search.victim.model:
             return None
         other = PortfolioSearch(replace(search.victim, model=surrogate, surrogate=None), search.threat, search.seed)
-        members = self.climbed(other, self.portfolio(other, TRANSFERRED), FIRST)
+        members = other.climb_all(self.portfolio(other, TRANSFERRED), FIRST)
         best = other.climb(strongest_members(members, 1)[0], SECOND)
         return search.tried(replace(best, name=f"transferred {best.name}"))
 
@@ -152,7 +147,7 @@ class WorstContinued(Worst):
     paper = "https://arxiv.org/abs/2003.01690"
     version = "1"
     tags = ("injection", "gradient", "prediction", "fixed-search", "uses-surrogate", "standard-continued")
-    cost: ClassVar[dict[str, float]] = {"gradients": 12_000}
+    cost: ClassVar[dict[str, float]] = {"gradients": 14_000}
 
     def searched(self, search: PortfolioSearch) -> LocalSearch:
         ended = super().searched(search)
