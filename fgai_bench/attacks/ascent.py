@@ -23,12 +23,14 @@ class Summit(NamedTuple):
         point: ``(B * nodes, F)`` of each candidate the iterate with its lowest score.
         score: ``(B,)`` these scores: what is left of the victim, lower means stronger.
         finite, moving: ``()`` whether every gradient was finite, and whether one of them was not zero.
+        rise: ``()`` by how much the objective was higher at the end than at the start.
     """
 
     point: Tensor
     score: Tensor
     finite: Tensor
     moving: Tensor
+    rise: Tensor
 
 
 def ascend_long(
@@ -73,8 +75,9 @@ def ascend_long(
     else:
         for _ in range(steps):
             climb.step_up()
-    climb.look(climb.x)
-    return Summit(climb.worst, climb.score, climb.finite, climb.moving)
+    with torch.no_grad():
+        rise = climb.look(climb.x) - climb.first
+    return Summit(climb.worst, climb.score, climb.finite, climb.moving, rise)
 
 
 class _Climb:
@@ -95,7 +98,7 @@ class _Climb:
         self.step, self.steps = step, max(steps, 1)
         self.x, self.worst = start.detach().clone(), start.detach().clone()
         self.score = start.new_full((candidates,), torch.inf)
-        self.taken = start.new_zeros(())
+        self.taken, self.first = start.new_zeros(()), start.new_zeros(())
         self.finite = torch.ones((), dtype=torch.bool, device=start.device)
         self.moving = torch.zeros((), dtype=torch.bool, device=start.device)
 
@@ -114,8 +117,10 @@ class _Climb:
     def step_up(self) -> None:
         """Take one step up the gradient; after a gradient that is not finite, stay."""
         at = self.x.detach().requires_grad_()
-        gradient = gradient_of(self.look(at), at)
+        value = self.look(at)
+        gradient = gradient_of(value, at)
         with torch.no_grad():
+            torch.where(self.taken == 0, value.to(self.first.dtype), self.first, out=self.first)
             self.finite.logical_and_(torch.isfinite(gradient).all())
             self.moving.logical_or_((gradient != 0).any())
             size = self.step * (0.5 * (1 + torch.cos(self.taken * (math.pi / self.steps))) + LAST_SHARE)

@@ -26,7 +26,8 @@ from fgai_bench.models.sorted_edges import append_nodes
 from fgai_bench.seeds import uniform
 
 SMALL, LARGE, HUGE = 0.025, 0.1, 0.25  # first steps, as shares of the feature range
-MOST_COPIES, LARGEST_COPIES = 8, 2**32  # of a graph side by side, and bytes of their embedded nodes
+MOST_COPIES, LARGEST_COPIES = 8, 2**27  # of a graph side by side, and bytes of their embedded nodes
+RISE = 0.1  # of a loss, from which on a score that stays is suspicious
 RELAXED = 1e-2  # weight of an edge while its gradient is taken
 PUBLISHED = {"step": 0.1, "steps": 10, "restarts": 1}  # the search of the published attacks
 PLACEMENTS: dict[str, Placement] = {
@@ -74,6 +75,8 @@ class PortfolioSearch:
         copies: of the graph, by their number, on which several members climb at once.
         calls: gradients of the victim's model that were taken.
         has_gradient: whether one of them was not zero.
+        rise: by how much an ascent has raised its loss at most.
+        lowest: the lowest score that was seen.
         flags: reasons for distrust, as keys.
         curve: how much harm the best member did, after every ascent.
     """
@@ -90,12 +93,17 @@ class PortfolioSearch:
     copies: dict[int, Copies | None] = field(init=False, default_factory=dict)
     calls: int = 0
     has_gradient: bool = False
+    rise: float = 0.0
+    lowest: float = 1.0
     flags: dict[str, None] = field(default_factory=dict)
     curve: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.domain = FeatureDomain.of(self.threat, self.victim.data)
         self.embedded, self.clean = self.victim.evaluated()
+        again = self.victim.evaluated()[1].logits
+        if not torch.allclose(again, self.clean.logits, rtol=1e-3, atol=1e-4, equal_nan=True):
+            self.flags["randomised forward pass"] = None
         self.truth = self.victim.truth(self.clean)
         if hasattr(self.victim.readout, "labels"):
             self.links = ((self.truth == 1).nonzero().flatten(), (self.truth == 0).nonzero().flatten())
@@ -126,7 +134,7 @@ class PortfolioSearch:
     def _climbed_together(self, members: Sequence[PortfolioMember], steps: int) -> list[PortfolioMember]:
         number = len(members)
         if number not in self.copies:  # a homophily bound depends on each candidate's own edges
-            free = self.domain.least_homophily is None
+            free = self.domain.least_homophily <= -1
             self.copies[number] = Copies.of(self.victim, self.embedded, self.clean, number) if free else None
         copies = self.copies[number]
         if copies is None:
@@ -170,13 +178,19 @@ class PortfolioSearch:
         """Count the gradients of an ascent, and note whether they were usable."""
         self.calls += steps
         self.has_gradient |= bool(top.moving)
+        self.rise = max(self.rise, float(top.rise))
         if not bool(top.finite):
             self.flags["non-finite gradient"] = None
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Return the reasons to distrust the search."""
-        return (*self.flags, *(("zero gradient",) if self.calls and not self.has_gradient else ()))
+        """Return the reasons to distrust the search: the checks of AutoAttack (https://arxiv.org/abs/2003.01690)."""
+        flags = dict(self.flags)
+        if self.calls and not self.has_gradient:
+            flags["zero gradient"] = None
+        if self.rise > RISE and self.lowest >= float(self.score(self.victim.read(self.clean))):
+            flags["loss rises while the score stays"] = None
+        return tuple(flags)
 
     def candidate(self, member: PortfolioMember, trace: Trace = NO_SEARCH) -> Candidate:
         """Return the attacked graph of a member."""
@@ -192,6 +206,7 @@ class PortfolioSearch:
 
     def noted(self, member: PortfolioMember) -> PortfolioMember:
         """Add to the curve how much harm the best member does so far."""
+        self.lowest = min(self.lowest, member.score)
         self.curve.append(max([1.0 - member.score, *self.curve[-1:]]))
         return member
 
@@ -216,6 +231,9 @@ class PortfolioSearch:
         extra = torch.full((new.numel(),), RELAXED, device=targets.device, requires_grad=True)
         there = torch.ones(scene.edge_index.size(1), device=targets.device)
         features = scene.domain.straight_through(member.features)
+        self.victim.model.joined(
+            edge_index, [scene.edge_index], data.x.shape[0] + nodes, 0
+        )  # encodings stay those of the scene
         embedded = torch.cat([self.embedded, self.victim.model.embed(features).detach()])
         try:
             out = self.victim.model.propagate(embedded, edge_index, edge_weight=torch.cat([there, extra]))
@@ -286,7 +304,7 @@ def at_corners(search: PortfolioSearch, index: int) -> Tensor:
 
 def cornered(search: PortfolioSearch, features: Tensor) -> Tensor:
     """Return features with every entry at the nearer end of its range."""
-    low, high = (bound.to(features) for bound in search.domain.bounds)
+    low, high = (torch.as_tensor(bound).to(features) for bound in (search.domain.low, search.domain.high))
     return torch.where(features < (low + high) / 2, low, high)
 
 

@@ -35,6 +35,7 @@ from fgai_bench.seeds import derive
 
 FIRST, SECOND = 40, 100  # gradients of every member of the portfolio, and of the best of them
 ROUNDS = (4, 4, 0)  # of the learned placement: of each guess, of the best of them, and gradients of its end
+BEATEN = 0.01  # of the score: if another model's attack leaves so much less, the gradient is suspicious
 TRIAL = 800  # gradients of the local search from each of the two best sources
 LEAST, MOST = 6_000, 12_000  # gradients before which the search does not end, and after which it does
 
@@ -73,7 +74,8 @@ class Worst(Attack):
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         outsiders = self.outsiders(victim, threat, seed)
-        if not threat.nodes or not min(threat.edges_per_node, victim.targets.numel()):
+        untouchable = getattr(victim.model, "injection_radius", None) == -1
+        if untouchable or not threat.nodes or not min(threat.edges_per_node, victim.targets.numel()):
             return outsiders[0]
         search = PortfolioSearch(victim, threat, seed)
         local = self.searched(search)
@@ -117,7 +119,10 @@ class Worst(Attack):
         kept = [*strongest_members(small, 2), *strongest_members(large, 2)]  # short searches favour large steps
         best = strongest_members([*search.climb_all(kept, SECOND), *kept], 1)
         learned = learned_member(search, *ROUNDS)
-        return strongest_members([*best, *(member for member in (learned, transferred) if member)], 3)
+        known = strongest_members([*best, *([learned] if learned else [])], 2)
+        if transferred and transferred.score < known[0].score - BEATEN:
+            search.flags["a black-box member is stronger"] = None
+        return strongest_members([*known, *([transferred] if transferred else [])], 3)
 
     def transferred(self, search: PortfolioSearch) -> PortfolioMember | None:
         """Return what a short search on the surrogate gives, evaluated on the victim; None without a surrogate."""

@@ -29,6 +29,8 @@ ATTENTION_CONVS = (GATConv, GATv2Conv, TransformerConv)
 class FromPyG(AttentionModel):
     """A wrapper of ``module(x, edge_index, ...) -> (N, C)``; the last attention layer that ran gives the attention.
 
+    A network without one has no attention: it can be attacked and certified, and has no explanation to measure.
+
     Further arguments of the module (``edge_attr``, ...) are taken from the graph that it is called with. Attacks change
     features and edges only: :meth:`on_graph` says from which graph everything else is completed.
 
@@ -75,10 +77,8 @@ class FromPyG(AttentionModel):
         self._shift: Tensor | None = None
         self._presence: Tensor | None = None
         convs = [m for m in self.module.modules() if isinstance(m, ATTENTION_CONVS)]
-        if not convs:
-            raise ModelError("wrap needs a module that contains a GATConv, GATv2Conv or TransformerConv")
         self.edge_features = any(getattr(conv, "edge_dim", None) is not None for conv in convs)
-        self._last = len(convs) - 1
+        self.attends, self._last = bool(convs), len(convs) - 1
         for place, conv in enumerate(convs):
             if is_plain(conv):
                 conv.forward = PlainForward(conv, place, self)
@@ -92,6 +92,9 @@ class FromPyG(AttentionModel):
     @property
     def hops(self) -> int:
         return sum(isinstance(part, MessagePassing) for part in self.module.modules())
+
+    def hops_behind(self, out: Output) -> int | None:
+        return self.hops or None  # of layers that are written by hand nothing is known
 
     def on_graph(self, data: Data) -> FromPyG:
         """Take what the module needs beside features and edges from this graph, also on graphs that come from it."""
@@ -128,6 +131,8 @@ class FromPyG(AttentionModel):
         self, h: Tensor, edge_index: Tensor, score_shift: Tensor | None = None, edge_weight: Tensor | None = None
     ) -> tuple[Output, tuple[HeadWeights, ...]]:
         """Return the output and the attention of every attention layer that ran."""
+        if not self.attends and (score_shift is not None or edge_weight is not None):
+            raise ValueError("the network has no attention layer that is known, so its edges have no weights")
         self._edge_index, self._shift = edge_index, score_shift
         self._presence = None if edge_weight is None else edge_weight.clamp(min=1e-30).log()
         try:
@@ -136,10 +141,7 @@ class FromPyG(AttentionModel):
         finally:
             self._seen.clear()
             self._edge_index = self._shift = self._presence = None
-        return Output(logits, layers[-1].averaged()), layers
-
-    def hops_behind(self, out: Output) -> int | None:
-        return self.hops
+        return Output(logits, layers[-1].averaged() if layers else None), layers
 
     @contextmanager
     def taken_for_local(self) -> Iterator[None]:
@@ -173,7 +175,7 @@ class FromPyG(AttentionModel):
             raise ModelError(
                 f"the network must return one row of logits per node, ({h.shape[0]}, classes), not {shape}"
             )
-        if not self._seen:
+        if self.attends and not self._seen:
             raise ModelError("the network has attention layers, but none of them ran")
         return logits
 
