@@ -196,7 +196,7 @@ def certify(
 def evaluate(
     model: nn.Module,
     data: Data,
-    attacks: Sequence[str] = ("injection", "worst", "learned-placement"),
+    attacks: Sequence[str] = ("injection", "worst"),
     threat: Threat = "auto",
     seed: int = 0,
     *,

@@ -187,8 +187,8 @@ class LearnedPlacement(Attack):
         member = learned_member(search, FIRST_ROUNDS, MORE_ROUNDS, LAST_STEPS)
         if member is None:
             raise ValueError(
-                "learned-placement turns one prediction of each target, and the readout gives another number of them; "
-                "worst takes any readout"
+                f"learned-placement turns one prediction of each target, and the readout gives "
+                f"{victim.read(search.clean).size(0)} for {victim.targets.numel()} targets; worst takes any readout"
             )
         return search.candidate(member, Trace(search.calls, tuple(search.curve), search.doubts))
 

@@ -103,6 +103,7 @@ class LocalSearch:
             "corner": (0.5, self.corner),
             "fewer": (0.5, self.detach),
             "flip": (2 if self.search.domain.binary else 0, self.flip),
+            "steepest": (1 if self.search.domain.binary else 0, self.steepest),
         }
         self.gains = dict.fromkeys(self.moves, 0.0)
         self.outlook: Outlook | None = None
@@ -250,6 +251,14 @@ class LocalSearch:
         promise = self.outlook.slope * (1 - 2 * bits)
         chosen = promise.topk(max(1, round(share * features.size(1))), dim=1).indices
         return features.scatter(1, chosen, 1 - bits.gather(1, chosen))
+
+    def steepest(self, attached: Ints, features: Tensor, share: float) -> Tensor:
+        """Give injected nodes the binary features that raise the loss the most, by its gradient."""
+        assert self.outlook is not None
+        nodes, slope = self._nodes(share), self.outlook.slope
+        largest = slope.amax(1, keepdim=True).clamp(min=torch.finfo(slope.dtype).tiny)
+        features[nodes] = torch.where(slope > 0, 0.5 + 0.5 * slope / largest, 0.0)[nodes]
+        return features
 
     def _nodes(self, share: float) -> Ints:
         """Return some of the injected nodes: one, or several times the share."""

@@ -34,10 +34,10 @@ from fgai_bench.attacks.search import (
 from fgai_bench.seeds import derive
 
 FIRST, SECOND = 40, 100  # gradients of every member of the portfolio, and of the best of them
-ROUNDS = (4, 4, 0)  # of the learned placement: of each guess, of the best of them, and gradients of its end
+ROUNDS = 4  # of the learned placement: of each guess, and then of the best of them
 BEATEN = 0.01  # of the score: if another model's attack leaves so much less, the gradient is suspicious
-TRIAL = 800  # gradients of the local search from each of the two best sources
-LEAST, MOST = 6_000, 12_000  # gradients before which the search does not end, and after which it does
+TRIAL = 2  # gradients per edge of the local search from each of the two best sources
+LEAST, MOST = 15, 30  # gradients per edge before which the search does not end, and after which it does
 
 PORTFOLIO: tuple[tuple[str, str, float], ...] = (
     ("cover", "scaled-margin", SMALL),
@@ -71,6 +71,11 @@ class Worst(Attack):
         "injection", "gradient", "prediction", "fixed-search", "uses-surrogate", "standard",
     )  # fmt: skip
     cost: ClassVar[dict[str, float]] = {"gradients": 7000}
+    effort: ClassVar[float] = 1.0
+
+    def steps(self, number: float) -> int:
+        """Return so many gradients or rounds under this effort, at least one."""
+        return max(1, round(self.effort * number))
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         outsiders = self.outsiders(victim, threat, seed)
@@ -99,12 +104,13 @@ class Worst(Attack):
     def searched(self, search: PortfolioSearch) -> LocalSearch:
         """Return the local search from the best source, at its end."""
         sources = self.sources(search)
-        locals_ = [LocalSearch(search, sources, source, search.seed or 0) for source in sources[:2]]
-        for local in locals_:
-            local.go_on(TRIAL)
-        local = min(locals_, key=lambda local: local.best.score)
-        local.until_it_stops(LEAST, MOST)
-        return local
+        tried = [LocalSearch(search, sources, source, search.seed or 0) for source in sources[:2]]
+        edges = search.threat.nodes * min(search.threat.edges_per_node, search.victim.targets.numel())
+        for local in tried:
+            local.go_on(self.steps(TRIAL * edges))
+        best = min(tried, key=lambda local: local.best.score)
+        best.until_it_stops(self.steps(LEAST * edges), self.steps(MOST * edges))
+        return best
 
     def sources(self, search: PortfolioSearch) -> list[PortfolioMember]:
         """Return the best of every kind of search, strongest first."""
@@ -114,11 +120,11 @@ class Worst(Attack):
         # Where the victim hides its gradient, another model's direction is a good start; else corners take its place.
         start = transferred or replace(members[0], name="cover corners", features=at_corners(search, 0))
         members += [replace(start, loss="scaled-margin", step=step) for step in (SMALL, LARGE)]
-        members = search.climb_all(members, FIRST)
+        members = search.climb_all(members, self.steps(FIRST))
         small, large = ([m for m in members if (m.step == SMALL) == is_small] for is_small in (True, False))
         kept = [*strongest_members(small, 2), *strongest_members(large, 2)]  # short searches favour large steps
-        best = strongest_members([*search.climb_all(kept, SECOND), *kept], 1)
-        learned = learned_member(search, *ROUNDS)
+        best = strongest_members([*search.climb_all(kept, self.steps(SECOND)), *kept], 1)
+        learned = learned_member(search, self.steps(ROUNDS), self.steps(ROUNDS), 0)
         known = strongest_members([*best, *([learned] if learned else [])], 2)
         if transferred and transferred.score < known[0].score - BEATEN:
             search.flags["a black-box member is stronger"] = None
@@ -130,8 +136,8 @@ class Worst(Attack):
         if surrogate is None or surrogate is search.victim.model:
             return None
         other = PortfolioSearch(replace(search.victim, model=surrogate, surrogate=None), search.threat, search.seed)
-        members = other.climb_all(self.portfolio(other, TRANSFERRED), FIRST)
-        best = other.climb(strongest_members(members, 1)[0], SECOND)
+        members = other.climb_all(self.portfolio(other, TRANSFERRED), self.steps(FIRST))
+        best = other.climb(strongest_members(members, 1)[0], self.steps(SECOND))
         return search.tried(replace(best, name=f"transferred {best.name}"))
 
     def portfolio(self, search: PortfolioSearch, some: Sequence[int] = range(len(PORTFOLIO))) -> list[PortfolioMember]:

@@ -24,9 +24,7 @@ def evaluate(
             help="A function without arguments that returns (model, data): a trained network and a PyG graph.",
         ),
     ],
-    attacks: Annotated[
-        str, typer.Option(help="Names of attacks, as in injection,worst.")
-    ] = "injection,worst,learned-placement",
+    attacks: Annotated[str, typer.Option(help="Names of attacks, as in injection,worst.")] = "injection,worst",
     threat: Annotated[
         str, typer.Option(help="auto (follows the graph), paper, or in-domain (like real nodes).")
     ] = "auto",

@@ -21,7 +21,8 @@ from fgai_bench.statistics.numbers import as_filed
 from fgai_bench.statistics.ranking import Standing, standings
 from fgai_bench.statistics.results import Better, Measurement, Place, Results
 
-STANDARD, TWICE = "worst", "worst-twice"  # the attack that ranks, wherever a suite runs it; twice its search
+STANDARD = "worst"  # the attack that ranks, wherever a suite runs it
+CONTINUED = ("worst-continued", "worst-twice")  # the same with further search; an older name
 SETTINGS = ("training", "model", "defense", "inner", "attack")  # the threat model has a column of its own
 Values = Mapping[int, Mapping[str, float]]
 
@@ -89,7 +90,7 @@ class BoardRow:
     devices: tuple[str, ...] = ()
     own_metrics: tuple[str, ...] = ()  # further columns: floors, and metrics of its suite that are not built in
     found_by: tuple[str, ...] = ()  # for a worst case, the attacks that left the least at some seed
-    # for a worst case, seed to how much less twice the search left
+    # for a worst case, seed to how much less further search left
     slack: Mapping[int, float] = field(default_factory=dict)
     # data, settings and code that it was made with; empty where they were not recorded
     identity: Mapping[str, Any] = field(default_factory=dict)
@@ -205,7 +206,7 @@ def _lowered(board: Board, worst: BoardRow, listed: Sequence[BoardRow]) -> Board
     for row in listed:
         if row.key[:5] != worst.key[:5] or row.key.attack == STANDARD:
             continue
-        if row.key.attack == TWICE and not slack:
+        if row.key.attack in CONTINUED and not slack:
             shared = [seed for seed in row.seeds if board.score in row.seeds[seed] and seed in worst.seeds]
             slack = {seed: worst.seeds[seed][board.score] - row.seeds[seed][board.score] for seed in shared}
         for seed, values in row.seeds.items():

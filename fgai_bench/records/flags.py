@@ -12,11 +12,12 @@ from fgai_bench.records.canonical import canonical
 WEAKER = "unreliable: random control is stronger"
 IMPROVES = "unreliable: a smaller budget does more harm"
 STRONGER = "unreliable: {attack} does more harm than the standard attack"
-MOVES = "unreliable: twice the search lowers the worst case by {slack:.3f}"
+MOVES = "unreliable: further search lowers the worst case by {slack:.3f}"
 BELOW_FLOOR = "error: below a proven floor"
 BELOW = BELOW_FLOOR + ", {score:.4f} against {floor:.4f} of {certificate}"
+CONTINUED = {"standard-continued", "standard-twice"}  # tags of the standard attack with further search; an older name
 TOLERANCE = 0.01  # of the attacked score; a sweep may wobble by this much
-BEATEN, SLACK = 0.005, 0.02  # of the attacked score: what another attack, and twice the search, may take further
+BEATEN, SLACK = 0.005, 0.02  # of the attacked score: what another attack, and further search, may take
 ROUNDING = 1e-9  # of a share that was written and read
 BUDGET = ("nodes", "edges_per_node", "edges", "epsilon", "steps", "restarts")
 
@@ -86,7 +87,7 @@ def _below_a_floor(attacks: list[dict[str, Any]], floors: list[dict[str, Any]]) 
 
 
 def _beaten_standards(attacks: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield the standard attacks that another attack of the same budget, or twice their own search, beats."""
+    """Yield the standard attacks that another attack of the same budget, or further search, beats."""
     for step in attacks:
         if "standard" not in step["config"]["attack_tags"]:
             continue
@@ -94,7 +95,7 @@ def _beaten_standards(attacks: list[dict[str, Any]]) -> Iterator[tuple[str, str]
             if other is step or change_budget(other) != change_budget(step):
                 continue
             further = attacked_score(step) - attacked_score(other)  # type: ignore[operator]
-            if "standard-twice" in other["config"]["attack_tags"]:
+            if CONTINUED & set(other["config"]["attack_tags"]):
                 if further > SLACK:
                     yield step["hash"], MOVES.format(slack=further)
             elif further > BEATEN:

@@ -24,7 +24,6 @@ BUDGET = ThreatModel(nodes=3, edges_per_node=5, edges=6, epsilon=0.25, feature_l
 EFFORT = 0.1
 """Of a search whose length is fixed: none of these properties needs all of it."""
 SLACK = 1e-6  # for rounding in single precision
-NOT_YET_IN_DOMAIN = ("worst", "worst-twice", "learned-placement", "validation")
 
 
 @dataclass(frozen=True)
@@ -67,8 +66,6 @@ def check_limits_hold(subject: AttackSubject) -> None:
 @CHECKS.add(needs=("injection",))
 def check_in_domain(subject: AttackSubject) -> None:
     """Under ``features: in-domain`` injected rows and degrees are as real ones, on every kind of graph."""
-    if subject.entry.name in NOT_YET_IN_DOMAIN:
-        raise CheckSkipped("its search knows the plain range only")
     threat = subject.threat(features="in-domain", edges_per_node=40)
     for kind in ({}, {"isolated": True}, {"binary": True}, {"binary": True, "sparse": True}):
         data = tiny_graph(**kind)

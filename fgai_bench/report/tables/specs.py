@@ -131,6 +131,7 @@ GRIDS: tuple[Spec, ...] = (
             _under("ensemble", "ensemble↑"),
             _under("worst", "worst↑"),
             _under("worst in-domain", "worst in-domain↑"),
+            _under("worst-continued", "continued↑"),
             _under("worst-twice", "twice its search↑"),
             _under("learned-placement", "learned placement↑"),
             Column("worst of these↑", "f1", "attack", PREDICTION_ATTACKS, better="higher"),
