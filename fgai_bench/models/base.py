@@ -217,15 +217,17 @@ def head_weights(edges: SortedEdges, weights: Tensor) -> HeadWeights:
 
 
 def layer_shifts(
-    layers: int, edges: SortedEdges, score_shift: Tensor | None, edge_weight: Tensor | None
+    layers: int, edges: SortedEdges, score_shift: Tensor | None, edge_weight: Tensor | None, self_loops: bool = True
 ) -> list[Tensor | None]:
     """Return the shift of the scores of each layer, in the order of ``edges.edge_index``: ``(E + added,)`` or None.
 
     An edge of weight p has ``log p`` added to its scores, since ``softmax(s + log p)`` multiplies its weight by p.
+    Without ``self_loops`` the added ones have weight 0, except at a node that has nothing else to see.
     """
-    presence = None
+    presence = None if self_loops else edges.without_loops
     if edge_weight is not None:
-        presence = F.pad(edge_weight.clamp(min=1e-30).log(), (0, edges.added))
+        logarithm = F.pad(edge_weight.clamp(min=1e-30).log(), (0, edges.added))
+        presence = logarithm if presence is None else presence + logarithm
     last = score_shift if presence is None or score_shift is None else score_shift + presence
     return [presence] * (layers - 1) + [presence if last is None else last]
 
