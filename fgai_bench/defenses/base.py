@@ -126,7 +126,7 @@ class Defense:
     version: ClassVar[str] = "1"
     tags: ClassVar[tuple[str, ...]] = ()
     cost: ClassVar[Mapping[str, float]] = {}
-    inner_options: Mapping[str, Any] = {}  # noqa: RUF012
+    inner_options: Mapping[str, Any] = {}
     starts_from: ClassVar[Literal["model", "teacher"]] = "model"
     search_space: ClassVar[Space | None] = None
 

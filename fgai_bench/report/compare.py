@@ -5,17 +5,21 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from fgai_bench.records.escaping import markdown, markdown_cell
 from fgai_bench.records.names import is_changed
 from fgai_bench.report.published import Published
 from fgai_bench.report.tables.markdown import pipe_table
 from fgai_bench.statistics.cells import Cell, cell
+from fgai_bench.statistics.intervals import share_interval
 from fgai_bench.statistics.labels import STATUS, title
 from fgai_bench.statistics.numbers import as_csv, written
 from fgai_bench.statistics.results import Place, Results
+from fgai_bench.suites.schema import RELEASED
 
 ROUNDING = 1e-9
 SCIENTIFIC = 0.01  # numbers below are written with an exponent
@@ -71,6 +75,30 @@ def _compared(results: Results, number: Published) -> Compared:
     return Compared(number, Cell(None, number.ours), number.suites[0])
 
 
+REPRODUCED = ("settings", "budgets", "published scores", "within .02", "within .05")
+
+
+def reproduced(results: Results, numbers: Sequence[Published]) -> list[list[str]]:
+    """Return which share of the published scores a run reproduces, for each kind of settings and of budgets.
+
+    Scores are F1 and ROC-AUC, clean and attacked. A share has its 95 % interval (Wilson); rows as in ``REPRODUCED``.
+    """
+    rows = []
+    for settings, ending in (("published", ""), ("released", RELEASED)):
+        for budgets, suites in (("equal", ()), ("published", ("published-budgets",))):
+            scores = [
+                replace(number, label=number.label + ending, suites=suites or number.suites)
+                for number in numbers
+                if number.ours in ("f1", "roc_auc") and number.status == "ok" and not number.stand_in
+            ]
+            away = np.array([abs(pair.difference) for pair in compare(results, scores) if pair.measured.values])
+            if away.size:
+                shares = [share_interval([away <= limit]) for limit in (0.02, 0.05)]
+                written_shares = [f"{share:.2f} [{low:.2f}, {high:.2f}]" for share, low, high in shares]
+                rows.append([settings, budgets, str(away.size), *written_shares])
+    return rows
+
+
 def short_text(mean: float, std: float = math.nan) -> str:
     """Write a number with its spread, short.
 
@@ -87,10 +115,10 @@ COLUMNS = (
 )
 
 
-def as_files(comparison: Sequence[Compared], results: Results) -> dict[str, str]:
-    """Return the text of each file that a comparison is written to, by name."""
+def as_files(comparison: Sequence[Compared], results: Results, shares: Sequence[list[str]] = ()) -> dict[str, str]:
+    """Return the text of each file that a comparison is written to, by name; ``shares`` are those reproduced."""
     csv = as_csv([COLUMNS, *map(_fields, comparison)])
-    return {"comparison.csv": csv, "comparison.md": _markdown(comparison, results)}
+    return {"comparison.csv": csv, "comparison.md": _markdown(comparison, results, shares)}
 
 
 def _fields(pair: Compared) -> list[Any]:
@@ -136,9 +164,10 @@ def scale_notes(comparison: Iterable[Compared]) -> list[str]:
     return [f"{metric}: {note}" for metric, note in noted]
 
 
-def _markdown(comparison: Sequence[Compared], results: Results) -> str:
+def _markdown(comparison: Sequence[Compared], results: Results, shares: Sequence[list[str]]) -> str:
     rows = lines(comparison)
     table = pipe_table(map(markdown_cell, row) for row in (HEADINGS, *rows))
     notes = [f"- {markdown(sentence)}" for sentence in [*untested(comparison), *scale_notes(comparison)]]
     head = f"# Run {results.identity} beside the paper\n\n{results.version}."
-    return "\n".join([head, "", *(table if rows else ["Nothing to compare in this run."]), "", *notes]) + "\n"
+    kinds = [*pipe_table([REPRODUCED, *shares]), ""] if shares else []
+    return "\n".join([head, "", *kinds, *(table if rows else ["Nothing to compare in this run."]), "", *notes]) + "\n"

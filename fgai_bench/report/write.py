@@ -21,6 +21,7 @@ from fgai_bench.report.published import published
 from fgai_bench.report.tables.budgets import budget_table
 from fgai_bench.report.tables.build import Table, build
 from fgai_bench.report.tables.dataset_tables import dataset_table, flag_table
+from fgai_bench.report.tables.deviations import deviation_table
 from fgai_bench.report.tables.explanations import correctness_table, explanation_table
 from fgai_bench.report.tables.latex import to_latex
 from fgai_bench.report.tables.markdown import to_csv, to_markdown
@@ -45,6 +46,7 @@ OWN_TABLES: dict[str, tuple[str, Callable[[Results], Table | None]]] = {
     "explanations": ("stress", explanation_table),
     "correctness": ("stress", correctness_table),
     "budgets": ("published-budgets", budget_table),
+    "deviations": ("deviations", deviation_table),
     "rank_changes": ("node", rank_table),
     "reliability": ("", flag_table),
 }
@@ -182,8 +184,9 @@ def _about_the_paper(results: Results, only: Sequence[str]) -> dict[str, str]:
     if any(verdict.conclusion != "not tested" for verdict in judged):
         texts |= verdicts.as_files(judged, results)
     compared = compare.compare(results, published()) if _wanted("comparison", only) else []
-    if compare.lines(compared):
-        texts |= compare.as_files(compared, results)
+    shares = compare.reproduced(results, published()) if compared else []
+    if shares or compare.lines(compared):
+        texts |= compare.as_files(compared, results, shares)
     return texts
 
 

@@ -7,7 +7,8 @@ The rule: a row's rank is 1 + the number of rivals that are better.
   methods differ in theirs a hundredfold. A row that is as good as the best is then first in at least 95 % of studies.
 - A row that is not better than a uniform attention on the same graphs moves down by one, so it is never first.
 - Only complete rows of equal budget, equal search and the same two or more seeds are rivals.
-- Where two or more rows have settings that a search chose, these rank; the others are shown without a rank.
+- Where two or more rows have settings that a search chose, these rank; the others are shown without a rank. Rows with
+  the settings of the released program rank only where there are no others.
 """
 
 from __future__ import annotations
@@ -92,9 +93,10 @@ def _beats_null(row: Cell, sign: int) -> bool | None:
 
 
 def _rivals(cells: Mapping[Hashable, Cell]) -> list[Hashable]:
-    """Return the rows that are held against each other: the tuned ones if there are two, else the others."""
+    """Return the rows that are held against each other: the tuned ones if there are two, else those of one kind."""
     tuned = [key for key, row in cells.items() if row.trials]
-    return tuned if len(tuned) > 1 else [key for key, row in cells.items() if not row.trials]
+    others = [key for key, row in cells.items() if not row.trials]
+    return tuned if len(tuned) > 1 else [key for key in others if not cells[key].released] or others
 
 
 def _of_another_search(cells: Mapping[Hashable, Cell]) -> set[Hashable]:

@@ -20,6 +20,7 @@ from fgai_bench.metrics import METRICS
 from fgai_bench.models import MODELS
 from fgai_bench.suites.errors import SuiteError, finite, sentence
 from fgai_bench.suites.load import grids, load_suite, parse
+from fgai_bench.suites.released import methods
 from fgai_bench.suites.schema import AttackLine, DefenseLine, Setting, Suite, TunedSetting, When
 from fgai_bench.tasks import TASKS
 
@@ -29,7 +30,7 @@ SECTIONS = {"threat": "threat", "attack": "threat", "training": "training", "mod
 MEASUREMENT_KEYS = ("agreement", "certificates", "explainers", "metrics", "sanity", "time_limit")
 SUITE_KEYS = tuple(sorted((*MEASUREMENT_KEYS, "exclusive", "threads", "unequal_budgets")))
 
-Settings = Literal["published", "tuned", "both"]
+Settings = Literal["published", "tuned", "both", "released"]
 
 
 def resolve(
@@ -48,7 +49,7 @@ def resolve(
     A name that the suite lists keeps the suite's settings for it; other registered names are possible, too. Neither
     makes it another experiment; an assignment that changes a setting does, and its title says so. With the ``settings``
     ``tuned`` or ``both``, lines with settings that a search has chosen take the place of the suite's own lines or stand
-    beside them.
+    beside them; with ``released``, lines as the authors' released program has them take their place.
 
     >>> [part.models for part in resolve("quick", models=["gt"], seeds=1)]
     [('gt',)]
@@ -186,7 +187,7 @@ def _with_option(line: Any, head: str, option: str, value: Any, wanted: bool = T
 
 
 def _with(suite: Suite, setting: Setting) -> Suite:
-    return changed(suite, settings=(*suite.settings, setting))
+    return changed(suite, assigned=(*suite.assigned, setting))
 
 
 def _possible(parts: tuple[Suite, ...]) -> str:
@@ -205,11 +206,17 @@ def committed_settings() -> tuple[TunedSetting, ...]:
 
 
 def with_settings(suite: Suite, settings: str) -> Suite:
-    """Return a suite with its own settings (``published``), with chosen ones (``tuned``), or with ``both``."""
+    """Return a suite with its own settings (``published``), chosen ones (``tuned``), ``both``, or ``released`` ones."""
     if settings not in get_args(Settings):
         raise SuiteError(f"unknown settings {settings!r}; possible are {', '.join(get_args(Settings))}")
     if settings == "published":
         return suite
+    if settings == "released":
+        known = methods()
+        lines = tuple(line.as_released(known[line.title]) for line in suite.defenses if line.title in known)
+        if not lines:
+            raise SuiteError(f"{suite.name} has no line of the released program, whose methods are {', '.join(known)}")
+        return suite.model_copy(update={"defenses": lines})
     known = suite.tuned or committed_settings()
     own = [line for line in suite.defenses if not line.tuned]
     tuned = [line.as_tuned() for line in own if any(line.name in setting.when.defense for setting in known)]

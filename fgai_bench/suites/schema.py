@@ -8,7 +8,7 @@ own line override all settings.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
@@ -19,6 +19,7 @@ from fgai_bench.suites.errors import sentence
 THREATS: dict[str, dict[str, Any]] = {"paper": {}, "links": {"nodes": 15, "edges_per_node": 25}}
 INNER_THREAT = {"step": 0.05, "steps": 10}
 TUNED = " tuned"  # ends the label of a row whose settings a search has chosen
+RELEASED = " released"  # ends the label of a row that is trained as the authors' released program does
 
 
 def named(value: Any) -> Any:
@@ -59,24 +60,32 @@ class InnerLine(Options):
 class DefenseLine(Options):
     """One row of a suite: a defense, its label in tables, its options, and the models it is limited to.
 
-    A ``tuned`` line takes the settings that a search has chosen for its cell (the key ``tuned`` of the suite) and has
-    no trials in cells for which none were chosen.
+    A ``tuned`` line takes the settings that a search has chosen for its cell (the key ``tuned`` of the suite), a
+    ``released`` line those of the authors' released program (:mod:`fgai_bench.suites.released`). Neither has trials in
+    cells without such settings. What a line names itself overrides all of them. A teacher is trained with the line's
+    ``released``, ``model`` and ``training``.
 
     Attributes:
         name: a name of ``DEFENSES``.
         label: name of the row in tables; the defense's name if empty.
         options: options of the defense.
         inner: the attack inside its training, where it differs from the suite's.
+        model: options of the model.
+        training: settings of the optimiser.
         models: the models that it is run with; all of the suite if empty.
         tuned: take the chosen settings.
+        released: the method of the released program whose settings it takes: vanilla, ln, at or fgai.
     """
 
     name: str
     label: str = ""
     options: dict[str, Any] = Field(default_factory=dict)
     inner: InnerLine | None = None
+    model: dict[str, Any] = Field(default_factory=dict)
+    training: TrainingChanges = Field(default_factory=dict)
     models: tuple[str, ...] = ()
     tuned: bool = False
+    released: str = ""
 
     @property
     def title(self) -> str:
@@ -91,6 +100,15 @@ class DefenseLine(Options):
         """
         return self.model_copy(update={"label": f"{self.title}{TUNED}", "tuned": True})
 
+    def as_released(self, defense: str) -> DefenseLine:
+        """Return the line of the same method as the released program has it, trained by ``defense`` here.
+
+        >>> DefenseLine(name="ln").as_released("vanilla").title
+        'ln released'
+        """
+        label = f"{self.title}{RELEASED}"
+        return DefenseLine(name=defense, label=label, models=self.models, released=self.title)
+
 
 class AttackLine(Options):
     """One attack of a suite.
@@ -100,6 +118,8 @@ class AttackLine(Options):
         label: name of the row in tables; the attack's name if empty.
         options: options of the attack.
         threat: what differs from the suite's threat model, as in a sweep over budgets.
+        budgets: whose nodes, edges and steps it has: those of the ``suite``, or for each method those of the authors'
+            ``released`` configurations, which needs ``unequal_budgets``.
         transfer: craft the attack on the vanilla model and apply it to the defended one.
         seeds: the seeds of the suite on which it is run; all of them if empty.
     """
@@ -108,6 +128,7 @@ class AttackLine(Options):
     label: str = ""
     options: dict[str, Any] = Field(default_factory=dict)
     threat: ThreatChanges = Field(default_factory=dict)
+    budgets: Literal["suite", "released"] = "suite"
     transfer: bool = False
     seeds: tuple[int, ...] = ()
 
@@ -210,6 +231,7 @@ class Suite(Options):
         training: settings of the optimiser, the same for every defense.
         model: options of every model.
         settings: options for some of the cells; later ones override earlier ones.
+        assigned: options of ``--set``, which override those of all other places.
         seeds: a number of seeds, counted from 0, or a list of them.
         threat: the name of a threat model, or its fields.
         version: changes when the meaning of the suite changes; shown with its records.
@@ -245,6 +267,7 @@ class Suite(Options):
     training: Training = Training()
     model: dict[str, Any] = Field(default_factory=dict)
     settings: tuple[Setting, ...] = ()
+    assigned: tuple[Setting, ...] = ()
     tuned: tuple[TunedSetting, ...] = ()
     metrics: tuple[str, ...] = ()
     certificates: tuple[str, ...] = ()
@@ -331,7 +354,8 @@ class Suite(Options):
             _distinct(key, getattr(self, key))
         _distinct("defenses", [line.title for line in self.defenses])
         _distinct("attacks", [line.title for line in self.attacks])
-        if not self.unequal_budgets and any(setting.threat and setting.when.defense for setting in self.settings):
+        unequal = [setting for setting in self.settings if setting.threat and setting.when.defense]
+        if not self.unequal_budgets and (unequal or any(line.budgets == "released" for line in self.attacks)):
             raise ValueError(
                 "a threat model belongs to the suite, never to a defense, unless 'unequal_budgets' is true"
             )
