@@ -138,8 +138,7 @@ class Trial:
 
     @cached_property
     def settings(self) -> dict[str, dict[str, Any]]:
-        """Return the options of this trial; suite, released program, search, line and ``--set`` override in this order.
-        """
+        """Return the options of this trial; suite, released program, search, its line and ``--set`` in rising order."""
         inner = self.line.inner.threat if self.line.inner else {}
         line = Setting(model=self.line.model, training=self.line.training, inner=inner)
         own, assigned = self._matching(self.suite.settings), self._matching(self.suite.assigned)
