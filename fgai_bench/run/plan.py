@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -39,6 +39,7 @@ from fgai_bench.suites.schema import AttackLine, DefenseLine, Setting, Suite, Tu
 from fgai_bench.tasks import TASKS
 
 TEACHER = DefenseLine(name="vanilla")
+AnySetting = TypeVar("AnySetting", bound=Setting)
 EVALUATION_SEEDS = range(10)  # split seeds that no choice of settings may look at
 
 
@@ -148,7 +149,7 @@ class Trial:
             for key in ("model", "training", "defense", "inner", "threat")
         }
 
-    def _matching(self, settings: Iterable[Setting]) -> list[Setting]:
+    def _matching(self, settings: Iterable[AnySetting]) -> list[AnySetting]:
         return [s for s in settings if s.when.matches(self.task, self.dataset, self.model, self.line)]
 
     @property

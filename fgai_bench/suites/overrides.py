@@ -212,11 +212,7 @@ def with_settings(suite: Suite, settings: str) -> Suite:
     if settings == "published":
         return suite
     if settings == "released":
-        known = methods()
-        lines = tuple(line.as_released(known[line.title]) for line in suite.defenses if line.title in known)
-        if not lines:
-            raise SuiteError(f"{suite.name} has no line of the released program, whose methods are {', '.join(known)}")
-        return suite.model_copy(update={"defenses": lines})
+        return _as_released(suite)
     known = suite.tuned or committed_settings()
     own = [line for line in suite.defenses if not line.tuned]
     tuned = [line.as_tuned() for line in own if any(line.name in setting.when.defense for setting in known)]
@@ -224,3 +220,11 @@ def with_settings(suite: Suite, settings: str) -> Suite:
         raise SuiteError(f"no settings have been chosen for a defense of {suite.name}; `fgai-bench tune` searches them")
     lines = (*(own if settings == "both" else ()), *tuned)
     return suite.model_copy(update={"defenses": lines, "tuned": known})
+
+
+def _as_released(suite: Suite) -> Suite:
+    known = methods()
+    lines = tuple(line.as_released(known[line.title]) for line in suite.defenses if line.title in known)
+    if not lines:
+        raise SuiteError(f"{suite.name} has no line of the released program, whose methods are {', '.join(known)}")
+    return suite.model_copy(update={"defenses": lines})
