@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -115,8 +115,9 @@ class FGAI(Defense):
     def objective(self, fit: Fit) -> Objective:
         faithful = Faithfulness(self.options, fit)
         attacks, recordable = [], fit.student.recordable(new_edges=False)
-        for names in self._attacked_together(tuple(faithful.perturbed_terms)):
-            own = names == ("explanation",) and self.options.explanation_attack == "own"
+        shared, terms_on = self.options.explanation_attack == "shared", faithful.perturbed_terms
+        for names in [[*terms_on]] if shared and terms_on else [[name] for name in terms_on]:
+            own = names == ["explanation"] and not shared
             attack, recordable = fit.attack(faithful.attention_change if own else None)
             attacks.append((names, attack))
 
@@ -127,15 +128,10 @@ class FGAI(Defense):
             losses = faithful.towards_teacher(own)
             for names, attack in attacks:
                 perturbed = faithful.seen(perturbed_output(fit.student, h, attack(epoch)))
-                losses |= faithful.under_perturbation(own, perturbed, names)
+                losses |= {name: terms_on[name](own, perturbed) for name in names}
             return losses
 
         return Objective(terms, keep="last", recordable=recordable and faithful.recordable)
-
-    def _attacked_together(self, terms: tuple[str, ...]) -> list[tuple[str, ...]]:
-        """Return the names of the terms that one perturbation serves, for every inner attack."""
-        shared = self.options.explanation_attack == "shared" and terms
-        return [terms] if shared else [(name,) for name in terms]
 
 
 @dataclass(frozen=True)
@@ -200,10 +196,6 @@ class Faithfulness:
             losses["similarity"] = self.options.similarity * self.surrogate(self.teacher, own)
         return losses
 
-    def under_perturbation(self, own: Seen, perturbed: Seen, names: Sequence[str] = ()) -> dict[str, Tensor]:
-        """Return ``prediction * D(anchor, y~')`` and ``explanation * L_k(w~, w~')``, or those of these names."""
-        return {name: term(own, perturbed) for name, term in self.perturbed_terms.items() if name in (names or (name,))}
-
     def attention_change(self, logits: Tensor, out: Output, reference: Any) -> Tensor:
         """Return ``L_k(w, w')`` of an attacked output against the clean reference: what the second attack maximises."""
         assert out.attention is not None
@@ -212,7 +204,10 @@ class Faithfulness:
 
     @property
     def perturbed_terms(self) -> dict[str, Callable[[Seen, Seen], Tensor]]:
-        """Return the terms of a perturbation that count, by name, as functions of the own and the perturbed output."""
+        """Return the terms of a perturbation that count, by name, as functions of the own and the perturbed output.
+
+        They are ``prediction * D(anchor, y~')`` and ``explanation * L_k(w~, w~')``.
+        """
         terms = {"prediction": self._prediction, "explanation": self._explanation}
         return {name: term for name, term in terms.items() if getattr(self.options, name)}
 

@@ -17,9 +17,6 @@ from fgai_bench.fast.cuda_graphs import recording
 HUB = 128
 """A node with more edges than this, its self-loop included, is a hub, if some node has more than twice as many."""
 
-HIDDEN = -1e30
-"""A score beside which every other one is larger, and which is finite: a lone entry keeps its weight of one."""
-
 
 class _Permuted(torch.autograd.Function):
     """Compute ``values[order]``; the gradient is that of a permutation, so nothing has to be added up."""
@@ -61,13 +58,6 @@ class SortedEdges:
     def inverse(self) -> Tensor:
         """Return ``(E,)`` the position among the sorted edges of each edge of ``edge_index``."""
         return _inverse(self.order)
-
-    @cached_property
-    def without_loops(self) -> Tensor:
-        """Return ``(E,)`` the shift of scores, in the order of ``edge_index``, that hides the added self-loops."""
-        shift = torch.zeros(self.order.numel(), device=self.order.device)
-        shift[shift.numel() - self.added :] = HIDDEN
-        return shift
 
     def in_order(self, values: Tensor) -> Tensor:
         """Return values of the edges of ``edge_index`` in the order of the sorted edges: ``(E,) -> (E,)``."""

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -79,23 +80,19 @@ REPRODUCED = ("settings", "budgets", "published scores", "within .02", "within .
 
 
 def reproduced(results: Results, numbers: Sequence[Published]) -> list[list[str]]:
-    """Return which share of the published scores a run reproduces, for each kind of settings and of budgets.
+    """Return which share of the published F1 and ROC-AUC a run reproduces, by kind of settings and of budgets.
 
-    Scores are F1 and ROC-AUC, clean and attacked. A share has its 95 % interval (Wilson); rows as in ``REPRODUCED``.
+    Rows are texts under ``REPRODUCED``; a share has its 95 % interval (Wilson).
     """
+    scores = [n for n in numbers if n.ours in ("f1", "roc_auc") and n.status == "ok" and not n.stand_in]
     rows = []
-    for settings, ending in (("published", ""), ("released", RELEASED)):
-        for budgets, suites in (("equal", ()), ("published", ("published-budgets",))):
-            scores = [
-                replace(number, label=number.label + ending, suites=suites or number.suites)
-                for number in numbers
-                if number.ours in ("f1", "roc_auc") and number.status == "ok" and not number.stand_in
-            ]
-            away = np.array([abs(pair.difference) for pair in compare(results, scores) if pair.measured.values])
-            if away.size:
-                shares = [share_interval([away <= limit]) for limit in (0.02, 0.05)]
-                written_shares = [f"{share:.2f} [{low:.2f}, {high:.2f}]" for share, low, high in shares]
-                rows.append([settings, budgets, str(away.size), *written_shares])
+    for settings, budgets in product(("published", "released"), ("equal", "published")):
+        ending, suites = RELEASED * (settings == "released"), ("published-budgets",) * (budgets == "published")
+        wanted = [replace(n, label=n.label + ending, suites=suites or n.suites) for n in scores]
+        away = np.array([abs(pair.difference) for pair in compare(results, wanted) if pair.measured.values])
+        if away.size:
+            shares = [share_interval([away <= limit]) for limit in (0.02, 0.05)]
+            rows.append([settings, budgets, str(away.size), *("{:.2f} [{:.2f}, {:.2f}]".format(*s) for s in shares)])
     return rows
 
 

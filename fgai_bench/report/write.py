@@ -21,7 +21,6 @@ from fgai_bench.report.published import published
 from fgai_bench.report.tables.budgets import budget_table
 from fgai_bench.report.tables.build import Table, build
 from fgai_bench.report.tables.dataset_tables import dataset_table, flag_table
-from fgai_bench.report.tables.deviations import deviation_table
 from fgai_bench.report.tables.explanations import correctness_table, explanation_table
 from fgai_bench.report.tables.latex import to_latex
 from fgai_bench.report.tables.markdown import to_csv, to_markdown
@@ -46,7 +45,6 @@ OWN_TABLES: dict[str, tuple[str, Callable[[Results], Table | None]]] = {
     "explanations": ("stress", explanation_table),
     "correctness": ("stress", correctness_table),
     "budgets": ("published-budgets", budget_table),
-    "deviations": ("deviations", deviation_table),
     "rank_changes": ("node", rank_table),
     "reliability": ("", flag_table),
 }

@@ -139,11 +139,11 @@ class Trial:
 
     @cached_property
     def settings(self) -> dict[str, dict[str, Any]]:
-        """Return the options of this trial; suite, released program, search, its line and ``--set`` in rising order."""
+        """Return the options of this trial; suite, released program, its line, ``--set`` and search in rising order."""
         inner = self.line.inner.threat if self.line.inner else {}
         line = Setting(model=self.line.model, training=self.line.training, inner=inner)
         own, assigned = self._matching(self.suite.settings), self._matching(self.suite.assigned)
-        layers = (*own, *self.released, *self.chosen, line, *assigned)
+        layers = (*own, *self.released, line, *assigned, *self.chosen)
         return {
             key: {name: value for setting in layers for name, value in getattr(setting, key).items()}
             for key in ("model", "training", "defense", "inner", "threat")

@@ -20,8 +20,8 @@ from fgai_bench.metrics import METRICS
 from fgai_bench.models import MODELS
 from fgai_bench.suites.errors import SuiteError, finite, sentence
 from fgai_bench.suites.load import grids, load_suite, parse
-from fgai_bench.suites.released import methods
-from fgai_bench.suites.schema import AttackLine, DefenseLine, Setting, Suite, TunedSetting, When
+from fgai_bench.suites.released import program
+from fgai_bench.suites.schema import RELEASED, AttackLine, DefenseLine, Setting, Suite, TunedSetting, When
 from fgai_bench.tasks import TASKS
 
 # The first part of a key of --set, and the field of a setting that it changes; attack is an alias of threat.
@@ -223,8 +223,9 @@ def with_settings(suite: Suite, settings: str) -> Suite:
 
 
 def _as_released(suite: Suite) -> Suite:
-    known = methods()
-    lines = tuple(line.as_released(known[line.title]) for line in suite.defenses if line.title in known)
-    if not lines:
+    known = program()["methods"]
+    own = {line.title: line.models for line in suite.defenses if line.title in known}
+    if not own:
         raise SuiteError(f"{suite.name} has no line of the released program, whose methods are {', '.join(known)}")
-    return suite.model_copy(update={"defenses": lines})
+    lines = [DefenseLine(name=known[n], label=n + RELEASED, models=models, released=n) for n, models in own.items()]
+    return suite.model_copy(update={"defenses": tuple(lines)})

@@ -8,45 +8,33 @@ from __future__ import annotations
 
 import csv
 from functools import cache
-from importlib import resources
 from typing import Any
 
 import yaml
 
+from fgai_bench.baselines import text_of
 from fgai_bench.suites.schema import DefenseLine, Setting
 
 
-def _text(name: str) -> str:
-    return resources.files("fgai_bench.baselines").joinpath("fgai", name).read_text(encoding="utf-8")
-
-
 @cache
-def _program() -> dict[str, Any]:
-    content: dict[str, Any] = yaml.safe_load(_text("released.yaml"))
+def program() -> dict[str, Any]:
+    """Return what the program does: its ``methods``, the ``columns`` of its configurations, and ``settings``."""
+    content: dict[str, Any] = yaml.safe_load(text_of("released.yaml"))
     return content
 
 
-def methods() -> dict[str, str]:
-    """Return the methods of the released program, and the defense that trains each of them here.
-
-    >>> methods()["ln"]  # its LN divides feature rows by their sum, and trains as the vanilla model does
-    'vanilla'
-    """
-    return dict(_program()["methods"])
-
-
 @cache
-def _settings() -> tuple[Setting, ...]:
+def _configurations() -> tuple[Setting, ...]:
     """Return a setting for every row of the configurations."""
-    other_names = {known["dataset"]: known["stand_in"] for known in yaml.safe_load(_text("paper.yaml"))["stand_ins"]}
-    return tuple(_of_row(row, other_names) for row in csv.DictReader(_text("released_settings.csv").splitlines()))
+    stand_ins = yaml.safe_load(text_of("paper.yaml"))["stand_ins"]
+    return tuple(_of_row(row, stand_ins) for row in csv.DictReader(text_of("released_settings.csv").splitlines()))
 
 
-def _of_row(row: dict[str, str], stand_ins: dict[str, str]) -> Setting:
-    datasets = [row["dataset"], *([stand_ins[row["dataset"]]] if row["dataset"] in stand_ins else [])]
+def _of_row(row: dict[str, str], stand_ins: list[dict[str, str]]) -> Setting:
+    datasets = [row["dataset"], *(known["stand_in"] for known in stand_ins if known["dataset"] == row["dataset"])]
     when = {"task": row["task"], "dataset": datasets, "model": row["model"], "defense": row["used_for"].split(", ")}
     sections: dict[str, dict[str, Any]] = {}
-    for column, target in _program()["columns"].items():
+    for column, target in program()["columns"].items():
         section, option = target.split(".")
         if numbers := [yaml.safe_load(part) for part in row[column].split()]:
             sections.setdefault(section, {})[option] = numbers if option == "heads" else numbers[0]
@@ -64,6 +52,6 @@ def released_settings(task: str, dataset: str, model: str, method: str) -> tuple
     ({'epochs': 200, 'lr': 0.001, 'weight_decay': 0.0005}, 40, {'keep': 'last'})
     """
     cell = (task, dataset, model, DefenseLine(name=method))
-    configured = [setting for setting in _settings() if setting.when.matches(*cell)]
-    decided = [Setting(**setting) for setting in _program()["settings"]] if configured else []
+    configured = [setting for setting in _configurations() if setting.when.matches(*cell)]
+    decided = [Setting(**setting) for setting in program()["settings"]] if configured else []
     return (*configured, *(setting for setting in decided if setting.when.matches(*cell)))

@@ -61,9 +61,8 @@ class DefenseLine(Options):
     """One row of a suite: a defense, its label in tables, its options, and the models it is limited to.
 
     A ``tuned`` line takes the settings that a search has chosen for its cell (the key ``tuned`` of the suite), a
-    ``released`` line those of the authors' released program (:mod:`fgai_bench.suites.released`). Neither has trials in
-    cells without such settings. What a line names itself overrides all of them. A teacher is trained with the line's
-    ``released``, ``model`` and ``training``.
+    ``released`` line those of the authors' program (:mod:`fgai_bench.suites.released`); neither has trials in cells
+    without them. A teacher is trained with the line's ``released``, ``model`` and ``training``.
 
     Attributes:
         name: a name of ``DEFENSES``.
@@ -99,15 +98,6 @@ class DefenseLine(Options):
         'fgai tuned'
         """
         return self.model_copy(update={"label": f"{self.title}{TUNED}", "tuned": True})
-
-    def as_released(self, defense: str) -> DefenseLine:
-        """Return the line of the same method as the released program has it, trained by ``defense`` here.
-
-        >>> DefenseLine(name="ln").as_released("vanilla").title
-        'ln released'
-        """
-        label = f"{self.title}{RELEASED}"
-        return DefenseLine(name=defense, label=label, models=self.models, released=self.title)
 
 
 class AttackLine(Options):
@@ -231,7 +221,7 @@ class Suite(Options):
         training: settings of the optimiser, the same for every defense.
         model: options of every model.
         settings: options for some of the cells; later ones override earlier ones.
-        assigned: options of ``--set``, which override those of all other places.
+        assigned: options of ``--set``, which override the suite's and the released program's.
         seeds: a number of seeds, counted from 0, or a list of them.
         threat: the name of a threat model, or its fields.
         version: changes when the meaning of the suite changes; shown with its records.
