@@ -34,7 +34,7 @@ from fgai_bench.records.result import Kind, RecordedStep
 from fgai_bench.registry import Registry
 from fgai_bench.run.identity import code_of
 from fgai_bench.suites.errors import SuiteError, sentence
-from fgai_bench.suites.released import released_settings
+from fgai_bench.suites.overrides import released_settings
 from fgai_bench.suites.schema import AttackLine, DefenseLine, Setting, Suite, TunedSetting
 from fgai_bench.tasks import TASKS
 

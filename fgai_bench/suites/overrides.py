@@ -1,7 +1,12 @@
-"""Apply overrides to a suite: fewer or other names, ``--set key=value``, and settings that a search has chosen."""
+"""Apply overrides to a suite: fewer or other names, ``--set key=value``, and settings of another kind.
+
+Kinds are those that a search has chosen (``settings/*.yaml``) and those of the authors' released program:
+``baselines/fgai/released_settings.csv`` has the numbers, ``released.yaml`` beside it what its code decides.
+"""
 
 from __future__ import annotations
 
+import csv
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
@@ -12,6 +17,7 @@ import yaml
 from pydantic import ValidationError
 
 from fgai_bench.attacks import ATTACKS
+from fgai_bench.baselines import text_of
 from fgai_bench.certificates import CERTIFICATES
 from fgai_bench.data import DATASETS
 from fgai_bench.defenses import DEFENSES
@@ -20,7 +26,6 @@ from fgai_bench.metrics import METRICS
 from fgai_bench.models import MODELS
 from fgai_bench.suites.errors import SuiteError, finite, sentence
 from fgai_bench.suites.load import grids, load_suite, parse
-from fgai_bench.suites.released import program
 from fgai_bench.suites.schema import RELEASED, AttackLine, DefenseLine, Setting, Suite, TunedSetting, When
 from fgai_bench.tasks import TASKS
 
@@ -203,6 +208,47 @@ def committed_settings() -> tuple[TunedSetting, ...]:
     return tuple(
         TunedSetting(**setting) for path in paths for setting in parse(path.read_text(encoding="utf-8"))["tuned"]
     )
+
+
+@cache
+def program() -> dict[str, Any]:
+    """Return what the program does: its ``methods``, the ``columns`` of its configurations, and ``settings``."""
+    content: dict[str, Any] = yaml.safe_load(text_of("released.yaml"))
+    return content
+
+
+@cache
+def _configurations() -> tuple[Setting, ...]:
+    """Return a setting for every row of the configurations."""
+    stand_ins = yaml.safe_load(text_of("paper.yaml"))["stand_ins"]
+    return tuple(_of_row(row, stand_ins) for row in csv.DictReader(text_of("released_settings.csv").splitlines()))
+
+
+def _of_row(row: dict[str, str], stand_ins: list[dict[str, str]]) -> Setting:
+    datasets = [row["dataset"], *(known["stand_in"] for known in stand_ins if known["dataset"] == row["dataset"])]
+    when = {"task": row["task"], "dataset": datasets, "model": row["model"], "defense": row["used_for"].split(", ")}
+    sections: dict[str, dict[str, Any]] = {}
+    for column, target in program()["columns"].items():
+        section, option = target.split(".")
+        if numbers := [yaml.safe_load(part) for part in row[column].split()]:
+            sections.setdefault(section, {})[option] = numbers if option == "heads" else numbers[0]
+    return Setting(**{"when": when, **sections})
+
+
+@cache
+def released_settings(task: str, dataset: str, model: str, method: str) -> tuple[Setting, ...]:
+    """Return the settings of a method in one cell, later ones override; none where there is no configuration.
+
+    The first is the configuration; the budget of its ``inner`` is also the one that it is evaluated with.
+
+    >>> configured, *decided = released_settings("node", "amazon-photo", "gat", "at")
+    >>> configured.training, configured.inner["edges_per_node"], decided[0].training
+    ({'epochs': 200, 'lr': 0.001, 'weight_decay': 0.0005}, 40, {'keep': 'last'})
+    """
+    cell = (task, dataset, model, DefenseLine(name=method))
+    configured = [setting for setting in _configurations() if setting.when.matches(*cell)]
+    decided = [Setting(**setting) for setting in program()["settings"]] if configured else []
+    return (*configured, *(setting for setting in decided if setting.when.matches(*cell)))
 
 
 def with_settings(suite: Suite, settings: str) -> Suite:

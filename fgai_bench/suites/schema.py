@@ -61,7 +61,7 @@ class DefenseLine(Options):
     """One row of a suite: a defense, its label in tables, its options, and the models it is limited to.
 
     A ``tuned`` line takes the settings that a search has chosen for its cell (the key ``tuned`` of the suite), a
-    ``released`` line those of the authors' program (:mod:`fgai_bench.suites.released`); neither has trials in cells
+    ``released`` line those of the authors' program (:mod:`fgai_bench.suites.overrides`); neither has trials in cells
     without them. A teacher is trained with the line's ``released``, ``model`` and ``training``.
 
     Attributes:
