@@ -172,6 +172,7 @@ class Faithfulness:
         number = options.k if options.k > 1 else options.k * self.edges
         self.k = options.k if options.scope == "node" else min(max(1, round(number)), self.edges)
         self.teacher = self.seen(out)
+        self.clean: tuple[Any, Seen] | None = None  # the reference of the attack that is under way, and what is seen
 
     @property
     def recordable(self) -> bool:
@@ -199,8 +200,10 @@ class Faithfulness:
     def attention_change(self, logits: Tensor, out: Output, reference: Any) -> Tensor:
         """Return ``L_k(w, w')`` of an attacked output against the clean reference: what the second attack maximises."""
         assert out.attention is not None
-        clean = Seen(logits, reference.weight, self.k, self.groups)
-        return self.surrogate(clean, Seen(logits, out.attention.weight[: self.edges], self.k, self.groups))
+        if self.clean is None or self.clean[0] is not reference:  # one top-k for all steps of an attack
+            self.clean = reference, Seen(reference.logits, reference.weight, self.k, self.groups)
+        attacked = Seen(logits, out.attention.weight[: self.edges], self.k, self.groups)
+        return self.surrogate(self.clean[1], attacked)
 
     @property
     def perturbed_terms(self) -> dict[str, Callable[[Seen, Seen], Tensor]]:
