@@ -13,7 +13,6 @@ from fgai_bench.metrics import METRICS
 from fgai_bench.registry import Scale
 from fgai_bench.statistics.intervals import Comparison, mean, std
 from fgai_bench.statistics.results import Better, Measurement, Place, Results
-from fgai_bench.suites.schema import RELEASED
 
 SEVERITY = ("failed", "oom", "timeout", "missing", "not-applicable", "absent")
 UNEQUAL = "unequal budgets"
@@ -99,11 +98,6 @@ class Cell:
     def unequal(self) -> bool:
         """Tell whether the suite itself gave its rows different budgets."""
         return UNEQUAL in self.flags
-
-    @property
-    def released(self) -> bool:
-        """Tell whether the row has the settings of the authors' released program."""
-        return self.place is not None and self.place.label.endswith(RELEASED)
 
     @property
     def unreliable(self) -> bool:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from fgai_bench.statistics.cells import Cell, scale_of
 from fgai_bench.statistics.intervals import mean, on_scale, p_above, paired
 from fgai_bench.statistics.results import Better
+from fgai_bench.suites.schema import RELEASED
 
 # What was spent must agree; how far features went inside their bounds is the search's own result.
 SPENT = ("nodes", "edges", "changed_nodes", "gradient_calls")
@@ -95,8 +96,9 @@ def _beats_null(row: Cell, sign: int) -> bool | None:
 def _rivals(cells: Mapping[Hashable, Cell]) -> list[Hashable]:
     """Return the rows that are held against each other: the tuned ones if there are two, else those of one kind."""
     tuned = [key for key, row in cells.items() if row.trials]
-    others = [key for key, row in cells.items() if not row.trials]
-    return tuned if len(tuned) > 1 else [key for key in others if not cells[key].released] or others
+    others = {key: row.place.label if row.place else "" for key, row in cells.items() if not row.trials}
+    own = [key for key, label in others.items() if not label.endswith(RELEASED)]
+    return tuned if len(tuned) > 1 else own or [*others]
 
 
 def _of_another_search(cells: Mapping[Hashable, Cell]) -> set[Hashable]:
