@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -59,11 +59,13 @@ class Training(Options):
         epochs: passes over the training nodes.
         lr: learning rate of Adam.
         weight_decay: of Adam.
+        keep: the parameters of the ``best`` epoch on validation or of the ``last``; the defense's own choice if None.
     """
 
     epochs: int = Field(200, ge=0, le=1_000_000)
     lr: float = Field(0.01, gt=0, le=1e6)
     weight_decay: float = Field(5e-4, ge=0, le=1e6)
+    keep: Literal["best", "last"] | None = None
 
 
 class SpaceError(ValueError):

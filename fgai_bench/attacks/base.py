@@ -6,7 +6,7 @@ threat model's scenario, and checking the attacked graph against the budget are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -16,7 +16,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.attacks.budget import Ledger, ThreatModel, check_budget, scenario_among
-from fgai_bench.attacks.objectives import Readout
+from fgai_bench.attacks.objectives import Readout, Reference
 from fgai_bench.attacks.result import Attacked, Candidate
 from fgai_bench.data.node_index import node_index
 from fgai_bench.fast.cuda_graphs import recording
@@ -119,6 +119,12 @@ class Attack:
             () if untouchable else trace.flags
         )  # where no edge matters, a gradient of zero is no sign of a weak search
         return Attacked(candidate.data, ledger, trace.curve, flags, candidate.kept, candidate.injected)
+
+    def maximising(self, objective: Callable[[Tensor, Output, Reference], Tensor]) -> Attack:
+        """Return the same search for another objective; a control, which maximises nothing, stays as it is."""
+        if "control" in self.tags:
+            return self
+        raise TypeError(f"{type(self).__name__} cannot maximise another objective than its own")
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         """Return the strongest attacked graph that was found; ``threat`` is resolved on the victim's graph."""

@@ -5,6 +5,8 @@ Come here for the published attack (``injection``) and its random control.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -108,6 +110,11 @@ class InjectionAttack(Attack):
     def __init__(self, loss: str = "nll") -> None:
         self.loss = loss
         self._objective = objective_named(loss)
+
+    def maximising(self, objective: Callable[[Tensor, Output, Reference], Tensor]) -> InjectionAttack:
+        other = copy(self)
+        other._objective = objective
+        return other
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         scene = InjectionScene.prepare(victim, threat, seed)

@@ -16,7 +16,7 @@ def compare(
     out: OutOption = None,
 ) -> None:
     """Print and write the run's numbers beside the published ones, with the difference in units of the spread."""
-    from fgai_bench.report.compare import HEADINGS, as_files, lines, scale_notes, untested
+    from fgai_bench.report.compare import HEADINGS, REPRODUCED, as_files, lines, reproduced, scale_notes, untested
     from fgai_bench.report.compare import compare as compare_numbers
     from fgai_bench.report.files import write_files
     from fgai_bench.report.published import published
@@ -25,10 +25,12 @@ def compare(
     if to != "paper":
         raise ReportError(f"there are no published numbers of {to!r}; --to can be paper")
     results = Results.read(run)
-    comparison = compare_numbers(results, published())
-    written = write_files(out if out is not None else run / "report", as_files(comparison, results))
+    comparison, shares = compare_numbers(results, published()), reproduced(results, published())
+    written = write_files(out if out is not None else run / "report", as_files(comparison, results, shares))
     if rows := lines(comparison):
         print_table(f"{run} beside the paper", HEADINGS, rows)
+    if shares:
+        print_table("Published scores that are reproduced", REPRODUCED, shares)
     for sentence in [*untested(comparison), *(f"scale of {note}" for note in scale_notes(comparison))]:
         typer.echo(sentence)
     for sentence in results.remarks:

@@ -28,7 +28,7 @@ def run(
     attacks: NamesOption = None,
     seeds: Annotated[str | None, typer.Option(help="How many seeds (5), or which (0,3,4).")] = None,
     settings: Annotated[
-        str, typer.Option(help="published (the suite's own), tuned (those that a search has chosen) or both.")
+        str, typer.Option(help="published (the suite's own), tuned (by a search), both, or released (by the authors).")
     ] = "published",
     out: FolderOption = None,
     assignments: SetOption = None,

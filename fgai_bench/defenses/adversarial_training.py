@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 from torch import Tensor
@@ -12,23 +12,27 @@ from fgai_bench.options import Choice, LogRange, Options, Space
 
 
 class AdversarialOptions(Options):
-    """The weight of the loss on the attacked copy."""
+    """Options of AT.
+
+    Attributes:
+        weight: weight of the loss on the attacked copy.
+        aim: the nodes that the inner attack attaches to and breaks: the ``train`` nodes or ``all``.
+    """
 
     weight: float = Field(default=0.1, ge=0)
+    aim: Literal["all", "train"] = "train"
 
 
 class AdversarialTraining(Defense):
     """Minimise ``loss(y(G)) + weight * loss(y(attacked G))``, attacked afresh each epoch.
 
-    Args:
-        weight: weight of the loss on the attacked copy.
+    Options as in :class:`AdversarialOptions`.
     """
 
     summary = "adversarial training: a tenth of the loss on a freshly attacked copy"
     paper = "https://arxiv.org/abs/1706.06083"
     tags = ("node", "link", "needs-inner")
     cost: ClassVar[dict[str, float]] = {"copies": 2.0, "attacked_edges": 1.0}
-    inner_options: ClassVar[dict[str, Any]] = {"loss": "nll", "targets": "train"}
     search_space: ClassVar[Space | None] = {
         "defense.weight": LogRange(0.05, 2.0),
         "inner.nodes": Choice(20, 40),
@@ -37,8 +41,10 @@ class AdversarialTraining(Defense):
         "inner.steps": Choice(3, 10),
     }
 
-    def __init__(self, weight: float = 0.1) -> None:
-        self.weight = AdversarialOptions(weight=weight).weight
+    def __init__(self, **options: Any) -> None:
+        chosen = AdversarialOptions(**options)
+        self.weight = chosen.weight
+        self.inner_options = {"loss": "nll", "targets": chosen.aim}
 
     def objective(self, fit: Fit) -> Objective:
         attack, recordable = fit.attack()

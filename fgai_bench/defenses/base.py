@@ -84,17 +84,20 @@ class Fit:
             raise ValueError(f"{self.defense} needs {name}=..., {meaning}")
         return given
 
-    def attack(self) -> tuple[Callable[[int], Any], bool]:
+    def attack(self, objective: Callable[..., Tensor] | None = None) -> tuple[Callable[[int], Any], bool]:
         """Return the inner attack on the student as a function of the epoch, and whether an epoch can record it.
 
         Each epoch has a seed of its own; in a recording, which is made once, the attack draws from the training's
-        stream of random numbers.
+        stream of random numbers. An ``objective``, as in :mod:`fgai_bench.attacks.objectives`, makes it a second
+        attack of the same budget, with draws of its own, that maximises this objective.
         """
-        inner = self.required("inner")
+        inner, stream = self.required("inner"), "inner"
+        if objective is not None:
+            inner, stream = inner.maximising(objective), "inner-explanation"
         recordable = self.student.recordable(new_edges=True) and getattr(inner, "recordable", False)
         recorded = self.recordable and recordable and next(self.student.parameters()).is_cuda
         return lambda epoch: inner(
-            self.student, self.data, None if recorded else derive(self.seed, f"inner-{epoch}")
+            self.student, self.data, None if recorded else derive(self.seed, f"{stream}-{epoch}")
         ), recorded
 
 
@@ -111,7 +114,8 @@ class Defense:
             ``needs-inner``, the inputs it requires; ``replaces-model``, ``dense``, ``transductive``; ``numbered``, the
             output depends on how nodes are numbered; ``no-attention``,
             what it trains has none, so that attacks on the attention are left out.
-        inner_options: the loss and the targets of its inner attack, unless the suite sets others.
+        inner_options: the loss and the targets of its inner attack, unless the suite sets others; an instance may
+            have other ones than its class, by its options.
         starts_from: whether the student starts as a copy of the given ``model`` or of the ``teacher``.
         search_space: what a study may vary beside the optimiser and, where the student starts from the model, the
             model's own space; None, for a defense that declares nothing, leaves the optimiser's settings alone.
@@ -122,7 +126,7 @@ class Defense:
     version: ClassVar[str] = "1"
     tags: ClassVar[tuple[str, ...]] = ()
     cost: ClassVar[Mapping[str, float]] = {}
-    inner_options: ClassVar[Mapping[str, Any]] = {}
+    inner_options: Mapping[str, Any] = {}
     starts_from: ClassVar[Literal["model", "teacher"]] = "model"
     search_space: ClassVar[Space | None] = None
 
@@ -179,7 +183,7 @@ class Defense:
             made.terms,
             fit.training,
             fit.seed,
-            score=(lambda: fit.task.score(output())) if made.keep == "best" else None,
+            score=(lambda: fit.task.score(output())) if (fit.training.keep or made.keep) == "best" else None,
             progress=progress,
             recordable=made.recordable and fit.recordable,
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from fgai_bench.defenses.base import Defense, Fit, Objective, perturbed_output
@@ -26,7 +26,7 @@ class FGAIOptions(Options):
         similarity: weight of ``L_k1(w, w~)``.
         prediction: weight of the worst ``D(y~, y~ perturbed)``.
         explanation: weight of the worst ``L_k2(w~, w~ perturbed)``.
-        k: share of the edges in the top-k of both surrogates.
+        k: share of the edges in the top-k of both surrogates; above 1, their number (in the scope ``graph``).
         scope: one top-k over the ``graph``, or one per destination ``node``.
         output: D on the ``raw`` outputs or on ``probability`` rows.
         anchor: whether the perturbed output is compared with the ``teacher``'s or with the model's own (``self``).
@@ -41,12 +41,31 @@ class FGAIOptions(Options):
     similarity: float = Field(1e5, ge=0)
     prediction: float = Field(1.0, ge=0)
     explanation: float = Field(1e5, ge=0)
-    k: float = Field(0.5, gt=0, le=1)
+    k: float = Field(0.5, gt=0)
     scope: Literal["graph", "node"] = "graph"
     output: Literal["raw", "probability"] = "raw"
     anchor: Literal["teacher", "self"] = "teacher"
     dropout: bool = True
     unit: Literal["graph", "node"] = "graph"
+
+    @model_validator(mode="after")
+    def _k_is_a_share_or_a_number(self) -> FGAIOptions:
+        if self.k > 1 and (self.scope == "node" or self.k % 1):
+            raise ValueError("k: a share of the edges, or in the scope of the graph their whole number")
+        return self
+
+
+class FGAIInjectionOptions(FGAIOptions):
+    """FGAI's options and those of its inner attacks.
+
+    Attributes:
+        explanation_attack: ``own`` perturbs the explanation term by an attack of its own, with the same budget, that
+            maximises ``L_k2(w~, w~ perturbed)``; ``shared`` takes the perturbation of the prediction term.
+        aim: the nodes that the inner attacks attach to and break: ``all``, or the ``train`` nodes.
+    """
+
+    explanation_attack: Literal["shared", "own"] = "own"
+    aim: Literal["all", "train"] = "all"
 
 
 # Weights in units of a node; the weight of the prediction stays 1, since a common factor does not change Adam's steps.
@@ -71,15 +90,15 @@ class FGAI(Defense):
 
     ``closeness * D(y~, y) + similarity * L_k(w, w~) + prediction * D(y~ or y, y~') + explanation * L_k(w~, w~')``
 
-    where ``'`` is the graph attacked afresh each epoch by the inner attack, D is the total variation summed over the
-    nodes, and ``L_k`` the top-k surrogate over the edges of the clean graph. A term with weight 0 is not computed.
+    where ``'`` is the graph attacked afresh each epoch, D is the total variation summed over the nodes, and ``L_k`` the
+    top-k surrogate over the edges of the clean graph. Two inner attacks of one budget make the two perturbed graphs:
+    the first maximises the change of output, the second ``L_k``. A term with weight 0 is not computed.
     """
 
     summary = "FGAI, the published setting: inner maximisation over injected nodes"
     paper = "https://arxiv.org/abs/2410.06950"
     tags = ("node", "link", "needs-teacher", "needs-inner")
     cost: ClassVar[dict[str, float]] = {"copies": 2.4, "attacked_edges": 1.0}
-    inner_options: ClassVar[dict[str, Any]] = {"loss": "tvd", "targets": "all"}
     starts_from = "teacher"
     search_space: ClassVar[Space | None] = {
         **FGAI_SPACE,
@@ -90,22 +109,26 @@ class FGAI(Defense):
     }
 
     def __init__(self, **options: object) -> None:
-        self.options = FGAIOptions(**options)
+        self.options = FGAIInjectionOptions(**options)
+        self.inner_options: dict[str, Any] = {"loss": "tvd", "targets": self.options.aim}
 
     def objective(self, fit: Fit) -> Objective:
         faithful = Faithfulness(self.options, fit)
-        attack, recordable = None, fit.student.recordable(new_edges=False)
-        if faithful.perturbed_terms:
-            attack, recordable = fit.attack()
+        attacks, recordable = [], fit.student.recordable(new_edges=False)
+        shared, terms_on = self.options.explanation_attack == "shared", faithful.perturbed_terms
+        for names in [[*terms_on]] if shared and terms_on else [[name] for name in terms_on]:
+            own = names == ["explanation"] and not shared
+            attack, recordable = fit.attack(faithful.attention_change if own else None)
+            attacks.append((names, attack))
 
         def terms(epoch: int) -> dict[str, Tensor]:
             fit.student.train(self.options.dropout)
             h = fit.student.embed(fit.data.x)
             own = faithful.seen(fit.student.propagate(h, fit.data.edge_index))
             losses = faithful.towards_teacher(own)
-            if attack is not None:
+            for names, attack in attacks:
                 perturbed = faithful.seen(perturbed_output(fit.student, h, attack(epoch)))
-                losses |= faithful.under_perturbation(own, perturbed)
+                losses |= {name: terms_on[name](own, perturbed) for name in names}
             return losses
 
         return Objective(terms, keep="last", recordable=recordable and faithful.recordable)
@@ -145,9 +168,11 @@ class Faithfulness:
         attention = out.attention.of_graph()
         self.options, self.task = options, fit.task
         self.groups = attention.edge_index[1] if options.scope == "node" else None
-        self.k = options.k if options.scope == "node" else max(1, round(options.k * attention.weight.numel()))
         self.nodes, self.edges = fit.data.x.shape[0], attention.weight.numel()
+        number = options.k if options.k > 1 else options.k * self.edges
+        self.k = options.k if options.scope == "node" else min(max(1, round(number)), self.edges)
         self.teacher = self.seen(out)
+        self.clean: tuple[Any, Seen] | None = None  # the reference of the attack that is under way, and what is seen
 
     @property
     def recordable(self) -> bool:
@@ -172,13 +197,20 @@ class Faithfulness:
             losses["similarity"] = self.options.similarity * self.surrogate(self.teacher, own)
         return losses
 
-    def under_perturbation(self, own: Seen, perturbed: Seen) -> dict[str, Tensor]:
-        """Return ``prediction * D(anchor, y~')`` and ``explanation * L_k(w~, w~')``."""
-        return {name: term(own, perturbed) for name, term in self.perturbed_terms.items()}
+    def attention_change(self, logits: Tensor, out: Output, reference: Any) -> Tensor:
+        """Return ``L_k(w, w')`` of an attacked output against the clean reference: what the second attack maximises."""
+        assert out.attention is not None
+        if self.clean is None or self.clean[0] is not reference:  # one top-k for all steps of an attack
+            self.clean = reference, Seen(reference.logits, reference.weight, self.k, self.groups)
+        attacked = Seen(logits, out.attention.weight[: self.edges], self.k, self.groups)
+        return self.surrogate(self.clean[1], attacked)
 
     @property
     def perturbed_terms(self) -> dict[str, Callable[[Seen, Seen], Tensor]]:
-        """Return the terms of a perturbation that count, by name, as functions of the own and the perturbed output."""
+        """Return the terms of a perturbation that count, by name, as functions of the own and the perturbed output.
+
+        They are ``prediction * D(anchor, y~')`` and ``explanation * L_k(w~, w~')``.
+        """
         terms = {"prediction": self._prediction, "explanation": self._explanation}
         return {name: term for name, term in terms.items() if getattr(self.options, name)}
 

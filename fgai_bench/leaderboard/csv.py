@@ -24,6 +24,7 @@ from fgai_bench.statistics.intervals import centre_interval, mean
 from fgai_bench.statistics.numbers import as_csv, as_filed
 from fgai_bench.statistics.ranking import Standing
 from fgai_bench.statistics.results import Better, Results
+from fgai_bench.suites.schema import RELEASED
 
 SUMS = "leaderboards.sha256"
 
@@ -73,6 +74,8 @@ def _row(board: Board, columns: Sequence[str], entry: BoardRow, standing: Mappin
         row["worst_slack"] = mean(list(entry.slack.values()))
     if entry.trials:
         row |= {"settings": "tuned", "trials": entry.trials}
+    elif entry.key.defense.endswith(RELEASED):
+        row["settings"] = "released"
     row["flags"] = "; ".join(entry.flags)
     for name in LEDGER:
         row[f"ledger_{name}"] = max((spent[name] for _, spent in entry.budgets.values() if name in spent), default=None)

@@ -17,7 +17,7 @@ from fgai_bench.registry import RegistryError
 from fgai_bench.run.identity import is_present
 from fgai_bench.run.plan import plan
 from fgai_bench.suites import SUITES, SuiteError, resolve
-from fgai_bench.suites.schema import TUNED
+from fgai_bench.suites.schema import RELEASED, TUNED
 
 KINDS = ("train", "clean", "attack")
 SEARCH_EFFORT = ("step", "steps", "restarts")  # the part of a threat model that says how long to search
@@ -76,11 +76,13 @@ def _planned(
     def names(key: str) -> list[str]:
         return list(dict.fromkeys(member[key] for member in members if member[key] != ""))
 
-    defenses = list(dict.fromkeys(label.removesuffix(TUNED) for label in names("label")))
+    defenses = list(dict.fromkeys(label.removesuffix(TUNED).removesuffix(RELEASED) for label in names("label")))
     overrides: dict[str, Any] = {"datasets": names("dataset"), "models": names("model"), "defenses": defenses}
-    overrides["settings"] = "both" if any(member.get("trials") for member in members) else "published"
     attacks = names("attack_label")
-    resolved = resolve(suite, **overrides, **({"attacks": attacks} if attacks else {}), seeds=names("seed"))  # type: ignore[arg-type]
+    overrides |= {"seeds": names("seed"), **({"attacks": attacks} if attacks else {})}
+    released = ["released"] if any(label.endswith(RELEASED) for label in names("label")) else []
+    kinds = ["both" if any(member.get("trials") for member in members) else "published", *released]
+    resolved = [part for kind in kinds for part in resolve(suite, **overrides, settings=kind)]
     recorded = [headers[member["step"]]["config"].get("dataset", {}) for member in members]
     contents = {data["name"]: data["source"]["content"] for data in recorded if "content" in data.get("source", {})}
     expected = plan(resolved, contents=contents)

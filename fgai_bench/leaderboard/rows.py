@@ -103,7 +103,8 @@ class BoardRow:
             for name in (metric, null_of(metric))
         )
         absent = [Gap(seed, "absent", f"{metric} was not measured") for seed in self.seeds if seed not in values]
-        return Cell(None, metric, values, (*self.gaps, *absent), self.flags, self.budgets, null, self.trials)
+        place = Place(self.key.suite, "attack", *self.key[1:])
+        return Cell(place, metric, values, (*self.gaps, *absent), self.flags, self.budgets, null, self.trials)
 
     def changes_allowed(self, seed: int) -> Mapping[str, Any]:
         """Return what the attack was allowed to change at a seed; how long it may search is no part of it."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.data import Data
@@ -17,6 +18,7 @@ from fgai_bench.models.attention import Attention
 from fgai_bench.models.sorted_edges import SortedEdges
 from fgai_bench.options import Range, Space
 
+HIDDEN = -1e30  # a score below all others, but finite: a lone entry keeps its weight of one
 DROPOUT_SPACE: Space = {"model.dropout": Range(0.0, 0.8), "model.attention_dropout": Range(0.0, 0.8)}
 
 
@@ -227,15 +229,20 @@ def head_weights(edges: SortedEdges, weights: Tensor) -> HeadWeights:
 
 
 def layer_shifts(
-    layers: int, edges: SortedEdges, score_shift: Tensor | None, edge_weight: Tensor | None
+    layers: int, edges: SortedEdges, score_shift: Tensor | None, edge_weight: Tensor | None, self_loops: bool = True
 ) -> list[Tensor | None]:
     """Return the shift of the scores of each layer, in the order of ``edges.edge_index``: ``(E + added,)`` or None.
 
     An edge of weight p has ``log p`` added to its scores, since ``softmax(s + log p)`` multiplies its weight by p.
+    Without ``self_loops`` the added ones have weight 0, except at a node that has nothing else to see.
     """
     presence = None
+    if not self_loops:
+        graph = torch.zeros(edges.order.numel() - edges.added, device=edges.order.device)
+        presence = F.pad(graph, (0, edges.added), value=HIDDEN)
     if edge_weight is not None:
-        presence = F.pad(edge_weight.clamp(min=1e-30).log(), (0, edges.added))
+        logarithm = F.pad(edge_weight.clamp(min=1e-30).log(), (0, edges.added))
+        presence = logarithm if presence is None else presence + logarithm
     last = score_shift if presence is None or score_shift is None else score_shift + presence
     return [presence] * (layers - 1) + [presence if last is None else last]
 

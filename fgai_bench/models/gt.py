@@ -150,6 +150,7 @@ class GT(AttentionModel):
                 nn.Linear(width // 2, width // 4),
                 nn.ReLU(),
                 nn.Linear(width // 4, num_classes),
+                *([nn.ELU()] if chosen.output_activation == "elu" else []),
             )
 
     def recordable(self, new_edges: bool) -> bool:
@@ -174,7 +175,7 @@ class GT(AttentionModel):
         """Return the blocks' inputs on the new graph, whose encodings differ everywhere from those before."""
         h = torch.cat([embedded, embedded.new_zeros(new_nodes, embedded.size(1))])
         edges = sorted_edges(edge_index, h.size(0))
-        if self.training or edges.before is None:
+        if self.training or edges.before is None or not self.config["self_loops"]:
             return None
         inputs = [self._encoded(h, edge_index)]
         for layer in self.layers:
@@ -230,7 +231,7 @@ class GT(AttentionModel):
         """Return the output and the attention of every layer."""
         edges = sorted_edges(edge_index, h.size(0))
         h = self._encoded(h, edge_index)
-        shifts = layer_shifts(len(self.layers), edges, score_shift, edge_weight)
+        shifts = layer_shifts(len(self.layers), edges, score_shift, edge_weight, self.config["self_loops"])
         given, seen = [h], []
         for layer, shift in zip(self.layers, shifts, strict=True):
             h, weights = layer(h, edges, shift)
@@ -243,7 +244,8 @@ class GT(AttentionModel):
         qkv = last.qkv(given)
 
         def shifted(score_shift: Tensor) -> Output:
-            mixed, weights = last.mixed(qkv, edges, score_shift)
+            (shift,) = layer_shifts(1, edges, score_shift, None, self.config["self_loops"])
+            mixed, weights = last.mixed(qkv, edges, shift)
             return Output(self.read_out(last.fed(given, mixed)), keyed_attention(edges, weights), out.hidden)
 
         return shifted

@@ -22,6 +22,8 @@ class AttentionOptions(Options):
         attention_dropout: on the attention weights, while training.
         input_norm: ``none``, or ``row`` for feature rows that sum to one in magnitude.
         layer_norm: layer normalisation of the input of every layer after the first.
+        self_loops: whether a node with neighbours also sees itself; one without neighbours always does.
+        output_activation: ``none``, or ``elu`` of the logits.
     """
 
     hidden: int = Field(8, ge=1, le=65_536)
@@ -30,6 +32,8 @@ class AttentionOptions(Options):
     attention_dropout: float = Field(0.6, ge=0, lt=1)
     input_norm: InputNorm = "none"
     layer_norm: bool = False
+    self_loops: bool = True
+    output_activation: Literal["none", "elu"] = "none"
 
     def layers(self, outputs: int) -> list[tuple[int, int]]:
         """Return width and heads of every layer, for forecasts."""

@@ -76,7 +76,8 @@ class StackedAttention(AttentionModel):
         edge_weight: Tensor | None = None,
         affected: AffectedNodes | None = None,
     ) -> Output:
-        if affected is not None and not h.is_cuda and score_shift is None and edge_weight is None:
+        unshifted = score_shift is None and edge_weight is None and self.config["self_loops"]
+        if affected is not None and not h.is_cuda and unshifted:
             return self._propagated_in_parts(h, affected)
         return self._propagated(h, edge_index, score_shift, edge_weight, affected)
 
@@ -88,7 +89,10 @@ class StackedAttention(AttentionModel):
             if depth < len(self.layers) - 1:
                 project = self.layers[depth + 1].project
                 h = affected.next_input(depth, changed, partial(_activated, project))  # type: ignore[arg-type]
-        return Output(*affected.output(changed, weights))
+        return Output(*affected.output(self._logits(changed), weights))
+
+    def _logits(self, h: Tensor) -> Tensor:
+        return elu(h) if self.config["output_activation"] == "elu" else h
 
     def with_layers(self, h: Tensor, edge_index: Tensor) -> tuple[Output, tuple[HeadWeights, ...]]:
         seen: list[HeadWeights] = []
@@ -105,7 +109,7 @@ class StackedAttention(AttentionModel):
     ) -> Output:
         """Return the output; ``seen`` is filled with the attention of every layer, where a list is given."""
         edges = sorted_edges(edge_index, h.size(0))
-        shifts = layer_shifts(len(self.layers), edges, score_shift, edge_weight)
+        shifts = layer_shifts(len(self.layers), edges, score_shift, edge_weight, self.config["self_loops"])
         hidden: list[Tensor] = []
         for depth, (layer, shift) in enumerate(zip(self.layers, shifts, strict=True)):
             projected = h if depth == 0 else layer.project(elu(hidden[-1]))  # type: ignore[operator]
@@ -113,15 +117,16 @@ class StackedAttention(AttentionModel):
             hidden.append(affected.filled(depth, h) if affected and depth < len(self.layers) - 1 else h)
             if seen is not None:
                 seen.append(head_weights(edges, weights))
-        return Output(h, keyed_attention(edges, weights), tuple(hidden[:-1]))
+        return Output(self._logits(h), keyed_attention(edges, weights), tuple(hidden[:-1]))
 
     def shifting(self, out: Output, h: Tensor, edge_index: Tensor) -> Callable[[Tensor], Output]:
         last, edges = self.layers[-1], sorted_edges(edge_index, h.size(0))
         projected = last.project(elu(out.hidden[-1])) if out.hidden else h  # type: ignore[operator]
 
         def shifted(score_shift: Tensor) -> Output:
-            logits, weights = last(projected, edges, score_shift)
-            return Output(logits, keyed_attention(edges, weights), out.hidden)
+            (shift,) = layer_shifts(1, edges, score_shift, None, self.config["self_loops"])
+            h, weights = last(projected, edges, shift)
+            return Output(self._logits(h), keyed_attention(edges, weights), out.hidden)
 
         return shifted
 

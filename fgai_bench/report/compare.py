@@ -5,17 +5,22 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
+
+import numpy as np
 
 from fgai_bench.records.escaping import markdown, markdown_cell
 from fgai_bench.records.names import is_changed
 from fgai_bench.report.published import Published
 from fgai_bench.report.tables.markdown import pipe_table
 from fgai_bench.statistics.cells import Cell, cell
+from fgai_bench.statistics.intervals import share_interval
 from fgai_bench.statistics.labels import STATUS, title
 from fgai_bench.statistics.numbers import as_csv, written
 from fgai_bench.statistics.results import Place, Results
+from fgai_bench.suites.schema import RELEASED
 
 ROUNDING = 1e-9
 SCIENTIFIC = 0.01  # numbers below are written with an exponent
@@ -71,6 +76,26 @@ def _compared(results: Results, number: Published) -> Compared:
     return Compared(number, Cell(None, number.ours), number.suites[0])
 
 
+REPRODUCED = ("settings", "budgets", "published scores", "within .02", "within .05")
+
+
+def reproduced(results: Results, numbers: Sequence[Published]) -> list[list[str]]:
+    """Return which share of the published F1 and ROC-AUC a run reproduces, by kind of settings and of budgets.
+
+    Rows are texts under ``REPRODUCED``; a share has its 95 % interval (Wilson).
+    """
+    scores = [n for n in numbers if n.ours in ("f1", "roc_auc") and n.status == "ok" and not n.stand_in]
+    rows = []
+    for settings, budgets in product(("published", "released"), ("equal", "published")):
+        ending, suites = RELEASED * (settings == "released"), ("published-budgets",) * (budgets == "published")
+        wanted = [replace(n, label=n.label + ending, suites=suites or n.suites) for n in scores]
+        away = np.array([abs(pair.difference) for pair in compare(results, wanted) if pair.measured.values])
+        if away.size:
+            shares = [share_interval([away <= limit]) for limit in (0.02, 0.05)]
+            rows.append([settings, budgets, str(away.size), *("{:.2f} [{:.2f}, {:.2f}]".format(*s) for s in shares)])
+    return rows
+
+
 def short_text(mean: float, std: float = math.nan) -> str:
     """Write a number with its spread, short.
 
@@ -87,10 +112,10 @@ COLUMNS = (
 )
 
 
-def as_files(comparison: Sequence[Compared], results: Results) -> dict[str, str]:
-    """Return the text of each file that a comparison is written to, by name."""
+def as_files(comparison: Sequence[Compared], results: Results, shares: Sequence[list[str]] = ()) -> dict[str, str]:
+    """Return the text of each file that a comparison is written to, by name; ``shares`` are those reproduced."""
     csv = as_csv([COLUMNS, *map(_fields, comparison)])
-    return {"comparison.csv": csv, "comparison.md": _markdown(comparison, results)}
+    return {"comparison.csv": csv, "comparison.md": _markdown(comparison, results, shares)}
 
 
 def _fields(pair: Compared) -> list[Any]:
@@ -136,9 +161,10 @@ def scale_notes(comparison: Iterable[Compared]) -> list[str]:
     return [f"{metric}: {note}" for metric, note in noted]
 
 
-def _markdown(comparison: Sequence[Compared], results: Results) -> str:
+def _markdown(comparison: Sequence[Compared], results: Results, shares: Sequence[list[str]]) -> str:
     rows = lines(comparison)
     table = pipe_table(map(markdown_cell, row) for row in (HEADINGS, *rows))
     notes = [f"- {markdown(sentence)}" for sentence in [*untested(comparison), *scale_notes(comparison)]]
     head = f"# Run {results.identity} beside the paper\n\n{results.version}."
-    return "\n".join([head, "", *(table if rows else ["Nothing to compare in this run."]), "", *notes]) + "\n"
+    kinds = [*pipe_table([REPRODUCED, *shares]), ""] if shares else []
+    return "\n".join([head, "", *kinds, *(table if rows else ["Nothing to compare in this run."]), "", *notes]) + "\n"

@@ -10,10 +10,11 @@ import io
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from importlib import resources
 from typing import Any
 
 import yaml
+
+from fgai_bench.baselines import text_of as text_of
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,6 @@ class Published:
     note: str = ""  # how the scales differ
     attack: str = ""  # label of the attack that it was measured under; empty where nothing attacks
     stand_in: bool = False  # whether the dataset stands in for the one that the number was published for
-
-
-def text_of(name: str) -> str:
-    """Return the content of a file of the paper, such as its claims."""
-    return resources.files("fgai_bench.baselines").joinpath("fgai", name).read_text(encoding="utf-8")
 
 
 def published() -> tuple[Published, ...]:

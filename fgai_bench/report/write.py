@@ -182,8 +182,9 @@ def _about_the_paper(results: Results, only: Sequence[str]) -> dict[str, str]:
     if any(verdict.conclusion != "not tested" for verdict in judged):
         texts |= verdicts.as_files(judged, results)
     compared = compare.compare(results, published()) if _wanted("comparison", only) else []
-    if compare.lines(compared):
-        texts |= compare.as_files(compared, results)
+    shares = compare.reproduced(results, published()) if compared else []
+    if shares or compare.lines(compared):
+        texts |= compare.as_files(compared, results, shares)
     return texts
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -34,10 +34,12 @@ from fgai_bench.records.result import Kind, RecordedStep
 from fgai_bench.registry import Registry
 from fgai_bench.run.identity import code_of
 from fgai_bench.suites.errors import SuiteError, sentence
-from fgai_bench.suites.schema import AttackLine, DefenseLine, Suite, TunedSetting
+from fgai_bench.suites.overrides import released_settings
+from fgai_bench.suites.schema import AttackLine, DefenseLine, Setting, Suite, TunedSetting
 from fgai_bench.tasks import TASKS
 
 TEACHER = DefenseLine(name="vanilla")
+AnySetting = TypeVar("AnySetting", bound=Setting)
 EVALUATION_SEEDS = range(10)  # split seeds that no choice of settings may look at
 
 
@@ -129,25 +131,46 @@ class Trial:
     line: DefenseLine
     seed: int
 
-    def with_defense(self, line: DefenseLine) -> Trial:
-        """Return the same trial with another defense."""
-        return replace(self, line=line)
+    @property
+    def teacher(self) -> Trial:
+        """Return the trial of the vanilla model that a defense starts from, or that an attack is crafted on."""
+        own = {"model": self.line.model, "training": self.line.training}
+        return replace(self, line=TEACHER.model_copy(update={**own, "released": self.line.released and TEACHER.name}))
 
     @cached_property
     def settings(self) -> dict[str, dict[str, Any]]:
-        """Return the options that the suite sets for this trial; later settings override earlier ones."""
-        merged: dict[str, dict[str, Any]] = {key: {} for key in ("model", "training", "defense", "inner", "threat")}
-        for setting in (*self.suite.settings, *self.chosen):
-            if setting.when.matches(self.task, self.dataset, self.model, self.line):
-                for key, values in merged.items():
-                    values.update(getattr(setting, key))
-        return merged
+        """Return the options of this trial; suite, released program, its line, ``--set`` and search in rising order."""
+        inner = self.line.inner.threat if self.line.inner else {}
+        line = Setting(model=self.line.model, training=self.line.training, inner=inner)
+        own, assigned = self._matching(self.suite.settings), self._matching(self.suite.assigned)
+        layers = (*own, *self.released, line, *assigned, *self.chosen)
+        return {
+            key: {name: value for setting in layers for name, value in getattr(setting, key).items()}
+            for key in ("model", "training", "defense", "inner", "threat")
+        }
+
+    def _matching(self, settings: Iterable[AnySetting]) -> list[AnySetting]:
+        return [s for s in settings if s.when.matches(self.task, self.dataset, self.model, self.line)]
+
+    @property
+    def released(self) -> tuple[Setting, ...]:
+        """Return the released program's settings for this trial; none for a line that does not ask for them."""
+        return released_settings(self.task, self.dataset, self.model, self.line.released) if self.line.released else ()
+
+    @property
+    def released_budget(self) -> dict[str, Any]:
+        """Return the budget that the released configurations give the attack on this method; raise if there is none."""
+        cell = (self.task, self.dataset, self.model, self.line.released or self.line.name)
+        configured = released_settings(*cell)
+        if not configured:
+            raise SuiteError("the released program has no configuration of {3} with {2} on {1}".format(*cell))
+        return configured[0].inner
 
     @cached_property
     def chosen(self) -> tuple[TunedSetting, ...]:
         """Return the settings that a search chose for this trial; none for a line that does not ask for them."""
         tuned = self.suite.tuned if self.line.tuned else ()
-        return tuple(s for s in tuned if s.when.matches(self.task, self.dataset, self.model, self.line))[-1:]
+        return tuple(self._matching(tuned)[-1:])
 
     def member(self, step: Step, attack: str = "", title: str = "", explainer: str = "", metric: str = "") -> Member:
         """Return the place of a step of this trial in the suite."""
@@ -201,7 +224,7 @@ def _trials(suite: Suite) -> Iterator[Trial]:
     ):
         if applies(DATASETS.entry(dataset).tags, task) and (not line.models or model in line.models):
             trial = Trial(suite, task, dataset, model, line, seed)
-            if trial.chosen or not line.tuned:
+            if (trial.chosen or not line.tuned) and (trial.released or not line.released):
                 yield trial
 
 
@@ -278,7 +301,7 @@ class _Draft:
         if trial.seed in EVALUATION_SEEDS:
             raise SuiteError(f"seed {trial.seed} belongs to the evaluation; settings must not be chosen on it")
         tags = DEFENSES.entry(trial.line.name).tags
-        teacher = self.validate(trial.with_defense(TEACHER)) if "needs-teacher" in tags else None
+        teacher = self.validate(trial.teacher) if "needs-teacher" in tags else None
         threat = _merged(ThreatModel, trial.suite.threat.model_dump(), trial.settings["threat"])
         config = {
             **self._training_settings(trial),
@@ -292,7 +315,7 @@ class _Draft:
     def _train(self, trial: Trial) -> Step:
         """Return the training of a trial, which several steps of it may ask for."""
         tags = DEFENSES.entry(trial.line.name).tags
-        teacher = self._train(trial.with_defense(TEACHER)) if "needs-teacher" in tags else None
+        teacher = self._train(trial.teacher) if "needs-teacher" in tags else None
         config = {
             **self._training_settings(trial),
             "teacher": teacher.hash if teacher else None,
@@ -322,7 +345,7 @@ class _Draft:
         inputs = {"model": trained.hash}
         tags = ATTACKS.entry(attack.name).tags
         if attack.transfer or "uses-surrogate" in tags:
-            inputs["teacher"] = self._train(trial.with_defense(TEACHER)).hash
+            inputs["teacher"] = self._train(trial.teacher).hash
         if inputs.get("teacher") == trained.hash:  # nothing transfers from a model to itself
             if attack.transfer:
                 return None
@@ -409,7 +432,7 @@ def _changes(trial: Trial) -> bool:
 
 def _inner(trial: Trial) -> dict[str, Any]:
     inner = trial.line.inner or trial.suite.inner
-    threat = _merged(ThreatModel, trial.suite.inner.threat, inner.threat, trial.settings["inner"])
+    threat = _merged(ThreatModel, trial.suite.inner.threat, trial.settings["inner"])
     return {
         "attack": inner.attack,
         "version": ATTACKS.entry(inner.attack).version,
@@ -434,7 +457,8 @@ def _threat(trial: Trial, attack: AttackLine) -> dict[str, Any]:
     """Merge the budgets of suite, trial and attack; the scenario is the attack's own unless its line sets another."""
     suite = trial.suite.threat.model_dump()
     scenario = {"scenario": scenario_of(attack.name, suite["scenario"])}
-    return _merged(ThreatModel, suite, scenario, trial.settings["threat"], attack.threat)
+    released = trial.released_budget if attack.budgets == "released" else {}
+    return _merged(ThreatModel, suite, scenario, released, trial.settings["threat"], attack.threat)
 
 
 def _merged(model: type[BaseModel], *layers: Mapping[str, Any]) -> dict[str, Any]:

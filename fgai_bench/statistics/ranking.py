@@ -7,7 +7,8 @@ The rule: a row's rank is 1 + the number of rivals that are better.
   methods differ in theirs a hundredfold. A row that is as good as the best is then first in at least 95 % of studies.
 - A row that is not better than a uniform attention on the same graphs moves down by one, so it is never first.
 - Only complete rows of equal budget, equal search and the same two or more seeds are rivals.
-- Where two or more rows have settings that a search chose, these rank; the others are shown without a rank.
+- Where two or more rows have settings that a search chose, these rank; the others are shown without a rank. Rows with
+  the settings of the released program rank only where there are no others.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import dataclass, replace
 from fgai_bench.statistics.cells import Cell, scale_of
 from fgai_bench.statistics.intervals import mean, on_scale, p_above, paired
 from fgai_bench.statistics.results import Better
+from fgai_bench.suites.schema import RELEASED
 
 # What was spent must agree; how far features went inside their bounds is the search's own result.
 SPENT = ("nodes", "edges", "changed_nodes", "gradient_calls")
@@ -92,9 +94,11 @@ def _beats_null(row: Cell, sign: int) -> bool | None:
 
 
 def _rivals(cells: Mapping[Hashable, Cell]) -> list[Hashable]:
-    """Return the rows that are held against each other: the tuned ones if there are two, else the others."""
+    """Return the rows that are held against each other: the tuned ones if there are two, else those of one kind."""
     tuned = [key for key, row in cells.items() if row.trials]
-    return tuned if len(tuned) > 1 else [key for key, row in cells.items() if not row.trials]
+    others = {key: row.place.label if row.place else "" for key, row in cells.items() if not row.trials}
+    own = [key for key, label in others.items() if not label.endswith(RELEASED)]
+    return tuned if len(tuned) > 1 else own or [*others]
 
 
 def _of_another_search(cells: Mapping[Hashable, Cell]) -> set[Hashable]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Better = Literal["higher", "lower", "none"]
 MISSING = "not run yet; the same `fgai-bench run` goes on with it"
 MAIN_SUITES = ("node", "quick", "definition", "stress")  # the first of them that holds a graph is asked about it
-SIDE_SUITES = ("ablation", "cost", "scale", "published-budgets")  # they vary settings or budgets, or measure cost
+SIDE_SUITES = ("ablation", "cost", "scale", "published-budgets", "deviations")  # of other settings, budgets or aims
 PLACE = ("suite", "kind", "task", "dataset", "model", "label", "attack_label", "explainer")
 OTHER_CODE = "made by other code than the rest of its suite; `fgai-bench run` makes it anew"
 

@@ -1,7 +1,12 @@
-"""Apply overrides to a suite: fewer or other names, ``--set key=value``, and settings that a search has chosen."""
+"""Apply overrides to a suite: fewer or other names, ``--set key=value``, and settings of another kind.
+
+Kinds are those that a search has chosen (``settings/*.yaml``) and those of the authors' released program:
+``baselines/fgai/released_settings.csv`` has the numbers, ``released.yaml`` beside it what its code decides.
+"""
 
 from __future__ import annotations
 
+import csv
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
@@ -12,6 +17,7 @@ import yaml
 from pydantic import ValidationError
 
 from fgai_bench.attacks import ATTACKS
+from fgai_bench.baselines import text_of
 from fgai_bench.certificates import CERTIFICATES
 from fgai_bench.data import DATASETS
 from fgai_bench.defenses import DEFENSES
@@ -20,7 +26,7 @@ from fgai_bench.metrics import METRICS
 from fgai_bench.models import MODELS
 from fgai_bench.suites.errors import SuiteError, finite, sentence
 from fgai_bench.suites.load import grids, load_suite, parse
-from fgai_bench.suites.schema import AttackLine, DefenseLine, Setting, Suite, TunedSetting, When
+from fgai_bench.suites.schema import RELEASED, AttackLine, DefenseLine, Setting, Suite, TunedSetting, When
 from fgai_bench.tasks import TASKS
 
 # The first part of a key of --set, and the field of a setting that it changes; attack is an alias of threat.
@@ -29,7 +35,7 @@ SECTIONS = {"threat": "threat", "attack": "threat", "training": "training", "mod
 MEASUREMENT_KEYS = ("agreement", "certificates", "explainers", "metrics", "sanity", "time_limit")
 SUITE_KEYS = tuple(sorted((*MEASUREMENT_KEYS, "exclusive", "threads", "unequal_budgets")))
 
-Settings = Literal["published", "tuned", "both"]
+Settings = Literal["published", "tuned", "both", "released"]
 
 
 def resolve(
@@ -48,7 +54,7 @@ def resolve(
     A name that the suite lists keeps the suite's settings for it; other registered names are possible, too. Neither
     makes it another experiment; an assignment that changes a setting does, and its title says so. With the ``settings``
     ``tuned`` or ``both``, lines with settings that a search has chosen take the place of the suite's own lines or stand
-    beside them.
+    beside them; with ``released``, lines as the authors' released program has them take their place.
 
     >>> [part.models for part in resolve("quick", models=["gt"], seeds=1)]
     [('gt',)]
@@ -186,7 +192,7 @@ def _with_option(line: Any, head: str, option: str, value: Any, wanted: bool = T
 
 
 def _with(suite: Suite, setting: Setting) -> Suite:
-    return changed(suite, settings=(*suite.settings, setting))
+    return changed(suite, assigned=(*suite.assigned, setting))
 
 
 def _possible(parts: tuple[Suite, ...]) -> str:
@@ -204,12 +210,55 @@ def committed_settings() -> tuple[TunedSetting, ...]:
     )
 
 
+@cache
+def program() -> dict[str, Any]:
+    """Return what the program does: its ``methods``, the ``columns`` of its configurations, and ``settings``."""
+    content: dict[str, Any] = yaml.safe_load(text_of("released.yaml"))
+    return content
+
+
+@cache
+def _configurations() -> tuple[Setting, ...]:
+    """Return a setting for every row of the configurations."""
+    stand_ins = yaml.safe_load(text_of("paper.yaml"))["stand_ins"]
+    return tuple(_of_row(row, stand_ins) for row in csv.DictReader(text_of("released_settings.csv").splitlines()))
+
+
+def _of_row(row: dict[str, str], stand_ins: list[dict[str, str]]) -> Setting:
+    datasets = [row["dataset"], *(known["stand_in"] for known in stand_ins if known["dataset"] == row["dataset"])]
+    when = {"task": row["task"], "dataset": datasets, "model": row["model"], "defense": row["used_for"].split(", ")}
+    sections: dict[str, dict[str, Any]] = {}
+    for column, target in program()["columns"].items():
+        section, option = target.split(".")
+        if numbers := [yaml.safe_load(part) for part in row[column].split()]:
+            sections.setdefault(section, {})[option] = numbers if option == "heads" else numbers[0]
+    return Setting(**{"when": when, **sections})
+
+
+@cache
+def released_settings(task: str, dataset: str, model: str, method: str) -> tuple[Setting, ...]:
+    """Return the settings of a method in one cell, later ones override; none where there is no configuration.
+
+    The first is the configuration; the budget of its ``inner`` is also the one that it is evaluated with.
+
+    >>> configured, *decided = released_settings("node", "amazon-photo", "gat", "at")
+    >>> configured.training, configured.inner["edges_per_node"], decided[0].training
+    ({'epochs': 200, 'lr': 0.001, 'weight_decay': 0.0005}, 40, {'keep': 'last'})
+    """
+    cell = (task, dataset, model, DefenseLine(name=method))
+    configured = [setting for setting in _configurations() if setting.when.matches(*cell)]
+    decided = [Setting(**setting) for setting in program()["settings"]] if configured else []
+    return (*configured, *(setting for setting in decided if setting.when.matches(*cell)))
+
+
 def with_settings(suite: Suite, settings: str) -> Suite:
-    """Return a suite with its own settings (``published``), with chosen ones (``tuned``), or with ``both``."""
+    """Return a suite with its own settings (``published``), chosen ones (``tuned``), ``both``, or ``released`` ones."""
     if settings not in get_args(Settings):
         raise SuiteError(f"unknown settings {settings!r}; possible are {', '.join(get_args(Settings))}")
     if settings == "published":
         return suite
+    if settings == "released":
+        return _as_released(suite)
     known = suite.tuned or committed_settings()
     own = [line for line in suite.defenses if not line.tuned]
     tuned = [line.as_tuned() for line in own if any(line.name in setting.when.defense for setting in known)]
@@ -217,3 +266,12 @@ def with_settings(suite: Suite, settings: str) -> Suite:
         raise SuiteError(f"no settings have been chosen for a defense of {suite.name}; `fgai-bench tune` searches them")
     lines = (*(own if settings == "both" else ()), *tuned)
     return suite.model_copy(update={"defenses": lines, "tuned": known})
+
+
+def _as_released(suite: Suite) -> Suite:
+    known = program()["methods"]
+    own = {line.title: line.models for line in suite.defenses if line.title in known}
+    if not own:
+        raise SuiteError(f"{suite.name} has no line of the released program, whose methods are {', '.join(known)}")
+    lines = [DefenseLine(name=known[n], label=n + RELEASED, models=models, released=n) for n, models in own.items()]
+    return suite.model_copy(update={"defenses": tuple(lines)})

@@ -8,7 +8,7 @@ own line override all settings.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
@@ -20,6 +20,7 @@ PAPER, LINKS = {"nodes": 20, "edges_per_node": 20, "features": "range"}, {"nodes
 THREATS: dict[str, dict[str, Any]] = {"paper": PAPER, "links": LINKS, "in-domain": {"features": "in-domain"}}
 INNER_THREAT = {"step": 0.05, "steps": 10}
 TUNED = " tuned"  # ends the label of a row whose settings a search has chosen
+RELEASED = " released"  # ends the label of a row that is trained as the authors' released program does
 
 
 def named(value: Any) -> Any:
@@ -68,24 +69,31 @@ class InnerLine(Options):
 class DefenseLine(Options):
     """One row of a suite: a defense, its label in tables, its options, and the models it is limited to.
 
-    A ``tuned`` line takes the settings that a search has chosen for its cell (the key ``tuned`` of the suite) and has
-    no trials in cells for which none were chosen.
+    A ``tuned`` line takes the settings that a search has chosen for its cell (the key ``tuned`` of the suite), a
+    ``released`` line those of the authors' program (:mod:`fgai_bench.suites.overrides`); neither has trials in cells
+    without them. A teacher is trained with the line's ``released``, ``model`` and ``training``.
 
     Attributes:
         name: a name of ``DEFENSES``.
         label: name of the row in tables; the defense's name if empty.
         options: options of the defense.
         inner: the attack inside its training, where it differs from the suite's.
+        model: options of the model.
+        training: settings of the optimiser.
         models: the models that it is run with; all of the suite if empty.
         tuned: take the chosen settings.
+        released: the method of the released program whose settings it takes: vanilla, ln, at or fgai.
     """
 
     name: str
     label: str = ""
     options: dict[str, Any] = Field(default_factory=dict)
     inner: InnerLine | None = None
+    model: dict[str, Any] = Field(default_factory=dict)
+    training: TrainingChanges = Field(default_factory=dict)
     models: tuple[str, ...] = ()
     tuned: bool = False
+    released: str = ""
 
     @property
     def title(self) -> str:
@@ -109,6 +117,8 @@ class AttackLine(Options):
         label: name of the row in tables; the attack's name if empty, with that of its own threat model if it has one.
         options: options of the attack.
         threat: what differs from the suite's threat model, as in a sweep over budgets; or the name of a threat model.
+        budgets: whose nodes, edges and steps it has: those of the ``suite``, or for each method those of the authors'
+            ``released`` configurations, which needs ``unequal_budgets``.
         transfer: craft the attack on the vanilla model and apply it to the defended one.
         seeds: the seeds of the suite on which it is run; all of them if empty.
     """
@@ -117,6 +127,7 @@ class AttackLine(Options):
     label: str = ""
     options: dict[str, Any] = Field(default_factory=dict)
     threat: ThreatChanges = Field(default_factory=dict)
+    budgets: Literal["suite", "released"] = "suite"
     transfer: bool = False
     seeds: tuple[int, ...] = ()
 
@@ -226,6 +237,7 @@ class Suite(Options):
         training: settings of the optimiser, the same for every defense.
         model: options of every model.
         settings: options for some of the cells; later ones override earlier ones.
+        assigned: options of ``--set``, which override the suite's and the released program's.
         seeds: a number of seeds, counted from 0, or a list of them.
         threat: the name of a threat model, or its fields.
         version: changes when the meaning of the suite changes; shown with its records.
@@ -261,6 +273,7 @@ class Suite(Options):
     training: Training = Training()
     model: dict[str, Any] = Field(default_factory=dict)
     settings: tuple[Setting, ...] = ()
+    assigned: tuple[Setting, ...] = ()
     tuned: tuple[TunedSetting, ...] = ()
     metrics: tuple[str, ...] = ()
     certificates: tuple[str, ...] = ()
@@ -345,7 +358,8 @@ class Suite(Options):
             _distinct(key, getattr(self, key))
         _distinct("defenses", [line.title for line in self.defenses])
         _distinct("attacks", [line.title for line in self.attacks])
-        if not self.unequal_budgets and any(setting.threat and setting.when.defense for setting in self.settings):
+        unequal = [setting for setting in self.settings if setting.threat and setting.when.defense]
+        if not self.unequal_budgets and (unequal or any(line.budgets == "released" for line in self.attacks)):
             raise ValueError(
                 "a threat model belongs to the suite, never to a defense, unless 'unequal_budgets' is true"
             )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
@@ -31,6 +31,10 @@ class BoundAttack:
     def recordable(self) -> bool:
         """Tell whether the attack reads nothing back from the device while it searches; it then needs no seed."""
         return self.attack.recordable
+
+    def maximising(self, objective: Callable[..., Tensor]) -> BoundAttack:
+        """Return the attack with the same targets and budget for another objective (:mod:`.attacks.objectives`)."""
+        return replace(self, attack=self.attack.maximising(objective))
 
     def __call__(self, model: AttentionModel, data: Data, seed: int | None) -> Attacked:
         return self.attack(model, data, self.targets, threat=self.threat, seed=seed, readout=self.readout)

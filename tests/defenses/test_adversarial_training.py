@@ -13,7 +13,7 @@ from fgai_bench.testing.fixture import tiny_model, tiny_problem
 
 PROBLEM = tiny_problem()
 THREE = Training(epochs=3)
-INNER = PROBLEM.inner({"nodes": 2, "edges_per_node": 4, "steps": 1, **DEFENSES["at"].inner_options})
+INNER = PROBLEM.inner({"nodes": 2, "edges_per_node": 4, "steps": 1, **DEFENSES["at"]().inner_options})
 
 
 def fit(name, model=None, **arguments):

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 import torch
 from pydantic import ValidationError
+from torch_geometric.data import Data
 
+import fgai_bench as fb
+from fgai_bench.attacks.base import Victim
+from fgai_bench.attacks.injection import InjectionScene
+from fgai_bench.data.splits import Split
 from fgai_bench.defenses import DEFENSES, Fit, NodeSupervision, Training
 from fgai_bench.defenses.fgai import Faithfulness, FGAIOptions
 from fgai_bench.losses import topk_surrogate, tvd
 from fgai_bench.models import Output
 from fgai_bench.models.gat import GAT
+from fgai_bench.tasks.node_classification import NodeProblem
 from fgai_bench.testing.fixture import tiny_graph, tiny_model, tiny_problem, trained_model
 
 PROBLEM = tiny_problem()
@@ -108,7 +115,8 @@ def test_terms_by_formula():
     other = Output(perturbed.logits + 1, perturbed.attention)
     objective = Faithfulness(FGAIOptions(similarity=2.0, explanation=3.0, k=0.25), given())
     own, after = objective.seen(other), objective.seen(perturbed)
-    near, far = objective.towards_teacher(own), objective.under_perturbation(own, after)
+    near = objective.towards_teacher(own)
+    far = {name: term(own, after) for name, term in objective.perturbed_terms.items()}
     w, w_tilde = clean.attention.weight[:140], perturbed.attention.weight[:140]
     assert near["closeness"].item() == pytest.approx(tvd(other.logits, clean.logits).item(), rel=1e-5)
     assert near["similarity"].item() == pytest.approx(2 * topk_surrogate(w, w_tilde, 35).item(), rel=1e-5)
@@ -129,8 +137,8 @@ def test_anchor_and_output(options, expected):
     clean, perturbed = outputs()
     own = Output(clean.logits * 0.5, clean.attention)
     objective = Faithfulness(FGAIOptions(**options), given())
-    found = objective.under_perturbation(objective.seen(own), objective.seen(perturbed))
-    assert found["prediction"].item() == pytest.approx(expected(clean.logits, own.logits, perturbed.logits).item())
+    found = objective.perturbed_terms["prediction"](objective.seen(own), objective.seen(perturbed))
+    assert found.item() == pytest.approx(expected(clean.logits, own.logits, perturbed.logits).item())
 
 
 def test_node_scope_is_the_mean_over_neighbourhoods():
@@ -156,7 +164,7 @@ def explanation_gradient(literal: bool) -> torch.Tensor:
     h = student.embed(data.x)
     out = student.propagate(h, data.edge_index)
     perturbed = defense.perturbing(student, h, data, out, "explanation")(shift)
-    term = objective.under_perturbation(objective.seen(out), objective.seen(perturbed))["explanation"]
+    term = objective.perturbed_terms["explanation"](objective.seen(out), objective.seen(perturbed))
     assert term.item() > 0
     found = torch.autograd.grad(term, list(student.parameters()), allow_unused=True, materialize_grads=True)
     return torch.cat([gradient.flatten() for gradient in found])
@@ -176,7 +184,8 @@ def test_the_inner_ascent_stays_in_the_box_and_raises_its_term(name):
     def term(shift):
         out = student(data)
         perturbed = defense.perturbing(student, student.embed(data.x), data, out, name)(shift)
-        return objective.under_perturbation(objective.seen(out), objective.seen(perturbed))
+        seen = objective.seen(out), objective.seen(perturbed)
+        return {name: term(*seen) for name, term in objective.perturbed_terms.items()}
 
     shift = defense.worst_shifts(student, data, objective)[name]
     random = 0.5 * (2 * torch.rand(shift.shape, generator=torch.Generator().manual_seed(1)) - 1)
@@ -214,6 +223,114 @@ def test_a_teacher_without_attention_is_refused():
 def test_options_that_make_no_sense_are_refused(options):
     with pytest.raises(ValidationError):
         DEFENSES["fgai"](**options)
+
+
+# The second perturbation
+
+
+@pytest.mark.parametrize("z", [-0.5, 0.2, 1.0])
+def test_the_second_perturbation_follows_the_gradient_of_the_change_of_attention(z):
+    """A star of four nodes with zero features; at its centre 0 one injected node of feature z, score s = LeakyReLU(z).
+
+    Into node 0 lead three edges and its loop, each of weight 1/4, under attack 1/(4 + e^s). The three edges out of it
+    keep 1/2. With all six edges in the top-k, ``L_k = 2 * 3 * (1/4 - 1/(4 + e^s)) / (2 * 6)``.
+    """
+    leaves = torch.tensor([1, 2, 3])
+    star = torch.cat([torch.stack([leaves, 0 * leaves]), torch.stack([0 * leaves, leaves])], dim=1)
+    data = Data(x=torch.zeros(4, 1), edge_index=star, y=torch.tensor([0, 1, 0, 1]))
+    model = GAT(1, 1, heads=()).eval()
+    for name, value in model.named_parameters():
+        torch.nn.init.constant_(value, float("att_dst" not in name and "bias" not in name))
+    split = Split(torch.tensor([0, 1]), torch.tensor([2]), torch.tensor([3]))
+    task = NodeSupervision(data, split)
+    faithful = Faithfulness(FGAIOptions(k=1.0), Fit(model, data, split, task, Training(), 0, teacher=model))
+    victim = Victim(model, data, torch.tensor([0]))
+    scene = InjectionScene.with_edges(victim, *victim.evaluated(), torch.tensor([[4, 0], [0, 4]]), 1)
+    features = torch.tensor([[z]], requires_grad=True)
+    out = scene.output(features)
+    change = faithful.attention_change(victim.read(out), out, scene.reference)
+    slope = 1.0 if z > 0 else 0.2
+    e = math.exp(slope * z)
+    assert change.item() == pytest.approx((1 / 4 - 1 / (4 + e)) / 2, rel=1e-5)
+    (gradient,) = torch.autograd.grad(change, features)
+    assert gradient.item() == pytest.approx(slope * e / (4 + e) ** 2 / 2, rel=1e-5)
+
+
+def test_on_cora_the_second_perturbation_raises_the_change_of_attention_more_than_the_shared_one():
+    data = fb.load_dataset("cora", seed=0)
+    model = fb.fit("vanilla", fb.build_model("gat", data), data, epochs=30)
+    problem = NodeProblem(data, Split.of(data))
+    faithful = Faithfulness(
+        FGAIOptions(), Fit(model, data, problem.split, problem.supervision, Training(), 0, teacher=model)
+    )
+    shared = problem.inner({"loss": "tvd"})
+    with torch.no_grad():
+        clean = faithful.seen(model(data))
+
+        def after(attacked):
+            return faithful.surrogate(clean, faithful.seen(model(attacked.data))).item()
+
+        change = {
+            name: [after(attack(model, data, seed)) for seed in range(3)]
+            for name, attack in {"shared": shared, "own": shared.maximising(faithful.attention_change)}.items()
+        }
+    assert all(own > shared > 0 for own, shared in zip(change["own"], change["shared"], strict=True)), change
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [
+        ({"explanation_attack": "shared"}, ["output"]),
+        ({"explanation_attack": "own"}, ["output", "attention"]),
+        ({"explanation_attack": "own", "explanation": 0.0}, ["output"]),
+        ({"explanation_attack": "own", "prediction": 0.0}, ["attention"]),
+        ({"explanation_attack": "shared", "prediction": 0.0}, ["output"]),
+    ],
+)
+def test_each_perturbed_term_has_an_attack_of_its_own_unless_it_is_shared(options, asked):
+    seen = []
+
+    class Asked:
+        """An inner attack that notes what it maximises, and with which seed."""
+
+        def __init__(self, attack, aim):
+            self.attack, self.aim = attack, aim
+
+        def maximising(self, objective):
+            return Asked(self.attack.maximising(objective), "attention")
+
+        def __call__(self, model, data, seed):
+            seen.append((self.aim, seed))
+            return self.attack(model, data, seed)
+
+    fit(epochs=2, inner=Asked(INNER, "output"), **options)
+    assert [aim for aim, _ in seen] == asked * 2
+    assert len({seed for _, seed in seen}) == len(seen)
+
+
+def test_a_control_has_nothing_to_maximise_and_another_attack_says_so():
+    control = PROBLEM.inner({"attack": "random-injection", "nodes": 2, "edges_per_node": 4})
+    assert fit(inner=control).history
+    with pytest.raises(TypeError, match="cannot maximise another objective than its own"):
+        fit(inner=PROBLEM.inner({"attack": "worst", "nodes": 2, "edges_per_node": 4}))
+
+
+def test_both_perturbations_repeat_with_the_seed():
+    one, two = (fit(epochs=3) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("name", ["fgai", "at"])
+def test_the_inner_attack_aims_where_the_option_says(name):
+    aims = {aim: PROBLEM.inner(DEFENSES[name](aim=aim).inner_options).targets.tolist() for aim in ("all", "train")}
+    assert aims == {"all": list(range(36)), "train": PROBLEM.split.train.tolist()}
+
+
+def test_k_above_one_is_a_number_of_edges():
+    assert Faithfulness(FGAIOptions(k=35), given()).k == Faithfulness(FGAIOptions(k=0.25), given()).k == 35
+    assert Faithfulness(FGAIOptions(k=10**6), given()).k == 140
+    with pytest.raises(ValidationError, match="a share of the edges"):
+        FGAIOptions(k=35, scope="node")
 
 
 def test_labels_are_not_read_at_all():

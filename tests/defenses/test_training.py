@@ -20,7 +20,7 @@ PROBLEM = tiny_problem()
 
 
 def test_the_defaults_are_the_papers():
-    assert Training().model_dump() == {"epochs": 200, "lr": 0.01, "weight_decay": 5e-4}
+    assert Training().model_dump() == {"epochs": 200, "lr": 0.01, "weight_decay": 5e-4, "keep": None}
 
 
 @pytest.mark.parametrize("changes", [{"epochs": -1}, {"lr": 0}, {"weight_decay": -1}, {"momentum": 0.9}])
@@ -40,6 +40,33 @@ def test_supervision_by_hand():
     assert task.loss(out).item() == pytest.approx(torch.tensor(3.0).log().item() / 2)
     assert task.score(out) == 0.0
     assert task.outputs(out).shape == (36, CLASSES)
+
+
+class Falling(NodeSupervision):
+    """A task whose validation score falls from epoch to epoch."""
+
+    def score(self, out):
+        self.looks = getattr(self, "looks", 0) + 1
+        return -self.looks
+
+
+@pytest.mark.parametrize(("name", "own"), [("vanilla", "best"), ("at", "best"), ("fgai", "last")])
+def test_the_kept_epoch_is_the_defenses_own_or_the_trainings(name, own):
+    def trained(epochs, keep):
+        inner = PROBLEM.inner({"nodes": 2, "edges_per_node": 4, "steps": 1})
+        given = {
+            "teacher": trained_model(),
+            "inner": inner,
+            "supervision": Falling(PROBLEM.training_data, PROBLEM.split),
+        }
+        training = Training(epochs=epochs, keep=keep)
+        fitted = DEFENSES[name]().fit(tiny_model(), PROBLEM.training_data, PROBLEM.split, training=training, **given)
+        return torch.cat([parameter.flatten() for parameter in fitted.parameters()])
+
+    first, third = trained(1, "last"), trained(3, "last")
+    assert torch.equal(trained(3, "best"), first)
+    assert not torch.equal(third, first)
+    assert torch.equal(trained(3, None), third if own == "last" else first)
 
 
 def test_history_holds_every_term_of_every_epoch():

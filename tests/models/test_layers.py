@@ -4,15 +4,19 @@ import math
 
 import pytest
 import torch
+from torch_geometric.data import Data
 from torch_geometric.nn import GATConv, GATv2Conv
 
+from fgai_bench.attacks import ThreatModel
+from fgai_bench.attacks.base import Victim
+from fgai_bench.attacks.injection import InjectionScene
 from fgai_bench.models import build_model
 from fgai_bench.models.gat import GATLayer
 from fgai_bench.models.gatv2 import GATv2Layer
 from fgai_bench.models.gt import GTLayer
 from fgai_bench.models.kernels.segments import attend, segment_softmax, weighted_sum
 from fgai_bench.models.sorted_edges import sorted_edges
-from fgai_bench.testing.fixture import tiny_graph
+from fgai_bench.testing.fixture import tiny_graph, tiny_problem
 
 NODES, IN, OUT, HEADS = 12, 5, 4, 3
 
@@ -150,3 +154,39 @@ def test_shifting_the_last_scores_needs_no_hidden_layer_again(name):
     for quick, whole in zip(*found, strict=True):
         torch.testing.assert_close(quick, whole)
     assert not torch.allclose(found[0][0], out.logits)
+
+
+@pytest.mark.parametrize("name", ["gat", "gatv2", "gt"])
+def test_without_self_loops_a_node_sees_its_neighbours_and_a_lonely_one_itself(name):
+    """A path 0 - 1 - 2 and node 3 without edges: the one neighbour of an end has all of its weight."""
+    edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    data = Data(x=torch.eye(4), edge_index=edges)
+    model = build_model(name, 4, 3, self_loops=False).eval()
+    out, layers = model.with_layers(model.embed(data.x), edges)
+    for weights in (out.attention.weight, *(layer.averaged().weight for layer in layers)):
+        assert weights[[1, 2]].tolist() == [1.0, 1.0]
+        assert weights[[0, 3]].sum().item() == pytest.approx(1.0)
+        assert weights[4:].tolist() == [0.0, 0.0, 0.0, 1.0]  # the added loops
+    shifted = model.shifting(out, model.embed(data.x), edges)(torch.zeros(8))
+    assert torch.allclose(shifted.logits, out.logits)
+
+
+@pytest.mark.parametrize("options", [{"self_loops": False}, {"output_activation": "elu"}])
+@pytest.mark.parametrize("name", ["gat", "gatv2", "gt"])
+def test_an_attack_sees_the_model_as_it_is(name, options):
+    """The few rows that an attack computes anew are those of the whole model."""
+    problem, model = tiny_problem(), build_model(name, 8, 3, **options).eval()
+    victim = Victim(model, problem.data, problem.targets)
+    scene = InjectionScene.prepare(victim, ThreatModel(nodes=2, edges_per_node=3), seed=0)
+    features = torch.full((2, 8), 0.5)
+    with torch.no_grad():
+        part, whole = scene.output(features), model(scene.graph(features))
+    assert torch.allclose(part.logits, whole.logits, atol=1e-5)
+    assert torch.allclose(part.attention.weight, whole.attention.weight, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["gat", "gatv2", "gt"])
+def test_elu_of_the_logits(name):
+    data, (plain, bent) = tiny_graph(), (build_model(name, 8, 3, output_activation=a).eval() for a in ("none", "elu"))
+    with torch.no_grad():
+        assert torch.allclose(bent(data).logits, torch.nn.functional.elu(plain(data).logits), atol=1e-6)

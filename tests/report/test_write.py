@@ -56,8 +56,8 @@ def test_everything_has_a_file(document: Path) -> None:
     tables = {path.stem for path in (document / "tables").glob("*.tex")}
     figures = {path.stem for path in (document / "figures").glob("*.pdf")}
     for name in names():
-        if name == "floors":
-            continue  # nothing is proven in this run; tests/report/test_floors.py has one in which something is
+        if name in ("floors", "deviations"):
+            continue  # neither is in this run; test_floors.py and tables/test_deviations.py have runs with them
         if name in FIGURES:
             assert any(figure.startswith(name) for figure in figures), name
         elif name in ("claims", "comparison"):

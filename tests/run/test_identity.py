@@ -146,7 +146,7 @@ SAME = [  # edits after which the code computes what it did: file, what stands t
     ("../own_defense.py", "x: int", "x: float"),
     ("../own_defense.py", "a defense", "some defense"),
 ]
-AT_AND_METRIC = [("defenses/adversarial_training.py", "float = 0.1", "float = 0.2"), (METRICS, *OTHER_RETURN)]
+AT_AND_METRIC = [("defenses/adversarial_training.py", "default=0.1", "default=0.2"), (METRICS, *OTHER_RETURN)]
 LAYER_AND_PLUGIN = [
     (GAT, "math.sqrt(6 /", "math.sqrt(7 /"),
     ("../own_constants.py", "RATE = 3", "RATE = 4"),  # three calls deep

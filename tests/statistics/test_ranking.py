@@ -11,6 +11,7 @@ import pytest
 
 from fgai_bench.statistics.cells import UNEQUAL, Cell, Gap, null_cell, worst
 from fgai_bench.statistics.ranking import ERROR, standings
+from fgai_bench.statistics.results import Place
 
 LEDGER = {"nodes": 20.0, "edges": 400.0, "gradient_calls": 10.0}
 
@@ -180,3 +181,15 @@ def test_a_row_that_lacks_an_attack_is_still_attacked_alike() -> None:
     }
     assert not any(standing.unequal for standing in standings(cells, "higher").values())
     assert cells["ln"].budgets[0][1]["gradient_calls"] == 250
+
+
+def test_released_settings_rank_among_themselves_and_never_beside_others() -> None:
+    def labelled(label: str, *values: float) -> Cell:
+        return replace(made(*values), place=Place("node", "attack", "node", "cora", "gat", label, "injection"))
+
+    released = {"a": labelled("at released", 0.9, 0.8, 0.86), "b": labelled("fgai released", 0.3, 0.2, 0.25)}
+    own = {"c": labelled("at", 0.5, 0.5, 0.51), "d": labelled("fgai", 0.1, 0.1, 0.11)}
+    assert {key: row.rank for key, row in standings({**released, **own}, "higher").items()} == {
+        "a": None, "b": None, "c": 1, "d": 2,
+    }  # fmt: skip
+    assert {key: row.rank for key, row in standings(released, "higher").items()} == {"a": 1, "b": 2}

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 
 from fgai_bench.records.frames import LEDGER
 from fgai_bench.report.tables.specs import Column, RowKey, Spec
-from fgai_bench.statistics.cells import UNIFORM, Cell, cell, null_cell, worst
+from fgai_bench.statistics.cells import UNIFORM, Cell, cell, null_cell, scale_of, worst
 from fgai_bench.statistics.intervals import Comparison, mean
 from fgai_bench.statistics.labels import STATUS, TERMS, ordered, terms, title
 from fgai_bench.statistics.numbers import counted, written
@@ -159,7 +159,7 @@ class _Grid:
             for i in shown:
                 column = self.columns[i][1]
                 rivals: dict[Hashable, Cell] = {(line, i): _compared(cells[line, i], column) for line in lines}
-                standing |= standings(rivals, column.better)
+                standing |= {} if self.spec.since else standings(rivals, column.better)
             rows += [self._row(line, {i: cells[line, i] for i in shown}, standing) for line in lines]
             nulls = {i: null_cell(cells[line, i] for line in lines) for i in shown}
             if any(null.values for null in nulls.values()):
@@ -184,8 +184,13 @@ class _Grid:
 
     def _row(self, line: GridLine, cells: Mapping[int, Cell], standing: Mapping[Hashable, Standing]) -> TableRow:
         heads = tuple(text for key in self.spec.rows for text in self._head(line, key))
-        shown = (show(row, self.columns[i][1], standing.get((line, i), Standing())) for i, row in cells.items())
-        return TableRow(heads, tuple(shown))
+        shown = {i: show(row, self.columns[i][1], standing.get((line, i), Standing())) for i, row in cells.items()}
+        start = line._replace(label=f"{line.label.partition('/')[0]}/{self.spec.since}") if self.spec.since else line
+        if start != line:
+            for i, row in cells.items():
+                before = self._cell(start, *self.columns[i])
+                shown[i] = with_change(shown[i], Comparison.of(row.values, before.values, scale_of(row.metric)))
+        return TableRow(heads, tuple(shown.values()))
 
     def _head(self, line: GridLine, key: RowKey) -> tuple[str, ...]:
         tuned = TUNED if "terms" in self.spec.rows and line.label.endswith(TUNED) else ""
@@ -236,6 +241,15 @@ def show(row: Cell, column: Column, standing: Standing | None = None) -> Shown:
     return Shown(
         text, standing.bold, positive, row.mean, row.std, len(row.values), row.status, row.reason, standing.rank
     )
+
+
+def with_change(shown: Shown, comparison: Comparison) -> Shown:
+    """Return a cell with its change from another row: a difference in the metric's units, a ratio of divergences."""
+    ratio = comparison.scale == "log"
+    bounds = comparison.ratio_bounds if ratio else comparison.bounds
+    centre = comparison.ratio if ratio else comparison.difference
+    form = "x{:.2f} [{:.2f}, {:.2f}]" if ratio else "{:+.3f} [{:+.3f}, {:+.3f}]"
+    return shown if bounds is None else replace(shown, text=f"{shown.text}, {form.format(centre, *bounds)}")
 
 
 def no_value(reason: str) -> Shown:

@@ -43,6 +43,7 @@ class Spec:
     task: str = "node"  # of the cells
     optional: bool = False  # leave out columns that nothing in the run fills
     needs: str = ""  # a kind of steps without which there is no table
+    since: str = ""  # labels are METHOD/CHANGE: show the paired change from the row METHOD/since
 
 
 G_JSD = Column("g-JSD↓", "g_jsd", "attack", better="lower", style="scientific")
@@ -117,6 +118,21 @@ GRIDS: tuple[Spec, ...] = (
         rows=("method",),
         suites=("cost", "scale"),
         custom=False,
+    ),
+    _per_row(
+        "deviations",
+        "From the released program to our settings, one deviation at a time: values, and the change from the released "
+        "row, paired by seed, with its 95 % interval (g-JSD: a ratio). The published attack has the budgets of the "
+        "released configurations, the worst case one budget for all; nothing is ranked.",
+        (
+            Column("F1↑", "f1"),
+            Column("F1, published attack↑", "f1", "attack", ("injection",)),
+            Column("F1, worst case↑", "f1", "attack", ("worst",)),
+            Column("g-JSD, published attack↓", "g_jsd", "attack", ("injection",), style="scientific"),
+        ),
+        suites=("deviations",),
+        custom=False,
+        since="released",
     ),
     _per_row(
         "worst_case",

@@ -129,6 +129,6 @@ def test_no_other_table_figure_or_claim_is_made_from_it(both: Path, small: Path,
     assert {suite_for(spec, alone) for spec in GRIDS} == {None}
     assert {verdict.conclusion for verdict in judge(alone)} == {"not tested"}
     done = write_report(unequal, tmp_path, ["markdown", "png"])
-    assert {path.stem for path in done.written} == {"dataset_node", "budgets", "index"}
+    assert {path.stem for path in done.written} == {"dataset_node", "budgets", "comparison", "index"}
     with_it, without = Results.read(both), Results.read(small)
     assert [str(one.decisions) for one in judge(with_it)] == [str(one.decisions) for one in judge(without)]
