@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from fgai_bench.records.flags import STRONGER
 from fgai_bench.records.merge import fingerprints
+from fgai_bench.records.submit import SUBMITTED
 from fgai_bench.statistics.cells import UNEQUAL, UNIFORM, Cell, Gap, null_cell, null_of
 from fgai_bench.statistics.numbers import as_filed
 from fgai_bench.statistics.ranking import Standing, standings
@@ -195,7 +196,11 @@ def null_rows(board: Board, listed: Iterable[BoardRow]) -> list[BoardRow]:
 
 
 def lowered(board: Board, listed: Sequence[BoardRow]) -> list[BoardRow]:
-    """Return the rows, each worst case lowered by any attack inside its threat model that left less, seed by seed."""
+    """Return the rows, each worst case lowered by any attack inside its threat model that left less, seed by seed.
+
+    An attack that was run for some seeds of the row only lowers none, so that its seeds are attacked alike. A graph
+    that somebody submitted lowers the seed that it was found for.
+    """
     return [_lowered(board, row, listed) if row.key.attack == STANDARD else row for row in listed]
 
 
@@ -208,6 +213,8 @@ def _lowered(board: Board, worst: BoardRow, listed: Sequence[BoardRow]) -> Board
         if row.key.attack == TWICE and not slack:
             shared = [seed for seed in row.seeds if board.score in row.seeds[seed] and seed in worst.seeds]
             slack = {seed: worst.seeds[seed][board.score] - row.seeds[seed][board.score] for seed in shared}
+        if not (row.seeds.keys() >= worst.seeds.keys() or row.key.attack.startswith(SUBMITTED)):
+            continue
         for seed, values in row.seeds.items():
             if seed not in seeds or row.changes_allowed(seed) != worst.changes_allowed(seed):
                 continue
