@@ -222,7 +222,8 @@ def _claim(verdict: Verdict) -> dict[str, Any]:
     return {
         "text": verdict.claim.text,
         "verdict": verdict.conclusion,
-        "counted": verdict.counts + (f"; {verdict.claim.left.metric}: {verdict.shown}" if verdict.shown else ""),
+        "counted": f"paper's own tables: {verdict.papers_own}; {verdict.counts}"
+        + (f"; {verdict.claim.left.metric}: {verdict.shown}" if verdict.shown else ""),
         "cells": list(map(str, verdict.decisions)),
         "advice": verdict.advice,
     }
