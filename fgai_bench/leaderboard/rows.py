@@ -52,6 +52,7 @@ class Board:
 
 STABILITY_METRICS = ("g_jsd", "g_tvd", "node_jsd", "topk_overlap", "prediction_kept")
 COSTS = ("train_peak_mib", "attack_seconds", "attack_peak_mib", "evaluate_seconds", "evaluate_peak_mib")
+BESIDE = ("macro_f1", "roc_auc")  # further scores, as columns where they were measured
 FLOORS = ("certified_f1", "certified_explanations")  # further columns where something was proven
 BOARDS = (
     Board("leaderboard_node", "node", "f1", "higher", ("f1_clean", *STABILITY_METRICS, "f_slope_pos", "f_slope_neg")),
@@ -147,7 +148,7 @@ def _entry(results: Results, place: Place, attacked: Mapping[int, Measurement], 
         (results.identity,),
         tuple(dict.fromkeys(step.commit or step.package for step in ok.values())),
         tuple(dict.fromkeys(step.device for step in ok.values())),
-        tuple(name for name in results.own_metrics if any(name in step.values for step in attacked.values()))
+        tuple(n for n in (*BESIDE, *results.own_metrics) if any(n in step.values for step in attacked.values()))
         + (FLOORS if any(step.status == "ok" for step in floors.values()) else ()),
         identity=identity_of(results.headers(trained, clean, attacked)),
         trials=max((step.trials for step in attacked.values()), default=0),
