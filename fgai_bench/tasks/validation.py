@@ -18,8 +18,6 @@ from fgai_bench.seeds import derive
 from fgai_bench.tasks.base import Problem
 from fgai_bench.tasks.measurement import measured, pair_offers
 
-ATTACK = "validation"
-
 
 @dataclass(frozen=True)
 class Validated:
@@ -68,13 +66,15 @@ def scaled(threat: ThreatModel, share: float) -> ThreatModel:
     return threat.model_copy(update={"nodes": min(threat.nodes, max(1, round(share * threat.nodes)))})
 
 
-def validate(held: Problem, model: AttentionModel, threat: ThreatModel, seed: int) -> Validated:
+def validate(
+    held: Problem, model: AttentionModel, threat: ThreatModel, seed: int, attack: str = "validation"
+) -> Validated:
     """Attack a model on the validation part of a problem without a test part, and score it on both graphs.
 
     The attack draws from a stream of its own, which no evaluation uses.
     """
     drawn = derive(seed, "validation-attack")
-    found = ATTACKS[ATTACK]()(model, held.data, held.targets, threat=threat, seed=drawn, readout=held.readout)
+    found = ATTACKS[attack]()(model, held.data, held.targets, threat=threat, seed=drawn, readout=held.readout)
     clean, attacked = (held.output(model, graph) for graph in (held.data, found.data))
     overlap = measured(pair_offers(clean, attacked, held.supervision.outputs), ("topk_overlap",))
     score = held.supervision.score

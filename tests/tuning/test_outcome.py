@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -45,20 +46,21 @@ def test_of_equals_the_first_is_chosen_and_failures_never():
 
 
 def test_the_choice_is_made_among_the_trials_that_were_confirmed_on_further_splits():
-    """Trial 1 was luckiest on two splits; on five, trial 2 is better, and keeps the clean score of the same five."""
-    lucky, steady = tried(1, 0.90, 0.70), tried(2, 0.90, 0.65)
-    more = [{"validation_clean": 0.85, "validation_attacked": score, "topk_overlap": 0.5} for score in (0.4, 0.6)]
+    """Trial 1 was the best of the search; in the final trial 2 is better, and keeps the clean score of its splits."""
+    lucky, steady, left_out = tried(1, 0.90, 0.70), tried(2, 0.90, 0.65), tried(3, 0.90, 0.64)
+    more = [{"validation_clean": 0.85, "validation_attacked": score, "topk_overlap": 0.5} for score in (0.2, 0.4)]
     confirmed = [
-        Tried(one.number, {}, {**one.by_seed, **dict.fromkeys((1002, 1003, 1004), scores)})
+        replace(one, final=dict.fromkeys((1002, 1003, 1004), scores))
         for one, scores in zip((lucky, steady), more, strict=True)
     ]
-    found = SearchOutcome(CELL, [tried(0, 0.90, 0.99, reason="failed: no"), *confirmed, tried(3, 0.90, 0.64)], {
+    found = SearchOutcome(CELL, [tried(0, 0.90, 0.99, reason="failed: no"), *confirmed, left_out], {
         **dict.fromkeys((1000, 1001), 0.90), **dict.fromkeys((1002, 1003, 1004), 0.85)
     })  # fmt: skip
-    assert found.choice.number == 2
-    assert found.reference(confirmed[0]) == pytest.approx(0.87)
-    assert found.feasible(confirmed[1])
-    assert found.best(1)[0].number == 3  # which was seen on two splits only
+    assert (found.choice.number, found.choice.attacked) == (2, pytest.approx(0.4))
+    assert [one.number for one in found.finalists] == [1, 2]
+    assert found.reference(found.choice) == pytest.approx(0.85)
+    assert found.feasible(found.choice)
+    assert found.best(1)[0].number == 1  # of the search
 
 
 def test_the_front_is_what_no_other_beats_in_both():
