@@ -36,8 +36,7 @@ def tune(
     *,
     how: dict[str, Any],
 ) -> None:
-    """Search the settings of every defense on validation nodes, or resume; write tuned.yaml, trials.csv and figures."""
-    from fgai_bench.report.figures.tuning import write_figures
+    """Search the settings of every defense on validation nodes, or resume; write tuned.yaml and trials.csv."""
     from fgai_bench.tuning.study import tune as search
     from fgai_bench.tuning.write import TRIALS, TUNED
 
@@ -58,7 +57,7 @@ def tune(
     print_table("chosen settings", COLUMNS, [_row(outcome) for outcome in outcomes])
     for sentence in spreads(outcomes):
         typer.echo(sentence)
-    for path in (folder / TUNED, folder / TRIALS, *write_figures(folder)):
+    for path in (folder / TUNED, folder / TRIALS):
         typer.echo(path)
     if any(not tried.ok for outcome in outcomes for tried in outcome.tried):
         raise typer.Exit(1)

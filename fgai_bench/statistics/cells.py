@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 
 from fgai_bench.metrics import METRICS
 from fgai_bench.registry import Scale
-from fgai_bench.statistics.intervals import Comparison, is_split, mean, median, on_scale, std
+from fgai_bench.statistics.intervals import Comparison, is_split, mean, on_scale, std
 from fgai_bench.statistics.results import Better, Measurement, Place, Results
 
 SEVERITY = ("failed", "oom", "timeout", "missing", "not-applicable", "absent")
@@ -72,7 +73,7 @@ class Cell:
     @property
     def median(self) -> float:
         """Return the median over the seeds that have a value: what is printed beside an interval."""
-        return median(list(self.values.values()))
+        return median(self.values.values()) if self.values else math.nan
 
     @property
     def in_two_groups(self) -> bool:

@@ -10,11 +10,11 @@ into two groups have no such scale: they are judged by the sign-flip test, and s
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from statistics import median
 
 import numpy as np
 from scipy import special
@@ -38,15 +38,6 @@ def mean(values: Sequence[float]) -> float:
     1.5
     """
     return math.fsum(values) / len(values) if values else math.nan
-
-
-def median(values: Sequence[float]) -> float:
-    """Return the median; NaN of nothing.
-
-    >>> median([1.0, 9.0, 2.0]), median([1.0, 2.0])
-    (2.0, 1.5)
-    """
-    return statistics.median(values) if values else math.nan
 
 
 def std(values: Sequence[float]) -> float:
@@ -104,15 +95,6 @@ def _gap(values: Sequence[float]) -> float:
     gap, place = max((high - low, i) for i, (low, high) in enumerate(pairwise(rising), 1))
     widest = max(rising[place - 1] - rising[0], rising[-1] - rising[place])
     return gap if gap > max(SPLIT * widest, ROUNDING * max(map(abs, values))) else 0.0
-
-
-def estimate(differences: Sequence[float]) -> float:
-    """Return what :func:`interval` covers: the mean, or the median of differences in two groups.
-
-    >>> estimate([1.0, 3.0, 5.0]), estimate([0.0, 1.0, 30.0, 31.0, 32.0])
-    (3.0, 30.0)
-    """
-    return median(differences) if is_split(differences) else mean(differences)
 
 
 def interval(differences: Sequence[float], level: float = LEVEL) -> tuple[float, float] | None:
@@ -294,8 +276,8 @@ class Comparison:
 
     @property
     def difference_on_scale(self) -> float:
-        """Return the estimated difference on the scale."""
-        return estimate(self.differences)
+        """Return the mean difference on the scale, or the median of differences in two groups."""
+        return median(self.differences) if is_split(self.differences) else mean(self.differences)
 
     @property
     def difference(self) -> float:

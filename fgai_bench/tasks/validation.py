@@ -16,7 +16,6 @@ from fgai_bench.attacks import ATTACKS, Attacked, ThreatModel
 from fgai_bench.models.base import AttentionModel
 from fgai_bench.seeds import derive
 from fgai_bench.tasks.base import Problem
-from fgai_bench.tasks.measurement import measured, pair_offers
 
 
 @dataclass(frozen=True)
@@ -25,13 +24,11 @@ class Validated:
 
     Attributes:
         clean, attacked: the validation score on either graph.
-        overlap: ``topk_overlap`` of the attention under the attack; None for a model without one.
         found: the attack that was found.
     """
 
     clean: float
     attacked: float
-    overlap: float | None
     found: Attacked
 
 
@@ -76,6 +73,5 @@ def validate(
     drawn = derive(seed, "validation-attack")
     found = ATTACKS[attack]()(model, held.data, held.targets, threat=threat, seed=drawn, readout=held.readout)
     clean, attacked = (held.output(model, graph) for graph in (held.data, found.data))
-    overlap = measured(pair_offers(clean, attacked, held.supervision.outputs), ("topk_overlap",))
     score = held.supervision.score
-    return Validated(float(score(clean)), float(score(attacked)), overlap.metrics.get("topk_overlap"), found)
+    return Validated(float(score(clean)), float(score(attacked)), found)

@@ -1,4 +1,4 @@
-"""The outcome of one search: all its trials, which of them keep the clean score, the front, and the choice."""
+"""The outcome of one search: all its trials, which of them keep the clean score, and the choice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fgai_bench.suites.schema import TunedSetting
 from fgai_bench.tuning.cells import SearchCell
 
 TOLERANCE = 0.01  # of the vanilla model's clean validation score, which a chosen setting may lose
-SCORES = ("validation_clean", "validation_attacked", "topk_overlap")
+SCORES = ("validation_clean", "validation_attacked")
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,6 @@ class Tried:
     def attacked(self) -> float:
         """Return the validation score under the attack of the search, or of the final."""
         return self.mean("validation_attacked")
-
-    @property
-    def overlap(self) -> float:
-        """Return the overlap of the attention's top half under the same attack."""
-        return self.mean("topk_overlap")
 
 
 @dataclass(frozen=True)
@@ -107,17 +102,6 @@ class SearchOutcome:
     def choice(self) -> Tried | None:
         """Return the best of the final; None if all failed."""
         return next(iter(replace(self, tried=self.finalists).best(1)), None)
-
-    @cached_property
-    def front(self) -> list[Tried]:
-        """Return the feasible trials that no other beats in both attacked score and overlap, best score first."""
-        allowed = [tried for tried in self.tried if self.feasible(tried) and not math.isnan(tried.overlap)]
-        ordered = sorted(allowed, key=lambda tried: (-tried.attacked, -tried.overlap, tried.number))
-        front: list[Tried] = []
-        for tried in ordered:
-            if not front or tried.overlap > front[-1].overlap:
-                front.append(tried)
-        return front
 
     @property
     def evidence(self) -> str:

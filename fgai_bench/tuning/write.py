@@ -79,7 +79,6 @@ def _row(outcome: SearchOutcome, tried: Tried, seeds: Sequence[int]) -> dict[str
     cell, scores, final = outcome.cell, {**tried.by_seed, **tried.final}, replace(tried, by_seed=tried.final)
     marks = {
         "feasible": outcome.feasible(tried),
-        "on_front": any(tried.number == other.number for other in outcome.front),
         "chosen": outcome.choice is not None and tried.number == outcome.choice.number,
     }
     return {
@@ -93,7 +92,6 @@ def _row(outcome: SearchOutcome, tried: Tried, seeds: Sequence[int]) -> dict[str
         "reason": tried.reason,
         "clean": tried.clean,
         "attacked": tried.attacked,
-        "overlap": tried.overlap,
         **{f"{name}@{seed}": scores.get(seed, {}).get(name, math.nan) for name in SCORES for seed in seeds},
         "final_clean": final.clean,
         "final_attacked": final.attacked,
