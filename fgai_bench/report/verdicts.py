@@ -166,7 +166,7 @@ class Verdict:
 
     @property
     def papers_own(self) -> str:
-        """Return what the paper's own tables say: ``fails in its own tables (9/12)``."""
+        """Return what the paper's own tables say: ``fails (9/12)``."""
         if not self.published:
             return "no table"
         return f"{'fails' if self.paper_fails else 'holds'} ({sum(self.published)}/{len(self.published)})"
@@ -246,7 +246,7 @@ class Verdict:
 
 
 COLUMNS = (
-    *("id", "condition", "claim", "compared", "paper_shows", "paper_cells", "verdict", *OUTCOMES),
+    *("id", "condition", "claim", "compared", "paper", "paper_shows", "paper_cells", "verdict", *OUTCOMES),
     *("shown_alone", "needed", "mean", "low", "high", "is_ratio", "threshold", "half", "twice", "advice"),
 )
 CELL_COLUMNS = (
@@ -276,7 +276,7 @@ def as_files(verdicts: Sequence[Verdict], results: Results) -> dict[str, str]:
 def _claim_line(verdict: Verdict) -> list[Any]:
     return [
         *(verdict.claim.id, verdict.claim.condition, verdict.claim.text, verdict.claim.compared),
-        *(sum(verdict.published), len(verdict.published), verdict.conclusion),
+        *(verdict.papers_own.split(" (")[0], sum(verdict.published), len(verdict.published), verdict.conclusion),
         *(verdict.count(name) for name in OUTCOMES),
         sum(decision.shown_alone for decision in verdict.decisions),
         *(verdict.needed, verdict.value, *(verdict.bounds or ("", "")), int(verdict.is_ratio)),

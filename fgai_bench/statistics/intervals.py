@@ -100,7 +100,7 @@ def _gap(values: Sequence[float]) -> float:
 def interval(differences: Sequence[float], level: float = LEVEL) -> tuple[float, float] | None:
     """Return Student's t interval of the mean; equal values have an interval without width; None below two values.
 
-    Differences in two groups have the interval of their median.
+    Of differences in two groups it also reaches over the interval of their median.
 
     >>> [round(bound, 3) for bound in interval([1.0, 2.0, 3.0])]  # 2 -+ 4.303 * 1 / sqrt(3)
     [-0.484, 4.484]
@@ -109,10 +109,10 @@ def interval(differences: Sequence[float], level: float = LEVEL) -> tuple[float,
     """
     if len(differences) < 2:
         return None
-    if is_split(differences):
-        return median_interval(differences)
     half = 0.0 if is_constant(differences) else _standard_error(differences) * _quantile(level, len(differences) - 1)
-    return mean(differences) - half, mean(differences) + half
+    low, high = mean(differences) - half, mean(differences) + half
+    further = median_interval(differences) if is_split(differences) else None
+    return (min(low, further[0]), max(high, further[1])) if further else (low, high)
 
 
 def p_value(differences: Sequence[float]) -> float:

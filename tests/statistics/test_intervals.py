@@ -145,7 +145,10 @@ def test_seeds_in_two_groups_are_judged_by_flipping_signs_and_shown_by_their_med
     assert (p_above(APART), p_value(APART)) == (1 / 32, 1 / 16)
     assert p_above([-value for value in APART]) == 1.0
     found = Comparison.of(dict(enumerate(APART)), dict.fromkeys(range(5), 0.0), "identity")
-    assert (found.difference, found.bounds) == (0.9, (0.1, 0.95))
+    half = T4 * std(APART) / math.sqrt(5)  # wider than the five seeds
+    assert (found.difference, found.bounds) == (0.9, (pytest.approx(0.596 - half), pytest.approx(0.596 + half)))
+    outlier = [0.1, 1.0, 1.01, 1.0, 1.01]  # Student's interval begins above it
+    assert (interval(outlier) or (0.0, 0.0))[0] == 0.1
     six = [*APART, 0.94]
     assert (is_split(six), p_above(six)) == (True, 1 / 64)
     # 2^5 - 1 sums are lower than that of all but -0.1, which is only exceeded by the one with +0.1
