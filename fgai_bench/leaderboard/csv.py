@@ -66,9 +66,8 @@ def _row(board: Board, columns: Sequence[str], entry: BoardRow, standing: Mappin
     for metric in columns:
         cell = entry.cell(metric)
         bounds = centre_interval(cell.values, scale_of(metric)) or (math.nan, math.nan)
-        row |= _named(
-            metric, ("_mean", "_std", "_median", "_low", "_high"), (cell.mean, cell.std, cell.median, *bounds)
-        )
+        centres = (cell.mean, cell.std, cell.median, *bounds)
+        row |= _named(metric, ("_mean", "_std", "_median", "_low", "_high"), centres)
     for metric in board.nulls:
         row |= _named(f"{metric}_vs_uniform", ("", "_low", "_high"), _relative(entry.cell(metric)))
     if entry.found_by:

@@ -63,9 +63,8 @@ class DefenseScore:
     @property
     def score(self) -> str:
         """Return the attacked score with its interval, or what stands in its place; it says when it is unreliable."""
-        return (
-            f"{'unreliable ' if self.attacked.unreliable else ''}{score_text(self.attacked)} {self.interval}".rstrip()
-        )
+        mark = "unreliable " if self.attacked.unreliable else ""
+        return f"{mark}{score_text(self.attacked)} {self.interval}".rstrip()
 
 
 def score_text(cell: Cell) -> str:

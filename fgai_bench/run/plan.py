@@ -189,10 +189,7 @@ def _declares(dataset: str) -> bool:
 
 
 def validation_plan(
-    trials: Sequence[Trial],
-    device: str = "cpu",
-    contents: Mapping[str, str] | None = None,
-    attack: str = "validation",
+    trials: Sequence[Trial], device: str = "cpu", contents: Mapping[str, str] | None = None, attack: str = "validation"
 ) -> Plan:
     """Return the steps that score trials on the validation part, each once, with the teachers that they need."""
     draft = _Draft(device, contents or {})
