@@ -14,9 +14,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
-from fgai_bench.records.flags import STRONGER
+from fgai_bench.records.flags import STRONGER, SUBMITTED
 from fgai_bench.records.merge import fingerprints
-from fgai_bench.records.submit import SUBMITTED
 from fgai_bench.statistics.cells import UNEQUAL, UNIFORM, Cell, Gap, null_cell, null_of
 from fgai_bench.statistics.numbers import as_filed
 from fgai_bench.statistics.ranking import Standing, standings

@@ -18,6 +18,7 @@ BELOW = BELOW_FLOOR + ", {score:.4f} against {floor:.4f} of {certificate}"
 TOLERANCE = 0.01  # of the attacked score; a sweep may wobble by this much
 BEATEN, SLACK = 0.005, 0.02  # of the attacked score: what another attack, and twice the search, may take further
 ROUNDING = 1e-9  # of a share that was written and read
+SUBMITTED = "submitted"  # the attack of a graph that somebody else found
 BUDGET = ("nodes", "edges_per_node", "edges", "epsilon", "steps", "restarts")
 
 
