@@ -55,9 +55,9 @@ def judge(results: Results, claims: Iterable[Claim] | None = None) -> list[Verdi
     """Return a verdict on each claim, with what the paper's own tables say and what other thresholds would lead to."""
     verdicts = []
     for claim in load_claims() if claims is None else claims:
-        near = [claim.loosened(factor) for factor in (0.5, 1, 2)] if claim.threshold else []
-        swayed = {getattr(one, one.threshold or "share"): _verdict(results, one).conclusion for one in near}
-        verdicts.append(replace(_verdict(results, claim), published=papers_own(claim), sensitivity=swayed))
+        near = [claim.loosened(factor) for factor in (0.5, 2)] if claim.threshold else []
+        others = tuple(_verdict(results, other) for other in near)
+        verdicts.append(replace(_verdict(results, claim), half_and_twice=others))
     return verdicts
 
 
@@ -140,7 +140,7 @@ def _verdict(results: Results, claim: Claim) -> Verdict:
         alpha = SIGNIFICANT if uncorrected else SIGNIFICANT / max(1, measured)
         enough = seeds_needed(cell_evidence.toward, alpha)
         decisions.append(Decision(dataset, model, outcome, cell_evidence, alone, enough))
-    return Verdict(claim, tuple(decisions))
+    return Verdict(claim, tuple(decisions), papers_own(claim))
 
 
 def _is_about(results: Results, claim: Claim, dataset: str, model: str) -> bool:

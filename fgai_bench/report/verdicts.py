@@ -7,8 +7,8 @@ Come here for how cells make a verdict, and for ``claims.csv``, ``claims_cells.c
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from fgai_bench.report.tables.markdown import pipe_table
@@ -156,8 +156,7 @@ class Verdict:
     claim: Claim
     decisions: tuple[Decision, ...]
     published: tuple[bool, ...] = ()  # what the paper's own means say in each cell that its tables have
-    # value of the threshold to the verdict that it leads to: half of it, itself, twice
-    sensitivity: Mapping[float, Conclusion] = field(default_factory=dict)
+    half_and_twice: tuple[Verdict, ...] = ()  # on the claim with half and with twice its threshold, if it has one
 
     @property
     def paper_fails(self) -> bool:
@@ -280,7 +279,7 @@ def _claim_line(verdict: Verdict) -> list[Any]:
         *(verdict.count(name) for name in OUTCOMES),
         sum(decision.shown_alone for decision in verdict.decisions),
         *(verdict.needed, verdict.value, *(verdict.bounds or ("", "")), int(verdict.is_ratio)),
-        *([verdict.claim.threshold, *list(verdict.sensitivity.values())[::2]] if verdict.sensitivity else [""] * 3),
+        *(verdict.claim.threshold, *([other.conclusion for other in verdict.half_and_twice] or ["", ""])),
         verdict.advice,
     ]
 
@@ -321,10 +320,10 @@ def _sentence(claim: Claim) -> str:
 
 def _thresholds(verdicts: Sequence[Verdict]) -> list[str]:
     """Return a line for each threshold of ours: the verdicts for half of it, itself and twice."""
-    listed = [verdict for verdict in verdicts if verdict.sensitivity]
-    lines = [
-        f"- {v.claim.id}, {v.claim.condition}: {v.claim.threshold} "
-        + ", ".join(f"{value:g} {conclusion}" for value, conclusion in v.sensitivity.items())
-        for v in listed
-    ]
-    return ["Thresholds are ours. Verdicts for half of each, itself and twice:", "", *lines, ""] if lines else []
+    lines = []
+    for verdict in (verdict for verdict in verdicts if verdict.half_and_twice):
+        half, twice, name = *verdict.half_and_twice, verdict.claim.threshold
+        texts = (f"{getattr(v.claim, name):g} {v.conclusion}, {v.papers_own}" for v in (half, verdict, twice))
+        lines.append(f"- {verdict.claim.id}, {verdict.claim.condition}: {name} {'; '.join(texts)}")
+    head = "Verdict and paper's own for half of each threshold, itself and twice; all but the 150 % of memory are ours:"
+    return [head, "", *lines, ""] if lines else []

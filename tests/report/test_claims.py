@@ -375,13 +375,17 @@ def test_a_condition_leaves_out_the_cells_that_the_sentence_is_not_about(wide: P
 def test_a_threshold_of_ours_is_halved_and_doubled(wide: Path) -> None:
     """The clean F1 of FGAI is 0.02 lower in every seed."""
     near = verdict(wide, claim("close", CLEAN["fgai"], CLEAN["vanilla"], margin=0.025))
-    assert near.sensitivity == {0.0125: "refuted", 0.025: "supported", 0.05: "supported"}
-    assert verdict(wide, claim("greater", CLEAN["fgai"], CLEAN["vanilla"])).sensitivity == {}
+    others = [(other.claim.margin, other.conclusion) for other in near.half_and_twice]
+    assert others == [(0.0125, "refuted"), (0.05, "supported")]
+    assert verdict(wide, claim("greater", CLEAN["fgai"], CLEAN["vanilla"])).half_and_twice == ()
     limit = claim("ratio", CLEAN["fgai"], CLEAN["vanilla"], limit=1.5)
     assert [limit.loosened(factor).limit for factor in (0.5, 2)] == [1.25, 2.0]
     assert claim("best", CLEAN["fgai"], rivals=("ln",), share=0.8).loosened(2).share == 1.0
     page = to_markdown([near], read(wide))
-    assert "- mine, published: margin 0.0125 refuted, 0.025 supported, 0.05 supported" in page
+    line = next(line for line in page.splitlines() if line.startswith("- mine, published: margin"))
+    # The paper's own: .8206 beside .8665 on Amazon-Photo with GAT.
+    told = ["0.0125 refuted, fails (0/1)", "0.025 supported, fails (0/1)", "0.05 supported, holds (1/1)"]
+    assert line.removeprefix("- mine, published: margin ").split("; ") == told
 
 
 def test_an_out_of_memory_claim_names_the_sparse_entry_and_where_it_ran(bench: Any) -> None:
