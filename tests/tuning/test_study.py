@@ -87,6 +87,13 @@ def test_the_best_trials_are_trained_on_further_splits_before_one_is_chosen(stud
     assert "in a final on 1001 under the attack worst" in (folder / "tuned.yaml").read_text()
 
 
+def test_the_suites_own_settings_are_in_the_final_however_bad_they_were_in_the_search(tiny, two_finalists, tmp_path):
+    untrained = {**tiny, "defenses": ["brief"], "training": {"epochs": 1, "lr": 1e-7}}
+    (outcome,) = search(untrained, tmp_path, trials=3)
+    assert 0 not in [tried.number for tried in outcome.best(two_finalists)]
+    assert [tried.number for tried in outcome.finalists] == [0, 1, 2]
+
+
 def test_the_final_is_under_the_standard_attack_and_the_search_is_not(study):
     with StoreReader(study[0]) as store:
         attacks = {(step["config"]["seed"], step["config"]["validation"]["name"]) for step in store.steps()}
