@@ -296,7 +296,7 @@ def three_attacks(suite: str, *names: str) -> Rows:
 
     def cell(defense: str, column: str) -> str:
         model, graph = (names[0], column) if suite == "link" else (column, names[0])
-        weak = number(board(model, defense, graph, "injection", suite)[f"{SCORES[suite]}_mean"])
+        weak = number(board(model, defense, graph, "injection", suite)[f"{SCORES[suite]}_median"])
         return clean_to_worst(board(model, defense, graph, suite=suite), SCORES[suite]).replace("→", f"→ {weak} →")
 
     return grid(title(names[0]), columns, {title(name): name for name in rows}, cell)
