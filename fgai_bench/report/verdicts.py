@@ -279,7 +279,7 @@ def _claim_line(verdict: Verdict) -> list[Any]:
         *(verdict.count(name) for name in OUTCOMES),
         sum(decision.shown_alone for decision in verdict.decisions),
         *(verdict.needed, verdict.value, *(verdict.bounds or ("", "")), int(verdict.is_ratio)),
-        *(verdict.claim.threshold, *([other.conclusion for other in verdict.half_and_twice] or ["", ""])),
+        *(verdict.claim.threshold, *(tuple(other.conclusion for other in verdict.half_and_twice) or ("", ""))),
         verdict.advice,
     ]
 
