@@ -2,7 +2,7 @@
 
 A page marks what is generated with comments that readers do not see::
 
-    AT ranks first in <!-- value: first_places AT tuned -->10<!-- /value --> of 12 cells.
+    AT leads alone in <!-- value: first_places AT tuned alone -->1<!-- /value --> of 12 cells.
 
     <!-- table: links gat -->
 

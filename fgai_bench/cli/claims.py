@@ -12,7 +12,7 @@ def claims(
     run: RunArgument,
     out: OutOption = None,
 ) -> None:
-    """Say of each claim of the paper whether the run supports it, with the interval and how many cells show it.
+    """Say of each claim of the paper whether its own tables show it and whether the run supports it, cell by cell.
 
     Where the run has the worst case or tuned settings, the same claims are also looked at there.
     """
@@ -27,9 +27,10 @@ def claims(
     rows: dict[str, list[list[str]]] = {}
     for verdict in verdicts:
         cells = f"{len(verdict.showing)} of {len(verdict.decisions)}"
-        row = [verdict.claim.id, verdict.conclusion, cells, str(verdict.needed), verdict.shown or "--", verdict.advice]
+        own = [verdict.claim.id, verdict.papers_own, verdict.conclusion]
+        row = [*own, cells, str(verdict.needed), verdict.shown or "--", verdict.advice]
         rows.setdefault(verdict.claim.condition, []).append(row)
-    columns = ["claim", "verdict", "shown in", "needed", "mean of cells, bounds", "what to run"]
+    columns = ["claim", "paper's own", "verdict", "shown in", "needed", "mean of cells, bounds", "what to run"]
     for condition, listed in rows.items():
         print_table(f"claims, {run}, {condition}", columns, listed)
     for sentence in results.remarks:

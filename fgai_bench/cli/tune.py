@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,15 +28,15 @@ def tune(
     ),
     finals: Annotated[
         str,
-        typer.Option(help="Split seeds on which the four best trials are trained before one is chosen; '' for none."),
+        typer.Option(help="Split seeds of the final, in which the best trials meet the suite's own under `worst`."),
     ] = "1002,1003,1004",
+    repeat: Annotated[int, typer.Option(help="How often each cell is searched; the first search chooses.")] = 1,
     out: Annotated[Path | None, typer.Option(help="The run folder; else runs/tune-SUITE.", parser=folder_of)] = None,
     assignments: SetOption = None,
     *,
     how: dict[str, Any],
 ) -> None:
-    """Search the settings of every defense on validation nodes, or resume; write tuned.yaml, trials.csv and figures."""
-    from fgai_bench.report.figures.tuning import write_figures
+    """Search the settings of every defense on validation nodes, or resume; write tuned.yaml and trials.csv."""
     from fgai_bench.tuning.study import tune as search
     from fgai_bench.tuning.write import TRIALS, TUNED
 
@@ -45,6 +47,7 @@ def tune(
         trials=trials,
         seeds=split_seeds(seeds),
         finals=split_seeds(finals),
+        repeat=repeat,
         datasets=listed(datasets),
         models=listed(models),
         defenses=listed(defenses),
@@ -52,7 +55,9 @@ def tune(
         **how,
     )
     print_table("chosen settings", COLUMNS, [_row(outcome) for outcome in outcomes])
-    for path in (folder / TUNED, folder / TRIALS, *write_figures(folder)):
+    for sentence in spreads(outcomes):
+        typer.echo(sentence)
+    for path in (folder / TUNED, folder / TRIALS):
         typer.echo(path)
     if any(not tried.ok for outcome in outcomes for tried in outcome.tried):
         raise typer.Exit(1)
@@ -70,12 +75,25 @@ def split_seeds(text: str) -> list[int]:
         raise typer.BadParameter(f"a list of split seeds is one such as 1000,1001, not {text!r}") from None
 
 
+def spreads(outcomes: Sequence[SearchOutcome]) -> list[str]:
+    """Say of each cell that was searched several times how far its choices lie apart in the final."""
+    searches: dict[str, list[SearchOutcome]] = {}
+    for outcome in outcomes:
+        searches.setdefault(replace(outcome.cell, repeat=0).name, []).append(outcome)
+    repeated = {name: [o.choice.attacked for o in own if o.choice] for name, own in searches.items() if len(own) > 1}
+    return [
+        f"{name}, {len(scores)} searches: attacked score of the choice {min(scores):.4f} to {max(scores):.4f}"
+        for name, scores in repeated.items()
+        if scores
+    ]
+
+
 COLUMNS = ["dataset", "model", "defense", "trials", "chosen", "clean", "attacked", "(default)", "vanilla", "settings"]
 
 
 def _row(outcome: SearchOutcome) -> list[str]:
     """Return the choice of one cell, beside the scores of the suite's own settings and of the vanilla model."""
-    cell, choice, default = outcome.cell, outcome.choice, outcome.tried[0]
+    cell, choice, default = outcome.cell, outcome.choice, min(outcome.finalists, key=lambda tried: tried.number)
     names = [cell.dataset, cell.model, cell.line.title, str(len(outcome.tried))]
     if choice is None:
         return [*names, "none", "", "", "", "", next(tried.reason for tried in outcome.tried)]

@@ -63,10 +63,12 @@ def _row(board: Board, columns: Sequence[str], entry: BoardRow, standing: Mappin
     row |= {("rank" if name == board.score else f"rank_{name}"): place.rank for name, place in standing.items()}
     if board.nulls:
         row["beats_uniform"] = {True: "yes", False: "no", None: None}[standing["g_jsd"].beats_null]
+    row["two_groups"] = "yes" if cell.in_two_groups else None
     for metric in columns:
         cell = entry.cell(metric)
         bounds = centre_interval(cell.values, scale_of(metric)) or (math.nan, math.nan)
-        row |= _named(metric, ("_mean", "_std", "_low", "_high"), (cell.mean, cell.std, *bounds))
+        centres = (cell.mean, cell.std, cell.median, *bounds)
+        row |= _named(metric, ("_mean", "_std", "_median", "_low", "_high"), centres)
     for metric in board.nulls:
         row |= _named(f"{metric}_vs_uniform", ("", "_low", "_high"), _relative(entry.cell(metric)))
     if entry.found_by:
@@ -90,11 +92,11 @@ def _named(start: str, endings: Iterable[str], values: Iterable[float]) -> dict[
 
 
 def _relative(cell: Cell) -> tuple[float, float, float]:
-    """Return a cell against the uniform attention: the mean difference on the metric's scale, with its interval."""
+    """Return a cell against the uniform attention: the difference on the metric's scale, with its interval."""
     relative = cell.relative
     if relative is None:
         return math.nan, math.nan, math.nan
-    return mean(relative.differences), *(relative.bounds_on_scale or (math.nan, math.nan))
+    return relative.difference_on_scale, *(relative.bounds_on_scale or (math.nan, math.nan))
 
 
 def _threats(entry: BoardRow) -> list[str]:

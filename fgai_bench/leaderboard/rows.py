@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
-from fgai_bench.records.flags import STRONGER
+from fgai_bench.records.flags import STRONGER, SUBMITTED
 from fgai_bench.records.merge import fingerprints
 from fgai_bench.statistics.cells import UNEQUAL, UNIFORM, Cell, Gap, null_cell, null_of
 from fgai_bench.statistics.numbers import as_filed
@@ -52,6 +52,7 @@ class Board:
 
 STABILITY_METRICS = ("g_jsd", "g_tvd", "node_jsd", "topk_overlap", "prediction_kept")
 COSTS = ("train_peak_mib", "attack_seconds", "attack_peak_mib", "evaluate_seconds", "evaluate_peak_mib")
+BESIDE = ("macro_f1", "roc_auc")  # further scores, as columns where they were measured
 FLOORS = ("certified_f1", "certified_explanations")  # further columns where something was proven
 BOARDS = (
     Board("leaderboard_node", "node", "f1", "higher", ("f1_clean", *STABILITY_METRICS, "f_slope_pos", "f_slope_neg")),
@@ -148,7 +149,7 @@ def _entry(results: Results, place: Place, attacked: Mapping[int, Measurement], 
         (results.identity,),
         tuple(dict.fromkeys(step.commit or step.package for step in ok.values())),
         tuple(dict.fromkeys(step.device for step in ok.values())),
-        tuple(name for name in results.own_metrics if any(name in step.values for step in attacked.values()))
+        tuple(n for n in (*BESIDE, *results.own_metrics) if any(n in step.values for step in attacked.values()))
         + (FLOORS if any(step.status == "ok" for step in floors.values()) else ()),
         identity=identity_of(results.headers(trained, clean, attacked)),
         trials=max((step.trials for step in attacked.values()), default=0),
@@ -197,7 +198,11 @@ def null_rows(board: Board, listed: Iterable[BoardRow]) -> list[BoardRow]:
 
 
 def lowered(board: Board, listed: Sequence[BoardRow]) -> list[BoardRow]:
-    """Return the rows, each worst case lowered by any attack inside its threat model that left less, seed by seed."""
+    """Return the rows, each worst case lowered by any attack inside its threat model that left less, seed by seed.
+
+    An attack that was run for some seeds of the row only lowers none, so that its seeds are attacked alike. A graph
+    that somebody submitted lowers the seed that it was found for.
+    """
     return [_lowered(board, row, listed) if row.key.attack == STANDARD else row for row in listed]
 
 
@@ -210,6 +215,8 @@ def _lowered(board: Board, worst: BoardRow, listed: Sequence[BoardRow]) -> Board
         if row.key.attack in CONTINUED and not slack:
             shared = [seed for seed in row.seeds if board.score in row.seeds[seed] and seed in worst.seeds]
             slack = {seed: worst.seeds[seed][board.score] - row.seeds[seed][board.score] for seed in shared}
+        if not (row.seeds.keys() >= worst.seeds.keys() or row.key.attack.startswith(SUBMITTED)):
+            continue
         for seed, values in row.seeds.items():
             if seed not in seeds or row.changes_allowed(seed) != worst.changes_allowed(seed):
                 continue

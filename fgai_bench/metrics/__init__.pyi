@@ -11,6 +11,7 @@ from .null_rankings import degree_ranking as degree_ranking
 from .null_rankings import random_ranking as random_ranking
 from .null_rankings import uniform_attention as uniform_attention
 from .null_rankings import uniform_ranking as uniform_ranking
+from .prediction import macro_f1 as macro_f1
 from .prediction import micro_f1 as micro_f1
 from .prediction import prediction_kept as prediction_kept
 from .prediction import roc_auc as roc_auc

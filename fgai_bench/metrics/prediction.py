@@ -27,17 +27,46 @@ def micro_f1(predicted: Tensor, y: Tensor) -> float:
     >>> micro_f1(torch.tensor([0, 1, 2, 2]), torch.tensor([0, 1, 1, 2]))
     0.75
     """
-    classes, truth = finite_pair(predicted, y, "classes")
-    if classes.dim() != 1:
-        raise ValueError(f"micro_f1 needs one predicted class per node, got shape {tuple(predicted.shape)}")
+    classes, truth = _one_per_node(predicted, y)
     # scikit-learn's f1_score gives the same value and takes some twenty times as long.
     return int((classes == truth).sum()) / classes.numel()
 
 
 @metric(
+    "macro_f1",
+    inputs="labels",
+    summary="F1 of each class of the test nodes, averaged over classes: small classes count as much as large ones",
+    tags=("similarity", "symmetric"),
+    **HIGHER_SHARE,
+)
+def macro_f1(predicted: Tensor, y: Tensor) -> float:
+    r"""Return the mean of the F1 scores of all classes that are predicted or true somewhere.
+
+    .. math:: \frac{1}{C} \sum_c \frac{2 TP_c}{2 TP_c + FP_c + FN_c}
+
+    Shapes: ``(N,), (N,)`` predicted and true classes.
+
+    >>> macro_f1(torch.tensor([0, 0, 0, 0]), torch.tensor([0, 0, 0, 1]))  # 6/7 of the class 0, nothing of the class 1
+    0.42857142857142855
+    """
+    classes, truth = (side.long() for side in _one_per_node(predicted, y))
+    size = int(torch.maximum(classes, truth).max()) + 1
+    right, *both = (torch.bincount(side, minlength=size) for side in (truth[classes == truth], classes, truth))
+    total = both[0] + both[1]  # (C,) 2 TP + FP + FN
+    return float((2 * right.double() / total)[total > 0].mean())
+
+
+def _one_per_node(predicted: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    classes, truth = finite_pair(predicted, y, "classes")
+    if classes.dim() != 1:
+        raise ValueError(f"an F1 score needs one predicted class per node, got shape {tuple(predicted.shape)}")
+    return classes, truth
+
+
+@metric(
     "roc_auc",
     inputs="scores",
-    summary="area under the ROC curve of the test links' scores",
+    summary="area under the ROC curve of the test links' scores, or of the test nodes' where there are two classes",
     **HIGHER_SHARE,
 )
 def roc_auc(scores: Tensor, labels: Tensor) -> float:

@@ -19,6 +19,7 @@ CONTINUED = {"standard-continued", "standard-twice"}  # tags of the standard att
 TOLERANCE = 0.01  # of the attacked score; a sweep may wobble by this much
 BEATEN, SLACK = 0.005, 0.02  # of the attacked score: what another attack, and further search, may take
 ROUNDING = 1e-9  # of a share that was written and read
+SUBMITTED = "submitted"  # the attack of a graph that somebody else found
 BUDGET = ("nodes", "edges_per_node", "edges", "epsilon", "steps", "restarts")
 
 

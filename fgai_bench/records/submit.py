@@ -30,7 +30,7 @@ from fgai_bench.attacks import ThreatModel
 from fgai_bench.attacks.budget import Ledger, check_budget
 from fgai_bench.records.canonical import plain, sha256
 from fgai_bench.records.errors import RequestError
-from fgai_bench.records.flags import attacked_score, change_budget
+from fgai_bench.records.flags import SUBMITTED, attacked_score, change_budget
 from fgai_bench.records.lock import RunLock
 from fgai_bench.records.packing import changed_graph, clean_of, graph_digest, pack_attacked
 from fgai_bench.records.provenance import environment
@@ -39,7 +39,6 @@ from fgai_bench.records.store import Store, StoreReader, is_export
 from fgai_bench.records.verify import CodeCheck, RecordedRow
 from fgai_bench.tasks.measurement import measured
 
-SUBMITTED = "submitted"
 PARTS = ("edges", "features", "changed", "changed_features")
 
 

@@ -23,6 +23,7 @@ from fgai_bench.suites.schema import TUNED
 PUBLISHED_ATTACK = "injection"
 SCORES = {"f1": "F1", "roc_auc": "ROC-AUC"}
 TASKS = {"node": "Node classification", "link": "Link prediction"}
+TWO_GROUPS = "‡"  # marks a score whose seeds fall into two groups
 UNDER = {PUBLISHED_ATTACK: "under the published attack", STANDARD: "at worst"}
 
 
@@ -46,24 +47,29 @@ class DefenseScore:
 
     @property
     def interval(self) -> str:
-        """Return the 95 % interval of the attacked score, as in ``[.75, .84]``, and of how many seeds if not of all."""
+        """Return the 95 % interval of the attacked score, as in ``[.75, .84]``, and of how many seeds if not of all.
+
+        ‡ follows where the seeds fall into two groups.
+        """
         measured, lacking = len(self.attacked.values), len(self.attacked.gaps)
         part = f"({measured} of {measured + lacking} seeds)" if measured and lacking else ""
         bounds = centre_interval(self.attacked.values, scale_of(self.attacked.metric))
         if bounds is None:
             return part
         digits = 2 if short(bounds[0], 2) != short(bounds[1], 2) else 3
-        return f"[{short(bounds[0], digits)}, {short(bounds[1], digits)}] {part}".rstrip()
+        mark = TWO_GROUPS if self.attacked.in_two_groups else ""
+        return f"[{short(bounds[0], digits)}, {short(bounds[1], digits)}]{mark} {part}".rstrip()
 
     @property
     def score(self) -> str:
         """Return the attacked score with its interval, or what stands in its place; it says when it is unreliable."""
-        return f"{'unreliable ' if self.attacked.unreliable else ''}{mean_text(self.attacked)} {self.interval}".rstrip()
+        mark = "unreliable " if self.attacked.unreliable else ""
+        return f"{mark}{score_text(self.attacked)} {self.interval}".rstrip()
 
 
-def mean_text(cell: Cell) -> str:
-    """Return the mean of a cell, or what stands in its place."""
-    return short(cell.mean) if cell.values else STATUS[cell.status]
+def score_text(cell: Cell) -> str:
+    """Return the median of a cell, which its interval covers, or what stands in its place."""
+    return short(cell.median) if cell.values else STATUS[cell.status]
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,7 @@ class Answer:
     @property
     def verdict(self) -> str:
         """Say who ranks first, with scores and intervals."""
-        first = sorted((s for s in self.stands if s.standing.rank == 1), key=lambda stand: -stand.attacked.mean)
+        first = sorted((s for s in self.stands if s.standing.rank == 1), key=lambda stand: -stand.attacked.median)
         under = f"by {SCORES[self.score]} {UNDER.get(self.attack, f'under {self.attack}')}"
         if not first:
             return f"nothing is ranked {under}: that takes two complete rows of one budget and several seeds."
@@ -163,6 +169,8 @@ def notes(answered: Sequence[Answer]) -> list[str]:
         sentences.append(f"No worst case is recorded for {listed(without)}: a stronger attack may change the order.")
     if any(stand.defense.endswith(TUNED) for answer in answered for stand in answer.stands):
         sentences.append("Tuned settings, chosen by an equal search on validation nodes, rank where there are any.")
+    if any(stand.attacked.in_two_groups for answer in answered for stand in answer.stands):
+        sentences.append(f"{TWO_GROUPS}: the seeds fall into two groups; compared by flipping signs, not by a t test.")
     return sentences
 
 
@@ -184,7 +192,7 @@ def matrix(answered: Sequence[Answer]) -> str:
 def _cell(stand: DefenseScore) -> str:
     if not stand.attacked.values:
         return stand.score
-    text = f"{mean_text(stand.clean)} → {stand.score}"
+    text = f"{score_text(stand.clean)} → {stand.score}"
     return f"**{text}**" if stand.standing.bold else text
 
 
@@ -195,4 +203,4 @@ def as_markdown(answered: Sequence[Answer]) -> list[str]:
     parts = ["\n".join(f"- {markdown(answer.sentence)}" for answer in answered), *map(markdown, notes(answered))]
     for task in dict.fromkeys(answer.task for answer in answered):
         parts.append(matrix([answer for answer in answered if answer.task == task]))
-    return [*parts, "Bold: the best, or not to be told from it."]
+    return [*parts, "Medians of seeds. Bold: the best, or not to be told from it."]

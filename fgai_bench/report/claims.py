@@ -7,8 +7,9 @@ intersection-union test: all must reject, so the chance of a false verdict is no
 when enough cells hold. It is *refuted* when so many cells fail that the required share is out of reach, *undecided*
 when more seeds could still tell, and *not tested* when cells that were not measured could.
 
-The paper claims all this of its own settings under its own attack. :data:`CONDITIONS` says under which others the same
-sentences are held against a run: under the worst case, and there with the settings that an equal search has chosen.
+The paper claims all this of its own settings, under its own attack, against its own rivals. :data:`CONDITIONS` says
+under which others the same sentences are held against a run: under the worst case, and there with the settings that an
+equal search has chosen. :func:`papers_own` applies the same rules to the paper's published means.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from typing import Any
 import yaml
 
 from fgai_bench.leaderboard.rows import STANDARD, worst_cases
-from fgai_bench.report.published import text_of
+from fgai_bench.report.published import published_means, text_of
 from fgai_bench.report.verdicts import LEAST_SEEDS, CellOutcome, Claim, ClaimSide, Decision, Evidence, Verdict
 from fgai_bench.statistics.cells import Cell, cell, scale_of
-from fgai_bench.statistics.intervals import Comparison, holm, mean, p_above
-from fgai_bench.statistics.labels import STATUS, ordered
+from fgai_bench.statistics.intervals import Comparison, holm, mean, p_above, paired
+from fgai_bench.statistics.labels import STATUS, ordered, title
 from fgai_bench.statistics.power import seeds_needed
 from fgai_bench.statistics.ranking import standings
 from fgai_bench.statistics.results import Place, Results
@@ -34,6 +35,7 @@ from fgai_bench.suites.schema import TUNED
 # Condition to the attack in place of the published one, and to what is added to the label of a defense.
 CONDITIONS = {"worst case": (STANDARD, ""), "worst case, tuned": (STANDARD, TUNED)}
 KINDS_OF_STEPS = {"clean": "clean", "attacked": "attack", "train": "train", "explain": "explain"}
+SLOPES = ("f_slope_pos", "f_slope_neg")  # by which a claim of the kind ``only`` tells what explains
 SIGNIFICANT = 0.025  # in either direction: together the 5 % that a 95 % interval leaves out
 
 
@@ -44,13 +46,19 @@ def load_claims() -> tuple[Claim, ...]:
 
 def _claim(row: Mapping[str, Any]) -> Claim:
     sides = {key: ClaimSide(**row[key]) for key in ("left", "right") if key in row}
-    lists = {key: tuple(row[key]) for key in ("datasets", "models") if key in row}
-    return Claim(**{**row, **sides, **lists})
+    lists = {key: tuple(row[key]) for key in ("datasets", "models", "rivals") if key in row}
+    where = tuple((ClaimSide(**pair["less"]), ClaimSide(**pair["than"])) for pair in row.get("where", ()))
+    return Claim(**{**row, **sides, **lists, "where": where})
 
 
 def judge(results: Results, claims: Iterable[Claim] | None = None) -> list[Verdict]:
-    """Return a verdict on each claim."""
-    return [_verdict(results, claim) for claim in (load_claims() if claims is None else claims)]
+    """Return a verdict on each claim, with what the paper's own tables say and what other thresholds would lead to."""
+    verdicts = []
+    for claim in load_claims() if claims is None else claims:
+        near = [claim.loosened(factor) for factor in (0.5, 2)] if claim.threshold else []
+        others = tuple(_verdict(results, other) for other in near)
+        verdicts.append(replace(_verdict(results, claim), half_and_twice=others))
+    return verdicts
 
 
 def judge_everywhere(results: Results) -> list[Verdict]:
@@ -68,24 +76,36 @@ def restated(results: Results, claims: Iterable[Claim] | None = None) -> list[Cl
 
 def _restated(results: Results, claim: Claim, condition: str) -> Claim | None:
     attack, ending = CONDITIONS[condition]
-    sides = {key: side for key, side in (("left", claim.left), ("right", claim.right)) if side is not None}
-    changed: dict[str, Any] = {
-        key: replace(
-            side,
-            attack=attack if (side.attack, side.when) == ("injection", "attacked") else side.attack,
-            defense=side.defense + ending,
-        )
-        for key, side in sides.items()
-    }
+
+    def other(side: ClaimSide) -> ClaimSide:
+        published = (side.attack, side.when) == ("injection", "attacked")
+        return replace(side, attack=attack if published else side.attack, defense=side.defense + ending)
+
+    changed = replace(
+        claim,
+        left=other(claim.left),
+        right=claim.right and other(claim.right),
+        rivals=tuple(rival + ending for rival in claim.rivals),
+        where=tuple((other(less), other(than)) for less, than in claim.where),
+        condition=condition,
+    )
     places = [
         place
         for place in claim.places
-        if all(_of(results, claim, side, *place).status != "absent" for side in changed.values())
+        if all(_of(results, changed, side, *place).status != "absent" for side in _sides(changed))
     ]
-    if not places or changed == sides:
+    if not places or _sides(changed) == _sides(claim):
         return None
     datasets, models = (tuple(dict.fromkeys(names)) for names in zip(*places, strict=True))
-    return replace(claim, datasets=datasets, models=models, condition=condition, **changed)
+    return replace(changed, datasets=datasets, models=models)
+
+
+def _sides(claim: Claim) -> list[ClaimSide]:
+    """Return every side that a claim compares: its own, the other's or its rivals', each in all metrics it needs."""
+    metrics = SLOPES if claim.kind == "only" else (claim.left.metric,)
+    names = (claim.left.defense, *claim.rivals)
+    own = [replace(claim.left, defense=name, metric=metric) for name in names for metric in metrics]
+    return [*own, claim.right] if claim.right else own
 
 
 def outcomes(evidence: Sequence[Evidence]) -> list[CellOutcome]:
@@ -109,17 +129,27 @@ def outcomes(evidence: Sequence[Evidence]) -> list[CellOutcome]:
 
 
 def _verdict(results: Results, claim: Claim) -> Verdict:
-    evidence = [_evidence(results, claim, dataset, model) for dataset, model in claim.places]
+    places = [place for place in claim.places if _is_about(results, claim, *place)]
+    evidence = [_evidence(results, claim, dataset, model) for dataset, model in places]
     measured = sum(not cell_evidence.missing for cell_evidence in evidence)
     decisions = []
-    for (dataset, model), cell_evidence, outcome in zip(claim.places, evidence, outcomes(evidence), strict=True):
+    for (dataset, model), cell_evidence, outcome in zip(places, evidence, outcomes(evidence), strict=True):
         alone = not cell_evidence.missing and cell_evidence.p_holds < SIGNIFICANT
         # What a claim about all cells waits for needs no correction; what is shown already waits to hold by itself.
         uncorrected = claim.share == 1 and not alone and mean(cell_evidence.toward or (0.0,)) > 0
         alpha = SIGNIFICANT if uncorrected else SIGNIFICANT / max(1, measured)
         enough = seeds_needed(cell_evidence.toward, alpha)
         decisions.append(Decision(dataset, model, outcome, cell_evidence, alone, enough))
-    return Verdict(claim, tuple(decisions))
+    return Verdict(claim, tuple(decisions), papers_own(claim))
+
+
+def _is_about(results: Results, claim: Claim, dataset: str, model: str) -> bool:
+    """Tell whether the condition of a claim holds in a cell, or cannot be looked at there."""
+    for less, than in claim.where:
+        low, high = (_of(results, claim, side, dataset, model) for side in (less, than))
+        if Comparison.of(low.values, high.values, scale_of(less.metric)).difference_on_scale >= 0:
+            return False
+    return True
 
 
 def _of(results: Results, claim: Claim, side: ClaimSide, dataset: str, model: str) -> Cell:
@@ -131,15 +161,13 @@ def _of(results: Results, claim: Claim, side: ClaimSide, dataset: str, model: st
 
 def _evidence(results: Results, claim: Claim, dataset: str, model: str) -> Evidence:
     """Return what one cell of a claim measured, or why it cannot be decided."""
-    sides = [_of(results, claim, side, dataset, model) for side in (claim.left, claim.right) if side is not None]
+    sides = [_of(results, claim, side, dataset, model) for side in _sides(claim)]
     if claim.kind == "status":
-        return _status(claim, *sides)
+        return _status(results, claim, *sides)
     if claim.kind == "ratio" and claim.limit >= 1 and _outlasts(sides[1], sides[0]):
         return Evidence(p_holds=0.0, why=f"the other was {sides[1].reason}, in which this one ends")
     if reason := _missing(*sides):
         return Evidence(missing=reason)
-    if claim.kind == "best":
-        return _best(results, claim, sides[0], dataset, model)
     return JUDGES[claim.kind](claim, *sides)
 
 
@@ -154,10 +182,14 @@ def _missing(*sides: Cell) -> str:
     return f"only {len(shared)} of {LEAST_SEEDS} seeds" if len(shared) < LEAST_SEEDS else ""
 
 
-def _status(claim: Claim, measured: Cell) -> Evidence:
+def _status(results: Results, claim: Claim, measured: Cell) -> Evidence:
     if measured.status in ("absent", "missing"):
         return Evidence(missing="not measured")
     why = "it runs" if measured.status == "ok" else f"{STATUS[measured.status]}: {measured.reason}"
+    if claim.sparse:
+        trained = results.select(kind="train", label=claim.sparse)
+        graphs = ordered(place.dataset for place, seeds in trained if any(s.status == "ok" for s in seeds.values()))
+        why += f"; {title(claim.sparse)} ran on {', '.join(map(title, graphs)) or 'no graph of this run'}"
     as_claimed = measured.status == claim.status
     return Evidence(p_holds=float(not as_claimed), p_fails=float(as_claimed), why=why)
 
@@ -201,22 +233,61 @@ def _ratio(claim: Claim, left: Cell, right: Cell) -> Evidence:
     return _signed(comparison, [math.log(claim.limit) - difference for difference in comparison.differences])
 
 
-def _best(results: Results, claim: Claim, mine: Cell, dataset: str, model: str) -> Evidence:
-    kind = KINDS_OF_STEPS[claim.left.when]
-    where = {"suite": claim.suite, "kind": kind, "task": claim.task, "dataset": dataset, "model": model}
-    tuned = claim.left.defense.endswith(TUNED)
-    labels = [label for label in ordered(results.names("label", **where)) if label.endswith(TUNED) == tuned]
-    rivals: dict[Hashable, Cell] = {
-        label: _of(results, claim, replace(claim.left, defense=label), dataset, model) for label in labels
-    }
-    standing = standings(rivals, claim.better)[claim.left.defense]
+def _best(claim: Claim, *cells: Cell) -> Evidence:
+    rows: dict[Hashable, Cell] = dict(zip((claim.left.defense, *claim.rivals), cells, strict=True))
+    standing = standings(rows, claim.better)[claim.left.defense]
     if standing.rank is None:
         return Evidence(missing="nothing of equal budget to rank it with")
-    comparison = Comparison.of(mine.values, rivals[standing.rival].values, scale_of(claim.left.metric))
+    comparison = Comparison.of(cells[0].values, rows[standing.rival].values, scale_of(claim.left.metric))
     sign = 1 if claim.better == "higher" else -1
     toward = tuple(sign * difference for difference in comparison.differences)
     p_holds = 1.0 if standing.beats_null is False else standing.p_ahead
     return Evidence(p_holds, standing.p_beaten, comparison, toward)
+
+
+def _only(claim: Claim, *cells: Cell) -> Evidence:
+    """Return whether one defense alone explains: its F+ falls faster than its F-, and F- does not rise."""
+    explains, fails = [], []
+    for pos, neg in zip(cells[::2], cells[1::2], strict=True):
+        lead, falling = paired(neg.values, pos.values), [-slope for slope in neg.values.values()]
+        explains.append(max(p_above(lead), p_above(falling)))
+        fails.append(min(1.0, 2 * min(p_above([-d for d in lead]), p_above([-slope for slope in falling]))))
+    labels = zip((claim.left.defense, *claim.rivals), explains, strict=True)
+    names = [title(label) for label, p in labels if p < SIGNIFICANT]
+    p_fails = min(1.0, len(explains) * min(fails[0], *explains[1:]))
+    return Evidence(max(explains[0], *fails[1:]), p_fails, why=f"shown to explain: {', '.join(names) or 'none'}")
+
+
+def papers_own(claim: Claim) -> tuple[bool, ...]:
+    """Return what the published means say under the rule of a claim, in each of its cells that the tables have."""
+    return tuple(told for place in claim.places if (told := _told(claim, *place)) is not None)
+
+
+def _told(claim: Claim, dataset: str, model: str) -> bool | None:
+    """Return what the paper's tables say in one cell; None where they lack it or the condition does not hold."""
+
+    def of(side: ClaimSide) -> float:
+        place = (claim.task, dataset, side.model or model, side.defense.removesuffix(TUNED))
+        value, _ = published_means().get((*place, KINDS_OF_STEPS[side.when], side.metric), (math.nan, ""))
+        return abs(value) if claim.magnitude else value
+
+    if claim.kind == "status":
+        place = (claim.task, dataset, model, claim.left.defense)
+        known = [status for key, (_, status) in published_means().items() if key[:4] == place]
+        return claim.status in known if known else None
+    values = [of(side) for side in _sides(claim)]
+    if any(map(math.isnan, values)) or not all(of(less) < of(than) for less, than in claim.where):
+        return None
+    sign, alone = 1 if claim.better == "higher" else -1, [True, *[False] * len(claim.rivals)]
+    rules: dict[str, Callable[..., bool]] = {
+        "greater": lambda left, right: left - right > claim.margin,
+        "close": lambda left, right: abs(left - right) <= claim.margin,
+        "ratio": lambda left, right: left <= claim.limit * right,
+        "positive": lambda left: left > 0,
+        "best": lambda left, *rivals: all(sign * (left - rival) > 0 for rival in rivals),
+        "only": lambda *slopes: [pos < neg <= 0 for pos, neg in zip(slopes[::2], slopes[1::2], strict=True)] == alone,
+    }
+    return rules[claim.kind](*values)
 
 
 JUDGES: dict[str, Callable[..., Evidence]] = {
@@ -224,4 +295,6 @@ JUDGES: dict[str, Callable[..., Evidence]] = {
     "positive": _positive,
     "close": _close,
     "ratio": _ratio,
+    "best": _best,
+    "only": _only,
 }

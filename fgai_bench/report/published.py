@@ -10,6 +10,7 @@ import io
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import yaml
@@ -48,6 +49,16 @@ def published() -> tuple[Published, ...]:
         for number in _numbers(table, row)
         for variant in (number, *_stand_ins(number, paper["stand_ins"]))
     )
+
+
+@cache
+def published_means() -> dict[tuple[str, ...], tuple[float, str]]:
+    """Return mean and status by task, dataset, model, defense, kind of step and metric, by our name and by theirs."""
+    return {
+        (number.task, number.dataset, number.model, number.label, number.kind, name): (number.mean, number.status)
+        for number in published()
+        for name in (number.ours, number.metric.removesuffix("_attacked"))
+    }
 
 
 def _numbers(table: Mapping[str, Any], row: Mapping[str, str]) -> Iterator[Published]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from fgai_bench.report.tables.markdown import pipe_table
@@ -17,7 +17,7 @@ from fgai_bench.statistics.labels import title
 from fgai_bench.statistics.numbers import as_csv, difference_text
 from fgai_bench.statistics.results import Results
 
-ClaimKind = Literal["greater", "close", "ratio", "best", "positive", "status"]
+ClaimKind = Literal["greater", "close", "ratio", "best", "only", "positive", "status"]
 CellOutcome = Literal["holds", "fails", "open", "missing"]
 Conclusion = Literal["supported", "refuted", "undecided", "not tested"]
 PUBLISHED_CONDITION = "published"  # the paper's own attack and settings
@@ -51,6 +51,8 @@ class Claim:
     kind: ClaimKind
     left: ClaimSide
     right: ClaimSide | None = None
+    rivals: tuple[str, ...] = ()  # the rows that it is held against, where there is no right side
+    where: tuple[tuple[ClaimSide, ClaimSide], ...] = ()  # cells count where each first side is the lower one
     task: str = "node"
     datasets: tuple[str, ...] = PAPERS_DATASETS
     models: tuple[str, ...] = PAPERS_MODELS
@@ -60,12 +62,32 @@ class Claim:
     better: Literal["higher", "lower"] = "higher"
     status: str = ""
     magnitude: bool = False
+    sparse: str = ""  # the entry that does without the dense matrix which a status is about
     condition: str = PUBLISHED_CONDITION
 
     @property
     def places(self) -> list[tuple[str, str]]:
         """Return the cells that the claim is about."""
         return [(dataset, model) for dataset in self.datasets for model in self.models]
+
+    @property
+    def compared(self) -> str:
+        """Return the rows that the claim compares, as ``FGAI with Vanilla, LN, AT``; empty where it is about one."""
+        names = self.rivals or ((self.right.defense,) if self.right else ())
+        others = [title(name) for name in names if name != self.left.defense]
+        return f"{title(self.left.defense)} with {', '.join(others)}" if others else ""
+
+    @property
+    def threshold(self) -> str:
+        """Return the field that holds a number of ours which decides the claim; empty where there is none."""
+        ours = {"margin": bool(self.margin), "limit": self.kind == "ratio" and self.limit != 1, "share": self.share < 1}
+        return next((name for name, is_ours in ours.items() if is_ours), "")
+
+    def loosened(self, factor: float) -> Claim:
+        """Return the claim with its threshold times a factor; of a limit what exceeds 1 is meant, a share ends at 1."""
+        value = getattr(self, self.threshold)
+        scaled = {"margin": value * factor, "limit": 1 + (value - 1) * factor, "share": min(1.0, value * factor)}
+        return replace(self, **{self.threshold: scaled[self.threshold]})
 
 
 @dataclass(frozen=True)
@@ -133,6 +155,20 @@ class Verdict:
 
     claim: Claim
     decisions: tuple[Decision, ...]
+    published: tuple[bool, ...] = ()  # what the paper's own means say in each cell that its tables have
+    half_and_twice: tuple[Verdict, ...] = ()  # on the claim with half and with twice its threshold, if it has one
+
+    @property
+    def paper_fails(self) -> bool:
+        """Tell whether the paper's own tables do not show its claim, by the rule that a run is held to."""
+        return sum(self.published) < math.ceil(self.claim.share * len(self.published))
+
+    @property
+    def papers_own(self) -> str:
+        """Return what the paper's own tables say: ``fails (9/12)``."""
+        if not self.published:
+            return "no table"
+        return f"{'fails' if self.paper_fails else 'holds'} ({sum(self.published)}/{len(self.published)})"
 
     def count(self, *outcomes: CellOutcome) -> int:
         """Return how many cells say one of these."""
@@ -160,6 +196,8 @@ class Verdict:
     @property
     def conclusion(self) -> Conclusion:
         """Return what the cells say together."""
+        if not self.decisions:
+            return "not tested"
         if len(self.showing) >= self.needed:
             return "supported"
         if self.count("holds", "open", "missing") < self.needed:
@@ -186,6 +224,8 @@ class Verdict:
     @property
     def advice(self) -> str:
         """Say what to run, where cells are missing."""
+        if not self.decisions:
+            return "its condition holds in no cell"
         if not self.count("missing"):
             return ""
         reasons = dict.fromkeys(decision.evidence.missing for decision in self.cells("missing"))
@@ -200,13 +240,13 @@ class Verdict:
     @property
     def counts(self) -> str:
         """Return in how many cells the claim has to hold, and how many cells say what."""
-        counts = ", ".join(f"{self.count(name)} {name}" for name in OUTCOMES if self.count(name))
+        counts = ", ".join(f"{self.count(name)} {name}" for name in OUTCOMES if self.count(name)) or "none"
         return f"needed in {self.needed} of {len(self.decisions)} cells, shown in {len(self.showing)}: {counts}"
 
 
 COLUMNS = (
-    *("id", "condition", "claim", "verdict", *OUTCOMES, "shown_alone", "needed", "mean", "low", "high", "is_ratio"),
-    "advice",
+    *("id", "condition", "claim", "compared", "paper", "paper_shows", "paper_cells", "verdict", *OUTCOMES),
+    *("shown_alone", "needed", "mean", "low", "high", "is_ratio", "threshold", "half", "twice", "advice"),
 )
 CELL_COLUMNS = (
     *("id", "condition", "dataset", "model", "outcome", "shown_alone", "value", "low", "high", "is_ratio", "scale"),
@@ -215,7 +255,8 @@ CELL_COLUMNS = (
 METHOD = (
     "Differences are paired by seed and tested by Student's t; intervals are 95 %, a factor `x` is a ratio. A cell "
     "holds or fails after Holm's correction over the cells of its claim. A claim about all cells needs every cell to "
-    "show it, each without a correction. In brackets: the cells that show a claim, of those that were looked at. "
+    "show it, each without a correction. In brackets: the cells that show a claim, of those that were looked at. A "
+    "claim has the paper's rivals and no others. *Paper's own* is what its published means say under the same rule. "
     "`claims_cells.csv` has every cell."
 )
 
@@ -233,10 +274,13 @@ def as_files(verdicts: Sequence[Verdict], results: Results) -> dict[str, str]:
 
 def _claim_line(verdict: Verdict) -> list[Any]:
     return [
-        *(verdict.claim.id, verdict.claim.condition, verdict.claim.text, verdict.conclusion),
+        *(verdict.claim.id, verdict.claim.condition, verdict.claim.text, verdict.claim.compared),
+        *(verdict.papers_own.split(" (")[0], sum(verdict.published), len(verdict.published), verdict.conclusion),
         *(verdict.count(name) for name in OUTCOMES),
         sum(decision.shown_alone for decision in verdict.decisions),
-        *(verdict.needed, verdict.value, *(verdict.bounds or ("", "")), int(verdict.is_ratio), verdict.advice),
+        *(verdict.needed, verdict.value, *(verdict.bounds or ("", "")), int(verdict.is_ratio)),
+        *(verdict.claim.threshold, *(tuple(other.conclusion for other in verdict.half_and_twice) or ("", ""))),
+        verdict.advice,
     ]
 
 
@@ -252,13 +296,34 @@ def _cell_line(claim: Claim, decision: Decision) -> list[Any]:
 
 
 def to_markdown(verdicts: Sequence[Verdict], results: Results) -> str:
-    """Write the verdicts as a page: a table of conclusions under all conditions, then what the paper claims."""
+    """Write the verdicts as a page: which claims the paper's own tables fail, conclusions, thresholds, the claims."""
     conditions = list(dict.fromkeys(verdict.claim.condition for verdict in verdicts))
     concluded: dict[str, dict[str, str]] = {}
     for verdict in verdicts:
         text = f"{verdict.conclusion} ({len(verdict.showing)}/{len(verdict.decisions)}) {verdict.shown}".rstrip()
         concluded.setdefault(verdict.claim.id, {})[verdict.claim.condition] = text
-    rows = [[id, *(texts.get(name, "--") for name in conditions)] for id, texts in concluded.items()]
-    texts = dict.fromkeys(f"- {v.claim.id}: {v.claim.text} ({v.claim.source})" for v in verdicts)
-    head = [f"# Verdicts on the paper's claims, run {results.identity}", "", f"{results.version}.", "", METHOD, ""]
-    return "\n".join([*head, *pipe_table([["claim", *conditions], *rows]), "", *texts]) + "\n"
+    first = {verdict.claim.id: verdict for verdict in reversed(verdicts)}
+    rows = [
+        [id, first[id].papers_own, *(text.get(name, "--") for name in conditions)] for id, text in concluded.items()
+    ]
+    failing = [f"{id} {first[id].papers_own.removeprefix('fails ')}" for id in concluded if first[id].paper_fails]
+    own = f"**The paper's own tables fail {len(failing)} of its claims**: {', '.join(failing) or 'none'}."
+    texts = [_sentence(first[id].claim) for id in concluded]
+    head = [f"# Verdicts on the paper's claims, run {results.identity}", own, f"{results.version}.", METHOD]
+    table = pipe_table([["claim", "paper's own", *conditions], *rows])
+    return "\n".join(["\n\n".join(head), "", *table, "", *_thresholds(verdicts), *texts]) + "\n"
+
+
+def _sentence(claim: Claim) -> str:
+    return f"- {claim.id}: {claim.text} ({claim.source}{f'; {claim.compared}' if claim.compared else ''})"
+
+
+def _thresholds(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return a line for each threshold of ours: the verdicts for half of it, itself and twice."""
+    lines = []
+    for verdict in (verdict for verdict in verdicts if verdict.half_and_twice):
+        half, twice, name = *verdict.half_and_twice, verdict.claim.threshold
+        texts = (f"{getattr(v.claim, name):g} {v.conclusion}, {v.papers_own}" for v in (half, verdict, twice))
+        lines.append(f"- {verdict.claim.id}, {verdict.claim.condition}: {name} {'; '.join(texts)}")
+    head = "Verdict and paper's own for half of each threshold, itself and twice; all but the 150 % of memory are ours:"
+    return [head, "", *lines, ""] if lines else []

@@ -169,10 +169,9 @@ def validate(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progre
         trained = _fit(config, inputs, problem, Training(**config["training"]), progress)
     threat = scaled(ThreatModel(**config["validation"]["threat"]), problem.provenance["validation_share"])
     with measured_cost(config["device"], every=0.02) as attacking:
-        scores = score_on_validation(problem, trained, threat, config["seed"])
-    overlap = {} if scores.overlap is None else {"topk_overlap": scores.overlap}
+        scores = score_on_validation(problem, trained, threat, config["seed"], config["validation"]["name"])
     return Result(
-        metrics={"validation_clean": scores.clean, "validation_attacked": scores.attacked, **overlap},
+        metrics={"validation_clean": scores.clean, "validation_attacked": scores.attacked},
         cost={"train_seconds": training.seconds, "attack_seconds": attacking.seconds},
         ledger={name: float(value) for name, value in asdict(scores.found.ledger).items()},
         flags=scores.found.flags,

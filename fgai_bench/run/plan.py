@@ -211,10 +211,12 @@ def _declares(dataset: str) -> bool:
     return DATASETS.entry(dataset).ours or (bool(files) and all(file.sha256 for file in files))
 
 
-def validation_plan(trials: Sequence[Trial], device: str = "cpu", contents: Mapping[str, str] | None = None) -> Plan:
+def validation_plan(
+    trials: Sequence[Trial], device: str = "cpu", contents: Mapping[str, str] | None = None, attack: str = "validation"
+) -> Plan:
     """Return the steps that score trials on the validation part, each once, with the teachers that they need."""
     draft = _Draft(device, contents or {})
-    members = [trial.member(draft.validate(trial)) for trial in trials]
+    members = [trial.member(draft.validate(trial, attack)) for trial in trials]
     return Plan(draft.steps, tuple(dict.fromkeys(members)))
 
 
@@ -293,21 +295,21 @@ class _Draft:
                 step = self._step("agree", config, inputs, suite, member.step)
                 self.members.append(replace(member, kind=step.kind, step=step.hash))
 
-    def validate(self, trial: Trial) -> Step:
-        """Add the training of a trial and its scores on the validation part under the validation attack: one step.
+    def validate(self, trial: Trial, attack: str) -> Step:
+        """Add the training of a trial and its scores on the validation part under an attack: one step.
 
         The model of the suite's own vanilla line is kept: it is the teacher of every other trial.
         """
         if trial.seed in EVALUATION_SEEDS:
             raise SuiteError(f"seed {trial.seed} belongs to the evaluation; settings must not be chosen on it")
         tags = DEFENSES.entry(trial.line.name).tags
-        teacher = self.validate(trial.teacher) if "needs-teacher" in tags else None
+        teacher = self.validate(trial.teacher, attack) if "needs-teacher" in tags else None
         threat = _merged(ThreatModel, trial.suite.threat.model_dump(), trial.settings["threat"])
         config = {
             **self._training_settings(trial),
             "teacher": teacher.hash if teacher else None,
             "seed": trial.seed,
-            "validation": plain({**_versioned(ATTACKS, "validation"), "threat": threat}),
+            "validation": plain({**_versioned(ATTACKS, attack), "threat": threat}),
             "keep": trial.line.name == TEACHER.name and not trial.line.options and not _changes(trial),
         }
         return self._step("validate", config, {"teacher": teacher.hash} if teacher else {}, trial.suite)

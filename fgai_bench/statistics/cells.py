@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 
 from fgai_bench.metrics import METRICS
 from fgai_bench.registry import Scale
-from fgai_bench.statistics.intervals import Comparison, mean, std
+from fgai_bench.statistics.intervals import Comparison, is_split, mean, on_scale, std
 from fgai_bench.statistics.results import Better, Measurement, Place, Results
 
 SEVERITY = ("failed", "oom", "timeout", "missing", "not-applicable", "absent")
@@ -68,6 +69,16 @@ class Cell:
     def mean(self) -> float:
         """Return the mean over the seeds that have a value."""
         return mean(list(self.values.values()))
+
+    @property
+    def median(self) -> float:
+        """Return the median over the seeds that have a value: what is printed beside an interval."""
+        return median(self.values.values()) if self.values else math.nan
+
+    @property
+    def in_two_groups(self) -> bool:
+        """Tell whether the seeds fall into two groups on the metric's scale, so that no centre stands for them."""
+        return is_split(list(on_scale([self.values], scale_of(self.metric))[0].values()))
 
     @property
     def std(self) -> float:

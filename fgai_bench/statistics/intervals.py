@@ -1,8 +1,10 @@
-"""Statistics over seeds: come here for means, confidence intervals, p-values and corrections.
+"""Statistics over seeds: come here for medians, confidence intervals, p-values and corrections.
 
+A row is shown as its median with the sign test's interval, which covers whatever the distribution of seeds.
 Two rows are compared seed by seed, because seeds share their split and their attack's random choices. The test is
 Student's t on the paired differences, taken on the scale where a metric's errors are symmetric: of the logarithm for
-divergences, of the logit for shares, as they are otherwise (``scale`` of the metric's entry).
+divergences, of the logit for shares, as they are otherwise (``scale`` of the metric's entry). Differences that fall
+into two groups have no such scale: they are judged by the sign-flip test, and shown as a row is.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
+from statistics import median
 
 import numpy as np
 from scipy import special
@@ -18,6 +22,9 @@ from scipy import special
 from fgai_bench.registry import Scale
 
 LEVEL = 0.95
+LEAST_COVERAGE = 0.93  # of an interval that is called 95 %: five seeds allow .9375, and no more
+SPLIT = 3.0  # a gap this many times as wide as what lies on either side splits values into two groups
+MOST_FLIPPED = 16  # values whose signs are flipped in all ways; the mean of more is normal enough
 ROUNDING = 1e-12  # of the largest difference: a smaller spread is rounding
 LARGEST_EXPONENT = math.log(1e300)
 SMALLEST, RESOLUTION = 1e-300, 2.0**-52  # what can be told from 0, and from 1
@@ -54,8 +61,46 @@ def paired(left: Mapping[int, float], right: Mapping[int, float]) -> tuple[float
     return tuple(left[seed] - right[seed] for seed in sorted(left.keys() & right.keys()))
 
 
+def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
+    r"""Return the sign test's interval of the median, between the k-th lowest and the k-th highest value.
+
+    .. math:: P(\text{covered}) \ge 1 - 2 P(\mathrm{Bin}(n, 1/2) < k) \ge 0.93
+
+    It holds for any distribution: skewed, in two groups, on any scale. None below five values, where no k is enough.
+
+    >>> median_interval([5.0, 1.0, 2.0, 3.0, 9.0]), median_interval([1.0, 2.0, 3.0, 4.0])  # 1 - 2 / 32 is .9375
+    ((1.0, 9.0), None)
+    >>> median_interval(range(10))  # 1 - 2 * 11 / 1024 is .979
+    (1, 8)
+    """
+    n = len(values)
+    k = sum(special.bdtr(below, n, 0.5) <= (1 - LEAST_COVERAGE) / 2 for below in range(n // 2))
+    return (sorted(values)[k - 1], sorted(values)[n - k]) if k else None
+
+
+def is_split(values: Sequence[float]) -> bool:
+    """Tell whether five or more values fall into two groups, with a gap that is much wider than either of them.
+
+    Of normal samples of five 6 % look so, of ten one in three thousand.
+
+    >>> is_split([0.53, 0.57, 0.61, 0.90, 0.93]), is_split([0.5, 0.6, 0.7, 0.8, 0.9])
+    (True, False)
+    """
+    return len(values) >= 5 and _gap(values) > 0
+
+
+def _gap(values: Sequence[float]) -> float:
+    """Return the gap between two groups of values; 0 where there are none."""
+    rising = sorted(values)
+    gap, place = max((high - low, i) for i, (low, high) in enumerate(pairwise(rising), 1))
+    widest = max(rising[place - 1] - rising[0], rising[-1] - rising[place])
+    return gap if gap > max(SPLIT * widest, ROUNDING * max(map(abs, values))) else 0.0
+
+
 def interval(differences: Sequence[float], level: float = LEVEL) -> tuple[float, float] | None:
     """Return Student's t interval of the mean; equal values have an interval without width; None below two values.
+
+    Of differences in two groups it also reaches over the interval of their median.
 
     >>> [round(bound, 3) for bound in interval([1.0, 2.0, 3.0])]  # 2 -+ 4.303 * 1 / sqrt(3)
     [-0.484, 4.484]
@@ -65,11 +110,13 @@ def interval(differences: Sequence[float], level: float = LEVEL) -> tuple[float,
     if len(differences) < 2:
         return None
     half = 0.0 if is_constant(differences) else _standard_error(differences) * _quantile(level, len(differences) - 1)
-    return mean(differences) - half, mean(differences) + half
+    low, high = mean(differences) - half, mean(differences) + half
+    further = median_interval(differences) if is_split(differences) else None
+    return (min(low, further[0]), max(high, further[1])) if further else (low, high)
 
 
 def p_value(differences: Sequence[float]) -> float:
-    """Return the two-sided p of Student's t test that the mean is zero; 1 below two values.
+    """Return the two-sided p that the mean is zero, by the test of :func:`p_above`; 1 below two values.
 
     >>> round(p_value([1.0, 2.0, 3.0]), 4)  # t = 2 * sqrt(3), two degrees of freedom
     0.0742
@@ -78,23 +125,34 @@ def p_value(differences: Sequence[float]) -> float:
     """
     if len(differences) < 2 or mean(differences) == 0:
         return 1.0
-    above = p_above(differences)
-    return 2 * min(above, 1 - above)
+    return min(1.0, 2 * min(p_above(differences), p_above([-difference for difference in differences])))
 
 
 def p_above(differences: Sequence[float]) -> float:
     """Return the one-sided p of the t test that the mean is not above zero: small where it clearly is.
 
-    Equal differences have no spread to estimate; they are taken at their word, p is 0 or 1.
+    Equal differences have no spread to estimate; they are taken at their word, p is 0 or 1. Where differences fall into
+    two groups and one more such gap would reach zero, the signs are flipped in all ways instead.
 
     >>> round(p_above([1.0, 2.0, 3.0]), 4), p_above([0.5, 0.5]), p_above([-0.5, -0.5]), p_above([7.0])
     (0.0371, 0.0, 1.0, 1.0)
+    >>> p_above([0.5, 0.6, 3.0, 3.1, 3.2])  # one of 32 ways
+    0.03125
     """
     if len(differences) < 2:
         return 1.0
     if is_constant(differences):
         return 0.0 if mean(differences) > 0 else 1.0
+    if is_split(differences) and _gap(differences) >= min(map(abs, differences)) and len(differences) <= MOST_FLIPPED:
+        return _flipped_above(differences)
     return float(special.stdtr(len(differences) - 1, -mean(differences) / _standard_error(differences)))
+
+
+def _flipped_above(differences: Sequence[float]) -> float:
+    """Return the share of all choices of signs whose sum is at least that of the differences."""
+    flips = 1 - 2 * (np.arange(2 ** len(differences))[:, None] >> np.arange(len(differences)) & 1)  # (2^n, n)
+    sums = flips @ np.abs(differences)
+    return float(np.mean(sums >= math.fsum(differences) - ROUNDING * sums.max()))
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
@@ -173,20 +231,22 @@ def _exp(value: float) -> float:
 
 
 def centre_interval(values: Mapping[int, float], scale: Scale) -> tuple[float, float] | None:
-    """Return the interval of a row's centre, computed on its scale and shown in the metric's units.
+    """Return the interval of a row's median in the metric's units: it stands wherever a median is printed.
 
-    It stands beside the mean, which lies outside where few seeds differ much from the others; there it reaches to it.
+    Below five seeds it is Student's t interval on the scale, where median and mean are one if errors are symmetric.
 
     >>> [round(bound, 3) for bound in centre_interval({0: 0.1, 1: 0.1, 2: 0.1}, "log")]
     [0.1, 0.1]
-    >>> [round(bound, 3) for bound in centre_interval({0: 1.0, 1: 1.0, 2: 1.0, 3: 1.0, 4: 0.9}, "logit")]
-    [0.915, 0.98]
+    >>> centre_interval({0: 1.0, 1: 1.0, 2: 1.0, 3: 1.0, 4: 0.9}, "logit")
+    (0.9, 1.0)
     """
+    listed = list(values.values())
+    if bounds := median_interval(listed):
+        return bounds
     bounds = interval(list(on_scale([values], scale)[0].values()))
     if bounds is None:
         return None
-    shown = mean(list(values.values()))
-    return min(in_units(bounds[0], scale), shown), max(in_units(bounds[1], scale), shown)
+    return min(in_units(bounds[0], scale), median(listed)), max(in_units(bounds[1], scale), median(listed))
 
 
 @dataclass(frozen=True)
@@ -211,13 +271,18 @@ class Comparison:
 
     @cached_property
     def bounds_on_scale(self) -> tuple[float, float] | None:
-        """Return the 95 % interval of the mean difference on the scale."""
+        """Return the 95 % interval of :attr:`difference_on_scale`."""
         return interval(self.differences)
 
     @property
+    def difference_on_scale(self) -> float:
+        """Return the mean difference on the scale, or the median of differences in two groups."""
+        return median(self.differences) if is_split(self.differences) else mean(self.differences)
+
+    @property
     def difference(self) -> float:
-        """Return the mean difference in the metric's units, at the centre of the right side."""
-        return self._shown(mean(self.differences))
+        """Return the estimated difference in the metric's units, at the centre of the right side."""
+        return self._shown(self.difference_on_scale)
 
     @property
     def bounds(self) -> tuple[float, float] | None:
@@ -227,8 +292,8 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
-        """Return left over right, for differences of logarithms: the ratio of the geometric means."""
-        return _exp(mean(self.differences))
+        """Return left over right, for differences of logarithms: the ratio of the geometric means (or median ratio)."""
+        return _exp(self.difference_on_scale)
 
     @property
     def ratio_bounds(self) -> tuple[float, float] | None:

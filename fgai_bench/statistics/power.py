@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from scipy import special
 
-from fgai_bench.statistics.intervals import is_constant, mean, std
+from fgai_bench.statistics.intervals import is_constant, is_split, mean, std
 
 POWER = 0.8
 MOST_SEEDS = 1000
@@ -18,6 +18,7 @@ def seeds_needed(differences: Sequence[float], alpha: float, power: float = POWE
     """Return how many seeds a one-sided t test at ``alpha`` needs to see the observed mean with this power.
 
     It takes the observed mean and spread for the true ones. None where no number up to ``MOST_SEEDS`` will do.
+    Differences in two groups need at least as many seeds as flipped signs need to go below ``alpha``.
 
     >>> seeds_needed([1.0, 2.0, 3.0], 0.025)  # two standard deviations from zero
     5
@@ -33,6 +34,7 @@ def seeds_needed(differences: Sequence[float], alpha: float, power: float = POWE
         missed = special.nctdtr(n - 1, effect * math.sqrt(n), critical)
         return not missed > 1 - power  # far beyond the critical value it is NaN in place of 0
 
-    numbers = range(2, MOST_SEEDS + 1)  # power grows with every seed
+    least = math.ceil(-math.log2(alpha)) if is_split(differences) else 2
+    numbers = range(least, MOST_SEEDS + 1)  # power grows with every seed
     place = bisect_left(numbers, True, key=is_enough)
     return numbers[place] if place < len(numbers) else None

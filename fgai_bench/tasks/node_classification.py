@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from fgai_bench.attacks.objectives import Readout
 from fgai_bench.data import Split, load_dataset
 from fgai_bench.defenses.training import NodeSupervision
-from fgai_bench.metrics import degree_ranking, edges_into, f_acc_curve, random_ranking, uniform_ranking
+from fgai_bench.metrics import NotApplicable, degree_ranking, edges_into, f_acc_curve, random_ranking, uniform_ranking
 from fgai_bench.metrics.f_slope import RATES
 from fgai_bench.models import Attention, align
 from fgai_bench.models.base import AttentionModel, Output, frozen_eval
@@ -75,7 +75,7 @@ class NodeProblem(Problem):
     def clean_offers(self, model: AttentionModel, nulls: bool = False) -> Offers:
         out, again = self.output(model, self.data), self.output(model, self.data)
         offers = clean_offers(out, again, lambda o: o.logits)
-        offers.add(labels=lambda: self._labels(out), model=lambda: (model,))
+        offers.add(model=lambda: (model,), **self._score_offers(out))
         self._offer_curves(offers, model, self.data, out, lambda: attention_of(out))
         for null, ranking in self._nulls(model).items() if nulls else ():
             self._offer_curves(offers, model, self.data, out, ranking, null)
@@ -87,7 +87,7 @@ class NodeProblem(Problem):
         offers = pair_offers(clean, perturbed, lambda o: o.logits[:nodes])
         offers.add(
             **self._reached_offers(model, attacked, clean, perturbed),
-            labels=lambda: self._labels(perturbed),
+            **self._score_offers(perturbed),
             weights_unchanged=lambda: into_unchanged(clean, perturbed, nodes),
             model=lambda: (model,),
             **uniform_offers(self.data, attacked),
@@ -119,6 +119,17 @@ class NodeProblem(Problem):
             "weights-reached": lambda: align(*attentions(), common=True),
             "weights-or-zero-reached": lambda: align(*attentions()),
         }
+
+    def _score_offers(self, out: Output) -> dict[str, Callable[[], tuple[Any, ...]]]:
+        """Return the inputs of the scores on the test nodes; ROC-AUC has some where there are two classes."""
+
+        def scores() -> tuple[Tensor, Tensor]:
+            logits, truth = out.logits[self.split.test], self.data.y[self.split.test]
+            if truth.unique().numel() < 2:
+                raise NotApplicable("the test nodes have one class only")
+            return logits[:, 1] - logits[:, 0], truth
+
+        return {"labels": lambda: self._labels(out)} | ({"scores": scores} if self.num_outputs == 2 else {})
 
     def _labels(self, out: Output) -> tuple[Tensor, Tensor]:
         """Return the predicted and the true classes of the test nodes."""

@@ -19,7 +19,8 @@ from fgai_bench.suites.schema import DefenseLine, Suite, TunedSetting, When
 
 TUNING_SEEDS = (1000, 1001)
 FINAL_SEEDS = (1002, 1003, 1004)
-FINALISTS = 4  # best trials that are trained on the final splits as well, before one is chosen
+FINALISTS = 4  # best trials that meet the suite's own settings in the final
+FINAL_ATTACK = "worst"  # the standard attack, on validation nodes of splits that the search has not seen
 
 
 def space_of(model: str, defense: str) -> dict[str, Dimension]:
@@ -43,7 +44,8 @@ def space_of(model: str, defense: str) -> dict[str, Dimension]:
 class SearchCell:
     """One search: its place in the suite, how many settings are tried, and the split seeds they are averaged over.
 
-    ``finals`` are the split seeds that only the best trials are trained on as well.
+    ``finals`` are the split seeds of the final, which chooses among the best trials. ``repeat`` tells searches of the
+    same cell apart: each suggests other settings.
     """
 
     suite: Suite
@@ -54,11 +56,13 @@ class SearchCell:
     trials: int
     seeds: tuple[int, ...] = TUNING_SEEDS
     finals: tuple[int, ...] = FINAL_SEEDS
+    repeat: int = 0
 
     @property
     def name(self) -> str:
         """Return the names of the cell's parts."""
-        return f"{self.task} {self.dataset} {self.model} {self.line.title}"
+        again = f" repeat {self.repeat}" if self.repeat else ""
+        return f"{self.task} {self.dataset} {self.model} {self.line.title}{again}"
 
     @cached_property
     def space(self) -> dict[str, Dimension]:
@@ -73,7 +77,8 @@ class SearchCell:
 
     def trained(self, number: int, values: Mapping[str, Any], seeds: Sequence[int] = ()) -> list[Trial]:
         """Return the trainings of one trial, one for each split seed: those of the search, or others."""
-        line = self.line.model_copy(update={"tuned": True, "label": f"{self.line.title} #{number}"})
+        label = f"{self.line.title} #{number + self.repeat * self.trials}"
+        line = self.line.model_copy(update={"tuned": True, "label": label})
         suite = self.suite.model_copy(update={"tuned": (self.setting(number, values),)})
         return [Trial(suite, self.task, self.dataset, self.model, line, seed) for seed in seeds or self.seeds]
 
@@ -88,14 +93,16 @@ class SearchCell:
 
 
 def cells_of(
-    suite: Suite, trials: int, seeds: Sequence[int] = TUNING_SEEDS, finals: Sequence[int] = FINAL_SEEDS
+    suite: Suite, trials: int, seeds: Sequence[int] = TUNING_SEEDS, finals: Sequence[int] = FINAL_SEEDS, repeat: int = 1
 ) -> list[SearchCell]:
     """Return the cells of a suite, dataset by dataset; raise if a seed belongs to an evaluation."""
     if not 1 <= trials <= 10_000:
         raise RequestError(f"--trials must lie between 1 and 10000, not {trials}")
+    if not 1 <= repeat <= 100:
+        raise RequestError(f"--repeat must lie between 1 and 100, not {repeat}")
     if not seeds or len(set(seeds)) < len(seeds):
         raise RequestError(f"--seeds needs distinct seeds such as 1000,1001, not {','.join(map(str, seeds))}")
-    if len({*seeds, *finals}) < len(seeds) + len(finals):
+    if not finals or len({*seeds, *finals}) < len(seeds) + len(finals):
         raise RequestError(f"--finals needs seeds beside those of --seeds, each once, not {','.join(map(str, finals))}")
     taken = sorted({*EVALUATION_SEEDS, *suite.seeds} & {*seeds, *finals})
     if taken:
@@ -104,8 +111,9 @@ def cells_of(
             "search are others, such as 1000,1001"
         )
     cells = []
-    for dataset, task, model, line in product(suite.datasets, suite.tasks, suite.models, suite.defenses):
+    every = product(suite.datasets, suite.tasks, suite.models, suite.defenses, range(repeat))
+    for dataset, task, model, line, number in every:
         fits = applies(DATASETS.entry(dataset).tags, task) and applies(DEFENSES.entry(line.name).tags, task)
         if fits and not line.tuned and (not line.models or model in line.models):
-            cells.append(SearchCell(suite, task, dataset, model, line, trials, tuple(seeds), tuple(finals)))
+            cells.append(SearchCell(suite, task, dataset, model, line, trials, tuple(seeds), tuple(finals), number))
     return cells

@@ -1,10 +1,10 @@
-"""The outcome of one search: all its trials, which of them keep the clean score, the front, and the choice."""
+"""The outcome of one search: all its trials, which of them keep the clean score, and the choice."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,7 @@ from fgai_bench.suites.schema import TunedSetting
 from fgai_bench.tuning.cells import SearchCell
 
 TOLERANCE = 0.01  # of the vanilla model's clean validation score, which a chosen setting may lose
-SCORES = ("validation_clean", "validation_attacked", "topk_overlap")
+SCORES = ("validation_clean", "validation_attacked")
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class Tried:
         by_seed: split seed to the scores by name.
         reason: why a seed has no scores; empty where all have.
         seconds: of all its steps.
+        final: split seed of the final to its scores under the standard attack; empty for what did not reach it.
     """
 
     number: int
@@ -33,11 +34,13 @@ class Tried:
     by_seed: Mapping[int, Mapping[str, float]]
     reason: str = ""
     seconds: float = 0.0
+    final: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
         """Tell whether every split seed has finite scores."""
-        return not self.reason and all(math.isfinite(v) for scores in self.by_seed.values() for v in scores.values())
+        measured = (*self.by_seed.values(), *self.final.values())
+        return not self.reason and all(math.isfinite(value) for scores in measured for value in scores.values())
 
     def mean(self, name: str) -> float:
         """Return the mean of a score over the split seeds; NaN where a seed lacks it."""
@@ -51,13 +54,8 @@ class Tried:
 
     @property
     def attacked(self) -> float:
-        """Return the validation score under the validation attack."""
+        """Return the validation score under the attack of the search, or of the final."""
         return self.mean("validation_attacked")
-
-    @property
-    def overlap(self) -> float:
-        """Return the overlap of the attention's top half under the validation attack."""
-        return self.mean("topk_overlap")
 
 
 @dataclass(frozen=True)
@@ -96,27 +94,19 @@ class SearchOutcome:
         return sorted(scored, key=lambda tried: (-(self.value(tried) or 0.0), tried.number))[:count]
 
     @cached_property
-    def choice(self) -> Tried | None:
-        """Return the best of the trials that were measured on the most splits; None if all failed."""
-        ranked = self.best(len(self.tried))
-        most = max((len(tried.by_seed) for tried in ranked), default=0)
-        return next((tried for tried in ranked if len(tried.by_seed) == most), None)
+    def finalists(self) -> list[Tried]:
+        """Return the trials that the choice is made among, with the scores of the final alone; all without a final."""
+        return [replace(tried, by_seed=tried.final) for tried in self.tried if tried.final] or list(self.tried)
 
     @cached_property
-    def front(self) -> list[Tried]:
-        """Return the feasible trials that no other beats in both attacked score and overlap, best score first."""
-        allowed = [tried for tried in self.tried if self.feasible(tried) and not math.isnan(tried.overlap)]
-        ordered = sorted(allowed, key=lambda tried: (-tried.attacked, -tried.overlap, tried.number))
-        front: list[Tried] = []
-        for tried in ordered:
-            if not front or tried.overlap > front[-1].overlap:
-                front.append(tried)
-        return front
+    def choice(self) -> Tried | None:
+        """Return the best of the final; None if all failed."""
+        return next(iter(replace(self, tried=self.finalists).best(1)), None)
 
     @property
     def evidence(self) -> str:
         """Return the hash of all trials with their settings and scores."""
-        return sha256([[t.number, dict(t.values), _plain(t.by_seed), t.reason] for t in self.tried])
+        return sha256([[t.number, dict(t.values), _plain({**t.by_seed, **t.final}), t.reason] for t in self.tried])
 
     @property
     def chosen(self) -> TunedSetting | None:

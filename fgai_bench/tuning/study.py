@@ -29,7 +29,7 @@ from fgai_bench.run.schedule import Schedule
 from fgai_bench.seeds import derive
 from fgai_bench.suites import Suite, resolve
 from fgai_bench.suites.errors import SuiteError
-from fgai_bench.tuning.cells import FINAL_SEEDS, FINALISTS, TUNING_SEEDS, SearchCell, cells_of
+from fgai_bench.tuning.cells import FINAL_ATTACK, FINAL_SEEDS, FINALISTS, TUNING_SEEDS, SearchCell, cells_of
 from fgai_bench.tuning.outcome import SCORES, SearchOutcome, Tried
 from fgai_bench.tuning.sampling import BATCH, suggest
 from fgai_bench.tuning.write import write_outcomes
@@ -42,6 +42,7 @@ def tune(
     trials: int = 32,
     seeds: Sequence[int] = TUNING_SEEDS,
     finals: Sequence[int] = FINAL_SEEDS,
+    repeat: int = 1,
     **options: Any,
 ) -> list[SearchOutcome]:
     """Search the settings of every cell of a suite and return the outcomes; files are written to the folder ``out``.
@@ -51,7 +52,9 @@ def tune(
         out: the run folder; ``runs/tune-NAME`` if not given. A study that it holds already is gone on with.
         trials: settings that are tried in each cell, the same number for every defense.
         seeds: split seeds that a trial is averaged over; those of evaluations are refused.
-        finals: further ones, on which the four best trials of a cell are trained before one is chosen by all of them.
+        finals: further ones, on which the four best trials of a cell and the suite's own settings meet the standard
+            attack; the choice is made by these alone.
+        repeat: how often each cell is searched, with other suggestions; the first search is the one that chooses.
         options: fields of :class:`fgai_bench.run.options.Execution`, and ``datasets``, ``models``, ``defenses`` and
             ``assignments`` of :func:`fgai_bench.suites.resolve`.
     """
@@ -61,7 +64,7 @@ def tune(
     parts = resolve(suite, **overrides)
     if len(parts) != 1:
         raise SuiteError(f"settings are searched for one suite at a time, not for {', '.join(p.name for p in parts)}")
-    cells = cells_of(parts[0], trials, seeds, finals)
+    cells = cells_of(parts[0], trials, seeds, finals, repeat)
     if not cells:
         raise SuiteError("nothing to tune: no dataset of the suite is for one of its tasks, or no defense for them")
     contents, device, observer = contents_of(parts, execution.root), execution.resolved_device, execution.observer
@@ -135,14 +138,17 @@ class CellSearch:
         return plan
 
     def _confirmation(self, outcome: SearchOutcome | None) -> Plan | None:
-        """Return the plan of the best trials on the final splits: two splits leave much to luck; None at the end."""
-        seeds = self.cell.finals
-        finalists = [] if outcome is None or self.reference.keys() >= {*seeds} else outcome.best(FINALISTS)
+        """Return the plan of the final, best trials and suite's own under the standard attack; None at the end."""
+        seeds, finalists = self.cell.finals, []
+        if outcome is not None and not self.reference.keys() >= {*seeds}:
+            best = outcome.best(FINALISTS)
+            finalists = [*best, *(own for own in outcome.tried[:1] if own.ok and own not in best)]
         if len(finalists) < 2:
             self.complete = True
             return None
         trained = [self.cell.trained(tried.number, tried.values, seeds) for tried in finalists]
-        plan = validation_plan([*self.cell.reference(seeds), *chain(*trained)], self.device, self.contents)
+        trials = [*self.cell.reference(seeds), *chain(*trained)]
+        plan = validation_plan(trials, self.device, self.contents, FINAL_ATTACK)
         hashes = [member.step for member in plan.members]
         for steps in (self.reference, *(self.steps[tried.number] for tried in finalists)):
             steps.update(zip(seeds, hashes, strict=False))
@@ -159,9 +165,9 @@ class CellSearch:
         results = {seed: self.store.result(hash) for seed, hash in self.steps[number].items()}
         failed = [f"{result.status}: {result.reason}" for result in results.values() if result.status != "ok"]
         scores = {seed: {name: r.metrics[name] for name in SCORES if name in r.metrics} for seed, r in results.items()}
-        return Tried(
-            number, self.values[number], scores, failed[0] if failed else "", sum(r.seconds for r in results.values())
-        )
+        final = {seed: scores.pop(seed) for seed in self.cell.finals if seed in scores}
+        seconds = sum(r.seconds for r in results.values())
+        return Tried(number, self.values[number], scores, failed[0] if failed else "", seconds, final)
 
     def _scores(self, hash: str) -> Mapping[str, float]:
         return self.store.result(hash).metrics

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import yaml
 
 from fgai_bench.records.canonical import canonical, plain
 from fgai_bench.suites.schema import Suite, TunedSetting
-from fgai_bench.tuning.cells import FINALISTS
+from fgai_bench.tuning.cells import FINAL_ATTACK, FINALISTS
 from fgai_bench.tuning.outcome import SCORES, TOLERANCE, SearchOutcome, Tried
 
 TUNED, TRIALS = "tuned.yaml", "trials.csv"
@@ -29,7 +30,11 @@ def write_outcomes(folder: Path, outcomes: Sequence[SearchOutcome]) -> list[Path
 
 
 def as_suite(outcomes: Sequence[SearchOutcome]) -> str:
-    """Return the text of ``tuned.yaml``: the suite with its own lines, tuned lines beside them, and what was chosen."""
+    """Return the text of ``tuned.yaml``: the suite with its own lines, tuned lines beside them, and what was chosen.
+
+    Of repeated searches the first one chooses.
+    """
+    outcomes = [outcome for outcome in outcomes if not outcome.cell.repeat]
     cell, suite = outcomes[0].cell, outcomes[0].cell.suite
     lines = [line for line in suite.defenses if any(outcome.cell.line == line for outcome in outcomes)]
     shown = (*lines, *(line.as_tuned() for line in lines))
@@ -42,11 +47,11 @@ def as_suite(outcomes: Sequence[SearchOutcome]) -> str:
         "tuned": [_setting(setting) for setting in chosen],
     }
     seeds, finals = (", ".join(map(str, some)) for some in (cell.seeds, cell.finals))
-    confirmed = f", the best {FINALISTS} also of {finals}" if finals else ""
     head = (
-        f"# Chosen on validation nodes of the split seeds {seeds}{confirmed},\n"
-        "# under the validation attack: the highest attacked score among the settings that keep the clean score\n"
-        f"# within {TOLERANCE} of the vanilla model's. All trials stand in {TRIALS}.\n"
+        f"# Searched on validation nodes of the split seeds {seeds} under the validation attack.\n"
+        f"# The best {FINALISTS} met the suite's own settings in a final on {finals} under the attack {FINAL_ATTACK}.\n"
+        "# Chosen: the highest attacked score of the final among those that keep the clean score within\n"
+        f"# {TOLERANCE} of the vanilla model's. All trials stand in {TRIALS}.\n"
     )
     return head + yaml.safe_dump(content, sort_keys=False, width=120, default_flow_style=None)
 
@@ -64,17 +69,16 @@ def _setting(setting: TunedSetting) -> dict[str, Any]:
 
 def as_table(outcomes: Sequence[SearchOutcome]) -> str:
     """Return the text of ``trials.csv``: one row per trial, with its settings and scores."""
-    seeds = sorted({seed for outcome in outcomes for tried in outcome.tried for seed in tried.by_seed})
+    seeds = sorted({seed for outcome in outcomes for tried in outcome.tried for seed in (*tried.by_seed, *tried.final)})
     rows = [_row(outcome, tried, seeds) for outcome in outcomes for tried in outcome.tried]
     text: str = pd.DataFrame(rows).to_csv(index=False, float_format="%.6g", lineterminator="\n")
     return text
 
 
 def _row(outcome: SearchOutcome, tried: Tried, seeds: Sequence[int]) -> dict[str, Any]:
-    cell = outcome.cell
+    cell, scores, final = outcome.cell, {**tried.by_seed, **tried.final}, replace(tried, by_seed=tried.final)
     marks = {
         "feasible": outcome.feasible(tried),
-        "on_front": any(tried.number == other.number for other in outcome.front),
         "chosen": outcome.choice is not None and tried.number == outcome.choice.number,
     }
     return {
@@ -82,13 +86,15 @@ def _row(outcome: SearchOutcome, tried: Tried, seeds: Sequence[int]) -> dict[str
         "dataset": cell.dataset,
         "model": cell.model,
         "defense": cell.line.title,
+        "repeat": cell.repeat,
         "trial": tried.number,
         "status": "ok" if tried.ok else "failed",
         "reason": tried.reason,
         "clean": tried.clean,
         "attacked": tried.attacked,
-        "overlap": tried.overlap,
-        **{f"{name}@{seed}": tried.by_seed.get(seed, {}).get(name, math.nan) for name in SCORES for seed in seeds},
+        **{f"{name}@{seed}": scores.get(seed, {}).get(name, math.nan) for name in SCORES for seed in seeds},
+        "final_clean": final.clean,
+        "final_attacked": final.attacked,
         "reference": outcome.reference(tried),
         "allowed": outcome.reference(tried) - TOLERANCE,
         **{name: "yes" if mark else "no" for name, mark in marks.items()},

@@ -117,7 +117,7 @@ def test_an_attack_that_leaves_less_lowers_the_worst_case_and_is_named(with_wors
     assert ln["found_by"] == "worst, sledge"
     assert math.isnan(ln["worst_slack"])
     assert listed["fgai", "worst"]["worst_slack"] == pytest.approx(0.01)
-    assert listed["fgai", "worst"]["found_by"] == "worst-twice, worst"
+    assert listed["fgai", "worst"]["found_by"] == "worst"  # twice the search was run for one seed
     assert ln["f1_mean"] == pytest.approx(listed["ln", "injection"]["f1_mean"] - (0.2 + 0.3 + 0.2) / 3)
     assert at["found_by"] == "worst"
     assert at["f1_mean"] == pytest.approx(listed["at", "injection"]["f1_mean"] - 0.2)

@@ -8,14 +8,22 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score, roc_auc_score
 
-from fgai_bench.metrics import NotApplicable, micro_f1, roc_auc, unchanged
+from fgai_bench.metrics import NotApplicable, macro_f1, micro_f1, roc_auc, unchanged
 from fgai_bench.metrics.prediction import area_under_curve
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30))
-def test_micro_f1_agrees_with_scikit_learn(pairs: list[tuple[int, int]]) -> None:
+def test_f1_agrees_with_scikit_learn(pairs: list[tuple[int, int]]) -> None:
     predicted, y = (torch.tensor(side) for side in zip(*pairs, strict=True))
     assert micro_f1(predicted, y) == pytest.approx(f1_score(y, predicted, average="micro"), abs=1e-12)
+    assert macro_f1(predicted, y) == pytest.approx(f1_score(y, predicted, average="macro"), abs=1e-12)
+
+
+def test_macro_f1_counts_a_small_class_as_much_as_a_large_one() -> None:
+    """Nine of class 0 are right, the only one of class 1 is not: F1 is 18/19 and 0, and 9/10 of all are right."""
+    predicted, y = torch.zeros(10), torch.tensor([0.0] * 9 + [1.0])
+    assert macro_f1(predicted, y) == pytest.approx((18 / 19 + 0) / 2, abs=1e-12)
+    assert micro_f1(predicted, y) == 0.9
 
 
 def test_micro_f1_of_nothing_is_not_applicable() -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from fgai_bench.leaderboard.csv import rows
+from fgai_bench.leaderboard.rows import BOARDS, entries
 from fgai_bench.report.answer import answers, as_markdown, notes
 from fgai_bench.statistics.results import Results
 from tests.report_fixtures import attack_result, clean_result
@@ -64,6 +66,25 @@ def test_what_cannot_be_ranked_is_not(odd: Path) -> None:
     assert none.startswith("nothing is ranked by F1 under the published attack: ")
     assert links == "LN (.900 [.900, .900]) ranks first by ROC-AUC under the published attack (2 seeds)."
     assert list(said(odd)) == ["Amazon-Photo, GAT", "Amazon-CS, GAT", "Cora links, GAT"]
+
+
+def test_seeds_in_two_groups_are_marked_and_printed_as_their_median(bench: Any) -> None:
+    """The mean is .746; five seeds have their lowest and highest for an interval."""
+    made = bench()
+    scores = {"ln": (0.53, 0.57, 0.80, 0.90, 0.93), "at": (0.50, 0.51, 0.52, 0.91, 0.93)}
+    for label, values in scores.items():
+        for seed, score in enumerate(values):
+            result = attack_result("ln", seed)
+            scored = replace(result, metrics={**result.metrics, "f1": score, "macro_f1": score - 0.1})
+            made.add("attack", scored, label=label, defense=label, attack_label="injection", seed=seed)
+    results = Results.read(made.close())
+    (answer,) = answers(results)
+    assert [stand.score for stand in answer.stands] == [".800 [.53, .93]", ".520 [.50, .93]‡"]
+    assert any(note.startswith("‡: the seeds fall into two groups") for note in notes([answer]))
+    found = {row["defense"]: row for row in rows(BOARDS[0], entries(BOARDS[0], results))}
+    assert {name: found[name]["two_groups"] for name in scores} == {"ln": None, "at": "yes"}
+    at = found["at"]
+    assert (at["f1_median"], at["f1_low"], at["f1_high"], at["macro_f1_median"]) == (0.52, 0.5, 0.93, 0.42)
 
 
 def test_a_network_in_the_place_of_the_model_is_called_so(bench: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -10,14 +11,18 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from scipy import stats
 
+from benchmarks.coverage import WAYS, coverage, populations
 from fgai_bench.statistics.intervals import (
     Comparison,
     centre_interval,
     holm,
     in_units,
     interval,
+    is_split,
     mean,
+    median_interval,
     on_scale,
     p_above,
     p_value,
@@ -52,7 +57,7 @@ def test_the_interval_of_the_negative_is_the_negative_interval(values: list[floa
 def test_an_interval_excludes_zero_where_p_is_small(values: list[float]) -> None:
     low, high = interval(values) or (math.nan, math.nan)
     p = p_value(values)
-    if abs(p - 0.05) > 1e-6:
+    if abs(p - 0.05) > 1e-6 and not is_split(values):
         assert (low > 0 or high < 0) == (p < 0.05)
 
 
@@ -116,12 +121,66 @@ def test_shown_bounds_exclude_zero_where_those_on_the_scale_do(pairs: list[tuple
         assert abs(on) < 1e-9 or shown == 0 or (shown > 0) == (on > 0)  # far out, a share no longer moves
 
 
-@given(st.lists(st.floats(0, 1), min_size=2, max_size=6))
-def test_the_mean_of_a_row_lies_in_its_interval(values: list[float]) -> None:
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=12))
+def test_the_printed_centre_of_a_row_lies_in_its_interval(values: list[float]) -> None:
     for scale in ("log", "logit", "identity"):
         low, high = centre_interval(dict(enumerate(values)), scale) or (1.0, 0.0)  # type: ignore[arg-type]
-        assert low <= sum(values) / len(values) + 1e-12
-        assert high >= sum(values) / len(values) - 1e-12
+        assert low <= statistics.median(values) <= high
+
+
+def test_the_interval_of_a_median_covers_as_often_as_a_coin_allows() -> None:
+    """All of n seeds lie on one side of the median with the chance 2 / 2^n; all but one with 2 n / 2^n more."""
+    for n, k in ((5, 1), (6, 1), (7, 1), (8, 1), (9, 2), (10, 2), (12, 3)):
+        assert median_interval(range(n)) == (k - 1, n - k)
+        missed = [2 * sum(math.comb(n, below) for below in range(wider)) / 2**n for wider in (k, k + 1)]
+        assert missed[0] <= 0.07 < missed[1]
+
+
+APART = [0.1, 0.12, 0.9, 0.91, 0.95]
+
+
+def test_seeds_in_two_groups_are_judged_by_flipping_signs_and_shown_by_their_median() -> None:
+    """All five are positive, which one of 32 choices of signs does: five seeds cannot decide."""
+    assert is_split(APART)
+    assert (p_above(APART), p_value(APART)) == (1 / 32, 1 / 16)
+    assert p_above([-value for value in APART]) == 1.0
+    found = Comparison.of(dict(enumerate(APART)), dict.fromkeys(range(5), 0.0), "identity")
+    half = T4 * std(APART) / math.sqrt(5)  # wider than the five seeds
+    assert (found.difference, found.bounds) == (0.9, (pytest.approx(0.596 - half), pytest.approx(0.596 + half)))
+    outlier = [0.1, 1.0, 1.01, 1.0, 1.01]  # Student's interval begins above it
+    assert (interval(outlier) or (0.0, 0.0))[0] == 0.1
+    six = [*APART, 0.94]
+    assert (is_split(six), p_above(six)) == (True, 1 / 64)
+    # 2^5 - 1 sums are lower than that of all but -0.1, which is only exceeded by the one with +0.1
+    assert p_above([-0.1, 0.12, 0.9, 0.91, 0.95]) == 2 / 32
+
+
+def test_two_groups_that_are_both_far_from_zero_are_judged_by_students_t() -> None:
+    far = [value + 1 for value in APART]
+    assert is_split(far)
+    error = std(far) / math.sqrt(5)
+    assert p_above(far) == pytest.approx(stats.t.sf(mean(far) / error, 4))
+
+
+@pytest.mark.parametrize(
+    ("values", "split"),
+    [
+        ([0.0, 0.0, 0.0, 0.0, 0.0], False),
+        ([0.0, 0.0, 0.0, 0.0, 1.0], True),  # one seed that falls out
+        ([0.0, 0.1, 0.5, 0.6, 0.65], False),  # the gap of .4 is less than three times .15
+        ([0.0, 0.1, 0.6, 0.7, 0.75], True),
+        ([0.0, 0.01, 1.0, 1.01], False),  # four seeds are too few to tell
+    ],
+)
+def test_what_counts_as_two_groups(values: list[float], split: bool) -> None:
+    assert is_split(values) == split
+
+
+@pytest.mark.parametrize("seeds", [5, 10])
+@pytest.mark.parametrize("kind", ["skewed", "two groups"])
+def test_the_printed_centre_of_recorded_rows_is_covered(kind: str, seeds: int) -> None:
+    studies = 15_000 // len(populations()[kind])
+    assert coverage(kind, seeds, studies, *WAYS["median, sign test"]) >= 0.93
 
 
 def test_the_interval_of_a_row_lies_within_the_metrics_range() -> None:

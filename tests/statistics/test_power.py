@@ -25,3 +25,11 @@ def test_so_many_seeds_do_decide_in_four_of_five_studies() -> None:
     studies = np.random.default_rng(6).normal(1.0, 1.0, (2000, enough))
     decided = np.mean([p_above(study) < 0.025 for study in studies.tolist()])
     assert 0.77 < decided < 0.85
+
+
+def test_differences_in_two_groups_need_as_many_seeds_as_flipped_signs_do() -> None:
+    """Of five seeds one choice of signs in 32 has all of them positive, of six one in 64."""
+    apart = [0.28, 0.30, 0.32, 0.33, 0.82]
+    assert seeds_needed([0.28, 0.30, 0.32, 0.33, 0.42], 0.025) == 3
+    assert seeds_needed(apart, 0.025) == 6
+    assert seeds_needed(apart, 0.025 / 12) == 9

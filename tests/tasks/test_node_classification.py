@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+import fgai_bench as fb
 from fgai_bench.attacks import ATTACKS, ThreatModel
 from fgai_bench.data import Split
 from fgai_bench.defenses import DEFENSES, Training
-from fgai_bench.metrics import f_slope, g_jsd, g_tvd, micro_f1
+from fgai_bench.metrics import f_slope, g_jsd, g_tvd, macro_f1, micro_f1, roc_auc
 from fgai_bench.metrics.f_slope import RATES
 from fgai_bench.models import align
 from fgai_bench.tasks.node_classification import NodeProblem, without_test_labels
@@ -67,11 +68,27 @@ def test_values_are_the_metrics_of_the_two_outputs():
         clean, moved = MODEL(DATA), MODEL(attack.data)
     test = DATA.test_index
     assert found["f1"] == micro_f1(moved.logits[test].argmax(1), DATA.y[test])
+    assert found["macro_f1"] == macro_f1(moved.logits[test].argmax(1), DATA.y[test])
+    assert "roc_auc" not in found  # of three classes
     assert found["g_tvd"] == g_tvd(clean.logits.softmax(1), moved.logits[:NODES].softmax(1))
     assert found["g_jsd"] == g_jsd(*align(clean.attention, moved.attention, common=True))
     kept = (clean.logits.argmax(1) == moved.logits[:NODES].argmax(1)).float().mean().item()
     assert found["prediction_kept"] == pytest.approx(kept)
     assert found["g_jsd"] > 0
+
+
+def test_two_classes_have_a_roc_auc_too():
+    two = DATA.clone()
+    two.y = (DATA.y == 1).long()
+    problem = NodeProblem(two, Split.of(DATA))
+    model = fb.build_model("gat", two, seed=0)
+    test = DATA.test_index
+    with torch.no_grad():
+        share = model.eval()(two).logits[test].softmax(1)[:, 1]  # of class 1, which orders nodes as its lead does
+    assert problem.clean(model).metrics["roc_auc"] == roc_auc(share, two.y[test])
+    assert "roc_auc" in problem.attacked(model, attacked()).metrics
+    two.y[test] = 1
+    assert NodeProblem(two, Split.of(DATA)).clean(model).not_applicable["roc_auc"].startswith("the test nodes have one")
 
 
 def test_the_noise_floor_of_a_deterministic_model_is_zero():

@@ -1,8 +1,9 @@
-"""What is chosen: the highest attacked score among those that keep the clean one; the front; best so far."""
+"""What is chosen: the highest attacked score of the final among those that keep the clean one."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -15,8 +16,8 @@ CELL = SearchCell(load_suite("quick"), "node", "cora", "gat", load_suite("quick"
 SPACE = {"training.lr": LogRange(0.001, 0.1), "model.dropout": Range(0.0, 0.8), "training.epochs": Choice(1, 2)}
 
 
-def tried(number: int, clean: float, attacked: float, overlap: float = 0.5, reason: str = "") -> Tried:
-    scores = {"validation_clean": clean, "validation_attacked": attacked, "topk_overlap": overlap}
+def tried(number: int, clean: float, attacked: float, reason: str = "") -> Tried:
+    scores = {"validation_clean": clean, "validation_attacked": attacked}
     return Tried(number, {}, {1000: scores, 1001: scores}, reason)
 
 
@@ -45,27 +46,21 @@ def test_of_equals_the_first_is_chosen_and_failures_never():
 
 
 def test_the_choice_is_made_among_the_trials_that_were_confirmed_on_further_splits():
-    """Trial 1 was luckiest on two splits; on five, trial 2 is better, and keeps the clean score of the same five."""
-    lucky, steady = tried(1, 0.90, 0.70), tried(2, 0.90, 0.65)
-    more = [{"validation_clean": 0.85, "validation_attacked": score, "topk_overlap": 0.5} for score in (0.4, 0.6)]
+    """Trial 1 was the best of the search; in the final trial 2 is better, and keeps the clean score of its splits."""
+    lucky, steady, left_out = tried(1, 0.90, 0.70), tried(2, 0.90, 0.65), tried(3, 0.90, 0.64)
+    more = [{"validation_clean": 0.85, "validation_attacked": score} for score in (0.2, 0.4)]
     confirmed = [
-        Tried(one.number, {}, {**one.by_seed, **dict.fromkeys((1002, 1003, 1004), scores)})
+        replace(one, final=dict.fromkeys((1002, 1003, 1004), scores))
         for one, scores in zip((lucky, steady), more, strict=True)
     ]
-    found = SearchOutcome(CELL, [tried(0, 0.90, 0.99, reason="failed: no"), *confirmed, tried(3, 0.90, 0.64)], {
+    found = SearchOutcome(CELL, [tried(0, 0.90, 0.99, reason="failed: no"), *confirmed, left_out], {
         **dict.fromkeys((1000, 1001), 0.90), **dict.fromkeys((1002, 1003, 1004), 0.85)
     })  # fmt: skip
-    assert found.choice.number == 2
-    assert found.reference(confirmed[0]) == pytest.approx(0.87)
-    assert found.feasible(confirmed[1])
-    assert found.best(1)[0].number == 3  # which was seen on two splits only
-
-
-def test_the_front_is_what_no_other_beats_in_both():
-    found = outcome(
-        tried(0, 0.9, 0.50, 0.90), tried(1, 0.9, 0.70, 0.60), tried(2, 0.9, 0.60, 0.60), tried(3, 0.5, 0.99, 0.99)
-    )
-    assert [one.number for one in found.front] == [1, 0]
+    assert (found.choice.number, found.choice.attacked) == (2, pytest.approx(0.4))
+    assert [one.number for one in found.finalists] == [1, 2]
+    assert found.reference(found.choice) == pytest.approx(0.85)
+    assert found.feasible(found.choice)
+    assert found.best(1)[0].number == 1  # of the search
 
 
 def test_evidence_changes_with_a_score():

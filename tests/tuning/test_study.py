@@ -18,13 +18,14 @@ from typing import Any
 import pytest
 import yaml
 
-from fgai_bench.attacks import validation
+from fgai_bench.attacks import validation, worst
+from fgai_bench.cli.tune import spreads
 from fgai_bench.data import DATASETS, load_dataset
 from fgai_bench.records.errors import RequestError, StoreError
 from fgai_bench.records.store import StoreReader
 from fgai_bench.run.plan import plan, validation_plan
 from fgai_bench.suites import load_suite
-from fgai_bench.tuning import SearchOutcome, Tried, tune, write
+from fgai_bench.tuning import SearchOutcome, tune, write
 from fgai_bench.tuning.sampling import BATCH
 from tests.card.networks import masked_graph
 
@@ -42,6 +43,8 @@ def two_finalists() -> Iterator[int]:
     """A trial takes seconds, most of them in its attack: a short one and two finalists show how a study goes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(validation, "STAGES", ((len(validation.MEMBERS), 3), (2, 10), (1, 20)))
+        for stage in ("FIRST", "SECOND", "THIRD", "MOVED", "LAST"):
+            patch.setattr(worst, stage, 2)
         for module in (sys.modules["fgai_bench.tuning.study"], write):
             patch.setattr(module, "FINALISTS", 2)
         yield 2
@@ -72,16 +75,42 @@ def test_every_defense_gets_the_same_trials_and_the_first_is_the_suites_own(stud
 def test_the_best_trials_are_trained_on_further_splits_before_one_is_chosen(study, two_finalists):
     folder, outcomes = study
     for outcome in outcomes:
-        seeds = {tried.number: list(tried.by_seed) for tried in outcome.tried}
-        assert sorted(map(len, seeds.values())) == [1] * (TRIALS - two_finalists) + [2] * two_finalists
-        assert seeds[outcome.choice.number] == [1000, 1001]
-        first = {t.number: SearchOutcome(outcome.cell, [], outcome.references).value(
-            Tried(t.number, t.values, {1000: t.by_seed[1000]})) for t in outcome.tried}  # fmt: skip
-        left_out = [number for number, known in seeds.items() if len(known) == 1]
-        assert all(first[number] <= first[other] for number in left_out for other in seeds if other not in left_out)
+        assert all(list(tried.by_seed) == [1000] for tried in outcome.tried)
+        final = [tried.number for tried in outcome.finalists]
+        best = [tried.number for tried in outcome.best(two_finalists)]
+        assert final == sorted({0, *best})  # the suite's own settings always take part
+        assert all(list(tried.by_seed) == [1001] for tried in outcome.finalists)
+        assert outcome.choice.attacked == max(one.attacked for one in outcome.finalists if outcome.feasible(one))
     rows = files(folder)[1]
-    assert [row["validation_attacked@1001"] != "" for row in rows].count(True) == 2 * two_finalists
-    assert "the best 2 also of 1001," in (folder / "tuned.yaml").read_text()
+    finalists = [len(outcome.finalists) for outcome in outcomes]
+    assert [row["final_attacked"] != "" for row in rows].count(True) == sum(finalists)
+    assert "in a final on 1001 under the attack worst" in (folder / "tuned.yaml").read_text()
+
+
+def test_the_suites_own_settings_are_in_the_final_however_bad_they_were_in_the_search(tiny, two_finalists, tmp_path):
+    untrained = {**tiny, "defenses": ["brief"], "training": {"epochs": 1, "lr": 1e-7}}
+    (outcome,) = search(untrained, tmp_path, trials=3)
+    assert 0 not in [tried.number for tried in outcome.best(two_finalists)]
+    assert [tried.number for tried in outcome.finalists] == [0, 1, 2]
+
+
+def test_the_final_is_under_the_standard_attack_and_the_search_is_not(study):
+    with StoreReader(study[0]) as store:
+        attacks = {(step["config"]["seed"], step["config"]["validation"]["name"]) for step in store.steps()}
+    assert attacks == {(1000, "validation"), (1001, "worst")}
+
+
+def test_a_repeated_search_suggests_other_settings_and_leaves_the_first_as_it_is(study, tiny, tmp_path):
+    first, second = search({**tiny, "defenses": ["brief"]}, tmp_path, repeat=2)
+    assert (first.cell.repeat, second.cell.repeat) == (0, 1)
+    assert [tried.values for tried in first.tried] == [tried.values for tried in study[1][0].tried]
+    assert not [tried.values for tried in second.tried[1:] if tried.values in [other.values for other in first.tried]]
+    assert load_suite(tmp_path / "tuned.yaml").tuned == (first.chosen,)
+    assert [row["repeat"] for row in files(tmp_path)[1]] == ["0"] * TRIALS + ["1"] * TRIALS
+    low, high = sorted((first.choice.attacked, second.choice.attacked))
+    said = f"node csbm-1e3 gat brief, 2 searches: attacked score of the choice {low:.4f} to {high:.4f}"
+    assert spreads([first, second]) == [said]
+    assert spreads([first]) == []
 
 
 def test_the_choice_is_a_suite_that_trains_what_was_searched(study):
@@ -105,7 +134,7 @@ def test_a_finished_study_runs_nothing_again(tiny, study, tmp_path, seen):
 
 
 def test_what_is_suggested_depends_on_no_number_of_trials(study, tiny, tmp_path):
-    shorter = search({**tiny, "defenses": ["brief"]}, tmp_path, trials=2, finals=[])[0]
+    shorter = search({**tiny, "defenses": ["brief"]}, tmp_path, trials=2)[0]
     assert [tried.values for tried in shorter.tried] == [tried.values for tried in study[1][0].tried[:2]]
 
 
@@ -176,8 +205,8 @@ class Logging:
 
 
 def test_neither_test_labels_nor_test_nodes_reach_a_defense(tiny, tmp_path, seen):
-    search({**tiny, "defenses": ["sly"]}, tmp_path, trials=1, seeds=[1000, 1001], finals=[])
-    assert [given["seed"] for given in seen] == [1000, 1001]
+    search({**tiny, "defenses": ["sly"]}, tmp_path, trials=2)
+    assert [given["seed"] for given in seen] == [1000, 1000, 1001, 1001]  # both trials in the search and in the final
     for given in seen:
         whole = load_dataset("csbm-1e3", seed=given["seed"])
         assert (given["y"][whole.test_index] == -1).all()
@@ -189,12 +218,17 @@ def test_neither_test_labels_nor_test_nodes_reach_a_defense(tiny, tmp_path, seen
 
 @pytest.mark.parametrize(
     ("seeds", "finals"),
-    [([0, 1000], [1001]), ([9], []), ([1000, 1000], []), ([], []), ([1000], [1001, 3]), ([1000], [1000])],
+    [([0, 1000], [1001]), ([9], [1001]), ([1000, 1000], [1001]), ([], [1001]), ([1000], [1001, 3]), ([1000], [1000])],
 )
 def test_seeds_of_an_evaluation_are_refused(tiny, tmp_path, seeds, finals):
     with pytest.raises(RequestError, match="seed"):
         search(tiny, tmp_path / "run", seeds=seeds, finals=finals)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_search_without_a_final_is_refused(tiny, tmp_path):
+    with pytest.raises(RequestError, match="--finals needs seeds"):
+        search(tiny, tmp_path / "run", finals=[])
 
 
 def test_seeds_that_the_suite_evaluates_are_refused_too(tiny, tmp_path):

@@ -19,7 +19,7 @@ from fgai_bench.leaderboard.rows import (
     ranked,
 )
 from fgai_bench.records.canonical import canonical
-from fgai_bench.report.answer import SCORES, TASKS, Answer, answers, mean_text, notes
+from fgai_bench.report.answer import SCORES, TASKS, Answer, answers, notes, score_text
 from fgai_bench.report.claims import judge
 from fgai_bench.report.explanations import CORRECTNESS, null_levels, points
 from fgai_bench.report.verdicts import Verdict
@@ -115,8 +115,8 @@ def _answer(answer: Answer) -> dict[str, Any]:
         "score": SCORES[answer.score],
         "question": TASKS.get(answer.task, answer.task),
         "stands": [
-            {"defense": stand.defense, "clean": mean_text(stand.clean), "interval": stand.interval}
-            | {"attacked": mean_text(stand.attacked), "gap": not stand.attacked.values}
+            {"defense": stand.defense, "clean": score_text(stand.clean), "interval": stand.interval}
+            | {"attacked": score_text(stand.attacked), "gap": not stand.attacked.values}
             | {"rank": stand.standing.rank, "unreliable": stand.attacked.unreliable}
             for stand in answer.stands
         ],
@@ -180,7 +180,7 @@ def _shown(row: Cell, standing: Standing, style: str, seeds: Iterable[int]) -> d
 
     Values of ``seeds`` are in the order of the row's own.
     """
-    text = written(row.mean, style=style) if row.values else STATUS[row.status]
+    text = written(row.median, style=style) if row.values else STATUS[row.status]
     if row.values and row.gaps:
         text += f" ({STATUS[row.status]} {len(row.gaps)}/{len(row.values) + len(row.gaps)})"
     bounds = centre_interval(row.values, scale_of(row.metric)) if row.values else None
@@ -222,7 +222,8 @@ def _claim(verdict: Verdict) -> dict[str, Any]:
     return {
         "text": verdict.claim.text,
         "verdict": verdict.conclusion,
-        "counted": verdict.counts + (f"; {verdict.claim.left.metric}: {verdict.shown}" if verdict.shown else ""),
+        "counted": f"paper's own tables: {verdict.papers_own}; {verdict.counts}"
+        + (f"; {verdict.claim.left.metric}: {verdict.shown}" if verdict.shown else ""),
         "cells": list(map(str, verdict.decisions)),
         "advice": verdict.advice,
     }

@@ -121,7 +121,7 @@ def correctness_table(results: Results) -> Table | None:
     measures = " and ".join(dict.fromkeys(CORRECTNESS[group.measure] for group in groups))
     suites, attacks = _names(groups)
     caption = (
-        f"How right explanations are: {measures}, on the clean graph and on the attacked one ({attacks}). Mean with "
+        f"How right explanations are: {measures}, on the clean graph and on the attacked one ({attacks}). Median with "
         "its 95 % interval over the seeds; their number stands behind where not all of them have a node to ask about. "
         f"{source(results, suites, cells)}"
     )
@@ -129,12 +129,12 @@ def correctness_table(results: Results) -> Table | None:
 
 
 def _with_interval(value: Cell) -> Shown:
-    """Return ``mean [low, high]`` of a cell, computed on the metric's scale, and how many seeds it has if not all."""
+    """Return ``median [low, high]`` of a cell, and how many seeds it has if not all."""
     bounds = centre_interval(value.values, scale_of(value.metric))
     if bounds is None:
         return show(value, Column("", value.metric, "explain"))
     asked = len(value.values) + len(value.gaps)
     few = f" ({len(value.values)} of {asked})" if len(value.values) < asked else ""
     low, high = (f"{bound:.2f}" for bound in bounds)
-    text = f"{value.mean:.2f} [{low}, {high}]{few}"
+    text = f"{value.median:.2f} [{low}, {high}]{few}"
     return Shown(text, mean=value.mean, std=value.std, n=len(value.values))

@@ -161,12 +161,14 @@ GRIDS: tuple[Spec, ...] = (
         "floors",
         "Proven and found: F1 clean; the floor, below which no attack inside the threat model can go; the worst case, "
         "the lowest score that an attack was found to leave; and the share of test nodes whose attention provably "
-        "stays. The truth lies between floor and worst case.",
+        "stays. The truth lies between floor and worst case. Beside them other scores under the standard attack.",
         (
             F1,
             Column("floor↑", "certified_f1", "certify", better="higher"),
             Column("worst case↑", "f1", "attack", PREDICTION_ATTACKS, better="higher"),
             Column("explanations that stay↑", "certified_explanations", "certify", better="higher"),
+            Column("macro F1, worst↑", "macro_f1", "attack", ("worst",), better="higher"),
+            Column("ROC-AUC, worst↑", "roc_auc", "attack", ("worst",), better="higher"),
         ),
         suites=("node", "stress", "quick"),
         needs="certify",
