@@ -15,6 +15,7 @@ from fgai_bench.metrics.base import (
     GRAPHXAI,
     HIGHER_SHARE,
     LOWER_SHARE,
+    ROBUST_FIDELITY,
     SHARE,
     NotApplicable,
     metric,
@@ -30,10 +31,14 @@ Pairs = Sequence[tuple[Tensor, Tensor]]
 @metric(
     "effect_spearman",
     inputs="effects",
-    summary="rank correlation with the true effect of edges",
+    summary="rank correlation with the size of the true effect",
     direction="higher",
     range=CORRELATION,
-    both_graphs=True,
+    also={
+        "effect_spearman_logit": ("effects-logit", "rank correlation with the size of the effect on the logit"),
+        "effect_spearman_loss": ("effects-loss", "rank correlation with the size of the effect on the loss"),
+    },
+    scoped=True,
 )
 def effect_spearman(pairs: Pairs) -> float:
     r"""Return the mean over nodes of the rank correlation between scores and the size of the true effect of edges.
@@ -49,11 +54,32 @@ def effect_spearman(pairs: Pairs) -> float:
 
 
 @metric(
+    "effect_spearman_signed",
+    inputs="effects",
+    summary="rank correlation with the signed true effect",
+    direction="higher",
+    range=CORRELATION,
+    also={
+        "effect_spearman_signed_logit": ("effects-logit", "rank correlation with the signed effect on the logit"),
+        "effect_spearman_signed_loss": ("effects-loss", "rank correlation with the signed effect on the loss"),
+    },
+    scoped=True,
+)
+def effect_spearman_signed(pairs: Pairs) -> float:
+    """Return the same as :func:`effect_spearman`, of effects with their signs: an edge that opposes is below 0.
+
+    >>> effect_spearman_signed([(torch.tensor([0.1, 0.2, 0.3]), torch.tensor([0.0, 0.01, -0.2]))])
+    -0.5
+    """
+    return _mean_over_nodes(pairs, spearman, signed=True)
+
+
+@metric(
     "effect_precision",
     inputs="effects",
     summary="top edges among those of largest effect",
     **HIGHER_SHARE,
-    both_graphs=True,
+    scoped=True,
 )
 def effect_precision(pairs: Pairs) -> float:
     """Return the mean over nodes of the share of the k edges with the highest scores among the k of largest effect.
@@ -87,13 +113,15 @@ def effect_largest(pairs: Pairs) -> float:
     return _mean_over_nodes(pairs, lambda _, effects: float(effects.max()), constant=True)
 
 
-def _mean_over_nodes(pairs: Pairs, of_node: Callable[[Tensor, Tensor], float], constant: bool = False) -> float:
+def _mean_over_nodes(
+    pairs: Pairs, of_node: Callable[[Tensor, Tensor], float], constant: bool = False, signed: bool = False
+) -> float:
     """Return the mean of a function of scores and sizes of effects; without ``constant``, of nodes they differ at."""
     values = []
     for scores, effects in pairs:
         if not scores.numel():
             continue
-        s, size = finite_pair(scores, effects.abs(), "scores")
+        s, size = finite_pair(scores, effects if signed else effects.abs(), "scores")
         if constant or bool((size != size[0]).any()):
             values.append(of_node(s, size))
     if not values:
@@ -107,7 +135,7 @@ def _mean_over_nodes(pairs: Pairs, of_node: Callable[[Tensor, Tensor], float], c
     summary="predictions that change without the top edges",
     **HIGHER_SHARE,
     paper=GRAPHFRAMEX,
-    both_graphs=True,
+    scoped=True,
 )
 @metric(
     "fidelity_minus",
@@ -115,7 +143,7 @@ def _mean_over_nodes(pairs: Pairs, of_node: Callable[[Tensor, Tensor], float], c
     summary="predictions that change on the top edges alone",
     **LOWER_SHARE,
     paper=GRAPHFRAMEX,
-    both_graphs=True,
+    scoped=True,
 )
 def fidelity(whole: Tensor, part: Tensor) -> float:
     r"""Return the share of nodes whose predicted class is another on a part of their computation graph.
@@ -140,7 +168,7 @@ def fidelity(whole: Tensor, part: Tensor) -> float:
     summary="distance of the output on the top edges alone",
     **LOWER_SHARE,
     paper=GRAPHXAI,
-    both_graphs=True,
+    scoped=True,
 )
 def unfaithfulness(whole: Tensor, part: Tensor) -> float:
     r"""Return how far the output on the explanation alone is from the output on the graph, as PyG defines it.
@@ -163,7 +191,7 @@ def unfaithfulness(whole: Tensor, part: Tensor) -> float:
     summary="harmonic mean of fidelity+ and 1 - fidelity-",
     **HIGHER_SHARE,
     paper=GRAPHFRAMEX,
-    both_graphs=True,
+    scoped=True,
 )
 def characterisation(fidelity_plus: float, fidelity_minus: float) -> float:
     """Return the harmonic mean of fidelity+ and 1 - fidelity-, PyG's characterization score with equal weights.
@@ -179,17 +207,71 @@ def characterisation(fidelity_plus: float, fidelity_minus: float) -> float:
 
 
 @metric(
+    "robust_fidelity",
+    inputs="falls",
+    summary="fidelity on partly deleted graphs",
+    direction="higher",
+    range=(-2.0, 2.0),
+    paper=ROBUST_FIDELITY,
+    scoped=True,
+)
+def robust_fidelity(without_part: Tensor, without_rest: Tensor) -> float:
+    r"""Return how much more a prediction loses with a part of the explanation than with a part of the other edges.
+
+    .. math:: \frac{1}{N} \sum_v \mathbb{E}\big[p_v(G) - p_v(G \setminus S^{\alpha})\big]
+              - \mathbb{E}\big[p_v(G) - p_v(G \setminus \bar S^{\alpha})\big]
+
+    where an edge of the explanation S, or of the others, is deleted with the probability alpha = .1: graphs stay close
+    to those that the model knows. Zheng et al. call the difference Fid_Delta, with alpha_1 = .1 and alpha_2 = .9.
+
+    Shapes: ``(N,), (N,)`` mean falls of the probability of the predicted class.
+
+    >>> robust_fidelity(torch.tensor([0.5, 0.25]), torch.tensor([0.25, 0.0]))
+    0.25
+    """
+    first, second = finite_pair(without_part, without_rest, "falls")
+    return float((first - second).mean())
+
+
+@metric(
+    "edge_share",
+    inputs="shares",
+    summary="share of the computation graph's edges",
+    range=SHARE,
+    scoped=True,
+)
+def edge_share(shares: Tensor) -> float:
+    """Return the mean over nodes of the share of the computation graph's edges that a measure looks at.
+
+    >>> edge_share(torch.tensor([0.5, 1.0]))
+    0.75
+    """
+    return float(finite(shares, "shares").mean())
+
+
+@metric(
+    "turned_auroc",
+    inputs="truths-turned",
+    summary="AUROC of scores against edges whose deletion turns the prediction",
+    **HIGHER_SHARE,
+    scoped=True,
+)
+def turned_auroc(pairs: Pairs) -> float:
+    """Return the same as :func:`truth_auroc`, of the edges whose deletion alone gives the node another class.
+
+    >>> turned_auroc([(torch.tensor([0.9, 0.5, 0.1]), torch.tensor([False, True, False]))])
+    0.5
+    """
+    return truth_auroc(pairs)
+
+
+@metric(
     "truth_auroc",
     inputs="truths",
     summary="AUROC of scores against the edges that truly matter",
     **HIGHER_SHARE,
-    both_graphs=True,
-    also={
-        "truth_auroc_wrong": (
-            "truths-wrong",
-            "truth_auroc of the nodes that are predicted wrongly, or otherwise than before the attack",
-        ),
-    },
+    also={"truth_auroc_wrong": ("truths-wrong", "truth_auroc of nodes that are predicted wrongly or changed")},
+    scoped=True,
 )
 def truth_auroc(pairs: Pairs) -> float:
     """Return the mean over nodes of the area under the ROC curve of scores against the edges that are known to matter.
@@ -207,7 +289,7 @@ def truth_auroc(pairs: Pairs) -> float:
     inputs="truths",
     summary="true edges among the top ones, as many",
     **HIGHER_SHARE,
-    both_graphs=True,
+    scoped=True,
 )
 def truth_precision(pairs: Pairs) -> float:
     """Return the mean over nodes of the share of true edges among as many with the highest scores as are true.

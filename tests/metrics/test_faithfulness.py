@@ -93,7 +93,8 @@ def test_fidelity_and_unfaithfulness_are_those_of_pyg_on_the_same_masks(name: st
         for place, node in enumerate(nodes.tolist()):
             edges, values = scores.of(place)
             mask = torch.zeros(problem.data.edge_index.size(1))
-            mask[edges[values.argsort(descending=True, stable=True)[: int(asked.shown[place])]]] = 1
+            shown = int(asked.top[scores.owner == place].sum())
+            mask[edges[values.argsort(descending=True, stable=True)[:shown]]] = 1
             told = Explanation(x=h, edge_index=problem.data.edge_index, edge_mask=mask, index=torch.tensor([node]))
             told.prediction, told.target, told._model_args = whole, whole.argmax(1), []
             found = pyg_fidelity(theirs, told)
