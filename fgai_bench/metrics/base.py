@@ -17,7 +17,6 @@ from fgai_bench.registry import Direction, Scale
 F = TypeVar("F")
 FGAI = "https://arxiv.org/abs/2410.06950"
 GRAPHFRAMEX = "https://arxiv.org/abs/2206.09677"
-GRAPHXAI = "https://arxiv.org/abs/2208.09339"
 ROBUST_FIDELITY = "https://arxiv.org/abs/2310.01820"
 LIN = "https://doi.org/10.1109/18.61115"
 SHARE = (0.0, 1.0)
@@ -36,9 +35,11 @@ Where = Literal["clean", "attack", "certify", "effect", "explain", "train"]
 NULLS = ("random", "uniform", "degree", "untrained")
 SCOPES = {"covered": "of the edges that an explanation covers", "into": "of the edges into the node"}
 SCOPED_INPUTS = {
-    "effects": "per node scores and effects on the predicted probability",
-    "effects-logit": "per node scores and effects on the predicted class's logit",
-    "effects-loss": "per node scores and effects on the loss",
+    **{
+        f"effects{sign}{of}": f"per node scores and {words} effects on the {what}"
+        for sign, words in (("", "sizes of"), ("-signed", "signed"))
+        for of, what in (("", "predicted probability"), ("-logit", "predicted class's logit"), ("-loss", "loss"))
+    },
     "truths": "per node scores, and which edges truly matter",
     "truths-wrong": "the same of nodes that are predicted wrongly or otherwise than before the attack",
     "truths-turned": "per node scores, and whose deletion turns the prediction",
@@ -95,14 +96,6 @@ INPUTS: dict[str, tuple[str, tuple[Where, ...]]] = {
         for scope, edges in SCOPES.items()
         for clean in ("", "-clean")
     },
-    **{
-        f"curve-{end}-explained{clean}": (
-            f"rates, and accuracy after each node's {end} edges go, {words}",
-            ("explain",),
-        )
-        for end in ("highest", "lowest")
-        for clean, words in (("", "attacked graph"), ("-clean", "clean graph"))
-    },
     "floor": ("targets, correct ones, and proven upper bounds of those lost and of explanations moved", ("certify",)),
     "model": ("the trained model", ("train", "clean", "attack")),
     "validation": ("the validation score of the training", ("train",)),
@@ -139,8 +132,8 @@ class metric:  # noqa: N801, a decorator
         paper: link to the work it comes from.
         also: further metrics that differ in their inputs only: name to (inputs, summary).
         uniform: inputs of the null ``NAME_uniform``, what a uniform attention scores; empty for none.
-        both_graphs: whether it is measured on the attacked graph and, as ``NAME_clean``, on the clean one.
-        scoped: whether that is so, and for each of ``SCOPES``: ``NAME_covered``, ``NAME_into``; of ``also`` as well.
+        scoped: whether it and those of ``also`` are measured for each of ``SCOPES``, on the attacked graph and on the
+            clean one: ``NAME_covered``, ``NAME_covered_clean``, ``NAME_into``, ``NAME_into_clean``.
     """
 
     name: str
@@ -153,7 +146,6 @@ class metric:  # noqa: N801, a decorator
     paper: str = ""
     also: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     uniform: str = ""
-    both_graphs: bool = False
     scoped: bool = False
 
     def __call__(self, function: F) -> F:
@@ -171,9 +163,6 @@ class metric:  # noqa: N801, a decorator
                 for scope in SCOPES
                 for clean in ("", "_clean")
             }
-        if self.both_graphs:
-            names[self.name] = self.inputs, f"{self.summary}, on the attacked graph"
-            names[f"{self.name}_clean"] = f"{self.inputs}-clean", f"{self.summary}, on the clean graph"
         entries = {
             name: {"summary": summary, "tags": (f"inputs:{inputs}", *self.tags), **shared}
             for name, (inputs, summary) in names.items()

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from statistics import fmean
 
-import torch
 from torch import Tensor
 
 from fgai_bench.metrics.base import (
     CORRELATION,
     GRAPHFRAMEX,
-    GRAPHXAI,
     HIGHER_SHARE,
     LOWER_SHARE,
     ROBUST_FIDELITY,
@@ -37,41 +34,27 @@ Pairs = Sequence[tuple[Tensor, Tensor]]
     also={
         "effect_spearman_logit": ("effects-logit", "rank correlation with the size of the effect on the logit"),
         "effect_spearman_loss": ("effects-loss", "rank correlation with the size of the effect on the loss"),
+        "effect_spearman_signed": ("effects-signed", "rank correlation with the signed effect"),
+        "effect_spearman_signed_logit": (
+            "effects-signed-logit",
+            "rank correlation with the signed effect on the logit",
+        ),
+        "effect_spearman_signed_loss": ("effects-signed-loss", "rank correlation with the signed effect on the loss"),
     },
     scoped=True,
 )
 def effect_spearman(pairs: Pairs) -> float:
-    r"""Return the mean over nodes of the rank correlation between scores and the size of the true effect of edges.
+    r"""Return the mean over nodes of the rank correlation between scores and the true effects of edges.
 
-    .. math:: \frac{1}{|V|} \sum_v \rho\big(s_v(e), |\Delta_v(e)|\big)_{e}
+    .. math:: \frac{1}{|V|} \sum_v \rho\big(s_v(e), \Delta_v(e)\big)_{e}
 
-    A node counts if at least two of its edges have different effects; a constant score has the correlation 0.
+    with the sizes of effects or, where the metric's name says so, with their signs: an edge that opposes the prediction
+    is then below 0. A node counts if two of its edges have different effects; a constant score has the correlation 0.
 
-    >>> effect_spearman([(torch.tensor([0.1, 0.2, 0.3]), torch.tensor([0.0, 0.01, -0.2]))])
+    >>> effect_spearman([(torch.tensor([0.1, 0.2, 0.3]), torch.tensor([0.0, 0.01, 0.2]))])
     1.0
     """
     return _mean_over_nodes(pairs, spearman)
-
-
-@metric(
-    "effect_spearman_signed",
-    inputs="effects",
-    summary="rank correlation with the signed true effect",
-    direction="higher",
-    range=CORRELATION,
-    also={
-        "effect_spearman_signed_logit": ("effects-logit", "rank correlation with the signed effect on the logit"),
-        "effect_spearman_signed_loss": ("effects-loss", "rank correlation with the signed effect on the loss"),
-    },
-    scoped=True,
-)
-def effect_spearman_signed(pairs: Pairs) -> float:
-    """Return the same as :func:`effect_spearman`, of effects with their signs: an edge that opposes is below 0.
-
-    >>> effect_spearman_signed([(torch.tensor([0.1, 0.2, 0.3]), torch.tensor([0.0, 0.01, -0.2]))])
-    -0.5
-    """
-    return _mean_over_nodes(pairs, spearman, signed=True)
 
 
 @metric(
@@ -86,7 +69,7 @@ def effect_precision(pairs: Pairs) -> float:
 
     ``k`` is half of a node's edges, at least one and at most ten.
 
-    >>> effect_precision([(torch.tensor([0.3, 0.2, 0.1, 0.0]), torch.tensor([0.9, 0.0, -0.8, 0.0]))])
+    >>> effect_precision([(torch.tensor([0.3, 0.2, 0.1, 0.0]), torch.tensor([0.9, 0.0, 0.8, 0.0]))])
     0.5
     """
     return _mean_over_nodes(pairs, _shared_top)
@@ -102,28 +85,26 @@ def _shared_top(scores: Tensor, effects: Tensor) -> float:
     inputs="effects-alone",
     summary="largest effect of one edge",
     range=SHARE,
-    both_graphs=True,
+    also={"effect_largest_clean": ("effects-alone-clean", "largest effect of one edge, on the clean graph")},
 )
 def effect_largest(pairs: Pairs) -> float:
     """Return the mean over nodes of the largest effect of a single edge, a change of probability.
 
-    >>> effect_largest([(torch.ones(2), torch.tensor([0.1, -0.3]))])  # doctest: +ELLIPSIS
+    >>> effect_largest([(torch.ones(2), torch.tensor([0.1, 0.3]))])  # doctest: +ELLIPSIS
     0.3000...
     """
     return _mean_over_nodes(pairs, lambda _, effects: float(effects.max()), constant=True)
 
 
-def _mean_over_nodes(
-    pairs: Pairs, of_node: Callable[[Tensor, Tensor], float], constant: bool = False, signed: bool = False
-) -> float:
-    """Return the mean of a function of scores and sizes of effects; without ``constant``, of nodes they differ at."""
+def _mean_over_nodes(pairs: Pairs, of_node: Callable[[Tensor, Tensor], float], constant: bool = False) -> float:
+    """Return the mean of a function of scores and effects; without ``constant``, of nodes where effects differ."""
     values = []
     for scores, effects in pairs:
         if not scores.numel():
             continue
-        s, size = finite_pair(scores, effects if signed else effects.abs(), "scores")
-        if constant or bool((size != size[0]).any()):
-            values.append(of_node(s, size))
+        s, effect = finite_pair(scores, effects, "scores")
+        if constant or bool((effect != effect[0]).any()):
+            values.append(of_node(s, effect))
     if not values:
         raise NotApplicable("no explained node has edges of different effect")
     return fmean(values)
@@ -160,29 +141,6 @@ def fidelity(whole: Tensor, part: Tensor) -> float:
     """
     y, other = finite_pair(whole, part, "outputs")
     return float((y.argmax(1) != other.argmax(1)).double().mean())
-
-
-@metric(
-    "unfaithfulness",
-    inputs="probabilities-only-top",
-    summary="distance of the output on the top edges alone",
-    **LOWER_SHARE,
-    paper=GRAPHXAI,
-    scoped=True,
-)
-def unfaithfulness(whole: Tensor, part: Tensor) -> float:
-    r"""Return how far the output on the explanation alone is from the output on the graph, as PyG defines it.
-
-    .. math:: 1 - \exp\Big(-\frac{1}{N} \sum_i \mathrm{KL}\big(\hat y_i^{part} \,\|\, y_i\big)\Big)
-
-    Shapes: ``(N, C), (N, C)`` distributions.
-
-    >>> round(unfaithfulness(torch.tensor([[0.5, 0.5]]), torch.tensor([[1.0, 0.0]])), 6)  # KL = ln 2
-    0.5
-    """
-    y, other = finite_pair(whole, part, "outputs")
-    divergence = torch.nn.functional.kl_div(y.clamp(min=1e-38).log(), other, reduction="batchmean")
-    return min(1.0, max(0.0, 1 - math.exp(-float(divergence))))
 
 
 @metric(
@@ -250,27 +208,14 @@ def edge_share(shares: Tensor) -> float:
 
 
 @metric(
-    "turned_auroc",
-    inputs="truths-turned",
-    summary="AUROC of scores against edges whose deletion turns the prediction",
-    **HIGHER_SHARE,
-    scoped=True,
-)
-def turned_auroc(pairs: Pairs) -> float:
-    """Return the same as :func:`truth_auroc`, of the edges whose deletion alone gives the node another class.
-
-    >>> turned_auroc([(torch.tensor([0.9, 0.5, 0.1]), torch.tensor([False, True, False]))])
-    0.5
-    """
-    return truth_auroc(pairs)
-
-
-@metric(
     "truth_auroc",
     inputs="truths",
     summary="AUROC of scores against the edges that truly matter",
     **HIGHER_SHARE,
-    also={"truth_auroc_wrong": ("truths-wrong", "truth_auroc of nodes that are predicted wrongly or changed")},
+    also={
+        "truth_auroc_wrong": ("truths-wrong", "truth_auroc of nodes that are predicted wrongly or changed"),
+        "turned_auroc": ("truths-turned", "AUROC of scores against edges whose deletion turns the prediction"),
+    },
     scoped=True,
 )
 def truth_auroc(pairs: Pairs) -> float:
@@ -282,24 +227,6 @@ def truth_auroc(pairs: Pairs) -> float:
     1.0
     """
     return _mean_over_truths(pairs, lambda scores, truth: float(area_under_curve(scores[truth], scores[~truth])))
-
-
-@metric(
-    "truth_precision",
-    inputs="truths",
-    summary="true edges among the top ones, as many",
-    **HIGHER_SHARE,
-    scoped=True,
-)
-def truth_precision(pairs: Pairs) -> float:
-    """Return the mean over nodes of the share of true edges among as many with the highest scores as are true.
-
-    >>> truth_precision([(torch.tensor([0.9, 0.5, 0.1]), torch.tensor([True, False, True]))])
-    0.5
-    """
-    return _mean_over_truths(
-        pairs, lambda scores, truth: float(truth[topk_mask(scores, int(truth.sum()))].double().mean())
-    )
 
 
 def _mean_over_truths(pairs: Pairs, of_node: Callable[[Tensor, Tensor], float]) -> float:

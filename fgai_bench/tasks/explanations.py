@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import torch
@@ -32,7 +32,6 @@ from fgai_bench.explainers.edge_effects import (
 )
 from fgai_bench.explainers.gradient import part_of
 from fgai_bench.metrics import NotApplicable, edges_into
-from fgai_bench.metrics.f_slope import RATES, f_acc
 from fgai_bench.metrics.faithfulness import fidelity
 from fgai_bench.metrics.ranks import SHOWN
 from fgai_bench.models import Attention
@@ -45,8 +44,6 @@ from fgai_bench.tasks.measurement import Offers, attention_of
 SAMPLE = 256  # nodes that are explained, unless a suite says otherwise
 SEARCHED_SAMPLE = 8  # the first nodes of the sample, for explainers that search for each node
 MOST_EFFECTS = 128  # edges into a node, and edges of its computation graph, whose true effect is measured
-WHOLE_SAMPLE, WHOLE_MOST_EFFECTS = 8, 16  # the same for a model that has to see the whole graph for every deletion
-WHOLE_LARGEST = 50_000  # nodes of a graph that such a model may see again and again
 FIELD_LARGEST = 2**16  # edges of a computation graph, on average, that copies are made of
 TRUTH_HOPS = 2  # within which a graph with a built-in truth has it
 PARTLY, ROUNDS = 0.1, 8  # of robust fidelity: the probability that an edge is deleted, and how often it is drawn
@@ -99,11 +96,6 @@ def shared_nodes(problem: Problem, seed: int, size: int = SAMPLE) -> Tensor:
     return pool[order[steps].sort().values]  # the random order
 
 
-def sampled_nodes(pool: Tensor, seed: int, size: int = SAMPLE) -> Tensor:
-    """Return up to ``size`` of the nodes, drawn by the seed."""
-    return pool[torch.randperm(pool.numel(), generator=generator(seed, "explained"))[:size].to(pool.device)]
-
-
 def reached_or_all(problem: Problem, model: AttentionModel, attacked: Data) -> Tensor:
     """Tell which nodes an attack reaches through the model; all of them if it reaches no target: ``(N,)`` boolean."""
     reached = reached_nodes(problem.data, attacked, model.hops if model.local else None)
@@ -113,30 +105,27 @@ def reached_or_all(problem: Problem, model: AttentionModel, attacked: Data) -> T
 def measured_effects(problem: Problem, model: AttentionModel, attacked: Data, seed: int, size: int = SAMPLE) -> Effects:
     """Measure the true effects of edges on the shared nodes, before and after an attack.
 
-    For each node up to 128 of the edges into it are deleted, and up to 128 drawn from its computation graph. A model
-    that cannot be restricted to a part of the graph, so that every deletion is a pass over the whole, has 8 nodes and
-    16 edges instead, on graphs of at most 50,000 nodes.
+    For each node up to 128 of the edges into it are deleted, and up to 128 drawn from its computation graph.
     """
-    nodes, most = shared_nodes(problem, seed, size), MOST_EFFECTS
+    nodes = shared_nodes(problem, seed, size)
     few = field_of(attacked.edge_index, attacked.x.shape[0], nodes[:4], model.hops)
     if few.edges.numel() > FIELD_LARGEST * few.nodes.numel():
         raise NotApplicable(f"computation graphs have more than {FIELD_LARGEST:,} edges, too many to delete one by one")
     if part_of(model, few) is None:
-        nodes, most = nodes[:WHOLE_SAMPLE], WHOLE_MOST_EFFECTS
-        if problem.data.x.shape[0] > WHOLE_LARGEST:
-            raise NotApplicable("every deletion would be a pass of the model over the whole of a large graph")
+        raise NotApplicable("every deletion would be a pass of the model over the whole graph")
     clean, perturbed = (
-        _effects_on(model, graph, nodes, problem.data.y[nodes], most, seed) for graph in (problem.data, attacked)
+        _effects_on(model, graph, nodes, problem.data.y[nodes], seed) for graph in (problem.data, attacked)
     )
     pool = explainable_targets(problem)
     before, after = (problem.output(model, graph).logits[pool].argmax(1) for graph in (problem.data, attacked))
     steady = pool[(before == after) & reached_or_all(problem, model, attacked)[pool]]
-    return Effects(clean, perturbed, sampled_nodes(steady, seed + 1, size))
+    order = torch.randperm(steady.numel(), generator=generator(seed + 1, "explained"))
+    return Effects(clean, perturbed, steady[order[:size].to(steady.device)])
 
 
-def _effects_on(model: AttentionModel, graph: Data, nodes: Tensor, labels: Tensor, most: int, seed: int) -> EdgeScores:
+def _effects_on(model: AttentionModel, graph: Data, nodes: Tensor, labels: Tensor, seed: int) -> EdgeScores:
     field = field_of(graph.edge_index, graph.x.shape[0], nodes, model.hops)
-    drawn, into = drawn_pairs(field, most, seed), drawn_pairs(field, most, seed, field.leads_into_node)
+    drawn, into = (drawn_pairs(field, MOST_EFFECTS, seed, among) for among in (None, field.leads_into_node))
     chosen = torch.unique(torch.cat([drawn, into]))
     effects = deletion_effects(model, graph, field, chosen, labels)
     values = torch.cat([effects, torch.isin(chosen, drawn).to(effects.dtype).unsqueeze(1)], dim=1)
@@ -147,7 +136,7 @@ def effect_offers(effects: Effects) -> Offers:
     """Offer the measured effects themselves: how many nodes, and how much single edges matter."""
 
     def sizes(of: EdgeScores) -> Callable[[], tuple[Any, ...]]:
-        return lambda: ([(of.of(place)[1][:, 0],) * 2 for place in range(of.nodes.numel())],)
+        return lambda: ([(of.of(place)[1][:, 0].abs(),) * 2 for place in range(of.nodes.numel())],)
 
     return Offers().add(
         nodes=lambda: (effects.clean.nodes,),
@@ -196,9 +185,9 @@ def explain_offers(
         covered = into if "into-node" in explainer.tags else asked
         for scope, claimed in (("into", into), ("covered", covered)):
             _offer_claims(offers, claimed, measured.first(nodes.numel()), f"-{scope}{ending}", seed)
-            if has_truth(problem.data):
-                _offer_truths(offers, claimed, clean.right if ending else sound, f"-{scope}{ending}")
-        _offer_curves(offers, asked, clean.right, ending)
+            for wrong, counted in (("", clean.right if ending else sound), ("-wrong", ~sound)):
+                if has_truth(problem.data):
+                    offers.add(**{f"truths{wrong}-{scope}{ending}": partial(claimed.truths, counted)})
     if has_truth(problem.data):
         offers.add(nodes_wrong=lambda: (nodes[~sound],))
     return offers
@@ -281,15 +270,9 @@ class ExplainedGraph:
             falls.append((self.whole - without.mean(0)).gather(1, classes).squeeze(1))
         return falls[0], falls[1]
 
-    def curve(self, counted: Tensor, highest: bool) -> tuple[float, ...]:
-        """Return F_acc of the nodes that count, as each of them loses its own edges at the rates of the F-slope."""
-        if not bool(counted.any()):
-            raise NotApplicable("no explained node was classified correctly on the clean graph")
-        counts = [(rate * self.edges + 1e-9).floor().long() for rate in RATES]
-        gone = torch.stack([top_pairs(self.scores, count, highest) for count in counts])  # (R, M)
-        classes = outputs_by_removal(self.model, self.graph, self.scores, gone).argmax(2)
-        correct = classes == self.problem.data.y[self.scores.nodes]  # (R, B)
-        return tuple(f_acc(counted, row) for row in correct)
+    def truths(self, counted: Tensor) -> tuple[Any, ...]:
+        """Return the scores beside the edges that truly matter, of the nodes that count: ``(B,)`` boolean."""
+        return (truths(self.problem.data, self.graph, self.scores.only(self.asked), counted),)
 
     def against(self, effects: EdgeScores) -> list[tuple[Tensor, Tensor]]:
         """Return, for each node, the scores ``(m,)`` and effects ``(m, 4)`` of the edges that were asked and deleted.
@@ -314,14 +297,13 @@ def _offer_claims(offers: Offers, asked: ExplainedGraph, effects: EdgeScores, en
     def pairs() -> list[tuple[Tensor, Tensor]]:
         return asked.against(effects)
 
-    def quantity(name: str) -> Callable[[], tuple[Any, ...]]:
-        return lambda: ([(scores, values[:, QUANTITIES.index(name)]) for scores, values in pairs()],)
+    def quantity(column: int, signed: bool = False) -> Callable[[], tuple[Any, ...]]:
+        return lambda: ([(s, e[:, column] if signed else e[:, column].abs()) for s, e in pairs()],)
 
     claims: dict[str, Callable[[], tuple[Any, ...]]] = {
-        "effects": quantity("probability"),
-        "effects-logit": quantity("logit"),
-        "effects-loss": quantity("loss"),
-        "truths-turned": quantity("turned"),
+        **{f"effects{of}": quantity(column) for column, of in enumerate(("", "-logit", "-loss"))},
+        **{f"effects-signed{of}": quantity(column, signed=True) for column, of in enumerate(("", "-logit", "-loss"))},
+        "truths-turned": quantity(QUANTITIES.index("turned")),
         "probabilities-without-top": lambda: (asked.whole, asked.without_top),
         "probabilities-only-top": lambda: (asked.whole, asked.only_top),
         "fidelities": lambda: (fidelity(asked.whole, asked.without_top), fidelity(asked.whole, asked.only_top)),
@@ -329,25 +311,6 @@ def _offer_claims(offers: Offers, asked: ExplainedGraph, effects: EdgeScores, en
         "shares": lambda: (asked.shares,),
     }
     offers.add(**{f"{name}{ending}": arguments for name, arguments in claims.items()})
-
-
-def _offer_truths(offers: Offers, asked: ExplainedGraph, sound: Tensor, ending: str) -> None:
-    """Offer the scores on one graph beside the edges that truly matter; of nodes that are not sound apart."""
-
-    def held(counted: Tensor) -> Callable[[], tuple[Any, ...]]:
-        return lambda: (truths(asked.problem.data, asked.graph, asked.scores.only(asked.asked), counted),)
-
-    offers.add(**{f"truths{ending}": held(sound), f"truths-wrong{ending}": held(~sound)})
-
-
-def _offer_curves(offers: Offers, asked: ExplainedGraph, right: Tensor, ending: str) -> None:
-    """Offer F+ and F- on one graph, of edges ranked by the scores."""
-
-    def curve(highest: bool) -> Callable[[], tuple[Any, ...]]:
-        return lambda: (RATES, asked.curve(right, highest))
-
-    ends = {"highest": True, "lowest": False}
-    offers.add(**{f"curve-{end}-explained{ending}": curve(highest) for end, highest in ends.items()})
 
 
 def _explanations(scores: EdgeScores, data: Data) -> list[Attention]:
