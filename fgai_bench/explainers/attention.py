@@ -194,16 +194,13 @@ class AttentionGradient(WeightGradientExplainer):
 class Contribution(WeightGradientExplainer):
     r"""The last layer's attention times its value, as the logit of the predicted class sees it, without the edge.
 
-    With :math:`a_h(e)` a weight of the last layer, :math:`u_h(e)` the derivative of the predicted class's logit by it
-    (the value of the edge's source, projected on that logit) and :math:`o_h = \sum_e a_h(e) u_h(e)` over all edges into
-    v, added self-loops included:
+    .. math:: s_v(e) = \Big| \sum_h \frac{a_h(e) \, (u_h(e) - o_h)}{1 - a_h(e)} \Big|, \quad o_h = \sum_e a_h(e) u_h(e)
 
-    .. math:: s_v(e) = \Big| \sum_h \frac{a_h(e) \, (u_h(e) - o_h)}{1 - a_h(e)} \Big|
-
-    The product a u is what the edge adds to the logit while all weights stay. Without the edge the other weights sum to
-    one again, and what they carry becomes :math:`(o_h - a_h u_h) / (1 - a_h)`: the score is the difference. So in a
-    network of one attention layer that is read out linearly the score *is* the effect of deletion on the logit. With
-    more layers the edge also changes what its source's neighbours carry, and a non-linear read-out is linearised.
+    with :math:`u_h(e)` the derivative of the predicted class's logit by the weight :math:`a_h(e)`: the value of the
+    edge's source, projected on that logit. The product a u is what the edge adds while all weights stay. Without the
+    edge the others sum to one again and carry :math:`(o_h - a_h u_h) / (1 - a_h)`; the score is the difference. So in a
+    network of one attention layer with a linear read-out the score *is* the effect of deletion on the logit. With more
+    layers an edge also changes what other edges carry, and a non-linear read-out is linearised.
     """
 
     summary = "attention x value of the last layer, projected on the predicted class's logit"

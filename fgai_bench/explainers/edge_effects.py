@@ -138,9 +138,7 @@ def deletion_effects(model: AttentionModel, data: Data, field: Field, chosen: Te
     return torch.stack([*quantities, turned.to(whole.dtype)], dim=1)
 
 
-def edge_effects(
-    model: AttentionModel, data: Data, nodes: Tensor, *, most: int | None = None, seed: int = 0, only_into: bool = False
-) -> EdgeScores:
+def edge_effects(model: AttentionModel, data: Data, nodes: Tensor, *, only_into: bool = False) -> EdgeScores:
     r"""Return the exact effect of single edges on the predicted probabilities of nodes.
 
     .. math:: \Delta_v(e) = p_v(G) - p_v(G \setminus e)
@@ -152,12 +150,7 @@ def edge_effects(
         model: any model; it is left exactly as it was.
         data: the graph.
         nodes: ``(B,)`` the nodes.
-        most: edges for each node at most, drawn from its computation graph; all of them if None.
-        seed: of that draw.
         only_into: leave out edges that do not lead into the node itself.
-
-    Returns:
-        the effects of the edges of each node's computation graph, as many as were asked for.
 
     >>> from fgai_bench.testing.fixture import tiny_graph, trained_model
     >>> effects = edge_effects(trained_model(), tiny_graph(), torch.tensor([0]))
@@ -165,11 +158,8 @@ def edge_effects(
     ([0], True)
     """
     field = field_of(data.edge_index, data.x.shape[0], nodes, model.hops)
-    chosen = torch.arange(field.edges.numel(), device=nodes.device)
-    if most is not None:
-        chosen = drawn_pairs(field, most, seed)
-    if only_into:
-        chosen = chosen[field.leads_into_node[chosen]]
+    wanted = field.leads_into_node if only_into else torch.ones_like(field.owner, dtype=torch.bool)
+    chosen = wanted.nonzero().squeeze(1)
     effects = deletion_effects(model, data, field, chosen, torch.zeros_like(nodes))
     return EdgeScores(nodes, field.owner[chosen], field.edges[chosen], effects[:, 0])
 
