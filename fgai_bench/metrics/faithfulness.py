@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from statistics import fmean
 
+import torch
 from torch import Tensor
 
 from fgai_bench.metrics.base import (
@@ -19,7 +20,7 @@ from fgai_bench.metrics.base import (
 )
 from fgai_bench.metrics.inputs import finite, finite_pair
 from fgai_bench.metrics.prediction import area_under_curve
-from fgai_bench.metrics.ranks import shown, spearman
+from fgai_bench.metrics.ranks import group_spearman, shown
 from fgai_bench.metrics.topk import topk_mask
 
 Pairs = Sequence[tuple[Tensor, Tensor]]
@@ -54,7 +55,10 @@ def effect_spearman(pairs: Pairs) -> float:
     >>> effect_spearman([(torch.tensor([0.1, 0.2, 0.3]), torch.tensor([0.0, 0.01, 0.2]))])
     1.0
     """
-    return _mean_over_nodes(pairs, spearman)
+    counted = _different(pairs)
+    scores, effects = finite_pair(*(torch.cat([pair[side] for pair in counted]) for side in (0, 1)), "scores")
+    sizes = torch.tensor([score.numel() for score, _ in counted], device=scores.device)
+    return float(group_spearman(scores, effects, torch.repeat_interleave(sizes)).mean())
 
 
 @metric(
@@ -72,7 +76,7 @@ def effect_precision(pairs: Pairs) -> float:
     >>> effect_precision([(torch.tensor([0.3, 0.2, 0.1, 0.0]), torch.tensor([0.9, 0.0, 0.8, 0.0]))])
     0.5
     """
-    return _mean_over_nodes(pairs, _shared_top)
+    return fmean(_shared_top(*finite_pair(scores, effects, "scores")) for scores, effects in _different(pairs))
 
 
 def _shared_top(scores: Tensor, effects: Tensor) -> float:
@@ -93,21 +97,15 @@ def effect_largest(pairs: Pairs) -> float:
     >>> effect_largest([(torch.ones(2), torch.tensor([0.1, 0.3]))])  # doctest: +ELLIPSIS
     0.3000...
     """
-    return _mean_over_nodes(pairs, lambda _, effects: float(effects.max()), constant=True)
+    return fmean(float(finite(effects, "effects").max()) for _, effects in _different(pairs, constant=True))
 
 
-def _mean_over_nodes(pairs: Pairs, of_node: Callable[[Tensor, Tensor], float], constant: bool = False) -> float:
-    """Return the mean of a function of scores and effects; without ``constant``, of nodes where effects differ."""
-    values = []
-    for scores, effects in pairs:
-        if not scores.numel():
-            continue
-        s, effect = finite_pair(scores, effects, "scores")
-        if constant or bool((effect != effect[0]).any()):
-            values.append(of_node(s, effect))
-    if not values:
+def _different(pairs: Pairs, constant: bool = False) -> Pairs:
+    """Return the pairs of nodes whose edges have different effects, with ``constant`` of all nodes with edges."""
+    found = [pair for pair in pairs if pair[1].numel() and (constant or bool((pair[1] != pair[1][0]).any()))]
+    if not found:
         raise NotApplicable("no explained node has edges of different effect")
-    return fmean(values)
+    return found
 
 
 @metric(
@@ -189,22 +187,6 @@ def robust_fidelity(without_part: Tensor, without_rest: Tensor) -> float:
     """
     first, second = finite_pair(without_part, without_rest, "falls")
     return float((first - second).mean())
-
-
-@metric(
-    "edge_share",
-    inputs="shares",
-    summary="share of the computation graph's edges",
-    range=SHARE,
-    scoped=True,
-)
-def edge_share(shares: Tensor) -> float:
-    """Return the mean over nodes of the share of the computation graph's edges that a measure looks at.
-
-    >>> edge_share(torch.tensor([0.5, 1.0]))
-    0.75
-    """
-    return float(finite(shares, "shares").mean())
 
 
 @metric(

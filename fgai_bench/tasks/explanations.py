@@ -21,7 +21,7 @@ from torch_geometric.data import Data
 
 from fgai_bench.attacks.changes import reached_nodes
 from fgai_bench.explainers import EdgeScores, Explainer
-from fgai_bench.explainers.computation_graph import Field, field_of
+from fgai_bench.explainers.computation_graph import field_of
 from fgai_bench.explainers.edge_effects import (
     QUANTITIES,
     deletion_effects,
@@ -152,8 +152,10 @@ def explain_offers(
     searches = "post-hoc" in explainer.tags
     nodes, steady = (part[: SEARCHED_SAMPLE if searches else None] for part in (effects.clean.nodes, effects.steady))
     first, second = (explainer.sparse(model, problem.data, nodes, seed=draw) for draw in (seed, seed + 1))
-    clean = ExplainedGraph(problem, model, problem.data, first(problem.data, nodes))
-    perturbed = ExplainedGraph(problem, model, attacked, second(attacked, nodes))
+    clean, perturbed = (
+        ExplainedGraph(problem, model, graph, scores, torch.ones_like(scores.owner, dtype=torch.bool))
+        for graph, scores in ((problem.data, first(problem.data, nodes)), (attacked, second(attacked, nodes)))
+    )
     again = second(problem.data, nodes)
     sound = clean.right & (clean.predicted == perturbed.predicted)  # (B,)
     reached = reached_or_all(problem, model, attacked)[nodes].tolist()
@@ -181,7 +183,7 @@ def explain_offers(
         attentions_explained=lambda: _attentions(problem, model, attacked, nodes),
     )
     for asked, measured, ending in ((perturbed, effects.attacked, ""), (clean, effects.clean, "-clean")):
-        into = replace(asked, among=asked.field.leads_into_node)
+        into = replace(asked, asked=asked.graph.edge_index[1, asked.scores.edges] == nodes[asked.scores.owner])
         covered = into if "into-node" in explainer.tags else asked
         for scope, claimed in (("into", into), ("covered", covered)):
             _offer_claims(offers, claimed, measured.first(nodes.numel()), f"-{scope}{ending}", seed)
@@ -199,25 +201,14 @@ class ExplainedGraph:
 
     Attributes:
         scores: of all edges of the computation graphs.
-        among: ``(M,)`` boolean, the pairs that are asked about; all of them if None. The others are never deleted.
+        asked: ``(M,)`` boolean, the pairs that are asked about. The others are never deleted.
     """
 
     problem: Problem
     model: AttentionModel
     graph: Data
     scores: EdgeScores
-    among: Tensor | None = None
-
-    @property
-    def field(self) -> Field:
-        """Return the computation graphs of the explained nodes."""
-        scores = self.scores
-        return Field(scores.nodes, scores.owner, scores.edges, self.graph.edge_index, self.graph.x.shape[0])
-
-    @cached_property
-    def asked(self) -> Tensor:
-        """Tell which pairs are asked about: ``(M,)`` boolean."""
-        return torch.ones_like(self.scores.owner, dtype=torch.bool) if self.among is None else self.among
+    asked: Tensor
 
     @cached_property
     def whole(self) -> Tensor:
@@ -282,7 +273,7 @@ class ExplainedGraph:
         size = self.graph.edge_index.size(1)
         own, order = (self.scores.owner * size + self.scores.edges).sort()
         place = order[torch.searchsorted(own, effects.owner * size + effects.edges)]
-        counted = self.asked[place] if self.among is not None else effects.values[:, -1] > 0
+        counted = effects.values[:, -1] > 0 if bool(self.asked.all()) else self.asked[place]
         owner, scores, values = (
             part[counted].cpu() for part in (effects.owner, self.scores.values[place], effects.values[:, :-1])
         )

@@ -78,7 +78,8 @@ def test_fidelity_is_that_of_pyg_on_the_same_masks(name: str) -> None:
     problem, model = tiny_problem(), trained_model()
     nodes = problem.targets
     scores = EXPLAINERS[name]().sparse(model, problem.data, nodes)(problem.data, nodes)
-    asked = ExplainedGraph(problem, model, problem.data, scores)
+    every = torch.ones_like(scores.owner, dtype=torch.bool)
+    asked = ExplainedGraph(problem, model, problem.data, scores, every)
     plus, minus = [], []
     with frozen_eval(model):
         surface, h = Surface(model).eval(), model.embed(problem.data.x)

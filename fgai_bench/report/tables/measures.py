@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from scipy.stats import spearmanr
+import pandas as pd
 
 from fgai_bench.report.explanations import MEASURES, PAPERS_CHOICE, Explained, better, explained, verdict
 from fgai_bench.report.tables.build import Shown, Table, TableRow, no_value, show
+from fgai_bench.report.tables.explanations import HEAD_TITLES
 from fgai_bench.report.tables.specs import Column
 from fgai_bench.statistics.intervals import paired
 from fgai_bench.statistics.labels import title
 from fgai_bench.statistics.results import Results
 
-HEADS = ("Dataset", "Suite", "Model", "Method", "Explainer")
 SIGNS = {1: "+", -1: "-", 0: "=", None: "."}
 VARIANTS = {
     **MEASURES,
@@ -56,7 +54,7 @@ def measure_table(results: Results) -> Table | None:
         "of every model. The verdict is the side of more than half of the measures."
     )
     columns = tuple((name,) for name in (*MEASURES.values(), "verdict"))
-    return Table("measures", caption, HEADS, columns, tuple(rows), (), 4) if rows and nulls else None
+    return Table("measures", caption, HEAD_TITLES, columns, tuple(rows), (), 4) if rows and nulls else None
 
 
 def agreement_table(results: Results) -> Table | None:
@@ -64,29 +62,19 @@ def agreement_table(results: Results) -> Table | None:
     listed = measured_rows(results)
     if len(listed) < FEWEST_ROWS:
         return None
-    values = {
-        measure: [
-            better(metric) * group.cell(results, defense, explainer, metric).mean
-            for group, defense, explainer in listed
-            for metric in [f"{measure}_covered_clean"]
-        ]
-        for measure in VARIANTS
-    }
-    rows = [
-        TableRow((name,), tuple(_correlation(values[measure], values[other]) for other in MEASURES))
-        for measure, name in VARIANTS.items()
-    ]
+    metrics = {measure: f"{measure}_covered_clean" for measure in VARIANTS}
+    values = pd.DataFrame(
+        {m: [better(metric) * group.cell(results, *row, metric).mean for group, *row in listed]
+         for m, metric in metrics.items()}
+    )  # fmt: skip
+    found = values.corr("spearman", min_periods=FEWEST_ROWS)[list(MEASURES)]
+    rows = [TableRow((name,), tuple(map(_correlation, found.loc[m]))) for m, name in VARIANTS.items()]
     caption = f"Agreement of measures: rank correlation over {len(listed)} rows of explainers, better ones higher."
-    columns = tuple((name,) for name in MEASURES.values())
-    return Table("measure_agreement", caption, ("Measure",), columns, tuple(rows))
+    return Table("measure_agreement", caption, ("Measure",), tuple((name,) for name in MEASURES.values()), tuple(rows))
 
 
-def _correlation(left: Sequence[float], right: Sequence[float]) -> Shown:
-    both = [(a, b) for a, b in zip(left, right, strict=True) if a == a and b == b]
-    if len(both) < FEWEST_ROWS or any(len(set(side)) == 1 for side in zip(*both, strict=True)):
-        return no_value("too few rows differ")
-    found = float(spearmanr(*zip(*both, strict=True)).statistic)
-    return Shown(f"{found:.2f}", mean=found, n=len(both))
+def _correlation(value: float) -> Shown:
+    return Shown(f"{value:.2f}", mean=value, n=1) if value == value else no_value("too few rows differ")
 
 
 def planted_lie_table(results: Results) -> Table | None:
