@@ -56,7 +56,8 @@ def effect_spearman(pairs: Pairs) -> float:
     1.0
     """
     counted = _different(pairs)
-    scores, effects = finite_pair(*(torch.cat([pair[side] for pair in counted]) for side in (0, 1)), "scores")
+    scores, effects = (torch.cat([pair[side] for pair in counted]) for side in (0, 1))
+    scores, effects = finite_pair(scores, effects, "scores")
     sizes = torch.tensor([score.numel() for score, _ in counted], device=scores.device)
     return float(group_spearman(scores, effects, torch.repeat_interleave(sizes)).mean())
 

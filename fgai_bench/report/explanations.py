@@ -186,7 +186,7 @@ def points(results: Results) -> list[dict[str, Any]]:
             stable, right = (group.cell(results, defense, explainer, m) for m in (STABILITY_METRIC, group.measure))
             if stable.values and right.values and not is_null(explainer):
                 values = {"stability": _plain(stable), "correctness": _plain(right)}
-                values["proven"] = group.proven(results, defense)
+                about["proven"] = group.proven(results, defense)
                 rows.append({**about, "defense": defense, "explainer": explainer, **values})
     return rows
 

@@ -64,7 +64,7 @@ def agreement_table(results: Results) -> Table | None:
         return None
     metrics = {measure: f"{measure}_covered_clean" for measure in VARIANTS}
     values = pd.DataFrame(
-        {m: [better(metric) * group.cell(results, *row, metric).mean for group, *row in listed]
+        {m: [better(metric) * group.cell(results, defense, name, metric).mean for group, defense, name in listed]
          for m, metric in metrics.items()}
     )  # fmt: skip
     found = values.corr("spearman", min_periods=FEWEST_ROWS)[list(MEASURES)]
