@@ -131,11 +131,11 @@ def _legend(figure: Figure, defenses: Sequence[str], explainers: Sequence[str], 
 
 def _caption(groups: Sequence[Explained]) -> str:
     group = groups[0]
+    beside = ", if both are asked about the whole computation graph" if "_covered" in group.measure else ""
     return (
         f"Stability against correctness of explanations, suite {group.origin}: to the right, the share of an "
         f"explanation's top edges that stay under the attack {group.attack}, over reached nodes that keep their class; "
         f"upwards, its {CORRECTNESS[group.measure]} on the clean graph. Means over seeds with standard deviations. "
         "Lines are nulls, which know nothing of the trained model, rings their stability: what is below a line "
-        "explains less than that null does, however stable it is. An attention is asked about the edges that it "
-        "covers, the nulls about the whole computation graph; in one-hop networks these are the same."
+        f"explains less than that null does{beside}, however stable it is."
     )
