@@ -136,7 +136,7 @@ def test_a_path_by_hand_where_an_explanation_covers_the_edges_into_the_node() ->
     assert everything["effect_spearman_logit_covered_clean"] == pytest.approx(expected)
 
 
-def graph(seed: int, nodes: int = 12, features: int = 5) -> Data:
+def graph(seed: int, nodes: int = 8, features: int = 5) -> Data:
     draw = torch.Generator().manual_seed(seed)
     edges = (torch.rand(nodes, nodes, generator=draw) < 0.25).fill_diagonal_(False).nonzero().T
     labels = torch.randint(3, (nodes,), generator=draw)
@@ -147,14 +147,14 @@ def graph(seed: int, nodes: int = 12, features: int = 5) -> Data:
 def test_effects_equal_deletion_by_brute_force_on_random_graphs(name: str) -> None:
     """Ten graphs for each of five models: each edge deleted from the whole graph, all four quantities."""
     for seed in range(10):
-        data, node = graph(seed), seed % 12
+        data, node = graph(seed), seed % 8
         data.edge_index = torch.cat([data.edge_index, data.edge_index.flip(0)], dim=1).unique(dim=1)
         size = data.edge_index.size(1)
         model = build_model(
             name, 5, 3, seed=seed, **({"hidden": 8, "heads": [2, 1]} if name == "gt" else {"hidden": 4})
         )
-        rest = torch.tensor([other for other in range(12) if other != node])
-        problem = NodeProblem(data, Split(rest[:5], rest[5:], torch.tensor([node])))
+        rest = torch.tensor([other for other in range(8) if other != node])
+        problem = NodeProblem(data, Split(rest[:3], rest[3:], torch.tensor([node])))
         effects = measured_effects(problem, model, data, seed=0).clean
         model.eval()
         with torch.no_grad():
@@ -181,8 +181,8 @@ def test_effects_equal_deletion_by_brute_force_on_random_graphs(name: str) -> No
 @pytest.mark.parametrize("name", ["gat-one-hop", "gatv2-one-hop"])
 def test_contribution_is_the_effect_on_the_logit_in_a_network_of_one_layer(name: str) -> None:
     """A theorem: attention times (value - what the node receives) / (1 - attention) is what a deletion does."""
-    for seed in range(5):
-        data, model = graph(seed), build_model(name, 5, 3, seed=seed, hidden=4).eval()
+    for seed in range(3):
+        data, model = graph(seed, nodes=12), build_model(name, 5, 3, seed=seed, hidden=4).eval()
         nodes = torch.unique(data.edge_index[1])
         problem = NodeProblem(data, Split(nodes[:0], nodes[:0], nodes))
         effects = measured_effects(problem, model, data, seed=0).clean
