@@ -80,4 +80,7 @@ def rows(run: str, attack: str = "injection") -> None:
 
 
 if __name__ == "__main__":
-    {"time": time, "contribution": contribution, "rows": rows}[sys.argv[1]](*sys.argv[2:])
+    asked = {"time": time, "contribution": contribution, "rows": rows}
+    if len(sys.argv) < 2 or sys.argv[1] not in asked:
+        sys.exit(__doc__)
+    asked[sys.argv[1]](*sys.argv[2:])
