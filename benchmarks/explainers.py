@@ -1,7 +1,7 @@
 """Time and peak memory of every explainer: ``python -m benchmarks.explainers [DATASET ...] [--device cuda]``.
 
 Explainers that score blocks of nodes explain every test node; those that search for each node explain eight of them.
-The last row of a graph is the true effect of edges on a sample of nodes, which suites measure once for each attack. The
+The last row of a graph is the true effect of edges on the shared nodes, which suites measure once for each attack. The
 model is a vanilla GAT, trained for a few epochs: time does not depend on what it has learned. Memory is what torch
 allocated on a GPU during the call, or the resident set of the process on a CPU.
 """
@@ -18,10 +18,10 @@ from tabulate import tabulate
 from torch import Tensor
 
 from fgai_bench.defenses import DEFENSES, Training
-from fgai_bench.explainers import EXPLAINERS, BlockExplainer, edge_effects
+from fgai_bench.explainers import EXPLAINERS, BlockExplainer
 from fgai_bench.metrics import measure
 from fgai_bench.models import AttentionModel, build_model
-from fgai_bench.tasks.explanations import MOST_EFFECTS, SAMPLE, SEARCHED_SAMPLE
+from fgai_bench.tasks.explanations import SAMPLE, SEARCHED_SAMPLE, measured_effects
 from fgai_bench.tasks.node_classification import NodeProblem
 
 HEADER = ("dataset", "what", "nodes", "(node, edge) pairs", "seconds", "peak MiB", "memory")
@@ -56,9 +56,8 @@ def rows(dataset: str, model_name: str, device: str, root: str | None, only: tup
             found = timed(lambda name=name, nodes=nodes: explained(name, problem, model, nodes), device)
             yield [dataset, name, nodes.numel(), *found]
     if "effects".startswith(only):
-        sample = test[:SAMPLE]
-        call = lambda: edge_effects(model, problem.data, sample, most=MOST_EFFECTS).values.numel()  # noqa: E731
-        yield [dataset, "effects", sample.numel(), *timed(call, device)]
+        call = lambda: measured_effects(problem, model, problem.data, 0).clean.values.size(0)  # noqa: E731
+        yield [dataset, "effects", min(SAMPLE, test.numel()), *timed(call, device)]
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -242,6 +243,13 @@ def wide(bench: Callable[[], Bench]) -> Path:
         made.add("train", train_result(label, 0, seconds=100.0), suite="cost", label=label, dataset="coauthor-physics")
         made.add("clean", clean_result("fgai", 0), suite="ablation", label=full if label == "fgai" else "prediction",
                  defense="fgai", model={"ln": "gatv2", "at": "gt"}.get(label, "gat"))  # fmt: skip
+    for seed, (label, right) in product(range(2), (("planted-lie", 0.3), ("planted-truth", 0.8))):
+        for explainer, less in (("attention-last", 0.0), ("gatt", 0.1), ("random", 0.3)):
+            value = right - less + seed / 100
+            scoped = {f"{name}_{scope}_clean": value for name in ("effect_spearman", "effect_precision")
+                      for scope in ("covered", "into")}  # fmt: skip
+            made.add("explain", Result(metrics=scoped), suite="planted-lie", seed=seed, label=label,
+                     dataset="csbm-planted-strong", explainer=explainer, attack_label="injection")  # fmt: skip
     made.add("train", Result("oom", "needs 214 GiB"), suite="cost", label="pro-gnn", dataset="arxiv-topology")
     for edges in (1000, 10000):
         facts = {"edges": edges}

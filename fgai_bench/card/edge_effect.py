@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.explainers import edge_effects
+from fgai_bench.explainers import EXPLAINERS, edge_effects
 from fgai_bench.explainers.computation_graph import field_of
 from fgai_bench.explainers.scores import EdgeScores
-from fgai_bench.metrics import degree_ranking, random_ranking
 from fgai_bench.metrics.ranks import spearman
-from fgai_bench.models import Attention, AttentionModel
+from fgai_bench.models import AttentionModel
 from fgai_bench.models.base import frozen_eval
 from fgai_bench.models.pyg_wrapper import FromPyG
 from fgai_bench.seeds import generator
@@ -48,18 +47,15 @@ def measure_edge_effect(model: AttentionModel, problem: NodeProblem, seed: int) 
     nodes = _sampled(problem, seed)
     if nodes.numel() < 2:
         return f"fewer than two test nodes have {LEAST_IN_EDGES} to {MOST_IN_EDGES} edges leading into them"
-    edges = problem.data.edge_index
-    attention = problem.output(model, problem.data).attention
-    assert attention is not None
     effects = effects_into(model, problem.data, nodes)
     of_node = [effects.owner == place for place in range(nodes.numel())]
 
-    def correlations(ranking: Attention) -> NDArray[np.float64]:
-        weights = _weights_on(ranking, edges, effects.edges)
-        return np.array([spearman(weights[mask], effects.values[mask].abs()) for mask in of_node])
+    def correlations(explainer: str) -> NDArray[np.float64]:
+        scores = EXPLAINERS[explainer]().sparse(model, problem.data, nodes, seed=seed)(problem.data, nodes)
+        values = scores.only(problem.data.edge_index[1, scores.edges] == nodes[scores.owner]).values
+        return np.array([spearman(values[mask], effects.values[mask].abs()) for mask in of_node])
 
-    rankings = (attention.of_graph(), random_ranking(edges, seed), degree_ranking(edges))
-    return EdgeEffect(*map(correlations, rankings))
+    return EdgeEffect(*map(correlations, ("attention-last", "random", "degree")))
 
 
 def effects_into(model: AttentionModel, data: Data, nodes: Tensor) -> EdgeScores:
@@ -86,9 +82,3 @@ def _sampled(problem: NodeProblem, seed: int) -> Tensor:
     test = problem.split.test
     pool = test[(degree[test] >= LEAST_IN_EDGES) & (degree[test] <= MOST_IN_EDGES)]
     return pool[torch.randperm(pool.numel(), generator=generator(seed, "edge-effect"))[:SAMPLED_NODES].to(pool.device)]
-
-
-def _weights_on(ranking: Attention, edges: Tensor, places: Tensor) -> Tensor:
-    """Return the weights of a ranking whose edges are those of the graph, in their order: ``(len(places),)``."""
-    assert torch.equal(ranking.edge_index, edges)
-    return ranking.weight[places]

@@ -235,6 +235,7 @@ for _dataset in (
         "https://doi.org/10.1145/3447548.3467283",
         {"nodes": 1_000, "mean_degree": 4.0, "infected": 60, "graph_seed": 0},
     ),
+    _planted("csbm-planted-strong", 2.0, 3_985),
     _planted("csbm-planted", 1.0, 3_985),
     _planted("csbm-planted-weak", 0.3, 3_985),
 ):

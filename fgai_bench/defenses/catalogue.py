@@ -17,6 +17,7 @@ for _name, _class in (
     ("at", "adversarial_training:AdversarialTraining"),
     ("fgai", "fgai:FGAI"),
     ("fgai-attention", "fgai_attention:FGAIAttention"),
+    ("planted-lie", "planted_lie:PlantedLie"),
     ("mlp", "mlp_control:MLPControl"),
     ("gcn", "plain_gcn:PlainGCN"),
     ("votes", "votes:VotingEnsemble"),

@@ -11,6 +11,7 @@ from torch_geometric.data import Data
 from fgai_bench.explainers.base import BlockExplainer
 from fgai_bench.explainers.computation_graph import Field
 from fgai_bench.explainers.gradient import GradientExplainer, part_of, probabilities
+from fgai_bench.fast.ordered_sums import sum_at
 from fgai_bench.metrics.base import NotApplicable
 from fgai_bench.metrics.f_slope import attention_over
 from fgai_bench.models import Attention
@@ -47,15 +48,19 @@ def over_graph(attention: Attention, data: Data) -> Tensor:
 
 
 class AttentionLast(BlockExplainer):
-    """The last layer's attention, averaged over its heads, of every edge that can matter: ``s_v(e) = a_L(e)``."""
+    """The last layer's attention, averaged over its heads, of the edges into the node: ``s_v(e) = a_L(e)``.
+
+    On other edges its weights enter the outputs of other nodes only, and they have the score 0.
+    """
 
     summary = "the last layer's attention: what the paper reads as the explanation"
     paper = "https://arxiv.org/abs/2410.06950"
-    tags = ("attention",)
+    version = "2"
+    tags = ("attention", "into-node")
 
     def prepared(self, model: AttentionModel, data: Data, seed: int) -> Callable[[Field], Tensor]:
         weight = over_graph(last_attention(model, data), data)
-        return lambda field: weight[field.edges]
+        return lambda field: weight[field.edges] * field.leads_into_node
 
 
 class AttentionMean(BlockExplainer):
@@ -135,7 +140,33 @@ def _along_paths(field: Field, layers: list[tuple[Tensor, Tensor]]) -> Tensor:
     return total
 
 
-class AttentionGradient(GradientExplainer):
+class WeightGradientExplainer(GradientExplainer):
+    """An explainer by gradients with respect to attention weights, each of which is taken by itself."""
+
+    def prepared(self, model: AttentionModel, data: Data, seed: int) -> Callable[[Field], Tensor]:
+        layer_attentions(model, data)  # not applicable without the attention of every layer
+        return super().prepared(model, data, seed)
+
+    def scored(self, model: AttentionModel, embedded: Tensor, field: Field, classes: Tensor) -> Tensor:
+        part = part_of(model, field)
+        if part is None:
+            return torch.cat([self._alone(model, embedded, one, classes) for one in field.split(0)])
+        # Differentiable, though no parameter is: the weights must be part of a history.
+        rows = embedded[part.rows].requires_grad_()
+        return self.products(model, rows, part.edges, part.roots, classes[field.nodes])
+
+    def _alone(self, model: AttentionModel, embedded: Tensor, field: Field, classes: Tensor) -> Tensor:
+        """Return the scores of one node on the whole graph, for a model that cannot be restricted to a part."""
+        rows = embedded.detach().clone().requires_grad_()
+        products = self.products(model, rows, field.edge_index, field.nodes, classes[field.nodes])
+        return products[field.edges]
+
+    def products(self, model: AttentionModel, h: Tensor, edges: Tensor, roots: Tensor, classes: Tensor) -> Tensor:
+        """Return the scores of all edges of a graph for the predictions of its roots: ``(M,)``."""
+        raise TypeError(f"{type(self).__name__} must implement products(model, h, edges, roots, classes)")
+
+
+class AttentionGradient(WeightGradientExplainer):
     r"""Attention times its gradient, averaged over heads and summed over layers.
 
     .. math:: s_v(e) = \Big| \sum_m \frac{1}{H_m} \sum_h a_{m,h}(e) \, \frac{\partial p_v}{\partial a_{m,h}(e)} \Big|
@@ -148,26 +179,7 @@ class AttentionGradient(GradientExplainer):
     paper = "https://arxiv.org/abs/2103.15679"
     tags = ("attention", "gradient")
 
-    def prepared(self, model: AttentionModel, data: Data, seed: int) -> Callable[[Field], Tensor]:
-        layer_attentions(model, data)  # not applicable without the attention of every layer
-        return super().prepared(model, data, seed)
-
-    def scored(self, model: AttentionModel, embedded: Tensor, field: Field, classes: Tensor) -> Tensor:
-        part = part_of(model, field)
-        if part is None:
-            return torch.cat([self._alone(model, embedded, one, classes) for one in field.split(0)])
-        # Differentiable, though no parameter is: the weights must be part of a history.
-        rows = embedded[part.rows].requires_grad_()
-        return self._products(model, rows, part.edges, part.roots, classes[field.nodes])
-
-    def _alone(self, model: AttentionModel, embedded: Tensor, field: Field, classes: Tensor) -> Tensor:
-        """Return the scores of one node on the whole graph, for a model that cannot be restricted to a part."""
-        rows = embedded.detach().clone().requires_grad_()
-        products = self._products(model, rows, field.edge_index, field.nodes, classes[field.nodes])
-        return products[field.edges]
-
-    @staticmethod
-    def _products(model: AttentionModel, h: Tensor, edges: Tensor, roots: Tensor, classes: Tensor) -> Tensor:
+    def products(self, model: AttentionModel, h: Tensor, edges: Tensor, roots: Tensor, classes: Tensor) -> Tensor:
         with torch.enable_grad(), plain_attention():
             out, layers = model.with_layers(h, edges)
             wanted = [layer.weights for layer in layers]
@@ -177,3 +189,32 @@ class AttentionGradient(GradientExplainer):
             for layer, slope in zip(layers, slopes, strict=True)
         ]
         return torch.stack(parts).sum(0).abs()
+
+
+class Contribution(WeightGradientExplainer):
+    r"""The last layer's attention times its value, as the logit of the predicted class sees it, without the edge.
+
+    .. math:: s_v(e) = \Big| \sum_h \frac{a_h(e) \, (u_h(e) - o_h)}{1 - a_h(e)} \Big|, \quad o_h = \sum_e a_h(e) u_h(e)
+
+    with :math:`u_h(e)` the derivative of the predicted class's logit by the weight :math:`a_h(e)`: the value of the
+    edge's source, projected on that logit. The product a u is what the edge adds while all weights stay. Without the
+    edge the others sum to one again and carry :math:`(o_h - a_h u_h) / (1 - a_h)`; the score is the difference. So in a
+    network of one attention layer with a linear read-out the score *is* the effect of deletion on the logit. With more
+    layers an edge also changes what other edges carry, and a non-linear read-out is linearised.
+    """
+
+    summary = "attention x value of the last layer, projected on the predicted class's logit"
+    tags = ("attention", "gradient", "into-node")
+
+    def products(self, model: AttentionModel, h: Tensor, edges: Tensor, roots: Tensor, classes: Tensor) -> Tensor:
+        with torch.enable_grad(), plain_attention():
+            out, layers = model.with_layers(h, edges)
+            last = layers[-1]
+            logit = out.logits[roots].gather(1, classes.unsqueeze(1)).sum()
+            slope = torch.autograd.grad(logit, last.weights)[0][last.place]  # (E + added, H)
+        weight, ends = last.weights.detach()[last.place], last.edge_index[1]
+        carried = sum_at(ends, weight * slope, h.size(0))[ends]
+        alone = weight > 1 - 1e-6  # an only edge: without it nothing is carried
+        rest = (1 - weight).masked_fill(alone, 1)
+        moved = torch.where(alone, carried, weight * (slope - carried) / rest).sum(1).abs()  # (E + added,)
+        return moved[: moved.numel() - last.added]

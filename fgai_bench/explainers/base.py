@@ -29,7 +29,8 @@ class Explainer:
         summary, paper, version: what ``fgai-bench ls`` shows; ``version`` changes when results change.
         tags: ``attention``, it reads the model's attention; ``gradient``, it differentiates the model; ``post-hoc``, it
             searches for each node, which is slow; ``null``, it knows nothing of the trained model; ``random``, its
-            scores depend on the seed.
+            scores depend on the seed; ``into-node``, its scores speak of the edges into the explained node only.
+            Without the last tag they speak of the node's whole computation graph.
     """
 
     summary: ClassVar[str] = ""

@@ -17,6 +17,7 @@ EXPLAINERS.declare("attention-mean", "fgai_bench.explainers.attention:AttentionM
 EXPLAINERS.declare("attention-rollout", "fgai_bench.explainers.attention:AttentionRollout")
 EXPLAINERS.declare("gatt", "fgai_bench.explainers.attention:GAtt")
 EXPLAINERS.declare("attention-gradient", "fgai_bench.explainers.attention:AttentionGradient")
+EXPLAINERS.declare("contribution", "fgai_bench.explainers.attention:Contribution")
 EXPLAINERS.declare("saliency", "fgai_bench.explainers.gradient:Saliency")
 EXPLAINERS.declare("integrated-gradients", "fgai_bench.explainers.integrated_gradients:IntegratedGradients")
 EXPLAINERS.declare("gnn-explainer", "fgai_bench.explainers.gnn_explainer:GNNExplainerMasks")

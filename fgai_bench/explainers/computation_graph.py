@@ -105,6 +105,11 @@ class Field:
         source, destination = self.edge_index[:, self.edges]
         return source, destination
 
+    @property
+    def leads_into_node(self) -> Tensor:
+        """Tell which pairs are edges into the node itself: ``(M,)`` boolean."""
+        return self.edge_index[1, self.edges] == self.nodes[self.owner]
+
     def split(self, limit: int) -> Iterator[Field]:
         """Yield the same pairs in parts of whole nodes, of at most ``limit`` edges where a node alone has no more."""
         begins = self.pointer.tolist()

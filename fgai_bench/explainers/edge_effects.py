@@ -1,9 +1,10 @@
 """Delete edges of a node's computation graph and look at its prediction: what an explanation claims, measured.
 
 A copy of the computation graph for each deletion, all copies side by side, goes through the model at once. That is the
-same as deleting from the whole graph for every model whose layers look at in-neighbours only. Any other model is run on
-the whole graph, once for each deletion: a Graph Transformer then computes the encodings of the graph without the edge,
-as it would if somebody deleted it. Self-loops that a model adds are no edges of the graph and stay.
+same as deleting from the whole graph for every model whose layers look at in-neighbours only. A Graph Transformer keeps
+the encodings of the whole graph: they are those of the undirected graph, which lacks no edge while one direction of it
+is left. Any other model is run on the whole graph, once for each deletion. Self-loops that a model adds are no edges of
+the graph and stay.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.explainers.computation_graph import Field, field_of, joined_ranges
+from fgai_bench.explainers.gradient import part_of
 from fgai_bench.explainers.scores import EdgeScores
 from fgai_bench.metrics.topk import ranks_in_groups
 from fgai_bench.models.base import AttentionModel, frozen_eval
 from fgai_bench.seeds import generator
 
+QUANTITIES = ("probability", "logit", "loss", "turned")
+"""What a deletion changes: the predicted class's probability and logit, the loss, and whether another class wins."""
 MOST_COPIED_EDGES = 2**18
 """Edges of all copies that go through a model at once."""
 
@@ -70,18 +74,17 @@ class Copies:
 
 
 def outputs_without(model: AttentionModel, data: Data, copies: Copies) -> Tensor:
-    """Return the output distribution of the node of each copy, without the edges that it leaves out: ``(K, C)``."""
+    """Return the logits of the node of each copy, without the edges that it leaves out: ``(K, C)``."""
     with frozen_eval(model), torch.no_grad():
         embedded = model.embed(data.x)
-        if model.local:
-            parts = [_side_by_side(model, embedded, part) for part in copies.in_parts(MOST_COPIED_EDGES)]
-        else:
-            parts = [_on_the_whole(model, embedded, copies)]
-    return torch.cat(parts).softmax(1)
+        parts = [_side_by_side(model, embedded, part) for part in copies.in_parts(MOST_COPIED_EDGES)]
+    return torch.cat(parts)
 
 
 def _side_by_side(model: AttentionModel, embedded: Tensor, copies: Copies) -> Tensor:
-    part = copies.expanded().part()
+    part = part_of(model, copies.expanded())
+    if part is None:
+        return _on_the_whole(model, embedded, copies)
     return model.propagate(embedded[part.rows], part.edges).logits[part.roots]
 
 
@@ -96,15 +99,47 @@ def _on_the_whole(model: AttentionModel, embedded: Tensor, copies: Copies) -> Te
 
 
 def whole_outputs(model: AttentionModel, data: Data, nodes: Tensor) -> Tensor:
-    """Return the output distribution of the nodes on the graph as it is: ``(B, C)``."""
+    """Return the logits of the nodes on the graph as it is: ``(B, C)``."""
     with frozen_eval(model), torch.no_grad():
-        return model(data).logits[nodes].softmax(1)
+        return model(data).logits[nodes]
 
 
-def edge_effects(
-    model: AttentionModel, data: Data, nodes: Tensor, *, most: int | None = None, seed: int = 0, only_into: bool = False
-) -> EdgeScores:
-    r"""Return the exact effect of single edges on the predictions of nodes.
+def deletion_effects(model: AttentionModel, data: Data, field: Field, chosen: Tensor, labels: Tensor) -> Tensor:
+    r"""Return the exact effects of deleting single edges, in four quantities: ``(K, 4)``, in the order of `QUANTITIES`.
+
+    With c the class that v is predicted to have on G, p and z its probability and logit, y the label of v:
+
+    .. math:: p_v(G) - p_v(G \setminus e), \quad z_v(G) - z_v(G \setminus e), \quad
+              \ln p_{v,y}(G) - \ln p_{v,y}(G \setminus e), \quad \mathbb{1}(\hat y_v(G \setminus e) \ne c)
+
+    Above 0, the edge supports the prediction (or, in the loss, the label).
+
+    Args:
+        model: any model; it is left exactly as it was.
+        data: the graph.
+        field: the computation graphs of B nodes.
+        chosen: ``(K,)`` positions among the pairs of the field, of the edges that are deleted.
+        labels: ``(B,)`` the labels of the nodes.
+    """
+    owner = field.owner[chosen]
+    whole = whole_outputs(model, data, field.nodes)  # (B, C)
+    if not chosen.numel():
+        return whole.new_zeros(0, len(QUANTITIES))
+    classes = whole.argmax(1)
+    without = outputs_without(
+        model, data, Copies(field, owner, chosen, torch.arange(chosen.numel(), device=owner.device))
+    )
+    quantities = []
+    for values, rows in ((torch.softmax, classes), (None, classes), (torch.log_softmax, labels)):
+        before, after = (values(logits, 1) if values else logits for logits in (whole, without))
+        before = before.gather(1, rows.unsqueeze(1)).squeeze(1)[owner]
+        quantities.append(before - after.gather(1, rows[owner].unsqueeze(1)).squeeze(1))
+    turned = without.argmax(1) != classes[owner]
+    return torch.stack([*quantities, turned.to(whole.dtype)], dim=1)
+
+
+def edge_effects(model: AttentionModel, data: Data, nodes: Tensor, *, only_into: bool = False) -> EdgeScores:
+    r"""Return the exact effect of single edges on the predicted probabilities of nodes.
 
     .. math:: \Delta_v(e) = p_v(G) - p_v(G \setminus e)
 
@@ -115,12 +150,7 @@ def edge_effects(
         model: any model; it is left exactly as it was.
         data: the graph.
         nodes: ``(B,)`` the nodes.
-        most: edges for each node at most, drawn from its computation graph; all of them if None.
-        seed: of that draw.
         only_into: leave out edges that do not lead into the node itself.
-
-    Returns:
-        the effects of the edges of each node's computation graph, as many as were asked for.
 
     >>> from fgai_bench.testing.fixture import tiny_graph, trained_model
     >>> effects = edge_effects(trained_model(), tiny_graph(), torch.tensor([0]))
@@ -128,55 +158,46 @@ def edge_effects(
     ([0], True)
     """
     field = field_of(data.edge_index, data.x.shape[0], nodes, model.hops)
-    chosen = torch.arange(field.edges.numel(), device=nodes.device) if most is None else drawn_pairs(field, most, seed)
-    if only_into:
-        chosen = chosen[data.edge_index[1, field.edges[chosen]] == nodes[field.owner[chosen]]]
-    owner = field.owner[chosen]
-    copies = Copies(field, owner, chosen, torch.arange(chosen.numel(), device=nodes.device))
-    whole = whole_outputs(model, data, nodes)
-    if not chosen.numel():
-        return EdgeScores(nodes, owner, field.edges[chosen], whole.new_zeros(0))
-    classes = whole.argmax(1)
-    without = outputs_without(model, data, copies).gather(1, classes[owner].unsqueeze(1)).squeeze(1)
-    before = whole.gather(1, classes.unsqueeze(1)).squeeze(1)
-    return EdgeScores(nodes, owner, field.edges[chosen], before[owner] - without)
+    wanted = field.leads_into_node if only_into else torch.ones_like(field.owner, dtype=torch.bool)
+    chosen = wanted.nonzero().squeeze(1)
+    effects = deletion_effects(model, data, field, chosen, torch.zeros_like(nodes))
+    return EdgeScores(nodes, field.owner[chosen], field.edges[chosen], effects[:, 0])
 
 
-def drawn_pairs(field: Field, most: int, seed: int) -> Tensor:
-    """Return the positions of at most ``most`` pairs of each node of a field, drawn by the seed, ascending."""
+def drawn_pairs(field: Field, most: int, seed: int, among: Tensor | None = None) -> Tensor:
+    """Return the positions of at most ``most`` pairs of each node of a field, drawn by the seed, ascending.
+
+    ``among``: ``(M,)`` boolean, the pairs to draw from; all of them if None.
+    """
     draw = torch.rand(field.edges.numel(), generator=generator(seed, "effects")).to(field.owner.device)
-    order, rank = ranks_in_groups(draw.argsort(), field.owner)
+    order = draw.argsort()
+    order, rank = ranks_in_groups(order if among is None else order[among[order]], field.owner)
     return order[rank < most].sort().values
 
 
-def top_pairs(scores: EdgeScores, count: Tensor, highest: bool = True) -> Tensor:
-    """Return the positions of the ``count`` pairs of each node with the highest or lowest scores.
+def top_pairs(scores: EdgeScores, count: Tensor, highest: bool = True, among: Tensor | None = None) -> Tensor:
+    """Tell which pairs are the ``count`` of each node with the highest or lowest scores: ``(M,)`` boolean.
 
-    Ties fall to the earlier edge. ``count`` is ``(B,)``; the positions come ascending.
+    Ties fall to the earlier edge. ``count`` is ``(B,)``; ``among``: ``(M,)`` boolean, the pairs that are ranked.
     """
-    order, rank = ranks_in_groups(scores.values.argsort(descending=highest, stable=True), scores.owner)
-    return order[rank < count[scores.owner[order]]].sort().values
+    order = scores.values.argsort(descending=highest, stable=True)
+    order, rank = ranks_in_groups(order if among is None else order[among[order]], scores.owner)
+    mask = torch.zeros_like(scores.owner, dtype=torch.bool)
+    mask[order[rank < count[scores.owner[order]]]] = True
+    return mask
 
 
-def outputs_by_removal(model: AttentionModel, data: Data, scores: EdgeScores, counts: Tensor, highest: bool) -> Tensor:
-    """Return the output distributions of all nodes after the removal of their top (or lowest) edges.
+def outputs_by_removal(model: AttentionModel, data: Data, scores: EdgeScores, gone: Tensor) -> Tensor:
+    """Return the logits of all nodes after the removal of some of their edges, in each of R rounds: ``(R, B, C)``.
 
     Args:
         model, data: what is measured.
         scores: of all edges that can matter to each of B nodes.
-        counts: ``(R, B)`` how many edges each node loses, in each of R rounds.
-        highest: whether edges with the highest scores go first.
-
-    Returns:
-        ``(R, B, C)``.
+        gone: ``(R, M)`` boolean, which of the (node, edge) pairs are removed.
     """
     field = Field(scores.nodes, scores.owner, scores.edges, data.edge_index, data.x.shape[0])
-    rounds, nodes = counts.shape
-    left_out, of_copy = [], []
-    for place, count in enumerate(counts):
-        chosen = top_pairs(scores, count, highest)
-        left_out.append(chosen)
-        of_copy.append(place * nodes + scores.owner[chosen])
-    copied = torch.arange(nodes, device=counts.device).repeat(rounds)
-    copies = Copies(field, copied, torch.cat(left_out), torch.cat(of_copy))
-    return outputs_without(model, data, copies).view(rounds, nodes, -1)
+    nodes = scores.nodes.numel()
+    rounds, left_out = gone.nonzero(as_tuple=True)
+    copied = torch.arange(nodes, device=gone.device).repeat(gone.size(0))
+    copies = Copies(field, copied, left_out, rounds * nodes + scores.owner[left_out])
+    return outputs_without(model, data, copies).view(gone.size(0), nodes, -1)

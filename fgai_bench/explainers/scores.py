@@ -61,6 +61,10 @@ class EdgeScores:
         begin, end = torch.searchsorted(self.owner, torch.tensor([place, place + 1], device=self.owner.device)).tolist()
         return self.edges[begin:end], self.values[begin:end]
 
+    def only(self, mask: Tensor) -> EdgeScores:
+        """Return the scores of some pairs; ``mask`` is ``(M,)`` boolean."""
+        return EdgeScores(self.nodes, self.owner[mask], self.edges[mask], self.values[mask])
+
     def first(self, count: int) -> EdgeScores:
         """Return the scores of the first ``count`` nodes."""
         end = int(torch.searchsorted(self.owner, count))

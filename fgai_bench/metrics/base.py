@@ -17,7 +17,7 @@ from fgai_bench.registry import Direction, Scale
 F = TypeVar("F")
 FGAI = "https://arxiv.org/abs/2410.06950"
 GRAPHFRAMEX = "https://arxiv.org/abs/2206.09677"
-GRAPHXAI = "https://arxiv.org/abs/2208.09339"
+ROBUST_FIDELITY = "https://arxiv.org/abs/2310.01820"
 LIN = "https://doi.org/10.1109/18.61115"
 SHARE = (0.0, 1.0)
 CORRELATION = (-1.0, 1.0)
@@ -33,6 +33,22 @@ LOWER_OF_ANY_SIZE: dict[str, Any] = {"direction": "lower", "range": ANY_SIZE, "s
 
 Where = Literal["clean", "attack", "certify", "effect", "explain", "train"]
 NULLS = ("random", "uniform", "degree", "untrained")
+SCOPES = {"covered": "of the edges that an explanation covers", "into": "of the edges into the node"}
+SCOPED_INPUTS = {
+    **{
+        f"effects{sign}{of}": f"per node scores and {words} effects on the {what}"
+        for sign, words in (("", "sizes of"), ("-signed", "signed"))
+        for of, what in (("", "predicted probability"), ("-logit", "predicted class's logit"), ("-loss", "loss"))
+    },
+    "truths": "per node scores, and which edges truly matter",
+    "truths-wrong": "the same of nodes that are predicted wrongly or otherwise than before the attack",
+    "truths-turned": "per node scores, and whose deletion turns the prediction",
+    "probabilities-without-top": "two (N, C) outputs, whole and without the top",
+    "probabilities-only-top": "two (N, C) outputs, whole and with the top alone",
+    "fidelities": "fidelity+ and fidelity-",
+    "falls": "(N,) falls of the predicted probability without a part of the top, and without a part of the rest",
+    "shares": "(N,) the share in the computation graph",
+}
 INPUTS: dict[str, tuple[str, tuple[Where, ...]]] = {
     "output": ("the model's output on the graph, or on the attacked graph", ("clean", "attack")),
     "outputs": ("the outputs on the clean and on the attacked graph", ("attack",)),
@@ -75,27 +91,14 @@ INPUTS: dict[str, tuple[str, tuple[Where, ...]]] = {
     "nodes": ("the nodes that were explained", ("effect", "explain")),
     "nodes-unchanged": ("further ones, of those that the attack reaches without changing them", ("explain",)),
     "nodes-wrong": ("those of them whose prediction is wrong, or was changed by the attack", ("explain",)),
-    "effects": ("per node the scores of its edges and their true effects, on the attacked graph", ("explain",)),
-    "effects-clean": ("the same on the clean graph", ("explain",)),
     "effects-alone": ("as effects, where nothing but the size of the effects is known", ("effect",)),
     "effects-alone-clean": ("the same on the clean graph", ("effect",)),
-    "probabilities-without-top": ("two (N, C) outputs: of the attacked graph, and without the top edges", ("explain",)),
-    "probabilities-without-top-clean": ("the same on the clean graph", ("explain",)),
-    "probabilities-only-top": ("two (N, C) outputs: of the attacked graph, and of its top edges alone", ("explain",)),
-    "probabilities-only-top-clean": ("the same on the clean graph", ("explain",)),
-    "fidelities": ("fidelity+ and fidelity- on the attacked graph", ("explain",)),
-    "fidelities-clean": ("the same on the clean graph", ("explain",)),
     **{
-        f"curve-{end}-explained{clean}": (
-            f"rates, and accuracy after each node's {end} edges go, {words}",
-            ("explain",),
-        )
-        for end in ("highest", "lowest")
-        for clean, words in (("", "attacked graph"), ("-clean", "clean graph"))
+        f"{inputs}-{scope}{clean}": (f"{words}, {edges}, on the {'clean' if clean else 'attacked'} graph", ("explain",))
+        for inputs, words in SCOPED_INPUTS.items()
+        for scope, edges in SCOPES.items()
+        for clean in ("", "-clean")
     },
-    "truths": ("per node the scores of its edges and which of them truly matter, on the attacked graph", ("explain",)),
-    "truths-clean": ("the same on the clean graph", ("explain",)),
-    "truths-wrong": ("as truths, of the nodes whose prediction is wrong or was changed", ("explain",)),
     "floor": ("targets, correct ones, and proven upper bounds of those lost and of explanations moved", ("certify",)),
     "model": ("the trained model", ("train", "clean", "attack")),
     "validation": ("the validation score of the training", ("train",)),
@@ -132,7 +135,8 @@ class metric:  # noqa: N801, a decorator
         paper: link to the work it comes from.
         also: further metrics that differ in their inputs only: name to (inputs, summary).
         uniform: inputs of the null ``NAME_uniform``, what a uniform attention scores; empty for none.
-        both_graphs: whether it is measured on the attacked graph and, as ``NAME_clean``, on the clean one.
+        scoped: whether it and those of ``also`` are measured for each of ``SCOPES``, on the attacked graph and on the
+            clean one: ``NAME_covered``, ``NAME_covered_clean``, ``NAME_into``, ``NAME_into_clean``.
     """
 
     name: str
@@ -145,7 +149,7 @@ class metric:  # noqa: N801, a decorator
     paper: str = ""
     also: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     uniform: str = ""
-    both_graphs: bool = False
+    scoped: bool = False
 
     def __call__(self, function: F) -> F:
         """Return the function as it is."""
@@ -155,9 +159,13 @@ class metric:  # noqa: N801, a decorator
         """Return the metadata of each declared metric by its name."""
         shared = {"direction": self.direction, "range": self.range, "scale": self.scale, "paper": self.paper}
         names = {self.name: (self.inputs, self.summary), **self.also}
-        if self.both_graphs:
-            names[self.name] = self.inputs, f"{self.summary}, on the attacked graph"
-            names[f"{self.name}_clean"] = f"{self.inputs}-clean", f"{self.summary}, on the clean graph"
+        if self.scoped:
+            names = {
+                f"{name}_{scope}{clean}": (f"{inputs}-{scope}{clean.replace('_', '-')}", f"{summary}, {SCOPES[scope]}")
+                for name, (inputs, summary) in names.items()
+                for scope in SCOPES
+                for clean in ("", "_clean")
+            }
         entries = {
             name: {"summary": summary, "tags": (f"inputs:{inputs}", *self.tags), **shared}
             for name, (inputs, summary) in names.items()

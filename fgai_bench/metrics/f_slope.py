@@ -27,30 +27,12 @@ RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
     paper=FGAI,
 )
 @metric(
-    "explainer_f_slope_pos",
-    inputs="curve-highest-explained",
-    summary="slope of accuracy as each node's highest edges go",
-    direction="lower",
-    range=SLOPE,
-    paper=FGAI,
-    both_graphs=True,
-)
-@metric(
     "f_slope_neg",
     inputs="curve-lowest",
     summary="signed slope of accuracy as the lowest-attention edges go; flatter is better",
     direction="higher",
     range=SLOPE,
     paper=FGAI,
-)
-@metric(
-    "explainer_f_slope_neg",
-    inputs="curve-lowest-explained",
-    summary="slope of accuracy as each node's lowest edges go",
-    direction="higher",
-    range=SLOPE,
-    paper=FGAI,
-    both_graphs=True,
 )
 @metric(
     "f_slope_pos_random",

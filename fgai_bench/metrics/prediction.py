@@ -154,8 +154,9 @@ def given_score(share: float) -> float:
 
 
 @metric("reached_share", inputs="reached", summary="share of the nodes that the attack can reach", range=SHARE)
+@metric("edge_share", inputs="shares", summary="share of the computation graph's edges", range=SHARE, scoped=True)
 def share_of(mask: Tensor) -> float:
-    """Return the share of the nodes that a boolean mask holds: ``(N,)``.
+    """Return the share of the nodes that a boolean mask holds, or the mean of shares: ``(N,)``.
 
     >>> share_of(torch.tensor([True, False, False, True]))
     0.5

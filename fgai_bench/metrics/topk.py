@@ -39,13 +39,13 @@ def group_topk_mask(w: Tensor, groups: Tensor, share: float) -> Tensor:
 
 
 def ranks_in_groups(order: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
-    """Sort an order of entries by their groups, and return it with the rank of each in its group: two ``(E,)``.
+    """Sort an order of all or some entries by their groups, and return it with the rank of each in its group.
 
     >>> ranks_in_groups(torch.tensor([2, 0, 1]), torch.tensor([0, 1, 0]))
     (tensor([2, 0, 1]), tensor([0, 1, 0]))
     """
     order = order[groups[order].argsort(stable=True)]
-    sizes = torch.bincount(groups)  # (G,)
+    sizes = torch.bincount(groups[order])  # (G,)
     return order, torch.arange(order.numel(), device=order.device) - (sizes.cumsum(0) - sizes)[groups[order]]
 
 

@@ -2,7 +2,8 @@
 
 Come here for what the figure ``stability_correctness``, the table ``explanations`` and the page read, and for whether
 a stabler attention is also more right (``rightness.csv``). Correctness is the AUROC against the edges that truly
-matter where the graph knows them, else the rank correlation with the true effect of edges, both on the clean graph.
+matter where the graph knows them, else the rank correlation with the true effect of edges, both on the clean graph and
+of the edges that an explanation covers. Records of the second edition have both over the whole computation graph.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fgai_bench.explainers import EXPLAINERS
-from fgai_bench.statistics.cells import Cell, cell
-from fgai_bench.statistics.intervals import Comparison
+from fgai_bench.metrics import METRICS
+from fgai_bench.statistics.cells import Cell, cell, scale_of
+from fgai_bench.statistics.intervals import Comparison, mean
 from fgai_bench.statistics.labels import ordered
 from fgai_bench.statistics.numbers import as_csv
 from fgai_bench.statistics.results import Place, Results
@@ -21,9 +23,21 @@ from fgai_bench.suites.schema import TUNED
 
 STABILITY_METRIC = "explainer_topk_overlap_unchanged"
 CORRECTNESS = {
+    "truth_auroc_covered_clean": "AUROC against the edges that truly matter, of covered edges",
     "truth_auroc_clean": "AUROC against the edges that truly matter",
+    "effect_spearman_covered_clean": "rank correlation with the true effect of covered edges",
     "effect_spearman_clean": "rank correlation with the true effect of edges",
 }
+MEASURES = {
+    "effect_spearman": "rank corr.",
+    "effect_precision": "top-k precision",
+    "turned_auroc": "AUROC of turning edges",
+    "fidelity_plus": "fidelity+",
+    "fidelity_minus": "fidelity-",
+    "characterisation": "characterisation",
+    "robust_fidelity": "partly deleted",
+}
+"""The measures of correctness that have a vote each, on covered edges of the clean graph."""
 ATTACKS_BY_PRECEDENCE = ("worst", "injection", "explanation")  # the first of them that a run has
 PAPERS_CHOICE = "attention-last"  # the explainer that the paper reads
 
@@ -77,11 +91,53 @@ class Explained:
         known = [found.mean for found in cells if found.values]
         return sum(known) / len(known) if known else None
 
+    def null_metric(self, explainer: str, metric: str = "") -> str:
+        """Return the metric in which a null is held against an explainer: on the edges that the explainer covers."""
+        into = explainer in EXPLAINERS and "into-node" in EXPLAINERS.entry(explainer).tags
+        return (metric or self.measure).replace("_covered", "_into" if into else "_covered")
+
     def best_null(self, results: Results, defense: str, metric: str) -> tuple[str, Cell] | None:
-        """Return the null with the highest mean of a metric on a defense; None where none was measured."""
-        cells = [(name, self.cell(results, defense, name, metric)) for name in self.nulls]
-        known = [(name, found) for name, found in cells if found.values]
-        return max(known, key=lambda pair: pair[1].mean) if known else None
+        """Return the best null in a metric, chosen for each seed by its mean over the others; None without others."""
+        cells = {name: self.cell(results, defense, name, metric).values for name in self.nulls}
+        cells = {name: values for name, values in cells.items() if len(values) > 1}
+
+        def elsewhere(name: str, seed: int) -> float:
+            return mean([value for other, value in cells[name].items() if other != seed])
+
+        seeds = set.intersection(*map(set, cells.values())) if cells else set()
+        chosen = {seed: max(cells, key=lambda name: elsewhere(name, seed)) for seed in sorted(seeds)}
+        values = {seed: cells[name][seed] for seed, name in chosen.items()}
+        return (", ".join(dict.fromkeys(chosen.values())), Cell(None, metric, values)) if values else None
+
+    def side(self, results: Results, defense: str, explainer: str, null: str, measure: str) -> int | None:
+        """Return 1, -1 or 0 where an explainer is better, worse or not told from a null; None without an interval."""
+        metric = f"{measure}_covered_clean"
+        own = self.cell(results, defense, explainer, metric)
+        other = self.cell(results, defense, null, self.null_metric(explainer, metric))
+        compared = Comparison.of(own.values, other.values, scale_of(metric))
+        return None if compared.bounds is None else _side(compared) * better(metric)
+
+    def proven(self, results: Results, defense: str) -> float | None:
+        """Return the share of test nodes whose attention provably stays as it was; None where nothing is proven."""
+        label = f"{defense}{TUNED}" if self.tuned else defense
+        place = Place(self.suite, "certify", "node", self.dataset, self.model, label)
+        found = cell(results, place, "certified_explanations")
+        return found.mean if found.values else None
+
+
+def better(metric: str) -> int:
+    """Return 1 for a metric of which more is better, -1 for one of which less is."""
+    return -1 if METRICS.entry(metric).direction == "lower" else 1
+
+
+def verdict(sides: Iterable[int | None]) -> int | None:
+    """Return the side that more than half of the measures take, each by its interval; 0 where there is none.
+
+    >>> verdict([1, 1, 0, None]), verdict([1, 1, 0, -1]), verdict([None])
+    (1, 0, None)
+    """
+    told = [side for side in sides if side is not None]
+    return next((side for side in (1, -1) if 2 * told.count(side) > len(told)), 0) if told else None
 
 
 def _in_order(names: Any) -> list[str]:
@@ -130,6 +186,7 @@ def points(results: Results) -> list[dict[str, Any]]:
             stable, right = (group.cell(results, defense, explainer, m) for m in (STABILITY_METRIC, group.measure))
             if stable.values and right.values and not is_null(explainer):
                 values = {"stability": _plain(stable), "correctness": _plain(right)}
+                about["proven"] = group.proven(results, defense)
                 rows.append({**about, "defense": defense, "explainer": explainer, **values})
     return rows
 
@@ -209,7 +266,7 @@ def _rightness(results: Results, group: Explained, defense: str) -> Rightness | 
     mine, vanilla = both(PAPERS_CHOICE, group.measure)
     if _side(against(kept, kept_by_vanilla)) <= 0 or against(mine, vanilla).bounds is None:
         return None
-    own, theirs = both("uniform", group.measure)
+    own, theirs = both("uniform", group.null_metric(PAPERS_CHOICE))
     beyond = Comparison.of(_minus(mine.values, own.values), _minus(vanilla.values, theirs.values), "identity")
     names = (group.origin, group.dataset, group.model, defense, group.attack, group.measure)
     return Rightness(*names, kept.mean, kept_by_vanilla.mean, against(mine, vanilla), beyond)

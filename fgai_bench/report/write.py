@@ -24,6 +24,7 @@ from fgai_bench.report.tables.dataset_tables import dataset_table, flag_table
 from fgai_bench.report.tables.explanations import correctness_table, explanation_table
 from fgai_bench.report.tables.latex import to_latex
 from fgai_bench.report.tables.markdown import to_csv, to_markdown
+from fgai_bench.report.tables.measures import agreement_table, measure_table, planted_lie_table
 from fgai_bench.report.tables.nulls import SLOPES, slope_table, stability_table
 from fgai_bench.report.tables.ranks import rank_table
 from fgai_bench.report.tables.specs import GRIDS, grids_of
@@ -44,6 +45,9 @@ OWN_TABLES: dict[str, tuple[str, Callable[[Results], Table | None]]] = {
     **{name: ("node", partial(slope_table, name=name)) for name in SLOPES},
     "explanations": ("stress", explanation_table),
     "correctness": ("stress", correctness_table),
+    "measures": ("node", measure_table),
+    "measure_agreement": ("node", agreement_table),
+    "planted_lie": ("planted-lie", planted_lie_table),
     "budgets": ("published-budgets", budget_table),
     "rank_changes": ("node", rank_table),
     "reliability": ("", flag_table),

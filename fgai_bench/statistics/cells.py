@@ -24,11 +24,11 @@ NULL_ENDING = "_uniform"  # of the metric that a uniform attention has in the pl
 def scale_of(metric: str) -> Scale:
     """Return the scale on which a metric is compared, as its entry declares it; as it is where nothing is declared.
 
-    >>> scale_of("g_jsd"), scale_of("f1_clean"), scale_of("train_seconds")
-    ('log', 'logit', 'identity')
+    >>> scale_of("g_jsd"), scale_of("f1_clean"), scale_of("truth_auroc_clean"), scale_of("train_seconds")
+    ('log', 'logit', 'logit', 'identity')
     """
-    name = metric.removesuffix("_clean")
-    return METRICS.entry(name).scale if name in METRICS else "identity"
+    name = metric.removesuffix("_clean")  # the second edition had no scopes: NAME_covered was NAME
+    return next((METRICS.entry(known).scale for known in (name, f"{name}_covered") if known in METRICS), "identity")
 
 
 def null_of(metric: str) -> str:

@@ -53,7 +53,7 @@ ORDER = (
     *("mlp", "votes", "gcn", "pro-gnn", "gnn-svd", "gnn-svd-sparse", "gnnguard", "gnnguard-sparse"),
     *("amazon-photo", "amazon-cs", "coauthor-cs", "coauthor-physics", "ogbn-arxiv", "arxiv-topology"),
     *("cora", "pubmed", "citeseer"),
-    *("ba-house", "ba-grid", "ba-tree", "infection", "csbm-planted", "csbm-planted-weak"),
+    *("ba-house", "ba-grid", "ba-tree", "infection", "csbm-planted-strong", "csbm-planted", "csbm-planted-weak"),
 )
 STATUS = {
     "oom": "OOM",

@@ -1,17 +1,18 @@
 """Inputs for measuring explanations: how far an attack moves them, and how right they are before and after it.
 
-A sample of the nodes that an attacker reached is explained on the clean and on the attacked graph. What an explanation
-claims is held against the true effect of single edges on the same nodes, which is measured once for a model and an
-attack (:func:`measured_effects`) and shared by all explainers; against the removal of its top edges; and, on graphs
-that know it, against the edges that truly matter. Some explainers draw random numbers, so two answers on the clean
-graph differ as well: with the same two draws, that is the noise floor.
+One sample of test nodes for a graph and seed is explained by every explainer of every model, on the clean and on the
+attacked graph. What an explanation claims is held against the true effect of single edges, measured once for a model
+and an attack (:func:`measured_effects`) and shared by all explainers; against the removal of its top edges; and, on
+graphs that know it, against the edges that truly matter. It is asked about the edges that it covers (tag ``into-node``
+or the whole computation graph) and, as all explainers are, about the edges into the node. Some explainers draw random
+numbers, so two answers on the clean graph differ as well: with the same two draws, that is the noise floor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
 from typing import Any
 
 import torch
@@ -19,11 +20,18 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.data.extend import reached_nodes
-from fgai_bench.explainers import EdgeScores, Explainer, edge_effects
+from fgai_bench.explainers import EdgeScores, Explainer
 from fgai_bench.explainers.computation_graph import field_of
-from fgai_bench.explainers.edge_effects import outputs_by_removal, whole_outputs
+from fgai_bench.explainers.edge_effects import (
+    QUANTITIES,
+    deletion_effects,
+    drawn_pairs,
+    outputs_by_removal,
+    top_pairs,
+    whole_outputs,
+)
+from fgai_bench.explainers.gradient import part_of
 from fgai_bench.metrics import NotApplicable, edges_into
-from fgai_bench.metrics.f_slope import RATES, f_acc
 from fgai_bench.metrics.faithfulness import fidelity
 from fgai_bench.metrics.ranks import SHOWN
 from fgai_bench.models import Attention
@@ -33,20 +41,21 @@ from fgai_bench.tasks.base import Problem
 from fgai_bench.tasks.edge_truth import has_truth, nodes_with_truth, truths
 from fgai_bench.tasks.measurement import Offers, attention_of
 
-SAMPLE = 64  # nodes that are explained, unless a suite says otherwise
+SAMPLE = 256  # nodes that are explained, unless a suite says otherwise
 SEARCHED_SAMPLE = 8  # the first nodes of the sample, for explainers that search for each node
-MOST_EFFECTS = 128  # edges of a node whose true effect is measured
-WHOLE_SAMPLE, WHOLE_MOST_EFFECTS = 8, 16  # the same for a model that has to see the whole graph for every deletion
-WHOLE_LARGEST = 50_000  # nodes of a graph that such a model may see again and again
+MOST_EFFECTS = 128  # edges into a node, and edges of its computation graph, whose true effect is measured
 FIELD_LARGEST = 2**16  # edges of a computation graph, on average, that copies are made of
+TRUTH_HOPS = 2  # within which a graph with a built-in truth has it
+PARTLY, ROUNDS = 0.1, 8  # of robust fidelity: the probability that an edge is deleted, and how often it is drawn
 
 
 @dataclass(frozen=True)
 class Effects:
-    """The true effects of edges on a sample of the nodes that an attack reaches.
+    """The true effects of edges on the explained nodes.
 
     Attributes:
-        clean, attacked: the effects on the clean and on the attacked graph, of the same nodes.
+        clean, attacked: the effects on the clean and on the attacked graph, of the same nodes; values ``(M, 5)``: the
+            ``QUANTITIES``, then 1 for an edge of the draw from the computation graph, 0 for a further edge into it.
         steady: ``(S,)`` a second sample, of reached nodes whose prediction the attack did not change: under a strong
             attack the first holds few of them.
     """
@@ -56,54 +65,78 @@ class Effects:
     steady: Tensor
 
 
-def reached_targets(problem: Problem, model: AttentionModel, attacked: Data) -> Tensor:
-    """Return the targets with in-edges that an attack can reach, or all of them if it reaches none: ``(K,)``.
-
-    On a graph that knows which edges matter, only nodes with such edges and with others.
-    """
+def explainable_targets(problem: Problem) -> Tensor:
+    """Return the targets with in-edges; on a graph with a truth, those with edges that matter and others: ``(K,)``."""
+    if problem.readout is not None:
+        raise NotApplicable("explainers are asked about the classes of nodes, not about links")
     targets = problem.targets[torch.isin(problem.targets, problem.data.edge_index[1])]
     if has_truth(problem.data):
-        targets = targets[torch.isin(targets, nodes_with_truth(problem.data, model.hops))]
-    reached = targets[reached_nodes(problem.data, attacked, model.hops if model.local else None)[targets]]
-    pool = reached if reached.numel() else targets
-    if not pool.numel():
+        targets = targets[torch.isin(targets, nodes_with_truth(problem.data, TRUTH_HOPS))]
+    if not targets.numel():
         raise NotApplicable("no target has an edge that could be explained")
-    return pool
+    return targets
 
 
-def sampled_nodes(pool: Tensor, seed: int, size: int = SAMPLE) -> Tensor:
-    """Return up to ``size`` of the nodes, drawn by the seed; a smaller sample is the beginning of a larger one."""
-    return pool[torch.randperm(pool.numel(), generator=generator(seed, "explained"))[:size].to(pool.device)]
+def shared_nodes(problem: Problem, seed: int, size: int = SAMPLE) -> Tensor:
+    """Return the targets that every model explains, drawn by the seed from the graph alone: ``(min(size, K),)``.
+
+    The sample is stratified by exposure and degree, in proportion: the targets are ordered by whether one of their
+    in-neighbours is a target, then by in-degree, ties at random, and every (K / size)-th is taken. An attacker can
+    reach every target by an edge of its own; those that are exposed can also be reached through a neighbour.
+    The nodes come in random order, so that the first few are a sample as well.
+    """
+    pool, (source, destination) = explainable_targets(problem), problem.data.edge_index
+    pool = pool[torch.randperm(pool.numel(), generator=generator(seed, "explained")).to(pool.device)]
+    nodes = problem.data.x.shape[0]
+    degree = torch.bincount(destination, minlength=nodes)
+    exposed = torch.bincount(destination[torch.isin(source, problem.targets)], minlength=nodes) > 0
+    order = (exposed[pool] * (nodes + degree.max()) + degree[pool]).argsort(stable=True)
+    size = min(size, pool.numel())
+    steps = torch.arange(size, device=pool.device) * pool.numel() // size
+    return pool[order[steps].sort().values]  # the random order
+
+
+def reached_or_all(problem: Problem, model: AttentionModel, attacked: Data) -> Tensor:
+    """Tell which nodes an attack reaches through the model; all of them if it reaches no target: ``(N,)`` boolean."""
+    reached = reached_nodes(problem.data, attacked, model.hops if model.local else None)
+    return reached if bool(reached[explainable_targets(problem)].any()) else torch.ones_like(reached)
 
 
 def measured_effects(problem: Problem, model: AttentionModel, attacked: Data, seed: int, size: int = SAMPLE) -> Effects:
-    """Measure the true effects of edges on a sample of nodes, before and after an attack.
+    """Measure the true effects of edges on the shared nodes, before and after an attack.
 
-    A model that looks at in-neighbours only has ``size`` nodes and up to 128 edges of each; any other, for which every
-    deletion is a pass over the graph, 8 nodes and up to 16 edges, on graphs of at most 50,000 nodes.
+    For each node up to 128 of the edges into it are deleted, and up to 128 drawn from its computation graph.
     """
-    if problem.readout is not None:
-        raise NotApplicable("explainers are asked about the classes of nodes, not about links")
-    most = MOST_EFFECTS
-    if not model.local:
-        size, most = min(size, WHOLE_SAMPLE), WHOLE_MOST_EFFECTS
-        if problem.data.x.shape[0] > WHOLE_LARGEST:
-            raise NotApplicable("every deletion would be a pass of the model over the whole of a large graph")
-    pool = reached_targets(problem, model, attacked)
-    nodes = sampled_nodes(pool, seed, size)
-    few = nodes[:4]
-    if field_of(attacked.edge_index, attacked.x.shape[0], few, model.hops).edges.numel() > FIELD_LARGEST * few.numel():
+    nodes = shared_nodes(problem, seed, size)
+    few = field_of(attacked.edge_index, attacked.x.shape[0], nodes[:4], model.hops)
+    if few.edges.numel() > FIELD_LARGEST * few.nodes.numel():
         raise NotApplicable(f"computation graphs have more than {FIELD_LARGEST:,} edges, too many to delete one by one")
-    clean, perturbed = (edge_effects(model, graph, nodes, most=most, seed=seed) for graph in (problem.data, attacked))
+    if part_of(model, few) is None:
+        raise NotApplicable("every deletion would be a pass of the model over the whole graph")
+    clean, perturbed = (
+        _effects_on(model, graph, nodes, problem.data.y[nodes], seed) for graph in (problem.data, attacked)
+    )
+    pool = explainable_targets(problem)
     before, after = (problem.output(model, graph).logits[pool].argmax(1) for graph in (problem.data, attacked))
-    return Effects(clean, perturbed, sampled_nodes(pool[before == after], seed + 1, size))
+    steady = pool[(before == after) & reached_or_all(problem, model, attacked)[pool]]
+    order = torch.randperm(steady.numel(), generator=generator(seed + 1, "explained"))
+    return Effects(clean, perturbed, steady[order[:size].to(steady.device)])
+
+
+def _effects_on(model: AttentionModel, graph: Data, nodes: Tensor, labels: Tensor, seed: int) -> EdgeScores:
+    field = field_of(graph.edge_index, graph.x.shape[0], nodes, model.hops)
+    drawn, into = (drawn_pairs(field, MOST_EFFECTS, seed, among) for among in (None, field.leads_into_node))
+    chosen = torch.unique(torch.cat([drawn, into]))
+    effects = deletion_effects(model, graph, field, chosen, labels)
+    values = torch.cat([effects, torch.isin(chosen, drawn).to(effects.dtype).unsqueeze(1)], dim=1)
+    return EdgeScores(nodes, field.owner[chosen], field.edges[chosen], values)
 
 
 def effect_offers(effects: Effects) -> Offers:
     """Offer the measured effects themselves: how many nodes, and how much single edges matter."""
 
     def sizes(of: EdgeScores) -> Callable[[], tuple[Any, ...]]:
-        return lambda: ([(of.of(place)[1].abs(),) * 2 for place in range(of.nodes.numel())],)
+        return lambda: ([(of.of(place)[1][:, 0].abs(),) * 2 for place in range(of.nodes.numel())],)
 
     return Offers().add(
         nodes=lambda: (effects.clean.nodes,),
@@ -119,54 +152,68 @@ def explain_offers(
     searches = "post-hoc" in explainer.tags
     nodes, steady = (part[: SEARCHED_SAMPLE if searches else None] for part in (effects.clean.nodes, effects.steady))
     first, second = (explainer.sparse(model, problem.data, nodes, seed=draw) for draw in (seed, seed + 1))
-    clean = ExplainedGraph(problem, model, problem.data, first(problem.data, nodes))
-    perturbed = ExplainedGraph(problem, model, attacked, second(attacked, nodes))
+    clean, perturbed = (
+        ExplainedGraph(problem, model, graph, scores, torch.ones_like(scores.owner, dtype=torch.bool))
+        for graph, scores in ((problem.data, first(problem.data, nodes)), (attacked, second(attacked, nodes)))
+    )
     again = second(problem.data, nodes)
-    same = clean.predicted == perturbed.predicted  # (B,)
+    sound = clean.right & (clean.predicted == perturbed.predicted)  # (B,)
+    reached = reached_or_all(problem, model, attacked)[nodes].tolist()
 
-    def pairs(before: EdgeScores, after: EdgeScores, graph: Data) -> tuple[Any, ...]:
-        both = zip(_explanations(before, problem.data), _explanations(after, graph), strict=True)
-        return (list(both),)
+    def pairs(before: EdgeScores, after: EdgeScores, graph: Data) -> list[tuple[Attention, Attention]]:
+        return list(zip(_explanations(before, problem.data), _explanations(after, graph), strict=True))
+
+    def moved() -> tuple[Any, ...]:
+        if not any(reached):
+            raise NotApplicable("the attack reaches none of the explained nodes")
+        both = zip(pairs(clean.scores, perturbed.scores, attacked), reached, strict=True)
+        return ([pair for pair, is_reached in both if is_reached],)
 
     def unchanged() -> tuple[Any, ...]:
         if not steady.numel():
             raise NotApplicable("the attack changed the prediction of every node that it reaches")
-        return pairs(first(problem.data, steady), second(attacked, steady), attacked)
+        return (pairs(first(problem.data, steady), second(attacked, steady), attacked),)
 
     offers = Offers().add(
-        explanations=lambda: pairs(clean.scores, perturbed.scores, attacked),
-        explanations_repeated=lambda: pairs(clean.scores, again, problem.data),
+        explanations=moved,
+        explanations_repeated=lambda: (pairs(clean.scores, again, problem.data),),
         explanations_unchanged=unchanged,
         nodes=lambda: (nodes,),
         nodes_unchanged=lambda: (steady,),
         attentions_explained=lambda: _attentions(problem, model, attacked, nodes),
     )
-    _offer_claims(offers, perturbed, effects.attacked.first(nodes.numel()), clean.right, "")
-    _offer_claims(offers, clean, effects.clean.first(nodes.numel()), clean.right, "-clean")
+    for asked, measured, ending in ((perturbed, effects.attacked, ""), (clean, effects.clean, "-clean")):
+        into = replace(asked, asked=asked.graph.edge_index[1, asked.scores.edges] == nodes[asked.scores.owner])
+        covered = into if "into-node" in explainer.tags else asked
+        for scope, claimed in (("into", into), ("covered", covered)):
+            _offer_claims(offers, claimed, measured.first(nodes.numel()), f"-{scope}{ending}", seed)
+            for wrong, counted in (("", clean.right if ending else sound), ("-wrong", ~sound)):
+                if has_truth(problem.data):
+                    offers.add(**{f"truths{wrong}-{scope}{ending}": partial(claimed.truths, counted)})
     if has_truth(problem.data):
-        sound = clean.right & same
-        offers.add(
-            nodes_wrong=lambda: (nodes[~sound],),
-            truths=lambda: (truths(problem.data, attacked, perturbed.scores, sound),),
-            truths_wrong=lambda: (truths(problem.data, attacked, perturbed.scores, ~sound),),
-            truths_clean=lambda: (truths(problem.data, problem.data, clean.scores, clean.right),),
-        )
+        offers.add(nodes_wrong=lambda: (nodes[~sound],))
     return offers
 
 
 @dataclass(frozen=True)
 class ExplainedGraph:
-    """An explainer's scores on one graph, and what the model says when it is asked to do without their edges."""
+    """An explainer's scores on one graph, and what the model says when it is asked to do without their edges.
+
+    Attributes:
+        scores: of all edges of the computation graphs.
+        asked: ``(M,)`` boolean, the pairs that are asked about. The others are never deleted.
+    """
 
     problem: Problem
     model: AttentionModel
     graph: Data
     scores: EdgeScores
+    asked: Tensor
 
     @cached_property
     def whole(self) -> Tensor:
         """Return the output distributions of the explained nodes: ``(B, C)``."""
-        return whole_outputs(self.model, self.graph, self.scores.nodes)
+        return whole_outputs(self.model, self.graph, self.scores.nodes).softmax(1)
 
     @property
     def predicted(self) -> Tensor:
@@ -180,71 +227,88 @@ class ExplainedGraph:
 
     @cached_property
     def edges(self) -> Tensor:
-        """Return how many edges can matter to each node: ``(B,)``."""
-        return torch.bincount(self.scores.owner, minlength=self.scores.nodes.numel())
+        """Return how many edges each node is asked about: ``(B,)``."""
+        return torch.bincount(self.scores.owner[self.asked], minlength=self.scores.nodes.numel())
+
+    @property
+    def shares(self) -> Tensor:
+        """Return the share of each node's computation graph that it is asked about: ``(B,)``."""
+        return self.edges / torch.bincount(self.scores.owner, minlength=self.scores.nodes.numel()).clamp(min=1)
 
     @cached_property
-    def shown(self) -> Tensor:
-        """Return how many edges make the explanation of each node: half of its own, from one to ten: ``(B,)``."""
-        return (self.edges // 2).clamp(1, SHOWN).minimum(self.edges)
+    def top(self) -> Tensor:
+        """Tell which pairs make the explanation: half of a node's edges, from one to ten: ``(M,)`` boolean."""
+        shown = (self.edges // 2).clamp(1, SHOWN).minimum(self.edges)
+        return top_pairs(self.scores, shown, among=self.asked)
 
     @cached_property
     def without_top(self) -> Tensor:
         """Return the outputs without the explanation's edges: ``(B, C)``."""
-        return outputs_by_removal(self.model, self.graph, self.scores, self.shown.unsqueeze(0), highest=True)[0]
+        return outputs_by_removal(self.model, self.graph, self.scores, self.top.unsqueeze(0))[0].softmax(1)
 
     @cached_property
     def only_top(self) -> Tensor:
-        """Return the outputs on the explanation's edges alone: ``(B, C)``."""
-        rest = (self.edges - self.shown).unsqueeze(0)
-        return outputs_by_removal(self.model, self.graph, self.scores, rest, highest=False)[0]
+        """Return the outputs without all edges that were asked about but the explanation's: ``(B, C)``."""
+        rest = (self.asked & ~self.top).unsqueeze(0)
+        return outputs_by_removal(self.model, self.graph, self.scores, rest)[0].softmax(1)
 
-    def curve(self, counted: Tensor, highest: bool) -> tuple[float, ...]:
-        """Return F_acc of the nodes that count, as each of them loses its own edges at the rates of the F-slope."""
-        if not bool(counted.any()):
-            raise NotApplicable("no explained node was classified correctly on the clean graph")
-        rates = torch.tensor(RATES, dtype=torch.double, device=self.edges.device)
-        counts = (rates.unsqueeze(1) * self.edges + 1e-9).floor().long()  # (R, B)
-        classes = outputs_by_removal(self.model, self.graph, self.scores, counts, highest).argmax(2)
-        correct = classes == self.problem.data.y[self.scores.nodes]  # (R, B)
-        return tuple(f_acc(counted, row) for row in correct)
+    def falls(self, seed: int) -> tuple[Tensor, Tensor]:
+        """Return how far predicted probabilities fall without a part of the top, and of the rest: two ``(B,)``."""
+        draw = torch.rand(ROUNDS, self.top.numel(), generator=generator(seed, "partly")).to(self.top.device)
+        classes, falls = self.predicted.unsqueeze(1), []
+        for edges in (self.top, self.asked & ~self.top):
+            without = outputs_by_removal(self.model, self.graph, self.scores, (draw < PARTLY) & edges).softmax(2)
+            falls.append((self.whole - without.mean(0)).gather(1, classes).squeeze(1))
+        return falls[0], falls[1]
+
+    def truths(self, counted: Tensor) -> tuple[Any, ...]:
+        """Return the scores beside the edges that truly matter, of the nodes that count: ``(B,)`` boolean."""
+        return (truths(self.problem.data, self.graph, self.scores.only(self.asked), counted),)
 
     def against(self, effects: EdgeScores) -> list[tuple[Tensor, Tensor]]:
-        """Return, for each node, the scores and the true effects of the edges whose effect was measured."""
-        found = []
-        for place in range(self.scores.nodes.numel()):
-            edges, effect = effects.of(place)
-            own, scores = self.scores.of(place)
-            order = own.argsort()
-            found.append((scores[order[torch.searchsorted(own[order], edges)]], effect))
-        return found
+        """Return, for each node, the scores ``(m,)`` and effects ``(m, 4)`` of the edges that were asked and deleted.
+
+        Of edges into the node all count; of a computation graph those of the draw. They lie on the CPU.
+        """
+        size = self.graph.edge_index.size(1)
+        own, order = (self.scores.owner * size + self.scores.edges).sort()
+        place = order[torch.searchsorted(own, effects.owner * size + effects.edges)]
+        counted = effects.values[:, -1] > 0 if bool(self.asked.all()) else self.asked[place]
+        owner, scores, values = (
+            part[counted].cpu() for part in (effects.owner, self.scores.values[place], effects.values[:, :-1])
+        )
+        sizes = torch.bincount(owner, minlength=effects.nodes.numel()).tolist()
+        return list(zip(scores.split(sizes), values.split(sizes), strict=True))
 
 
-def _offer_claims(offers: Offers, asked: ExplainedGraph, effects: EdgeScores, right: Tensor, ending: str) -> None:
-    """Offer what the scores on one graph claim, beside what is true there."""
+def _offer_claims(offers: Offers, asked: ExplainedGraph, effects: EdgeScores, ending: str, seed: int) -> None:
+    """Offer what the scores on one graph claim of some edges, beside what is true there."""
 
-    def curve(highest: bool) -> Callable[[], tuple[Any, ...]]:
-        return lambda: (RATES, asked.curve(right, highest))
+    @cache
+    def pairs() -> list[tuple[Tensor, Tensor]]:
+        return asked.against(effects)
 
-    offers.add(
-        **{
-            f"effects{ending}": lambda: (asked.against(effects),),
-            f"probabilities-without-top{ending}": lambda: (asked.whole, asked.without_top),
-            f"probabilities-only-top{ending}": lambda: (asked.whole, asked.only_top),
-            f"fidelities{ending}": lambda: (
-                fidelity(asked.whole, asked.without_top),
-                fidelity(asked.whole, asked.only_top),
-            ),
-            f"curve-highest-explained{ending}": curve(True),
-            f"curve-lowest-explained{ending}": curve(False),
-        }
-    )
+    def quantity(column: int, signed: bool = False) -> Callable[[], tuple[Any, ...]]:
+        return lambda: ([(s, e[:, column] if signed else e[:, column].abs()) for s, e in pairs()],)
+
+    claims: dict[str, Callable[[], tuple[Any, ...]]] = {
+        **{f"effects{of}": quantity(column) for column, of in enumerate(("", "-logit", "-loss"))},
+        **{f"effects-signed{of}": quantity(column, signed=True) for column, of in enumerate(("", "-logit", "-loss"))},
+        "truths-turned": quantity(QUANTITIES.index("turned")),
+        "probabilities-without-top": lambda: (asked.whole, asked.without_top),
+        "probabilities-only-top": lambda: (asked.whole, asked.only_top),
+        "fidelities": lambda: (fidelity(asked.whole, asked.without_top), fidelity(asked.whole, asked.only_top)),
+        "falls": lambda: asked.falls(seed),
+        "shares": lambda: (asked.shares,),
+    }
+    offers.add(**{f"{name}{ending}": arguments for name, arguments in claims.items()})
 
 
 def _explanations(scores: EdgeScores, data: Data) -> list[Attention]:
     """Return the scores of each explained node as an attention over the edges that can matter to it."""
-    pieces = [scores.of(place) for place in range(scores.nodes.numel())]
-    return [Attention(data.edge_index[:, edges], values) for edges, values in pieces]
+    ends, values = data.edge_index[:, scores.edges].cpu(), scores.values.cpu()  # small pieces are faster there
+    sizes = torch.bincount(scores.owner, minlength=scores.nodes.numel()).tolist()
+    return [Attention(*piece) for piece in zip(ends.split(sizes, 1), values.split(sizes), strict=True)]
 
 
 def _attentions(problem: Problem, model: AttentionModel, attacked: Data, nodes: Tensor) -> tuple[Attention, Attention]:

@@ -50,10 +50,12 @@ def check_one_score_per_edge_and_node(subject: ExplainerSubject) -> None:
 
 @CHECKS.add()
 def check_edges_out_of_sight_score_zero(subject: ExplainerSubject) -> None:
-    """For each node, edges outside of its receptive field have the score 0, and some edge inside has another score."""
+    """Edges outside of a node's receptive field have the score 0, with ``into-node`` all but those into it."""
     data = tiny_graph()
     for row, node in zip(subject.known, NODES, strict=True):
         seen = k_hop_subgraph(node, LAYERS, data.edge_index, num_nodes=data.num_nodes, flow="source_to_target")[3]
+        if "into-node" in subject.tags:
+            seen = data.edge_index[1] == node
         require(not bool(row[~seen].any()), f"an edge that node {node} cannot see has a score")
         require(bool(row[seen].any()), f"no edge that node {node} sees has a score")
 

@@ -77,6 +77,8 @@ DRAWS: dict[str, Any] = {
     "effects": lambda draw: [(torch.rand(6, generator=draw), torch.randn(6, generator=draw) / 9) for _ in range(2)],
     "truths": lambda draw: [(torch.rand(6, generator=draw), torch.arange(6) < 2 + node) for node in range(2)],
     "fidelities": lambda draw: float(torch.rand(1, generator=draw)),
+    "falls": lambda draw: 2 * torch.rand(5, generator=draw) - 1,
+    "shares": lambda draw: torch.rand(5, generator=draw),
     "reached": lambda draw: torch.rand(9, generator=draw) < 0.5,
     "nodes": lambda draw: torch.randperm(9, generator=draw)[:4],
     "floor": lambda draw: tuple(torch.randint(1, 9, (4,), generator=draw).sort(descending=True).values.tolist()),
@@ -85,7 +87,7 @@ DRAWS: dict[str, Any] = {
 }
 ALONE = (
     *("attention", "output", "reached", "kept", "validation", "explanations", "effects", "truths", "nodes", "model"),
-    "cost",
+    *("cost", "shares"),
 )
 """Inputs that are one argument."""
 

@@ -10,7 +10,8 @@ from torch import Tensor
 from torch_geometric.nn import TransformerConv
 
 from fgai_bench.explainers import EXPLAINERS, edge_effects
-from fgai_bench.explainers.edge_effects import outputs_by_removal, top_pairs
+from fgai_bench.explainers.computation_graph import field_of
+from fgai_bench.explainers.edge_effects import drawn_pairs, outputs_by_removal, top_pairs
 from fgai_bench.models import AttentionModel, build_model, from_pyg
 from fgai_bench.testing.fixture import CLASSES, FEATURES, tiny_graph, tiny_model, trained_model
 from fgai_bench.testing.traces import disturbed, no_trace_on
@@ -46,7 +47,7 @@ def models() -> dict[str, AttentionModel]:
 def test_the_effect_is_that_of_deleting_edges_one_by_one(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MODULE, "MOST_COPIED_EDGES", 200)  # several parts
     model, data = models()[kind].eval(), tiny_graph()
-    effects = edge_effects(model, data, NODES, most=None if kind in ("gat", "gatv2") else 12)
+    effects = edge_effects(model, data, NODES)
     with torch.no_grad():
         whole = model(data).logits.softmax(1)
         classes = whole.argmax(1)
@@ -78,21 +79,24 @@ def test_a_node_without_edges_has_no_effects_and_nothing_is_touched() -> None:
 
 
 def test_a_draw_of_edges_is_of_each_node_and_repeats() -> None:
-    model, data = trained_model(), tiny_graph()
-    some, all_of_them = (edge_effects(model, data, NODES, most=most, seed=1) for most in (5, None))
-    assert torch.bincount(some.owner).tolist() == [5, 5, 5]
-    assert torch.equal(some.edges, edge_effects(model, data, NODES, most=5, seed=1).edges)
-    assert not torch.equal(some.edges, edge_effects(model, data, NODES, most=5, seed=2).edges)
-    size = data.edge_index.size(1)
-    known, drawn = all_of_them.dense(size), some.dense(size)
-    assert torch.allclose(drawn[drawn != 0], known[drawn != 0], atol=1e-6)
+    data = tiny_graph()
+    field = field_of(data.edge_index, data.x.shape[0], NODES, 2)
+    some = drawn_pairs(field, 5, seed=1)
+    assert torch.bincount(field.owner[some]).tolist() == [5, 5, 5]
+    assert torch.equal(some, drawn_pairs(field, 5, seed=1))
+    assert not torch.equal(some, drawn_pairs(field, 5, seed=2))
+    into = drawn_pairs(field, 2, 1, field.leads_into_node)
+    assert bool(field.leads_into_node[into].all())
+    degree = torch.bincount(data.edge_index[1])[NODES]
+    assert torch.equal(torch.bincount(field.owner[into]), degree.clamp(max=2))
 
 
 def test_removal_takes_the_top_edges_of_each_node() -> None:
     model, data = trained_model(), tiny_graph()
     scores = EXPLAINERS["gatt"]().sparse(model, data, NODES)(data, NODES)
     counts = torch.tensor([[0, 0, 0], [1, 2, 3]])
-    found = outputs_by_removal(model, data, scores, counts, highest=True)
+    gone = torch.stack([top_pairs(scores, count) for count in counts])
+    found = outputs_by_removal(model, data, scores, gone).softmax(2)
     assert found.shape == (2, 3, CLASSES)
     with torch.no_grad():
         embedded = model.embed(data.x)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch_geometric.data import Data
+from torch_geometric.nn import GATConv
 
 from fgai_bench.attacks import ATTACKS, Attacked, ThreatModel
 from fgai_bench.data.extend import reached_nodes
@@ -16,18 +17,16 @@ from fgai_bench.explainers.gnn_explainer import GNNExplainerMasks, Surface
 from fgai_bench.explainers.pg_explainer import PGExplainerMasks
 from fgai_bench.metrics import NotApplicable
 from fgai_bench.metrics.explanation_stability import divergence, top_overlap
-from fgai_bench.models import Attention
+from fgai_bench.models import Attention, from_pyg
 from fgai_bench.tasks.explanations import (
     SEARCHED_SAMPLE,
-    WHOLE_MOST_EFFECTS,
-    WHOLE_SAMPLE,
     explain_offers,
     measured_effects,
-    reached_targets,
-    sampled_nodes,
+    reached_or_all,
+    shared_nodes,
 )
 from fgai_bench.tasks.measurement import measured
-from fgai_bench.testing.fixture import tiny_model, tiny_problem, trained_model
+from fgai_bench.testing.fixture import CLASSES, FEATURES, tiny_model, tiny_problem, trained_model
 
 EDGES = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
 
@@ -108,12 +107,14 @@ def recorded(explainer: Any, attacked: Data) -> dict[str, float]:
 def test_what_is_recorded(name: str, attacked: Attacked) -> None:
     found = recorded(EXPLAINERS[name](epochs=2), attacked.data)
     kinds = ("topk_overlap", "jsd", "rank_correlation")
-    claims = ("effect_spearman", "effect_precision", "fidelity_plus", "fidelity_minus", "unfaithfulness")
-    assert set(found) == {
+    spearman = [f"effect_spearman{sign}{of}" for sign in ("", "_signed") for of in ("", "_logit", "_loss")]
+    fidelities = ("fidelity_plus", "fidelity_minus", "characterisation", "robust_fidelity")
+    claims = (*spearman, *fidelities, "effect_precision", "edge_share")
+    turned = {name for name in found if name.startswith("turned_auroc")}  # where some edge turns a prediction
+    assert set(found) - turned == {
         *(f"explainer_{kind}{ending}" for kind in kinds for ending in ("", "_unchanged", "_floor")),
         *("attention_topk_overlap", "attention_jsd", "explained_nodes", "explained_unchanged"),
-        *(f"{claim}{ending}" for claim in (*claims, "characterisation") for ending in ("", "_clean")),
-        *(f"explainer_f_slope_{sign}{ending}" for sign in ("pos", "neg") for ending in ("", "_clean")),
+        *(f"{claim}_{scope}{end}" for claim in claims for scope in ("covered", "into") for end in ("", "_clean")),
     }
     assert all(math.isfinite(value) for value in found.values())
     assert 0 < found["explainer_jsd_floor"] < found["explainer_jsd"] <= math.log(2)  # new edges carry weight
@@ -132,31 +133,25 @@ def test_an_explainer_without_noise_has_no_floor_and_clean_values_without_an_att
     found = recorded(EXPLAINERS["gatt"](), tiny_problem().data)
     assert found["explainer_jsd_floor"] == found["explainer_jsd"] == 0
     assert found["explainer_rank_correlation_floor"] == pytest.approx(1)
-    for name in ("effect_spearman", "fidelity_plus", "unfaithfulness", "explainer_f_slope_pos"):
+    for name in ("effect_spearman_into", "fidelity_plus_covered", "robust_fidelity_into"):
         assert found[name] == pytest.approx(found[f"{name}_clean"])
     assert recorded(EXPLAINERS["gatt"](), attacked.data)["explainer_jsd"] > 0
 
 
-def test_the_sample_is_of_reached_targets(attacked: Attacked) -> None:
+def test_stability_is_of_reached_nodes_and_a_second_sample_of_those_that_stay(attacked: Attacked) -> None:
     problem, model = tiny_problem(), trained_model()
-    pool = reached_targets(problem, model, attacked.data)
-    reached = reached_nodes(problem.data, attacked.data, 2).nonzero().flatten()
-    assert set(pool.tolist()) == set(reached.tolist()) & set(problem.targets.tolist())
-    nodes = sampled_nodes(pool, seed=0, size=5)
-    assert len(set(nodes.tolist())) == 5
-    assert nodes.tolist() == sampled_nodes(pool, seed=0, size=8).tolist()[:5]
-    assert nodes.tolist() != sampled_nodes(pool, seed=1, size=5).tolist()
-    assert reached_targets(problem, model, problem.data).numel() == problem.targets.numel()  # where nothing is new
+    reached = reached_nodes(problem.data, attacked.data, 2)
+    assert torch.equal(reached_or_all(problem, model, attacked.data), reached)
+    assert bool(reached_or_all(problem, model, problem.data).all())  # where nothing is new
     effects = measured_effects(problem, model, attacked.data, seed=0)
     same = model(problem.data).logits.argmax(1) == model(attacked.data).logits[: problem.data.num_nodes].argmax(1)
-    assert bool(same[effects.steady].all())
+    assert bool((same & reached)[effects.steady].all())
 
 
-def test_a_model_that_needs_the_whole_graph_is_asked_about_less() -> None:
-    problem, model = tiny_problem(), tiny_model("gt").eval()
-    effects = measured_effects(problem, model, problem.data, seed=0)
-    assert effects.clean.nodes.numel() == WHOLE_SAMPLE
-    assert int(torch.bincount(effects.clean.owner).max()) <= WHOLE_MOST_EFFECTS
+def test_a_model_that_needs_the_whole_graph_is_not_asked() -> None:
+    problem, model = tiny_problem(), from_pyg(GATConv(FEATURES, CLASSES)).eval()
+    with pytest.raises(NotApplicable, match="a pass of the model over the whole graph"):
+        measured_effects(problem, model, problem.data, seed=0)
 
 
 def test_overlap_counts_the_edges_that_the_clean_explanation_saw() -> None:
@@ -187,4 +182,4 @@ def test_targets_without_edges_cannot_be_explained() -> None:
     bare = Data(x=problem.data.x, edge_index=problem.data.edge_index[:, :0])
     lonely = type("Lonely", (), {"readout": None, "data": bare, "targets": problem.targets})()
     with pytest.raises(NotApplicable, match="no target has an edge"):
-        reached_targets(lonely, trained_model(), bare)
+        shared_nodes(lonely, seed=0)

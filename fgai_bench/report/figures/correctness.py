@@ -20,6 +20,7 @@ SHAPES = {
     "attention-rollout": "D",
     "gatt": "^",
     "attention-gradient": "v",
+    "contribution": "d",
     "saliency": "P",
     "integrated-gradients": "X",
     "gnn-explainer": "*",
@@ -75,6 +76,10 @@ def _panel(ax: Axes, results: Results, group: Explained, explainers: Sequence[st
                     **style, **BAR,
                 )  # fmt: skip
     _nulls(ax, results, group)
+    proven = [share for defense in group.defenses if (share := group.proven(results, defense)) is not None]
+    if proven:
+        text = f"provably stable at {100 * min(proven):.0f} % of the test nodes or more, whatever the attack"
+        ax.text(0.01, 0.01, text, transform=ax.transAxes, va="bottom", color="0.35", fontsize="small")
     ax.set_title(f"{title(group.model)} on {title(group.dataset)}, attack {group.attack} ({group.origin})")
     ax.set_xlabel("stable: top edges that stay, where predictions stay")
     low, high = ax.get_xlim()
@@ -126,10 +131,11 @@ def _legend(figure: Figure, defenses: Sequence[str], explainers: Sequence[str], 
 
 def _caption(groups: Sequence[Explained]) -> str:
     group = groups[0]
+    beside = ", if both are asked about the whole computation graph" if "_covered" in group.measure else ""
     return (
         f"Stability against correctness of explanations, suite {group.origin}: to the right, the share of an "
         f"explanation's top edges that stay under the attack {group.attack}, over reached nodes that keep their class; "
         f"upwards, its {CORRECTNESS[group.measure]} on the clean graph. Means over seeds with standard deviations. "
         "Lines are nulls, which know nothing of the trained model, rings their stability: what is below a line "
-        "explains less than that null does, however stable it is."
+        f"explains less than that null does{beside}, however stable it is."
     )

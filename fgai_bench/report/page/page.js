@@ -106,7 +106,8 @@
     const ys = span([...points.flatMap((p) => ends(p, "correctness")), ...nulls.map((n) => n.correctness)], 0.06);
     const first = points[0];
     const measure = data.explanations.measures[first.measure];
-    const numbers = points.map((p) => `${say(p.defense)} ${say(p.explainer)}: stable ${p.stability.mean.toFixed(3)}, right ${p.correctness.mean.toFixed(3)}`);
+    const numbers = points.map((p) => `${say(p.defense)} ${say(p.explainer)}: stable ${p.stability.mean.toFixed(3)}, right ${p.correctness.mean.toFixed(3)}` +
+      (p.proven === null ? "" : `, provably stable at ${(100 * p.proven).toFixed(0)} % of the test nodes`));
     const { svg, X, Y, left, right } = frame(w, h, xs, ys, "stable: share of top edges that stay, where predictions stay", `right: ${measure}`, numbers.join("; "));
     let last = Infinity;
     for (const n of [...nulls].sort((a, b) => b.correctness - a.correctness).reverse()) {
