@@ -33,8 +33,8 @@ from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.defenses.base import FitError
 from fgai_bench.models.base import AttentionModel, ModelError, frozen_eval
 from fgai_bench.models.pyg_wrapper import FromPyG
+from fgai_bench.options import sentence
 from fgai_bench.run.preflight import options_model
-from fgai_bench.suites.errors import sentence
 from fgai_bench.tasks.node_classification import NodeProblem
 
 Threat = NamedThreat | ThreatModel

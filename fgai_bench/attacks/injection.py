@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from fgai_bench.attacks.ascent import BestAscent, ascend
 from fgai_bench.attacks.base import Attack, Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.domain import ANY, FeatureDomain
 from fgai_bench.attacks.objectives import Reference, objective_named
-from fgai_bench.attacks.pgd import BestAscent, ascend
 from fgai_bench.attacks.placement import attached_edges, random_targets
 from fgai_bench.attacks.result import Candidate
 from fgai_bench.data.extend import extended

@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fgai_bench.attacks.ascent import gradient_of
 from fgai_bench.attacks.objectives import margins, objective_named
-from fgai_bench.attacks.pgd import gradient_of
 from fgai_bench.attacks.search import (
     PortfolioMember,
     PortfolioSearch,
@@ -224,8 +224,10 @@ class LocalSearch:
         return features
 
     def copy(self, attached: Ints, features: Tensor, share: float) -> Tensor:
-        """Copy the features of one injected node onto others."""
-        features[self._nodes(share)] = features[int(self.draw.integers(len(features)))].clone()
+        """Copy the features of one injected node onto one other, a few, half or all of them."""
+        number = len(features)
+        others = self.draw.choice(number, int(self.draw.choice((1, max(1, number // 5), (number + 1) // 2, number))))
+        features[others] = features[int(self.draw.integers(number))].clone()
         return features
 
     def imitate(self, attached: Ints, features: Tensor, share: float) -> Tensor:

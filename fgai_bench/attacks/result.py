@@ -8,8 +8,8 @@ from typing import NamedTuple
 from torch import Tensor
 from torch_geometric.data import Data
 
+from fgai_bench.attacks.ascent import BestAscent
 from fgai_bench.attacks.budget import Ledger
-from fgai_bench.attacks.pgd import BestAscent
 
 
 @dataclass(frozen=True)

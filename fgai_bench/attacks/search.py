@@ -10,13 +10,12 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.attacks.ascent import Summit, ascend_long
+from fgai_bench.attacks.ascent import Summit, ascend_long, gradient_of
 from fgai_bench.attacks.base import Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.domain import FeatureDomain
 from fgai_bench.attacks.injection import InjectionScene
 from fgai_bench.attacks.objectives import Reference, margins, objective_named
-from fgai_bench.attacks.pgd import gradient_of
 from fgai_bench.attacks.placement import Placement, attached_edges, cover, defective, random
 from fgai_bench.attacks.result import NO_SEARCH, Candidate, Trace
 from fgai_bench.metrics.prediction import area_under_curve

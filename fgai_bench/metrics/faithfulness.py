@@ -98,7 +98,8 @@ def effect_largest(pairs: Pairs) -> float:
     >>> effect_largest([(torch.ones(2), torch.tensor([0.1, 0.3]))])  # doctest: +ELLIPSIS
     0.3000...
     """
-    return fmean(float(finite(effects, "effects").max()) for _, effects in _different(pairs, constant=True))
+    pairs = [(finite(scores, "scores"), finite(effects, "effects")) for scores, effects in pairs]
+    return fmean(float(effects.max()) for _, effects in _different(pairs, constant=True))
 
 
 def _different(pairs: Pairs, constant: bool = False) -> Pairs:

@@ -9,13 +9,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from fgai_bench.options import sentence
 from fgai_bench.records.canonical import plain
 from fgai_bench.records.errors import RequestError
 from fgai_bench.records.store import StoreReader
 from fgai_bench.run.options import Execution
 from fgai_bench.run.plan import Member, Plan, Step, step_of
 from fgai_bench.run.resume import Run, run_plan
-from fgai_bench.suites.errors import sentence
 
 KEPT = ("task", "dataset", "model", "defense", "seed", "threads")
 

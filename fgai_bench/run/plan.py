@@ -27,13 +27,12 @@ from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.metrics import METRICS
 from fgai_bench.metrics.base import Where, offered_in
 from fgai_bench.models import MODELS
-from fgai_bench.options import Training
+from fgai_bench.options import SuiteError, Training, sentence
 from fgai_bench.records.canonical import plain, sha256
 from fgai_bench.records.names import spans
 from fgai_bench.records.result import Kind, RecordedStep
 from fgai_bench.registry import Registry
 from fgai_bench.run.identity import code_of
-from fgai_bench.suites.errors import SuiteError, sentence
 from fgai_bench.suites.overrides import released_settings
 from fgai_bench.suites.schema import AttackLine, DefenseLine, Setting, Suite, TunedSetting
 from fgai_bench.tasks import TASKS

@@ -10,11 +10,11 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from fgai_bench.options import SuiteError, finite, sentence
 from fgai_bench.records.canonical import canonical
 from fgai_bench.records.errors import RequestError
 from fgai_bench.records.lock import FILE as LOCK
 from fgai_bench.run.plan import Step
-from fgai_bench.suites.errors import SuiteError, finite, sentence
 
 # Without these files there is no accelerator, so the slow import of torch can be skipped.
 DEVICE_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/dev/kfd")

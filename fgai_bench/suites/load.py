@@ -11,8 +11,9 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from fgai_bench.options import SuiteError as SuiteError
+from fgai_bench.options import finite, sentence
 from fgai_bench.suites.catalogue import SUITES
-from fgai_bench.suites.errors import SuiteError, finite, sentence
 from fgai_bench.suites.schema import Suite
 
 SUFFIXES = (".yaml", ".yml")

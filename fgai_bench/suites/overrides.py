@@ -24,7 +24,7 @@ from fgai_bench.defenses import DEFENSES
 from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.metrics import METRICS
 from fgai_bench.models import MODELS
-from fgai_bench.suites.errors import SuiteError, finite, sentence
+from fgai_bench.options import SuiteError, finite, sentence
 from fgai_bench.suites.load import grids, load_suite, parse
 from fgai_bench.suites.schema import RELEASED, AttackLine, DefenseLine, Setting, Suite, TunedSetting, When
 from fgai_bench.tasks import TASKS

@@ -13,8 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from fgai_bench.attacks import ThreatModel
-from fgai_bench.options import Options, Training
-from fgai_bench.suites.errors import sentence
+from fgai_bench.options import Options, Training, sentence
 
 PAPER, LINKS = {"nodes": 20, "edges_per_node": 20, "features": "range"}, {"nodes": 15, "edges_per_node": 25}
 THREATS: dict[str, dict[str, Any]] = {"paper": PAPER, "links": LINKS, "in-domain": {"features": "in-domain"}}

@@ -15,6 +15,7 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
+from fgai_bench.options import SuiteError
 from fgai_bench.records.errors import RequestError
 from fgai_bench.records.lock import RunLock
 from fgai_bench.records.result import RETRIED, Result
@@ -28,7 +29,6 @@ from fgai_bench.run.resume import contents_of
 from fgai_bench.run.schedule import Schedule
 from fgai_bench.seeds import derive
 from fgai_bench.suites import Suite, resolve
-from fgai_bench.suites.errors import SuiteError
 from fgai_bench.tuning.cells import FINAL_ATTACK, FINAL_SEEDS, FINALISTS, TUNING_SEEDS, SearchCell, cells_of
 from fgai_bench.tuning.outcome import SCORES, SearchOutcome, Tried
 from fgai_bench.tuning.sampling import BATCH, suggest

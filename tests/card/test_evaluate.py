@@ -58,7 +58,7 @@ def test_the_first_five_minutes_of_a_user():
     dataset = KarateClub()
     graph = dataset[0]
     card = fb.evaluate(trained(GAT(graph.num_features, 8, 2, dataset.num_classes), graph, epochs=60), dataset)
-    assert list(card.measured.outcomes) == ["injection", "worst", "learned-placement"]
+    assert list(card.measured.outcomes) == ["injection", "worst"]
     clean, worst = card.row("f1"), card.row("f1", "worst")
     assert worst.value <= card.row("f1", "injection").value <= clean.value
     assert (worst.seeds, worst.nodes) == (1, 30)
@@ -140,17 +140,16 @@ def test_features_of_another_scale_get_the_same_card(data, network):
 
 
 @pytest.mark.slow
-def test_the_default_card_of_an_even_network_says_what_the_learned_placement_leaves():
+def test_the_standard_attack_finds_what_learned_placements_find_in_an_even_network():
     data = fb.load_dataset("cora", seed=0)
-    card = fb.evaluate(fb.fit("gcn", fb.build_model("gat", data), data), data)
-    assert card.worst.name == "learned-placement"
-    assert card.row("f1", "learned-placement").value < card.row("f1", "worst").value - 0.01
+    card = fb.evaluate(fb.fit("gcn", fb.build_model("gat", data), data), data, attacks=("worst", "learned-placement"))
+    assert card.row("f1", "worst").value <= card.row("f1", "learned-placement").value + 0.002
 
 
 def test_the_command_attacks_as_the_function_does():
     of_function = inspect.signature(fb.evaluate).parameters["attacks"].default
     assert inspect.signature(command).parameters["attacks"].default.split(",") == list(of_function)
-    assert {"worst", "learned-placement"} <= set(of_function)
+    assert "worst" in of_function
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.datasets import KarateClub
-from torch_geometric.nn import GAT, GCNConv
+from torch_geometric.nn import GAT
 
 import fgai_bench as fb
 from fgai_bench.attacks import ATTACKS, ThreatModel
@@ -191,7 +191,6 @@ def test_a_graph_that_cannot_be_used_is_answered_with_one_sentence(what, data, n
 
 WRONG_NETWORKS = {
     "a class": (lambda: GAT, "a network is needed, a torch.nn.Module, not the class GAT"),
-    "no attention": (lambda: GCNConv(FEATURES, CLASSES), "contains a GATConv, GATv2Conv or TransformerConv"),
     "other features": (lambda: GAT(5, 4, 2, CLASSES), r"cannot be called with x \(36, 8\), edge_index \(2, 140\)"),
     "too few classes": (lambda: GAT(FEATURES, 4, 2, 2), "has 2 outputs, but the labels go up to class 2"),
 }
@@ -225,7 +224,7 @@ def test_a_dataset_of_one_graph_is_that_graph():
         (lambda n, d: fb.evaluate(n, d, attacks=("wurst",)), "unknown attack 'wurst'; the nearest names are: worst"),
         (lambda n, d: fb.evaluate(n, d, threat="papre"), "unknown threat 'papre'; possible are 'auto', 'paper'"),
         (lambda n, d: fb.attack("worst", n, d, threat="auto", loss="nll"), "'worst' has no option 'loss'"),
-        (lambda n, d: fb.fit("at", n, d, wieght=1), "'at' has no option 'wieght'; its options are: weight"),
+        (lambda n, d: fb.fit("at", n, d, wieght=1), "the defense 'at': unknown key 'wieght'; did you mean 'weight'"),
         (lambda n, d: fb.fit("fgai", n, d, similarty=1), "did you mean 'similarity'"),
         (lambda n, d: fb.fit("vanilla", n, d, epochs=-1), "epochs"),
         (lambda n, d: fb.evaluate(n, d, split=3, attacks=QUICK), None),

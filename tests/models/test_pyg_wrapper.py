@@ -153,9 +153,14 @@ def test_the_layers_are_all_there_and_the_last_is_the_attention(conv):
     assert not torch.allclose(layers[0].averaged().weight, out.attention.weight)
 
 
-def test_modules_without_attention_are_refused():
-    with pytest.raises(ValueError, match="contains a GATConv, GATv2Conv or TransformerConv"):
-        from_pyg(GCNConv(FEATURES, CLASSES))
+def test_a_module_without_attention_gives_logits_and_no_attention():
+    module, data = GCNConv(FEATURES, CLASSES), tiny_graph()
+    wrapped = from_pyg(module)
+    out = wrapped(data)
+    assert torch.allclose(out.logits, module(data.x, data.edge_index), atol=1e-6)
+    assert out.attention is None
+    with pytest.raises(ValueError, match="no attention layer that is known"):
+        wrapped.propagate(data.x, data.edge_index, edge_weight=torch.ones(data.num_edges))
 
 
 def test_layer_norm_needs_the_number_of_features():

@@ -43,8 +43,7 @@ def two_finalists() -> Iterator[int]:
     """A trial takes seconds, most of them in its attack: a short one and two finalists show how a study goes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(validation, "STAGES", ((len(validation.MEMBERS), 3), (2, 10), (1, 20)))
-        for stage in ("FIRST", "SECOND", "THIRD", "MOVED", "LAST"):
-            patch.setattr(worst, stage, 2)
+        patch.setattr(worst.Worst, "effort", 0.02)
         for module in (sys.modules["fgai_bench.tuning.study"], write):
             patch.setattr(module, "FINALISTS", 2)
         yield 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fgai_bench.attacks.pgd import Ascent, BestAscent, ascend
+from fgai_bench.attacks.ascent import Ascent, BestAscent, ascend
 
 ONE = torch.ones(2)
 
