@@ -66,6 +66,7 @@ class LocalSearch:
         sources: other attacks, whose injected nodes are grafted onto the best one.
         best: the strongest attack so far.
         seed: of all draws.
+        climb: gradients of a candidate.
         history: gradients taken and the lowest score, after every round.
     """
 
@@ -73,6 +74,7 @@ class LocalSearch:
     sources: Sequence[PortfolioMember]
     best: PortfolioMember
     seed: int
+    climb: int = CLIMB
     history: list[tuple[int, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -135,7 +137,9 @@ class LocalSearch:
         usual, earned = np.array([often for often, _ in self.moves.values()]), np.array(list(self.gains.values()))
         chance = usual / usual.sum() + earned / max(earned.sum(), 1e-12)
         drawn = [str(name) for name in self.draw.choice(names, SIDE_BY_SIDE, p=chance / chance.sum())]
-        climbed = self.search.climb_all([self.moved(name) for name in drawn], CLIMB if self.search.has_gradient else 1)
+        climbed = self.search.climb_all(
+            [self.moved(name) for name in drawn], self.climb if self.search.has_gradient else 1
+        )
         for name, member in zip(drawn, climbed, strict=True):
             self.gains[name] += max(self.best.score - member.score, 0.0)
         top = strongest_members(climbed, 1)[0]

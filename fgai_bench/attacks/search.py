@@ -132,8 +132,8 @@ class PortfolioSearch:
 
     def _climbed_together(self, members: Sequence[PortfolioMember], steps: int) -> list[PortfolioMember]:
         number = len(members)
-        if number not in self.copies:  # a homophily bound depends on each candidate's own edges
-            free = self.domain.least_homophily <= -1
+        if number not in self.copies:  # a homophily bound depends on each candidate's own edges; a CPU gains nothing
+            free = self.domain.least_homophily <= -1 and self.embedded.is_cuda
             self.copies[number] = Copies.of(self.victim, self.embedded, self.clean, number) if free else None
         copies = self.copies[number]
         if copies is None:
@@ -261,7 +261,7 @@ class Copies:
     @classmethod
     def of(cls, victim: Victim, embedded: Tensor, clean: Output, number: int) -> Copies | None:
         """Copy a graph; None where that gains nothing, or where the model's output on a copy is another."""
-        if victim.readout is not None or number == 1 or not embedded.is_cuda:
+        if victim.readout is not None or number == 1:
             return None
         size, alone = embedded.size(0), victim.data.edge_index
         offsets = size * torch.arange(number, device=embedded.device)

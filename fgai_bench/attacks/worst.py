@@ -17,7 +17,7 @@ from fgai_bench.attacks.base import Attack, Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.injection import InjectionAttack, RandomInjection
 from fgai_bench.attacks.learned_placement import learned_member
-from fgai_bench.attacks.local_search import LocalSearch
+from fgai_bench.attacks.local_search import CLIMB, LocalSearch
 from fgai_bench.attacks.result import Candidate, Trace
 from fgai_bench.attacks.search import (
     HUGE,
@@ -104,7 +104,8 @@ class Worst(Attack):
     def searched(self, search: PortfolioSearch) -> LocalSearch:
         """Return the local search from the best source, at its end."""
         sources = self.sources(search)
-        tried = [LocalSearch(search, sources, source, search.seed or 0) for source in sources[:2]]
+        climb = self.steps(CLIMB)
+        tried = [LocalSearch(search, sources, source, search.seed or 0, climb) for source in sources[:2]]
         edges = search.threat.nodes * min(search.threat.edges_per_node, search.victim.targets.numel())
         for local in tried:
             local.go_on(self.steps(TRIAL * edges))
@@ -162,6 +163,7 @@ class WorstContinued(Worst):
 
     def searched(self, search: PortfolioSearch) -> LocalSearch:
         ended = super().searched(search)
-        local = LocalSearch(search, [ended.best], ended.best, derive(search.seed or 0, "attack-continued"))
+        seed = derive(search.seed or 0, "attack-continued")
+        local = LocalSearch(search, [ended.best], ended.best, seed, ended.climb)
         local.go_on(search.calls)
         return local

@@ -1,0 +1,147 @@
+"""Candidates side by side, moves of the local search, and the end of a search."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import fgai_bench as fb
+from fgai_bench.attacks import ATTACKS, ThreatModel, Victim
+from fgai_bench.attacks.local_search import LocalSearch, Outlook
+from fgai_bench.attacks.search import PLACEMENTS, Copies, PortfolioMember, PortfolioSearch, imitating, near_the_middle
+from fgai_bench.models import build_model
+from fgai_bench.models.base import frozen_eval
+from fgai_bench.testing.fixture import CLASSES, FEATURES, tiny_graph, trained_model
+
+DATA = tiny_graph()
+THREAT = ThreatModel(nodes=3, edges_per_node=2)
+
+
+def search_on(model, threat=THREAT, data=DATA) -> PortfolioSearch:
+    return PortfolioSearch(Victim(model, data, data.test_index), threat, 0)
+
+
+def members(search: PortfolioSearch, number: int) -> list[PortfolioMember]:
+    draws = [PLACEMENTS["random"](search.victim, search.clean, search.threat, seed) for seed in range(number)]
+    losses = ("margin", "nll", "masked-nll")
+    return [
+        PortfolioMember("drawn", attached, losses[index % 3], 0.1, near_the_middle(search, index))
+        for index, attached in enumerate(draws)
+    ]
+
+
+@pytest.mark.parametrize("name", ["gat", "gatv2", "gt", "gat-one-hop", "gcn"])
+def test_candidates_side_by_side_climb_as_they_do_alone(name):
+    if name == "gcn":
+        model = fb.fit("gcn", trained_model(), DATA, epochs=2)
+    else:
+        model = build_model(name, FEATURES, CLASSES, seed=1)
+    with frozen_eval(model):
+        search = search_on(model)
+        some = members(search, 3)
+        some[1] = PortfolioMember("fewer", some[1].attached.clone(), "margin", 0.05, some[1].features)
+        some[1].attached[0, 1] = -1
+        alone = [search.climb(member, 4) for member in some]
+        search.copies[3] = Copies.of(search.victim, search.embedded, search.clean, 3)
+        assert search.copies[3] is not None
+        together = search.climb_all(some, 4)
+    for one, other in zip(alone, together, strict=True):
+        assert one.score == pytest.approx(other.score, abs=1e-6)
+        assert torch.allclose(one.features, other.features, atol=1e-4)
+
+
+def test_a_model_that_numbers_its_nodes_is_not_copied():
+    model = fb.fit("votes", trained_model(), DATA, epochs=3, voters=3)
+    with frozen_eval(model):
+        search = search_on(model)
+        assert Copies.of(search.victim, search.embedded, search.clean, 2) is None
+
+
+def local_search(threat=THREAT, data=DATA) -> LocalSearch:
+    search = search_on(trained_model(), threat, data)
+    start, other = (search.tried(member) for member in members(search, 2))
+    return LocalSearch(search, [start, other], start, 0)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_every_move_stays_inside_the_budget(binary):
+    data = tiny_graph(binary=binary)
+    threat = ThreatModel(nodes=3, edges_per_node=2, features="in-domain" if binary else "range")
+    local = local_search(threat, data)
+    local.outlook = local.looked()
+    for name in local.moves:
+        for _ in range(5):
+            member = local.moved(name)
+            for row in member.attached.tolist():
+                there = [target for target in row if target >= 0]
+                assert len(there) == len(set(there)) <= 2, name
+                assert set(there) <= set(data.test_index.tolist()), name
+            rows = local.search.domain.project(member.features)
+            assert local.search.domain.violation(rows) is None, name
+            assert member.features.shape == local.best.features.shape
+
+
+def test_edges_move_to_the_targets_that_stand_nearest_to_the_border():
+    local = local_search()
+    size = local.targets.size
+    margin = np.full(size, 5.0)
+    margin[:4], margin[4:8] = -1.0, 0.1  # the first four have fallen, the next are nearly there
+    local.outlook = Outlook(margin, None, torch.zeros(3, FEATURES))
+    attached = np.full((3, 2), -1)
+    attached[0] = local.targets[8:10]
+    local._fill(attached, np.array([[1, 0]]), np.where(margin > 0, -margin, -np.inf))
+    assert attached[1, 0] in local.targets[4:8]
+
+
+def test_a_search_goes_on_while_it_finds_and_ends_when_it_does_not():
+    local = local_search()
+    local.search.calls = 1000
+    local.history = [(100, 0.9), (790, 0.8), (900, 0.5)]
+    local.best = PortfolioMember("best", local.best.attached, "margin", 0.1, local.best.features, 0.5)
+    assert not local.has_stopped()  # .8 at 790 of 1000 gradients, .5 now
+    local.history = [(100, 0.9), (790, 0.5005), (900, 0.5)]
+    assert local.has_stopped()
+
+
+def test_an_imitation_is_the_mean_row_of_its_targets_up_to_its_size():
+    search = search_on(trained_model())
+    attached = DATA.test_index[:6].view(3, 2)
+    made = imitating(search, attached)
+    mean = DATA.x[attached].mean(1)
+    inside = mean / mean.abs().amax(1, keepdim=True)
+    assert torch.allclose(made, inside.clamp(-1, 1), atol=1e-6)
+
+
+class Random(type(trained_model())):  # type: ignore[misc]
+    """A model whose forward pass draws noise."""
+
+    def propagate(self, h, edge_index, *args, **kwargs):
+        out = super().propagate(h, edge_index)
+        return type(out)(out.logits + torch.randn_like(out.logits), out.attention)
+
+
+def test_a_random_forward_pass_is_a_flag():
+    model = Random(**trained_model().config)
+    with frozen_eval(model):
+        assert "randomised forward pass" in search_on(model).doubts
+        assert search_on(trained_model()).doubts == ()
+
+
+def test_a_loss_that_rises_while_no_prediction_changes_is_a_flag():
+    search = search_on(trained_model())
+    clean = float(search.score(search.victim.read(search.clean)))
+    search.rise, search.lowest, search.calls, search.has_gradient = 0.5, clean, 10, True
+    assert search.doubts == ("loss rises while the score stays",)
+    search.lowest = clean - 0.1
+    assert search.doubts == ()
+
+
+@pytest.mark.slow
+def test_further_search_never_leaves_more():
+    model = trained_model()
+    left = [
+        ATTACKS[name]()(model, DATA, DATA.test_index, threat=THREAT, seed=0) for name in ("worst", "worst-continued")
+    ]
+    assert left[1].curve[-1] >= left[0].curve[-1]
+    assert left[1].ledger.gradient_calls > 1.8 * left[0].ledger.gradient_calls
