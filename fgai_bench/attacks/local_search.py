@@ -30,12 +30,13 @@ Ints = NDArray[np.int64]
 Move = Callable[[Ints, Tensor, float], Tensor]  # changes attachments in place, returns features; by a share
 
 SIDE_BY_SIDE = 8  # candidates of a round
-CLIMB = 25  # gradients of a candidate
+CLIMB, LONG = 25, 3  # gradients of a candidate; before the search ends, so many times as many
 SHARES = (0.0025, 0.01, 0.02, 0.05, 0.1)  # of the edges, or of the injected nodes, that a move changes
 STEPS = (0.01, 0.025, 0.05, 0.1)  # first steps of a climb, as shares of the feature range
 DISCRETE_STEPS = (0.05, 0.1, 0.2, 0.4)  # likewise where a feature is present or absent
 LOSSES = ("margin", "soft-error", "masked-nll", "logit-ratio")
 CHOICE = 4  # fresh targets are drawn from so many times as many of the best
+PULLED = 64  # targets that are known for each injected node to pull the most
 NOISE = 0.3  # of the values by which edges are ranked
 TAIL, LEAST_GAIN = 0.2, 0.001  # the search ends if this share of its gradients has lowered the score by less
 
@@ -46,12 +47,17 @@ class Outlook:
 
     Attributes:
         margin: ``(T,)`` by how much each target is predicted rightly.
-        pull: ``(nodes, T)`` how much an edge from an injected node to each target raises the loss; None if unknown.
+        border, hubs: targets that still stand, nearest to the border first; targets with the most of them around.
+        help: ``(nodes, per_node)`` how much each edge raises the loss; None if unknown.
+        pull: ``(nodes, P)`` the targets to which a new edge would raise it most, best first; None if unknown.
         slope: ``(nodes, F)`` the gradient of the loss by the features.
     """
 
     margin: Floats
-    pull: Floats | None
+    border: Ints
+    hubs: Ints
+    help: Floats | None
+    pull: Ints | None
     slope: Tensor
 
 
@@ -118,7 +124,12 @@ class LocalSearch:
 
     def until_it_stops(self, least: int, most: int) -> None:
         """Search until the last fifth of all gradients has gained nearly nothing; at ``least`` and ``most`` so long."""
-        while self.search.calls < least or (self.search.calls < most and not self.has_stopped()):
+        while self.search.calls < most:
+            if self.search.calls >= least and self.has_stopped():
+                before = self.best.score
+                self.round(["climb"] * SIDE_BY_SIDE, LONG)
+                if before - self.best.score < LEAST_GAIN:
+                    return
             self.round()
 
     def has_stopped(self) -> bool:
@@ -127,8 +138,13 @@ class LocalSearch:
         before = [score for calls, score in self.history if calls <= since]
         return bool(before) and before[-1] - self.best.score < LEAST_GAIN
 
-    def round(self) -> None:
-        """Try some moves side by side, and keep the best of them unless it is worse than what there was."""
+    def round(self, drawn: Sequence[str] = (), longer: int = 1) -> None:
+        """Try some moves side by side, and keep the best of them unless it is worse than what there was.
+
+        Args:
+            drawn: the moves; by default by chance, more often those that have helped.
+            longer: how many times as long each climbs.
+        """
         if self.outlook is None:
             self.outlook = self.looked()
         if not self.history:
@@ -136,9 +152,9 @@ class LocalSearch:
         names = list(self.moves)
         usual, earned = np.array([often for often, _ in self.moves.values()]), np.array(list(self.gains.values()))
         chance = usual / usual.sum() + earned / max(earned.sum(), 1e-12)
-        drawn = [str(name) for name in self.draw.choice(names, SIDE_BY_SIDE, p=chance / chance.sum())]
+        drawn = drawn or [str(name) for name in self.draw.choice(names, SIDE_BY_SIDE, p=chance / chance.sum())]
         climbed = self.search.climb_all(
-            [self.moved(name) for name in drawn], self.climb if self.search.has_gradient else 1
+            [self.moved(name) for name in drawn], longer * self.climb if self.search.has_gradient else 1
         )
         for name, member in zip(drawn, climbed, strict=True):
             self.gains[name] += max(self.best.score - member.score, 0.0)
@@ -157,13 +173,25 @@ class LocalSearch:
             logits = search.victim.read(out)
             slope = gradient_of(objective_named(best.loss)(logits, out, scene.reference), features)
         search.calls += 1
-        pull = search.edge_gradient(best)
-        usable = pull is not None and bool(pull.isfinite().all())
-        one_each = logits.size(0) == self.targets.size
-        margin = (
-            margins(logits, search.truth).detach().double().cpu().numpy() if one_each else np.ones(self.targets.size)
-        )
-        return Outlook(margin, pull.double().cpu().numpy() if pull is not None and usable else None, slope)
+        margin = np.ones(self.targets.size)  # of links nothing is known of a single target
+        if logits.size(0) == margin.size:
+            margin = margins(logits, search.truth).detach().double().cpu().numpy()
+        return self.seen(margin, search.edge_gradient(best), slope)
+
+    def seen(self, margin: Floats, edge_gradient: Tensor | None, slope: Tensor) -> Outlook:
+        """Return the outlook of given margins ``(T,)`` and gradients by edges ``(nodes, T)`` and features."""
+        standing = np.flatnonzero(margin > 0)
+        border = standing[margin[standing].argsort(kind="stable")]
+        source, destination = self.ends
+        stands = (margin > 0).astype(float)
+        around = stands + np.bincount(source, weights=(stands * self.near)[destination], minlength=margin.size)
+        hubs = (-around).argsort(kind="stable")
+        if edge_gradient is None or not bool(edge_gradient.isfinite().all()):
+            return Outlook(margin, border, hubs, None, None, slope)
+        place = torch.from_numpy(self.place).to(edge_gradient.device)[self.best.attached.clamp(min=0)]
+        help = edge_gradient.gather(1, place).double().cpu().numpy()
+        pull = edge_gradient.topk(min(PULLED, margin.size), dim=1).indices.cpu().numpy()
+        return Outlook(margin, border, hubs, help, pull, slope)
 
     def moved(self, name: str) -> PortfolioMember:
         """Return the best attack after a move, with a loss and a step for its climb."""
@@ -176,17 +204,13 @@ class LocalSearch:
     def to_the_border(self, attached: Ints, features: Tensor, share: float) -> Tensor:
         """Move edges to targets that still stand and are nearest to the border."""
         assert self.outlook is not None
-        margin = self.outlook.margin
-        self._fill(attached, self._dropped(attached, share), np.where(margin > 0, -margin, -np.inf))
+        self._fill(attached, self._dropped(attached, share), self.outlook.border)
         return features
 
     def to_hubs(self, attached: Ints, features: Tensor, share: float) -> Tensor:
         """Move edges to targets that have many standing targets around them."""
         assert self.outlook is not None
-        standing = (self.outlook.margin > 0).astype(float)
-        source, destination = self.ends
-        around = np.bincount(source, weights=(standing * self.near)[destination], minlength=standing.size)
-        self._fill(attached, self._dropped(attached, share), standing + around)
+        self._fill(attached, self._dropped(attached, share), self.outlook.hubs)
         return features
 
     def to_where_it_pulls(self, attached: Ints, features: Tensor, share: float) -> Tensor:
@@ -194,14 +218,11 @@ class LocalSearch:
         assert self.outlook is not None
         if self.outlook.pull is None:
             return self.to_the_border(attached, features, share)
-        slots = self._dropped(attached, share)
-        pull = self.outlook.pull + self._noise(self.outlook.pull)
-        pull[:, self.place[attached[attached >= 0]]] = -np.inf
-        for node, slot in slots:
-            pick = int(pull[node].argmax())
-            if np.isfinite(pull[node, pick]):
-                attached[node, slot] = self.targets[pick]
-                pull[:, pick] = -np.inf
+        for node, slot in self._dropped(attached, share):
+            taken = np.isin(self.outlook.pull[node], self.place[attached[attached >= 0]])
+            best = self.outlook.pull[node][~taken][:CHOICE]
+            if best.size:
+                attached[node, slot] = self.targets[int(self.draw.choice(best))]
         return features
 
     def regroup(self, attached: Ints, features: Tensor, share: float) -> Tensor:
@@ -276,28 +297,27 @@ class LocalSearch:
         assert self.outlook is not None
         there = np.argwhere(attached >= 0)
         number = min(len(there), max(1, round(share * attached.size)))
-        if self.outlook.pull is not None and self.draw.random() < 0.5:
-            help = self.outlook.pull[there[:, 0], self.place[attached[tuple(there.T)]]]
-            gone = there[(help + self._noise(help)).argsort(kind="stable")[:number]]
+        if self.outlook.help is not None and self.draw.random() < 0.5:
+            help = self.outlook.help[tuple(there.T)]
+            noise = NOISE * np.abs(help).mean() * self.draw.gumbel(size=help.size)
+            gone = there[(help + noise).argsort(kind="stable")[:number]]
         else:
             gone = there[self.draw.choice(len(there), number, replace=False)]
         attached[tuple(gone.T)] = -1
         return np.argwhere(attached < 0)
 
-    def _fill(self, attached: Ints, slots: Ints, wanted: Floats) -> None:
-        """Fill free slots with targets that are wanted, drawn from the best; a node gets those of its targets' class.
+    def _fill(self, attached: Ints, slots: Ints, wanted: Ints) -> None:
+        """Fill free slots with targets drawn from the first that are wanted; a node gets those of its targets' class.
 
         Args:
             attached: ``(nodes, per_node)`` changed in place.
             slots: ``(S, 2)`` the free ones.
-            wanted: ``(T,)`` a score; minus infinity for never.
+            wanted: targets, best first.
         """
-        wanted = wanted.copy()
-        taken = self.place[attached[attached >= 0]]
-        if taken.size < self.targets.size:
-            wanted[taken] = -np.inf
-        best = (-wanted).argsort(kind="stable")[: CHOICE * len(slots)]
-        best = best[np.isfinite(wanted[best])]
+        taken = np.zeros(self.targets.size, dtype=bool)
+        taken[self.place[attached[attached >= 0]]] = True
+        best = wanted[~taken[wanted]] if not taken.all() else wanted
+        best = best[: CHOICE * len(slots)]
         fresh = self.targets[self.draw.choice(best, min(len(slots), best.size), replace=False)]
         fresh = fresh[self.classes[fresh].argsort(kind="stable")]
         usual = np.array([np.bincount(self.classes[row[row >= 0]], minlength=1).argmax() for row in attached])
@@ -305,6 +325,3 @@ class LocalSearch:
         for (node, slot), target in zip(slots[order], fresh, strict=True):
             if target not in attached[node]:
                 attached[node, slot] = target
-
-    def _noise(self, values: Floats) -> Floats:
-        return NOISE * np.abs(values).mean() * self.draw.gumbel(size=values.shape)

@@ -35,6 +35,7 @@ from fgai_bench.seeds import derive
 
 FIRST, SECOND = 40, 100  # gradients of every member of the portfolio, and of the best of them
 ROUNDS = 4  # of the learned placement: of each guess, and then of the best of them
+TIED = 4  # members whose injected nodes begin alike
 BEATEN = 0.01  # of the score: if another model's attack leaves so much less, the gradient is suspicious
 TRIAL = 2  # gradients per edge of the local search from each of the two best sources
 LEAST, MOST = 15, 30  # gradients per edge before which the search does not end, and after which it does
@@ -124,12 +125,18 @@ class Worst(Attack):
         members = search.climb_all(members, self.steps(FIRST))
         small, large = ([m for m in members if (m.step == SMALL) == is_small] for is_small in (True, False))
         kept = [*strongest_members(small, 2), *strongest_members(large, 2)]  # short searches favour large steps
-        best = strongest_members([*search.climb_all(kept, self.steps(SECOND)), *kept], 1)
+        kept += search.climb_all(kept, self.steps(SECOND))
+        best = strongest_members([*kept, *self.tied(search, strongest_members(kept, 1)[0])], 1)
         learned = learned_member(search, self.steps(ROUNDS), self.steps(ROUNDS), 0)
         known = strongest_members([*best, *([learned] if learned else [])], 2)
         if transferred and transferred.score < known[0].score - BEATEN:
             search.flags["a black-box member is stronger"] = None
         return strongest_members([*known, *([transferred] if transferred else [])], 3)
+
+    def tied(self, search: PortfolioSearch, member: PortfolioMember) -> list[PortfolioMember]:
+        """Give all injected nodes the features of one of them, of each in turn, and climb from the best of these."""
+        alike = [replace(member, features=row.expand_as(member.features).clone()) for row in member.features]
+        return search.climb_all(strongest_members([search.tried(one) for one in alike], TIED), self.steps(FIRST))
 
     def transferred(self, search: PortfolioSearch) -> PortfolioMember | None:
         """Return what a short search on the surrogate gives, evaluated on the victim; None without a surrogate."""

@@ -8,7 +8,7 @@ import torch
 
 import fgai_bench as fb
 from fgai_bench.attacks import ATTACKS, ThreatModel, Victim
-from fgai_bench.attacks.local_search import LocalSearch, Outlook
+from fgai_bench.attacks.local_search import LocalSearch
 from fgai_bench.attacks.search import PLACEMENTS, Copies, PortfolioMember, PortfolioSearch, imitating, near_the_middle
 from fgai_bench.models import build_model
 from fgai_bench.models.base import frozen_eval
@@ -84,14 +84,25 @@ def test_every_move_stays_inside_the_budget(binary):
 
 def test_edges_move_to_the_targets_that_stand_nearest_to_the_border():
     local = local_search()
-    size = local.targets.size
-    margin = np.full(size, 5.0)
+    margin = np.full(local.targets.size, 5.0)
     margin[:4], margin[4:8] = -1.0, 0.1  # the first four have fallen, the next are nearly there
-    local.outlook = Outlook(margin, None, torch.zeros(3, FEATURES))
+    local.outlook = local.seen(margin, None, torch.zeros(3, FEATURES))
+    assert set(local.outlook.border[:4]) == {4, 5, 6, 7}
     attached = np.full((3, 2), -1)
     attached[0] = local.targets[8:10]
-    local._fill(attached, np.array([[1, 0]]), np.where(margin > 0, -margin, -np.inf))
+    local._fill(attached, np.array([[1, 0]]), local.outlook.border)
     assert attached[1, 0] in local.targets[4:8]
+
+
+def test_edges_move_to_where_the_gradient_of_relaxed_edges_points():
+    local = local_search()
+    gradient = torch.zeros(3, local.targets.size)
+    gradient[:, 5:9] = 1.0
+    local.outlook = local.seen(np.ones(local.targets.size), gradient, torch.zeros(3, FEATURES))
+    attached = np.full((3, 2), local.targets[0])
+    attached[0, 0] = local.targets[1]
+    local.to_where_it_pulls(attached, local.best.features, 0.01)
+    assert set(attached.flatten()) & set(local.targets[5:9])
 
 
 def test_a_search_goes_on_while_it_finds_and_ends_when_it_does_not():
