@@ -188,7 +188,7 @@ class LocalSearch:
         hubs = (-around).argsort(kind="stable")
         if edge_gradient is None or not bool(edge_gradient.isfinite().all()):
             return Outlook(margin, border, hubs, None, None, slope)
-        place = torch.from_numpy(self.place).to(edge_gradient.device)[self.best.attached.clamp(min=0)]
+        place = torch.from_numpy(self.place).to(edge_gradient.device)[self.best.attached.clamp(min=0)].clamp(min=0)
         help = edge_gradient.gather(1, place).double().cpu().numpy()
         pull = edge_gradient.topk(min(PULLED, margin.size), dim=1).indices.cpu().numpy()
         return Outlook(margin, border, hubs, help, pull, slope)

@@ -32,7 +32,7 @@ INLINE = {"verifying", "adding-a-suite", "adding-a-defense"}
 SLOW = {"submit-a-row", "tuning"}
 # What the blocks of a page must have printed.
 PRINTED = {
-    "index": ["Predictions", "fgai-attention", "worst-twice"],
+    "index": ["Predictions", "fgai-attention", "worst-continued"],
     "evaluate-your-network": ["Predictions", "needs edge_attr"],
     "adding-a-defense": ["twice the hidden width", "defenses calm", "torch.Size([2728, 7])", "runs/mine"],
     "adding-an-attack": [
