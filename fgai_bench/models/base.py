@@ -145,7 +145,8 @@ class AttentionModel(nn.Module):
         Args:
             edge_index: of all: the first ``num_nodes`` of each graph come first, then the ``new_nodes`` of each.
             graphs: the edges of each, from which a model may take along what it computes of a whole graph.
-            num_nodes, new_nodes: of each.
+            num_nodes: of each, before new ones.
+            new_nodes: of each.
         """
         return self.injection_radius is not None
 
