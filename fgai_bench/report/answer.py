@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from fgai_bench.data.dataset import SCORES
 from fgai_bench.leaderboard.rows import BOARDS, STANDARD, Board, BoardRow, entries, lowered, ranked
 from fgai_bench.records.escaping import markdown, markdown_cell
 from fgai_bench.report.tables.markdown import pipe_table
@@ -21,7 +22,6 @@ from fgai_bench.statistics.results import MAIN_SUITES, SIDE_SUITES, Results
 from fgai_bench.suites.schema import TUNED
 
 PUBLISHED_ATTACK = "injection"
-SCORES = {"f1": "F1", "roc_auc": "ROC-AUC"}
 TASKS = {"node": "Node classification", "link": "Link prediction"}
 TWO_GROUPS = "‡"  # marks a score whose seeds fall into two groups
 UNDER = {PUBLISHED_ATTACK: "under the published attack", STANDARD: "at worst"}
@@ -112,7 +112,7 @@ def answers(results: Results) -> list[Answer]:
     Where several suites hold a graph and model, the one with ``worst`` speaks, then the paper's main suite. Suites that
     vary settings or measure cost do not speak unless the run has nothing else.
     """
-    return [answer for board in BOARDS[:2] for answer in _answers_of(board, results)]
+    return [answer for board in BOARDS if board.task for answer in _answers_of(board, results)]
 
 
 def _answers_of(board: Board, results: Results) -> list[Answer]:
@@ -201,6 +201,6 @@ def as_markdown(answered: Sequence[Answer]) -> list[str]:
     if not answered:
         return []
     parts = ["\n".join(f"- {markdown(answer.sentence)}" for answer in answered), *map(markdown, notes(answered))]
-    for task in dict.fromkeys(answer.task for answer in answered):
-        parts.append(matrix([answer for answer in answered if answer.task == task]))
+    for task, score in dict.fromkeys((answer.task, answer.score) for answer in answered):
+        parts.append(matrix([answer for answer in answered if (answer.task, answer.score) == (task, score)]))
     return [*parts, "Medians of seeds. Bold: the best, or not to be told from it."]

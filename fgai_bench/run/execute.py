@@ -189,7 +189,7 @@ def _fit(
     return defense.fit(
         model.to(config["device"]),
         problem.training_data,
-        problem.split,
+        problem.training_split,
         seed=seed,
         supervision=problem.supervision,
         teacher=_model("teacher", config, inputs, problem) if "teacher" in inputs else None,

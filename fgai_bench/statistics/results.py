@@ -68,6 +68,7 @@ class Measurement:
     commit: str | None = None
     package: str = ""
     trials: int = 0  # how many settings were tried to choose those of its training; 0 for the suite's own settings
+    score: str = ""  # the metric that ranks it, where its dataset declares one; empty for the task's own
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,8 +249,8 @@ def _arranged(
         if member.get("metric"):
             continue  # it stands where the step stands that it measures more of
         reason = OTHER_CODE if member["step"] in others else MISSING
-        known = {"flags": tuple(member["flags"]), "trials": member.get("trials", 0)}
-        missing = Measurement("missing", reason, step=member["step"], **known)
+        known = {"trials": member.get("trials", 0), "score": member.get("score", "")}
+        missing = Measurement("missing", reason, step=member["step"], flags=tuple(member["flags"]), **known)
         places.setdefault(_place(member), {})[member["seed"]] = missing
     standing: dict[tuple[Place, int], list[PlacedStep]] = {}
     for each in told:
@@ -257,7 +258,8 @@ def _arranged(
             standing.setdefault((_place(each.member), each.member["seed"]), []).append(each)
     for (place, seed), group in standing.items():
         if place in places:
-            places[place][seed] = replace(_measurement(group), trials=places[place][seed].trials)
+            planned = places[place][seed]
+            places[place][seed] = replace(_measurement(group), trials=planned.trials, score=planned.score)
     for row in curves[curves["kind"] == "audit"].to_dict("records"):
         if (place := _place(row)) in places:
             _with_point(places[place], row)

@@ -43,7 +43,7 @@ def test_defenses_see_no_test_label_and_everything_else():
     assert torch.equal(hidden.y[others], DATA.y[others])
     assert hidden.x is DATA.x
     assert int(DATA.y.min()) == 0
-    assert int(without_test_labels(DATA, Split.of(DATA)).y.min()) == -1
+    assert int(without_test_labels(DATA, Split.of(DATA))[0].y.min()) == -1
 
 
 def test_targets_and_outputs():
