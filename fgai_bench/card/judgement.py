@@ -112,7 +112,7 @@ class Judgement:
         assert attacked is not None
         if attacked.high < self.measured.guess:
             return "fall"
-        lost = mean_interval([self.measured.right - row for row in worst.right])
+        lost = mean_interval([self.measured.right.astype(float) - row for row in worst.right.astype(float)])
         return "stand" if lost[2] <= LOSS_THAT_STANDS else "weaken"
 
     @property

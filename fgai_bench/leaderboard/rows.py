@@ -132,20 +132,17 @@ def entries(board: Board, results: Results) -> tuple[BoardRow, ...]:
     return tuple(
         _entry(results, place, seeds, board)
         for place, seeds in results.select(kind="attack")
-        if _holds(board, place, seeds)
+        if _holds(board, place, results)
         and not any(UNEQUAL in step.flags for step in seeds.values())
         and not (board.alone and not _alone(results, place))
     )
 
 
-def _holds(board: Board, place: Place, seeds: Mapping[int, Measurement]) -> bool:
-    """Tell whether a board ranks a place: it has the task, and the score that the dataset declares for it.
-
-    Where it declares none, the first board of the task has it.
-    """
-    first = next(other for other in BOARDS if other.task in ("", place.task))
-    declared = next((step.score for step in seeds.values() if step.score), first.score)
-    return not board.task or (board.task, board.score) == (place.task, declared)
+def _holds(board: Board, place: Place, results: Results) -> bool:
+    """Tell whether a board ranks a place: it has the task, and the score that ranks its dataset."""
+    usual = next(other.score for other in BOARDS if other.task in ("", place.task))  # of the first board of the task
+    score = results.scores.get((place.task, place.dataset), usual)
+    return not board.task or (board.task, board.score) == (place.task, score)
 
 
 def _alone(results: Results, place: Place) -> bool:

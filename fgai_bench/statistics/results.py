@@ -120,6 +120,12 @@ class Results:
         """Return what to call a suite: its name, and what was changed of it."""
         return self.titles.get(suite or "", suite or "")
 
+    @cached_property
+    def scores(self) -> dict[tuple[str, str], str]:
+        """Return the metric that ranks a task and dataset, for datasets that declare one; F1 ranks all other nodes."""
+        every = self.places.items()
+        return {(place.task, place.dataset): m.score for place, seeds in every for m in seeds.values() if m.score}
+
     @property
     def remarks(self) -> list[str]:
         """Return what a reader of any table of these records should know, a sentence for each."""

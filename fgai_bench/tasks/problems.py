@@ -17,7 +17,8 @@ def _prepared(task: str, dataset: str, content: str, seed: int, root: str | None
     """Return a problem in main memory."""
     if content and content_sha256(dataset, root) != content:
         raise ValueError(f"the graph that {dataset!r} gives here is not the one that the step was planned for")
-    return TASKS[task].prepare(dataset, seed, root=root, **({"inductive": True} if inductive else {}))
+    further: dict[str, Any] = {"inductive": True} if inductive else {}  # not every task has such a split
+    return TASKS[task].prepare(dataset, seed, root=root, **further)
 
 
 @functools.lru_cache(maxsize=1)

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
+from fgai_bench.data.dataset import SCORES
 from fgai_bench.leaderboard.rows import STANDARD, worst_cases
 from fgai_bench.report.figures.style import Drawing, legend, panels, spread, style_of
 from fgai_bench.statistics.cells import cell, null_cell
@@ -23,7 +24,7 @@ UNIFORM_LINE: dict[str, Any] = {"color": "0.4", "linestyle": (0, (4, 3)), "linew
 
 
 def draw_tradeoff(results: Results) -> list[Drawing]:
-    """Draw attacked F1 against g-JSD: one point per defense, a panel per dataset and model.
+    """Draw the attacked score against g-JSD: one point per defense, a panel per dataset and model.
 
     A graph of one seed has no spread to show and is left out beside graphs that have several.
     """
@@ -73,8 +74,12 @@ def _tradeoff(ax: Axes, results: Results, places: Sequence[Place], labels: Seque
         ax.axvline(null_cell(cells).mean, **UNIFORM_LINE)
         ax.axvspan(min(nulls), max(nulls), color=UNIFORM_LINE["color"], alpha=0.12, linewidth=0)
     names = f"{title(places[0].model)} on {title(places[0].dataset)}"
-    ax.set(title=names, xlabel="g-JSD (left is stabler)", ylabel="attacked F1")
+    ax.set(title=names, xlabel="g-JSD (left is stabler)", ylabel=f"attacked {SCORES[_score(results, places[0])]}")
     _logarithmic(ax)
+
+
+def _score(results: Results, place: Place) -> str:
+    return results.scores.get((place.task, place.dataset), "f1")
 
 
 def _logarithmic(ax: Axes) -> None:
@@ -89,7 +94,7 @@ def _logarithmic(ax: Axes) -> None:
 
 
 def _tradeoff_point(ax: Axes, results: Results, place: Place, labels: Sequence[str]) -> None:
-    x, y = cell(results, place, "g_jsd"), cell(results, place, "f1")
+    x, y = (cell(results, place, metric) for metric in ("g_jsd", _score(results, place)))
     if x.values and y.values and x.mean > 0:
         style = style_of(place.label, labels)
         # A bar that would reach zero has no place on a logarithmic axis.
