@@ -13,7 +13,6 @@ from fgai_bench.attacks.auto_threat import ChosenThreat
 from fgai_bench.attacks.catalogue import scenario_of
 from fgai_bench.card.edge_effect import EdgeEffect
 from fgai_bench.card.evaluation import AttackOutcome, Evaluation
-from fgai_bench.card.text import NULLS
 from fgai_bench.statistics.intervals import mean_interval, share_interval
 
 if TYPE_CHECKING:
@@ -173,7 +172,9 @@ class Judgement:
         if test < FEW_TEST_NODES:
             alarms.append(f"only {test} test nodes: every number here is rough")
         if self.prediction == "no better than a guess":
-            alarms.append(f"on the clean graph the network is no better than {NULLS[self.measured.score]}")
+            alarms.append(
+                f"on the clean graph the network is no better than a guess, which scores {self.measured.guess:.3f}"
+            )
         for outcome in self.measured.outcomes.values():
             alarms += [f"{outcome.name}: {flag}" for flag in outcome.flags]
         floor = self.measured.floor

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fgai_bench.data.dataset import SCORES
 from fgai_bench.leaderboard.rows import BOARDS, STANDARD, Board, BoardRow, entries, lowered, ranked
 from fgai_bench.records.escaping import markdown, markdown_cell
 from fgai_bench.report.tables.markdown import pipe_table
@@ -98,7 +97,7 @@ class Answer:
     def verdict(self) -> str:
         """Say who ranks first, with scores and intervals."""
         first = sorted((s for s in self.stands if s.standing.rank == 1), key=lambda stand: -stand.attacked.median)
-        under = f"by {SCORES[self.score]} {UNDER.get(self.attack, f'under {self.attack}')}"
+        under = f"by {title(self.score)} {UNDER.get(self.attack, f'under {self.attack}')}"
         if not first:
             return f"nothing is ranked {under}: that takes two complete rows of one budget and several seeds."
         seeds = len(first[0].attacked.values)
@@ -177,7 +176,7 @@ def notes(answered: Sequence[Answer]) -> list[str]:
 def matrix(answered: Sequence[Answer]) -> str:
     """Write defenses by graphs as a Markdown table: ``clean → attacked [interval]``, the first ranks bold."""
     graphs = ordered(answer.dataset for answer in answered)
-    score, attacks = SCORES[answered[0].score], ordered(answer.attack for answer in answered)
+    score, attacks = title(answered[0].score), ordered(answer.attack for answer in answered)
     rows = [[f"{score}: clean → {' / '.join(attacks)}", *map(title, graphs)]]
     for model in ordered(answer.model for answer in answered):
         own = [answer for answer in answered if answer.model == model]

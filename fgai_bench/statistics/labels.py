@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from fgai_bench.suites.schema import INDUCTIVE, RELEASED, TUNED
 
 TITLES = {
+    "f1": "F1",
+    "roc_auc": "ROC-AUC",
     "gat": "GAT",
     "gatv2": "GATv2",
     "gt": "GT",

@@ -12,7 +12,6 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
-from fgai_bench.data.dataset import SCORES
 from fgai_bench.leaderboard.rows import STANDARD, worst_cases
 from fgai_bench.report.figures.style import Drawing, legend, panels, spread, style_of
 from fgai_bench.statistics.cells import cell, null_cell
@@ -74,7 +73,7 @@ def _tradeoff(ax: Axes, results: Results, places: Sequence[Place], labels: Seque
         ax.axvline(null_cell(cells).mean, **UNIFORM_LINE)
         ax.axvspan(min(nulls), max(nulls), color=UNIFORM_LINE["color"], alpha=0.12, linewidth=0)
     names = f"{title(places[0].model)} on {title(places[0].dataset)}"
-    ax.set(title=names, xlabel="g-JSD (left is stabler)", ylabel=f"attacked {SCORES[_score(results, places[0])]}")
+    ax.set(title=names, xlabel="g-JSD (left is stabler)", ylabel=f"attacked {title(_score(results, places[0]))}")
     _logarithmic(ax)
 
 

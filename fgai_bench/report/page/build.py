@@ -9,7 +9,6 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-from fgai_bench.data.dataset import SCORES
 from fgai_bench.leaderboard.rows import (
     BOARDS,
     Board,
@@ -113,7 +112,7 @@ def _all_names(results: Results) -> list[str]:
 def _answer(answer: Answer) -> dict[str, Any]:
     return {
         **{key: getattr(answer, key) for key in ("suite", "task", "dataset", "model", "attack", "subject", "verdict")},
-        "score": SCORES[answer.score],
+        "score": title(answer.score),
         "question": TASKS.get(answer.task, answer.task),
         "stands": [
             {"defense": stand.defense, "clean": score_text(stand.clean), "interval": stand.interval}

@@ -14,7 +14,6 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
-from fgai_bench.data.dataset import SCORES
 from fgai_bench.records.frames import LEDGER
 from fgai_bench.report.tables.specs import Column, RowKey, Spec
 from fgai_bench.statistics.cells import UNIFORM, Cell, cell, null_cell, scale_of, worst
@@ -212,7 +211,7 @@ class _Grid:
     def _title(self, dataset: str) -> str:
         """Return a dataset as tables write it; one that ranks by another score than F1 has it in the columns of F1."""
         other = any(column.metric == "f1" for column in self.spec.columns) and self._score(dataset) != "f1"
-        return f"{title(dataset)}{f' ({SCORES[self._score(dataset)]})' if other else ''}"
+        return f"{title(dataset)}{f' ({title(self._score(dataset))})' if other else ''}"
 
     def _method(self, line: GridLine) -> str:
         """Return the name of a method, as ``GAT+FGAI``; a defense that brings its own model goes by its own name."""
