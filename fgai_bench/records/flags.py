@@ -128,7 +128,7 @@ def ranking_score(config: Mapping[str, Any], values: Mapping[str, Any]) -> float
     >>> ranking_score({"dataset": {"score": "roc_auc"}}, {"f1": 0.9, "roc_auc": 0.6})
     0.6
     """
-    names = (config["dataset"].get("score"), "f1", "roc_auc")
+    names = (config.get("dataset", {}).get("score"), "f1", "roc_auc")
     return next((float(values[name]) for name in names if name in values), None)
 
 
