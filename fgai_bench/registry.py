@@ -123,7 +123,7 @@ class Registry(Generic[T]):
         """Return a decorator that adds the decorated object under ``name``; ``metadata`` becomes attributes of it."""
 
         def add(obj: T) -> T:
-            unknown = sorted(metadata.keys() - {*METADATA, "inputs", "origin"})
+            unknown = sorted(metadata.keys() - {*METADATA, "inputs", "origin", "score"})
             if unknown:
                 raise RegistryError(
                     f"{self.kind} {name!r} cannot declare {unknown[0]!r}; possible: {', '.join(METADATA)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -18,7 +18,8 @@ from fgai_bench.attacks.injection import InjectionScene
 from fgai_bench.attacks.objectives import Reference, margins, objective_named
 from fgai_bench.attacks.placement import Placement, attached_edges, cover, defective, random
 from fgai_bench.attacks.result import NO_SEARCH, Candidate, Trace
-from fgai_bench.metrics.prediction import area_under_curve
+from fgai_bench.data.dataset import score_of
+from fgai_bench.metrics.prediction import score_function
 from fgai_bench.models.base import Output
 from fgai_bench.models.features import dense_rows
 from fgai_bench.models.sorted_edges import append_nodes
@@ -69,7 +70,7 @@ class PortfolioSearch:
         domain: the rows that injected nodes may have.
         embedded, clean: the victim's, unattacked.
         truth: ``(M,)`` what predictions should be.
-        links: of a link readout, which targets are links and which are none (found once: a recording cannot search).
+        measure: the score of logits ``(..., M, C)``: ROC-AUC of links, what the dataset is ranked by of nodes.
         last: the attachments that were looked at last, and their scene.
         copies: of the graph, by their number, on which several members climb at once.
         calls: gradients of the victim's model that were taken.
@@ -87,7 +88,7 @@ class PortfolioSearch:
     embedded: Tensor = field(init=False)
     clean: Output = field(init=False)
     truth: Tensor = field(init=False)
-    links: tuple[Tensor, Tensor] | None = field(init=False, default=None)
+    measure: Callable[[Tensor], Tensor] = field(init=False)
     last: tuple[Tensor, InjectionScene] | None = field(init=False, default=None)
     copies: dict[int, Copies | None] = field(init=False, default_factory=dict)
     calls: int = 0
@@ -104,8 +105,8 @@ class PortfolioSearch:
         if not torch.allclose(again, self.clean.logits, rtol=1e-3, atol=1e-4, equal_nan=True):
             self.flags["randomised forward pass"] = None
         self.truth = self.victim.truth(self.clean)
-        if hasattr(self.victim.readout, "labels"):
-            self.links = ((self.truth == 1).nonzero().flatten(), (self.truth == 0).nonzero().flatten())
+        links = "roc_auc" if hasattr(self.victim.readout, "labels") else "f1"
+        self.measure = score_function(score_of(self.victim.data) if self.victim.readout is None else links, self.truth)
 
     def scene(self, attached: Tensor) -> InjectionScene:
         """Return the attacked graph with these attachments, ready for any features; the last one is kept."""
@@ -118,11 +119,8 @@ class PortfolioSearch:
         return self.last[1]
 
     def score(self, logits: Tensor) -> Tensor:
-        """Return what is left of the victim: ``()`` the share of right predictions, or the ROC-AUC of links."""
-        if self.links is not None:
-            link = logits[:, 1] - logits[:, 0]
-            return area_under_curve(*(link.index_select(0, which) for which in self.links)).to(logits.dtype)
-        return (logits.argmax(1) == self.truth).to(logits.dtype).mean()
+        """Return what is left of the victim by the score that ranks it: ``(..., M, C) -> (...)``."""
+        return self.measure(logits).to(logits.dtype)
 
     def climb_all(self, members: Sequence[PortfolioMember], steps: int) -> list[PortfolioMember]:
         """Continue members for so many steps each; on a GPU side by side, where copies of the graph do not interact."""
@@ -146,7 +144,7 @@ class PortfolioSearch:
             out = scene.output(features)
             logits = copies.victim.read(out).unflatten(0, (number, -1))  # (B, T, C)
             values = [loss(part, out, reference) for loss, part in zip(losses, logits, strict=True)]
-            return torch.stack(values).sum(), (logits.detach().argmax(2) == self.truth).to(logits.dtype).mean(1)
+            return torch.stack(values).sum(), self.score(logits.detach())
 
         features, domain = torch.cat([member.features for member in members]), self.domain
         share = torch.tensor([[m.step] for m in members for _ in range(self.threat.nodes)], device=features.device)

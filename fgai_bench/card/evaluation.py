@@ -18,7 +18,9 @@ from fgai_bench.attacks.auto_threat import ChosenThreat
 from fgai_bench.attacks.catalogue import scenario_of
 from fgai_bench.card.edge_effect import EdgeEffect, measure_edge_effect
 from fgai_bench.certificates import Floor, best_floor
+from fgai_bench.data.dataset import score_of
 from fgai_bench.metrics import NotApplicable, edges_into, uniform_attention
+from fgai_bench.metrics.prediction import roc_auc_parts
 from fgai_bench.metrics.stability import (
     attention_entropy_normalised,
     node_jsd_values,
@@ -59,7 +61,7 @@ class AttackOutcome:
 
     Attributes:
         name: the attack.
-        right: ``(S, T)`` boolean, which test nodes are predicted rightly after each draw.
+        right: ``(S, T)`` which test nodes are predicted rightly after each draw; see :class:`Evaluation`.
         stability: of the attention, or None for a network without one.
         ledger: what the strongest draw spent.
         flags: reasons for distrust.
@@ -68,7 +70,7 @@ class AttackOutcome:
     """
 
     name: str
-    right: NDArray[np.bool_]
+    right: Values
     stability: Stability | None
     ledger: dict[str, float]
     flags: tuple[str, ...]
@@ -101,8 +103,10 @@ class Evaluation:
     """Everything that was measured; see the attributes of its parts.
 
     Attributes:
-        right: ``(T,)`` which test nodes are predicted rightly on the clean graph.
-        guess: share of the test nodes that are of the most common class.
+        right: ``(T,)`` which test nodes are predicted rightly on the clean graph, 0 or 1; where ROC-AUC is the score,
+            the part of each in it (:func:`.roc_auc_parts`). Its mean is the score.
+        guess: the score of knowing nothing: the share of the most common class, or 0.5 where the score is ROC-AUC.
+        score: what ranks predictions on the graph, ``f1`` or ``roc_auc``.
         outcomes: by attack; control: of random features at random places, or None where it was not run.
         floor: the highest that can be proven for the same budget, or the reason why none can.
         entropy: of the attention as a share of the largest possible, or None without attention.
@@ -111,8 +115,9 @@ class Evaluation:
         seconds: by part.
     """
 
-    right: NDArray[np.bool_]
+    right: Values
     guess: float
+    score: str = "f1"
     outcomes: dict[str, AttackOutcome] = field(default_factory=dict)
     control: AttackOutcome | None = None
     floor: Floor | str = ""
@@ -135,7 +140,7 @@ def evaluated(
     step("clean")
     clean = problem.output(model, problem.data)
     right = _right(problem, clean)
-    result = Evaluation(right, _most_common_share(problem))
+    result = Evaluation(right, _guess(problem), score_of(problem.data))
     try:
         result.floor = best_floor(model, problem.data, problem.targets, chosen.threat)
     except NotApplicable as reason:
@@ -194,15 +199,17 @@ def in_scenario(threat: ThreatModel, attack: str) -> ThreatModel:
     return threat.model_copy(update={"scenario": scenario_of(attack, threat.scenario)})
 
 
-def _right(problem: NodeProblem, out: Output) -> NDArray[np.bool_]:
-    test = problem.split.test
-    result: NDArray[np.bool_] = (out.logits[test].argmax(1) == problem.data.y[test]).cpu().numpy()
-    return result
+def _right(problem: NodeProblem, out: Output) -> Values:
+    logits, y = out.logits[problem.split.test], problem.data.y[problem.split.test]
+    by_rank = score_of(problem.data) == "roc_auc"
+    right = roc_auc_parts(logits[:, 1] - logits[:, 0], y == 1) if by_rank else (logits.argmax(1) == y).double()
+    return right.cpu().numpy()
 
 
-def _most_common_share(problem: NodeProblem) -> float:
+def _guess(problem: NodeProblem) -> float:
     labels = problem.data.y[problem.split.test]
-    return float(torch.bincount(labels).max()) / labels.numel()
+    most_common = float(torch.bincount(labels).max()) / labels.numel()
+    return 0.5 if score_of(problem.data) == "roc_auc" else most_common
 
 
 def _stability(

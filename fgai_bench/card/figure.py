@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from fgai_bench.card.text import NULLS, QUANTITIES
 from fgai_bench.report.figures.style import LOOK, PALETTE
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def draw(card: Judgement) -> Figure:
 
 
 def _predictions(ax: Axes, card: Judgement) -> None:
-    rows = [row for row in card.rows if row.quantity == "f1"]
+    score = card.measured.score
+    rows = [row for row in card.rows if row.quantity == score]
     places = np.arange(len(rows))[::-1]
     for place, row in zip(places, rows, strict=True):
         spread = [[row.value - row.low], [row.high - row.value]]
@@ -52,7 +54,7 @@ def _predictions(ax: Axes, card: Judgement) -> None:
     ax.set(
         xlim=(0, 1),
         ylim=(-0.6, len(rows) - 0.4),
-        xlabel="test nodes predicted rightly\n(dotted: guessing the most common class)",
+        xlabel=f"{QUANTITIES[score].partition(' (')[0]}\n(dotted: {NULLS[score]})",
     )
     ax.set_title("Predictions, 95 % intervals")
 

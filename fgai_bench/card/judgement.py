@@ -68,8 +68,8 @@ class Judgement:
     @cached_property
     def rows(self) -> list[CardRow]:
         """Return all numbers: predictions first, then the explanation."""
-        prediction = [_share("clean", [self.measured.right], self.measured.guess)]
-        prediction += [_share(o.name, list(o.right), self.measured.guess) for o in self.measured.outcomes.values()]
+        prediction = [self._score_row("clean", [self.measured.right])]
+        prediction += [self._score_row(o.name, list(o.right)) for o in self.measured.outcomes.values()]
         return [*prediction, *self._stability_rows(), *self._explanation_rows()]
 
     @property
@@ -101,13 +101,13 @@ class Judgement:
     @property
     def prediction(self) -> str:
         """Return the verdict on predictions: ``stand``, ``weaken``, ``fall``, or ``no better than a guess``."""
-        clean, worst = self.row("f1"), self.worst
+        clean, worst = self.row(self.measured.score), self.worst
         assert clean is not None
         if clean.low <= self.measured.guess:
             return "no better than a guess"
         if worst is None:
             return "not attacked"
-        attacked = self.row("f1", worst.name)
+        attacked = self.row(self.measured.score, worst.name)
         assert attacked is not None
         if attacked.high < self.measured.guess:
             return "fall"
@@ -140,6 +140,10 @@ class Judgement:
         """Return every reason to distrust the card or the network, one sentence each."""
         return [*self.chosen.alarms, *self._prediction_alarms(), *self._explanation_alarms()]
 
+    def _score_row(self, attack: str, draws: Sequence[np.ndarray]) -> CardRow:
+        interval, about = share_interval(draws), (self.measured.guess, len(draws), draws[0].size)
+        return CardRow("prediction", self.measured.score, attack, *interval, *about)
+
     def _stability_rows(self) -> list[CardRow]:
         known = [(o.name, o.stability) for o in self.measured.outcomes.values() if o.stability and o.stability.overlap]
         change = [
@@ -168,7 +172,9 @@ class Judgement:
         if test < FEW_TEST_NODES:
             alarms.append(f"only {test} test nodes: every number here is rough")
         if self.prediction == "no better than a guess":
-            alarms.append("on the clean graph the network is no better than always guessing the most common class")
+            alarms.append(
+                f"on the clean graph the network is no better than a guess, which scores {self.measured.guess:.3f}"
+            )
         for outcome in self.measured.outcomes.values():
             alarms += [f"{outcome.name}: {flag}" for flag in outcome.flags]
         floor = self.measured.floor
@@ -201,11 +207,6 @@ class Judgement:
 
 def _mean_of(draws: Sequence[np.ndarray]) -> float:
     return float(np.mean([values.mean() for values in draws]))
-
-
-def _share(attack: str, draws: Sequence[np.ndarray], guess: float) -> CardRow:
-    value, low, high = share_interval(draws)
-    return CardRow("prediction", "f1", attack, value, low, high, guess, len(draws), draws[0].size)
 
 
 def _mean(quantity: str, attack: str, draws: Sequence[np.ndarray], null: float, bounds: tuple[float, float]) -> CardRow:

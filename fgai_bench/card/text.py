@@ -9,12 +9,14 @@ if TYPE_CHECKING:
 
 QUANTITIES = {
     "f1": "share of test nodes predicted rightly (micro F1)",
+    "roc_auc": "share of pairs of test nodes ranked rightly (ROC-AUC)",
     "attention_change": "change of the attention of reached nodes (Jensen-Shannon, 0 to 0.69)",
     "attention_top_half_kept": "top half of a reached node's edges that stays there",
     "edge_effect_correlation": "rank correlation of attention with the measured effect of edges",
 }
 NULLS = {
     "f1": "guessing the most common class",
+    "roc_auc": "guessing at random",
     "attention_change": "uniform attention",
     "attention_top_half_kept": "uniform attention",
     "edge_effect_correlation": "better of random and degree",
@@ -51,10 +53,11 @@ def interval(row: CardRow) -> str:
 
 def headline(card: Judgement) -> tuple[str, str]:
     """Return the two sentences that answer: on predictions, and on the explanation."""
-    clean, worst = card.row("f1"), card.worst
+    score = card.measured.score
+    clean, worst = card.row(score), card.worst
     assert clean is not None
-    attacked = card.row("f1", worst.name) if worst else None
-    path = f": {number(clean.value)} are right"
+    attacked = card.row(score, worst.name) if worst else None
+    path = f": {number(clean.value)} {'are right' if score == 'f1' else 'ROC-AUC'}"
     if attacked is not None:
         path += f", {number(attacked.value)} {interval(attacked)} under {attacked.attack}"
     return f"Predictions {PREDICTION[card.prediction]}{path}.", f"Explanation: {EXPLANATION[card.explanation]}."

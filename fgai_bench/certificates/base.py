@@ -16,6 +16,7 @@ from torch_geometric.data import Data
 
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.certificates.catalogue import CERTIFICATES
+from fgai_bench.data.dataset import SCORES, score_of
 from fgai_bench.metrics import NotApplicable, certified_explanations, certified_f1
 from fgai_bench.models.base import AttentionModel, Output, frozen_eval
 from fgai_bench.registry import checked_subclass
@@ -122,6 +123,8 @@ class Certificate:
 
     def floors(self, model: AttentionModel, data: Data, targets: Tensor, threats: Iterable[ThreatModel]) -> list[Floor]:
         """Return the floors of several threat models, on the same network, graph and targets ``(T,)``."""
+        if (score := score_of(data)) != "f1":
+            raise NotApplicable(f"it counts right predictions, and this graph is ranked by {SCORES[score]}")
         name = next((name for name in CERTIFICATES if CERTIFICATES[name] is type(self)), type(self).__name__)
         with frozen_eval(model), torch.no_grad():
             output = model(data)

@@ -27,6 +27,9 @@ def run(
     defenses: NamesOption = None,
     attacks: NamesOption = None,
     seeds: Annotated[str | None, typer.Option(help="How many seeds (5), or which (0,3,4).")] = None,
+    split: Annotated[
+        str | None, typer.Option(help="transductive, or inductive (no training sees test nodes); else the suite's.")
+    ] = None,
     settings: Annotated[
         str, typer.Option(help="published (the suite's own), tuned (by a search), both, or released (by the authors).")
     ] = "published",
@@ -45,6 +48,7 @@ def run(
         "defenses": listed(defenses),
         "attacks": listed(attacks),
         "seeds": seeds_of(seeds),
+        "split": split,
         "settings": settings,
         "assignments": assignments or [],
     }

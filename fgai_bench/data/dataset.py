@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 APP = "fgai-bench"
+SCORES = {"f1": "F1", "roc_auc": "ROC-AUC"}  # of nodes: what a dataset may be ranked by, and in words
 IN_MEMORY = "fgai_bench.data.readers.in_memory"  # imports torch
 
 
@@ -71,12 +72,12 @@ class Dataset:
         reader: a function ``(root, **options) -> Data``, or, for built-in datasets, ``"module:function"`` of
             ``(dataset, root, **options) -> Data``, imported on the first call; ``(**options) -> Data`` without files.
         files: raw files, all needed.
-        split: ``"random"`` (10/10/80 % by seed) or ``"published"`` (the reader brings the only split there is).
-        split_sizes: training, validation and test nodes of a published split.
+        split: ``"random"`` (10/10/80 % by seed) or ``"published"`` (the reader brings one split, or one per seed).
+        score: what ranks predictions of its nodes: ``"f1"``, or ``"roc_auc"`` for two classes of unequal size.
         embedded: the files lie inside the package instead of the data root.
         archive: one zip that holds all files, or what they are built from.
         builder: ``"module:function"`` of ``(name, folder, target)``, builds the only file from the unpacked archive.
-        stand_in: a dataset to use if this one is unavailable; naming one makes this dataset optional.
+        stand_in: a dataset to use if this one is unavailable.
         nonzeros: share of the features that are not zero, about; what is below a tenth is kept as CSR.
         options: keyword arguments of the reader and their defaults.
         summary, paper, version: what ``fgai-bench ls`` shows; ``version`` changes when the graph changes.
@@ -88,7 +89,7 @@ class Dataset:
     reader: str | Callable[..., Data]
     files: tuple[RawFile, ...] = ()
     split: Literal["random", "published"] = "random"
-    split_sizes: tuple[int, int, int] | None = None
+    score: str = "f1"
     embedded: bool = False
     archive: RawFile | None = None
     builder: str = ""
@@ -99,6 +100,15 @@ class Dataset:
     paper: str = ""
     version: str = "1"
     tags: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.score not in SCORES:
+            raise TypeError(f"its score is {self.score!r}; possible are {', '.join(SCORES)}")
+
+    @property
+    def without_reference(self) -> bool:
+        """Tell whether no checksum is known for a file, so that nobody can be required to have it."""
+        return any(not file.sha256 for file in self.files)
 
     def path(self, file: RawFile, root: Path) -> Path:
         """Return where ``file`` lies when the data root is ``root``."""
@@ -132,7 +142,18 @@ def _of_graph(name: str, graph: Any) -> Dataset:
         raise TypeError(str(error)) from None
     statistics = Statistics(*sizes)
     summary = f"a graph of one's own: {statistics.edges:,} edges, {statistics.classes} classes"
-    return Dataset(name, statistics, reader, summary=summary, tags=("node",))
+    return Dataset(name, statistics, reader, score=score_of(reader.data), summary=summary, tags=("node",))
+
+
+def score_of(data: Any) -> str:
+    """Return the score that ranks predictions on a graph: what ``data.score`` says, micro F1 where it says nothing."""
+    declared = data.to_dict().get("score")
+    score = declared if isinstance(declared, str) else "f1"
+    if score not in SCORES:
+        raise DataError(f"data.score is {score!r}; possible are {', '.join(SCORES)}")
+    if score == "roc_auc" and data.y is not None and int(data.y.max()) > 1:
+        raise DataError(f"data.score is 'roc_auc', which needs two classes, and there are {int(data.y.max()) + 1}")
+    return score
 
 
 def _is_graph(obj: Any) -> bool:
@@ -140,7 +161,7 @@ def _is_graph(obj: Any) -> bool:
     return any(kind.__module__.startswith("torch_geometric.data") for kind in type(obj).__mro__)
 
 
-DECLARED_FACTS = ("statistics", "files", "split", "split_sizes", "summary", "paper", "version", "tags")
+DECLARED_FACTS = ("statistics", "files", "split", "score", "summary", "paper", "version", "tags")
 
 
 def admitted(obj: Any, name: str) -> Dataset:

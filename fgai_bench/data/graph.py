@@ -51,6 +51,21 @@ def canonical(data: Data) -> Data:
     return data
 
 
+def select_rows(x: Tensor, kept: Tensor) -> Tensor:
+    """Return the rows of a dense or CSR matrix that a mask keeps: ``(N, F), (N,) -> (K, F)``.
+
+    >>> x = csr_tensor(torch.tensor([0, 1, 2]), torch.tensor([2, 0]), torch.tensor([5.0, 7.0]), (2, 3))
+    >>> select_rows(x, torch.tensor([False, True])).to_dense()
+    tensor([[7., 0., 0.]])
+    """
+    if x.layout == torch.strided:
+        return x[kept]
+    counts = x.crow_indices().diff()
+    entries = kept.repeat_interleave(counts)
+    indptr = torch.nn.functional.pad(counts[kept].cumsum(0), (1, 0))
+    return csr_tensor(indptr, x.col_indices()[entries], x.values()[entries], (len(indptr) - 1, x.shape[1]))
+
+
 def undirected_keys(edge_index: Tensor, num_nodes: int) -> NDArray[np.int64]:
     """Return one sorted number ``min * num_nodes + max`` for each undirected edge that is not a loop.
 

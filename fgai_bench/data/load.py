@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 from fgai_bench.data.catalogue import DATASETS
 from fgai_bench.data.checksum import graph_sha256
-from fgai_bench.data.dataset import Dataset, data_root
+from fgai_bench.data.dataset import Dataset, data_root, score_of
 from fgai_bench.data.download import fetch_files
 from fgai_bench.data.graph import canonical
 from fgai_bench.data.splits import Split, random_split
@@ -33,7 +33,8 @@ def load_dataset(name: str, seed: int = 0, root: str | os.PathLike[str] | None =
     Returns:
         ``Data`` with ``x`` (N, F) float32, CSR below 10 % density and dense above; ``edge_index`` (2, E) int64, both
         directions, no loops, no duplicates; ``y`` (N,) int64; ``train_index``, ``val_index``, ``test_index``; and the
-        plain attributes ``name``, ``num_classes``, ``split_hash`` and ``checksum`` (SHA-256 of x, edges, labels).
+        plain attributes ``name``, ``num_classes``, ``score`` (what ranks it), ``split_hash`` and ``checksum`` (SHA-256
+        of x, edges, labels).
 
     >>> graph = load_dataset("cora")
     >>> graph.num_nodes, graph.num_edges // 2, graph.num_classes, len(graph.train_index)
@@ -45,7 +46,8 @@ def load_dataset(name: str, seed: int = 0, root: str | os.PathLike[str] | None =
     split = random_split(data.x.size(0), seed) if given is None else given
     split.checked(name, data.x.size(0), complete=given is None)
     data.train_index, data.val_index, data.test_index = split.train, split.val, split.test
-    data.name, data.num_classes = name, int(data.y.max()) + 1
+    data.name, data.num_classes, data.score = name, int(data.y.max()) + 1, dataset.score
+    score_of(data)  # raises where the graph cannot have it
     data.split_hash, data.checksum = split.hash, graph_sha256(data)
     return data
 

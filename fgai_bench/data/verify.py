@@ -23,7 +23,7 @@ class Verification:
         name: name of the dataset.
         status: ``"ok"``; ``"missing"``, a file does not exist; ``"wrong"``, the data is not what is declared.
         counts: size of the graph as loaded; if it could not be loaded, the declared size.
-        optional: another dataset stands in for it, so that its absence is no failure.
+        optional: no checksum of its files is known, so that its absence is no failure.
         message: the sentence for the person who has to put it right; empty if ok.
     """
 
@@ -37,7 +37,7 @@ class Verification:
 def verify_dataset(name: str, root: str | os.PathLike[str] | None = None) -> Verification:
     """Load ``name`` as a trial would and compare it with its declaration; nothing is downloaded or raised."""
     dataset, folder = DATASETS[name], data_root(root)
-    declared, optional = dataset.statistics, bool(dataset.stand_in)
+    declared, optional = dataset.statistics, dataset.without_reference
     if dataset.missing(folder):
         return Verification(name, "missing", declared, optional, missing_sentence(dataset, folder))
     try:
@@ -56,9 +56,7 @@ def verify_datasets(root: str | os.PathLike[str] | None = None) -> list[Verifica
 
 
 def verification_failed(verifications: Iterable[Verification]) -> bool:
-    """Tell whether a dataset is wrong, or missing without another one to stand in for it.
-
-    ogbn-arxiv alone is optional: its raw files are not in every collection, and arxiv-topology stands in for it.
+    """Tell whether a dataset is wrong, or missing without being optional.
 
     >>> verification_failed([Verification("a", "ok", None), Verification("b", "missing", None, optional=True)])
     False

@@ -148,7 +148,7 @@ def to_csv(board: Board, listed: Sequence[BoardRow]) -> str:
 
 
 def write_leaderboards(results: Results, folder: Path) -> list[Path]:
-    """Write the three files of one run; a board without rows is a file with a header."""
+    """Write the files of one run; a board without rows is a file with a header, unless it is optional."""
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
         return write_boards(folder, {board: entries(board, results) for board in BOARDS})
@@ -170,6 +170,7 @@ def write_boards(folder: Path, boards: Mapping[Board, Sequence[BoardRow]]) -> li
     contents = {
         f"{board.name}.csv": to_csv(board, listed).encode("utf-8", "backslashreplace")
         for board, listed in boards.items()
+        if listed or not board.optional
     }
     sums = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in sorted(contents.items()))
     for name, content in (*contents.items(), (SUMS, sums.encode())):

@@ -38,6 +38,7 @@ class Board:
     metrics: tuple[str, ...]  # further columns; ``_clean`` at the end means without the attack
     # whether only steps count that had the machine to themselves; times of others say how busy it was
     alone: bool = False
+    optional: bool = False  # whether it has a file only where it has rows
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -57,6 +58,14 @@ FLOORS = ("certified_f1", "certified_explanations")  # further columns where som
 BOARDS = (
     Board("leaderboard_node", "node", "f1", "higher", ("f1_clean", *STABILITY_METRICS, "f_slope_pos", "f_slope_neg")),
     Board("leaderboard_link", "link", "roc_auc", "higher", ("roc_auc_clean", *STABILITY_METRICS)),
+    Board(
+        "leaderboard_node_roc_auc",
+        "node",
+        "roc_auc",
+        "higher",
+        ("roc_auc_clean", "f1", "f1_clean", *STABILITY_METRICS),
+        optional=True,
+    ),
     Board("leaderboard_cost", "", "train_seconds", "lower", COSTS, alone=True),
 )
 
@@ -123,10 +132,17 @@ def entries(board: Board, results: Results) -> tuple[BoardRow, ...]:
     return tuple(
         _entry(results, place, seeds, board)
         for place, seeds in results.select(kind="attack")
-        if board.task in ("", place.task)
+        if _holds(board, place, results)
         and not any(UNEQUAL in step.flags for step in seeds.values())
         and not (board.alone and not _alone(results, place))
     )
+
+
+def _holds(board: Board, place: Place, results: Results) -> bool:
+    """Tell whether a board ranks a place: it has the task, and the score that ranks its dataset."""
+    usual = next(other.score for other in BOARDS if other.task in ("", place.task))  # of the first board of the task
+    score = results.scores.get((place.task, place.dataset), usual)
+    return not board.task or (board.task, board.score) == (place.task, score)
 
 
 def _alone(results: Results, place: Place) -> bool:

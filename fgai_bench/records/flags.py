@@ -117,10 +117,19 @@ def _weaker_than_smaller_budget(attacks: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def attacked_score(step: dict[str, Any]) -> float | None:
-    """Return the attacked score of the task: micro F1 of nodes, ROC-AUC of links; None where neither was measured."""
+    """Return the attacked score that ranks a step; None where it was not measured."""
     values = {row["name"]: row["value"] for row in step["metrics"] if row["value"] is not None}
-    scores = [float(values[name]) for name in ("f1", "roc_auc") if name in values]
-    return scores[0] if scores else None
+    return ranking_score(step["config"], values)
+
+
+def ranking_score(config: Mapping[str, Any], values: Mapping[str, Any]) -> float | None:
+    """Return the value that ranks a step: the score of its dataset, else micro F1 of nodes or ROC-AUC of links.
+
+    >>> ranking_score({"dataset": {"score": "roc_auc"}}, {"f1": 0.9, "roc_auc": 0.6})
+    0.6
+    """
+    names = (config.get("dataset", {}).get("score"), "f1", "roc_auc")
+    return next((float(values[name]) for name in names if name in values), None)
 
 
 def change_budget(step: dict[str, Any]) -> str:

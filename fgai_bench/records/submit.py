@@ -30,7 +30,7 @@ from fgai_bench.attacks import ThreatModel
 from fgai_bench.attacks.budget import Ledger, check_budget
 from fgai_bench.records.canonical import plain, sha256
 from fgai_bench.records.errors import RequestError
-from fgai_bench.records.flags import SUBMITTED, attacked_score, change_budget
+from fgai_bench.records.flags import SUBMITTED, attacked_score, change_budget, ranking_score
 from fgai_bench.records.lock import RunLock
 from fgai_bench.records.packing import changed_graph, clean_of, graph_digest, pack_attacked
 from fgai_bench.records.provenance import environment
@@ -97,7 +97,8 @@ def submit(
         model = sha256(store.artifact(step["trial"], "model"))
     same = [other for other in rivals if change_budget(other) == change_budget(step)]
     lowest = min(score for other in same if (score := attacked_score(other)) is not None)
-    score = next(found.metrics[key] for key in ("f1", "roc_auc") if key in found.metrics)
+    score = ranking_score(step["config"], found.metrics)
+    assert score is not None, "an attack is measured by what ranks it"
     if not score < lowest:
         return Submission(score, lowest, ledger)
     result = Result(

@@ -21,7 +21,6 @@ from fgai_bench.statistics.results import MAIN_SUITES, SIDE_SUITES, Results
 from fgai_bench.suites.schema import TUNED
 
 PUBLISHED_ATTACK = "injection"
-SCORES = {"f1": "F1", "roc_auc": "ROC-AUC"}
 TASKS = {"node": "Node classification", "link": "Link prediction"}
 TWO_GROUPS = "‡"  # marks a score whose seeds fall into two groups
 UNDER = {PUBLISHED_ATTACK: "under the published attack", STANDARD: "at worst"}
@@ -98,7 +97,7 @@ class Answer:
     def verdict(self) -> str:
         """Say who ranks first, with scores and intervals."""
         first = sorted((s for s in self.stands if s.standing.rank == 1), key=lambda stand: -stand.attacked.median)
-        under = f"by {SCORES[self.score]} {UNDER.get(self.attack, f'under {self.attack}')}"
+        under = f"by {title(self.score)} {UNDER.get(self.attack, f'under {self.attack}')}"
         if not first:
             return f"nothing is ranked {under}: that takes two complete rows of one budget and several seeds."
         seeds = len(first[0].attacked.values)
@@ -112,7 +111,7 @@ def answers(results: Results) -> list[Answer]:
     Where several suites hold a graph and model, the one with ``worst`` speaks, then the paper's main suite. Suites that
     vary settings or measure cost do not speak unless the run has nothing else.
     """
-    return [answer for board in BOARDS[:2] for answer in _answers_of(board, results)]
+    return [answer for board in BOARDS if board.task for answer in _answers_of(board, results)]
 
 
 def _answers_of(board: Board, results: Results) -> list[Answer]:
@@ -177,7 +176,7 @@ def notes(answered: Sequence[Answer]) -> list[str]:
 def matrix(answered: Sequence[Answer]) -> str:
     """Write defenses by graphs as a Markdown table: ``clean → attacked [interval]``, the first ranks bold."""
     graphs = ordered(answer.dataset for answer in answered)
-    score, attacks = SCORES[answered[0].score], ordered(answer.attack for answer in answered)
+    score, attacks = title(answered[0].score), ordered(answer.attack for answer in answered)
     rows = [[f"{score}: clean → {' / '.join(attacks)}", *map(title, graphs)]]
     for model in ordered(answer.model for answer in answered):
         own = [answer for answer in answered if answer.model == model]
@@ -201,6 +200,6 @@ def as_markdown(answered: Sequence[Answer]) -> list[str]:
     if not answered:
         return []
     parts = ["\n".join(f"- {markdown(answer.sentence)}" for answer in answered), *map(markdown, notes(answered))]
-    for task in dict.fromkeys(answer.task for answer in answered):
-        parts.append(matrix([answer for answer in answered if answer.task == task]))
+    for task, score in dict.fromkeys((answer.task, answer.score) for answer in answered):
+        parts.append(matrix([answer for answer in answered if (answer.task, answer.score) == (task, score)]))
     return [*parts, "Medians of seeds. Bold: the best, or not to be told from it."]

@@ -142,10 +142,13 @@ def train(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress:
 
 
 def _check_task(config: Mapping[str, Any]) -> None:
-    """Raise :class:`NotApplicable` if the defense is for other tasks than that of the step."""
-    tags, task = DEFENSES.entry(config["defense"]["name"]).tags, config["task"]["name"]
+    """Raise :class:`NotApplicable` if the defense is for other tasks than that of the step, or for another split."""
+    name, task = config["defense"]["name"], config["task"]["name"]
+    tags = DEFENSES.entry(name).tags
     if task not in tags and tags & set(TASKS):
-        raise NotApplicable(f"the defense {config['defense']['name']!r} is not for the task {task!r}")
+        raise NotApplicable(f"the defense {name!r} is not for the task {task!r}")
+    if config["dataset"].get("split") == "inductive" and "transductive" in tags:
+        raise NotApplicable(f"the defense {name!r} knows only the graph that it was trained on")
 
 
 def _check_memory(config: Mapping[str, Any], problem: Problem) -> None:
@@ -189,7 +192,7 @@ def _fit(
     return defense.fit(
         model.to(config["device"]),
         problem.training_data,
-        problem.split,
+        problem.training_split,
         seed=seed,
         supervision=problem.supervision,
         teacher=_model("teacher", config, inputs, problem) if "teacher" in inputs else None,

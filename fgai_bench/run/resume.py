@@ -80,7 +80,7 @@ def run(
         options: how it is carried out, the fields of :class:`fgai_bench.run.options.Execution` (``device``, ``jobs``,
             ``executor``, ``address``, ``data_root``, ``plugins``, ``retry_failed``, ``observer``); and what is changed
             of the suite, as in :func:`fgai_bench.suites.resolve` (``datasets``, ``models``, ``defenses``, ``attacks``,
-            ``seeds``, ``settings``, ``assignments``).
+            ``seeds``, ``split``, ``settings``, ``assignments``).
     """
     execution, overrides = Execution.split(options)
     loaded = load_suite(suite)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fgai_bench.suites.schema import RELEASED, TUNED
+from fgai_bench.suites.schema import INDUCTIVE, RELEASED, TUNED
 
 TITLES = {
+    "f1": "F1",
+    "roc_auc": "ROC-AUC",
     "gat": "GAT",
     "gatv2": "GATv2",
     "gt": "GT",
@@ -36,6 +38,11 @@ TITLES = {
     "cora": "Cora",
     "pubmed": "Pubmed",
     "citeseer": "Citeseer",
+    "tolokers": "Tolokers",
+    "minesweeper": "Minesweeper",
+    "actor": "Actor",
+    "squirrel-filtered": "Squirrel (filtered)",
+    "chameleon-filtered": "Chameleon (filtered)",
     "attention-last": "last attention",
     "attention-mean": "mean attention",
     "attention-rollout": "rollout",
@@ -48,6 +55,7 @@ TITLES = {
 # The paper's order, suites by the order of its tables; what it does not have follows in the order of the plan.
 ORDER = (
     *("node", "link", "ablation", "cost", "definition", "stress", "truth", "scale", "published-budgets", "deviations"),
+    *("inductive", "graphs"),
     *("gat", "gatv2", "gt", "gat-one-hop", "gatv2-one-hop"),
     *("vanilla", "ln", "at", "fgai", "fgai-attention"),
     *("mlp", "votes", "gcn", "pro-gnn", "gnn-svd", "gnn-svd-sparse", "gnnguard", "gnnguard-sparse"),
@@ -72,7 +80,7 @@ def title(name: str) -> str:
     >>> title("gatv2"), title("my-defense"), title("fgai tuned")
     ('GATv2', 'my-defense', 'FGAI tuned')
     """
-    own = name.removesuffix(TUNED).removesuffix(RELEASED)
+    own = name.removesuffix(TUNED).removesuffix(RELEASED).removesuffix(INDUCTIVE)
     return (TITLES.get(own, own) + name[len(own) :]).encode("utf-8", "backslashreplace").decode()
 
 

@@ -68,6 +68,7 @@ class Measurement:
     commit: str | None = None
     package: str = ""
     trials: int = 0  # how many settings were tried to choose those of its training; 0 for the suite's own settings
+    score: str = ""  # the metric that ranks it, where its dataset declares one; empty for the task's own
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +119,12 @@ class Results:
     def title(self, suite: str | None) -> str:
         """Return what to call a suite: its name, and what was changed of it."""
         return self.titles.get(suite or "", suite or "")
+
+    @cached_property
+    def scores(self) -> dict[tuple[str, str], str]:
+        """Return the metric that ranks a task and dataset, for datasets that declare one; F1 ranks all other nodes."""
+        every = self.places.items()
+        return {(place.task, place.dataset): m.score for place, seeds in every for m in seeds.values() if m.score}
 
     @property
     def remarks(self) -> list[str]:
@@ -248,8 +255,8 @@ def _arranged(
         if member.get("metric"):
             continue  # it stands where the step stands that it measures more of
         reason = OTHER_CODE if member["step"] in others else MISSING
-        known = {"flags": tuple(member["flags"]), "trials": member.get("trials", 0)}
-        missing = Measurement("missing", reason, step=member["step"], **known)
+        known = {"trials": member.get("trials", 0), "score": member.get("score", "")}
+        missing = Measurement("missing", reason, step=member["step"], flags=tuple(member["flags"]), **known)
         places.setdefault(_place(member), {})[member["seed"]] = missing
     standing: dict[tuple[Place, int], list[PlacedStep]] = {}
     for each in told:
@@ -257,7 +264,8 @@ def _arranged(
             standing.setdefault((_place(each.member), each.member["seed"]), []).append(each)
     for (place, seed), group in standing.items():
         if place in places:
-            places[place][seed] = replace(_measurement(group), trials=places[place][seed].trials)
+            planned = places[place][seed]
+            places[place][seed] = replace(_measurement(group), trials=planned.trials, score=planned.score)
     for row in curves[curves["kind"] == "audit"].to_dict("records"):
         if (place := _place(row)) in places:
             _with_point(places[place], row)

@@ -1,4 +1,4 @@
-"""Register the suites by name: every YAML file beside this one, and those of plugins."""
+"""Register the suites by name: every file of ``yaml/``, and those of plugins."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def _summary(path: Path) -> str:
     return line[1].strip("\"'") if line else path.stem
 
 
-for _path in sorted(Path(__file__).parent.glob("*.yaml")):
+for _path in sorted(Path(__file__).with_name("yaml").glob("*.yaml")):
     SUITES.declare(_path.stem, f"fgai_bench.suites.load:{_path.stem}", summary=_summary(_path))

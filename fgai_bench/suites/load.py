@@ -141,7 +141,7 @@ def admitted(obj: Any, name: str) -> Suite:
 
 def __getattr__(name: str) -> Suite:
     """Return a suite of the package, as ``load.quick``: the catalogue names them by this path."""
-    path = Path(__file__).with_name(f"{name}.yaml")
+    path = Path(__file__).with_name("yaml") / f"{name}.yaml"
     if not path.is_file():
         raise AttributeError(f"no suite {name!r} travels with the package")
     return load_file(path)

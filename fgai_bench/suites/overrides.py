@@ -33,7 +33,7 @@ from fgai_bench.tasks import TASKS
 SECTIONS = {"threat": "threat", "attack": "threat", "training": "training", "model": "model", "inner": "inner"}
 # Keys of --set without a dot; the first say what is measured, or how long it may take, and change no setting.
 MEASUREMENT_KEYS = ("agreement", "certificates", "explainers", "metrics", "sanity", "time_limit")
-SUITE_KEYS = tuple(sorted((*MEASUREMENT_KEYS, "exclusive", "threads", "unequal_budgets")))
+SUITE_KEYS = tuple(sorted((*MEASUREMENT_KEYS, "exclusive", "split", "threads", "unequal_budgets")))
 
 Settings = Literal["published", "tuned", "both", "released"]
 
@@ -46,6 +46,7 @@ def resolve(
     defenses: Sequence[str] | None = None,
     attacks: Sequence[str] | None = None,
     seeds: int | Sequence[int] | None = None,
+    split: str | None = None,
     settings: str = "published",
     assignments: Sequence[str] = (),
 ) -> tuple[Suite, ...]:
@@ -66,6 +67,8 @@ def resolve(
     parts = _narrowed(parts, "attacks", attacks, ATTACKS.entry, lambda name: AttackLine(name=name))
     if seeds is not None:
         parts = tuple(changed(part, seeds=seeds) for part in parts)
+    if split is not None and any(part.split != split for part in parts):
+        assignments = (*assignments, f"split={split}")
     for assignment in assignments:
         parts = _assigned(parts, assignment)
     parts = tuple(with_settings(part, settings) for part in parts)

@@ -19,6 +19,7 @@ PAPER, LINKS = {"nodes": 20, "edges_per_node": 20, "features": "range"}, {"nodes
 THREATS: dict[str, dict[str, Any]] = {"paper": PAPER, "links": LINKS, "in-domain": {"features": "in-domain"}}
 INNER_THREAT = {"step": 0.05, "steps": 10}
 TUNED = " tuned"  # ends the label of a row whose settings a search has chosen
+INDUCTIVE = " inductive"  # ends the name of a dataset whose test nodes no training sees
 RELEASED = " released"  # ends the label of a row that is trained as the authors' released program does
 
 
@@ -238,6 +239,7 @@ class Suite(Options):
         settings: options for some of the cells; later ones override earlier ones.
         assigned: options of ``--set``, which override the suite's and the released program's.
         seeds: a number of seeds, counted from 0, or a list of them.
+        split: ``transductive``, or ``inductive``: training and validation see the graph without the test nodes.
         threat: the name of a threat model, or its fields.
         version: changes when the meaning of the suite changes; shown with its records.
         metrics: names of ``METRICS``; the suite's records are limited to them, and those of plugins are measured, too.
@@ -267,6 +269,7 @@ class Suite(Options):
     defenses: tuple[DefenseLine, ...] = ()
     attacks: tuple[AttackLine, ...] = ()
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    split: Literal["transductive", "inductive"] = "transductive"
     threat: ThreatModel = ThreatModel()
     inner: InnerLine = InnerLine(threat=INNER_THREAT)
     training: Training = Training()

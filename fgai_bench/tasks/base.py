@@ -45,9 +45,10 @@ class Problem:
 
     Attributes:
         cost: for forecasts of memory: ``outputs`` of a model, where they are not the classes.
-        tags: ``explained``, its predictions are of nodes, and explainers can be asked about them.
+        tags: ``explained``, its predictions are of nodes, and explainers can be asked about them; ``inductive``,
+            :meth:`prepare` takes ``inductive=True``, and training then sees no test nodes.
         data: the graph that the model sees, labels included; attacks start from it.
-        training_data: the same graph with the test labels taken out; defenses get this one.
+        training_data: the same graph with the test labels or the test nodes taken out; defenses get this one.
         split: training, validation and test parts.
         supervision: what a defense may learn from.
         targets: ``(T,)`` nodes that the attacker's nodes are attached to.
@@ -75,6 +76,11 @@ class Problem:
     def prepare(cls, dataset: str, seed: int, root: Any = None, device: str = "cpu") -> Problem:
         """Load the dataset with the split of this seed onto ``device``."""
         raise TypeError(f"{cls.__name__} must implement prepare(dataset, seed, root, device)")
+
+    @property
+    def training_split(self) -> Any:
+        """Return the split in the numbers of ``training_data``, which may have fewer nodes than the graph."""
+        return self.split
 
     def to(self, device: str) -> Problem:
         """Return the same problem on another device; this one stays where it is."""

@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 from fgai_bench.attacks.objectives import Readout
 from fgai_bench.data import load_dataset
 from fgai_bench.data.link_splits import LinkSplit, random_link_split
-from fgai_bench.metrics.prediction import area_under_curve
+from fgai_bench.metrics.prediction import score_function
 from fgai_bench.models.base import AttentionModel, Output
 from fgai_bench.tasks.base import Problem
 from fgai_bench.tasks.measurement import Offers, clean_offers, pair_offers, uniform_offers
@@ -43,7 +43,7 @@ class LinkSupervision:
     def __init__(self, split: LinkSplit) -> None:
         self.train, self.train_labels = split.pairs("train")
         self.val, labels = split.pairs("val")
-        self.val_positive, self.val_negative = (torch.nonzero(labels == x).squeeze(1) for x in (1, 0))
+        self.val_score = score_function("roc_auc", labels)
 
     def outputs(self, out: Output) -> Tensor:
         """Return the two-class logits of the training pairs: ``(P, 2)``."""
@@ -55,8 +55,7 @@ class LinkSupervision:
 
     def score(self, out: Output) -> Tensor:
         """Return the ROC-AUC on the validation pairs."""
-        scores = link_scores(out.logits, self.val)
-        return area_under_curve(scores[self.val_positive], scores[self.val_negative])
+        return self.val_score(as_two_classes(link_scores(out.logits, self.val)))
 
 
 class LinkReadout:

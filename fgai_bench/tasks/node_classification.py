@@ -9,9 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.utils import subgraph
 
 from fgai_bench.attacks.objectives import Readout
 from fgai_bench.data import Split, load_dataset
+from fgai_bench.data.dataset import score_of
+from fgai_bench.data.graph import select_rows
 from fgai_bench.defenses.training import NodeSupervision
 from fgai_bench.metrics import NotApplicable, degree_ranking, edges_into, f_acc_curve, random_ranking, uniform_ranking
 from fgai_bench.metrics.f_slope import RATES
@@ -23,22 +26,35 @@ from fgai_bench.tasks.reached_nodes import not_empty, reached_by_attack
 
 
 class NodeProblem(Problem):
-    """Node classification on one dataset and seed."""
+    """Node classification on one dataset and seed.
 
-    summary = "node classification: micro F1, stability of outputs and attention, F-slope, explanations"
-    tags = ("explained",)
+    Where it is ``inductive``, training and validation see the graph without its test nodes.
+    """
+
+    summary = "node classification: F1 or ROC-AUC, stability of outputs and attention, F-slope, explanations"
+    tags = ("explained", "inductive")
     task = "node"
 
-    def __init__(self, data: Data, split: Split, seed: int = 0, provenance: dict[str, Any] | None = None) -> None:
-        self.data, self.split, self.seed = data, split, seed
-        self.training_data = without_test_labels(data, split)
-        self.supervision = NodeSupervision(self.training_data, split)
+    def __init__(
+        self,
+        data: Data,
+        split: Split,
+        seed: int = 0,
+        provenance: dict[str, Any] | None = None,
+        inductive: bool = False,
+    ) -> None:
+        self.data, self.split, self.seed, self.inductive = data, split, seed, inductive
+        hidden = without_test_nodes if inductive else without_test_labels
+        self.training_data, self._training_split = hidden(data, split)
+        self.supervision = NodeSupervision(self.training_data, self._training_split)
         self.targets = split.test
         self.num_outputs = int(data.y.max()) + 1
         self.provenance = provenance or {}
 
     @classmethod
-    def prepare(cls, dataset: str, seed: int, root: Any = None, device: str = "cpu") -> NodeProblem:
+    def prepare(
+        cls, dataset: str, seed: int, root: Any = None, device: str = "cpu", inductive: bool = False
+    ) -> NodeProblem:
         """Load the dataset with the split of this seed onto ``device``."""
         loaded = load_dataset(dataset, seed=seed, root=root)
         provenance = {
@@ -53,24 +69,28 @@ class NodeProblem(Problem):
             "val_nodes": loaded.val_index.numel(),
             "test_nodes": loaded.test_index.numel(),
         }
-        return cls(loaded, Split.of(loaded), seed, provenance).to(device)
+        return cls(loaded, Split.of(loaded), seed, provenance, inductive).to(device)
+
+    @property
+    def training_split(self) -> Split:
+        return self._training_split
 
     def to(self, device: str) -> NodeProblem:
         split = Split(*(part.to(device) for part in (self.split.train, self.split.val, self.split.test)))
-        return NodeProblem(copy(self.data).to(device), split, self.seed, self.provenance)
+        return NodeProblem(copy(self.data).to(device), split, self.seed, self.provenance, self.inductive)
 
     def without_test(self) -> NodeProblem:
-        none = self.split.test[:0]
-        data = Data(x=self.data.x, edge_index=self.data.edge_index, y=self.training_data.y)
-        held = NodeProblem(data, Split(self.split.train, self.split.val, none), self.seed, self.provenance)
-        held.targets, held.num_outputs = self.split.val, self.num_outputs
+        seen, split = self.training_data, self.training_split
+        data = Data(x=seen.x, edge_index=seen.edge_index, y=seen.y, score=score_of(seen))
+        held = NodeProblem(data, Split(split.train, split.val, split.test[:0]), self.seed, self.provenance)
+        held.targets, held.num_outputs = split.val, self.num_outputs
         return held
 
     def training_targets(self, which: str) -> tuple[Tensor, Readout | None]:
         if which not in ("all", "train"):
             raise ValueError(f"an inner attack aims at 'all' nodes or the 'train' nodes, not at {which!r}")
-        nodes = torch.arange(self.data.x.shape[0], device=self.targets.device)
-        return (nodes if which == "all" else self.split.train), None
+        nodes = torch.arange(self.training_data.x.shape[0], device=self.targets.device)
+        return (nodes if which == "all" else self.training_split.train), None
 
     def clean_offers(self, model: AttentionModel, nulls: bool = False) -> Offers:
         out, again = self.output(model, self.data), self.output(model, self.data)
@@ -183,9 +203,24 @@ class NodeProblem(Problem):
         }
 
 
-def without_test_labels(data: Data, split: Split) -> Data:
-    """Return the same graph with label -1 on the test nodes, so that no defense can read them."""
+def without_test_labels(data: Data, split: Split) -> tuple[Data, Split]:
+    """Return the same graph with label -1 on the test nodes, so that no defense can read them, and its split."""
     hidden = Data.from_dict(dict(data.to_dict()))
     hidden.y = data.y.clone()
     hidden.y[split.test] = -1
-    return hidden
+    return hidden, split
+
+
+def without_test_nodes(data: Data, split: Split) -> tuple[Data, Split]:
+    """Return the graph of all other nodes, numbered anew, and its split, which has no test nodes.
+
+    >>> path = Data(x=torch.eye(3), edge_index=torch.tensor([[0, 1, 2, 0], [1, 2, 1, 2]]), y=torch.tensor([0, 1, 1]))
+    >>> seen, split = without_test_nodes(path, Split(*torch.tensor([[1], [2], [0]])))
+    >>> seen.edge_index.tolist(), seen.x.tolist()[0], split.train.tolist(), split.test.tolist()
+    ([[0, 1], [1, 0]], [0.0, 1.0, 0.0], [0], [])
+    """
+    kept = torch.ones(data.x.shape[0], dtype=torch.bool, device=split.test.device).index_fill_(0, split.test, False)
+    edges, _ = subgraph(kept, data.edge_index, relabel_nodes=True)
+    number = kept.cumsum(0) - 1
+    seen = Data(x=select_rows(data.x, kept), edge_index=edges, y=data.y[kept], score=score_of(data))
+    return seen, Split(number[split.train], number[split.val], split.test[:0])

@@ -13,11 +13,12 @@ from fgai_bench.tasks.validation import share_of_budget
 
 
 @functools.lru_cache(maxsize=4)
-def _prepared(task: str, dataset: str, content: str, seed: int, root: str | None) -> Problem:
+def _prepared(task: str, dataset: str, content: str, seed: int, root: str | None, inductive: bool) -> Problem:
     """Return a problem in main memory."""
     if content and content_sha256(dataset, root) != content:
         raise ValueError(f"the graph that {dataset!r} gives here is not the one that the step was planned for")
-    return TASKS[task].prepare(dataset, seed, root=root)
+    further: dict[str, Any] = {"inductive": True} if inductive else {}  # not every task has such a split
+    return TASKS[task].prepare(dataset, seed, root=root, **further)
 
 
 @functools.lru_cache(maxsize=1)
@@ -41,7 +42,8 @@ def problem_of(config: Mapping[str, Any], data_root: str | None) -> Problem:
     """
     dataset, device = config["dataset"], config["device"]
     content = dataset.get("source", {}).get("content", "")
-    which = (config["task"]["name"], dataset["name"], content, config["seed"], data_root)
+    inductive = dataset.get("split") == "inductive"
+    which = (config["task"]["name"], dataset["name"], content, config["seed"], data_root, inductive)
     if config.get("kind") == "validate":
         return _without_test(device, *which)
     return _prepared(*which) if device == "cpu" else _placed(device, *which)

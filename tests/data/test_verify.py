@@ -11,7 +11,7 @@ from fgai_bench.data import DATASETS, verification_failed, verify_dataset, verif
 def test_every_dataset_of_the_data_root_is_as_declared(data_root: Path) -> None:
     found = {verification.name: verification for verification in verify_datasets(data_root)}
     not_ok = {name: verification.status for name, verification in found.items() if verification.status != "ok"}
-    assert set(not_ok) <= {"ogbn-arxiv"}
+    assert set(not_ok) <= {"ogbn-arxiv", "roman-empire", "amazon-ratings", "questions"}
     assert all(verification.counts == DATASETS[name].statistics for name, verification in found.items())
     assert not verification_failed(found.values())
 

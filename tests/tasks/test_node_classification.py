@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch_geometric.data import Data
 
 import fgai_bench as fb
 from fgai_bench.attacks import ATTACKS, ThreatModel
@@ -43,7 +44,45 @@ def test_defenses_see_no_test_label_and_everything_else():
     assert torch.equal(hidden.y[others], DATA.y[others])
     assert hidden.x is DATA.x
     assert int(DATA.y.min()) == 0
-    assert int(without_test_labels(DATA, Split.of(DATA)).y.min()) == -1
+    assert int(without_test_labels(DATA, Split.of(DATA))[0].y.min()) == -1
+
+
+@pytest.mark.parametrize("defense", ["vanilla", "at", "fgai", "gcn"])
+def test_no_test_node_influences_an_inductive_training(defense):
+    split = Split.of(DATA)
+    changed = Data(x=DATA.x.clone(), edge_index=DATA.edge_index, y=DATA.y.clone())
+    changed.x[split.test] += 5
+    changed.y[split.test] = 0
+    between = torch.isin(DATA.edge_index, split.test).any(0)
+    changed.edge_index = DATA.edge_index[:, ~between]
+    for inductive in (True, False):
+        problems = [NodeProblem(graph, split, inductive=inductive) for graph in (DATA, changed)]
+        weights = [trained_on(problem, defense).state_dict() for problem in problems]
+        same = all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+        assert same == inductive
+
+
+def trained_on(problem, defense):
+    tags, training = DEFENSES.entry(defense).tags, Training(epochs=4)
+    further = {"supervision": problem.supervision, "training": training}
+    if "needs-inner" in tags:
+        further["inner"] = problem.inner({"nodes": 2, "edges_per_node": 2, "steps": 2, "targets": "all"})
+    if "needs-teacher" in tags:
+        further["teacher"] = trained_on(problem, "vanilla")
+    return DEFENSES[defense]().fit(tiny_model(), problem.training_data, problem.training_split, **further)
+
+
+def test_an_inductive_model_is_tested_on_the_whole_graph():
+    problem = NodeProblem(DATA, Split.of(DATA), inductive=True)
+    assert problem.training_data.x.shape[0] == NODES - 12
+    assert torch.equal(problem.training_data.y[problem.training_split.val], DATA.y[DATA.val_index])
+    assert problem.training_split.test.numel() == 0
+    assert problem.data is DATA
+    assert torch.equal(problem.targets, DATA.test_index)
+    assert problem.inner({}).targets.tolist() == list(range(NODES - 12))
+    held = problem.without_test()
+    assert held.data.x.shape[0] == NODES - 12
+    assert torch.equal(held.targets, problem.training_split.val)
 
 
 def test_targets_and_outputs():

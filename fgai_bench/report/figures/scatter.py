@@ -23,7 +23,7 @@ UNIFORM_LINE: dict[str, Any] = {"color": "0.4", "linestyle": (0, (4, 3)), "linew
 
 
 def draw_tradeoff(results: Results) -> list[Drawing]:
-    """Draw attacked F1 against g-JSD: one point per defense, a panel per dataset and model.
+    """Draw the attacked score against g-JSD: one point per defense, a panel per dataset and model.
 
     A graph of one seed has no spread to show and is left out beside graphs that have several.
     """
@@ -73,8 +73,12 @@ def _tradeoff(ax: Axes, results: Results, places: Sequence[Place], labels: Seque
         ax.axvline(null_cell(cells).mean, **UNIFORM_LINE)
         ax.axvspan(min(nulls), max(nulls), color=UNIFORM_LINE["color"], alpha=0.12, linewidth=0)
     names = f"{title(places[0].model)} on {title(places[0].dataset)}"
-    ax.set(title=names, xlabel="g-JSD (left is stabler)", ylabel="attacked F1")
+    ax.set(title=names, xlabel="g-JSD (left is stabler)", ylabel=f"attacked {title(_score(results, places[0]))}")
     _logarithmic(ax)
+
+
+def _score(results: Results, place: Place) -> str:
+    return results.scores.get((place.task, place.dataset), "f1")
 
 
 def _logarithmic(ax: Axes) -> None:
@@ -89,7 +93,7 @@ def _logarithmic(ax: Axes) -> None:
 
 
 def _tradeoff_point(ax: Axes, results: Results, place: Place, labels: Sequence[str]) -> None:
-    x, y = cell(results, place, "g_jsd"), cell(results, place, "f1")
+    x, y = (cell(results, place, metric) for metric in ("g_jsd", _score(results, place)))
     if x.values and y.values and x.mean > 0:
         style = style_of(place.label, labels)
         # A bar that would reach zero has no place on a logarithmic axis.

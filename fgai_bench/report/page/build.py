@@ -19,7 +19,7 @@ from fgai_bench.leaderboard.rows import (
     ranked,
 )
 from fgai_bench.records.canonical import canonical
-from fgai_bench.report.answer import SCORES, TASKS, Answer, answers, notes, score_text
+from fgai_bench.report.answer import TASKS, Answer, answers, notes, score_text
 from fgai_bench.report.claims import judge
 from fgai_bench.report.explanations import CORRECTNESS, null_levels, points
 from fgai_bench.report.verdicts import Verdict
@@ -30,7 +30,7 @@ from fgai_bench.statistics.numbers import written
 from fgai_bench.statistics.ranking import Standing
 from fgai_bench.statistics.results import Place, Results
 
-# Key, heading, which way is better, how it is written. ``score`` is F1 of nodes and ROC-AUC of links.
+# Key, heading, which way is better, how it is written. ``score`` is what the board ranks by: F1 or ROC-AUC.
 COLUMNS: tuple[tuple[str, str, Any, str], ...] = (
     ("score", "attacked score", "higher", "fixed"),
     ("score_clean", "clean score", "higher", "fixed"),
@@ -83,7 +83,7 @@ def _asset(name: str) -> str:
 def content(results: Results) -> dict[str, Any]:
     """Return everything that the page shows, as plain data."""
     answered = answers(results)
-    rows = [row for board in BOARDS[:2] for row in _rows(board, results)]
+    rows = [row for board in BOARDS if board.task for row in _rows(board, results)]
     return {
         "run": {"id": results.identity, "suites": list(map(results.title, results.suites)), "version": results.version},
         "answers": [_answer(answer) for answer in answered],
@@ -112,7 +112,7 @@ def _all_names(results: Results) -> list[str]:
 def _answer(answer: Answer) -> dict[str, Any]:
     return {
         **{key: getattr(answer, key) for key in ("suite", "task", "dataset", "model", "attack", "subject", "verdict")},
-        "score": SCORES[answer.score],
+        "score": title(answer.score),
         "question": TASKS.get(answer.task, answer.task),
         "stands": [
             {"defense": stand.defense, "clean": score_text(stand.clean), "interval": stand.interval}

@@ -179,7 +179,8 @@ class _Grid:
     def _cell(self, line: GridLine, dataset: str, column: Column) -> Cell:
         where = (self.suite, column.kind, self.spec.task, dataset or line.dataset, line.model, line.label)
         attacks = column.attacks or (self.attack if column.kind == "attack" else "",)
-        attacked = [cell(self.results, Place(*where, attack), column.metric) for attack in attacks]
+        metric = self._score(dataset or line.dataset) if column.metric == "f1" else column.metric
+        attacked = [cell(self.results, Place(*where, attack), metric) for attack in attacks]
         return attacked[0] if len(attacked) == 1 else worst(attacked, column.better)
 
     def _row(self, line: GridLine, cells: Mapping[int, Cell], standing: Mapping[Hashable, Standing]) -> TableRow:
@@ -202,7 +203,15 @@ class _Grid:
             return (title(line.model) + tuned,)
         if key == "method":
             return (self._method(line),)
-        return (title(getattr(line, key)),)
+        return (self._title(line.dataset) if key == "dataset" else title(getattr(line, key)),)
+
+    def _score(self, dataset: str) -> str:
+        return self.results.scores.get((self.spec.task, dataset), "f1")
+
+    def _title(self, dataset: str) -> str:
+        """Return a dataset as tables write it; one that ranks by another score than F1 has it in the columns of F1."""
+        other = any(column.metric == "f1" for column in self.spec.columns) and self._score(dataset) != "f1"
+        return f"{title(dataset)}{f' ({title(self._score(dataset))})' if other else ''}"
 
     def _method(self, line: GridLine) -> str:
         """Return the name of a method, as ``GAT+FGAI``; a defense that brings its own model goes by its own name."""
@@ -211,7 +220,7 @@ class _Grid:
         return title(line.model) if line.label == "vanilla" else f"{title(line.model)}+{title(line.label)}"
 
     def _path(self, dataset: str, column: Column) -> tuple[str, ...]:
-        return tuple(part for part in (column.group, title(dataset) if dataset else "", column.title) if part)
+        return tuple(part for part in (column.group, self._title(dataset) if dataset else "", column.title) if part)
 
 
 def in_paper_order(places: Iterable[Names]) -> list[Names]:
