@@ -30,7 +30,15 @@ class GATLayer(AttentionLayer):
     ) -> tuple[Tensor, Tensor]:
         values = projected.view(-1, self.heads, self.out_channels)  # (N, H, D)
         out, weights = attend_additively(
-            values, self.att_src, self.att_dst, edges, shift, self.attention_dropout, self.training, mask
+            values,
+            self.att_src,
+            self.att_dst,
+            edges,
+            shift,
+            self.attention_dropout,
+            self.training,
+            mask,
+            clip=self.score_clip,
         )
         return out.flatten(1) + self.bias, weights
 
