@@ -17,7 +17,6 @@ for _name, _class in (
     ("random-injection", "injection:RandomInjection"),
     ("random-edges", "edges:RandomEdges"),
     ("prbcd", "edges:PRBCD"),
-    ("lr-bcd", "edges:LRBCD"),
     ("feature-pgd", "features:FeaturePGD"),
     ("validation", "validation:ValidationAttack"),
     ("worst", "worst:Worst"),

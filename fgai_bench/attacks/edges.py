@@ -77,7 +77,8 @@ class PRBCD(Attack):
         loss: a loss on predictions, as for the injection attack.
         block_size: candidate edges that are looked at together.
         greedy: use ``GRBCDAttack`` instead of ``PRBCDAttack``.
-        local: the new edges that a node may get, as a share of its degree, rounded down; None for any number.
+        local: the new edges that a node may get, as a share of its degree, rounded down; None for any number. With it
+            the attack is LR-BCD (Gosch et al. 2023, https://arxiv.org/abs/2306.15427).
     """
 
     summary = "gradient-chosen new edges, by PyG's randomised block coordinate descent"
@@ -133,21 +134,6 @@ class PRBCD(Attack):
     def reference(self, victim: Victim, clean: Output) -> Reference:
         """Return what the search moves away from: the clean output."""
         return Reference.of(clean, victim.read)
-
-
-class LRBCD(PRBCD):
-    """The search for edges with local budgets as well: no node gets more new edges than a share of its degree.
-
-    ``PRBCD`` with ``local``. After each step the weights of candidates are kept from the largest on, each as far as the
-    budgets of both its nodes and the budget of all edges reach.
-    """
-
-    summary = "gradient-chosen new edges, no more at a node than a share of its degree"
-    paper = "https://arxiv.org/abs/2306.15427"
-    tags = ("edges", "gradient", "prediction", "edge-weight", "convergent")
-
-    def __init__(self, loss: str = "margin", block_size: int = 50_000, local: float = 0.5) -> None:
-        super().__init__(loss, block_size, local=local)
 
 
 class LabelledPRBCD(PRBCD):

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field
 from torch import Tensor
 
-from fgai_bench.defenses.mlp_control import MLPControl
-from fgai_bench.defenses.propagated_mlp import PropagatedMLP, PropagationOptions, ScaledGraph
+from fgai_bench.defenses.deeprobust_gcn import ReplacedModel
+from fgai_bench.defenses.smoothed_logits import ScaledGraph, SmoothedLogits, SmoothingOptions
 from fgai_bench.fast.ordered_sums import rows_at, sum_at
 from fgai_bench.models.base import Output
-from fgai_bench.options import Choice, LogRange, Range, Space
+from fgai_bench.options import OWN_NETWORK, LogRange, Space
 
 
-class ElasticOptions(PropagationOptions):
+class ElasticOptions(SmoothingOptions):
     """Options of Elastic GNN, beside the perceptron and the steps.
 
     Attributes:
@@ -37,7 +37,7 @@ def shortened(rows: Tensor, length: float) -> Tensor:
     return rows * (length / rows.norm(dim=1, keepdim=True).clamp(min=length))
 
 
-class ElasticModel(PropagatedMLP):
+class ElasticModel(SmoothedLogits):
     r"""A perceptron whose logits X are smoothed by elastic message passing.
 
     With :math:`\tilde A = D^{-1/2} (A + I) D^{-1/2}`, :math:`\tilde\Delta = \Delta D^{-1/2}` the scaled differences
@@ -58,17 +58,16 @@ class ElasticModel(PropagatedMLP):
     the two are each other's negative. A step passes messages twice: for Y, and for Z.
 
     Args:
-        in_channels, num_classes, seed: as in :class:`fgai_bench.models.mlp.MLP`.
-        options: as in :class:`ElasticOptions`.
+        options: as in :class:`ElasticOptions`; others as in :class:`fgai_bench.defenses.deeprobust_gcn.GCNModel`.
     """
 
-    options_class = ElasticOptions
+    defaults: ClassVar[dict[str, Any]] = {"steps": 10, "lambda1": 3.0, "lambda2": 3.0}
     hops_per_step = 2
 
     def smoothed(self, h: Tensor, graph: ScaledGraph, score_shift: Tensor | None) -> Output:
         if score_shift is not None:
             raise ValueError("Elastic GNN has no attention whose scores could be shifted")
-        edges, scale = graph.edges, graph.scale
+        edges, scale = graph.products.edges, graph.scale
         gamma, length = 1 / (1 + self.config["lambda2"]), self.config["lambda1"]
         link = (graph.presence * ~graph.loop).unsqueeze(1)  # (E, 1)
 
@@ -85,17 +84,17 @@ class ElasticModel(PropagatedMLP):
         return Output(f, None)
 
 
-class ElasticGNN(MLPControl):
+class ElasticGNN(ReplacedModel):
     """Elastic GNN in place of the model; options as in :class:`ElasticOptions`."""
 
+    name = "elastic-gnn"
     summary = "Elastic GNN: logits smoothed over the graph so that a few differences may stay large"
     paper = "https://arxiv.org/abs/2107.06996"
     tags: ClassVar[tuple[str, ...]] = ("node", "replaces-model", "no-attention")
-    cost: ClassVar[dict[str, float]] = {"copies": 4.0}
     search_space: ClassVar[Space | None] = {
-        "defense.hidden": Choice(64, 256),
-        "defense.dropout": Range(0.0, 0.8),
+        **OWN_NETWORK,
         "defense.lambda1": LogRange(0.1, 10.0),
         "defense.lambda2": LogRange(0.1, 10.0),
     }
+    options_class = ElasticOptions
     model_class = ElasticModel

@@ -9,6 +9,7 @@ from fgai_bench.defenses.training import num_classes
 from fgai_bench.defenses.vanilla import Vanilla
 from fgai_bench.models.base import AttentionModel
 from fgai_bench.models.mlp import MLP
+from fgai_bench.models.options import MLPOptions
 from fgai_bench.options import Choice, Range, Space
 
 
@@ -24,12 +25,10 @@ class MLPControl(Vanilla):
     cost: ClassVar[dict[str, float]] = {"copies": 0.5}
     search_space: ClassVar[Space | None] = {"defense.hidden": Choice(64, 256), "defense.dropout": Range(0.0, 0.8)}
 
-    model_class: ClassVar[type[MLP]] = MLP
-
     def __init__(self, **options: Any) -> None:
-        self.options = self.model_class.options_class(**options)
+        self.options = MLPOptions(**options)
 
     def student(self, fit: Fit) -> AttentionModel:
         classes = num_classes(fit.student, fit.data)
-        model = self.model_class(fit.data.x.shape[1], classes, seed=fit.seed, **self.options.model_dump())
+        model = MLP(fit.data.x.shape[1], classes, seed=fit.seed, **self.options.model_dump())
         return model.to(fit.data.edge_index.device)

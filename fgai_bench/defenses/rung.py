@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from fgai_bench.defenses.mlp_control import MLPControl
-from fgai_bench.defenses.propagated_mlp import PropagatedMLP, PropagationOptions, ScaledGraph
+from fgai_bench.defenses.deeprobust_gcn import ReplacedModel
+from fgai_bench.defenses.smoothed_logits import ScaledGraph, SmoothedLogits, SmoothingOptions
 from fgai_bench.models.base import Output, keyed_attention
-from fgai_bench.options import Choice, LogRange, Range, Space
+from fgai_bench.options import OWN_NETWORK, LogRange, Range, Space
 
 NEAREST = 1e-2
 """A smaller difference is taken for this one: towards zero the weight of an edge, and rounding, grow without bound."""
 
 
-class RUNGOptions(PropagationOptions):
+class RUNGOptions(SmoothingOptions):
     """Options of RUNG, beside the perceptron and the steps.
 
     Attributes:
@@ -38,7 +38,7 @@ def penalty_slope(difference: Tensor, cut: float) -> Tensor:
     return (0.5 / difference.clamp(min=NEAREST) - 0.5 / cut).clamp(min=0)
 
 
-class RUNGModel(PropagatedMLP):
+class RUNGModel(SmoothedLogits):
     r"""A perceptron whose logits are smoothed over edges between nodes that are alike.
 
     With :math:`f_i^0` the perceptron's logits and :math:`d_i` the degree, loop included, it minimises
@@ -59,11 +59,10 @@ class RUNGModel(PropagatedMLP):
     between nodes that differ by more than :math:`\gamma` has none.
 
     Args:
-        in_channels, num_classes, seed: as in :class:`fgai_bench.models.mlp.MLP`.
-        options: as in :class:`RUNGOptions`.
+        options: as in :class:`RUNGOptions`; others as in :class:`fgai_bench.defenses.deeprobust_gcn.GCNModel`.
     """
 
-    options_class = RUNGOptions
+    defaults: ClassVar[dict[str, Any]] = {"steps": 10, "cut": 3.0, "smoothing": 0.9}
 
     def smoothed(self, h: Tensor, graph: ScaledGraph, score_shift: Tensor | None) -> Output:
         products, loop = graph.products, graph.loop
@@ -74,24 +73,24 @@ class RUNGModel(PropagatedMLP):
             slope = penalty_slope(products.distances(g, g), self.config["cut"])  # (E,)
             raw = torch.where(loop, anchor, slope * present)
             if score_shift is not None and not left:
-                raw = raw * graph.edges.in_order(score_shift).exp()
+                raw = raw * graph.products.edges.in_order(score_shift).exp()
             share = raw / products.at_destination(products.totals(raw))  # (E,)
             own = products.totals(share * loop).unsqueeze(1)
             g = products.sums(share * ~loop, g) + own * start
-        return Output(g / graph.scale, keyed_attention(graph.edges, share.unsqueeze(1)))
+        return Output(g / graph.scale, keyed_attention(graph.products.edges, share.unsqueeze(1)))
 
 
-class RUNG(MLPControl):
+class RUNG(ReplacedModel):
     """RUNG in place of the model; options as in :class:`RUNGOptions`."""
 
+    name = "rung"
     summary = "RUNG: logits smoothed over the graph, without edges between nodes that differ much"
     paper = "https://arxiv.org/abs/2311.14934"
     tags: ClassVar[tuple[str, ...]] = ("node", "replaces-model")
-    cost: ClassVar[dict[str, float]] = {"copies": 2.0}
     search_space: ClassVar[Space | None] = {
-        "defense.hidden": Choice(64, 256),
-        "defense.dropout": Range(0.0, 0.8),
+        **OWN_NETWORK,
         "defense.cut": LogRange(0.3, 10.0),
         "defense.smoothing": Range(0.5, 0.95),
     }
+    options_class = RUNGOptions
     model_class = RUNGModel

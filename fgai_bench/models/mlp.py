@@ -29,12 +29,12 @@ class MLP(AttentionModel):
     tags = ("differentiable",)
     cost: ClassVar[dict[str, float]] = {"arrays_per_node": 3.0}
     local = True
-    options_class: ClassVar[type[MLPOptions]] = MLPOptions
+    options_class = MLPOptions
     search_space: ClassVar[Space] = {"model.hidden": Choice(64, 256), "model.dropout": Range(0.0, 0.8)}
 
     def __init__(self, in_channels: int, num_classes: int, seed: int = 0, **options: Any) -> None:
         super().__init__()
-        chosen = self.options_class(**options)
+        chosen = MLPOptions(**options)
         sizes = {"in_channels": in_channels, "num_classes": num_classes}
         self.config = {**sizes, **chosen.model_dump(), "seed": seed}
         between: Norm = "layer" if chosen.layer_norm else "none"

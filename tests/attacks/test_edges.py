@@ -99,7 +99,7 @@ def test_local_budgets_by_hand():
 @pytest.mark.parametrize("local", [0.3, 1.0])
 def test_lr_bcd_keeps_local_budgets_and_hurts_more_than_random_edges(local):
     threat = ThreatModel(scenario="edges", edges=12, steps=10)
-    found = ATTACKS["lr-bcd"](local=local)(MODEL, DATA, DATA.test_index, threat=threat)
+    found = ATTACKS["prbcd"](local=local)(MODEL, DATA, DATA.test_index, threat=threat)
     degree = torch.bincount(DATA.edge_index[1], minlength=36)
     got = torch.bincount(found.data.edge_index[1], minlength=36) - degree
     assert bool((got <= (local * degree).floor()).all())
@@ -117,5 +117,5 @@ def test_lr_bcd_keeps_local_budgets_and_hurts_more_than_random_edges(local):
 
 def test_without_room_at_any_node_lr_bcd_adds_nothing():
     threat = ThreatModel(scenario="edges", edges=5, steps=2)
-    found = ATTACKS["lr-bcd"](local=0.0)(MODEL, DATA, DATA.test_index, threat=threat)
+    found = ATTACKS["prbcd"](local=0.0)(MODEL, DATA, DATA.test_index, threat=threat)
     assert found.ledger.edges == 0
