@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+from fgai_bench.defenses.aggregation.soft_median import SoftMedianModel, neighbour_median
 from fgai_bench.defenses.edge_products import EdgeProducts
-from fgai_bench.defenses.soft_median import SoftMedianModel, neighbour_median
 from fgai_bench.models.sorted_edges import sorted_edges
 from fgai_bench.testing.fixture import tiny_graph
 

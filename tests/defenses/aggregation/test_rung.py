@@ -7,8 +7,8 @@ from math import sqrt
 import pytest
 import torch
 
-from fgai_bench.defenses.rung import RUNGModel
-from fgai_bench.defenses.smoothed_logits import ScaledGraph
+from fgai_bench.defenses.aggregation.rung import RUNGModel
+from fgai_bench.defenses.aggregation.smoothed_logits import ScaledGraph
 from fgai_bench.testing.fixture import tiny_graph
 
 PAIR = torch.tensor([[0, 1], [1, 0]])

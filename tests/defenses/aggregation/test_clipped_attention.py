@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from fgai_bench.defenses import DEFENSES, Training
+from fgai_bench.defenses.aggregation.clipped_attention import largest_share
 from fgai_bench.defenses.base import FitError
-from fgai_bench.defenses.clipped_attention import largest_share
 from fgai_bench.models import build_model
 from fgai_bench.models.gat import GATLayer
 from fgai_bench.models.kernels.segments import clipped, plain_attention
