@@ -233,6 +233,11 @@ def _additive_search(greedy: bool, local: Sequence[float] | None = None) -> Any:
             return edges[:, there], weights[there].clamp(max=1)  # a candidate that is an edge already changes nothing
 
     class Local(Additive):
+        current_block: Tensor
+        block_edge_index: Tensor
+        block_edge_weight: Tensor
+        best_metric: Tensor | float
+
         def _within(self, weight: Tensor, budget: float, whole: bool = False) -> Tensor:
             return within_budgets(weight, self.block_edge_index, local or (), budget, whole)
 
