@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -23,7 +24,13 @@ from fgai_bench.models.base import AttentionModel, Output
 from fgai_bench.seeds import generator, isolated_rng
 
 STEPS = 40  # of every member of `worst-edges` but the published one
-PORTFOLIO: tuple[tuple[str, bool], ...] = (("margin", False), ("nll", False), ("tvd", False), ("margin", True))
+PORTFOLIO: tuple[dict[str, Any], ...] = (
+    {"loss": "margin"},
+    {"loss": "nll"},
+    {"loss": "tvd"},
+    {"loss": "margin", "greedy": True},
+    {"loss": "margin", "local": 0.5},
+)
 
 
 def with_edges(data: Data, pairs: Tensor) -> Data:
@@ -70,18 +77,24 @@ class PRBCD(Attack):
         loss: a loss on predictions, as for the injection attack.
         block_size: candidate edges that are looked at together.
         greedy: use ``GRBCDAttack`` instead of ``PRBCDAttack``.
+        local: the new edges that a node may get, as a share of its degree, rounded down; None for any number. With it
+            the attack is LR-BCD (Gosch et al. 2023, https://arxiv.org/abs/2306.15427).
     """
 
     summary = "gradient-chosen new edges, by PyG's randomised block coordinate descent"
     paper = "https://arxiv.org/abs/2110.14038"
     tags = ("edges", "gradient", "prediction", "edge-weight", "convergent")
 
-    def __init__(self, loss: str = "margin", block_size: int = 50_000, greedy: bool = False) -> None:
+    def __init__(
+        self, loss: str = "margin", block_size: int = 50_000, greedy: bool = False, local: float | None = None
+    ) -> None:
         if block_size < 1:
             raise ValueError(f"a block holds at least one candidate edge, not {block_size}")
         if loss.startswith("attention"):
             raise ValueError(f"an edge attack needs a loss on predictions, not {loss!r}")
-        self.loss, self.block_size, self.greedy = loss, block_size, greedy
+        if local is not None and (greedy or local < 0):
+            raise ValueError(f"local budgets need local >= 0, not {local}, and a search that is not greedy")
+        self.loss, self.block_size, self.greedy, self.local = loss, block_size, greedy, local
         self._objective = objective_named(loss)
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
@@ -96,7 +109,7 @@ class PRBCD(Attack):
             return self._objective(logits, surface.out, reference)
 
         with isolated_rng(seed or 0, "attack-prbcd"):
-            search = _additive_search(self.greedy)(
+            search = _additive_search(self.greedy, self._budgets(data))(
                 surface,
                 block_size=max(self.block_size, 2 * threat.edges),
                 epochs=threat.steps,
@@ -110,6 +123,13 @@ class PRBCD(Attack):
         pairs = absent(flipped.to(data.edge_index.device), data.edge_index, data.x.shape[0])
         curve = tuple(float(loss) for loss in search.attack_statistics["loss"])
         return Candidate(with_edges(data, pairs), Trace(len(curve), curve, _doubts(model)))
+
+    def _budgets(self, data: Data) -> list[float] | None:
+        """Return how many new edges each node may get; None without local budgets."""
+        if self.local is None:
+            return None
+        degree = torch.bincount(data.edge_index[1], minlength=data.x.shape[0])
+        return [float(most) for most in (self.local * degree).floor()]
 
     def reference(self, victim: Victim, clean: Output) -> Reference:
         """Return what the search moves away from: the clean output."""
@@ -126,16 +146,17 @@ class LabelledPRBCD(PRBCD):
 class WorstEdges(Attack):
     """The strongest result of a fixed portfolio of edge attacks; judged by the labels of the targets."""
 
-    summary = "the worst case over edge attacks: projected and greedy searches with several losses, and the control"
+    summary = "the worst case over edge attacks: projected, greedy and local searches, several losses, and the control"
     paper = "https://arxiv.org/abs/2110.14038"
+    version = "2"  # one more member
     tags = ("edges", "gradient", "prediction", "edge-weight", "convergent", "fixed-search")
-    cost: ClassVar[dict[str, float]] = {"gradients": 170}
+    cost: ClassVar[dict[str, float]] = {"gradients": 210}
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         longer, published = (threat.model_copy(update=changes) for changes in ({"steps": STEPS}, PUBLISHED))
         candidates = [RandomEdges().search(victim, threat, seed), PRBCD().search(victim, published, seed)]
         if threat.edges:
-            members = [LabelledPRBCD(loss, greedy=greedy) for loss, greedy in PORTFOLIO]
+            members = [LabelledPRBCD(**options) for options in PORTFOLIO]
             candidates += [member.search(victim, longer, seed) for member in members]
         return strongest(PortfolioSearch(victim, threat, seed), candidates)
 
@@ -158,8 +179,42 @@ class _Surface(nn.Module):
         return self.readout(self.out)
 
 
-def _additive_search(greedy: bool) -> Any:
-    """Return PyG's attack class, restricted to adding edges; imported here because the import warns."""
+def within_budgets(weight: Tensor, pairs: Tensor, local: Sequence[float], budget: float, whole: bool = False) -> Tensor:
+    """Return the weights of candidate edges, lowered where a node or all of them together have too much: ``(P,)``.
+
+    The largest weight comes first; each keeps what the budgets of its two nodes and the common one have left.
+
+    Args:
+        weight: ``(P,)`` in [0, 1].
+        pairs: ``(2, P)`` the nodes of each candidate.
+        local: the budget of each node.
+        budget: of all edges.
+        whole: choose edges instead: each of positive weight counts one, or zero where a budget is below one.
+
+    >>> pairs = torch.tensor([[0, 0, 1], [1, 2, 2]])
+    >>> within_budgets(torch.tensor([0.5, 1.0, 0.75]), pairs, [1.0, 1.0, 1.5], 9).tolist()
+    [0.0, 1.0, 0.5]
+    >>> within_budgets(torch.tensor([0.5, 1.0, 0.75]), pairs, [1.0, 1.0, 1.5], 9, whole=True).tolist()
+    [0.0, 1.0, 0.0]
+    """
+    left, kept = list(local), torch.zeros(weight.numel())
+    order = weight.argsort(descending=True, stable=True)[: int((weight > 0).sum())]
+    columns = [values.tolist() for values in (order, weight[order], *pairs[:, order])]
+    for place, value, i, j in zip(*columns, strict=True):
+        most = min(left[i], left[j], budget)
+        share = float(most >= 1) if whole else min(value, most)
+        kept[place] = share
+        left[i], left[j], budget = left[i] - share, left[j] - share, budget - share
+        if budget <= 0:
+            break
+    return kept.to(weight)
+
+
+def _additive_search(greedy: bool, local: Sequence[float] | None = None) -> Any:
+    """Return PyG's attack class, restricted to adding edges; imported here because the import warns.
+
+    ``local`` is the budget of each node, if nodes have one.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torch_geometric.contrib.nn import GRBCDAttack, PRBCDAttack
@@ -177,4 +232,40 @@ def _additive_search(greedy: bool) -> Any:
             there = weights > 0  # positional encodings do not see weights: an edge that is not there must be left out
             return edges[:, there], weights[there].clamp(max=1)  # a candidate that is an edge already changes nothing
 
-    return Additive
+    class Local(Additive):
+        current_block: Tensor
+        block_edge_index: Tensor
+        block_edge_weight: Tensor
+        best_metric: Tensor | float
+
+        def _within(self, weight: Tensor, budget: float, whole: bool = False) -> Tensor:
+            return within_budgets(weight, self.block_edge_index, local or (), budget, whole)
+
+        @torch.no_grad()
+        def _update(
+            self, epoch: int, gradient: Tensor, x: Tensor, labels: Tensor, budget: int, idx_attack: Any = None
+        ) -> dict[str, float]:
+            eps = self.coeffs["eps"]
+            raised = self._update_edge_weights(budget, self.block_edge_weight, epoch, gradient)
+            self.block_edge_weight = self._within(raised.clamp(0, 1), budget).clamp(eps, 1 - eps)
+            chosen = self._chosen(budget)
+            graph = self._get_modified_adj(self.edge_index, self.edge_weight, self.block_edge_index, chosen)
+            metric = self.metric(self._forward(x, *graph), labels, idx_attack)
+            if metric > self.best_metric:
+                self.best_metric = metric
+                self.best = self.current_block, self.block_edge_index, self.block_edge_weight.clone()
+            if epoch < self.epochs_resampling - 1:
+                self._resample_random_block(budget)
+            elif epoch == self.epochs_resampling - 1:
+                self.current_block, self.block_edge_index, self.block_edge_weight = self.best
+            return {"metric": float(metric)}
+
+        def _chosen(self, budget: int) -> Tensor:
+            likely = self.block_edge_weight * (self.block_edge_weight > self.coeffs["eps"])
+            return self._within(likely, budget, whole=True)
+
+        def _close(self, x: Tensor, labels: Tensor, budget: int, idx_attack: Any = None) -> tuple[Tensor, Tensor]:
+            self.current_block, self.block_edge_index, self.block_edge_weight = self.best
+            return self.edge_index, self.block_edge_index[:, self._chosen(budget) > 0]
+
+    return Additive if local is None else Local

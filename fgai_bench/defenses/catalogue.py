@@ -14,6 +14,7 @@ for _name, _class in (
     ("vanilla", "vanilla:Vanilla"),
     ("ln", "layer_norm:LayerNorm"),
     ("row-norm", "layer_norm:RowNorm"),
+    ("clipped", "aggregation.clipped_attention:ClippedAttention"),
     ("at", "adversarial_training:AdversarialTraining"),
     ("fgai", "fgai:FGAI"),
     ("fgai-attention", "fgai_attention:FGAIAttention"),
@@ -26,5 +27,8 @@ for _name, _class in (
     ("gnn-svd-sparse", "gnn_svd:GNNSVDSparse"),
     ("gnnguard", "gnnguard:GNNGuard"),
     ("gnnguard-sparse", "gnnguard:GNNGuardSparse"),
+    ("soft-median", "aggregation.soft_median:SoftMedian"),
+    ("rung", "aggregation.rung:RUNG"),
+    ("elastic-gnn", "aggregation.elastic_gnn:ElasticGNN"),
 ):
     DEFENSES.declare(_name, f"fgai_bench.defenses.{_class}")

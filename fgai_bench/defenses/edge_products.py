@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,6 +14,7 @@ from fgai_bench.fast.ordered_sums import SparseRows
 from fgai_bench.models.sorted_edges import SortedEdges
 
 _ENTRIES, _ENTRIES_ON_CPU = 2**27, 2**19  # gathered at a time, per side: half a GiB; what a cache holds
+_NEAR = 1e-6  # a distance that counts as zero
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,16 @@ class EdgeProducts:
         """
         return _Dots.apply(rows, self)
 
+    def distances(self, at_source: Tensor, at_destination: Tensor) -> Tensor:
+        """Return ``|a_src(e) - b_dst(e)|_2`` for each edge: ``(N, F), (N, F) -> (E,)``; at zero the gradient is zero.
+
+        >>> from fgai_bench.models.sorted_edges import sorted_edges
+        >>> edges = sorted_edges(torch.tensor([[1], [0]]), 2)  # with the added loops: 1->0, 0->0, 1->1
+        >>> EdgeProducts(edges).distances(torch.tensor([[0.0, 0.0], [3.0, 4.0]]), torch.zeros(2, 2)).tolist()
+        [5.0, 0.0, 5.0]
+        """
+        return _Distances.apply(at_source, at_destination, self)
+
     def sums(self, weights: Tensor, values: Tensor) -> Tensor:
         """Return ``out_i = sum_{e: dst(e) = i} w_e v_src(e)``: ``(E,), (N, D) -> (N, D)``."""
         return _Sums.apply(weights, values, self)
@@ -72,14 +84,18 @@ class EdgeProducts:
 
     def between(self, at_source: Tensor, at_destination: Tensor) -> Tensor:
         """Return ``a_src(e) . b_dst(e)`` for each edge without a gradient: ``(N, F), (N, F) -> (E,)``."""
-        dots = at_source.new_empty(self.edges.source.numel())
+        return self._pairwise(lambda source, destination: (source * destination).sum(1), at_source, at_destination)
+
+    def _pairwise(self, of: Callable[[Tensor, Tensor], Tensor], at_source: Tensor, at_destination: Tensor) -> Tensor:
+        """Return a function of the rows at both ends of each edge, some edges at a time: ``(N, F), (N, F) -> (E,)``."""
+        values = at_source.new_empty(self.edges.source.numel())
         entries = _ENTRIES_ON_CPU if at_source.device.type == "cpu" else _ENTRIES
         size = max(entries // max(at_source.size(1), 1), 1)
-        for begin in range(0, dots.numel(), size):
+        for begin in range(0, values.numel(), size):
             part = slice(begin, begin + size)
             source = at_source.index_select(0, self.edges.source[part])
-            torch.sum(source * at_destination.index_select(0, self.edges.destination[part]), 1, out=dots[part])
-        return dots
+            values[part] = of(source, at_destination.index_select(0, self.edges.destination[part]))
+        return values
 
 
 class _Dots(torch.autograd.Function):
@@ -94,6 +110,26 @@ class _Dots(torch.autograd.Function):
         """With ``G_ij`` the gradient of the edge from j to i: ``(G + G^T) rows``."""
         (rows,) = ctx.saved_tensors
         return ctx.products.by_destination(grad, rows) + ctx.products.by_source(grad, rows), None
+
+
+class _Distances(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, at_source: Tensor, at_destination: Tensor, products: EdgeProducts) -> Tensor:
+        distances = products._pairwise(lambda a, b: (a - b).norm(dim=1), at_source, at_destination)
+        ctx.save_for_backward(at_source, at_destination, distances)
+        ctx.products = products
+        return distances
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+        """With ``c`` the gradient over the distance: ``sum c (a - b)`` for each source, ``sum c (b - a)`` otherwise."""
+        at_source, at_destination, distances = ctx.saved_tensors
+        products, near = ctx.products, distances <= _NEAR
+        share = torch.where(near, 0.0, grad / torch.where(near, 1.0, distances))
+        ones = share.new_ones(products.edges.num_nodes, 1)
+        leaving, arriving = products.by_source(share, ones), products.by_destination(share, ones)  # (N, 1) each
+        to_source = leaving * at_source - products.by_source(share, at_destination)
+        return to_source, arriving * at_destination - products.by_destination(share, at_source), None
 
 
 class _Sums(torch.autograd.Function):

@@ -29,8 +29,9 @@ class GATLayer(AttentionLayer):
         self, projected: Tensor, edges: SortedEdges, shift: Tensor | None = None, mask: NodeMask | None = None
     ) -> tuple[Tensor, Tensor]:
         values = projected.view(-1, self.heads, self.out_channels)  # (N, H, D)
+        further = self.attention_dropout, self.training, mask
         out, weights = attend_additively(
-            values, self.att_src, self.att_dst, edges, shift, self.attention_dropout, self.training, mask
+            values, self.att_src, self.att_dst, edges, shift, *further, clip=self.score_clip
         )
         return out.flatten(1) + self.bias, weights
 

@@ -27,7 +27,7 @@ from fgai_bench.models.base import (
 )
 from fgai_bench.models.features import FeatureProjection
 from fgai_bench.models.kernels.numba_threads import runs_compiled
-from fgai_bench.models.kernels.segments import attend, fused_kernel
+from fgai_bench.models.kernels.segments import attend, clipped, fused_kernel
 from fgai_bench.models.options import GTOptions
 from fgai_bench.models.sorted_edges import NodeMask, SortedEdges, sorted_edges
 from fgai_bench.seeds import isolated_rng
@@ -66,13 +66,18 @@ def dot_product_attention(
     dropout: float,
     training: bool,
     mask: NodeMask | None = None,
+    clip: float | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Call :func:`attend` with the scores ``s_e = q_dst(e) . k_src(e) / sqrt(D)``; ``qkv``: ``(N, 3, H, D)``."""
+    """Call :func:`attend` with the scores ``s_e = q_dst(e) . k_src(e) / sqrt(D)``; ``qkv``: ``(N, 3, H, D)``.
+
+    With ``clip`` the scores are :func:`clipped`.
+    """
     scale = 1 / math.sqrt(qkv.size(-1))
-    if fused := fused_kernel(qkv, "dot"):
+    if clip is None and (fused := fused_kernel(qkv, "dot")):
         return fused(edges, shift, dropout, training, mask, factor=scale)
     query, key, value = qkv.unbind(1)
-    return attend(scale * dot_scores(query, key, edges), value.contiguous(), edges, shift, dropout, training, mask)
+    scores = clipped(scale * dot_scores(query, key, edges), clip)
+    return attend(scores, value.contiguous(), edges, shift, dropout, training, mask)
 
 
 class GTLayer(nn.Module):
@@ -83,12 +88,13 @@ class GTLayer(nn.Module):
     Shapes: ``(N, width) -> (N, width)``, weights ``(E, H)``.
     """
 
-    def __init__(self, width: int, heads: int, dropout: float, attention_dropout: float, layer_norm: bool) -> None:
+    def __init__(self, width: int, heads: int, chosen: GTOptions) -> None:
         super().__init__()
         if width % heads:
             raise ValueError(f"the width {width} of a graph transformer must be a multiple of its heads, {heads}")
-        self.heads, self.dropout, self.attention_dropout = heads, dropout, attention_dropout
-        norm = nn.LayerNorm if layer_norm else nn.BatchNorm1d
+        self.heads, self.dropout, self.attention_dropout = heads, chosen.dropout, chosen.attention_dropout
+        self.score_clip = chosen.score_clip
+        norm = nn.LayerNorm if chosen.layer_norm else nn.BatchNorm1d
         self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
         self.norm_attention, self.norm_feed = norm(width), norm(width)
@@ -103,7 +109,9 @@ class GTLayer(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return ``(N, width)`` sums of values by attention and ``(E, H)`` weights; ``qkv``: ``(N, 3 width)``."""
         qkv = qkv.view(qkv.size(0), 3, self.heads, -1)  # (N, 3, H, d)
-        mixed, weights = dot_product_attention(qkv, edges, shift, self.attention_dropout, self.training, mask)
+        mixed, weights = dot_product_attention(
+            qkv, edges, shift, self.attention_dropout, self.training, mask, self.score_clip
+        )
         return mixed.flatten(1), weights
 
     def fed(self, h: Tensor, mixed: Tensor) -> Tensor:
@@ -141,9 +149,7 @@ class GT(AttentionModel):
         with isolated_rng(seed, "init"):
             self.project = FeatureProjection(in_channels, width, chosen.dropout, chosen.input_norm, bias=True)
             self.encode = nn.Linear(ENCODINGS, width)
-            self.layers = nn.ModuleList(
-                GTLayer(width, h, chosen.dropout, chosen.attention_dropout, chosen.layer_norm) for h in chosen.heads
-            )
+            self.layers = nn.ModuleList(GTLayer(width, h, chosen) for h in chosen.heads)
             self.read_out = nn.Sequential(
                 nn.Linear(width, width // 2),
                 nn.ReLU(),

@@ -24,6 +24,7 @@ class AttentionOptions(Options):
         layer_norm: layer normalisation of the input of every layer after the first.
         self_loops: whether a node with neighbours also sees itself; one without neighbours always does.
         output_activation: ``none``, or ``elu`` of the logits.
+        score_clip: c, for scores ``c tanh(s / c)`` that lie between -c and c; None leaves them as they are.
     """
 
     hidden: int = Field(8, ge=1, le=65_536)
@@ -34,6 +35,7 @@ class AttentionOptions(Options):
     layer_norm: bool = False
     self_loops: bool = True
     output_activation: Literal["none", "elu"] = "none"
+    score_clip: float | None = Field(None, gt=0, le=100)
 
     def layers(self, outputs: int) -> list[tuple[int, int]]:
         """Return width and heads of every layer, for forecasts."""

@@ -58,7 +58,7 @@ class StackedAttention(AttentionModel):
         between: Norm = "layer" if chosen.layer_norm else "none"
         norms: list[Norm] = [chosen.input_norm, *[between] * len(chosen.heads)]
         return [
-            self.layer_class(width, channels, h, chosen.dropout, chosen.attention_dropout, norm)
+            self.layer_class(width, channels, h, chosen.dropout, chosen.attention_dropout, norm, chosen.score_clip)
             for width, (channels, h), norm in zip(widths, channels_and_heads, norms, strict=True)
         ]
 
@@ -153,9 +153,11 @@ class AttentionLayer(nn.Module):
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
         norm: Norm = "none",
+        score_clip: float | None = None,
     ) -> None:
         super().__init__()
         self.heads, self.out_channels, self.attention_dropout = heads, out_channels, attention_dropout
+        self.score_clip = score_clip
         self.project = FeatureProjection(in_channels, self.projections * heads * out_channels, dropout, norm)
         self.bias = nn.Parameter(torch.zeros(heads * out_channels))
 

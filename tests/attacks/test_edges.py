@@ -7,7 +7,7 @@ import torch
 from torch_geometric.data import Data
 
 from fgai_bench.attacks import ATTACKS, ThreatModel
-from fgai_bench.attacks.edges import _additive_search, absent
+from fgai_bench.attacks.edges import _additive_search, absent, within_budgets
 from fgai_bench.models import build_model
 from fgai_bench.testing.fixture import tiny_graph, trained_model
 
@@ -85,3 +85,37 @@ def test_a_candidate_is_there_by_its_weight_and_an_old_edge_stays_one():
     edges, weights = search._get_modified_adj(PATH, torch.ones(4), candidates, torch.tensor([0.25, 0.25]))
     found = {tuple(edge): weight for edge, weight in zip(edges.t().tolist(), weights.tolist(), strict=True)}
     assert found == {(0, 1): 1.0, (1, 0): 1.0, (1, 2): 1.0, (2, 1): 1.0, (0, 2): 0.25, (2, 0): 0.25}
+
+
+def test_local_budgets_by_hand():
+    """0-2 takes 1 of each; 1-2 gets the 0.5 that node 2 has left; 0-1 finds nothing left at node 0."""
+    pairs = torch.tensor([[0, 0, 1, 3], [1, 2, 2, 4]])
+    weight, local = torch.tensor([0.5, 1.0, 0.75, 0.25]), [1.0, 1.0, 1.5, 0.0, 2.0]
+    assert within_budgets(weight, pairs, local, 9).tolist() == [0.0, 1.0, 0.5, 0.0]
+    assert within_budgets(weight, pairs, local, 1.25).tolist() == [0.0, 1.0, 0.25, 0.0]
+    assert within_budgets(weight, pairs, [2.0] * 5, 2, whole=True).tolist() == [0.0, 1.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize("local", [0.3, 1.0])
+def test_lr_bcd_keeps_local_budgets_and_hurts_more_than_random_edges(local):
+    threat = ThreatModel(scenario="edges", edges=12, steps=10)
+    found = ATTACKS["prbcd"](local=local)(MODEL, DATA, DATA.test_index, threat=threat)
+    degree = torch.bincount(DATA.edge_index[1], minlength=36)
+    got = torch.bincount(found.data.edge_index[1], minlength=36) - degree
+    assert bool((got <= (local * degree).floor()).all())
+    assert 0 < found.ledger.edges <= 12
+
+    def right(graph) -> float:
+        with torch.no_grad():
+            return torch.nn.functional.cross_entropy(
+                MODEL(graph).logits[DATA.test_index], DATA.y[DATA.test_index]
+            ).item()
+
+    random = ATTACKS["random-edges"]()(MODEL, DATA, DATA.test_index, threat=threat).data
+    assert right(found.data) > right(random)
+
+
+def test_without_room_at_any_node_lr_bcd_adds_nothing():
+    threat = ThreatModel(scenario="edges", edges=5, steps=2)
+    found = ATTACKS["prbcd"](local=0.0)(MODEL, DATA, DATA.test_index, threat=threat)
+    assert found.ledger.edges == 0

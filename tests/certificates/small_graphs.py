@@ -20,6 +20,9 @@ NETWORKS = {
     "gat-three-layers": ("gat", {"hidden": 4, "heads": (1, 1)}),
     "gcn": ("gcn", {}),
     "gnnguard": ("gnnguard-sparse", {}),
+    "soft-median": ("soft-median", {}),
+    "rung-one-step": ("rung", {"steps": 1, "hidden": 8}),
+    "elastic-one-step": ("elastic-gnn", {"steps": 1, "hidden": 8}),
     "votes": ("votes", {"voters": 5, "hidden": 8}),
 }
 

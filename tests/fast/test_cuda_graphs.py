@@ -15,7 +15,8 @@ from fgai_bench.tasks.link_prediction import LinkProblem
 from fgai_bench.tasks.node_classification import NodeProblem
 
 INNER = {"nodes": 3, "edges_per_node": 5, "steps": 2}
-THEIR_OWN = ("gcn", "gnn-svd-sparse", "gnnguard-sparse")  # networks in the place of the model that are recorded
+# Networks in the place of the model that are recorded.
+THEIR_OWN = ("gcn", "gnn-svd-sparse", "gnnguard-sparse", "soft-median", "rung", "elastic-gnn")
 READ_BACK = {"_local_scalar_dense", "nonzero", "masked_select", "_unique2", "bincount", "repeat_interleave", "equal"}
 
 

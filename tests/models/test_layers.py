@@ -15,6 +15,7 @@ from fgai_bench.models.gat import GATLayer
 from fgai_bench.models.gatv2 import GATv2Layer
 from fgai_bench.models.gt import GTLayer
 from fgai_bench.models.kernels.segments import attend, segment_softmax, weighted_sum
+from fgai_bench.models.options import GTOptions
 from fgai_bench.models.sorted_edges import sorted_edges
 from fgai_bench.testing.fixture import tiny_graph, tiny_problem
 
@@ -83,7 +84,7 @@ def test_layer_equals_pyg(graph, convolution, copy):
 
 def test_gt_attention_equals_dense_softmax(graph):
     x, edge_index = graph
-    layer = GTLayer(8, 2, dropout=0.0, attention_dropout=0.0, layer_norm=True).double()
+    layer = GTLayer(8, 2, GTOptions(dropout=0.0, attention_dropout=0.0, layer_norm=True)).double()
     h = torch.cat([x, x[:, :3]], dim=1)  # (N, 8)
     edges = sorted_edges(edge_index, NODES)
     _, weights = layer(h, edges)

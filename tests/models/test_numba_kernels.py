@@ -13,6 +13,7 @@ from fgai_bench.models.gatv2 import GATv2Layer, dynamic_scores
 from fgai_bench.models.gt import GTLayer, dot_scores
 from fgai_bench.models.kernels import numba_threads, segments
 from fgai_bench.models.kernels.segments import segment_softmax, weighted_sum
+from fgai_bench.models.options import GTOptions
 from fgai_bench.models.sorted_edges import NodeMask, sorted_edges
 
 pytest.importorskip("numba", reason="Numba is not installed")
@@ -222,7 +223,7 @@ def test_results_do_not_depend_on_the_number_of_threads(edges, draw, monkeypatch
 LAYERS = {
     "gat": lambda: GATLayer(16, 4, 4, attention_dropout=0.5, dropout=0.5),
     "gatv2": lambda: GATv2Layer(16, 4, 4, attention_dropout=0.5, dropout=0.5),
-    "gt": lambda: GTLayer(16, 4, dropout=0.5, attention_dropout=0.5, layer_norm=True),
+    "gt": lambda: GTLayer(16, 4, GTOptions(dropout=0.5, attention_dropout=0.5, layer_norm=True)),
 }
 
 

@@ -75,6 +75,11 @@ def weighted_sum(weights: Tensor, values: Tensor, edges: SortedEdges) -> Tensor:
     return sum_at(edges.destination, rows_at(edges.source, values) * weights.unsqueeze(-1), len(values))
 
 
+def clipped(scores: Tensor, clip: float | None) -> Tensor:
+    """Return ``c tanh(s / c)``, which lies between -c and c, or the scores as they are: ``(E, H) -> (E, H)``."""
+    return scores if clip is None else clip * torch.tanh(scores / clip)
+
+
 def attend(
     scores: Tensor,
     values: Tensor,
@@ -116,15 +121,19 @@ def attend_additively(
     training: bool,
     mask: NodeMask | None = None,
     slope: float = 0.2,
+    clip: float | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Call :func:`attend` with ``s_e = LeakyReLU(att_src . v_src(e) + att_dst . v_dst(e))``, both ``(H, D)``."""
-    if fused := fused_kernel(values, "linear"):
+    """Call :func:`attend` with ``s_e = LeakyReLU(att_src . v_src(e) + att_dst . v_dst(e))``, both ``(H, D)``.
+
+    With ``clip`` the scores are :func:`clipped`.
+    """
+    if clip is None and (fused := fused_kernel(values, "linear")):
         return fused(edges, shift, dropout, training, mask, c=att_src, d=att_dst, factor=slope)
     by_source, by_destination = (values.flatten(1) @ _per_head(att) for att in (att_src, att_dst))  # (N, H) each
-    if fused := fused_kernel(values, "additive"):
+    if clip is None and (fused := fused_kernel(values, "additive")):
         return fused(edges, shift, dropout, training, mask, scores=by_source, others=by_destination, factor=slope)
     scores = rows_at(edges.source, by_source) + rows_at(edges.destination, by_destination)  # (E, H)
-    return attend(F.leaky_relu(scores, slope), values, edges, shift, dropout, training)
+    return attend(clipped(F.leaky_relu(scores, slope), clip), values, edges, shift, dropout, training, mask)
 
 
 def _per_head(att: Tensor) -> Tensor:
