@@ -46,7 +46,12 @@ WAIT_SECONDS = 30.0  # for a commit of the writer, and of the writer for readers
 BATCH = 1000  # steps that are read in one transaction: few enough to let the writer in between
 DRAWN_ROLES = ("attention", "history")  # roles of the artifacts that figures are drawn from; they are small
 HEADER = ("hash", "kind", "trial", "status", "started", "environment", "config")
-SHOWN = ("metrics", "suite_seeds", "trials")  # of a place: what is shown of it, which is not part of its identity
+SHOWN = (
+    "metrics",
+    "suite_seeds",
+    "trials",
+    "trust",
+)  # of a place: what is shown of it, which is not part of its identity
 
 
 class StoreReader:
@@ -126,7 +131,7 @@ class StoreReader:
         for row in self.step(hash)["artifacts"]:
             if row["role"] == role:
                 return self.artifacts.read(row["sha256"])
-        raise DamagedArtifact(f"the step {hash[:12]} has no artifact {role!r}")
+        raise MissingArtifact(f"the step {hash[:12]} has no artifact {role!r}")
 
     def reported(self) -> dict[tuple[str, str], bytes]:
         """Return the content of the artifacts that figures are drawn from, by step and role, if they are here."""
