@@ -12,25 +12,19 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from fgai_bench.attacks import ATTACKS, ThreatModel
-from fgai_bench.certificates import best_floor
-from fgai_bench.leaderboard.rows import STANDARD
-from fgai_bench.metrics import NotApplicable
 from fgai_bench.records.artifacts import MissingArtifact
-from fgai_bench.records.canonical import sha256
 from fgai_bench.records.errors import StoreError
-from fgai_bench.records.flags import BEATEN, attacked_score, below_floors
+from fgai_bench.records.flags import below_floors
 from fgai_bench.records.names import place_in_words
 from fgai_bench.records.result import AGAIN, REPORTED, SAMPLED
 from fgai_bench.records.store import StoreReader
-from fgai_bench.records.submit import checked_graph
-from fgai_bench.records.verify import KINDS, SHARE, RecordedRow, differences
+from fgai_bench.records.submit import doubts
+from fgai_bench.records.verify import KINDS, RecordedRow
 from fgai_bench.statistics.results import ReportError
-from fgai_bench.tasks.measurement import measured
 
 Trust = Literal["all", "sample", "none"]
 Block = tuple[str, ...]
@@ -123,44 +117,6 @@ def _measure(
             seconds = (time.monotonic() - began) * (len(trials) - 1)
             say(f"{len(members)} results of {len(trials)} models are measured again; about {seconds:.0f} s more")
     say(f"{len(members)} results measured again in {time.monotonic() - began:.0f} s")
-
-
-def doubts(row: RecordedRow) -> Iterator[str]:
-    """Yield why a row is not what it says: held against its model, its graph, a proof and the published attack."""
-    kind, recorded = row.step["kind"], attacked_score(dict(row.step))
-    model = row.store.artifact(row.step["trial"], "model")
-    if row.step["facts"].get("trained_model", sha256(model)) != sha256(model):
-        yield "it was measured on another model than the one that is here"
-    if kind == "attack" and recorded is not None and row.config["threat"]["scenario"] == "injection":
-        yield from _below_floor(row, recorded)
-    if kind == "attack":
-        checked_graph(row, row.contents["attacked"])
-    yield from differences(row)
-    if kind == "attack" and row.config["attack"]["name"] == STANDARD and recorded is not None:
-        left = _published_attack(row)
-        if left < recorded - BEATEN:
-            yield f"the published attack leaves {left:.4f} where `{STANDARD}` is recorded as {recorded:.4f}"
-
-
-def _below_floor(row: RecordedRow, recorded: float) -> Iterator[str]:
-    problem, threat = row.problem, ThreatModel(**row.config["threat"])
-    if row.config["task"]["name"] != "node" or row.targets is None:
-        return
-    try:
-        floor = best_floor(row.model, problem.data, problem.targets, threat.resolved(problem.data))
-    except NotApplicable:
-        return
-    if floor.score > recorded + (0 if row.is_exact else SHARE):
-        yield f"{recorded:.4f} is recorded, below the floor {floor.score:.4f} that {floor.kind!r} proves for its model"
-
-
-def _published_attack(row: RecordedRow) -> float:
-    """Return the score that the published attack leaves, which the standard attack includes."""
-    problem, threat = row.problem, ThreatModel(**row.config["threat"])
-    attack = ATTACKS["injection"]()
-    found = attack(row.model, problem.data, problem.targets, threat=threat, seed=0, readout=problem.readout)
-    metrics = measured(problem.attack_offers(row.model, found.data)).metrics
-    return next(metrics[name] for name in ("f1", "roc_auc") if name in metrics)
 
 
 def _block(member: Mapping[str, Any]) -> Block:
