@@ -66,7 +66,7 @@ def objections(run: str | os.PathLike[str], private: bool = False) -> list[str]:
 
 def _is_foreign(config: Mapping[str, Any]) -> bool:
     """Tell whether the defense of a step is of a plugin that is not here."""
-    return config["defense"]["name"] not in DEFENSES
+    return "defense" in config and config["defense"]["name"] not in DEFENSES
 
 
 def _made_by_this_program(step: Mapping[str, Any]) -> bool:
