@@ -116,7 +116,8 @@ def _measure(
         if number == 1 and len(trials) > 1:
             seconds = (time.monotonic() - began) * (len(trials) - 1)
             say(f"{len(members)} results of {len(trials)} models are measured again; about {seconds:.0f} s more")
-    say(f"{len(members)} results measured again in {time.monotonic() - began:.0f} s")
+    if members:
+        say(f"{len(members)} results measured again in {time.monotonic() - began:.0f} s")
 
 
 def _block(member: Mapping[str, Any]) -> Block:
