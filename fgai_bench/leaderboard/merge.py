@@ -22,7 +22,6 @@ from fgai_bench.records.export_format import PACKS
 from fgai_bench.records.merge import MergeError, made_by_other_code
 from fgai_bench.records.store import StoreReader, is_export
 from fgai_bench.statistics.results import ReportError, Results
-from fgai_bench.suites import SUITES
 
 RECORDS, PRIVATE = "records", "private_"
 
@@ -81,12 +80,6 @@ def _refuse_unequal_budgets(run: Path) -> None:
             f"{run} holds only {', '.join(results.suites)}, where each defense has a budget of its own; leaderboards "
             "rank rows of one budget, so run a suite such as node"
         )
-
-
-def unregistered(run: str | os.PathLike[str]) -> list[str]:
-    """Return the suites of a run that nobody registered: they stay out of public boards."""
-    with StoreReader(run) as store:
-        return sorted({member["suite"] for member in store.members()} - {*SUITES})
 
 
 def _export(
