@@ -31,6 +31,7 @@ from fgai_bench.data.node_index import node_index
 from fgai_bench.data.user_graph import UNLABELLED, GivenSplit, given_graph, given_split, num_classes
 from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.defenses.base import FitError
+from fgai_bench.fast.threads import free_threads
 from fgai_bench.models.base import AttentionModel, ModelError, frozen_eval
 from fgai_bench.models.pyg_wrapper import FromPyG
 from fgai_bench.options import sentence
@@ -193,6 +194,7 @@ def certify(
     return best_floor(trained, problem.data, aimed, chosen_threat(threat, problem.data, aimed).threat, names)
 
 
+@free_threads()
 def evaluate(
     model: nn.Module,
     data: Data,

@@ -10,6 +10,7 @@ imports torch.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -34,14 +35,15 @@ class Options(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _truth_is_no_number(cls, content: Any) -> Any:
-        """Refuse true and false where a number is due: Python would count them as 1 and 0."""
+        """Refuse true, false and ``0-3`` where a number is due: they would be read as 1, 0 and -3."""
         for key, value in content.items() if isinstance(content, dict) else ():
             field = cls.model_fields.get(key)
             inner = value if isinstance(value, list | tuple) else (value,)
-            if field is not None and any(isinstance(item, bool) for item in inner):
+            odd = [i for i in inner if isinstance(i, bool) or (isinstance(i, str) and re.fullmatch(r"0+-\d+", i))]
+            if field is not None and odd:
                 kinds = _kinds(field.annotation)
-                if kinds & {int, float} and bool not in kinds:
-                    raise ValueError(f"{key}: a number is needed, not {next(i for i in inner if isinstance(i, bool))}")
+                if kinds & {int, float} and type(odd[0]) not in kinds:
+                    raise ValueError(f"{key}: a number is needed, not {odd[0]}")
         return content
 
 

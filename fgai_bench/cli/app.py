@@ -9,6 +9,7 @@ wrong.
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
@@ -30,6 +31,7 @@ from fgai_bench.cli.run import run
 from fgai_bench.cli.status import status
 from fgai_bench.cli.tune import tune
 from fgai_bench.cli.verify import break_, verify
+from fgai_bench.fast.threads import PASSIVE
 from fgai_bench.plugins import OPTION, load_named, take_plugins
 
 PluginOption = Annotated[
@@ -96,6 +98,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     A wrong request is answered with one sentence on the standard error. Any other exception is a defect and keeps its
     traceback.
     """
+    for name, value in PASSIVE.items():
+        os.environ.setdefault(name, value)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a path may hold bytes that are no text; it is shown, not stumbled over
             stream.reconfigure(errors="backslashreplace")

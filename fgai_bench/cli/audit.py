@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fgai_bench.cli.options import listed, path_of, takes_execution
+from fgai_bench.cli.options import listed, path_of, takes_execution, whole
 from fgai_bench.cli.run import conclude
 from fgai_bench.cli.terminal import print_table
 
@@ -33,7 +33,7 @@ def audit(
     ] = None,
     k1: Annotated[float, typer.Option(help="Share of a node's edges in the top-k of similarity.")] = 0.5,
     k2: Annotated[float, typer.Option(help="Share of a node's edges in the top-k of stability.")] = 0.5,
-    steps: Annotated[int, typer.Option(help="Number of steps of each ascent.")] = 20,
+    steps: Annotated[int, typer.Option(help="Number of steps of each ascent.", parser=whole)] = 20,
     *,
     how: dict[str, Any],
 ) -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fgai_bench.cli.options import folder_of, listed
+from fgai_bench.bounded import MIB, read_bounded
+from fgai_bench.cli.options import folder_of, listed, whole
 from fgai_bench.records.errors import RequestError
 
 if TYPE_CHECKING:
@@ -34,8 +35,10 @@ def evaluate(
     out: Annotated[
         Path | None, typer.Option(help="A folder for the card as a page, a table and a picture.", parser=folder_of)
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the first attack.")] = 0,
-    split: Annotated[int, typer.Option(help="Which split, where the masks of the graph hold several.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the first attack.", parser=whole)] = 0,
+    split: Annotated[
+        int, typer.Option(help="Which split, where the masks of the graph hold several.", parser=whole)
+    ] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
     """Print how far the predictions and the attention of your own network can be trusted; nothing is trained."""
@@ -78,12 +81,11 @@ def made(path: str) -> tuple[nn.Module, Any]:
 def load_weights(model: nn.Module, file: Path) -> None:
     """Load the parameters of a network from a safetensors file; every one of them must be there, and no other."""
     from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    from safetensors.torch import load
 
-    if not file.is_file():
-        raise RequestError(f"the weights {file} are not a file")
+    size = sum(part.numel() * part.element_size() for part in model.state_dict().values())
     try:
-        model.load_state_dict(load_file(file))
+        model.load_state_dict(load(read_bounded(file, MIB + 2 * size)))
     except SafetensorError as error:
         raise RequestError(f"{file} is not a safetensors file: {error}") from None
     except RuntimeError as error:

@@ -6,6 +6,7 @@ import errno
 import functools
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -39,6 +40,17 @@ def folder_of(text: str | Path) -> Path:
     if not nearest.is_dir():
         raise typer.BadParameter(f"{nearest} is a file; name a folder")
     return folder
+
+
+def whole(text: str | int) -> int:
+    """Return a whole number; typer's own reader takes ``0-3`` for -3.
+
+    >>> whole("12"), whole("-3")
+    (12, -3)
+    """
+    if not re.fullmatch(r"-?[0-9]{1,30}", str(text)):
+        raise typer.BadParameter(f"{text!r} is not a whole number")
+    return int(text)
 
 
 def listed(text: str | None) -> list[str] | None:
@@ -91,7 +103,9 @@ FolderOption = Annotated[Path | None, typer.Option(help="The run folder; else ru
 
 def execution(
     device: DeviceOption = "auto",
-    jobs: Annotated[int | None, typer.Option(help="Steps at a time; else one per processor, or one on a GPU.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Steps at a time; else one per processor, or one on a GPU.", parser=whole)
+    ] = None,
     executor: Annotated[str, typer.Option(help="local (worker processes), inline or ray.")] = "local",
     address: Annotated[str | None, typer.Option(help="Address of a Ray cluster; else one is started here.")] = None,
     data_root: RootOption = None,

@@ -63,6 +63,8 @@ def run(
 
 def show_plan(suite: str, out: Path | None, device: str, overrides: dict[str, Any], data_root: Path | None) -> None:
     """Print every trial of the plan, the number of steps, and the memory of the largest training that has to run."""
+    from fgai_bench.data import DATASETS
+    from fgai_bench.data import data_root as data_root_of
     from fgai_bench.run.forecast import memory_of, spoken_bytes
     from fgai_bench.run.preflight import check_options, checked_data_root
     from fgai_bench.run.progress import title
@@ -70,7 +72,8 @@ def show_plan(suite: str, out: Path | None, device: str, overrides: dict[str, An
     from fgai_bench.suites import load_suite
 
     loaded = load_suite(suite)
-    plan = planned(loaded, device, checked_data_root(data_root), **overrides)
+    root = checked_data_root(data_root)
+    plan = planned(loaded, device, root, **overrides)
     check_options(plan.steps.values())
     folder = out if out is not None else Path("runs") / loaded.name
     print_table(f"plan of {loaded.name}", PLAN_COLUMNS, plan_rows(plan))
@@ -79,6 +82,9 @@ def show_plan(suite: str, out: Path | None, device: str, overrides: dict[str, An
     kinds = Counter(step.kind for step in plan.steps.values())
     counted = ", ".join(f"{number} {kind}" for kind, number in kinds.items())
     typer.echo(f"{len(plan.steps)} steps ({counted}); {len(plan.steps) - len(waiting)} done, {len(waiting)} to run")
+    used = dict.fromkeys(step.config["dataset"]["name"] for step in waiting)
+    if absent := [name for name in used if DATASETS[name].missing(data_root_of(root))]:
+        typer.echo(f"missing data: {', '.join(absent)}; `fgai-bench data fetch NAME` gets them, and so does the run")
     needed = {step.hash: memory_of(step.config) or 0.0 for step in waiting if step.kind == "train"}
     if any(needed.values()):
         largest = max(needed, key=lambda hash: needed[hash])

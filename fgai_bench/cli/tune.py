@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fgai_bench.cli.options import NamesOption, SetOption, SuiteOption, folder_of, listed, takes_execution
+from fgai_bench.cli.options import NamesOption, SetOption, SuiteOption, folder_of, listed, takes_execution, whole
 from fgai_bench.cli.terminal import print_table
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ def tune(
     datasets: NamesOption = None,
     models: NamesOption = None,
     defenses: NamesOption = None,
-    trials: Annotated[int, typer.Option(help="Settings that are tried in each cell; trial 0 is the suite's own.")] = 32,
+    trials: Annotated[
+        int, typer.Option(help="Settings that are tried in each cell; trial 0 is the suite's own.", parser=whole)
+    ] = 32,
     seeds: Annotated[str, typer.Option(help="Split seeds that a trial is averaged over; never an evaluation's.")] = (
         "1000,1001"
     ),
@@ -30,7 +32,9 @@ def tune(
         str,
         typer.Option(help="Split seeds of the final, in which the best trials meet the suite's own under `worst`."),
     ] = "1002,1003,1004",
-    repeat: Annotated[int, typer.Option(help="How often each cell is searched; the first search chooses.")] = 1,
+    repeat: Annotated[
+        int, typer.Option(help="How often each cell is searched; the first search chooses.", parser=whole)
+    ] = 1,
     out: Annotated[Path | None, typer.Option(help="The run folder; else runs/tune-SUITE.", parser=folder_of)] = None,
     assignments: SetOption = None,
     *,

@@ -7,19 +7,23 @@ from typing import Annotated
 
 import typer
 
-from fgai_bench.cli.options import RootOption, RunArgument
+from fgai_bench.cli.options import RootOption, RunArgument, whole
 from fgai_bench.cli.terminal import print_table
 
 
 def verify(
     run: RunArgument,
-    rows: Annotated[int | None, typer.Option(min=1, help="How many of those that can be measured; else all.")] = None,
+    rows: Annotated[
+        int | None, typer.Option(help="How many of those that can be measured; else all.", parser=whole)
+    ] = None,
     list_only: Annotated[bool, typer.Option("--list", help="Name the rows and do nothing.")] = False,
     data_root: RootOption = None,
 ) -> None:
     """Measure recorded rows again from their models and attacked graphs, on a CPU; exit 1 when one differs."""
     from fgai_bench.run.preflight import checked_data_root
 
+    if rows is not None and rows < 1:
+        raise typer.BadParameter(f"--rows must be at least 1, not {rows}")
     if list_only:
         _list_rows(run)
         return

@@ -180,6 +180,8 @@ def _several(data: Data, column: int) -> list[str]:
         raise DataError(
             f"the masks of the graph hold different numbers of splits: {', '.join(map(str, sorted(widths)))}"
         )
+    if column and not widths:
+        raise DataError(f"the graph has one split; there is no split {column}")
     return [f"the masks hold {width} splits: this is split {column}" for width in widths if width > 1]
 
 

@@ -19,6 +19,7 @@ from typing import Any
 from fgai_bench.leaderboard.rows import BOARDS, Board, BoardKey, BoardRow, entries, lowered, null_rows, ranked
 from fgai_bench.records.canonical import canonical
 from fgai_bench.records.frames import LEDGER
+from fgai_bench.records.result import AGAIN, REPORTED, trust_of
 from fgai_bench.statistics.cells import UNIFORM, Cell, scale_of
 from fgai_bench.statistics.intervals import centre_interval, mean
 from fgai_bench.statistics.numbers import as_csv, as_filed
@@ -41,8 +42,8 @@ def rows(board: Board, listed: Iterable[BoardRow]) -> list[dict[str, Any]]:
 
 
 def _uniform_last(entry: BoardRow) -> tuple[Any, ...]:
-    """Sort by suite, task, dataset, model, defense, attack; the uniform attention comes last."""
-    return (*entry.key[:4], entry.key.defense == UNIFORM, entry.key[4:])
+    """Sort by suite, task, dataset, model, defense, attack; uniform attention last, reported rows after all."""
+    return (trust_of(entry.trust) == REPORTED, *entry.key[:4], entry.key.defense == UNIFORM, entry.key[4:])
 
 
 def columns_of(board: Board, listed: Iterable[BoardRow]) -> tuple[str, ...]:
@@ -57,6 +58,7 @@ def _ranked_by(board: Board) -> dict[str, Better]:
 def _row(board: Board, columns: Sequence[str], entry: BoardRow, standing: Mapping[str, Standing]) -> dict[str, Any]:
     row: dict[str, Any] = entry.key._asdict()
     cell = entry.cell(board.score)
+    row |= {"trust": trust_of(entry.trust), "measured_again": entry.trust.count(AGAIN)}
     row |= {"status": cell.status, "reason": cell.reason, "n": len(cell.values)}
     if entry.key.defense == UNIFORM:
         row |= {"status": "null", "reason": "attention 1/(d+1) on the same graphs", "n": len(entry.seeds)}
@@ -165,10 +167,10 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def write_boards(folder: Path, boards: Mapping[Board, Sequence[BoardRow]]) -> list[Path]:
+def write_boards(folder: Path, boards: Mapping[Board, Sequence[BoardRow]], prefix: str = "") -> list[Path]:
     """Replace the files of boards and their checksums; hold the lock of the folder around this."""
     contents = {
-        f"{board.name}.csv": to_csv(board, listed).encode("utf-8", "backslashreplace")
+        f"{prefix}{board.name}.csv": to_csv(board, listed).encode("utf-8", "backslashreplace")
         for board, listed in boards.items()
         if listed or not board.optional
     }

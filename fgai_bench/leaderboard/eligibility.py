@@ -1,7 +1,8 @@
 """Which runs may enter a leaderboard: those that are what their suites say.
 
 A run conforms if every row was trained, attacked and searched for as the registered suite of its name plans it, on the
-same data, by the code of this program, with the seeds of the suite.
+same data, by the code of this program, with the seeds of the suite. A defense of a plugin is judged without its code:
+by its settings outside the defense, and by the version or commit that it names.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from fgai_bench.defenses import DEFENSES
 from fgai_bench.records.canonical import canonical
-from fgai_bench.records.names import is_changed, titles
+from fgai_bench.records.names import is_changed, spans, titles
 from fgai_bench.records.store import StoreReader
 from fgai_bench.registry import RegistryError
 from fgai_bench.run.identity import is_present
@@ -27,8 +29,11 @@ PLACE = ("kind", "task", "dataset", "model", "label", "attack_label", "seed")
 Headers = Mapping[str, Mapping[str, Any]]
 
 
-def objections(run: str | os.PathLike[str]) -> list[str]:
-    """Return why a run may not be ranked beside others, a sentence for each reason; none if it may."""
+def objections(run: str | os.PathLike[str], private: bool = False) -> list[str]:
+    """Return why a run may not be ranked beside others, a sentence for each reason; none if it may.
+
+    With ``private`` it is for a board of its own, whose suites need not be registered.
+    """
     with StoreReader(run) as store:
         members, headers = store.members(), store.headers()
     placed = [
@@ -37,15 +42,40 @@ def objections(run: str | os.PathLike[str]) -> list[str]:
         if member["kind"] in KINDS and member["step"] in headers and not member.get("metric")
         if not headers[member["step"]]["config"].get("attack", {}).get("by")  # submitted, not run
     ]
-    reasons = [f"{title} is not the suite as it is declared" for title in titles(members).values() if is_changed(title)]
+    declared = {suite: spans(tuple(resolve(suite)[0].seeds)) for suite in {m["suite"] for m in members} & {*SUITES}}
+    named = [{**m, "suite_seeds": declared.get(m["suite"], m.get("suite_seeds", ""))} for m in members]
+    reasons = [f"{title} is not the suite as it is declared" for title in titles(named).values() if is_changed(title)]
+    for suite in dict.fromkeys(m["suite"] for m in members if not private and m["suite"] not in SUITES):
+        reasons.append(
+            f"{suite!r} is no registered suite, and only these enter a public board; --private makes another"
+        )
     used = {member["step"]: headers[member["step"]] for member in placed}
-    if others := [step for step in used.values() if not is_present(step["kind"], step["config"])]:
+    if others := [step for step in used.values() if not _made_by_this_program(step)]:
         reasons.append(f"{len(others)} of its steps were made by other code than this program's, or its plugins'")
+    plugins = {name: v for step in used.values() for name, v in step["environment"].get("plugins", {}).items()}
+    foreign = {step["config"]["defense"]["name"] for step in used.values() if _is_foreign(step["config"])}
+    reasons += [f"the plugin {name!r} names neither a version nor a commit" for name, v in plugins.items() if not v]
+    if foreign and not plugins:
+        reasons.append(f"the defense {min(foreign)!r} is of a plugin, and its records do not name the package")
     for suite in dict.fromkeys(member["suite"] for member in placed):
         if suite in SUITES:
             own = [member for member in placed if member["suite"] == suite]
             reasons += dict.fromkeys(_about_settings(suite, own, headers))
     return reasons
+
+
+def _is_foreign(config: Mapping[str, Any]) -> bool:
+    """Tell whether the defense of a step is of a plugin that is not here."""
+    return "defense" in config and config["defense"]["name"] not in DEFENSES
+
+
+def _made_by_this_program(step: Mapping[str, Any]) -> bool:
+    """Tell whether a step was made by the code that is here, whatever a plugin's defense did that is not here."""
+    config = dict(step["config"])
+    if _is_foreign(config):
+        del config["defense"]
+        config["code"] = {part: own for part, own in config.get("code", {}).items() if part != "defense"}
+    return bool(is_present(step["kind"], config))
 
 
 def _about_settings(suite: str, members: Sequence[Mapping[str, Any]], headers: Headers) -> Iterator[str]:
@@ -56,12 +86,13 @@ def _about_settings(suite: str, members: Sequence[Mapping[str, Any]], headers: H
         yield f"the suite {suite!r} does not plan it: {error}"
         return
     for member in members:
-        expected = planned.get(_place(member))
+        recorded = headers[member["step"]]["config"]
+        foreign = _is_foreign(recorded)
+        expected = planned.get(_place({**member, "label": "vanilla"} if foreign else member))
         if expected is None:
             yield f"the suite {suite!r} does not plan {member['label']} on {member['dataset']} with {member['model']}"
             continue
-        recorded = headers[member["step"]]["config"]
-        for key in COMPARED:
+        for key in (part for part in COMPARED if not (foreign and part in ("defense", "inner"))):
             if setting := difference(key, recorded.get(key), expected.get(key)):
                 kind = _kind_of(setting)
                 yield f"{member['label']} on {member['dataset']} has {kind}: {setting} in the suite {suite!r}"
@@ -76,7 +107,9 @@ def _planned(
     def names(key: str) -> list[str]:
         return list(dict.fromkeys(member[key] for member in members if member[key] != ""))
 
-    defenses = list(dict.fromkeys(label.removesuffix(TUNED).removesuffix(RELEASED) for label in names("label")))
+    labels = [label.removesuffix(TUNED).removesuffix(RELEASED) for label in names("label")]
+    foreign = {member["label"] for member in members if _is_foreign(headers[member["step"]]["config"])}
+    defenses = list(dict.fromkeys("vanilla" if label in foreign else label for label in labels))
     overrides: dict[str, Any] = {"datasets": names("dataset"), "models": names("model"), "defenses": defenses}
     attacks = names("attack_label")
     overrides |= {"seeds": names("seed"), **({"attacks": attacks} if attacks else {})}

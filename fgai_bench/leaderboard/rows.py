@@ -105,6 +105,7 @@ class BoardRow:
     # data, settings and code that it was made with; empty where they were not recorded
     identity: Mapping[str, Any] = field(default_factory=dict)
     trials: int = 0  # how many settings were tried to choose those of the row; 0 for the suite's own settings
+    trust: tuple[str, ...] = ()  # of the board in each of its steps; empty for what was measured here
 
     def cell(self, metric: str) -> Cell:
         """Return one metric of the row as a cell that can be ranked."""
@@ -163,13 +164,20 @@ def _entry(results: Results, place: Place, attacked: Mapping[int, Measurement], 
         tuple(dict.fromkeys(flag for step in seeds.values() for flag in step.flags)),
         {seed: (step.threat, step.ledger) for seed, step in sorted(attacked.items()) if step.status == "ok"},
         (results.identity,),
-        tuple(dict.fromkeys(step.commit or step.package for step in ok.values())),
+        tuple(dict.fromkeys(_program(step) for step in ok.values())),
         tuple(dict.fromkeys(step.device for step in ok.values())),
         tuple(n for n in (*BESIDE, *results.own_metrics) if any(n in step.values for step in attacked.values()))
         + (FLOORS if any(step.status == "ok" for step in floors.values()) else ()),
         identity=identity_of(results.headers(trained, clean, attacked)),
         trials=max((step.trials for step in attacked.values()), default=0),
+        trust=tuple(step.trust for step in ok.values()),
     )
+
+
+def _program(step: Measurement) -> str:
+    """Return the commit, or the version, of the program and of the plugins behind a step."""
+    package, *plugins = step.package.split(" + ")
+    return " + ".join([step.commit or package, *plugins])
 
 
 def _values(

@@ -50,6 +50,7 @@ def export(
     only: Mapping[str, Sequence[str | int]] | None = None,
     extras: Sequence[str] = (),
     say: Callable[[str], object] = lambda sentence: None,
+    trust: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Write the records of ``runs``, merged, to the folder ``out`` and return its manifest.
 
@@ -59,6 +60,7 @@ def export(
         only: export only the records whose suite, dataset, model, defense or seed is named, as in ``{"seed": [0]}``.
         extras: what else to export, as far as the runs hold it: ``graphs`` (attacked ones, as differences), ``models``.
         say: receives the sizes of these before anything is written.
+        trust: of a board in each step that was added to it, by hash; what the runs say of themselves does not count.
     """
     for name in extras:
         if name not in PACKS:
@@ -67,6 +69,10 @@ def export(
     with ExitStack() as stack:
         stores = [stack.enter_context(StoreReader(run)) for run in runs]
         merged = merge(stores)
+        if trust is not None:
+            known = [{key: value for key, value in member.items() if key != "trust"} for member in merged.members]
+            told = [{"trust": trust[member["step"]]} if trust.get(member["step"]) else {} for member in known]
+            merged = replace(merged, members=[{**member, **own} for member, own in zip(known, told, strict=True)])
         for field, chosen in (only or {}).items():
             there = sorted({member[field] for member in merged.members})
             for value in chosen:

@@ -29,6 +29,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from fgai_bench.bounded import MIB, read_bounded
 from fgai_bench.records.artifacts import Artifacts, DamagedArtifact, MissingArtifact
 from fgai_bench.records.canonical import sha256
 from fgai_bench.records.errors import StoreError
@@ -55,7 +56,6 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "members": ("position", "content"),
 }  # fmt: skip
 SHORT = 12  # hexadecimal digits of a step's hash where it is referred to
-MIB = 2**20
 WINDOW = 128 * MIB  # that unpacking may hold at once, whatever a file says that it needs
 LARGEST = 1024 * MIB  # an unpacked file: a small one that unpacks to more is refused before it fills the memory
 ADVICE = "restore it or export the records again"
@@ -158,7 +158,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest of an export, or raise :class:`DamagedExport` if it is not as it was written."""
     path = folder / MANIFEST
     try:
-        manifest: dict[str, Any] = json.loads(path.read_bytes())
+        manifest: dict[str, Any] = json.loads(read_bounded(path, LARGEST))
         whole = manifest.pop("sha256") == sha256(manifest)
         whole &= {*map(file_of, COLUMNS), PACK} <= manifest["files"].keys()
         newer, known = manifest["format"] > FORMAT, manifest["format"] >= OLDEST
@@ -207,7 +207,7 @@ def _rows(path: Path, columns: tuple[str, ...]) -> list[dict[str, Any]]:
     """Return the rows of a table with these columns; the file may have more columns, in another order."""
     with _reading(path):
         unpacking = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=WINDOW)
-        content = unpacking.decompress(path.read_bytes(), LARGEST)
+        content = unpacking.decompress(read_bounded(path, LARGEST), LARGEST)
         if not unpacking.eof:
             raise ValueError(f"it ends too early, or would unpack to more than {LARGEST / MIB:.0f} MiB")
         rows = csv.reader(io.StringIO(content.decode(), newline=""), strict=True)

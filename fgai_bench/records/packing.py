@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -141,9 +142,16 @@ def _path_of(kind: type) -> str:
 
 
 def _class_at(path: str) -> type[AttentionModel]:
-    """Return the class that a file names, or raise a ``TypeError`` if it is not a model."""
+    """Return the class that a file names, or raise a ``TypeError`` if it is not a model.
+
+    A file makes the program import nothing but parts of itself: a plugin's module is here if the plugin was named.
+    """
     module, _, name = path.partition(":")
-    kind = getattr(importlib.import_module(module), name)
+    if module.startswith("fgai_bench."):
+        importlib.import_module(module)
+    if module not in sys.modules:
+        raise TypeError(f"the model is a {path} of a plugin; name it with --plugin")
+    kind = getattr(sys.modules[module], name, None)
     if not (isinstance(kind, type) and issubclass(kind, AttentionModel)):
         raise TypeError(f"{path} is not a model")
     return kind

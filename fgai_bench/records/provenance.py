@@ -8,6 +8,7 @@ import os
 import platform
 import socket
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -54,8 +55,16 @@ def plugins_used(config: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """
     chosen = [(registry, config[key]["name"]) for key, registry in REGISTRIES.items() if config.get(key)]
     entries = [registry.entry(name) for registry, name in chosen if name in registry]  # a node may lack a plugin
-    versions = {entry.origin: entry.origin_version for entry in entries if not entry.ours}
+    versions = {entry.origin: entry.origin_version or _commit_of(entry.target) for entry in entries if not entry.ours}
     return {"plugins": versions} if versions else {}
+
+
+def _commit_of(target: Any) -> str:
+    """Return the git commit of the file that an object of a plugin is defined in; empty where the file has none."""
+    kind = target if hasattr(target, "__module__") else type(target)
+    file = Path(getattr(sys.modules.get(kind.__module__), "__file__", None) or "")
+    known = file.is_file() and _git(file.parent, "log", "-1", "--format=%H", "--", file.name)
+    return known if known and not _git(file.parent, "status", "--porcelain", "--", file.name) else ""
 
 
 @functools.cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -12,6 +12,8 @@ from fgai_bench.records.canonical import encoded, plain
 Kind = Literal["train", "clean", "attack", "certify", "measure", "effect", "explain", "agree", "audit", "validate"]
 Status = Literal["ok", "oom", "timeout", "failed", "not-applicable"]
 RETRIED: tuple[Status, ...] = ("oom", "timeout", "failed")
+# Trust of a board in a step that was added to it: measured again, of a row that others of were, or only told.
+AGAIN, SAMPLED, REPORTED = "measured again", "sampled", "reported"
 Curve = tuple[Sequence[float], Sequence[float]]
 REASON, DETAIL, FLAGS = 2_000, 20_000, 100  # characters of a reason and of a traceback, number of flags
 SLACK = 100  # characters over the limit that are not worth a cut; what was cut once is not cut again
@@ -184,3 +186,13 @@ def result_of(step: Mapping[str, Any]) -> Result:
         started=step["started"],
         seconds=step["seconds"],
     )
+
+
+def trust_of(labels: Iterable[str]) -> str:
+    """Return the trust in a row from that in its steps, of which those that were not added have none.
+
+    >>> trust_of(["", ""]), trust_of([AGAIN, SAMPLED]), trust_of([AGAIN, REPORTED])
+    ('measured here', 'measured again', 'reported')
+    """
+    known = set(labels)
+    return REPORTED if REPORTED in known else AGAIN if known - {""} else "measured here"

@@ -51,6 +51,7 @@ SHOWN = (
     "suite_seeds",
     "trials",
     "score",
+    "trust",
 )  # of a place: what is shown of it, no part of its identity
 
 
@@ -131,7 +132,7 @@ class StoreReader:
         for row in self.step(hash)["artifacts"]:
             if row["role"] == role:
                 return self.artifacts.read(row["sha256"])
-        raise DamagedArtifact(f"the step {hash[:12]} has no artifact {role!r}")
+        raise MissingArtifact(f"the step {hash[:12]} has no artifact {role!r}")
 
     def reported(self) -> dict[tuple[str, str], bytes]:
         """Return the content of the artifacts that figures are drawn from, by step and role, if they are here."""

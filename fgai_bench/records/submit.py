@@ -1,4 +1,6 @@
-"""Lower a recorded row by an attacked graph that somebody else found: valid, stronger, and recorded with their name.
+"""Judge what somebody else made: a graph that lowers a recorded row (:func:`submit`), or a whole row (:func:`doubts`).
+
+A valid, stronger graph is recorded with the name of who found it.
 
 The graph comes as a safetensors file of what it changes, as :func:`fgai_bench.records.packing.pack_attacked` writes it:
 
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,17 +29,20 @@ from safetensors.torch import load
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.attacks import ThreatModel
+from fgai_bench.attacks import ATTACKS, ThreatModel
 from fgai_bench.attacks.budget import Ledger, check_budget
+from fgai_bench.bounded import MIB, read_bounded
+from fgai_bench.certificates import best_floor
+from fgai_bench.metrics import NotApplicable
 from fgai_bench.records.canonical import plain, sha256
 from fgai_bench.records.errors import RequestError
-from fgai_bench.records.flags import SUBMITTED, attacked_score, change_budget, ranking_score
+from fgai_bench.records.flags import BEATEN, SUBMITTED, attacked_score, change_budget, ranking_score
 from fgai_bench.records.lock import RunLock
 from fgai_bench.records.packing import changed_graph, clean_of, graph_digest, pack_attacked
 from fgai_bench.records.provenance import environment
 from fgai_bench.records.result import RecordedStep, Result
 from fgai_bench.records.store import Store, StoreReader, is_export
-from fgai_bench.records.verify import CodeCheck, RecordedRow
+from fgai_bench.records.verify import SHARE, CodeCheck, RecordedRow, differences
 from fgai_bench.tasks.measurement import measured
 
 PARTS = ("edges", "features", "changed", "changed_features")
@@ -82,7 +88,6 @@ def submit(
         raise RequestError("--by needs the name of who found the graph, at most 80 characters")
     if is_export(folder):
         raise RequestError(f"{folder} is an export; `fgai-bench records import {folder} --out RUN` makes a run of it")
-    content = _content(Path(attacked))
     with StoreReader(folder) as store:
         step, member = row_named(store, row)
         if is_present("attack", step["config"]) is False:
@@ -91,6 +96,7 @@ def submit(
                 "the program that made it"
             )
         victim = RecordedRow(store, step, data_root)
+        content = read_bounded(attacked, _largest(victim))
         graph, ledger = checked_graph(victim, content)
         found = measured(victim.problem.attack_offers(victim.model, graph))
         rivals = [other for other in store.steps() if other["kind"] == "attack" and other["trial"] == step["trial"]]
@@ -132,11 +138,11 @@ def row_named(store: StoreReader, name: str) -> tuple[dict[str, Any], dict[str, 
     return store.step(found[0]), members[found[0]]
 
 
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise RequestError(f"{path} cannot be read: {error.strerror}") from None
+def _largest(victim: RecordedRow) -> int:
+    """Return the bytes that a graph inside the row's budget has at most, every number with eight of them."""
+    limits, width = ThreatModel(**victim.config["threat"]).limits(), victim.problem.data.x.shape[1]
+    rows = limits["nodes"] + limits["changed_nodes"]
+    return MIB + 8 * int(rows * (width + 1) + 4 * limits["edges"])
 
 
 def checked_graph(victim: RecordedRow, content: bytes) -> tuple[Data, Ledger]:
@@ -201,3 +207,42 @@ def _step(victim: RecordedRow, graph: bytes, by: str) -> RecordedStep:
         "code": {part: digest for part, digest in victim.config["code"].items() if part.split()[0] != "attack"},
     }
     return RecordedStep(sha256(config), "attack", plain(config), {}, victim.step["trial"])
+
+
+def doubts(row: RecordedRow) -> Iterator[str]:
+    """Yield why a row is not what it says: held against its model, its graph, a proof and the published attack."""
+    kind, recorded = row.step["kind"], attacked_score(dict(row.step))
+    model = row.store.artifact(row.step["trial"], "model")
+    if row.step["facts"].get("trained_model", sha256(model)) != sha256(model):
+        yield "it was measured on another model than the one that is here"
+    if kind == "attack" and recorded is not None and row.config["threat"]["scenario"] == "injection":
+        yield from _below_floor(row, recorded)
+    if kind == "attack":
+        checked_graph(row, row.contents["attacked"])
+    yield from differences(row)
+    name = row.config["attack"]["name"] if kind == "attack" else ""
+    if name in ATTACKS and "standard" in ATTACKS.entry(name).tags and recorded is not None:
+        left = _published_attack(row)
+        if left < recorded - BEATEN:
+            yield f"the published attack leaves {left:.4f} where `{name}` is recorded as {recorded:.4f}"
+
+
+def _below_floor(row: RecordedRow, recorded: float) -> Iterator[str]:
+    problem, threat = row.problem, ThreatModel(**row.config["threat"])
+    if row.config["task"]["name"] != "node" or row.targets is None:
+        return
+    try:
+        floor = best_floor(row.model, problem.data, problem.targets, threat.resolved(problem.data))
+    except NotApplicable:
+        return
+    if floor.score > recorded + (0 if row.is_exact else SHARE):
+        yield f"{recorded:.4f} is recorded, below the floor {floor.score:.4f} that {floor.kind!r} proves for its model"
+
+
+def _published_attack(row: RecordedRow) -> float:
+    """Return the score that the published attack leaves, which the standard attack includes."""
+    problem, threat = row.problem, ThreatModel(**row.config["threat"])
+    attack = ATTACKS["injection"]()
+    found = attack(row.model, problem.data, problem.targets, threat=threat, seed=0, readout=problem.readout)
+    metrics = measured(problem.attack_offers(row.model, found.data)).metrics
+    return next(metrics[name] for name in ("f1", "roc_auc") if name in metrics)

@@ -100,9 +100,8 @@ class RecordedRow:
     @cached_property
     def model(self) -> AttentionModel:
         """Return the trained model that the row is about."""
-        return unpack_model(
-            self.contents["model"], self.config["model"], self.problem.data.x.shape[1], self.problem.num_outputs
-        )
+        content = self.store.artifact(self.step["trial"], "model")
+        return unpack_model(content, self.config["model"], self.problem.data.x.shape[1], self.problem.num_outputs)
 
     @cached_property
     def attacked(self) -> Data:

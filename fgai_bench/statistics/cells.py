@@ -13,7 +13,7 @@ from statistics import median
 from fgai_bench.metrics import METRICS
 from fgai_bench.registry import Scale
 from fgai_bench.statistics.intervals import Comparison, is_split, mean, on_scale, std
-from fgai_bench.statistics.results import Better, Measurement, Place, Results
+from fgai_bench.statistics.results import UNCHECKED, Better, Measurement, Place, Results
 
 SEVERITY = ("failed", "oom", "timeout", "missing", "not-applicable", "absent")
 UNEQUAL = "unequal budgets"
@@ -117,9 +117,10 @@ class Cell:
 
     @property
     def rankable(self) -> bool:
-        """Tell whether the cell may be held against others: complete, finite, of equal budget, at least two seeds."""
+        """Tell whether the cell may be ranked: complete, finite, of equal budget, not only reported, two seeds."""
         finite = all(math.isfinite(value) for value in self.values.values())
-        return self.status == "ok" and finite and not self.unequal and len(self.values) > 1
+        told = UNCHECKED in self.flags
+        return self.status == "ok" and finite and not self.unequal and not told and len(self.values) > 1
 
 
 def cell(

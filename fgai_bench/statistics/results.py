@@ -19,6 +19,7 @@ from fgai_bench.metrics import METRICS
 from fgai_bench.records.frames import LEDGER, PlacedStep
 from fgai_bench.records.merge import made_by_other_code
 from fgai_bench.records.names import is_changed, titles
+from fgai_bench.records.result import REPORTED
 from fgai_bench.records.store import StoreReader
 from fgai_bench.statistics.labels import ordered
 
@@ -30,6 +31,7 @@ MISSING = "not run yet; the same `fgai-bench run` goes on with it"
 MAIN_SUITES = ("node", "quick", "definition", "stress")  # the first of them that holds a graph is asked about it
 SIDE_SUITES = ("ablation", "cost", "scale", "published-budgets", "deviations")  # of other settings, budgets or aims
 PLACE = ("suite", "kind", "task", "dataset", "model", "label", "attack_label", "explainer")
+UNCHECKED = "reported: nobody has measured it again"
 OTHER_CODE = "made by other code than the rest of its suite; `fgai-bench run` makes it anew"
 
 
@@ -66,9 +68,10 @@ class Measurement:
     step: str = ""
     device: str = ""
     commit: str | None = None
-    package: str = ""
+    package: str = ""  # with the version of each plugin that it used
     trials: int = 0  # how many settings were tried to choose those of its training; 0 for the suite's own settings
     score: str = ""  # the metric that ranks it, where its dataset declares one; empty for the task's own
+    trust: str = ""  # of the board that it was added to; empty for what was measured here
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +258,7 @@ def _arranged(
         if member.get("metric"):
             continue  # it stands where the step stands that it measures more of
         reason = OTHER_CODE if member["step"] in others else MISSING
-        known = {"trials": member.get("trials", 0), "score": member.get("score", "")}
+        known = {"trials": member.get("trials", 0), "score": member.get("score", ""), "trust": member.get("trust", "")}
         missing = Measurement("missing", reason, step=member["step"], flags=tuple(member["flags"]), **known)
         places.setdefault(_place(member), {})[member["seed"]] = missing
     standing: dict[tuple[Place, int], list[PlacedStep]] = {}
@@ -264,8 +267,11 @@ def _arranged(
             standing.setdefault((_place(each.member), each.member["seed"]), []).append(each)
     for (place, seed), group in standing.items():
         if place in places:
-            planned = places[place][seed]
-            places[place][seed] = replace(_measurement(group), trials=planned.trials, score=planned.score)
+            planned, measured = places[place][seed], _measurement(group)
+            flags = (*measured.flags, *([UNCHECKED] if planned.trust == REPORTED else []))
+            places[place][seed] = replace(
+                measured, flags=flags, trials=planned.trials, score=planned.score, trust=planned.trust
+            )
     for row in curves[curves["kind"] == "audit"].to_dict("records"):
         if (place := _place(row)) in places:
             _with_point(places[place], row)
@@ -311,8 +317,13 @@ def _measurement(group: Sequence[PlacedStep]) -> Measurement:
         first.step["hash"],
         first.step["environment"].get("device") or "",
         commit if isinstance(commit, str) else None,
-        first.step["environment"].get("package") or "",
+        " + ".join([first.step["environment"].get("package") or "", *_plugins(first.step)]),
     )
+
+
+def _plugins(step: Mapping[str, Any]) -> list[str]:
+    """Return the plugins that a step used, each with its version or commit."""
+    return [f"{name} {version}".strip() for name, version in step["environment"].get("plugins", {}).items()]
 
 
 def _versions(provenance: pd.DataFrame) -> str:

@@ -11,12 +11,14 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from fgai_bench.bounded import MIB, UnreadableFile, read_bounded
 from fgai_bench.options import SuiteError as SuiteError
 from fgai_bench.options import finite, sentence
 from fgai_bench.suites.catalogue import SUITES
 from fgai_bench.suites.schema import Suite
 
 SUFFIXES = (".yaml", ".yml")
+LARGEST = 16 * MIB  # bytes of a suite
 
 
 class _Loader(yaml.SafeLoader):
@@ -89,12 +91,10 @@ def load_file(path: Path) -> Suite:
     """Return the suite in a YAML file; its name is that of the file unless the content sets another."""
     if not os.path.exists(path):  # unlike the method of a path, it answers for a name that is too long
         raise SuiteError(f"there is no suite file {path}; names of suites are: {', '.join(SUITES)}")
-    if not path.is_file():  # a device or a pipe may never end
-        raise SuiteError(f"the suite file {path} cannot be read: it is no regular file")
     try:
-        content = parse(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SuiteError(f"the suite file {path} cannot be read: {error.strerror}") from None
+        content = parse(read_bounded(path, LARGEST).decode())
+    except UnreadableFile as error:
+        raise SuiteError(f"the suite file {error}") from None
     except UnicodeDecodeError:
         raise SuiteError(f"the suite file {path} is not UTF-8 text") from None
     except (yaml.YAMLError, ArithmeticError, RecursionError, TypeError, ValueError) as error:

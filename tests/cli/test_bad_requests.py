@@ -125,6 +125,19 @@ LINES: list[tuple[list[str], str]] = [
     (["run", "--dry-run", "--set", "threads=1e20"], "threads: "),
     (["run", "--dry-run", "--set", "model.hidden=0"], "hidden: input should be greater than or equal to 1"),
     (["run", "--dry-run", "--seeds", "9" * 5000], "--seeds is a number"),
+    *[
+        (line, "'0-3' is not a whole number")
+        for line in (
+            ["evaluate", "file", "--split", "0-3"],
+            ["evaluate", "file", "--seed", "0-3"],
+            ["run", "--dry-run", "--jobs", "0-3"],
+            ["tune", "--trials", "0-3"],
+            ["verify", "run", "--rows", "0-3"],
+        )
+    ],
+    (["verify", "run", "--rows", "0"], "--rows must be at least 1, not 0"),
+    (["run", "--dry-run", "--set", "training.epochs=0-3"], "epochs: a number is needed, not 0-3"),
+    (["ls", "--plugin", "0-3"], "plugin '0-3' cannot be imported"),
     (["records", "export", "run", "--out", "new", "--seeds", "9" * 20], "there are no records of the seed "),
 ]
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from fgai_bench.leaderboard.merge import add
+from fgai_bench.records.export import export
 from fgai_bench.records.store import StoreReader
 from fgai_bench.statistics.results import ReportError
 from tests.report_fixtures import attack_result
@@ -38,6 +39,12 @@ def submitted(bench: Any, name: str, seeds: range = range(3), ledger: dict[str, 
     return Path(made.close())
 
 
+def board_of(run: Path, folder: Path) -> Path:
+    """A board whose own records are those of a run."""
+    export([run], folder / "records")
+    return folder
+
+
 def test_adding_a_run_twice_changes_nothing(small: Path, tmp_path: Path) -> None:
     add(small, tmp_path)
     before = contents(tmp_path)
@@ -46,11 +53,14 @@ def test_adding_a_run_twice_changes_nothing(small: Path, tmp_path: Path) -> None
 
 
 def test_a_row_joins_those_of_the_folder(small: Path, bench: Any, tmp_path: Path) -> None:
-    add(small, tmp_path)
-    (node, *_) = add(submitted(bench, "mine"), tmp_path)
+    (node, *_) = add(submitted(bench, "mine"), board_of(small, tmp_path))
     rows = parsed(node)
     assert {defense for _, defense, _ in rows} == {"vanilla", "ln", "at", "fgai", "mine", "uniform-attention"}
-    assert rows["amazon-photo", "mine", "injection"]["rank"]
+    mine = rows["amazon-photo", "mine", "injection"]
+    assert (mine["trust"], mine["rank"], mine["flags"]) == ("reported", "", "reported: nobody has measured it again")
+    assert list(rows)[-1] == ("amazon-photo", "mine", "injection")  # below all others
+    fgai = rows["amazon-photo", "fgai", "injection"]
+    assert (fgai["trust"], fgai["measured_again"], bool(fgai["rank"])) == ("measured here", "0", True)
     with StoreReader(tmp_path / "records") as store:
         assert {member["label"] for member in store.members()} >= {"vanilla", "mine"}
 
@@ -68,7 +78,7 @@ def test_a_result_that_contradicts_the_boards_is_refused_and_nothing_is_written(
 
 
 def test_a_row_of_another_spending_is_added_and_not_ranked(small: Path, bench: Any, tmp_path: Path) -> None:
-    add(small, tmp_path)
+    board_of(small, tmp_path)
     (node, *_) = add(submitted(bench, "thrifty", ledger={"edges": 360.0}), tmp_path)
     row = parsed(node)["amazon-photo", "thrifty", "injection"]
     assert (row["n"], row["status"], row["rank"]) == ("3", "ok", "")

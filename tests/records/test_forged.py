@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from fgai_bench.bounded import MIB
 from fgai_bench.cli import main
 from fgai_bench.records import export_format as exporting
 from fgai_bench.records.canonical import sha256
 from fgai_bench.records.export import export
-from fgai_bench.records.export_format import MIB
 from fgai_bench.records.result import Result
 from fgai_bench.records.store import Store, StoreReader
 from fgai_bench.run.plan import Step

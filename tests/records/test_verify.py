@@ -16,6 +16,7 @@ import pytest
 import torch
 from safetensors import torch as tensors
 
+from fgai_bench.bounded import MIB
 from fgai_bench.cli import main
 from fgai_bench.data import load_dataset
 from fgai_bench.leaderboard.rows import BOARDS, entries, lowered
@@ -306,3 +307,17 @@ def test_the_page_says_how_to_make_such_a_file(folder: Path, tmp_path: Path, mon
     exec(script.replace("runs/quick", str(folder)).replace("4bea5b60623d", row[:12]), {})
     line = ["break", str(folder), row[:12], "--attacked", "mine.safetensors", "--by", "Ada"]
     assert main(line) in (0, 1)  # valid, whether stronger or not
+
+
+@pytest.mark.parametrize(
+    ("size", "said"), [(None, "it is no regular file"), (4 * MIB, "more than the 1.0 MiB that it can need")]
+)
+def test_a_graph_is_read_in_bounded_memory(
+    size: int | None, said: str, reference: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Five nodes of 64 features need a few kB; a device would never end."""
+    graph = Path("/dev/zero") if size is None else tmp_path / "large.safetensors"
+    if size is not None:
+        graph.write_bytes(bytes(size))
+    assert main(["break", str(reference), attack_row(reference), "--attacked", str(graph), "--by", "Eve"]) == 2
+    assert said in capsys.readouterr().err

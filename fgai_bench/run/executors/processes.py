@@ -16,6 +16,7 @@ from typing import Any
 
 import psutil
 
+from fgai_bench.fast.threads import PASSIVE
 from fgai_bench.records.result import Result
 from fgai_bench.run.executors.base import Event, Job, WorkerSettings
 
@@ -137,7 +138,7 @@ class Processes:
             [sys.executable, "-P", "-c", SERVE, str(there.fileno()), json.dumps(sys.path)],
             pass_fds=[there.fileno()],
             stdin=subprocess.DEVNULL,
-            env={**self.settings.variables, **os.environ, **variables},
+            env={**PASSIVE, **self.settings.variables, **os.environ, **variables},
             start_new_session=True,
         )
         there.close()

@@ -115,7 +115,7 @@ def test_leaderboards_have_no_row_of_it_and_refuse_it_alone(
 ) -> None:
     assert {entry.key[0] for board in BOARDS for entry in entries(board, Results.read(both))} == {"node"}
     assert main(["leaderboard", "add", str(unequal), "--to", str(tmp_path / "results")]) == 2
-    assert "were made by other code than this program's" in capsys.readouterr().err
+    assert "published-budgets, changed: seeds=3 is not the suite as it is declared" in capsys.readouterr().err
     with pytest.raises(ReportError, match="holds only published-budgets, where each defense has a budget of its own"):
         add(unequal, tmp_path / "results")
     assert not (tmp_path / "results").exists()

@@ -1,0 +1,33 @@
+"""Choose threads by what is free: on a busy machine, threads that wait for each other cost more than they bring."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+# Of OpenMP, read when torch is imported: a thread without work sleeps, and does not keep a core busy by asking for it.
+PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE"}
+
+
+def free_cores(cores: int, load: float) -> int:
+    """Return how many cores nobody uses, at least one, from the number of processes that have wanted one of late.
+
+    >>> free_cores(8, 0.4), free_cores(8, 5.6), free_cores(2, 8.0)
+    (8, 2, 1)
+    """
+    return max(1, cores - round(load))
+
+
+@contextmanager
+def free_threads() -> Iterator[None]:
+    """Let torch use no more threads in the block than there are free cores; afterwards as many as before."""
+    import torch
+
+    before = torch.get_num_threads()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    torch.set_num_threads(min(before, free_cores(cores, os.getloadavg()[0])))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

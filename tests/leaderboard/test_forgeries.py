@@ -1,0 +1,262 @@
+"""Forgeries: what somebody might send to a board to look better than they are, and the sentence that answers it.
+
+Every record has valid hashes, made with the project's own functions. ``docs/verifying.md`` lists the same table.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors import torch as tensors
+
+from fgai_bench.cli import main
+from fgai_bench.leaderboard.trust import Known, judged
+from fgai_bench.models import MODELS
+from fgai_bench.records.canonical import canonical
+from fgai_bench.records.export import export
+from fgai_bench.records.packing import META, clean_of
+from fgai_bench.records.store import Store, StoreReader
+from fgai_bench.registry import RegistryError
+from fgai_bench.run.plan import Step
+from fgai_bench.run.resume import run
+from fgai_bench.statistics.results import ReportError
+from fgai_bench.suites import SUITES
+
+Parts = dict[str, torch.Tensor]
+
+
+@pytest.fixture
+def folder(reference: Path, tiny: dict[str, Any], tmp_path: Path) -> Iterator[Path]:
+    """A run of the tiny suite to forge, while the suite is registered."""
+    SUITES.add("tiny", tiny, origin="tests")
+    yield Path(shutil.copytree(reference, tmp_path / "run"))
+    SUITES._entries.pop("tiny")
+
+
+def forge(folder: Path, kind: str, change: Callable[[dict[str, Any], dict[str, Any]], None], attack: str = "") -> None:
+    """Record every step of a kind again, its configuration and its result changed, with valid checksums."""
+    store = Store(folder)
+    for step in [step for step in store.steps() if step["kind"] == kind]:
+        if attack and step["config"]["attack"]["name"] != attack:
+            continue
+        result = store.result(step["hash"])
+        artifacts = {row["role"]: store.artifacts.read(row["sha256"]) for row in step["artifacts"]}
+        fields = {"artifacts": artifacts, "metrics": dict(result.metrics), "ledger": dict(result.ledger)}
+        fields |= {"facts": dict(result.facts), "environment": dict(result.environment)}
+        change(step["config"], fields)
+        store.record(Step(step["hash"], kind, step["config"], {}, step["trial"]), replace(result, **fields))
+    store.close()
+
+
+def value(part: str, name: str, new: Any) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+    return lambda config, fields: fields[part].update({name: new})
+
+
+def graph(change: Callable[[Parts], Parts], clean: str | None = None) -> Callable[..., None]:
+    """Return a forgery of the attacked graphs; ``clean`` is the graph that they name."""
+
+    def forged(config: dict[str, Any], fields: dict[str, Any]) -> None:
+        content = fields["artifacts"]["attacked"]
+        parts = {name: part.contiguous() for name, part in change(tensors.load(content)).items()}
+        named = clean_of(content) if clean is None else clean
+        fields["artifacts"]["attacked"] = tensors.save(parts, {META: canonical({"clean": named})})
+
+    return forged
+
+
+def another_weight(config: dict[str, Any], fields: dict[str, Any]) -> None:
+    content = fields["artifacts"]["model"]
+    size = int.from_bytes(content[:8], "little")
+    fields["artifacts"]["model"] = content[: 8 + size] + bytes(len(content) - 8 - size)
+
+
+def another_class(config: dict[str, Any], fields: dict[str, Any]) -> None:
+    content = fields["artifacts"]["model"]
+    about = canonical({"class": "antigravity:fly", "config": {}})
+    fields["artifacts"]["model"] = tensors.save(tensors.load(content), {META: about})
+
+
+def more_nodes(parts: Parts) -> Parts:
+    new, target = int(parts["edges"].max()) + 1, int(parts["edges"].min())
+    edges = torch.cat([parts["edges"], torch.tensor([[new, target], [target, new]])], dim=1)
+    return {"edges": edges, "features": torch.cat([parts["features"], parts["features"][:1]])}
+
+
+def more_edges(parts: Parts) -> Parts:
+    """Move an edge from one injected node to another: the total stays, one node has too many."""
+    edges, last = parts["edges"].clone(), int(parts["edges"].max())
+    own = [int(n) for n in edges[1, edges[0] == last]]
+    taken = next(int(n) for n in edges[1, edges[0] == last - 1] if int(n) not in own)
+    for column in range(edges.shape[1]):
+        if {last - 1, taken} == {int(edges[0, column]), int(edges[1, column])}:
+            edges[:, column] = torch.where(edges[:, column] == last - 1, last, edges[:, column])
+    return {**parts, "edges": edges}
+
+
+def setting(*path: str, new: Any) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+    def change(config: dict[str, Any], fields: dict[str, Any]) -> None:
+        for key in path[:-1]:
+            config = config[key]
+        config[path[-1]] = new
+
+    return change
+
+
+FORGERIES: dict[str, tuple[str, Callable[[dict[str, Any], dict[str, Any]], None], str]] = {
+    "attacked score": ("attack", value("metrics", "f1", 0.9999), "f1 is recorded as 0.9999 and measured again as"),
+    "clean score": ("clean", value("metrics", "f1", 0.9999), "f1 is recorded as 0.9999 and measured again as"),
+    "stability": ("attack", value("metrics", "g_jsd", 1e-9), "g_jsd is recorded as 1e-09 and measured again as"),
+    "NaN as a score": ("attack", value("metrics", "f1", float("nan")), "f1 is recorded as nan and measured again as"),
+    "spent less": ("attack", value("ledger", "edges", 5.0), "its ledger has edges 5, and its attacked graph 25"),
+    "other weights": ("train", another_weight, "and measured again as"),
+    "a model that runs code": ("train", another_class, "the model is a antigravity:fly of a plugin"),
+    "another model's result": ("attack", value("facts", "trained_model", "0"), "it was measured on another model"),
+    "other data": ("attack", value("facts", "checksum", "0"), "the graph here is not the recorded one"),
+    "foreign graph": ("attack", graph(lambda p: p, "0" * 64), "a difference from another clean graph"),
+    "graph of no name": ("attack", graph(lambda p: p, ""), "a difference from another clean graph"),
+    "too many nodes": ("attack", graph(more_nodes), "the attack spent nodes = 6, but its threat model allows 5"),
+    "too many edges of a node": ("attack", graph(more_edges), "but its threat model allows 5"),
+    "features out of range": ("attack", graph(lambda p: {**p, "features": p["features"] * 0 + 2}), "outside [-1, 1]"),
+    "NaN in a graph": ("attack", graph(lambda p: {**p, "features": p["features"] * float("nan")}), "is NaN"),
+    "removed edges": (
+        "attack",
+        graph(lambda p: {**p, "removed": torch.tensor([[0], [1]])}),
+        "the original edges stay",
+    ),
+    "fewer epochs": ("train", setting("training", "epochs", new=1), "training.epochs is 1 and not 3 as in the suite"),
+    "larger budget": ("attack", setting("threat", "nodes", new=50), "another threat model: threat.nodes is 50"),
+    "weaker search": ("attack", setting("threat", "steps", new=1), "another search effort: threat.steps is 1"),
+    "other code": ("attack", setting("code", "step", new="0"), "were made by other code than this program's"),
+    "a plugin without a version": (
+        "train",
+        value("environment", "plugins", {"mine": ""}),
+        "the plugin 'mine' names neither a version nor a commit",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forged_run_is_refused_with_a_sentence(
+    name: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kind, change, said = FORGERIES[name]
+    forge(folder, kind, change)
+    line = ["leaderboard", "add", str(folder), "--to", str(tmp_path / "board")]
+    assert main(line) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "board").exists()
+
+
+def placed(folder: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Write all places of a run anew."""
+    store = Store(folder)
+    members = [change(member) for member in store.members()]
+    with store.transaction() as execute:
+        execute("DELETE FROM members")
+    store.place(members)
+    store.close()
+
+
+def test_selected_seeds_are_not_the_suite_whatever_the_run_says(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    placed(folder, lambda m: {**m, "seed": m["seed"] + 3, "suite_seeds": "3-4"})
+    assert main(["leaderboard", "add", str(folder), "--to", str(tmp_path / "board"), "--check"]) == 1
+    assert "tiny, changed: seeds=3 4 is not the suite as it is declared" in capsys.readouterr().out
+
+
+def test_a_suite_that_nobody_registered_makes_a_private_board(
+    folder: Path, reference: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    board = tmp_path / "board"
+    placed(folder, lambda m: {**m, "suite": "mine"})
+    line = ["leaderboard", "add", str(folder), "--to", str(board), "--trust", "none"]
+    assert main(line) == 2
+    assert "'mine' is no registered suite, and only these enter a public board" in capsys.readouterr().err
+    assert main([*line, "--private"]) == 0
+    assert sorted(path.name for path in board.glob("*.csv")) == [
+        f"private_leaderboard_{name}.csv" for name in ("cost", "link", "node")
+    ]
+    assert main(["leaderboard", "add", str(reference), "--to", str(board), "--trust", "none"]) == 2
+    assert "is a private board" in capsys.readouterr().err
+
+
+def test_a_run_cannot_say_how_far_it_is_trusted(folder: Path, tmp_path: Path) -> None:
+    placed(folder, lambda m: {**m, "trust": "measured again"})
+    board = tmp_path / "board"
+    assert main(["leaderboard", "add", str(folder), "--to", str(board), "--trust", "none"]) == 0
+    with StoreReader(board / "records") as store:
+        assert {member["trust"] for member in store.members()} == {"reported"}
+
+
+def test_what_was_measured_again_is_ranked_and_says_how_many_seeds(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import csv
+
+    def shown(board: Path) -> list[tuple[str, str, bool]]:
+        with (board / "leaderboard_node.csv").open() as stream:
+            rows = [row for row in csv.DictReader(stream) if row["status"] == "ok"]
+        return [(row["trust"], row["measured_again"], bool(row["rank"])) for row in rows]
+
+    for trust, expected in (("all", ("measured again", "2", True)), ("sample", ("measured again", "1", True))):
+        assert main(["leaderboard", "add", str(folder), "--to", str(tmp_path / trust), "--trust", trust]) == 0
+        assert set(shown(tmp_path / trust)) == {expected}
+        assert "results measured again in" in capsys.readouterr().out
+    export([folder], tmp_path / "bare")  # without models there is nothing to measure
+    assert main(["leaderboard", "add", str(tmp_path / "bare"), "--to", str(tmp_path / "told")]) == 0
+    assert set(shown(tmp_path / "told")) == {("reported", "0", False)}
+
+
+@pytest.mark.parametrize(("with_graph", "said"), [(False, "joins a row of the board"), (True, "f1 is recorded as")])
+def test_the_row_of_somebody_else_is_lowered_by_a_graph_alone(
+    with_graph: bool, said: str, folder: Path, tmp_path: Path
+) -> None:
+    """The board has one attack of a row; a run brings another, whose score is a lie."""
+    forge(folder, "attack", value("metrics", "f1", 0.0001), "random-injection")
+    run_export = tmp_path / "theirs"
+    export([folder], run_export, extras=("models", "graphs") if with_graph else ())
+    with StoreReader(run_export) as store:
+        attacks = {m["step"] for m in store.members() if m["attack_label"] == "random-injection"}
+        known = Known.of(store)
+        known.steps = {hash: "" for hash in known.steps if hash not in attacks}
+        with pytest.raises(ReportError, match=said):
+            judged(store, known)
+
+
+def test_a_weak_attack_under_the_name_of_the_strong_one_is_found_out(folder: Path) -> None:
+    forge(folder, "attack", setting("attack", "name", new="worst"), "random-injection")
+    with (
+        StoreReader(folder) as store,
+        pytest.raises(ReportError, match=r"the published attack leaves .* where `worst`"),
+    ):
+        judged(store, Known(), "all")
+
+
+def test_a_score_below_what_is_proven_for_the_model_needs_no_graph_to_be_refused(tmp_path: Path) -> None:
+    suite = {"name": "flat", "datasets": ["csbm-1e3"], "models": ["mlp"], "defenses": ["vanilla"], "seeds": 2}
+    suite |= {"attacks": ["random-injection"], "training": {"epochs": 3}, "threat": {"nodes": 5, "edges_per_node": 5}}
+    run(suite, tmp_path / "run", executor="inline", device="cpu")
+    forge(tmp_path / "run", "attack", value("metrics", "f1", 0.001))
+    export([tmp_path / "run"], tmp_path / "records", extras=("models",))
+    with (
+        StoreReader(tmp_path / "records") as store,
+        pytest.raises(ReportError, match=r"below the floor .* 'reach' proves"),
+    ):
+        judged(store, Known())
+
+
+def test_a_plugin_cannot_take_the_name_of_a_built_in(folder: Path) -> None:
+    with pytest.raises(RegistryError, match="model 'gat' is already registered by fgai_bench; mine needs another name"):
+        MODELS.add("gat", MODELS["gat"], origin="mine")
+
+
+def test_an_unknown_trust_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["leaderboard", "add", str(folder), "--trust", "much"]) == 2
+    assert "--trust can be all, sample, none, not 'much'" in capsys.readouterr().err
