@@ -56,7 +56,7 @@ class Explainer:
 
         def on_fields(graph: Data, explained: Tensor) -> EdgeScores:
             field = field_of(graph.edge_index, graph.x.shape[0], explained, model.hops)
-            return EdgeScores.of_dense(field, answer(graph, explained))
+            return EdgeScores.on(field, answer(graph, explained)[field.owner, field.edges])
 
         return on_fields
 
