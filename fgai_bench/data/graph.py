@@ -1,7 +1,5 @@
 """Bring graphs into the form that the loader returns: checked, undirected, without loops and duplicates."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

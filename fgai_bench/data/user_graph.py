@@ -4,8 +4,6 @@ Nothing about the graph is changed that a network trained on it would notice: di
 attributes and further inputs stay with their edges. What cannot be used is answered with one sentence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import combinations
 from typing import Any

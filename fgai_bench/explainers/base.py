@@ -5,8 +5,6 @@ graph before it can explain also implements :meth:`Explainer.fitted`. One that c
 :class:`BlockExplainer` instead, whose scores are sparse and come block by block.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 

@@ -4,8 +4,6 @@ The library's own ``index_add`` and sparse products add on a GPU in whatever ord
 trainings from one seed drift apart. Here every sum has one order, that of its entries.
 """
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Metrics of explanations of single nodes before and after an attack: overlap of top edges, correlation of ranks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import fmean
 

@@ -1,7 +1,5 @@
 """Metrics of what an explanation claims: against the true effect of edges, by removal, and against known true edges."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import fmean
 

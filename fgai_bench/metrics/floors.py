@@ -1,7 +1,5 @@
 """Metrics of floors: what provably remains under every attack of a threat model."""
 
-from __future__ import annotations
-
 from fgai_bench.metrics.base import HIGHER_SHARE, metric
 
 

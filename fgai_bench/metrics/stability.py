@@ -1,7 +1,5 @@
 """Metrics of stability: how much outputs and attention change when the graph does; and the entropy of attention."""
 
-from __future__ import annotations
-
 import math
 
 import torch

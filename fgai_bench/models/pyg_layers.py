@@ -4,8 +4,6 @@
 ``(E, heads, channels)`` are what a search of two thousand gradients spends its time on.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

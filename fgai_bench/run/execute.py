@@ -1,7 +1,5 @@
 """Run one step: turn its configuration and input artifacts into a result, without store or scheduler."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

@@ -4,8 +4,6 @@ The problem that is handed over has no test part (:meth:`Problem.without_test`).
 scaled so that the attacker reaches the same share of the targets.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch_geometric.data import Data

@@ -1,7 +1,5 @@
 """Check certificates: equal to clean without a budget, monotone, and below every registered attack."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass
 from functools import cache, cached_property

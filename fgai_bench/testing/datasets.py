@@ -3,8 +3,6 @@
 Loading itself refuses or mends unusable features, labels, edges and splits (:func:`fgai_bench.data.load_dataset`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property

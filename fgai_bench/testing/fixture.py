@@ -1,7 +1,5 @@
 """Provide the tiny graph on which the contract checks run, and the models trained on it once."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import torch

@@ -1,7 +1,5 @@
 """Check suites: every name is registered, and the suite expands to steps that can be run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

@@ -1,7 +1,5 @@
 """Compute Laplacian encodings, which describe the position of a node in its graph, with sparse eigensolvers."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Compute fused attention on a CPU (Numba): score, softmax, dropout and sum in one loop, two for the gradients."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
