@@ -1,8 +1,8 @@
 """Should the gradient of new edges go through the Laplacian encodings of a Graph Transformer?
 
 ``python -m benchmarks.gt_encodings FILE.csv`` trains a GT on Cora and ranks edges from twenty nodes to all test nodes
-by the gradient of the loss, three times: with the encodings held fixed, through the encodings alone, by the sum. It then
-adds the best of each, solves the encodings of the new graph, and measures what is left. Random edges stand beside.
+by the gradient of the loss, three times: with the encodings held fixed, through the encodings alone, by their sum. It
+then adds the best of each, solves the encodings of the new graph, and measures what is left. Random edges stand beside.
 
 The gradient through an encoding is exact to first order: of ``L e = lambda e`` with a changed edge follows
 ``de = -(L - lambda)^+ dL e``, so one linear system for each encoding gives the gradient of every edge.
