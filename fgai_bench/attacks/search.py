@@ -15,7 +15,7 @@ from fgai_bench.attacks.base import Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.domain import FeatureDomain
 from fgai_bench.attacks.injection import InjectionScene
-from fgai_bench.attacks.objectives import Reference, margins, objective_named
+from fgai_bench.attacks.objectives import Reference, objective_named
 from fgai_bench.attacks.placement import Placement, attached_edges, cover, defective, random
 from fgai_bench.attacks.result import NO_SEARCH, Candidate, Trace
 from fgai_bench.data.dataset import score_of
@@ -101,9 +101,6 @@ class PortfolioSearch:
     def __post_init__(self) -> None:
         self.domain = FeatureDomain.of(self.threat, self.victim.data)
         self.embedded, self.clean = self.victim.evaluated()
-        again = self.victim.evaluated()[1].logits
-        if not torch.allclose(again, self.clean.logits, rtol=1e-3, atol=1e-4, equal_nan=True):
-            self.flags["randomised forward pass"] = None
         self.truth = self.victim.truth(self.clean)
         links = "roc_auc" if hasattr(self.victim.readout, "labels") else "f1"
         self.measure = score_function(score_of(self.victim.data) if self.victim.readout is None else links, self.truth)
@@ -149,7 +146,7 @@ class PortfolioSearch:
         features, domain = torch.cat([member.features for member in members]), self.domain
         share = torch.tensor([[m.step] for m in members for _ in range(self.threat.nodes)], device=features.device)
         step, recordable = share * domain.width, self.victim.model.recordable(new_edges=False)
-        top = ascend_long(objective, features, domain.low, domain.high, step, steps, "row", recordable, number)
+        top = ascend_long(objective, features, domain.low, domain.high, step, steps, recordable, number)
         self.count(top, steps * number)
         return [
             self.noted(replace(member, features=point, score=score))
@@ -167,7 +164,7 @@ class PortfolioSearch:
 
         recordable, domain = self.victim.model.recordable(new_edges=False), self.domain
         step = member.step * domain.width
-        top = ascend_long(objective, member.features, domain.low, domain.high, step, steps, "row", recordable)
+        top = ascend_long(objective, member.features, domain.low, domain.high, step, steps, recordable)
         self.count(top, steps)
         return self.noted(replace(member, features=top.point, score=float(top.score)))
 
@@ -207,14 +204,6 @@ class PortfolioSearch:
         self.curve.append(max([1.0 - member.score, *self.curve[-1:]]))
         return member
 
-    def standing(self, member: PortfolioMember) -> Tensor:
-        """Return by how much each target still stands under a member: ``(T,)``, 0 where it has fallen."""
-        with torch.no_grad():
-            logits = self.victim.read(self.scene(member.attached).output(member.features))
-        if logits.shape[0] != self.victim.targets.numel():
-            return torch.ones(self.victim.targets.numel(), device=logits.device)
-        return (margins(logits, self.truth) > 0).double()
-
     def edge_gradient(self, member: PortfolioMember) -> Tensor | None:
         """Return how much an edge to each target would raise the loss: ``(nodes, T)``, or None without edge weights.
 
@@ -228,9 +217,8 @@ class PortfolioSearch:
         extra = torch.full((new.numel(),), RELAXED, device=targets.device, requires_grad=True)
         there = torch.ones(scene.edge_index.size(1), device=targets.device)
         features = scene.domain.straight_through(member.features)
-        self.victim.model.joined(
-            edge_index, [scene.edge_index], data.x.shape[0] + nodes, 0
-        )  # encodings stay those of the scene
+        # Encodings stay those of the scene.
+        self.victim.model.joined(edge_index, [scene.edge_index], data.x.shape[0] + nodes, 0)
         embedded = torch.cat([self.embedded, self.victim.model.embed(features).detach()])
         try:
             out = self.victim.model.propagate(embedded, edge_index, edge_weight=torch.cat([there, extra]))
