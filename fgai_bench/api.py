@@ -11,6 +11,7 @@ import inspect
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any
 
 import torch
@@ -104,7 +105,14 @@ def fit(
     """
     entry = DEFENSES.entry(defense)
     own, training = _sorted_options(options)
-    method: Any = _made(entry.load(), "defense", defense, own)
+    try:
+        method: Any = _made(entry.load(), "defense", defense, own)
+    except FitError as error:
+        meant = [(name, get_close_matches(name, Training.model_fields, 1)) for name in own if repr(name) in str(error)]
+        for name, close in meant:
+            if close:
+                raise FitError(f"there is no option {name!r}; did you mean {close[0]!r}, of the training?") from None
+        raise
     start, problem, _ = _prepared(model, data, split)
     for part in ("train", "val"):
         if not getattr(problem.split, part).numel():

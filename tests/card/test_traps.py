@@ -250,6 +250,8 @@ def test_a_dataset_of_one_graph_is_that_graph():
         (lambda n, d: fb.fit("at", n, d, wieght=1), "the defense 'at': unknown key 'wieght'; did you mean 'weight'"),
         (lambda n, d: fb.fit("fgai", n, d, similarty=1), "did you mean 'similarity'"),
         (lambda n, d: fb.fit("vanilla", n, d, epochs=-1), "epochs"),
+        (lambda n, d: fb.fit("vanilla", n, d, epoch=3), "no option 'epoch'; did you mean 'epochs', of the training"),
+        (lambda n, d: fb.fit("at", n, d, epoch=3), "no option 'epoch'; did you mean 'epochs', of the training"),
         (lambda n, d: fb.evaluate(n, d, split=3, attacks=QUICK), None),
     ],
 )
