@@ -1,6 +1,6 @@
 """Hold three threat models against one network on 50,000 nodes, and print what its card says under each.
 
-    python -m benchmarks.threats [--attacks injection,worst] [--device cuda]
+python -m benchmarks.threats [--attacks injection,worst] [--device cuda]
 """
 
 from __future__ import annotations

@@ -35,7 +35,6 @@ from fgai_bench.tasks.reached_nodes import reached_by_attack
 
 CONTROL = "random-injection"
 SEEDS = 3  # of an attack that takes moments; one whose search is long has one
-SHOWN_NODES, SHOWN_EDGES = 3, 8
 Values = NDArray[np.float64]
 
 
@@ -66,7 +65,6 @@ class AttackOutcome:
         ledger: what the strongest draw spent.
         flags: reasons for distrust.
         seconds: of all draws.
-        strongest: the attacked graph that leaves the least.
     """
 
     name: str
@@ -76,27 +74,6 @@ class AttackOutcome:
     ledger: dict[str, float]
     flags: tuple[str, ...]
     seconds: float
-    strongest: Data
-
-
-@dataclass(frozen=True)
-class ChangedNode:
-    """A node whose attention an attack changed, for the picture.
-
-    Attributes:
-        node: its number; before, after: predicted classes.
-        neighbours: the other ends of its strongest in-edges; injected: which of them are new.
-        weights: ``(2, n)`` attention before and after.
-        divergence: of its attention.
-    """
-
-    node: int
-    before: int
-    after: int
-    neighbours: tuple[int, ...]
-    injected: tuple[bool, ...]
-    weights: Values
-    divergence: float
 
 
 @dataclass
@@ -114,7 +91,6 @@ class Evaluation:
         noise: the largest difference of a logit between two passes over the clean graph, which should be none.
         effect: attention, or gradients where there is none, against the measured effect of edges; or why it was not
             measured.
-        changed: the nodes whose attention the last attack changed most.
         seconds: by part.
     """
 
@@ -126,7 +102,6 @@ class Evaluation:
     noise: float = 0.0
     entropy: float | None = None
     effect: EdgeEffect | str = ""
-    changed: tuple[ChangedNode, ...] = ()
     seconds: dict[str, float] = field(default_factory=dict)
 
 
@@ -159,8 +134,6 @@ def evaluated(
     started = time.perf_counter()
     if clean.attention is not None:
         result.entropy = attention_entropy_normalised(clean.attention)
-        strongest = list(result.outcomes.values())[-1].strongest
-        result.changed = changed_nodes(problem, clean, problem.output(model, strongest), strongest)
     explainer = "saliency" if clean.attention is None else "attention-last"
     result.effect = measure_edge_effect(model, problem, seed, explainer)
     result.seconds["explanation"] = time.perf_counter() - started
@@ -194,7 +167,7 @@ def attacked_outcome(
     ledger = {key: float(value) for key, value in asdict(strongest.ledger).items()}
     known = [stability for stability in stabilities if stability is not None]
     took = time.perf_counter() - started
-    return AttackOutcome(name, right, np.stack(reached), _joined(known), ledger, flags, took, strongest.data)
+    return AttackOutcome(name, right, np.stack(reached), _joined(known), ledger, flags, took)
 
 
 def in_scenario(threat: ThreatModel, attack: str) -> ThreatModel:
@@ -256,36 +229,4 @@ def _joined(draws: Sequence[Stability]) -> Stability | None:
         tuple(values for draw in draws for values in draw.overlap),
         tuple(values for draw in draws for values in draw.divergence),
         tuple(values for draw in draws for values in draw.null),
-    )
-
-
-def changed_nodes(problem: NodeProblem, clean: Output, perturbed: Output, attacked: Data) -> tuple[ChangedNode, ...]:
-    """Return the test nodes with at least two in-edges whose attention changed most, most first."""
-    if clean.attention is None or perturbed.attention is None:
-        return ()
-    nodes, divergence = node_jsd_values(clean.attention, perturbed.attention)
-    degree = torch.bincount(problem.data.edge_index[1], minlength=problem.data.x.shape[0])
-    shown = torch.isin(nodes, problem.split.test) & (degree[nodes] > 1)
-    nodes, divergence = nodes[shown], divergence[shown]
-    order = divergence.argsort(descending=True, stable=True)[:SHOWN_NODES]
-    return tuple(_changed(int(nodes[i]), float(divergence[i]), problem, clean, perturbed) for i in order.tolist())
-
-
-def _changed(node: int, divergence: float, problem: NodeProblem, clean: Output, perturbed: Output) -> ChangedNode:
-    weights: dict[int, list[float]] = {}
-    for place, attention in enumerate((clean.attention, perturbed.attention)):
-        assert attention is not None
-        into = (attention.edge_index[1] == node).nonzero().view(-1)
-        for source, weight in zip(attention.edge_index[0, into].tolist(), attention.weight[into].tolist(), strict=True):
-            weights.setdefault(source, [0.0, 0.0])[place] += weight
-    strongest = sorted(weights, key=lambda source: (-max(weights[source]), source))[:SHOWN_EDGES]
-    size = problem.data.x.shape[0]
-    return ChangedNode(
-        node,
-        int(clean.logits[node].argmax()),
-        int(perturbed.logits[node].argmax()),
-        tuple(strongest),
-        tuple(source >= size for source in strongest),
-        np.array([weights[source] for source in strongest]).T,
-        divergence,
     )

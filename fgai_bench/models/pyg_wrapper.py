@@ -99,9 +99,8 @@ class FromPyG(AttentionModel):
         self._presence: Tensor | None = None
         self._used: Any = None  # the edges that the running layer was given
         self.kernels = True  # plain attention layers run through the kernels of this package
-        self.notes: list[str] = [
-            "layers with cached=True do not cache here, since attacks change edges"
-        ] * self._uncached()
+        self.notes: list[str] = []
+        self._forget_cached_edges()
         passing = [part for part in self.module.modules() if isinstance(part, MessagePassing)]
         convs = [conv for conv in passing if isinstance(conv, ATTENTION_CONVS)]
         self.edge_features = any(getattr(conv, "edge_dim", None) is not None for conv in convs)
@@ -111,13 +110,12 @@ class FromPyG(AttentionModel):
             if layer not in convs:
                 self._weigh(layer)
 
-    def _uncached(self) -> bool:
-        """Let layers compute their normalised edges afresh on every graph; tell whether one did not."""
-        cached: list[Any] = [part for part in self.module.modules() if getattr(part, "cached", False) is True]
-        for part in cached:
-            part.cached = False
-            vars(part).update({name: None for name in vars(part) if name.startswith("_cached")})
-        return bool(cached)
+    def _forget_cached_edges(self) -> None:
+        """Let layers compute their normalised edges afresh on every graph."""
+        for part in self.module.modules():
+            if getattr(part, "cached", False) is True:
+                vars(part).update({name: None for name in vars(part) if name.startswith("_cached")}, cached=False)
+                self.notes = ["layers with cached=True do not cache here, since attacks change edges"]
 
     def _listened(self, conv: Any) -> list[Any]:
         """Read and shift the attention of one of PyG's layers; return the hooks that do so."""
@@ -142,11 +140,6 @@ class FromPyG(AttentionModel):
     @property
     def hops(self) -> int:
         return max(sum(isinstance(part, MessagePassing) for part in self.module.modules()), self._ran or 0)
-
-    @property
-    def weighs_edges(self) -> bool:
-        """Tell whether edges can have weights: whether a layer is PyG's, or has marked its attention."""
-        return bool(self.hops)
 
     def hops_behind(self, out: Output) -> int | None:
         return self.hops or None  # of layers that are written by hand nothing is known
@@ -188,7 +181,7 @@ class FromPyG(AttentionModel):
         """Return the output and the attention of every attention layer that ran."""
         if self._ran is None and not (score_shift is None and edge_weight is None):
             self._passed(h, edge_index)  # to see which layers attend
-        if (score_shift is not None and not self._ran) or (edge_weight is not None and not self.weighs_edges):
+        if (score_shift is not None and not self._ran) or (edge_weight is not None and not self.hops):
             raise ValueError("no layer of the network is PyG's or calls mark_attention, so its edges have no weights")
         self._edge_index, self._shift = edge_index, score_shift
         self._presence = None if edge_weight is None else edge_weight.clamp(min=1e-30).log()
@@ -235,8 +228,6 @@ class FromPyG(AttentionModel):
             raise ModelError(
                 f"the network must return one row of logits per node, ({h.shape[0]}, classes), not {shape}"
             )
-        if self.attends and not self._seen:
-            raise ModelError("the network has attention layers, but none of them ran")
         return logits
 
     def rebuilt(self, seed: int = 0, **changes: Any) -> AttentionModel:

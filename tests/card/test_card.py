@@ -64,26 +64,9 @@ def test_the_page_needs_nothing_else(card, tmp_path):
     assert card._repr_html_().startswith("<style>")
 
 
-def test_the_picture_shows_all_attacks_and_the_most_changed_nodes(card):
-    figure = card.figure()
-    assert len(figure.axes) == 1 + len(card.measured.changed) == 4
-    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == [
-        "clean",
-        "random-injection",
-        "injection",
-    ]
-    divergences = [node.divergence for node in card.measured.changed]
-    assert divergences == sorted(divergences, reverse=True)
-
-
-def test_attention_of_a_changed_node_is_the_models(card, data, network):
-    node = card.measured.changed[0]
-    with torch.no_grad():
-        attention = fb.wrap(network).eval()(data).attention
-    into = attention.edge_index[1] == node.node
-    expected = dict(zip(attention.edge_index[0, into].tolist(), attention.weight[into].tolist(), strict=True))
-    for other, weight in zip(node.neighbours, node.weights[0], strict=True):
-        assert weight == pytest.approx(expected.get(other, 0.0), abs=1e-6)
+def test_the_picture_shows_all_attacks(card):
+    (ax,) = card.figure().axes
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["clean", "random-injection", "injection"]
 
 
 def with_outcome(card, name="injection", **changes):
