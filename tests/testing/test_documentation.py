@@ -48,7 +48,7 @@ WRITTEN = {
     "evaluate-your-network": {"card/index.html": "Predictions"},
     "adding-a-suite": {
         "runs/own/report/tables/metrics.md": "worst_node_tvd↓",
-        "runs/own/report/leaderboard_node.csv": "worst_node_tvd_mean",
+        "runs/own/report/leaderboard_node_full.csv": "worst_node_tvd_mean",
     },
 }
 
