@@ -27,6 +27,7 @@ DEFENSES = ("vanilla", "ln", "at", "fgai")
 REPLACED = ("gcn", "gnn-svd-sparse", "gnnguard-sparse")  # networks that take the place of GAT
 NULL = "uniform-attention"
 FAR = 0.02  # by how much twice the search may lower a worst case before it is called unreliable
+H200 = "../benchmarks/measured/h200.csv"
 SCORES = {"node": "f1", "link": "roc_auc", "stress": "f1", "ablation": "f1"}
 STAGES = {
     "published": "Published attack, published settings",
@@ -368,15 +369,6 @@ def learned_placement(what: str) -> str:
     return str({"rows": len(found_by), "lower": sum("learned-placement" in names for names in found_by)}[what])
 
 
-@value
-def standard_attack(task: str, what: str) -> str:
-    """Return of the models in ``benchmarks/measured``: how many, and how far twice the search lowers them."""
-    rows = select("../benchmarks/measured/standard_attack_h200.csv", task=task)
-    lowered = [float(row["worst"]) - float(row["worst-twice"]) for row in rows]
-    far = sum(by > FAR for by in lowered)
-    return {"models": str(len(rows)), "mean": number(mean(lowered), 4), "far": str(far)}[what]
-
-
 # Attention beside its nulls
 
 
@@ -563,6 +555,47 @@ def cost_ratio(what: str, dataset: str) -> str:
     key = {"seconds": "train_seconds_mean", "memory": "train_peak_mib_mean"}[what]
     rows = [single("leaderboard_cost.csv", suite="cost", dataset=dataset, defense=name) for name in ("fgai", "vanilla")]
     return number(float(rows[0][key]) / float(rows[1][key]), 1 if what == "seconds" else 2)
+
+
+@table
+def layers() -> Rows:
+    """One attention layer beside PyG's: milliseconds, ratios, and how far it is from the bandwidth limit."""
+    made = [["layer", "ours, ms", "PyG, ms", "ratio", "times the bandwidth limit", "ratio without CUDA graph"]]
+    for model in MODELS:
+        for graph in ("amazon-photo", "coauthor-cs", "coauthor-physics"):
+            ours, launched = (single(H200, what=f"layer {model}{how}", dataset=graph) for how in (", recorded", ""))
+            digits = {"ours ms": 3, "peer ms": 2, "ratio": 1, "above": 1}
+            cells = [number(ours[key], places) for key, places in digits.items()]
+            made.append([f"{title(model)}, {title(graph)}", *cells, number(launched["ratio"], 1)])
+    return made
+
+
+@table
+def jobs() -> Rows:
+    """Epochs and injection attacks of GAT beside PyG's: milliseconds and peak memory."""
+    made = [["job", "ours, ms", "PyG, ms", "ratio", "ours, MiB", "PyG, MiB"]]
+    for row in sorted(read(H200), key=lambda row: row["what"]):
+        if row["what"].startswith(("epoch gat", "injection")):
+            times = [number(row["ours ms"], 2), number(row["peer ms"], 1), number(row["ratio"], 1)]
+            memory = [f"{float(row[side]):,.0f}" for side in ("ours MiB", "peer MiB")]
+            made.append([f"{row['what']}, {row['dataset']}".replace("gat", "of GAT"), *times, *memory])
+    return made
+
+
+@table
+def explainer_seconds() -> Rows:
+    """Seconds of every explainer by graph, on the H200 / on two CPU cores."""
+    files = [f"../benchmarks/measured/explainers_{where}.csv" for where in ("h200", "two_cores")]
+    rows = {}
+    for row in select(files[0], dataset=GRAPHS[0]):
+        few = "" if int(row["nodes"]) > 64 else f", {row['nodes']} nodes"
+        rows[("true effects" if row["what"] == "effects" else f"`{row['what']}`") + few] = row["what"]
+
+    def cell(name: str, graph: str) -> str:
+        timed = [select(file, dataset=graph, what=name) for file in files]
+        return " / ".join(f"{float(found[0]['seconds']):.2g}" if found else "not timed" for found in timed)
+
+    return grid("explainer", GRAPHS, rows, cell)
 
 
 @table
