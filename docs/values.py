@@ -264,14 +264,31 @@ def worst_case(model: str, settings: str, *others: str) -> Rows:
     return grid(f"{title(model)}, {settings} settings", GRAPHS, rows, cell)
 
 
+def searched(suite: str, models: Sequence[str]) -> list[tuple[str, str]]:
+    """Return every (model, defense) that has both kinds of settings."""
+    extra = {"gat": REPLACED} if suite == "node" else {}
+    return [(model, name) for model in models for name in (*DEFENSES, *extra.get(model, ()))]
+
+
+def gain(suite: str, model: str, defense: str, graph: str) -> Comparison:
+    """Compare searched with published settings under the worst case."""
+    return paired(model, f"{defense} tuned", defense, graph, suite)
+
+
+@value
+def tuning_gains(suite: str, relation: str) -> str:
+    """Return in how many cells searched settings keep more (above) or less (below) under the worst case, or all."""
+    rows = [gain(suite, *row, graph) for row in searched(suite, MODELS) for graph in GRAPHS]
+    return sides([row.bounds or (0.0, 0.0) for row in rows])[relation]
+
+
 @table
 def gains(suite: str, *models: str) -> Rows:
     """What searched settings add under the worst case, paired by seed."""
-    names = {model: (*DEFENSES, *(REPLACED if (suite, model) == ("node", "gat") else ())) for model in models}
-    rows = {f"{title(model)}, {short_title(name)}": (model, name) for model in models for name in names[model]}
+    rows = {f"{title(model)}, {short_title(name)}": (model, name) for model, name in searched(suite, models)}
 
     def cell(row: tuple[str, str], graph: str) -> str:
-        by = paired(row[0], f"{row[1]} tuned", row[1], graph, suite)
+        by = gain(suite, *row, graph)
         return signed(by.difference, *(by.bounds or (0.0, 0.0)))
 
     return grid("tuned minus published", CITATIONS if suite == "link" else GRAPHS, rows, cell)
