@@ -28,7 +28,7 @@ from fgai_bench.card.progress import shown_progress
 from fgai_bench.certificates import CERTIFICATES, Floor, best_floor
 from fgai_bench.data import DataError, undirected_edge_count
 from fgai_bench.data.node_index import node_index
-from fgai_bench.data.user_graph import UNLABELLED, GivenSplit, given_graph, given_split, num_classes
+from fgai_bench.data.user_graph import UNLABELLED, given_graph, given_split, num_classes
 from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.defenses.base import FitError
 from fgai_bench.fast.threads import free_threads
@@ -223,16 +223,16 @@ def evaluate(
     names = (attacks,) if isinstance(attacks, str) else tuple(attacks)
     for name in names:
         ATTACKS.entry(name)
-    trained, problem, given = _prepared(model, data, split)
+    trained, problem, decided = _prepared(model, data, split)
     chosen = chosen_threat(threat, problem.data, problem.targets)
     with shown_progress(("clean", CONTROL, *names, "explanation"), progress) as step:
         measured = evaluated(trained, problem, chosen, names, seed, step)
     facts = _facts(trained, problem)
-    return Card(_title(trained, facts, problem.data), facts, measured, chosen, _notes(trained, problem, given, names))
+    return Card(_title(trained, facts, problem.data), facts, measured, chosen, _notes(trained, problem, decided, names))
 
 
-def _prepared(model: nn.Module, data: Data, split: int) -> tuple[AttentionModel, NodeProblem, GivenSplit]:
-    """Return a model that fits the graph, the problem on that graph, and how its split was read."""
+def _prepared(model: nn.Module, data: Data, split: int) -> tuple[AttentionModel, NodeProblem, list[str]]:
+    """Return a model that fits the graph, the problem on that graph, and sentences on how its split was read."""
     wrapped = wrap(model)
     graph = given_graph(data)
     parameter = next(wrapped.parameters(), None)
@@ -241,9 +241,9 @@ def _prepared(model: nn.Module, data: Data, split: int) -> tuple[AttentionModel,
     if isinstance(wrapped, FromPyG):
         wrapped = copy.deepcopy(wrapped).on_graph(graph)
         wrapped.config["in_channels"] = wrapped.config["in_channels"] or graph.x.shape[1]
-    given = given_split(graph, split)
+    parts, decided = given_split(graph, split)
     _check_fit(wrapped, graph)
-    return wrapped, NodeProblem(graph, given.split), given
+    return wrapped, NodeProblem(graph, parts), decided
 
 
 def _check_fit(model: AttentionModel, graph: Data) -> None:
@@ -317,9 +317,9 @@ def _title(model: AttentionModel, facts: Mapping[str, int], data: Data) -> str:
     )
 
 
-def _notes(model: AttentionModel, problem: NodeProblem, given: GivenSplit, attacks: Sequence[str]) -> tuple[str, ...]:
+def _notes(model: AttentionModel, problem: NodeProblem, decided: list[str], attacks: Sequence[str]) -> tuple[str, ...]:
     data = problem.data
-    notes = [*given.notes]
+    notes = [*decided]
     if isinstance(model, FromPyG):
         notes.append(f"the network is given {', '.join(model.input_names)}")
         unused = [name for name in ("edge_attr", "edge_weight") if name in data and name not in model.input_names]
