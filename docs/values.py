@@ -80,19 +80,19 @@ def single(name: str, **wanted: str) -> Row:
 
 def board(model: str, defense: str, dataset: str, attack: str = "worst", suite: str = "node", folder: str = "") -> Row:
     """Return one row of a leaderboard."""
-    name = f"{folder}leaderboard_{'link' if suite == 'link' else 'node'}.csv"
+    name = f"{folder}leaderboard_{'link' if suite == 'link' else 'node'}_full.csv"
     return single(name, suite=suite, model=model, defense=defense, dataset=dataset, attack=attack)
 
 
 def by_seed(row: Row, metric: str) -> dict[int, float]:
     """Return the values of a row of a leaderboard, seed by seed."""
-    recorded = json.loads(row["seeds"])
-    return dict(zip(recorded["seeds"], recorded["values"][metric], strict=True))
+    values = zip(row["seeds"].split(), row[f"{metric}_values"].split(), strict=True)
+    return {int(seed): float(value) for seed, value in values}
 
 
 def worst_rows(suite: str = "node") -> list[Row]:
     """Return the rows of the worst case, without nulls."""
-    rows = select(f"leaderboard_{suite}.csv", suite=suite, attack="worst")
+    rows = select(f"leaderboard_{suite}_full.csv", suite=suite, attack="worst")
     return [row for row in rows if row["defense"] != NULL and row[f"{SCORES[suite]}_mean"]]
 
 
@@ -380,7 +380,7 @@ def twice_the_search(suite: str, what: str) -> str:
 @value
 def learned_placement(what: str) -> str:
     """Return the rows that both attacks have attacked, or how many have a seed where ``learned-placement`` won."""
-    second = select("leaderboard_node.csv", suite="node", attack="learned-placement")
+    second = select("leaderboard_node_full.csv", suite="node", attack="learned-placement")
     both = {(row["dataset"], row["model"], row["defense"]) for row in second if row["f1_mean"]}
     found_by = [row["found_by"] for row in worst_rows() if (row["dataset"], row["model"], row["defense"]) in both]
     return str({"rows": len(found_by), "lower": sum("learned-placement" in names for names in found_by)}[what])
@@ -577,7 +577,9 @@ def budget_shares() -> Rows:
 def cost_ratio(what: str, dataset: str) -> str:
     """Return how many times the seconds or the memory of vanilla FGAI needs."""
     key = {"seconds": "train_seconds_mean", "memory": "train_peak_mib_mean"}[what]
-    rows = [single("leaderboard_cost.csv", suite="cost", dataset=dataset, defense=name) for name in ("fgai", "vanilla")]
+    rows = [
+        single("leaderboard_cost_full.csv", suite="cost", dataset=dataset, defense=name) for name in ("fgai", "vanilla")
+    ]
     return number(float(rows[0][key]) / float(rows[1][key]), 1 if what == "seconds" else 2)
 
 
@@ -629,7 +631,7 @@ def epochs_at_scale() -> Rows:
     rows = {f"{title(model)}, {size}": (model, graph) for graph, size in sizes.items() for model in MODELS}
 
     def cell(row: tuple[str, str], defense: str) -> str:
-        found = select("leaderboard_cost.csv", suite="scale", model=row[0], dataset=row[1], defense=defense)
+        found = select("leaderboard_cost_full.csv", suite="scale", model=row[0], dataset=row[1], defense=defense)
         timed = [[float(at[f"train_{key}_mean"]) for key in ("seconds", "peak_mib")] for at in found if at["n"] != "0"]
         return f"{timed[0][0] / 20:.3f}, {timed[0][1]:,.0f}" if timed else "not run"
 

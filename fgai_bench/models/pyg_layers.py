@@ -41,8 +41,8 @@ class PlainForward:
     layer itself returns.
     """
 
-    def __init__(self, layer: Any, number: int, network: Any) -> None:
-        self.layer, self.number, self.network = layer, number, network
+    def __init__(self, layer: Any, network: Any) -> None:
+        self.layer, self.network = layer, network
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self._is_usual(*args, **kwargs):
@@ -53,14 +53,19 @@ class PlainForward:
         edges = sort(edge_index, x.shape[0])
         if edges is None:
             return type(self.layer).forward(self.layer, *args, **kwargs)
-        out, weights = _attended(self.layer, x, edges, self.network.shift_of(self.number, edges.source.numel()))
+        out, weights = _attended(self.layer, x, edges, self.network.shift_of(edges.source.numel()))
         return out, (edges, weights)
 
     def _is_usual(
         self, x: Any, edge_index: Any, *further: Any, return_attention_weights: bool = True, **named: Any
     ) -> bool:
         """Tell whether the layer is evaluated on features and on the graph's own edges, and is given nothing else."""
-        usual = isinstance(x, Tensor) and x.dim() == 2 and edge_index is self.network.edges_of_pass()
+        usual = (
+            self.network.kernels
+            and isinstance(x, Tensor)
+            and x.dim() == 2
+            and edge_index is self.network.edges_of_pass()
+        )
         return (
             usual
             and not self.layer.training

@@ -74,6 +74,14 @@ STATUS = {
     "missing": "not run",
     "absent": "--",
 }
+PAPERS_CHOICE = "attention-last"  # the explainer that the paper reads
+# How right an explanation is, best measure first; rows have the first that was measured.
+CORRECTNESS = {
+    "truth_auroc_covered_clean": "AUROC against the edges that truly matter, of covered edges",
+    "truth_auroc_clean": "AUROC against the edges that truly matter",
+    "effect_spearman_covered_clean": "rank correlation with the true effect of covered edges",
+    "effect_spearman_clean": "rank correlation with the true effect of edges",
+}
 TERMS = ("similarity", "prediction", "explanation")
 
 

@@ -89,7 +89,7 @@ class LinkProblem(Problem):
     @classmethod
     def prepare(cls, dataset: str, seed: int, root: Any = None, device: str = "cpu") -> LinkProblem:
         """Load the dataset and split its links by this seed."""
-        loaded = load_dataset(dataset, seed=seed, root=root)
+        loaded = load_dataset(dataset, seed=seed, root=root, sparse=True)
         nodes = loaded.x.shape[0]
         split = random_link_split(loaded.edge_index, nodes, seed)
         provenance = {

@@ -64,7 +64,7 @@ class NodeProblem(Problem):
         cls, dataset: str, seed: int, root: Any = None, device: str = "cpu", inductive: bool = False
     ) -> NodeProblem:
         """Load the dataset with the split of this seed onto ``device``."""
-        loaded = load_dataset(dataset, seed=seed, root=root)
+        loaded = load_dataset(dataset, seed=seed, root=root, sparse=True)
         provenance = {
             "dataset": dataset,
             "checksum": loaded.checksum,

@@ -49,7 +49,7 @@ def subject(entry: Entry[Any]) -> DatasetSubject:
     def load(seed: int) -> Data:
         if dataset.missing(data_root()):
             raise MissingDataError(missing_sentence(dataset, data_root()))
-        return load_dataset(entry.name, seed=seed)
+        return load_dataset(entry.name, seed=seed, sparse=True)
 
     brings_its_split = dataset.split == "published" or (
         callable(dataset.reader) and Split.given(dataset(data_root())) is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 
 import pytest
 import torch
@@ -100,12 +101,34 @@ def test_a_budget_follows_the_features_and_the_size_of_the_graph(data):
 def test_a_budget_that_does_not_fit_warns(data, network):
     graph = changed(data, x=10 * data.x)
     with pytest.warns(UserWarning, match="auto") as told:
-        found = fb.attack("injection", network, graph)
+        found = fb.attack("injection", network, graph, threat="paper")
     sentences = [str(warning.message) for warning in told]
     assert any("but the attacker may use [-1, 1]: the network looks stronger than it is" in text for text in sentences)
     assert any(f"20 nodes are added to a graph of {data.num_nodes}" in text for text in sentences)
     assert set(sentences) <= set(found.flags)
     assert set(sentences) <= set(fb.evaluate(network, graph, attacks=QUICK, threat="paper").alarms)
+
+
+def test_a_step_follows_the_range_and_too_few_steps_are_an_alarm(data):
+    assert ThreatModel(feature_low=0.0, feature_high=10.5).step == 1.05
+    assert (ThreatModel().step, ThreatModel(feature_low=-3, feature_high=1).step) == (0.1, 0.3)
+    targets, ranges = torch.arange(4), {"feature_low": 0.0, "feature_high": 3.0}
+    slow = chosen_threat(ThreatModel(nodes=1, step=0.1, **ranges), data, targets)
+    assert slow.alarms[0].startswith("10 steps of 0.1 cannot cross [0, 3]: the published attack looks weaker")
+    assert not chosen_threat(ThreatModel(nodes=1, **ranges), data, targets).alarms
+
+
+def test_attack_certify_and_evaluate_have_the_same_default_threat():
+    functions = (fb.attack, fb.certify, fb.evaluate)
+    assert {inspect.signature(function).parameters["threat"].default for function in functions} == {"auto"}
+
+
+def test_the_name_of_a_dataset_is_that_graph(network):
+    model = fb.build_model("mlp", "csbm-1e3", hidden=4)
+    card = fb.evaluate(model, "csbm-1e3", attacks=())
+    assert card.facts["nodes"] == fb.load_dataset("csbm-1e3").num_nodes
+    with pytest.raises(ValueError, match="unknown dataset 'coar'; the nearest names are: cora"):
+        fb.evaluate(network, "coar")
 
 
 def test_unlabelled_test_nodes_are_left_out_and_said(data, network):
@@ -226,6 +249,8 @@ def test_a_dataset_of_one_graph_is_that_graph():
         (lambda n, d: fb.fit("at", n, d, wieght=1), "the defense 'at': unknown key 'wieght'; did you mean 'weight'"),
         (lambda n, d: fb.fit("fgai", n, d, similarty=1), "did you mean 'similarity'"),
         (lambda n, d: fb.fit("vanilla", n, d, epochs=-1), "epochs"),
+        (lambda n, d: fb.fit("vanilla", n, d, epoch=3), "no option 'epoch'; did you mean 'epochs', of the training"),
+        (lambda n, d: fb.fit("at", n, d, epoch=3), "no option 'epoch'; did you mean 'epochs', of the training"),
         (lambda n, d: fb.evaluate(n, d, split=3, attacks=QUICK), None),
     ],
 )

@@ -201,7 +201,7 @@ def test_what_was_measured_again_is_ranked_and_says_how_many_seeds(
     import csv
 
     def shown(board: Path) -> list[tuple[str, str, bool]]:
-        with (board / "leaderboard_node.csv").open() as stream:
+        with (board / "leaderboard_node_full.csv").open() as stream:
             rows = [row for row in csv.DictReader(stream) if row["status"] == "ok"]
         return [(row["trust"], row["measured_again"], bool(row["rank"])) for row in rows]
 
