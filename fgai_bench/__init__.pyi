@@ -5,6 +5,7 @@ from .api import evaluate as evaluate
 from .api import fit as fit
 from .api import wrap as wrap
 from .attacks import ATTACKS as ATTACKS
+from .attacks import ThreatModel as ThreatModel
 from .card import Card as Card
 from .certificates import CERTIFICATES as CERTIFICATES
 from .data import DATASETS as DATASETS
@@ -13,6 +14,11 @@ from .defenses import DEFENSES as DEFENSES
 from .explainers import EXPLAINERS as EXPLAINERS
 from .metrics import METRICS as METRICS
 from .models import MODELS as MODELS
+from .models import mark_attention as mark_attention
+from .records.zoo import load as load
+from .records.zoo import load_attacked as load_attacked
+from .records.zoo import load_model as load_model
+from .records.zoo import save as save
 from .run import Run as Run
 from .run import run as run
 from .suites import SUITES as SUITES

@@ -28,7 +28,7 @@ class Card(Judgement):
     __repr__ = __str__
 
     def figure(self) -> Figure:
-        """Return a picture: predictions from clean to worst, and the attention of the three most-changed nodes."""
+        """Return a picture of the predictions, from clean to worst."""
         from fgai_bench.card.figure import draw
 
         return draw(self)
@@ -38,6 +38,12 @@ class Card(Judgement):
         from fgai_bench.card.page import write
 
         return write(self, Path(folder))
+
+    def to_json(self) -> str:
+        """Return the card as JSON; :class:`fgai_bench.card.CardFile` reads it and has its schema."""
+        from fgai_bench.card.schema import as_file
+
+        return as_file(self).model_dump_json(indent=2)
 
     def _repr_html_(self) -> str:
         from fgai_bench.card.page import fragment

@@ -49,8 +49,15 @@ def unpack_model(content: bytes, config: Mapping[str, Any], in_channels: int, nu
     built = build_model(config["name"], in_channels, num_outputs, **config["options"])
     if about["class"] == _path_of(type(built)):
         model = built.rebuilt(**about["config"])
-    else:
-        model = _class_at(about["class"])(**about["config"])
+        model.load_state_dict(tensors.load(content))
+        return model.eval()
+    return rebuilt_model(content)
+
+
+def rebuilt_model(content: bytes) -> AttentionModel:
+    """Return the model of a file that needs nothing else, as :func:`pack_model` writes it of our models."""
+    about = _metadata(content)
+    model = _class_at(about["class"])(**about["config"])
     model.load_state_dict(tensors.load(content))
     return model.eval()
 
@@ -189,10 +196,10 @@ def _path_of(kind: type) -> str:
 def _class_at(path: str) -> type[AttentionModel]:
     """Return the class that a file names, or raise a ``TypeError`` if it is not a model.
 
-    A file makes the program import nothing but parts of itself: a plugin's module is here if the plugin was named.
+    A file makes the program import nothing but its own models: a plugin's module is here if the plugin was named.
     """
     module, _, name = path.partition(":")
-    if module.startswith("fgai_bench."):
+    if module.startswith(("fgai_bench.models.", "fgai_bench.defenses.")):
         importlib.import_module(module)
     if module not in sys.modules:
         raise TypeError(f"the model is a {path} of a plugin; name it with --plugin")

@@ -197,7 +197,7 @@ def test_a_run_cannot_say_how_far_it_is_trusted(folder: Path, tmp_path: Path) ->
 
 
 def shown(board: Path) -> set[tuple[str, str, bool]]:
-    with (board / "leaderboard_node.csv").open() as stream:
+    with (board / "leaderboard_node_full.csv").open() as stream:
         rows = [row for row in csv.DictReader(stream) if row["status"] == "ok"]
     return {(row["trust"], row["measured_again"], bool(row["rank"])) for row in rows}
 
