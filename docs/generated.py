@@ -12,11 +12,39 @@ import re
 from pathlib import Path
 from typing import Any
 
+import griffe
 import yaml
 from pydantic import BaseModel
 
 MARK = "<!-- generated: {} -->"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
+
+
+ROLE = re.compile(r":(?:mod|func|class|meth|data|attr|exc):`[~.]*([^`]+)`")
+EXAMPLE = re.compile(r"^>>> .*(?:\n(?=.*\S).*)*", flags=re.MULTILINE)
+
+
+def as_markdown(docstring: str) -> str:
+    """Return a docstring as pages show it: roles as code, and examples, whose ``>>>`` would be quotations, in a block.
+
+    >>> print(as_markdown("See :func:`.align`:\\n\\n>>> 1 + 1\\n2"))
+    See `align`:
+    <BLANKLINE>
+    ```pycon
+    >>> 1 + 1
+    2
+    ```
+    """
+    return EXAMPLE.sub(lambda found: f"```pycon\n{found[0]}\n```", ROLE.sub(r"`\1`", docstring))
+
+
+class Docstrings(griffe.Extension):
+    """Hand every docstring to the API page as Markdown."""
+
+    def on_object(self, *, obj: griffe.Object, **context: Any) -> None:
+        """Replace the docstring of an object."""
+        if obj.docstring is not None:
+            obj.docstring.value = as_markdown(obj.docstring.value)
 
 
 def on_page_markdown(markdown: str, page: Any = None, **context: Any) -> str:
@@ -94,7 +122,7 @@ def _meanings(model: type[BaseModel]) -> dict[str, str]:
     for kind in reversed(model.__mro__):
         listed = inspect.cleandoc(kind.__dict__.get("__doc__") or "").partition("Attributes:\n")[2].split("\n\n")[0]
         for names, words in re.findall(r"^    (\w[\w, ]*): (.*(?:\n {8}.*)*)", listed, flags=re.MULTILINE):
-            found |= dict.fromkeys(names.split(", "), " ".join(words.replace("``", "`").split()))
+            found |= dict.fromkeys(names.split(", "), as_markdown(" ".join(words.replace("``", "`").split())))
     return found
 
 

@@ -29,7 +29,7 @@ from fgai_bench.card.progress import shown_progress
 from fgai_bench.certificates import CERTIFICATES, Floor, best_floor
 from fgai_bench.data import DataError, undirected_edge_count
 from fgai_bench.data.node_index import node_index
-from fgai_bench.data.user_graph import UNLABELLED, GivenSplit, given_graph, given_split, num_classes
+from fgai_bench.data.user_graph import UNLABELLED, given_graph, given_split, num_classes
 from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.defenses.base import FitError
 from fgai_bench.fast.threads import free_threads
@@ -232,21 +232,19 @@ def evaluate(
     names = (attacks,) if isinstance(attacks, str) else tuple(attacks)
     for name in names:
         ATTACKS.entry(name)
-    trained, problem, given = _prepared(model, data, split)
+    trained, problem, decided = _prepared(model, data, split)
     chosen = chosen_threat(threat, problem.data, problem.targets)
     with shown_progress(("clean", CONTROL, *names, "explanation"), progress) as step:
         measured = evaluated(trained, problem, chosen, names, seed, step)
-    facts, notes = _facts(trained, problem), _notes(trained, problem, given, names)
+    facts, notes = _facts(trained, problem), _notes(trained, problem, decided, names)
     if isinstance(data, str):
-        notes = (
-            f"{data} with its split of seed 0; test nodes that the network was trained on would flatter it",
-            *notes,
-        )
+        flattered = "test nodes that the network was trained on would flatter it"
+        notes = (f"{data} with its split of seed 0; {flattered}", *notes)
     return Card(_title(trained, facts, problem.data), facts, measured, chosen, notes)
 
 
-def _prepared(model: nn.Module, data: Data | str, split: int) -> tuple[AttentionModel, NodeProblem, GivenSplit]:
-    """Return a model that fits the graph, the problem on that graph, and how its split was read."""
+def _prepared(model: nn.Module, data: Data | str, split: int) -> tuple[AttentionModel, NodeProblem, list[str]]:
+    """Return a model that fits the graph, the problem on that graph, and sentences on how its split was read."""
     wrapped = wrap(model)
     graph = given_graph(data)
     parameter = next(wrapped.parameters(), None)
@@ -256,9 +254,9 @@ def _prepared(model: nn.Module, data: Data | str, split: int) -> tuple[Attention
         wrapped = copy.deepcopy(wrapped).on_graph(graph)
         wrapped.config["in_channels"] = wrapped.config["in_channels"] or graph.x.shape[1]
         wrapped = wrapped.held_against(graph)
-    given = given_split(graph, split)
+    parts, decided = given_split(graph, split)
     _check_fit(wrapped, graph)
-    return wrapped, NodeProblem(graph, given.split), given
+    return wrapped, NodeProblem(graph, parts), decided
 
 
 def _check_fit(model: AttentionModel, graph: Data) -> None:
@@ -332,9 +330,9 @@ def _title(model: AttentionModel, facts: Mapping[str, int], data: Data) -> str:
     )
 
 
-def _notes(model: AttentionModel, problem: NodeProblem, given: GivenSplit, attacks: Sequence[str]) -> tuple[str, ...]:
+def _notes(model: AttentionModel, problem: NodeProblem, decided: list[str], attacks: Sequence[str]) -> tuple[str, ...]:
     data = problem.data
-    notes = [*given.notes]
+    notes = [*decided]
     if isinstance(model, FromPyG):
         given_to_it = "the graph itself" if model.signature.whole else ", ".join(model.input_names)
         notes += [f"the network is given {given_to_it}", *model.notes]

@@ -12,13 +12,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fgai_bench.attacks.ascent import Ascent, BestAscent, ascend_long, gradient_of
-from fgai_bench.attacks.base import Attack, Victim
+from fgai_bench.attacks.base import Attack, Candidate, Trace, Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.domain import FeatureDomain
 from fgai_bench.attacks.injection import InjectionScene, starting_points
 from fgai_bench.attacks.objectives import Reference, margins, objective_named
 from fgai_bench.attacks.placement import Placement, attached_edges, cover, random
-from fgai_bench.attacks.result import Candidate, Trace
 from fgai_bench.fast.ordered_sums import sum_at
 from fgai_bench.metrics import NotApplicable
 from fgai_bench.models.base import Output

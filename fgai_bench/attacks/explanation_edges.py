@@ -8,12 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fgai_bench.attacks.base import Attack, Victim
+from fgai_bench.attacks.base import Attack, Candidate, Trace, Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.edges import absent, with_edges
 from fgai_bench.attacks.explanation import ExplanationAttack, crowding, kept_share
 from fgai_bench.attacks.objectives import Reference, margins
-from fgai_bench.attacks.result import Candidate, Trace
 from fgai_bench.attacks.search import relaxed_gradient
 from fgai_bench.metrics import NotApplicable
 from fgai_bench.models.base import Output

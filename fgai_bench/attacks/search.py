@@ -12,13 +12,12 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.attacks.ascent import Summit, ascend_long, gradient_of
-from fgai_bench.attacks.base import Victim
+from fgai_bench.attacks.base import NO_SEARCH, Candidate, Trace, Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.domain import FeatureDomain
 from fgai_bench.attacks.injection import InjectionScene
 from fgai_bench.attacks.objectives import Reference, objective_named
 from fgai_bench.attacks.placement import Placement, attached_edges, cover, defective, random
-from fgai_bench.attacks.result import NO_SEARCH, Candidate, Trace
 from fgai_bench.data.dataset import score_of
 from fgai_bench.metrics.prediction import score_function
 from fgai_bench.models.base import AttentionModel, Output

@@ -13,12 +13,11 @@ from typing import ClassVar
 
 import torch
 
-from fgai_bench.attacks.base import Attack, Victim
+from fgai_bench.attacks.base import Attack, Candidate, Trace, Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.injection import InjectionAttack, RandomInjection
 from fgai_bench.attacks.learned_placement import learned_member
 from fgai_bench.attacks.local_search import CLIMB, LocalSearch
-from fgai_bench.attacks.result import Candidate, Trace
 from fgai_bench.attacks.search import (
     HUGE,
     LARGE,

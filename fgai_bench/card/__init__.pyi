@@ -1,1 +1,2 @@
 from .card import Card as Card
+from .schema import CardFile as CardFile

@@ -39,6 +39,12 @@ class Card(Judgement):
 
         return write(self, Path(folder))
 
+    def to_json(self) -> str:
+        """Return the card as JSON; :class:`fgai_bench.card.CardFile` reads it and has its schema."""
+        from fgai_bench.card.schema import as_file
+
+        return as_file(self).model_dump_json(indent=2)
+
     def _repr_html_(self) -> str:
         from fgai_bench.card.page import fragment
 

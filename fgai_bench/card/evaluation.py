@@ -29,9 +29,8 @@ from fgai_bench.metrics.stability import (
 )
 from fgai_bench.models import AttentionModel
 from fgai_bench.models.base import Output
-from fgai_bench.tasks.measurement import TOP_SHARE
+from fgai_bench.tasks.measurement import TOP_SHARE, reached_by_attack
 from fgai_bench.tasks.node_classification import NodeProblem
-from fgai_bench.tasks.reached_nodes import reached_by_attack
 
 CONTROL = "random-injection"
 SEEDS = 3  # of an attack that takes moments; one whose search is long has one

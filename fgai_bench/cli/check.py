@@ -26,8 +26,8 @@ def check(
     results = run_checks(kind, name)
     rows = [(r.name, str(r.status), r.message) for r in results if r.status != "skipped"]
     skipped = Counter(result.message for result in results if result.status == "skipped")
-    rows += [(f"{count} check{'s' if count > 1 else ''}", "skipped", reason) for reason, count in skipped.items()]
-    print_table(f"{kind} {name}", ["check", "status", "message"], rows)
+    folded = [(f"{count} check{'s' if count > 1 else ''}", "skipped", reason) for reason, count in skipped.items()]
+    print_table(f"{kind} {name}", ["check", "status", "message"], [*rows, *folded])
     if any(result.status not in GOOD_STATUSES for result in results):
         raise typer.Exit(1)
 

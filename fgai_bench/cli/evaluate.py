@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fgai_bench.bounded import MIB, read_bounded
 from fgai_bench.cli.options import folder_of, listed, whole
 from fgai_bench.records.errors import RequestError
 
@@ -47,7 +46,9 @@ def evaluate(
     where = resolved_device(device)
     model, data = made(function)
     if weights is not None:
-        load_weights(model, weights)
+        from fgai_bench.records.zoo import load
+
+        load(weights, model)
     from fgai_bench.api import evaluate as card_of
 
     names = listed(attacks) or ()
@@ -76,18 +77,3 @@ def made(path: str) -> tuple[nn.Module, Any]:
     if not isinstance(result, tuple | list) or len(result) != 2 or not isinstance(result[0], nn.Module):
         raise RequestError(f"{name} must return (model, data), a torch.nn.Module and a PyG graph, not {result!r:.60}")
     return result[0], result[1]
-
-
-def load_weights(model: nn.Module, file: Path) -> None:
-    """Load the parameters of a network from a safetensors file; every one of them must be there, and no other."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
-    size = sum(part.numel() * part.element_size() for part in model.state_dict().values())
-    try:
-        model.load_state_dict(load(read_bounded(file, MIB + 2 * size)))
-    except SafetensorError as error:
-        raise RequestError(f"{file} is not a safetensors file: {error}") from None
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())
-        raise RequestError(f"the weights {file} do not fit the network: {reason}") from None

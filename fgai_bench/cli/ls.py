@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from fgai_bench.cli.options import path_of
 from fgai_bench.cli.terminal import print_table
 from fgai_bench.registry import Entry, Registry, RegistryError, registry_path
 
@@ -42,12 +45,21 @@ def kinds_holding(name: str) -> list[str]:
 
 
 def ls(
-    kind: Annotated[str | None, typer.Argument(metavar="KIND", help=f"One of {', '.join(KINDS)}; else all.")] = None,
+    kind: Annotated[
+        str | None,
+        typer.Argument(metavar="KIND", help=f"One of {', '.join(KINDS)}, zoo; else all but the zoo."),
+    ] = None,
     spaces: Annotated[
         bool, typer.Option("--spaces", help="With defenses or models: the search spaces that they declare.")
     ] = False,
+    source: Annotated[
+        Path | None, typer.Option("--source", help="With zoo: a run folder or an export with models.", parser=path_of)
+    ] = None,
 ) -> None:
-    """List the registered names, each with a summary and its origin."""
+    """List the registered names, each with a summary and its origin; ``ls zoo`` lists the trained models."""
+    if kind == "zoo":
+        _print_zoo(source)
+        return
     if spaces:
         _print_spaces(kind_named(kind or "defenses"))
         return
@@ -70,6 +82,25 @@ def _print_spaces(kind: str) -> None:
                 (name, "", "nothing of its own" if space is not None else "declares none: the optimiser's only")
             )
     print_table(f"search spaces of {kind}", [kind.removesuffix("s"), "setting", "values"], rows)
+
+
+def _print_zoo(source: Path | None) -> None:
+    """Print every trained model that ``fb.load_model`` can return, with its recorded scores."""
+    from fgai_bench.records.zoo import opened, zoo_rows
+
+    with opened(source) as store:
+        rows, folder = zoo_rows(store), store.folder
+    columns = ["name", "seed", "clean", "injection", "worst", "attacks"]
+    lines = [
+        [name, str(seed), *(_score(scores.get(a, {})) for a in ("", "injection", "worst")), str(len(scores) - 1)]
+        for (name, seed), scores in rows.items()
+    ]
+    print_table(f"zoo: {folder}", columns, lines)
+    typer.echo("fb.load_model(NAME, seed=SEED) returns the model, fb.load_attacked(NAME, seed=SEED) the attacked graph")
+
+
+def _score(values: Mapping[str, float]) -> str:
+    return next((f"{values[name]:.3f}" for name in ("f1", "roc_auc") if name in values), "--")
 
 
 def _print_registry(kind: str, registry: Registry[Any]) -> None:

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fgai_bench.cli.options import NamesOption, SetOption, SuiteOption, folder_of, listed, takes_execution, whole
+from fgai_bench.cli.options import (
+    NamesOption,
+    SetOption,
+    SuiteOption,
+    folder_of,
+    listed,
+    numbers,
+    takes_execution,
+    whole,
+)
 from fgai_bench.cli.terminal import print_table
 
 if TYPE_CHECKING:
@@ -49,8 +58,8 @@ def tune(
         suite,
         folder,
         trials=trials,
-        seeds=split_seeds(seeds),
-        finals=split_seeds(finals),
+        seeds=numbers(seeds),
+        finals=numbers(finals),
         repeat=repeat,
         datasets=listed(datasets),
         models=listed(models),
@@ -65,18 +74,6 @@ def tune(
         typer.echo(path)
     if any(not tried.ok for outcome in outcomes for tried in outcome.tried):
         raise typer.Exit(1)
-
-
-def split_seeds(text: str) -> list[int]:
-    """Parse ``--seeds`` or ``--finals`` of a search: a list of split seeds.
-
-    >>> split_seeds("1000, 1001")
-    [1000, 1001]
-    """
-    try:
-        return [int(part) for part in text.split(",") if part.strip()]
-    except ValueError:
-        raise typer.BadParameter(f"a list of split seeds is one such as 1000,1001, not {text!r}") from None
 
 
 def spreads(outcomes: Sequence[SearchOutcome]) -> list[str]:

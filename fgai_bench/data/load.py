@@ -1,7 +1,5 @@
 """Load a graph with its split, given the name of a dataset and a seed."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from pathlib import Path

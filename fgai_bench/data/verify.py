@@ -1,7 +1,5 @@
 """Verify that datasets are present, unchanged, and of the declared size."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass

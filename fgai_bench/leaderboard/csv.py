@@ -1,7 +1,8 @@
-"""Leaderboards as CSV files: how rows are written, with a checksum of every file beside them.
+"""Leaderboards as CSV files: one for people, one for machines, and a checksum of every file beside them.
 
-A file has one row per (dataset, model, defense, attack), with the values of all seeds. ``leaderboards.sha256`` has a
-line per file, as ``sha256sum`` writes and checks it.
+``leaderboard_node.csv`` has the ranked rows in at most twelve columns. ``leaderboard_node_full.csv`` has a row per
+(suite, dataset, model, defense, attack) with everything that is known of it; ``row`` is the same in both.
+``leaderboards.sha256`` has a line per file, as ``sha256sum`` writes and checks it.
 """
 
 from __future__ import annotations
@@ -14,27 +15,30 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from fgai_bench.leaderboard.rows import BOARDS, Board, BoardKey, BoardRow, entries, lowered, null_rows, ranked
-from fgai_bench.records.canonical import canonical
+from fgai_bench.leaderboard.rows import BOARDS, STANDARD, Board, BoardKey, BoardRow, entries, lowered, null_rows, ranked
 from fgai_bench.records.frames import LEDGER
 from fgai_bench.records.result import AGAIN, REPORTED, trust_of
 from fgai_bench.statistics.cells import UNIFORM, Cell, scale_of
 from fgai_bench.statistics.intervals import centre_interval, mean
-from fgai_bench.statistics.numbers import as_csv, as_filed
+from fgai_bench.statistics.labels import CORRECTNESS, STATUS, ordered
+from fgai_bench.statistics.numbers import as_csv, as_filed, counted, written
 from fgai_bench.statistics.ranking import Standing
 from fgai_bench.statistics.results import Better, Results
-from fgai_bench.suites.schema import RELEASED
+from fgai_bench.suites.schema import RELEASED, TUNED
 
-SUMS = "leaderboards.sha256"
+SUMS, FULL = "leaderboards.sha256", "_full"
+NOT_MEASURED, NOT_PROVEN = "not measured", "not proven"
+Row = dict[str, Any]
 
 
-def rows(board: Board, listed: Iterable[BoardRow]) -> list[dict[str, Any]]:
-    """Return the rows of the file, ranked within their suite, dataset, model and attack; g-JSD has its own rank."""
+def rows(board: Board, listed: Iterable[BoardRow]) -> list[Row]:
+    """Return the rows for machines, ranked within their suite, dataset, model and attack; g-JSD has its own rank."""
     every = lowered(board, list(listed))
     standing = {metric: ranked(every, metric, better) for metric, better in _ranked_by(board).items()}
-    columns = columns_of(board, every)
+    columns = tuple(dict.fromkeys([*board.columns, *sorted({name for row in every for name in row.own_metrics})]))
     return [
         _row(board, columns, entry, {metric: standing[metric].get(entry.key, Standing()) for metric in standing})
         for entry in sorted([*every, *null_rows(board, every)], key=_uniform_last)
@@ -46,22 +50,18 @@ def _uniform_last(entry: BoardRow) -> tuple[Any, ...]:
     return (trust_of(entry.trust) == REPORTED, *entry.key[:4], entry.key.defense == UNIFORM, entry.key[4:])
 
 
-def columns_of(board: Board, listed: Iterable[BoardRow]) -> tuple[str, ...]:
-    """Return the metrics of a file: the board's own, then those that suites of its rows name."""
-    return tuple(dict.fromkeys([*board.columns, *sorted({name for row in listed for name in row.own_metrics})]))
-
-
 def _ranked_by(board: Board) -> dict[str, Better]:
     return {board.score: board.better, **({"g_jsd": "lower"} if "g_jsd" in board.metrics else {})}
 
 
-def _row(board: Board, columns: Sequence[str], entry: BoardRow, standing: Mapping[str, Standing]) -> dict[str, Any]:
-    row: dict[str, Any] = entry.key._asdict()
+def _row(board: Board, columns: Sequence[str], entry: BoardRow, standing: Mapping[str, Standing]) -> Row:
     cell = entry.cell(board.score)
+    row: Row = {"row": str(entry.key), **entry.key._asdict()}
     row |= {"trust": trust_of(entry.trust), "measured_again": entry.trust.count(AGAIN)}
     row |= {"status": cell.status, "reason": cell.reason, "n": len(cell.values)}
     if entry.key.defense == UNIFORM:
         row |= {"status": "null", "reason": "attention 1/(d+1) on the same graphs", "n": len(entry.seeds)}
+    row |= {"settings": _settings(entry), "trials": entry.trials or None}
     row |= {("rank" if name == board.score else f"rank_{name}"): place.rank for name, place in standing.items()}
     if board.nulls:
         row["beats_uniform"] = {True: "yes", False: "no", None: None}[standing["g_jsd"].beats_null]
@@ -69,27 +69,30 @@ def _row(board: Board, columns: Sequence[str], entry: BoardRow, standing: Mappin
     for metric in columns:
         cell = entry.cell(metric)
         bounds = centre_interval(cell.values, scale_of(metric)) or (math.nan, math.nan)
-        centres = (cell.mean, cell.std, cell.median, *bounds)
-        row |= _named(metric, ("_mean", "_std", "_median", "_low", "_high"), centres)
-    for metric in board.nulls:
-        row |= _named(f"{metric}_vs_uniform", ("", "_low", "_high"), _relative(entry.cell(metric)))
-    if entry.found_by:
-        row["found_by"] = ", ".join(entry.found_by)
-        row["worst_slack"] = mean(list(entry.slack.values()))
-    if entry.trials:
-        row |= {"settings": "tuned", "trials": entry.trials}
-    elif entry.key.defense.endswith(RELEASED):
-        row["settings"] = "released"
+        by_seed = " ".join(str(as_filed(cell.values.get(seed, math.nan))) for seed in entry.seeds)
+        centres = (cell.mean, cell.std, cell.median, *bounds, by_seed if cell.values else None)
+        row |= _named(metric, ("_mean", "_std", "_median", "_low", "_high", "_values"), centres)
+    for metric, null in board.nulls.items():
+        cell = entry.cell(metric)
+        row[null] = median(cell.null.values()) if cell.null else None
+        row |= _named(f"{metric}_vs_uniform", ("", "_low", "_high"), _relative(cell))
+    row |= {"found_by": ", ".join(entry.found_by), "worst_slack": mean(list(entry.slack.values()))}
     row["flags"] = "; ".join(entry.flags)
     for name in LEDGER:
         row[f"ledger_{name}"] = max((spent[name] for _, spent in entry.budgets.values() if name in spent), default=None)
-    row |= {"threat": json.dumps([json.loads(threat) for threat in _threats(entry)], sort_keys=True)}
+    threats = dict.fromkeys(threat for threat, _ in entry.budgets.values())  # nearly always a single one
+    row["threat"] = json.dumps([json.loads(threat) for threat in threats], sort_keys=True)
     row |= {"run": " ".join(entry.runs), "commit": " ".join(entry.versions), "device": "; ".join(entry.devices)}
-    row["seeds"] = json.dumps(_kept(board, entry), sort_keys=True, separators=(",", ":"))
+    row["seeds"] = " ".join(map(str, entry.seeds))
+    row["steps"] = " ".join(entry.steps.get(seed, "-") for seed in entry.seeds)
     return row
 
 
-def _named(start: str, endings: Iterable[str], values: Iterable[float]) -> dict[str, float]:
+def _settings(entry: BoardRow) -> str:
+    return "tuned" if entry.trials else "released" if entry.key.defense.endswith(RELEASED) else "published"
+
+
+def _named(start: str, endings: Iterable[str], values: Iterable[Any]) -> Row:
     return {start + ending: value for ending, value in zip(endings, values, strict=True)}
 
 
@@ -101,52 +104,101 @@ def _relative(cell: Cell) -> tuple[float, float, float]:
     return relative.difference_on_scale, *(relative.bounds_on_scale or (math.nan, math.nan))
 
 
-def _threats(entry: BoardRow) -> list[str]:
-    """Return the threat models that a row was attacked under, each once: nearly always a single one."""
-    return list(dict.fromkeys(threat for threat, _ in entry.budgets.values()))
+def for_people(board: Board, full: Sequence[Row]) -> list[list[Any]]:
+    """Return the header and the rows of the file for people: those that rank, best first in their block.
 
-
-def _kept(board: Board, entry: BoardRow) -> dict[str, Any]:
-    """Return everything that a row is computed from: values, budgets and gaps of the seeds.
-
-    A metric lists its values in the order of ``seeds``, with None where it has none. A budget is a pair of positions:
-    of its threat model in the row's ``threat``, and of what was spent in ``ledgers``. Seeds nearly always share both.
+    Gaps and reported rows stand there without a rank, and so does a block in which nothing could be ranked.
     """
-    position = {threat: i for i, threat in enumerate(_threats(entry))}
-    budgets = {
-        seed: (threat, {name: as_filed(value) for name, value in ledger.items()})
-        for seed, (threat, ledger) in entry.budgets.items()
-    }
-    spent = {canonical(ledger): ledger for _, ledger in budgets.values()}
-    counted = {ledger: i for i, ledger in enumerate(spent)}
-    kept = (*board.columns, *board.nulls.values(), *entry.own_metrics)
-    slack = {seed: as_filed(lower) for seed, lower in entry.slack.items()}
+    ranked_blocks = {_block(row) for row in full if row["rank"] is not None}
+    standard = {_block(row)[:3] for row in full if row["attack"] == STANDARD}
+    shown = [
+        row
+        for row in full
+        if row["status"] != "null" and (board.alone or row["attack"] == STANDARD or _block(row)[:3] not in standard)
+        if row["rank"] is not None
+        or row["status"] != "ok"
+        or row["trust"] == REPORTED
+        or _block(row) not in ranked_blocks
+    ]
+    places = {key: ordered(row[key] for row in shown) for key in ("suite", "dataset", "model")}
+    sign = -1 if board.better == "higher" else 1
+
+    def order(row: Row) -> tuple[Any, ...]:
+        where = (places[key].index(row[key]) for key in places)
+        score = sign * row[f"{board.score}_median"] if row["n"] else math.inf
+        return row["trust"] == REPORTED, *where, row["attack"], row["rank"] or math.inf, score
+
+    shown.sort(key=order)
+    names = {"rank": [row["rank"] for row in shown]}
+    names |= {"graph": [row["dataset"] for row in shown], "model": [row["model"] for row in shown]}
+    names["defense"] = [row["defense"].removesuffix(TUNED).removesuffix(RELEASED) for row in shown]
+    names["settings"] = [row["settings"] + (f", {row['trials']} trials" if row["trials"] else "") for row in shown]
+    names |= {title: [write(row) for row in shown] for title, write in _columns(board).items()}
+    names |= {"seeds and flags": [_remarks(row, board) for row in shown], "row": [row["row"] for row in shown]}
+    return [list(names), *map(list, zip(*names.values(), strict=True))]
+
+
+def _block(row: Row) -> tuple[str, ...]:
+    return row["suite"], row["dataset"], row["model"], row["attack"]
+
+
+def _columns(board: Board) -> dict[str, Any]:
+    """Return the columns of values for people, each with how it is written."""
+    if board.alone:
+        return {"train (s) [low, high]": lambda row: _between(row, board.score)} | {
+            name.replace("_seconds", " (s)").replace("_peak_mib", " (MiB)"): lambda row, name=name: _median(row, name)
+            for name in board.metrics[:4]
+        }
     return {
-        "seeds": list(entry.seeds),
-        "values": {
-            metric: [values.get(metric) for values in entry.seeds.values()]
-            for metric in kept
-            if any(metric in values for values in entry.seeds.values())
-        },
-        "budgets": {seed: [position[threat], counted[canonical(ledger)]] for seed, (threat, ledger) in budgets.items()},
-        "ledgers": list(spent.values()),
-        "gaps": [[gap.seed, gap.status, gap.reason] for gap in entry.gaps],
-        "devices": list(entry.devices),
-        **({"own_metrics": list(entry.own_metrics)} if entry.own_metrics else {}),
-        **({"found_by": list(entry.found_by), "slack": slack} if entry.found_by else {}),
-        **({"identity": entry.identity} if entry.identity else {}),
-        **({"trials": entry.trials} if entry.trials else {}),
+        f"clean {board.score}": lambda row: _median(row, f"{board.score}_clean"),
+        "worst [low, high]": lambda row: _between(row, board.score),
+        "floor": lambda row: _median(row, "certified_f1", NOT_PROVEN),
+        "g-JSD (uniform)": _beside_uniform,
+        "explanation correctness": _correctness,
     }
 
 
-def to_csv(board: Board, listed: Sequence[BoardRow]) -> str:
-    """Return the text of a board's file."""
-    lines = rows(board, listed)
+def _median(row: Row, metric: str, otherwise: str = NOT_MEASURED) -> str:
+    value = row.get(f"{metric}_median", math.nan)
+    return written(value) if value == value else otherwise
+
+
+def _between(row: Row, metric: str) -> str:
+    low, high = row[f"{metric}_low"], row[f"{metric}_high"]
+    value = STATUS.get(row["status"], "") if row["n"] == 0 else _median(row, metric)
+    return f"{value} [{written(low)}, {written(high)}]" if low == low else value
+
+
+def _beside_uniform(row: Row) -> str:
+    value, null = row["g_jsd_median"], row["g_jsd_uniform"]
+    if value != value:
+        return NOT_MEASURED
+    return written(value, style="scientific") + (f" ({written(null, style='scientific')})" if null is not None else "")
+
+
+def _correctness(row: Row) -> str:
+    measured = ((name, row.get(f"{name}_median", math.nan)) for name in CORRECTNESS)
+    name, value = next(((name, value) for name, value in measured if value == value), ("", math.nan))
+    return f"{written(value)} {'AUROC' if 'auroc' in name else 'rank corr.'}" if name else NOT_MEASURED
+
+
+def _remarks(row: Row, board: Board) -> str:
+    attack = "" if row["attack"] == STANDARD or board.alone else f"under {row['attack']}"
+    status = "" if row["status"] == "ok" else f"{row['status']}: {row['reason']}"
+    trust = AGAIN if row["trust"] == AGAIN else ""
+    return "; ".join(filter(None, (counted(row["n"], "seed"), attack, trust, status, row["flags"])))
+
+
+def to_csv(board: Board, listed: Sequence[BoardRow]) -> dict[str, str]:
+    """Return the texts of a board's two files, by the ending of their name."""
+    full = rows(board, listed)
     nothing = BoardRow(BoardKey(*[""] * len(BoardKey._fields)), {})
-    empty = _row(board, columns_of(board, listed), nothing, dict.fromkeys(_ranked_by(board), Standing()))
-    header = [*empty, *(["found_by", "worst_slack"] if any("found_by" in row for row in lines) else [])]
-    header += ["settings", "trials"] if any("settings" in row for row in lines) else []
-    return as_csv([header, *([row.get(name) for name in header] for row in lines)])
+    empty = _row(board, board.columns, nothing, dict.fromkeys(_ranked_by(board), Standing()))
+    header = list(full[0] if full else empty)
+    return {
+        "": as_csv(for_people(board, full)),
+        FULL: as_csv([header, *([row[name] for name in header] for row in full)]),
+    }
 
 
 def write_leaderboards(results: Results, folder: Path) -> list[Path]:
@@ -170,9 +222,10 @@ def locked(folder: Path) -> Iterator[None]:
 def write_boards(folder: Path, boards: Mapping[Board, Sequence[BoardRow]], prefix: str = "") -> list[Path]:
     """Replace the files of boards and their checksums; hold the lock of the folder around this."""
     contents = {
-        f"{prefix}{board.name}.csv": to_csv(board, listed).encode("utf-8", "backslashreplace")
+        f"{prefix}{board.name}{ending}.csv": text.encode("utf-8", "backslashreplace")
         for board, listed in boards.items()
         if listed or not board.optional
+        for ending, text in to_csv(board, listed).items()
     }
     sums = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in sorted(contents.items()))
     for name, content in (*contents.items(), (SUMS, sums.encode())):

@@ -15,15 +15,14 @@ from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from fgai_bench.records.flags import STRONGER, SUBMITTED
-from fgai_bench.records.merge import fingerprints
 from fgai_bench.statistics.cells import UNEQUAL, UNIFORM, Cell, Gap, null_cell, null_of
+from fgai_bench.statistics.labels import CORRECTNESS, PAPERS_CHOICE
 from fgai_bench.statistics.numbers import as_filed
 from fgai_bench.statistics.ranking import Standing, standings
 from fgai_bench.statistics.results import Better, Measurement, Place, Results
 
 STANDARD = "worst"  # the attack that ranks, wherever a suite runs it
 CONTINUED = ("worst-continued", "worst-twice")  # the same with further search; an older name
-SETTINGS = ("training", "model", "defense", "inner", "attack")  # the threat model has a column of its own
 Values = Mapping[int, Mapping[str, float]]
 
 
@@ -71,7 +70,11 @@ BOARDS = (
 
 
 class BoardKey(NamedTuple):
-    """The names of a row. Rows that share all but the defense are rivals."""
+    """The names of a row. Rows that share all but the defense are rivals.
+
+    >>> str(BoardKey("node", "node", "cora", "gat", "fgai tuned", "worst"))
+    'node/cora/gat/fgai-tuned/worst'
+    """
 
     suite: str
     task: str
@@ -84,6 +87,10 @@ class BoardKey(NamedTuple):
     def block(self) -> BoardKey:
         """Return what rivals share."""
         return self._replace(defense="")
+
+    def __str__(self) -> str:
+        parts = (self.suite, self.dataset, self.model, self.defense, self.attack)
+        return "/".join(part.replace(" ", "-") for part in parts)
 
 
 @dataclass(frozen=True)
@@ -98,12 +105,12 @@ class BoardRow:
     runs: tuple[str, ...] = ()  # identities of the runs that it comes from
     versions: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
-    own_metrics: tuple[str, ...] = ()  # further columns: floors, and metrics of its suite that are not built in
+    # further columns: floors, how right its attention is, and metrics of its suite that are not built in
+    own_metrics: tuple[str, ...] = ()
     found_by: tuple[str, ...] = ()  # for a worst case, the attacks that left the least at some seed
     # for a worst case, seed to how much less further search left
     slack: Mapping[int, float] = field(default_factory=dict)
-    # data, settings and code that it was made with; empty where they were not recorded
-    identity: Mapping[str, Any] = field(default_factory=dict)
+    steps: Mapping[int, str] = field(default_factory=dict)  # seed to the recorded step, as ``verify`` names it
     trials: int = 0  # how many settings were tried to choose those of the row; 0 for the suite's own settings
     trust: tuple[str, ...] = ()  # of the board in each of its steps; empty for what was measured here
 
@@ -155,11 +162,17 @@ def _alone(results: Results, place: Place) -> bool:
 def _entry(results: Results, place: Place, attacked: Mapping[int, Measurement], board: Board) -> BoardRow:
     """Return a row; a seed counts where its attack has values, or its training where the cost is the result."""
     clean, trained, floors = (results.at(place._replace(kind=k, attack="")) for k in ("clean", "train", "certify"))
+    explained = results.at(place._replace(kind="explain", explainer=PAPERS_CHOICE))
+    right = next((name for name in CORRECTNESS if any(name in step.values for step in explained.values())), "")
     seeds = trained if board.alone else attacked
     ok = {seed: step for seed, step in seeds.items() if step.status == "ok"}
     return BoardRow(
         BoardKey(place.suite, place.task, place.dataset, place.model, place.label, place.attack),
-        {seed: _values(attacked[seed], clean.get(seed), trained.get(seed), floors.get(seed)) for seed in sorted(ok)},
+        {
+            seed: _values(attacked[seed], clean.get(seed), trained.get(seed), floors.get(seed))
+            | {name: as_filed(v) for name, v in _of(explained.get(seed)).items() if name == right}
+            for seed in sorted(ok)
+        },
         tuple(Gap(seed, step.status, step.reason) for seed, step in seeds.items() if seed not in ok),
         tuple(dict.fromkeys(flag for step in seeds.values() for flag in step.flags)),
         {seed: (step.threat, step.ledger) for seed, step in sorted(attacked.items()) if step.status == "ok"},
@@ -167,11 +180,16 @@ def _entry(results: Results, place: Place, attacked: Mapping[int, Measurement], 
         tuple(dict.fromkeys(_program(step) for step in ok.values())),
         tuple(dict.fromkeys(step.device for step in ok.values())),
         tuple(n for n in (*BESIDE, *results.own_metrics) if any(n in step.values for step in attacked.values()))
-        + (FLOORS if any(step.status == "ok" for step in floors.values()) else ()),
-        identity=identity_of(results.headers(trained, clean, attacked)),
+        + (FLOORS if any(step.status == "ok" for step in floors.values()) else ())
+        + ((right,) if right else ()),
+        steps={seed: step.step[:12] for seed, step in attacked.items() if seed in ok},
         trials=max((step.trials for step in attacked.values()), default=0),
         trust=tuple(step.trust for step in ok.values()),
     )
+
+
+def _of(step: Measurement | None) -> Mapping[str, float]:
+    return step.values if step else {}
 
 
 def _program(step: Measurement) -> str:
@@ -184,26 +202,11 @@ def _values(
     attacked: Measurement, clean: Measurement | None, trained: Measurement | None, floor: Measurement | None
 ) -> dict[str, float]:
     """Return the values under attack, of the training, of a floor for the same budget, and clean ones with a suffix."""
-    before = {f"{name}_clean": value for name, value in clean.values.items()} if clean else {}
+    before = {f"{name}_clean": value for name, value in _of(clean).items()}
     same = floor is not None and floor.threat and _changes(floor.threat) == _changes(attacked.threat)
     proven = {name: floor.values[name] for name in FLOORS if name in floor.values} if floor and same else {}
-    values = {**before, **(trained.values if trained else {}), **proven, **attacked.values}
+    values = {**before, **_of(trained), **proven, **attacked.values}
     return {name: as_filed(value) for name, value in values.items()}
-
-
-def identity_of(steps: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return data, settings, code and rows of recorded steps; nothing where their code has no fingerprint.
-
-    ``steps`` have ``hash``, ``kind``, ``seed``, ``config`` and ``checksum`` (of the data).
-    """
-    known = [step for step in steps if step["config"].get("code")]
-    if not known:
-        return {}
-    code = {part: own for step in known for part, own in fingerprints(step).items()}
-    settings = {key: step["config"][key] for step in known for key in SETTINGS if step["config"].get(key)}
-    rows = {str(step["seed"]): step["hash"][:12] for step in known if step["kind"] == "attack"}
-    data = sorted({step["checksum"] for step in known if step["checksum"]})
-    return {"code": code, "settings": settings, "data": data, "rows": rows}
 
 
 def null_rows(board: Board, listed: Iterable[BoardRow]) -> list[BoardRow]:

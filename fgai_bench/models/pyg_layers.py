@@ -4,9 +4,6 @@
 ``(E, heads, channels)`` are what a search of two thousand gradients spends its time on.
 """
 
-from __future__ import annotations
-
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,7 +14,7 @@ from fgai_bench.fast.cached_results import OncePerTensor
 from fgai_bench.models.gatv2 import attend_dynamically
 from fgai_bench.models.gt import dot_product_attention
 from fgai_bench.models.kernels.segments import attend_additively
-from fgai_bench.models.sorted_edges import SortedEdges, edges_between, sorted_edges
+from fgai_bench.models.sorted_edges import SortedEdges, edges_without_loops, sorted_edges
 
 HOOKED_STEPS = ("_propagate", "_message", "_aggregate", "_edge_update")  # where a hook may change what a layer computes
 
@@ -87,11 +84,8 @@ def _with_loops(edge_index: Tensor, num_nodes: int) -> SortedEdges | None:
 @OncePerTensor
 def _as_given(edge_index: Tensor, num_nodes: int) -> SortedEdges | None:
     """Return the edges without any added self-loop; None where a node has no in-edge, and so nothing to attend to."""
-    destination, order = edge_index[1].sort(stable=True)
-    made = edges_between(edge_index[0, order], destination, num_nodes)
-    if not bool((made.pointer.diff() > 0).all()):
-        return None
-    return replace(made, edge_index=edge_index, order=order)
+    edges = edges_without_loops(edge_index, num_nodes)
+    return edges if bool((edges.pointer.diff() > 0).all()) else None
 
 
 def _attended(layer: Any, x: Tensor, edges: SortedEdges, shift: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -6,8 +6,6 @@ matter where the graph knows them, else the rank correlation with the true effec
 of the edges that an explanation covers. Records of the second edition have both over the whole computation graph.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,18 +14,12 @@ from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.metrics import METRICS
 from fgai_bench.statistics.cells import Cell, cell, scale_of
 from fgai_bench.statistics.intervals import Comparison, mean
-from fgai_bench.statistics.labels import ordered
+from fgai_bench.statistics.labels import CORRECTNESS, PAPERS_CHOICE, ordered
 from fgai_bench.statistics.numbers import as_csv
 from fgai_bench.statistics.results import Place, Results
 from fgai_bench.suites.schema import TUNED
 
 STABILITY_METRIC = "explainer_topk_overlap_unchanged"
-CORRECTNESS = {
-    "truth_auroc_covered_clean": "AUROC against the edges that truly matter, of covered edges",
-    "truth_auroc_clean": "AUROC against the edges that truly matter",
-    "effect_spearman_covered_clean": "rank correlation with the true effect of covered edges",
-    "effect_spearman_clean": "rank correlation with the true effect of edges",
-}
 MEASURES = {
     "effect_spearman": "rank corr.",
     "effect_precision": "top-k precision",
@@ -39,7 +31,6 @@ MEASURES = {
 }
 """The measures of correctness that have a vote each, on covered edges of the clean graph."""
 ATTACKS_BY_PRECEDENCE = ("worst", "injection", "explanation")  # the first of them that a run has
-PAPERS_CHOICE = "attention-last"  # the explainer that the paper reads
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """Show how far a run has come: a live display on a terminal, plain lines elsewhere, both with the time that is left."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Labels: how names are written in tables and figures, and the order in which the paper has them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from fgai_bench.suites.schema import INDUCTIVE, RELEASED, TUNED
@@ -75,6 +73,14 @@ STATUS = {
     "not-applicable": "n/a",
     "missing": "not run",
     "absent": "--",
+}
+PAPERS_CHOICE = "attention-last"  # the explainer that the paper reads
+# How right an explanation is, best measure first; rows have the first that was measured.
+CORRECTNESS = {
+    "truth_auroc_covered_clean": "AUROC against the edges that truly matter, of covered edges",
+    "truth_auroc_clean": "AUROC against the edges that truly matter",
+    "effect_spearman_covered_clean": "rank correlation with the true effect of covered edges",
+    "effect_spearman_clean": "rank correlation with the true effect of edges",
 }
 TERMS = ("similarity", "prediction", "explanation")
 

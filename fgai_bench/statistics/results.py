@@ -174,27 +174,6 @@ class Results:
         return list(dict.fromkeys(getattr(place, key) for place, _ in self.select(**wanted)))
 
     @cached_property
-    def _headers(self) -> dict[str, dict[str, Any]]:
-        """Return kind, configuration and checksum of the data of each step whose code has a fingerprint, by hash."""
-        if "data_checksum" not in self.provenance:
-            return {}
-        rows = self.provenance[["hash", "kind", "config", "data_checksum"]].itertuples(index=False)
-        return {
-            hash: {"hash": hash, "kind": kind, "config": json.loads(config), "checksum": checksum}
-            for hash, kind, config, checksum in rows
-            if '"code":' in config
-        }
-
-    def headers(self, *places: Mapping[int, Measurement]) -> list[dict[str, Any]]:
-        """Return the recorded steps of some places, as far as their code has a fingerprint, each with its seed."""
-        return [
-            {**self._headers[step.step], "seed": seed}
-            for seeds in places
-            for seed, step in seeds.items()
-            if step.status == "ok" and step.step in self._headers
-        ]
-
-    @cached_property
     def identity(self) -> str:
         """Return a short hash over every recorded value: the same content has the same one."""
         content = [

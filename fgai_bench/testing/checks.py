@@ -1,7 +1,5 @@
 """Define a check: one property that an entry must have, the tags that select it, and the result of running it."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

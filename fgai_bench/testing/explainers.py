@@ -1,7 +1,5 @@
 """Check explainers: one score per edge and node, 0 for edges that cannot matter, and no side effects."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

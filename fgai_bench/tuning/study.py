@@ -4,8 +4,6 @@ The store holds what was measured, by the hash of its configuration; what is sug
 that was killed goes on where it was, with the same trials, and ends with the same choice as one that was not.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing

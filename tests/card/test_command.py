@@ -79,10 +79,7 @@ def test_weights_are_loaded_from_safetensors(folder, capsys):
         (["./nowhere.py:f"], "source './nowhere.py' is not a Python file"),
         (["my_karate_script:network_and_graph", "--attacks", "wurst"], "unknown attack 'wurst'"),
         (["my_karate_script:network_and_graph", "--threat", "none"], "unknown threat 'none'"),
-        (
-            ["my_karate_script:network_and_graph", "--weights", "no.safetensors"],
-            "no.safetensors cannot be read",
-        ),
+        (["my_karate_script:network_and_graph", "--weights", "no.safetensors"], "no.safetensors cannot be read"),
         (["my_karate_script:network_and_graph", "--weights", "my_karate_script.py"], "is not a safetensors file"),
     ],
 )

@@ -78,7 +78,7 @@ def test_a_run_of_the_suite_itself_is_added(
     assert main(["leaderboard", "add", str(folder), "--to", str(boards)]) == 0
     with StoreReader(folder) as store:
         row = next(m["step"] for m in store.members() if m["kind"] == "attack")
-    assert row[:12] in (boards / "leaderboard_node.csv").read_text()
+    assert row[:12] in (boards / "leaderboard_node_full.csv").read_text()
 
 
 @pytest.mark.parametrize(

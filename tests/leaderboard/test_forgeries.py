@@ -201,7 +201,7 @@ def test_what_was_measured_again_is_ranked_and_says_how_many_seeds(
     import csv
 
     def shown(board: Path) -> list[tuple[str, str, bool]]:
-        with (board / "leaderboard_node.csv").open() as stream:
+        with (board / "leaderboard_node_full.csv").open() as stream:
             rows = [row for row in csv.DictReader(stream) if row["status"] == "ok"]
         return [(row["trust"], row["measured_again"], bool(row["rank"])) for row in rows]
 
@@ -228,6 +228,23 @@ def test_the_row_of_somebody_else_is_lowered_by_a_graph_alone(
         known.steps = {hash: "" for hash in known.steps if hash not in attacks}
         with pytest.raises(ReportError, match=said):
             judged(store, known)
+
+
+def test_the_files_of_somebody_elses_row_cannot_be_exchanged(folder: Path, tmp_path: Path) -> None:
+    """A run with the board's own steps and values, an earlier date and other graphs: the board keeps what it has."""
+    board = tmp_path / "board"
+    assert main(["leaderboard", "add", str(folder), "--to", str(board)]) == 0
+    with StoreReader(board / "records") as store:
+        before = {step["hash"]: (step["started"], step["artifacts"]) for step in store.steps()}
+
+    def earlier(config: dict[str, Any], fields: dict[str, Any]) -> None:
+        graph(lambda p: {**p, "features": p["features"] * 0})(config, fields)
+        fields["started"] = 1.0
+
+    forge(folder, "attack", earlier)
+    assert main(["leaderboard", "add", str(folder), "--to", str(board)]) == 0
+    with StoreReader(board / "records") as store:
+        assert {step["hash"]: (step["started"], step["artifacts"]) for step in store.steps()} == before
 
 
 def test_a_weak_attack_under_the_name_of_the_strong_one_is_found_out(folder: Path) -> None:

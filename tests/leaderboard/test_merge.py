@@ -53,7 +53,7 @@ def test_adding_a_run_twice_changes_nothing(small: Path, tmp_path: Path) -> None
 
 
 def test_a_row_joins_those_of_the_folder(small: Path, bench: Any, tmp_path: Path) -> None:
-    (node, *_) = add(submitted(bench, "mine"), board_of(small, tmp_path))
+    (_, node, *_) = add(submitted(bench, "mine"), board_of(small, tmp_path))
     rows = parsed(node)
     assert {defense for _, defense, _ in rows} == {"vanilla", "ln", "at", "fgai", "mine", "uniform-attention"}
     mine = rows["amazon-photo", "mine", "injection"]
@@ -79,7 +79,7 @@ def test_a_result_that_contradicts_the_boards_is_refused_and_nothing_is_written(
 
 def test_a_row_of_another_spending_is_added_and_not_ranked(small: Path, bench: Any, tmp_path: Path) -> None:
     board_of(small, tmp_path)
-    (node, *_) = add(submitted(bench, "thrifty", ledger={"edges": 360.0}), tmp_path)
+    (_, node, *_) = add(submitted(bench, "thrifty", ledger={"edges": 360.0}), tmp_path)
     row = parsed(node)["amazon-photo", "thrifty", "injection"]
     assert (row["n"], row["status"], row["rank"]) == ("3", "ok", "")
     assert parsed(node)["amazon-photo", "fgai", "injection"]["rank"]
@@ -94,7 +94,7 @@ def test_leaderboards_without_records_are_left_alone(small: Path, tmp_path: Path
 
 def test_a_value_that_was_edited_by_hand_does_not_last(small: Path, tmp_path: Path) -> None:
     """Boards are written from records, and a record that was edited is refused."""
-    (node, *_) = add(small, tmp_path)
+    (_, node, *_) = add(small, tmp_path)
     before = node.read_bytes()
     node.write_bytes(before.replace(b"0.9,", b"0.99,", 1))
     assert node.read_bytes() != before
@@ -146,4 +146,4 @@ def test_adds_at_once_lose_no_row(bench: Any, tmp_path: Path) -> None:
     board = tmp_path / "new" / "board"  # made by whichever comes first
     with ThreadPoolExecutor(len(folders)) as pool:
         list(pool.map(lambda folder: add(folder, board), folders))
-    assert {defense for _, defense, _ in parsed(board / "leaderboard_node.csv")} >= {f"mine-{n}" for n in range(4)}
+    assert {defense for _, defense, _ in parsed(board / "leaderboard_node_full.csv")} >= {f"mine-{n}" for n in range(4)}

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fgai_bench.leaderboard.csv import rows, to_csv
+from fgai_bench.leaderboard.csv import FULL, for_people, rows, to_csv
 from fgai_bench.leaderboard.rows import BOARDS, entries, lowered, worst_cases
 from fgai_bench.records.result import Result
 from fgai_bench.report.tables.build import build
@@ -161,9 +161,10 @@ def test_numbers_have_seven_digits(bench: Any) -> None:
             "attack", replace(result, metrics=exact), label="ln", defense="ln", attack_label="injection", seed=seed
         )
     listed = entries(NODE, Results.read(made.close()))
-    text = to_csv(NODE, listed)
+    text = to_csv(NODE, listed)[FULL]
     (row,) = (row for row in csv.DictReader(io.StringIO(text)) if row["defense"] == "ln")
-    assert json.loads(row["seeds"])["values"]["f1"] == [0.6666667, 0.6666524, 0.6666381]
+    assert row["seeds"] == "0 1 2"
+    assert row["f1_values"] == "0.6666667 0.6666524 0.6666381"
     assert row["f1_mean"] == "0.6666524"
 
 
@@ -189,10 +190,10 @@ def test_tuned_rows_rank_and_those_with_the_suites_own_settings_stand_beside_the
     found = ranks(folder)
     assert [found[name] for name in ("vanilla", "ln", "at", "fgai")] == [None] * 4
     assert (found["ln tuned"], found["vanilla tuned"]) == (1, 3)
-    text = to_csv(NODE, entries(NODE, Results.read(folder)))
+    text = to_csv(NODE, entries(NODE, Results.read(folder)))[FULL]
     by_name = {row["defense"]: row for row in csv.DictReader(io.StringIO(text))}
     assert (by_name["ln tuned"]["settings"], by_name["ln tuned"]["trials"]) == ("tuned", "32")
-    assert by_name["ln"]["settings"] == ""
+    assert by_name["ln"]["settings"] == "published"
 
 
 def test_rows_of_unequal_search_are_not_ranked(bench: Any) -> None:
@@ -228,3 +229,63 @@ def test_the_in_domain_worst_case_stands_beside_the_one_that_ranks(bench: Any, s
     assert without is not None
     assert "worst in-domain↑" in str(with_it)
     assert "in-domain" not in str(without)
+
+
+def numbers(text: str) -> list[float]:
+    return [float(number) for number in re.findall(r"-?\d+\.?\d*(?:E-?\d+)?", text)]
+
+
+def test_the_file_for_people_is_short_sorted_and_follows_from_the_full_one(with_worst: Path) -> None:
+    texts = to_csv(NODE, entries(NODE, Results.read(with_worst)))
+    people, full = (list(csv.DictReader(io.StringIO(texts[ending]))) for ending in ("", FULL))
+    assert list(people[0]) == [
+        *("rank", "graph", "model", "defense", "settings", "clean f1", "worst [low, high]", "floor"),
+        *("g-JSD (uniform)", "explanation correctness", "seeds and flags", "row"),
+    ]
+    assert [row["rank"] for row in people] == sorted(row["rank"] for row in people)
+    assert {row["defense"] for row in people} == {"vanilla", "ln", "at", "fgai"}  # no null, and one row for each
+    by_id = {row["row"]: row for row in full}
+    assert len(by_id) == len(full)
+    for row in people:
+        source = by_id[row["row"]]
+        assert (row["rank"], row["graph"], row["defense"]) == (source["rank"], source["dataset"], source["defense"])
+        printed = [float(source[f"f1_{end}"]) for end in ("median", "low", "high")]
+        assert numbers(row["worst [low, high]"]) == pytest.approx(printed, abs=5e-4)
+        stable = [float(source[name]) for name in ("g_jsd_median", "g_jsd_uniform")]
+        assert numbers(row["g-JSD (uniform)"]) == pytest.approx(stable, rel=5e-3)
+        assert (row["floor"], row["explanation correctness"]) == ("not proven", "not measured")
+        assert row["seeds and flags"].startswith("3 seeds")
+
+
+def test_people_see_gaps_with_their_reason_and_no_ranked_row_twice(broken: Path, bench: Any) -> None:
+    listed = for_people(NODE, rows(NODE, entries(NODE, Results.read(broken))))
+    shown = [dict(zip(listed[0], row, strict=True)) for row in listed[1:]]
+    (gap,) = [row for row in shown if row["defense"] == "at" and row["graph"] == "amazon-cs"]
+    assert gap["rank"] is None
+    assert "oom: needs 214 GiB" in gap["seeds and flags"]
+    header, *tuned = for_people(
+        NODE, rows(NODE, entries(NODE, Results.read(tuned_run(bench, {"vanilla": 32, "ln": 32}))))
+    )
+    column = header.index("settings")
+    assert [row[column] for row in tuned] == ["tuned, 32 trials"] * 2
+
+
+def test_a_run_of_one_seed_has_rows_without_a_rank(bench: Any) -> None:
+    made = bench()
+    made.add("attack", attack_result("ln", 0), label="ln", defense="ln", attack_label="injection", seed=0)
+    header, row = for_people(NODE, rows(NODE, entries(NODE, Results.read(made.close()))))
+    assert row[header.index("rank")] is None
+    assert row[header.index("seeds and flags")] == "1 seed; under injection"
+
+
+def test_the_correctness_of_the_last_attention_stands_in_both_files(bench: Any) -> None:
+    made = bench()
+    for seed in range(2):
+        where = {"label": "ln", "defense": "ln", "attack_label": "worst", "attack": "worst", "seed": seed}
+        made.add("attack", attack_result("ln", seed), **where)
+        right = Result(metrics={"effect_spearman_clean": 0.1 + 0.2 * seed, "truth_auroc_covered_clean": 0.7})
+        made.add("explain", right, explainer="attention-last", **where)
+    full = rows(NODE, entries(NODE, Results.read(made.close())))
+    assert full[0]["truth_auroc_covered_clean_median"] == pytest.approx(0.7)  # the better measure counts
+    header, row = for_people(NODE, full)
+    assert row[header.index("explanation correctness")] == "0.700 AUROC"

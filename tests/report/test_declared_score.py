@@ -73,10 +73,10 @@ def test_run_and_report_rank_by_it(folder: Path, tmp_path: Path) -> None:
     refused = frame[frame["kind"] == "certify"]
     assert set(refused["reason"]) == {"it counts right predictions, and this graph is ranked by ROC-AUC"}
     assert main(["report", str(folder), "--format", "markdown,csv", "--out", str(tmp_path)]) == 0
-    rows = list(csv.DictReader((tmp_path / "leaderboard_node_roc_auc.csv").read_text().splitlines()))
+    rows = list(csv.DictReader((tmp_path / "leaderboard_node_roc_auc_full.csv").read_text().splitlines()))
     row = next(row for row in rows if (row["defense"], row["attack"]) == ("vanilla", "injection"))
     assert float(row["roc_auc_mean"]) == pytest.approx(values["value"].mean(), abs=1e-6)
-    assert not list(csv.DictReader((tmp_path / "leaderboard_node.csv").read_text().splitlines()))
+    assert not list(csv.DictReader((tmp_path / "leaderboard_node_full.csv").read_text().splitlines()))
     assert "by ROC-AUC under the published attack" in (tmp_path / "index.md").read_text()
     assert "rare (ROC-AUC)" in (tmp_path / "tables" / "worst_case.md").read_text()
 

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import re
 import shlex
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -49,7 +50,7 @@ WRITTEN = {
     "evaluate-your-network": {"card/index.html": "Predictions"},
     "adding-a-suite": {
         "runs/own/report/tables/metrics.md": "worst_node_tvd↓",
-        "runs/own/report/leaderboard_node.csv": "worst_node_tvd_mean",
+        "runs/own/report/leaderboard_node_full.csv": "worst_node_tvd_mean",
     },
 }
 
@@ -210,3 +211,16 @@ def test_the_files_of_the_repository_are_complete():
         assert (ROOT / ".github" / folder / "submit-a-row.md").is_file(), kind
     assert (ROOT / ".github" / "ISSUE_TEMPLATE" / "break-a-row.md").is_file()
     assert "make docs" in (ROOT / ".ci" / "run").read_text()
+
+
+@pytest.mark.slow
+def test_the_site_has_no_example_as_a_quotation_and_no_raw_role(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("NO_MKDOCS_2_WARNING", "1")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(tmp_path)]
+    subprocess.run(command, check=True, timeout=600)
+    reference = (tmp_path / "reference" / "api.html").read_text()
+    assert "<blockquote" not in reference
+    assert "load_attacked" in reference
+    for page in tmp_path.rglob("*.html"):
+        assert not re.search(r":(mod|func|class|meth|data|attr|exc):", page.read_text()), page

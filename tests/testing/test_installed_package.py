@@ -155,7 +155,7 @@ def test_the_report_has_the_metric_with_and_without_the_package(installed: bool,
     tables = {path.stem for path in (folder / "tables").glob("*.md")}
     assert {"table1", "table2", "metrics", "explanations"} <= tables
     assert "largest-shift↓" in (folder / "tables" / "metrics.md").read_text()
-    rows = list(csv.DictReader((folder / "leaderboard_node.csv").read_text().splitlines()))
+    rows = list(csv.DictReader((folder / "leaderboard_node_full.csv").read_text().splitlines()))
     assert {row["defense"] for row in rows} == {"vanilla", "gentle"}
     assert all(float(row["largest-shift_mean"]) >= 0 for row in rows)
     page = (folder / "page.html").read_text()

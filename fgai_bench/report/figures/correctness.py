@@ -1,7 +1,5 @@
 """Stability against correctness: is an explanation that stays put under attack also right?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,9 +7,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from fgai_bench.report.explanations import CORRECTNESS, STABILITY_METRIC, Explained, explained, shared_defenses
+from fgai_bench.report.explanations import STABILITY_METRIC, Explained, explained, shared_defenses
 from fgai_bench.report.figures.style import Drawing, spread, style_of
-from fgai_bench.statistics.labels import title
+from fgai_bench.statistics.labels import CORRECTNESS, title
 from fgai_bench.statistics.results import Results
 
 SHAPES = {

@@ -21,11 +21,11 @@ from fgai_bench.leaderboard.rows import (
 from fgai_bench.records.canonical import canonical
 from fgai_bench.report.answer import TASKS, Answer, answers, notes, score_text
 from fgai_bench.report.claims import judge
-from fgai_bench.report.explanations import CORRECTNESS, null_levels, points
+from fgai_bench.report.explanations import null_levels, points
 from fgai_bench.report.verdicts import Verdict
 from fgai_bench.statistics.cells import UNIFORM, Cell, scale_of
 from fgai_bench.statistics.intervals import centre_interval, mean
-from fgai_bench.statistics.labels import STATUS, ordered, title
+from fgai_bench.statistics.labels import CORRECTNESS, STATUS, ordered, title
 from fgai_bench.statistics.numbers import written
 from fgai_bench.statistics.ranking import Standing
 from fgai_bench.statistics.results import Place, Results

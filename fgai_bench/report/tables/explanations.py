@@ -1,10 +1,8 @@
 """The tables of explanations: how stable and how right every explainer is, beside the best null on the same models."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
-from fgai_bench.report.explanations import CORRECTNESS, STABILITY_METRIC, Explained, against, explained, shared_defenses
+from fgai_bench.report.explanations import STABILITY_METRIC, Explained, against, explained, shared_defenses
 from fgai_bench.report.tables.build import (
     NOT_BETTER,
     Shown,
@@ -19,7 +17,7 @@ from fgai_bench.report.tables.build import (
 from fgai_bench.report.tables.specs import Column
 from fgai_bench.statistics.cells import Cell, scale_of
 from fgai_bench.statistics.intervals import centre_interval
-from fgai_bench.statistics.labels import title
+from fgai_bench.statistics.labels import CORRECTNESS, title
 from fgai_bench.statistics.results import Results
 
 HEAD_TITLES = ("Dataset", "Suite", "Model", "Method", "Explainer")

@@ -1,15 +1,13 @@
 """The tables of measures of correctness: what each says of every row, how they agree, which notice a planted lie."""
 
-from __future__ import annotations
-
 import pandas as pd
 
-from fgai_bench.report.explanations import MEASURES, PAPERS_CHOICE, Explained, better, explained, verdict
+from fgai_bench.report.explanations import MEASURES, Explained, better, explained, verdict
 from fgai_bench.report.tables.build import Shown, Table, TableRow, no_value, show
 from fgai_bench.report.tables.explanations import HEAD_TITLES
 from fgai_bench.report.tables.specs import Column
 from fgai_bench.statistics.intervals import paired
-from fgai_bench.statistics.labels import title
+from fgai_bench.statistics.labels import PAPERS_CHOICE, title
 from fgai_bench.statistics.results import Results
 
 SIGNS = {1: "+", -1: "-", 0: "=", None: "."}

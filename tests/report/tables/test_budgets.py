@@ -120,7 +120,7 @@ def test_leaderboards_have_no_row_of_it_and_refuse_it_alone(
         add(unequal, tmp_path / "results")
     assert not (tmp_path / "results").exists()
     add(both, tmp_path / "results")
-    with (tmp_path / "results" / "leaderboard_node.csv").open() as stream:
+    with (tmp_path / "results" / "leaderboard_node_full.csv").open() as stream:
         assert {row["suite"] for row in csv.DictReader(stream)} == {"node"}
 
 

@@ -63,7 +63,7 @@ def test_a_deviation_stands_with_its_paired_change(bridge: Path) -> None:
 def test_the_report_writes_it_and_ranks_nothing(bridge: Path) -> None:
     report = write_report(bridge, formats=("markdown", "csv"))
     assert "deviations.md" in {path.name for path in report.written}
-    board = (report.folder / "leaderboard_node.csv").read_text().splitlines()
+    board = (report.folder / "leaderboard_node_full.csv").read_text().splitlines()
     assert len(board) == 1
 
 

@@ -1,0 +1,64 @@
+"""The card as JSON: what ``card.to_json()`` writes, as models whose JSON Schema is ``CardFile.model_json_schema()``."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from fgai_bench.card.judgement import Judgement
+
+
+class CardNumber(BaseModel):
+    """One number of a card, as :class:`.CardRow`; null stands for what is not a number."""
+
+    part: Literal["prediction", "explanation"]
+    quantity: str
+    attack: str
+    value: float | None
+    low: float | None
+    high: float | None
+    null: float | None
+    seeds: int
+    nodes: int
+
+
+class CardFile(BaseModel):
+    """A card. ``format`` changes when a field changes its meaning or goes."""
+
+    format: Literal[1] = 1
+    title: str
+    facts: dict[str, int]
+    threat: dict[str, Any]
+    score: str
+    prediction: str
+    explanation: str
+    floor: float | None  # proven; null where nothing could be
+    numbers: list[CardNumber]
+    alarms: list[str]
+    notes: list[str]
+    seconds: dict[str, float]
+
+
+def as_file(card: Judgement) -> CardFile:
+    """Return a card as it is written."""
+    numbers = [
+        {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in asdict(row).items()}
+        for row in card.rows
+    ]
+    floor = card.measured.floor
+    return CardFile(
+        title=card.title,
+        facts=card.facts,
+        threat=card.chosen.threat.model_dump(mode="json"),
+        score=card.measured.score,
+        prediction=card.prediction,
+        explanation=card.explanation,
+        floor=None if isinstance(floor, str) else floor.score,
+        numbers=[CardNumber(**number) for number in numbers],
+        alarms=card.alarms,
+        notes=card.all_notes,
+        seconds=card.measured.seconds,
+    )
