@@ -1,22 +1,24 @@
-"""Measure what a run costs beside its steps: planning, resuming, status, reports and recording, by number of steps.
+"""Measure what a run costs beside its steps: planning, recording, resuming, status, export and report.
 
-The store is made through the public names, with results that take no time to compute; times are of the processor,
-so that they hold on a machine that is shared:
+The store is made through the public names, with results that take no time to compute. Processor seconds hold on a
+shared machine; the seconds of the clock stand beside them, with the load of the last minute.
 
-    python -m benchmarks.many_steps 2500 10000 50000 --folder runs/many_steps
-    python -m benchmarks.many_steps 200000 --folder /dev/shm/many_steps    # no disk to wait for
+    python -m benchmarks.many_steps 50000 200000 --folder /dev/shm/many_steps --csv benchmarks/measured/many_steps.csv
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
+import os
 import resource
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -60,27 +62,22 @@ def result_of(step: Step) -> Result:
     )
 
 
-def fill(folder: Path, plan: Plan) -> list[float]:
-    """Record a result for every step of a plan; return the processor seconds that each took."""
-    seconds = []
+def fill(folder: Path, plan: Plan) -> list[tuple[float, float]]:
+    """Record a result for every step of a plan; return the processor and clock seconds of each tenth."""
+    marks, tenth = [], max(1, len(plan.steps) // 10)
     with closing(Store(folder)) as store:
         store.place(member.plain() for member in plan.members)
-        for step in plan.steps.values():
-            began = time.process_time()
+        for number, step in enumerate(plan.steps.values(), 1):
+            if number % tenth == 1 or tenth == 1:
+                marks.append(now())
             store.record(step, result_of(step))
-            seconds.append(time.process_time() - began)
-    return seconds
+        marks.append(now())
+    return [(after[0] - before[0], after[1] - before[1]) for before, after in pairwise(marks)]
 
 
-def command(*arguments: str) -> tuple[float, float]:
-    """Return the processor seconds of a command of the program, and its peak memory in MiB."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run([sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return seconds, float(done.stderr.splitlines()[-1])
+def now() -> tuple[float, float]:
+    """Return processor and clock seconds."""
+    return time.process_time(), time.monotonic()
 
 
 PROGRAM = """
@@ -92,50 +89,57 @@ sys.exit(code)
 """
 
 
-def timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    """Return what a call returns, and the processor seconds that it took."""
-    began = time.process_time()
-    return work(), time.process_time() - began
+def command(*arguments: str) -> tuple[float, float, float]:
+    """Return the processor and clock seconds of a command of the program, and its peak memory in MiB."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    done = subprocess.run([sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True)
+    after, ended = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return seconds, ended - began, float(done.stderr.splitlines()[-1])
+
+
+def measured(steps: int, folder: Path, report: bool) -> Iterator[tuple[str, float, float, float]]:
+    """Yield what was done with a run of so many steps: processor seconds, clock seconds, peak MiB (0: not measured)."""
+    suite, run = folder / "many.yaml", folder / "run"
+    suite.write_text(yaml.safe_dump(suite_of(steps)))
+    began = now()
+    plan = planned(str(suite), "cpu")
+    ended = now()
+    yield "plan", ended[0] - began[0], ended[1] - began[1], 0
+    tenths = fill(run, plan)
+    yield "record the first tenth", *tenths[0], 0
+    yield "record the last tenth", *tenths[9], 0
+    del plan
+    yield "resume, nothing to do", *command("run", "--suite", str(suite), "--out", str(run), "--device", "cpu")
+    yield "status", *command("status", str(run))
+    yield "export", *command("records", "export", str(run), "--out", str(folder / "records"))
+    if report:
+        yield "report", *command("report", str(run), "--out", str(folder / "report"), "--format", "csv")
 
 
 def main() -> None:
-    """Print one line of a table for each number of steps."""
+    """Print one line for each number of steps and each thing that is done with them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("steps", type=int, nargs="+")
+    parser.add_argument("steps", type=int, nargs="+", help="multiples of 200")
     parser.add_argument("--folder", type=Path, default=Path("runs/many_steps"))
-    parser.add_argument("--no-report", action="store_true", help="leave the report out")
+    parser.add_argument("--report", type=int, default=50_000, help="the most steps that a report is made of")
+    parser.add_argument("--csv", type=Path)
     arguments = parser.parse_args()
-    heads = [
-        "steps",
-        "plan s, MiB",
-        "record ms, first and last tenth",
-        "resume s, MiB",
-        "status s, MiB",
-        "export s, MiB",
-        "report s, MiB",
-    ]
-    print(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|", flush=True)
+    lines = [("steps", "what", "processor_s", "clock_s", "peak_mib", "load")]
     for steps in arguments.steps:
         folder = arguments.folder / str(steps)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        suite = folder / "many.yaml"
-        suite.write_text(yaml.safe_dump(suite_of(steps)))
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        plan, planning = timed(lambda: planned(str(suite), "cpu"))  # noqa: B023
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before
-        run = folder / "run"
-        seconds = fill(run, plan)
-        tenth = max(1, len(seconds) // 10)
-        first, last = (1e3 * sum(part) / tenth for part in (seconds[:tenth], seconds[-tenth:]))
-        line = ["run", "--suite", str(suite), "--out", str(run), "--device", "cpu"]
-        exported = ["records", "export", str(run), "--out", str(folder / "records")]
-        costs = [command(*line), command("status", str(run)), command(*exported)]
-        if not arguments.no_report:
-            costs.append(command("report", str(run), "--out", str(folder / "report"), "--format", "csv"))
-        cells = [f"{took:.1f}, {peak:.0f}" for took, peak in [(planning, memory), *costs]]
-        cells.insert(1, f"{first:.2f}, {last:.2f}")
-        print(f"| {len(plan.steps):,} | {' | '.join(cells)} |", flush=True)
+        for what, processor, clock, peak in measured(steps, folder, steps <= arguments.report):
+            load = f"{os.getloadavg()[0]:.1f}"
+            lines.append((str(steps), what, f"{processor:.1f}", f"{clock:.1f}", f"{peak:.0f}" if peak else "", load))
+            print(*lines[-1], sep=", ", flush=True)
+        shutil.rmtree(folder)
+    if arguments.csv:
+        with arguments.csv.open("w", newline="") as stream:
+            csv.writer(stream, lineterminator="\n").writerows(lines)
 
 
 if __name__ == "__main__":

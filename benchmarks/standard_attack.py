@@ -25,10 +25,9 @@ import torch
 
 from fgai_bench.api import certify
 from fgai_bench.attacks import ATTACKS, ThreatModel
-from fgai_bench.attacks.base import Victim
+from fgai_bench.attacks.base import Attacked, Victim
 from fgai_bench.attacks.local_search import SIDE_BY_SIDE, LocalSearch
 from fgai_bench.attacks.objectives import margins
-from fgai_bench.attacks.result import Attacked
 from fgai_bench.attacks.search import SMALL, PortfolioMember, PortfolioSearch
 from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.metrics import NotApplicable

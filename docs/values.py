@@ -27,6 +27,7 @@ DEFENSES = ("vanilla", "ln", "at", "fgai")
 REPLACED = ("gcn", "gnn-svd-sparse", "gnnguard-sparse")  # networks that take the place of GAT
 NULL = "uniform-attention"
 FAR = 0.02  # by how much twice the search may lower a worst case before it is called unreliable
+H200 = "../benchmarks/measured/h200.csv"
 SCORES = {"node": "f1", "link": "roc_auc", "stress": "f1", "ablation": "f1"}
 STAGES = {
     "published": "Published attack, published settings",
@@ -263,14 +264,31 @@ def worst_case(model: str, settings: str, *others: str) -> Rows:
     return grid(f"{title(model)}, {settings} settings", GRAPHS, rows, cell)
 
 
+def searched(suite: str, models: Sequence[str]) -> list[tuple[str, str]]:
+    """Return every (model, defense) that has both kinds of settings."""
+    extra = {"gat": REPLACED} if suite == "node" else {}
+    return [(model, name) for model in models for name in (*DEFENSES, *extra.get(model, ()))]
+
+
+def gain(suite: str, model: str, defense: str, graph: str) -> Comparison:
+    """Compare searched with published settings under the worst case."""
+    return paired(model, f"{defense} tuned", defense, graph, suite)
+
+
+@value
+def tuning_gains(suite: str, relation: str) -> str:
+    """Return in how many cells searched settings keep more (above) or less (below) under the worst case, or all."""
+    rows = [gain(suite, *row, graph) for row in searched(suite, MODELS) for graph in GRAPHS]
+    return sides([row.bounds or (0.0, 0.0) for row in rows])[relation]
+
+
 @table
 def gains(suite: str, *models: str) -> Rows:
     """What searched settings add under the worst case, paired by seed."""
-    names = {model: (*DEFENSES, *(REPLACED if (suite, model) == ("node", "gat") else ())) for model in models}
-    rows = {f"{title(model)}, {short_title(name)}": (model, name) for model in models for name in names[model]}
+    rows = {f"{title(model)}, {short_title(name)}": (model, name) for model, name in searched(suite, models)}
 
     def cell(row: tuple[str, str], graph: str) -> str:
-        by = paired(row[0], f"{row[1]} tuned", row[1], graph, suite)
+        by = gain(suite, *row, graph)
         return signed(by.difference, *(by.bounds or (0.0, 0.0)))
 
     return grid("tuned minus published", CITATIONS if suite == "link" else GRAPHS, rows, cell)
@@ -368,15 +386,6 @@ def learned_placement(what: str) -> str:
     return str({"rows": len(found_by), "lower": sum("learned-placement" in names for names in found_by)}[what])
 
 
-@value
-def standard_attack(task: str, what: str) -> str:
-    """Return of the models in ``benchmarks/measured``: how many, and how far twice the search lowers them."""
-    rows = select("../benchmarks/measured/standard_attack_h200.csv", task=task)
-    lowered = [float(row["worst"]) - float(row["worst-twice"]) for row in rows]
-    far = sum(by > FAR for by in lowered)
-    return {"models": str(len(rows)), "mean": number(mean(lowered), 4), "far": str(far)}[what]
-
-
 # Attention beside its nulls
 
 
@@ -454,16 +463,26 @@ def stabler(origin: str, what: str = "all") -> str:
 
 
 @table
-def stabler_attention(*origins: str) -> Rows:
+def stabler_counts() -> Rows:
+    """How many stabler attentions are more or less right than vanilla's, by kind of settings."""
+    rows = {"tuned, `node`": "node, tuned", "published, `node`": "node", "published, `stress`": "stress"}
+    made = [["settings", "stabler models", "more right", "less right", "more right, and beyond"]]
+    return made + [
+        [name, *(stabler(origin, what) for what in ("all", "more right", "less right", "beyond"))]
+        for name, origin in rows.items()
+    ]
+
+
+@table
+def stabler_attention(origin: str) -> Rows:
     """Every defense whose last attention is stabler than vanilla's, and whether it is also more right."""
     made = [["graph, model, defense", "top edges kept, vanilla's", "more right by", "beyond a uniform attention"]]
-    for origin in origins:
-        for row in select(f"{'explanations/' if origin == 'truth' else ''}tables/rightness.csv", origin=origin):
-            name = ", ".join(title(row[key]) for key in ("dataset", "model", "defense"))
-            kept = f"{number(row['kept'], 2)}, {number(row['kept_by_vanilla'], 2)}"
-            bounds = [[float(row[f"{what}{end}"]) for end in ("", "_low", "_high")]
-                      for what in ("more_right", "beyond_null")]  # fmt: skip
-            made.append([name + (" (stress)" if origin == "stress" else ""), kept, *(signed(*each) for each in bounds)])
+    for row in select("tables/rightness.csv", origin=origin):
+        name = ", ".join(title(row[key]) for key in ("dataset", "model", "defense"))
+        kept = f"{number(row['kept'], 2)}, {number(row['kept_by_vanilla'], 2)}"
+        bounds = [[float(row[f"{what}{end}"]) for end in ("", "_low", "_high")]
+                  for what in ("more_right", "beyond_null")]  # fmt: skip
+        made.append([name, kept, *(signed(*each) for each in bounds)])
     return made
 
 
@@ -484,13 +503,13 @@ def explainers_against_nulls() -> Rows:
 
 @table
 def correctness() -> Rows:
-    """Every explainer on two graphs: rank correlation with the true effects, clean → worst."""
+    """Every explainer on two graphs: median rank correlation with the true effects, clean → worst."""
     found = select("tables/correctness.csv", suite="stress", model="GAT")
     cells = {(row["dataset"], row["explainer"], row["column"]): row["text"] for row in found}
 
     def cell(name: str, column: str) -> str:
         graph, method = column.split(", ")
-        return " → ".join(cells[graph, name, f"{method} / {when}"] for when in ("clean", "attacked"))
+        return " → ".join(cells[graph, name, f"{method} / {when}"].split(" [")[0] for when in ("clean", "attacked"))
 
     columns = [f"{graph}, {method}" for graph in ("Amazon-Photo", "Cora") for method in ("Vanilla", "FGAI")]
     return grid("explainer", columns, {row["explainer"]: row["explainer"] for row in found}, cell)
@@ -498,22 +517,19 @@ def correctness() -> Rows:
 
 @table
 def known_edges() -> Rows:
-    """AUROC against the edges that truly matter, clean → worst, and the best null on the clean graph."""
-    found = read("explanations/tables/correctness.csv")
-    cells = {tuple(row[key] for key in ("dataset", "model", "explainer", "column")): row for row in found}
+    """AUROC of vanilla GAT against the edges that truly matter, on the clean graph, and the best null."""
+    found = select("explanations/tables/correctness.csv", model="GAT", column="Vanilla / clean")
+    cells = {(row["dataset"], row["explainer"]): row for row in found}
     nulls = ("random", "uniform", "degree", "untrained")
 
-    def cell(row: tuple[str, str, str], name: str) -> str:
-        graph, model, method = row
+    def cell(graph: str, name: str) -> str:
         if name != "best null":
-            return " → ".join(cells[graph, model, name, f"{method} / {when}"]["text"] for when in ("clean", "attacked"))
-        best = max((cells[graph, model, null, f"{method} / clean"] for null in nulls), key=lambda at: float(at["mean"]))
+            return cells[graph, name]["text"]
+        best = max((cells[graph, null] for null in nulls), key=lambda at: float(at["mean"]))
         return f"{best['explainer']} {best['text']}"
 
-    places = dict.fromkeys((row["dataset"], row["model"]) for row in found)
-    rows = {f"{graph}, {model}, {method}": (graph, model, method) for graph, model in places
-            for method in ("Vanilla", "FGAI")}  # fmt: skip
-    return grid("AUROC", ("last attention", "GAtt", "integrated gradients", "best null"), rows, cell)
+    graphs = {row["dataset"]: row["dataset"] for row in found}
+    return grid("AUROC", ("last attention", "GAtt", "integrated gradients", "best null"), graphs, cell)
 
 
 # The paper
@@ -565,6 +581,47 @@ def cost_ratio(what: str, dataset: str) -> str:
         single("leaderboard_cost_full.csv", suite="cost", dataset=dataset, defense=name) for name in ("fgai", "vanilla")
     ]
     return number(float(rows[0][key]) / float(rows[1][key]), 1 if what == "seconds" else 2)
+
+
+@table
+def layers() -> Rows:
+    """One attention layer beside PyG's: milliseconds, ratios, and how far it is from the bandwidth limit."""
+    made = [["layer", "ours, ms", "PyG, ms", "ratio", "times the bandwidth limit", "ratio without CUDA graph"]]
+    for model in MODELS:
+        for graph in ("amazon-photo", "coauthor-cs", "coauthor-physics"):
+            ours, launched = (single(H200, what=f"layer {model}{how}", dataset=graph) for how in (", recorded", ""))
+            digits = {"ours ms": 3, "peer ms": 2, "ratio": 1, "above": 1}
+            cells = [number(ours[key], places) for key, places in digits.items()]
+            made.append([f"{title(model)}, {title(graph)}", *cells, number(launched["ratio"], 1)])
+    return made
+
+
+@table
+def jobs() -> Rows:
+    """Epochs and injection attacks of GAT beside PyG's: milliseconds and peak memory."""
+    made = [["job", "ours, ms", "PyG, ms", "ratio", "ours, MiB", "PyG, MiB"]]
+    for row in sorted(read(H200), key=lambda row: row["what"]):
+        if row["what"].startswith(("epoch gat", "injection")):
+            times = [number(row["ours ms"], 2), number(row["peer ms"], 1), number(row["ratio"], 1)]
+            memory = [f"{float(row[side]):,.0f}" for side in ("ours MiB", "peer MiB")]
+            made.append([f"{row['what']}, {row['dataset']}".replace("gat", "of GAT"), *times, *memory])
+    return made
+
+
+@table
+def explainer_seconds() -> Rows:
+    """Seconds of every explainer by graph, on the H200 / on two CPU cores."""
+    files = [f"../benchmarks/measured/explainers_{where}.csv" for where in ("h200", "two_cores")]
+    rows = {}
+    for row in select(files[0], dataset=GRAPHS[0]):
+        few = "" if int(row["nodes"]) > 64 else f", {row['nodes']} nodes"
+        rows[("true effects" if row["what"] == "effects" else f"`{row['what']}`") + few] = row["what"]
+
+    def cell(name: str, graph: str) -> str:
+        timed = [select(file, dataset=graph, what=name) for file in files]
+        return " / ".join(f"{float(found[0]['seconds']):.2g}" if found else "not timed" for found in timed)
+
+    return grid("explainer", GRAPHS, rows, cell)
 
 
 @table

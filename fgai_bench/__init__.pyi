@@ -14,6 +14,7 @@ from .defenses import DEFENSES as DEFENSES
 from .explainers import EXPLAINERS as EXPLAINERS
 from .metrics import METRICS as METRICS
 from .models import MODELS as MODELS
+from .models import mark_attention as mark_attention
 from .records.zoo import load as load
 from .records.zoo import load_attacked as load_attacked
 from .records.zoo import load_model as load_model

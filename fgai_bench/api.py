@@ -1,7 +1,7 @@
 """What a user calls: build or wrap a network, train it with a defense, attack it, and get a card for it.
 
-Every function takes any PyG ``Data``: boolean masks (one or several splits) or index vectors, directed or not, with
-sparse or dense features. See :mod:`fgai_bench.data.user_graph` for what a graph may look like.
+Every function takes the name of a dataset or any PyG ``Data``: boolean masks (one or several splits) or index vectors,
+directed or not, sparse or dense features. See :mod:`fgai_bench.data.user_graph` for what a graph may look like.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import inspect
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any
 
 import torch
@@ -28,7 +29,7 @@ from fgai_bench.card.progress import shown_progress
 from fgai_bench.certificates import CERTIFICATES, Floor, best_floor
 from fgai_bench.data import DataError, undirected_edge_count
 from fgai_bench.data.node_index import node_index
-from fgai_bench.data.user_graph import UNLABELLED, GivenSplit, given_graph, given_split, num_classes
+from fgai_bench.data.user_graph import UNLABELLED, given_graph, given_split, num_classes
 from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.defenses.base import FitError
 from fgai_bench.fast.threads import free_threads
@@ -41,7 +42,7 @@ from fgai_bench.tasks.node_classification import NodeProblem
 Threat = NamedThreat | ThreatModel
 
 
-def build_model(name: str, data: Data, seed: int = 0, **options: Any) -> AttentionModel:
+def build_model(name: str, data: Data | str, seed: int = 0, **options: Any) -> AttentionModel:
     """Return a registered model for a graph, freshly initialised; its sizes are read from the graph.
 
     >>> from torch_geometric.datasets import KarateClub
@@ -59,9 +60,9 @@ def build_model(name: str, data: Data, seed: int = 0, **options: Any) -> Attenti
 def wrap(module: Any, inputs: Sequence[str] | None = None) -> AttentionModel:
     """Return a user's own network, trained or not, as a model of this package; the module itself stays as it is.
 
-    Its ``forward(x, edge_index, ...)`` or ``forward(data)`` returns logits ``(N, C)``, and it contains a GATConv,
-    GATv2Conv or TransformerConv; the last of them gives the attention. Further arguments (``edge_attr``, ...) are taken
-    from the graph under the same name.
+    Its ``forward(x, edge_index, ...)`` or ``forward(data)`` returns logits ``(N, C)``. The last GATConv, GATv2Conv or
+    TransformerConv in it gives the attention, or the last layer that calls :func:`mark_attention`. Further arguments
+    (``edge_attr``, ...) are taken from the graph under the same name.
 
     Args:
         module: the network; a model of this package is returned as it is.
@@ -80,7 +81,7 @@ def wrap(module: Any, inputs: Sequence[str] | None = None) -> AttentionModel:
 def fit(
     defense: str,
     model: nn.Module,
-    data: Data,
+    data: Data | str,
     seed: int = 0,
     *,
     split: int = 0,
@@ -104,7 +105,14 @@ def fit(
     """
     entry = DEFENSES.entry(defense)
     own, training = _sorted_options(options)
-    method: Any = _made(entry.load(), "defense", defense, own)
+    try:
+        method: Any = _made(entry.load(), "defense", defense, own)
+    except FitError as error:
+        meant = [(name, get_close_matches(name, Training.model_fields, 1)) for name in own if repr(name) in str(error)]
+        for name, close in meant:
+            if close:
+                raise FitError(f"there is no option {name!r}; did you mean {close[0]!r}, of the training?") from None
+        raise
     start, problem, _ = _prepared(model, data, split)
     for part in ("train", "val"):
         if not getattr(problem.split, part).numel():
@@ -126,8 +134,8 @@ def fit(
 def attack(
     name: str,
     model: nn.Module,
-    data: Data,
-    threat: Threat = "paper",
+    data: Data | str,
+    threat: Threat = "auto",
     seed: int = 0,
     *,
     targets: Tensor | None = None,
@@ -141,7 +149,7 @@ def attack(
         name: a name of ``ATTACKS``; ``worst`` is the standard attack.
         model: of this package, or a network of your own.
         data: the clean graph.
-        threat: ``paper`` (20 nodes with 20 edges, features in [-1, 1]), ``auto`` (follows the graph), ``in-domain``
+        threat: ``auto`` (follows the graph), ``paper`` (20 nodes with 20 edges, features in [-1, 1]), ``in-domain``
             (nodes like real ones) or a ``ThreatModel``; one that does not fit warns, and is a flag of the result.
         seed: of every draw.
         targets: nodes that may be attached to or changed, as a mask or indices; the labelled test nodes, if not given.
@@ -166,8 +174,8 @@ def attack(
 
 def certify(
     model: nn.Module,
-    data: Data,
-    threat: Threat = "paper",
+    data: Data | str,
+    threat: Threat = "auto",
     *,
     certificate: str | None = None,
     targets: Tensor | None = None,
@@ -197,7 +205,7 @@ def certify(
 @free_threads()
 def evaluate(
     model: nn.Module,
-    data: Data,
+    data: Data | str,
     attacks: Sequence[str] = ("injection", "worst"),
     threat: Threat = "auto",
     seed: int = 0,
@@ -223,16 +231,19 @@ def evaluate(
     names = (attacks,) if isinstance(attacks, str) else tuple(attacks)
     for name in names:
         ATTACKS.entry(name)
-    trained, problem, given = _prepared(model, data, split)
+    trained, problem, decided = _prepared(model, data, split)
     chosen = chosen_threat(threat, problem.data, problem.targets)
     with shown_progress(("clean", CONTROL, *names, "explanation"), progress) as step:
         measured = evaluated(trained, problem, chosen, names, seed, step)
-    facts = _facts(trained, problem)
-    return Card(_title(trained, facts, problem.data), facts, measured, chosen, _notes(trained, problem, given, names))
+    facts, notes = _facts(trained, problem), _notes(trained, problem, decided, names)
+    if isinstance(data, str):
+        flattered = "test nodes that the network was trained on would flatter it"
+        notes = (f"{data} with its split of seed 0; {flattered}", *notes)
+    return Card(_title(trained, facts, problem.data), facts, measured, chosen, notes)
 
 
-def _prepared(model: nn.Module, data: Data, split: int) -> tuple[AttentionModel, NodeProblem, GivenSplit]:
-    """Return a model that fits the graph, the problem on that graph, and how its split was read."""
+def _prepared(model: nn.Module, data: Data | str, split: int) -> tuple[AttentionModel, NodeProblem, list[str]]:
+    """Return a model that fits the graph, the problem on that graph, and sentences on how its split was read."""
     wrapped = wrap(model)
     graph = given_graph(data)
     parameter = next(wrapped.parameters(), None)
@@ -241,9 +252,10 @@ def _prepared(model: nn.Module, data: Data, split: int) -> tuple[AttentionModel,
     if isinstance(wrapped, FromPyG):
         wrapped = copy.deepcopy(wrapped).on_graph(graph)
         wrapped.config["in_channels"] = wrapped.config["in_channels"] or graph.x.shape[1]
-    given = given_split(graph, split)
+        wrapped = wrapped.held_against(graph)
+    parts, decided = given_split(graph, split)
     _check_fit(wrapped, graph)
-    return wrapped, NodeProblem(graph, given.split), given
+    return wrapped, NodeProblem(graph, parts), decided
 
 
 def _check_fit(model: AttentionModel, graph: Data) -> None:
@@ -295,7 +307,7 @@ def _facts(model: AttentionModel, problem: NodeProblem) -> dict[str, int]:
     data = problem.data
     return {
         "nodes": data.x.shape[0],
-        "edges": data.edge_index.shape[1],
+        "edges": data.edge_index.shape[1] if _is_directed(data) else undirected_edge_count(data.edge_index),
         "features": data.x.shape[1],
         "classes": problem.num_outputs,
         "test nodes": problem.targets.numel(),
@@ -317,11 +329,12 @@ def _title(model: AttentionModel, facts: Mapping[str, int], data: Data) -> str:
     )
 
 
-def _notes(model: AttentionModel, problem: NodeProblem, given: GivenSplit, attacks: Sequence[str]) -> tuple[str, ...]:
+def _notes(model: AttentionModel, problem: NodeProblem, decided: list[str], attacks: Sequence[str]) -> tuple[str, ...]:
     data = problem.data
-    notes = [*given.notes]
+    notes = [*decided]
     if isinstance(model, FromPyG):
-        notes.append(f"the network is given {', '.join(model.input_names)}")
+        given_to_it = "the graph itself" if model.signature.whole else ", ".join(model.input_names)
+        notes += [f"the network is given {given_to_it}", *model.notes]
         unused = [name for name in ("edge_attr", "edge_weight") if name in data and name not in model.input_names]
         notes += [f"the graph's {name} is no input of this network" for name in unused]
         if any(name.startswith("edge_") and name != "edge_index" for name in model.input_names):

@@ -28,7 +28,7 @@ MODULES = {
 }
 # Names that are no longer in the module that replaced theirs.
 NAMES = {
-    "fgai_bench.attacks.threat:Attacked": "fgai_bench.attacks.result:Attacked",
+    "fgai_bench.attacks.threat:Attacked": "fgai_bench.attacks.base:Attacked",
     "fgai_bench.runner:StoreReader": "fgai_bench.records:StoreReader",
     "fgai_bench.runner.verify:Row": "fgai_bench.records.verify:RecordedRow",
 }

@@ -1,4 +1,6 @@
 from .base import Attack as Attack
+from .base import Attacked as Attacked
+from .base import Candidate as Candidate
 from .base import Victim as Victim
 from .budget import BudgetExceeded as BudgetExceeded
 from .budget import Ledger as Ledger
@@ -6,5 +8,3 @@ from .budget import ThreatModel as ThreatModel
 from .budget import check_budget as check_budget
 from .catalogue import ATTACKS as ATTACKS
 from .domain import FeatureDomain as FeatureDomain
-from .result import Attacked as Attacked
-from .result import Candidate as Candidate

@@ -8,17 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from fgai_bench.fast.cuda_graphs import Replayed, own_stream, recording
 
-Direction = Literal["row", "sign"]
 LAST_SHARE = 0.02  # of the first step that is left for the last one
-WORTH_RECORDING = 3
-"""Steps from which on a recording pays: the first is taken without, and recording takes about as long as one."""
+WORTH_RECORDING = 3  # steps above which a recording pays: the first is taken without, and it costs about one
 
 
 class Ascent(NamedTuple):
@@ -60,11 +58,11 @@ class BestAscent:
     @classmethod
     def over(cls, climb: Callable[[Tensor], Ascent], starts: Sequence[Tensor], gradients: int = 1) -> BestAscent:
         """Climb from every start."""
-        found = tuple(climb(start) for start in starts)
-        if len(found) == 1:
-            return cls(found[0], found, gradients)
-        place = torch.stack([ascent.value for ascent in found]).argmax()
-        return cls(Ascent(*(torch.stack(parts)[place] for parts in zip(*found, strict=True))), found, gradients)
+        ascents = tuple(climb(start) for start in starts)
+        if len(ascents) == 1:
+            return cls(ascents[0], ascents, gradients)
+        place = torch.stack([ascent.value for ascent in ascents]).argmax()
+        return cls(Ascent(*(torch.stack(parts)[place] for parts in zip(*ascents, strict=True))), ascents, gradients)
 
     @property
     def gradient_calls(self) -> int:
@@ -99,8 +97,8 @@ def ascend(
     ``recordable`` says that the objective reads nothing back either: on CUDA a step is then recorded and replayed.
 
     >>> one = torch.ones(1)
-    >>> found = ascend(lambda x: -(x - 0.25).square().sum(), 0 * one, -one, one, step=0.1, steps=3)
-    >>> round(found.point.item(), 2), found.values.numel(), found.followed
+    >>> ascent = ascend(lambda x: -(x - 0.25).square().sum(), 0 * one, -one, one, step=0.1, steps=3)
+    >>> round(ascent.point.item(), 2), ascent.values.numel(), ascent.followed
     (0.2, 4, 3)
     """
     x, best, best_value = start.clone(), start.clone(), start.new_full((), -torch.inf)
@@ -175,7 +173,6 @@ def ascend_long(
     high: float | Tensor,
     step: float | Tensor,
     steps: int,
-    direction: Direction = "row",
     recordable: bool = False,
     candidates: int = 1,
 ) -> Summit:
@@ -183,9 +180,9 @@ def ascend_long(
 
     Several candidates can be raised side by side: their rows stand one below the other, and each has its own score.
 
-    ``x <- clip(x + step_t * d)``, where the direction d is the gradient, each row scaled to a root mean square of one
-    (``row``), or its sign, and ``step_t`` falls from ``step`` to nearly nothing along half a cosine: the first steps
-    cross the box, the last ones settle. Nothing is read back from the device on the way.
+    ``x <- clip(x + step_t * d)``, where d is the gradient, each row scaled to a root mean square of one. The step falls
+    from ``step`` to nearly nothing along half a cosine: the first ones cross the box, the last ones settle. Nothing is
+    read back from the device on the way.
 
     Args:
         objective: features to ``()`` the value that is raised and ``()`` or ``(B,)`` the scores that count.
@@ -193,7 +190,6 @@ def ascend_long(
         low, high: the box.
         step: root mean square of the first step, for all rows or ``(B * nodes, 1)`` for each.
         steps: gradients to take.
-        direction: ``row`` or ``sign``.
         recordable: the objective reads nothing back either: on CUDA a step is then recorded and replayed.
         candidates: B, how many searches the rows belong to, equally many rows to each.
 
@@ -201,7 +197,7 @@ def ascend_long(
     >>> round(ascend_long(objective, torch.zeros(1, 1), -1.0, 1.0, step=0.2, steps=40).point.item(), 1)
     0.3
     """
-    climb = _Climb(objective, start, low, high, step, steps, direction, candidates)
+    climb = _Climb(objective, start, low, high, step, steps, candidates)
     if recordable and start.is_cuda and steps > WORTH_RECORDING and not recording():
         with own_stream(start.device):
             once = Replayed(climb.step_up)
@@ -226,10 +222,9 @@ class _Climb:
         high: float | Tensor,
         step: float | Tensor,
         steps: int,
-        direction: Direction,
         candidates: int,
     ) -> None:
-        self.objective, self.low, self.high, self.direction = objective, low, high, direction
+        self.objective, self.low, self.high = objective, low, high
         self.step, self.steps = step, max(steps, 1)
         self.x, self.worst = start.detach().clone(), start.detach().clone()
         self.score = start.new_full((candidates,), torch.inf)
@@ -259,13 +254,9 @@ class _Climb:
             self.finite.logical_and_(torch.isfinite(gradient).all())
             self.moving.logical_or_((gradient != 0).any())
             size = self.step * (0.5 * (1 + torch.cos(self.taken * (math.pi / self.steps))) + LAST_SHARE)
-            moved = self.x + size * self._directed(gradient.nan_to_num(0))
+            gradient = gradient.nan_to_num(0)
+            length = gradient.square().mean(1, keepdim=True).sqrt().clamp(min=1e-30)
+            moved = self.x + size * (gradient / length)
             inside = moved.clamp(self.low, self.high)  # type: ignore[arg-type]
             self.x.copy_(torch.where(self.finite, inside, self.x))
             self.taken.add_(1)
-
-    def _directed(self, gradient: Tensor) -> Tensor:
-        if self.direction == "sign":
-            return gradient.sign()
-        size = gradient.square().mean(1, keepdim=True).sqrt()
-        return gradient / size.clamp(min=1e-30)

@@ -65,8 +65,7 @@ def auto_threat(data: Data, targets: Tensor) -> ThreatModel:
 
     Nodes: :math:`\min(20, \max(1, \lceil N / 100 \rceil))`. Edges per node: the mean in-degree, rounded up, from 1 to
     20, and no more than the targets. Features: from the smallest to the largest entry that the graph has; a graph whose
-    entries are all the same gives the attacker that value and 0. Ten steps cross the range from where they start, as
-    in the paper.
+    entries are all the same gives the attacker that value and 0.
 
     >>> path = Data(x=torch.eye(4), edge_index=torch.tensor([[0, 1, 2, 1, 2, 3], [1, 2, 3, 0, 1, 2]]))
     >>> threat = auto_threat(path, torch.arange(4))
@@ -80,16 +79,13 @@ def auto_threat(data: Data, targets: Tensor) -> ThreatModel:
     low, high = _feature_range(data)
     if low == high:
         low, high = min(low, 0.0), max(high, 0.0)
-    start = min(max(0.0, low), high)
-    width = high - low
     return ThreatModel(
         nodes=nodes,
         edges_per_node=edges,
         feature_low=low,
         feature_high=high,
-        step=max(high - start, start - low) / 10 or 0.1,
         edges=nodes * edges,
-        epsilon=0.05 * width,
+        epsilon=0.05 * (high - low),
     )
 
 
@@ -109,6 +105,11 @@ def _misfits(threat: ThreatModel, data: Data) -> list[str]:
             f"the features lie in [{low:g}, {high:g}], but the attacker may use [{threat.feature_low:g}, "
             f"{threat.feature_high:g}]: the network looks {'stronger' if allowed < width else 'weaker'} than it is; "
             "use threat='auto'"
+        )
+    if threat.scenario == "injection" and threat.steps * threat.step < 0.999 * threat.farthest:
+        alarms.append(
+            f"{threat.steps} steps of {threat.step:g} cannot cross [{threat.feature_low:g}, {threat.feature_high:g}]: "
+            "the published attack looks weaker than it is; leave step out"
         )
     size = data.x.shape[0]
     if threat.nodes > max(1, LARGE_SHARE * size):

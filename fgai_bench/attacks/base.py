@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from fgai_bench.attacks.ascent import BestAscent
 from fgai_bench.attacks.budget import Ledger, ThreatModel, check_budget, scenario_among
 from fgai_bench.attacks.objectives import Readout, Reference
-from fgai_bench.attacks.result import Attacked, Candidate
 from fgai_bench.data.node_index import node_index
 from fgai_bench.fast.cuda_graphs import recording
 from fgai_bench.models.base import AttentionModel, Output, checked_model, frozen_eval
@@ -58,6 +58,55 @@ class Victim:
         with torch.no_grad():
             embedded = self.model.embed(self.data.x)
             return embedded, self.model.propagate(embedded, self.data.edge_index)
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """The result of an attack.
+
+    Attributes:
+        data: the attacked graph; original nodes come first and original edges are kept, in their order.
+        ledger: what was spent.
+        curve: the objective at the start and after each step of the best restart.
+        flags: reasons why the result is ``unreliable`` (a zero or non-finite gradient, ...); empty if none.
+        kept: share of the target predictions that stayed what they were, where the attack cares.
+        injected: ``(nodes, F)`` features of the injected nodes, where the attack changed no others; else None.
+    """
+
+    data: Data
+    ledger: Ledger
+    curve: tuple[float, ...] = ()
+    flags: tuple[str, ...] = ()
+    kept: float | None = None
+    injected: Tensor | None = None
+
+
+class Trace(NamedTuple):
+    """The report of a search: gradients taken, the objective per step, reasons for distrust."""
+
+    gradient_calls: int = 0
+    curve: tuple[float, ...] = ()
+    flags: tuple[str, ...] = ()
+
+
+NO_SEARCH = Trace()
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """The attacked graph that a search found, before it is checked.
+
+    Attributes:
+        data: the attacked graph; original nodes and edges first, in their order.
+        trace: the report of the search.
+        kept: share of the target predictions that stayed what they were, where the attack cares.
+        injected: ``(nodes, F)`` features of the injected nodes, where the attack changed no others; else None.
+    """
+
+    data: Data
+    trace: Trace | BestAscent = NO_SEARCH
+    kept: float | None = None
+    injected: Tensor | None = None
 
 
 class Attack:

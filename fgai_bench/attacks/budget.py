@@ -62,14 +62,14 @@ class ThreatModel(Options):
         feature_low: smallest value of an injected feature.
         feature_high: largest value of an injected feature.
         homophily_percentile: injected nodes are as similar to their neighbours as this percentile of the real nodes is.
-        step: of the published attack's ascent; the standard attack has its own.
+        step: of the published attack's ascent; so large that ten of them cross the range, if not given.
         steps: gradients of the published attack; the standard attack has its own.
         restarts: starting points of the published attack.
         edges: new undirected edges, in the scenario ``edges``.
         epsilon: largest change of an entry, in the scenario ``features``.
 
-    >>> ThreatModel().nodes, ThreatModel().steps
-    (20, 10)
+    >>> ThreatModel().nodes, ThreatModel().step, ThreatModel(feature_low=0, feature_high=10.5).step
+    (20, 0.1, 1.05)
     """
 
     scenario: Scenario = "injection"
@@ -90,7 +90,15 @@ class ThreatModel(Options):
     def _range_is_not_empty(self) -> ThreatModel:
         if not self.feature_low <= self.feature_high:
             raise ValueError(f"feature_low {self.feature_low} must not exceed feature_high {self.feature_high}")
+        if "step" not in self.model_fields_set and self.farthest:
+            self.__dict__["step"] = self.farthest / 10  # frozen for everybody else
         return self
+
+    @property
+    def farthest(self) -> float:
+        """Return the largest distance in the range from 0, or from the bound next to it, where searches start."""
+        start = min(max(0.0, self.feature_low), self.feature_high)
+        return max(self.feature_high - start, start - self.feature_low)
 
     @model_serializer(mode="wrap")
     def _without_unused_options(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:

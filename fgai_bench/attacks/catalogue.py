@@ -14,6 +14,7 @@ ATTACKS: Registry[type[Attack]] = Registry("attack", "fgai_bench.attacks", "fgai
 for _name, _class in (
     ("injection", "injection:InjectionAttack"),
     ("explanation", "explanation:ExplanationAttack"),
+    ("explanation-edges", "explanation_edges:ExplanationEdges"),
     ("random-injection", "injection:RandomInjection"),
     ("random-edges", "edges:RandomEdges"),
     ("prbcd", "edges:PRBCD"),

@@ -12,10 +12,9 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.utils import coalesce, to_undirected
 
-from fgai_bench.attacks.base import Attack, Victim
+from fgai_bench.attacks.base import Attack, Candidate, Trace, Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.objectives import Reference, objective_named
-from fgai_bench.attacks.result import Candidate, Trace
 from fgai_bench.attacks.search import PUBLISHED, PortfolioSearch, strongest
 from fgai_bench.data import undirected_edge_count
 from fgai_bench.data.extend import extended

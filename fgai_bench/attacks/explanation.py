@@ -12,13 +12,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fgai_bench.attacks.ascent import Ascent, BestAscent, ascend_long, gradient_of
-from fgai_bench.attacks.base import Attack, Victim
+from fgai_bench.attacks.base import Attack, Candidate, Trace, Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.domain import FeatureDomain
 from fgai_bench.attacks.injection import InjectionScene, starting_points
 from fgai_bench.attacks.objectives import Reference, margins, objective_named
 from fgai_bench.attacks.placement import Placement, attached_edges, cover, random
-from fgai_bench.attacks.result import Candidate, Trace
 from fgai_bench.fast.ordered_sums import sum_at
 from fgai_bench.metrics import NotApplicable
 from fgai_bench.models.base import Output
@@ -27,19 +26,27 @@ SHORT, LONG = 4, 10  # steps of the first two stages, per step of the threat mod
 PRICE, DEARER, CHEAPER = 10.0, 1.1, 0.9  # of a lost margin at first, and its factors while too few are kept, or enough
 
 
+def crowding(out: Output) -> Tensor:
+    r"""Return how many edges of each node little keeps in the top half: ``(N,)``.
+
+    It is :math:`\sum_e \tau / w_e` over its edges in the top half, with :math:`\tau` the smallest weight there.
+    """
+    if out.attention is None:
+        raise NotApplicable("an attack on the attention needs a model that has one")
+    attention = out.attention.of_graph()
+    border = attention.weight.topk(max(attention.weight.numel() // 2, 1), sorted=False).values.min()
+    near = torch.where(attention.weight >= border, border / attention.weight.clamp(min=1e-30), 0.0)
+    return sum_at(attention.edge_index[1], near, out.logits.size(0))
+
+
 def crowded(victim: Victim, clean: Output, threat: ThreatModel, seed: int | None) -> Tensor:
     r"""Attach to targets with many edges that little keeps in the top half: ``(nodes, per_node)``.
 
-    A target counts :math:`\sum_e \tau / w_e` over its edges in the top half, with :math:`\tau` the smallest weight
-    there: an injected node that takes some of the target's attention drives all of them out. The targets of an injected
+    An injected node that takes some of such a target's attention drives all of them out. The targets of an injected
     node share a predicted class where they can, so that one message keeps the predictions of all of them.
     """
-    if clean.attention is None:
-        raise NotApplicable("an attack on the attention needs a model that has one")
-    attention, targets = clean.attention.of_graph(), victim.targets
-    border = attention.weight.topk(max(attention.weight.numel() // 2, 1), sorted=False).values.min()
-    near = torch.where(attention.weight >= border, border / attention.weight.clamp(min=1e-30), 0.0)
-    score = sum_at(attention.edge_index[1], near, victim.data.x.shape[0])[targets]
+    targets = victim.targets
+    score = crowding(clean)[targets]
     best = score.argsort(descending=True, stable=True)
     classes = clean.logits[targets].argmax(1) if victim.readout is None else torch.zeros_like(targets)
     per_node = min(threat.edges_per_node, targets.numel())
@@ -201,7 +208,9 @@ class _ConstrainedAscent:
         with torch.no_grad():
             out = self.scene.output(features)
             logits = self.scene.victim.read(out)
-            return self.attack.change(logits, out, self.scene.reference).item(), _kept(logits, self.scene.reference)
+            return self.attack.change(logits, out, self.scene.reference).item(), kept_share(
+                logits, self.scene.reference
+            )
 
     def _direction(self, x: Tensor) -> Tensor:
         """Return the gradient of the change, per injected node without the part that would break predictions."""
@@ -213,7 +222,7 @@ class _ConstrainedAscent:
         gain = gradient_of(self.attack.change(logits, out, reference), x)
         overlap = (gain * harm).sum(1, keepdim=True) / harm.square().sum(1, keepdim=True).clamp(min=1e-30)
         tangent = gain - overlap.clamp(min=0) * harm  # (nodes, F)
-        if _kept(logits, reference) < self.attack.keep:
+        if kept_share(logits, reference) < self.attack.keep:
             tangent = -harm
         return tangent / tangent.abs().amax(1, keepdim=True).clamp(min=1e-30)
 
@@ -227,7 +236,7 @@ class _ConstrainedAscent:
         return max(found, key=lambda candidate: candidate[1])
 
 
-def _kept(logits: Tensor, reference: Reference) -> float:
+def kept_share(logits: Tensor, reference: Reference) -> float:
     """Return the share of the targets whose prediction is the clean one."""
     return (logits.argmax(1) == reference.prediction).double().mean().item()
 

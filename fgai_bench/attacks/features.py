@@ -11,12 +11,11 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.attacks.ascent import BestAscent, ascend, ascend_long, gradient_of
-from fgai_bench.attacks.base import Attack, Victim
+from fgai_bench.attacks.base import Attack, Candidate, Trace, Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.objectives import Reference, margins, objective_named
 from fgai_bench.attacks.placement import cover
 from fgai_bench.attacks.placement import random as random_placement
-from fgai_bench.attacks.result import Candidate, Trace
 from fgai_bench.attacks.search import PUBLISHED, PortfolioSearch, strongest
 from fgai_bench.models.features import dense_rows, replace_rows
 from fgai_bench.seeds import generator, uniform

@@ -15,12 +15,11 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.attacks.ascent import BestAscent, ascend
-from fgai_bench.attacks.base import Attack, Victim
+from fgai_bench.attacks.base import Attack, Candidate, Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.domain import ANY, FeatureDomain
 from fgai_bench.attacks.objectives import Reference, objective_named
 from fgai_bench.attacks.placement import attached_edges, random_targets
-from fgai_bench.attacks.result import Candidate
 from fgai_bench.data.extend import extended
 from fgai_bench.models.base import Output
 from fgai_bench.models.features import append_rows

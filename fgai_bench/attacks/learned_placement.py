@@ -18,11 +18,10 @@ from scipy.optimize import brentq
 from scipy.special import expit
 from torch import Tensor
 
-from fgai_bench.attacks.base import Attack, Victim
+from fgai_bench.attacks.base import Attack, Candidate, Trace, Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.injection import RandomInjection
 from fgai_bench.attacks.objectives import margins
-from fgai_bench.attacks.result import Candidate, Trace
 from fgai_bench.attacks.search import PortfolioMember, PortfolioSearch, near_the_middle
 
 Averaging = Literal["symmetric", "mean"]

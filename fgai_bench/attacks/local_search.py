@@ -46,14 +46,12 @@ class Outlook:
     """What the best attack so far looks like from within: where its edges help, and which targets still stand.
 
     Attributes:
-        margin: ``(T,)`` by how much each target is predicted rightly.
         border, hubs: targets that still stand, nearest to the border first; targets with the most of them around.
         help: ``(nodes, per_node)`` how much each edge raises the loss; None if unknown.
         pull: ``(nodes, P)`` the targets to which a new edge would raise it most, best first; None if unknown.
         slope: ``(nodes, F)`` the gradient of the loss by the features.
     """
 
-    margin: Floats
     border: Ints
     hubs: Ints
     help: Floats | None
@@ -96,9 +94,8 @@ class LocalSearch:
         self.near = 1 / np.sqrt(1 + np.bincount(self.ends[1], minlength=self.targets.size))
         discrete = self.search.domain.binary or self.search.domain.most_nonzero is not None
         self.steps = DISCRETE_STEPS if discrete else STEPS
-        self.moves: dict[
-            str, tuple[float, Move]
-        ] = {  # how often a move is tried before anything is known, and what it does
+        # How often a move is tried before anything is known, and what it does.
+        self.moves: dict[str, tuple[float, Move]] = {
             "climb": (3, lambda attached, features, share: features),
             "copy": (3, self.copy),
             "border": (2, self.to_the_border),
@@ -149,19 +146,21 @@ class LocalSearch:
             self.outlook = self.looked()
         if not self.history:
             self.history.append((self.search.calls, self.best.score))
-        names = list(self.moves)
-        usual, earned = np.array([often for often, _ in self.moves.values()]), np.array(list(self.gains.values()))
-        chance = usual / usual.sum() + earned / max(earned.sum(), 1e-12)
-        drawn = drawn or [str(name) for name in self.draw.choice(names, SIDE_BY_SIDE, p=chance / chance.sum())]
-        climbed = self.search.climb_all(
-            [self.moved(name) for name in drawn], longer * self.climb if self.search.has_gradient else 1
-        )
+        drawn = drawn or self.drawn()
+        steps = longer * self.climb if self.search.has_gradient else 1
+        climbed = self.search.climb_all([self.moved(name) for name in drawn], steps)
         for name, member in zip(drawn, climbed, strict=True):
             self.gains[name] += max(self.best.score - member.score, 0.0)
         top = strongest_members(climbed, 1)[0]
         if top.score <= self.best.score:
             self.best, self.outlook = top, None
         self.history.append((self.search.calls, self.best.score))
+
+    def drawn(self) -> list[str]:
+        """Return the moves of a round: half by how often they are usual, half by what they have earned."""
+        usual, earned = np.array([often for often, _ in self.moves.values()]), np.array(list(self.gains.values()))
+        chance = usual / usual.sum() + earned / max(earned.sum(), 1e-12)
+        return [str(name) for name in self.draw.choice(list(self.moves), SIDE_BY_SIDE, p=chance / chance.sum())]
 
     def looked(self) -> Outlook:
         """Return the outlook of the best attack."""
@@ -187,11 +186,11 @@ class LocalSearch:
         around = stands + np.bincount(source, weights=(stands * self.near)[destination], minlength=margin.size)
         hubs = (-around).argsort(kind="stable")
         if edge_gradient is None or not bool(edge_gradient.isfinite().all()):
-            return Outlook(margin, border, hubs, None, None, slope)
+            return Outlook(border, hubs, None, None, slope)
         place = torch.from_numpy(self.place).to(edge_gradient.device)[self.best.attached.clamp(min=0)].clamp(min=0)
         help = edge_gradient.gather(1, place).double().cpu().numpy()
         pull = edge_gradient.topk(min(PULLED, margin.size), dim=1).indices.cpu().numpy()
-        return Outlook(margin, border, hubs, help, pull, slope)
+        return Outlook(border, hubs, help, pull, slope)
 
     def moved(self, name: str) -> PortfolioMember:
         """Return the best attack after a move, with a loss and a step for its climb."""

@@ -60,22 +60,20 @@ def cover(
     clean: Output,
     threat: ThreatModel,
     seed: int | None,
-    weight: Tensor | None = None,
     strength: float = 0.0,
 ) -> Tensor:
     """Attach to the targets whose neighbourhoods, together, hold the most targets that can still be flipped (greedy).
 
-    A target u with the need ``w_u`` is served by an edge to itself, and by ``min(1, 3 strength / (d_u + 1)) w_u`` by an
-    edge to one of its neighbours (fully where ``strength`` is 0: then it is the classical maximum coverage). Each edge
-    goes where it serves the most need that is left. Targets of one class share an injected node.
+    A target u that is predicted rightly has a need ``w_u`` of 1, a little more near the border. It is served by an edge
+    to itself, and by ``min(1, 3 strength / (d_u + 1)) w_u`` by an edge to one of its neighbours (fully where
+    ``strength`` is 0: then it is the classical maximum coverage). Each edge goes where it serves the most need that is
+    left. Targets of one class share an injected node.
 
     Args:
         victim, clean, threat, seed: as for every placement.
-        weight: ``(T,)`` need of each target; by default 1 for those predicted rightly, a little more near the border.
         strength: how far an edge to a neighbour serves a target of large degree; 0 for fully.
     """
-    truth = victim.truth(clean)
-    need = _flippable(victim, clean, truth) if weight is None else weight
+    need = _flippable(victim, clean, victim.truth(clean))
     chosen = _greedy_cover(victim, need.double().cpu().numpy(), threat, strength)
     order = _grouped(victim, clean, chosen)
     return _filled(order, threat, victim.targets, seed)
@@ -98,69 +96,6 @@ def defective(victim: Victim, clean: Output, threat: ThreatModel, seed: int | No
     slots = threat.nodes * min(threat.edges_per_node, victim.targets.numel())
     order = victim.targets[score.argsort(descending=True, stable=True)[:slots]]
     return _filled(_grouped(victim, clean, order), threat, victim.targets, seed)
-
-
-def swapped(victim: Victim, clean: Output, threat: ThreatModel, attached: Tensor, need: Tensor, share: float) -> Tensor:
-    """Move the attachments that matter least to where they serve the most need; all others stay where they are.
-
-    An attachment matters by the targets within one hop that no other attachment serves. Of all, the ``share`` that
-    matters least is moved; each moved edge stays with an injected node, of the same predicted class where possible.
-
-    Args:
-        victim, clean, threat: as for every placement.
-        attached: ``(nodes, per_node)`` the placement to change.
-        need: ``(T,)`` what is still to be served, such as 1 for each target that stands.
-        share: of the attachments that are moved.
-    """
-    data, size = victim.data, victim.data.x.shape[0]
-    flat = attached.flatten()
-    moved = int(share * flat.numel())
-    if not moved or flat.unique().numel() < flat.numel():
-        return attached
-    source, destination = data.edge_index
-    is_target = torch.zeros(size, dtype=torch.bool, device=flat.device).index_fill_(0, victim.targets, True)
-    chosen = torch.zeros(size, dtype=torch.long, device=flat.device).index_fill_(0, flat, 1)
-    served = chosen.index_add(0, destination, chosen[source])  # (N,) by how many attachments within one hop
-    alone = ((served == 1) & is_target).long()
-    matters = (alone + torch.zeros_like(alone).index_add(0, source, alone[destination]))[flat]
-    dropped = matters.argsort(stable=True)[:moved]
-    kept = torch.ones_like(flat, dtype=torch.bool).index_fill_(0, dropped, False)
-    left = need.clone()
-    left[torch.isin(victim.targets, flat[kept])] = 0
-    fresh = _greedy_cover(victim, left.double().cpu().numpy(), threat, 0.0)
-    fresh = fresh[~torch.isin(fresh, flat[kept])][:moved]
-    classes = clean.logits.argmax(1)
-    places = dropped[classes[flat[dropped]].argsort(stable=True)][: fresh.numel()]
-    result = flat.clone()
-    result[places] = fresh[classes[fresh].argsort(stable=True)]
-    return result.view_as(attached)
-
-
-def by_score(scores: Tensor, targets: Tensor, threat: ThreatModel) -> Tensor:
-    """Attach each injected node where its scores are highest, no target twice while others are left.
-
-    Shapes: ``(nodes, T), (T,) -> (nodes, per_node)``. Used with the gradient of relaxed edge weights, as AGIA does.
-
-    >>> scores, threat = torch.tensor([[3.0, 2.0, 0.0], [2.5, 1.0, 0.5]]), ThreatModel(nodes=2, edges_per_node=1)
-    >>> by_score(scores, torch.tensor([7, 8, 9]), threat)
-    tensor([[7],
-            [8]])
-    """
-    nodes, per_node = scores.shape[0], min(threat.edges_per_node, targets.numel())
-    if nodes * per_node > targets.numel():
-        return targets[scores.topk(per_node).indices]
-    taken = np.zeros(targets.numel(), dtype=bool)
-    places: list[list[int]] = [[] for _ in range(nodes)]
-    missing = nodes * per_node
-    for flat in scores.flatten().argsort(descending=True, stable=True).tolist():
-        node, target = divmod(flat, targets.numel())
-        if not taken[target] and len(places[node]) < per_node:
-            taken[target] = True
-            places[node].append(target)
-            missing -= 1
-            if not missing:
-                break
-    return targets[torch.tensor(places, device=targets.device).view(nodes, per_node)]
 
 
 def _flippable(victim: Victim, clean: Output, truth: Tensor) -> Tensor:

@@ -7,20 +7,20 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.attacks.ascent import Summit, ascend_long, gradient_of
-from fgai_bench.attacks.base import Victim
+from fgai_bench.attacks.base import NO_SEARCH, Candidate, Trace, Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.domain import FeatureDomain
 from fgai_bench.attacks.injection import InjectionScene
-from fgai_bench.attacks.objectives import Reference, margins, objective_named
+from fgai_bench.attacks.objectives import Reference, objective_named
 from fgai_bench.attacks.placement import Placement, attached_edges, cover, defective, random
-from fgai_bench.attacks.result import NO_SEARCH, Candidate, Trace
 from fgai_bench.data.dataset import score_of
 from fgai_bench.metrics.prediction import score_function
-from fgai_bench.models.base import Output
+from fgai_bench.models.base import AttentionModel, Output
 from fgai_bench.models.features import dense_rows
 from fgai_bench.models.sorted_edges import append_nodes
 from fgai_bench.seeds import uniform
@@ -101,9 +101,6 @@ class PortfolioSearch:
     def __post_init__(self) -> None:
         self.domain = FeatureDomain.of(self.threat, self.victim.data)
         self.embedded, self.clean = self.victim.evaluated()
-        again = self.victim.evaluated()[1].logits
-        if not torch.allclose(again, self.clean.logits, rtol=1e-3, atol=1e-4, equal_nan=True):
-            self.flags["randomised forward pass"] = None
         self.truth = self.victim.truth(self.clean)
         links = "roc_auc" if hasattr(self.victim.readout, "labels") else "f1"
         self.measure = score_function(score_of(self.victim.data) if self.victim.readout is None else links, self.truth)
@@ -149,7 +146,7 @@ class PortfolioSearch:
         features, domain = torch.cat([member.features for member in members]), self.domain
         share = torch.tensor([[m.step] for m in members for _ in range(self.threat.nodes)], device=features.device)
         step, recordable = share * domain.width, self.victim.model.recordable(new_edges=False)
-        top = ascend_long(objective, features, domain.low, domain.high, step, steps, "row", recordable, number)
+        top = ascend_long(objective, features, domain.low, domain.high, step, steps, recordable, number)
         self.count(top, steps * number)
         return [
             self.noted(replace(member, features=point, score=score))
@@ -167,7 +164,7 @@ class PortfolioSearch:
 
         recordable, domain = self.victim.model.recordable(new_edges=False), self.domain
         step = member.step * domain.width
-        top = ascend_long(objective, member.features, domain.low, domain.high, step, steps, "row", recordable)
+        top = ascend_long(objective, member.features, domain.low, domain.high, step, steps, recordable)
         self.count(top, steps)
         return self.noted(replace(member, features=top.point, score=float(top.score)))
 
@@ -207,38 +204,26 @@ class PortfolioSearch:
         self.curve.append(max([1.0 - member.score, *self.curve[-1:]]))
         return member
 
-    def standing(self, member: PortfolioMember) -> Tensor:
-        """Return by how much each target still stands under a member: ``(T,)``, 0 where it has fallen."""
-        with torch.no_grad():
-            logits = self.victim.read(self.scene(member.attached).output(member.features))
-        if logits.shape[0] != self.victim.targets.numel():
-            return torch.ones(self.victim.targets.numel(), device=logits.device)
-        return (margins(logits, self.truth) > 0).double()
-
     def edge_gradient(self, member: PortfolioMember) -> Tensor | None:
         """Return how much an edge to each target would raise the loss: ``(nodes, T)``, or None without edge weights.
 
         All edges between injected nodes and targets are added with a small weight, whose gradient says what more of
         each would do.
         """
-        data, targets, nodes = self.victim.data, self.victim.targets, self.threat.nodes
+        targets, nodes = self.victim.targets, self.threat.nodes
         scene, loss = self.scene(member.attached), objective_named(member.loss)
-        new = data.x.shape[0] + torch.arange(nodes, device=targets.device).repeat_interleave(targets.numel())
-        edge_index = torch.cat([scene.edge_index, torch.stack([new, targets.repeat(nodes)])], dim=1)
-        extra = torch.full((new.numel(),), RELAXED, device=targets.device, requires_grad=True)
-        there = torch.ones(scene.edge_index.size(1), device=targets.device)
+        new = self.embedded.size(0) + torch.arange(nodes, device=targets.device).repeat_interleave(targets.numel())
         features = scene.domain.straight_through(member.features)
-        self.victim.model.joined(
-            edge_index, [scene.edge_index], data.x.shape[0] + nodes, 0
-        )  # encodings stay those of the scene
         embedded = torch.cat([self.embedded, self.victim.model.embed(features).detach()])
-        try:
-            out = self.victim.model.propagate(embedded, edge_index, edge_weight=torch.cat([there, extra]))
-        except (ValueError, TypeError):
-            return None
-        value = loss(self.victim.read(out), out, scene.reference)
-        self.calls += 1
-        return gradient_of(value, extra).view(nodes, targets.numel()).detach()
+        gradient = relaxed_gradient(
+            self.victim.model,
+            embedded,
+            scene.edge_index,
+            torch.stack([new, targets.repeat(nodes)]),
+            lambda out: loss(self.victim.read(out), out, scene.reference),
+        )
+        self.calls += gradient is not None
+        return None if gradient is None else gradient.view(nodes, targets.numel())
 
 
 @dataclass(frozen=True)
@@ -286,6 +271,29 @@ class Copies:
             affected = self.victim.model.surroundings(self.embedded, self.clean, edge_index, new)
         reference = Reference.of(self.clean, self.victim.read)
         return InjectionScene(self.victim, edge_index, self.embedded, affected, reference, domain)
+
+
+def relaxed_gradient(
+    model: AttentionModel, embedded: Tensor, edge_index: Tensor, more: Tensor, value: Callable[[Output], Tensor]
+) -> Tensor | None:
+    """Return how a value would rise with the weight of further edges: ``(P,)``, or None without edge weights.
+
+    Args:
+        model: the victim.
+        embedded: ``(N, ...)`` its embedded nodes.
+        edge_index: ``(2, E)`` the edges that are there.
+        more: ``(2, P)`` those that are added with a small weight.
+        value: of the output.
+    """
+    edges = torch.cat([edge_index, more], dim=1)
+    weight = torch.full((more.size(1),), RELAXED, device=more.device, requires_grad=True)
+    model.joined(edges, [edge_index], embedded.size(0), 0)  # positional encodings stay as they are
+    with torch.enable_grad():
+        try:
+            out = model.propagate(embedded, edges, edge_weight=F.pad(weight, (edge_index.size(1), 0), value=1.0))
+        except (ValueError, TypeError):
+            return None
+        return gradient_of(value(out), weight).detach()
 
 
 def near_the_middle(search: PortfolioSearch, index: int) -> Tensor:

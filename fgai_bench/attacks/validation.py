@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from fgai_bench.attacks.base import Attack, Victim
+from fgai_bench.attacks.base import Attack, Candidate, Trace, Victim
 from fgai_bench.attacks.budget import ThreatModel
-from fgai_bench.attacks.result import Candidate, Trace
 from fgai_bench.attacks.search import (
     LARGE,
     PLACEMENTS,

@@ -28,7 +28,7 @@ class Card(Judgement):
     __repr__ = __str__
 
     def figure(self) -> Figure:
-        """Return a picture: predictions from clean to worst, and the attention of the three most-changed nodes."""
+        """Return a picture of the predictions, from clean to worst."""
         from fgai_bench.card.figure import draw
 
         return draw(self)

@@ -1,4 +1,4 @@
-"""Hold attention against what edges do: delete them one by one and see how far the prediction moves."""
+"""Hold attention, or gradients, against what edges do: delete them one by one and see how far the prediction moves."""
 
 from __future__ import annotations
 
@@ -29,21 +29,25 @@ class EdgeEffect:
     """Rank correlation of rankings with the measured effect of edges, one value per node.
 
     Attributes:
-        attention: of the model's attention, ``(n,)``.
+        explained: of the explanation: the model's attention, or its gradients, ``(n,)``.
         random, degree: of rankings that know nothing, ``(n,)``.
     """
 
-    attention: NDArray[np.float64]
+    explained: NDArray[np.float64]
     random: NDArray[np.float64]
     degree: NDArray[np.float64]
 
 
-def measure_edge_effect(model: AttentionModel, problem: NodeProblem, seed: int) -> EdgeEffect | str:
-    """Return how attention ranks the in-edges of some test nodes against their effect, or why it cannot be said.
+def measure_edge_effect(
+    model: AttentionModel, problem: NodeProblem, seed: int, explainer: str = "attention-last"
+) -> EdgeEffect | str:
+    """Return how an explainer ranks the in-edges of some test nodes against their effect, or why it cannot be said.
 
     The effect of an edge on a node is the change of the probability of the node's predicted class when the edge is
     deleted, and nothing else. The rank correlation is Spearman's, over the in-edges of each node.
     """
+    if not model.hops:
+        return "no layer of the network is PyG's or calls mark_attention"
     nodes = _sampled(problem, seed)
     if nodes.numel() < 2:
         return f"fewer than two test nodes have {LEAST_IN_EDGES} to {MOST_IN_EDGES} edges leading into them"
@@ -55,7 +59,7 @@ def measure_edge_effect(model: AttentionModel, problem: NodeProblem, seed: int) 
         values = scores.only(problem.data.edge_index[1, scores.edges] == nodes[scores.owner]).values
         return np.array([spearman(values[mask], effects.values[mask].abs()) for mask in of_node])
 
-    return EdgeEffect(*map(correlations, ("attention-last", "random", "degree")))
+    return EdgeEffect(*map(correlations, (explainer, "random", "degree")))
 
 
 def effects_into(model: AttentionModel, data: Data, nodes: Tensor) -> EdgeScores:

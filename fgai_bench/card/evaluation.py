@@ -19,6 +19,7 @@ from fgai_bench.attacks.catalogue import scenario_of
 from fgai_bench.card.edge_effect import EdgeEffect, measure_edge_effect
 from fgai_bench.certificates import Floor, best_floor
 from fgai_bench.data.dataset import score_of
+from fgai_bench.data.extend import reached_nodes
 from fgai_bench.metrics import NotApplicable, edges_into, uniform_attention
 from fgai_bench.metrics.prediction import roc_auc_parts
 from fgai_bench.metrics.stability import (
@@ -28,13 +29,11 @@ from fgai_bench.metrics.stability import (
 )
 from fgai_bench.models import AttentionModel
 from fgai_bench.models.base import Output
-from fgai_bench.tasks.measurement import TOP_SHARE
+from fgai_bench.tasks.measurement import TOP_SHARE, reached_by_attack
 from fgai_bench.tasks.node_classification import NodeProblem
-from fgai_bench.tasks.reached_nodes import reached_by_attack
 
 CONTROL = "random-injection"
 SEEDS = 3  # of an attack that takes moments; one whose search is long has one
-SHOWN_NODES, SHOWN_EDGES = 3, 8
 Values = NDArray[np.float64]
 
 
@@ -46,13 +45,11 @@ class Stability:
         overlap: ``(S,)`` arrays ``(R,)``: share of the top half of each node's in-edges that stays there.
         divergence: the same of the Jensen-Shannon divergence of its attention, 0 to ln 2.
         null: the divergence of a uniform attention, which knows nothing.
-        reached: share of the nodes that each draw reaches.
     """
 
     overlap: tuple[Values, ...]
     divergence: tuple[Values, ...]
     null: tuple[Values, ...]
-    reached: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -62,40 +59,20 @@ class AttackOutcome:
     Attributes:
         name: the attack.
         right: ``(S, T)`` which test nodes are predicted rightly after each draw; see :class:`Evaluation`.
+        reached: ``(S, T)`` boolean, which test nodes each draw reaches.
         stability: of the attention, or None for a network without one.
         ledger: what the strongest draw spent.
         flags: reasons for distrust.
         seconds: of all draws.
-        strongest: the attacked graph that leaves the least.
     """
 
     name: str
     right: Values
+    reached: NDArray[np.bool_]
     stability: Stability | None
     ledger: dict[str, float]
     flags: tuple[str, ...]
     seconds: float
-    strongest: Data
-
-
-@dataclass(frozen=True)
-class ChangedNode:
-    """A node whose attention an attack changed, for the picture.
-
-    Attributes:
-        node: its number; before, after: predicted classes.
-        neighbours: the other ends of its strongest in-edges; injected: which of them are new.
-        weights: ``(2, n)`` attention before and after.
-        divergence: of its attention.
-    """
-
-    node: int
-    before: int
-    after: int
-    neighbours: tuple[int, ...]
-    injected: tuple[bool, ...]
-    weights: Values
-    divergence: float
 
 
 @dataclass
@@ -107,11 +84,12 @@ class Evaluation:
             the part of each in it (:func:`.roc_auc_parts`). Its mean is the score.
         guess: the score of knowing nothing: the share of the most common class, or 0.5 where the score is ROC-AUC.
         score: what ranks predictions on the graph, ``f1`` or ``roc_auc``.
-        outcomes: by attack; control: of random features at random places, or None where it was not run.
+        outcomes: by attack; the first is the control, random features at random places.
         floor: the highest that can be proven for the same budget, or the reason why none can.
         entropy: of the attention as a share of the largest possible, or None without attention.
-        effect: attention against the measured effect of edges, or the reason why it was not measured.
-        changed: the nodes whose attention the last attack changed most.
+        noise: the largest difference of a logit between two passes over the clean graph, which should be none.
+        effect: attention, or gradients where there is none, against the measured effect of edges; or why it was not
+            measured.
         seconds: by part.
     """
 
@@ -119,11 +97,10 @@ class Evaluation:
     guess: float
     score: str = "f1"
     outcomes: dict[str, AttackOutcome] = field(default_factory=dict)
-    control: AttackOutcome | None = None
     floor: Floor | str = ""
+    noise: float = 0.0
     entropy: float | None = None
     effect: EdgeEffect | str = ""
-    changed: tuple[ChangedNode, ...] = ()
     seconds: dict[str, float] = field(default_factory=dict)
 
 
@@ -141,6 +118,7 @@ def evaluated(
     clean = problem.output(model, problem.data)
     right = _right(problem, clean)
     result = Evaluation(right, _guess(problem), score_of(problem.data))
+    result.noise = float((problem.output(model, problem.data).logits - clean.logits).abs().max())
     try:
         result.floor = best_floor(model, problem.data, problem.targets, chosen.threat)
     except NotApplicable as reason:
@@ -150,18 +128,13 @@ def evaluated(
         step(name)
         outcome = attacked_outcome(name, model, problem, chosen.threat, seed, clean)
         result.seconds[name] = outcome.seconds
-        if name == CONTROL:
-            result.control = outcome
-        if name in attacks:
-            result.outcomes[name] = outcome
+        result.outcomes[name] = outcome
     step("explanation")
     started = time.perf_counter()
     if clean.attention is not None:
         result.entropy = attention_entropy_normalised(clean.attention)
-        result.effect = measure_edge_effect(model, problem, seed)
-        if result.outcomes:
-            strongest = list(result.outcomes.values())[-1].strongest
-            result.changed = changed_nodes(problem, clean, problem.output(model, strongest), strongest)
+    explainer = "saliency" if clean.attention is None else "attention-last"
+    result.effect = measure_edge_effect(model, problem, seed, explainer)
     result.seconds["explanation"] = time.perf_counter() - started
     return result
 
@@ -176,7 +149,7 @@ def attacked_outcome(
 ) -> AttackOutcome:
     """Run one attack with its seeds and measure what each leaves."""
     started = time.perf_counter()
-    rows, stabilities, found = [], [], []
+    rows, reached, stabilities, found = [], [], [], []
     for draw in range(draws_of(name)):
         attack: Any = ATTACKS[name]()
         result: Attacked = attack(
@@ -184,6 +157,7 @@ def attacked_outcome(
         )
         perturbed = problem.output(model, result.data)
         rows.append(_right(problem, perturbed))
+        reached.append(_reached(model, problem, result.data, clean, perturbed))
         stabilities.append(_stability(model, problem, result.data, clean, perturbed))
         found.append(result)
     right = np.stack(rows)
@@ -191,7 +165,8 @@ def attacked_outcome(
     flags = tuple(dict.fromkeys(flag for result in found for flag in result.flags))
     ledger = {key: float(value) for key, value in asdict(strongest.ledger).items()}
     known = [stability for stability in stabilities if stability is not None]
-    return AttackOutcome(name, right, _joined(known), ledger, flags, time.perf_counter() - started, strongest.data)
+    took = time.perf_counter() - started
+    return AttackOutcome(name, right, np.stack(reached), _joined(known), ledger, flags, took)
 
 
 def in_scenario(threat: ThreatModel, attack: str) -> ThreatModel:
@@ -204,6 +179,17 @@ def _right(problem: NodeProblem, out: Output) -> Values:
     by_rank = score_of(problem.data) == "roc_auc"
     right = roc_auc_parts(logits[:, 1] - logits[:, 0], y == 1) if by_rank else (logits.argmax(1) == y).double()
     return right.cpu().numpy()
+
+
+def _reached(
+    model: AttentionModel, problem: NodeProblem, attacked: Data, clean: Output, perturbed: Output
+) -> NDArray[np.bool_]:
+    """Return which test nodes an attack reaches: by the network's hops if these are known, and by a changed output."""
+    test, hops = problem.split.test, model.hops_behind(clean)
+    before, after = clean.logits[test], perturbed.logits[test]
+    changed = ~torch.isclose(before, after, rtol=1e-4, atol=1e-5).all(1)
+    reached = changed if hops is None else changed | reached_nodes(problem.data, attacked, hops)[test]
+    return reached.cpu().numpy()
 
 
 def _guess(problem: NodeProblem) -> float:
@@ -220,16 +206,14 @@ def _stability(
         return None
     data = problem.data
     reached = reached_by_attack(model, data, attacked, clean, perturbed)
-    share = float(reached.float().mean())
     into = edges_into(clean.attention, reached)
     if not into.of_graph().weight.numel():
-        return Stability((), (), (), (share,))
+        return Stability((), (), ())
     uniform = [uniform_attention(graph.edge_index, graph.x.shape[0]) for graph in (data, attacked)]
     return Stability(
         (_numbers(node_topk_overlap_values(into, perturbed.attention, TOP_SHARE)),),
         (_numbers(node_jsd_values(into, perturbed.attention)),),
         (_numbers(node_jsd_values(edges_into(uniform[0], reached), uniform[1])),),
-        (share,),
     )
 
 
@@ -244,37 +228,4 @@ def _joined(draws: Sequence[Stability]) -> Stability | None:
         tuple(values for draw in draws for values in draw.overlap),
         tuple(values for draw in draws for values in draw.divergence),
         tuple(values for draw in draws for values in draw.null),
-        tuple(share for draw in draws for share in draw.reached),
-    )
-
-
-def changed_nodes(problem: NodeProblem, clean: Output, perturbed: Output, attacked: Data) -> tuple[ChangedNode, ...]:
-    """Return the test nodes with at least two in-edges whose attention changed most, most first."""
-    if clean.attention is None or perturbed.attention is None:
-        return ()
-    nodes, divergence = node_jsd_values(clean.attention, perturbed.attention)
-    degree = torch.bincount(problem.data.edge_index[1], minlength=problem.data.x.shape[0])
-    shown = torch.isin(nodes, problem.split.test) & (degree[nodes] > 1)
-    nodes, divergence = nodes[shown], divergence[shown]
-    order = divergence.argsort(descending=True, stable=True)[:SHOWN_NODES]
-    return tuple(_changed(int(nodes[i]), float(divergence[i]), problem, clean, perturbed) for i in order.tolist())
-
-
-def _changed(node: int, divergence: float, problem: NodeProblem, clean: Output, perturbed: Output) -> ChangedNode:
-    weights: dict[int, list[float]] = {}
-    for place, attention in enumerate((clean.attention, perturbed.attention)):
-        assert attention is not None
-        into = (attention.edge_index[1] == node).nonzero().view(-1)
-        for source, weight in zip(attention.edge_index[0, into].tolist(), attention.weight[into].tolist(), strict=True):
-            weights.setdefault(source, [0.0, 0.0])[place] += weight
-    strongest = sorted(weights, key=lambda source: (-max(weights[source]), source))[:SHOWN_EDGES]
-    size = problem.data.x.shape[0]
-    return ChangedNode(
-        node,
-        int(clean.logits[node].argmax()),
-        int(perturbed.logits[node].argmax()),
-        tuple(strongest),
-        tuple(source >= size for source in strongest),
-        np.array([weights[source] for source in strongest]).T,
-        divergence,
     )

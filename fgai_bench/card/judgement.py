@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fgai_bench.attacks import ATTACKS
 from fgai_bench.attacks.auto_threat import ChosenThreat
 from fgai_bench.attacks.catalogue import scenario_of
 from fgai_bench.card.edge_effect import EdgeEffect
-from fgai_bench.card.evaluation import AttackOutcome, Evaluation
+from fgai_bench.card.evaluation import CONTROL, AttackOutcome, Evaluation
 from fgai_bench.statistics.intervals import mean_interval, share_interval
 
 if TYPE_CHECKING:
     import pandas as pd
 
 LOSS_THAT_STANDS = 0.05  # of the test nodes: predictions stand if no more than that is lost, interval included
+LEAST_REACH = 0.2  # of the test nodes: an attacker that reaches fewer has not shown that predictions stand
+SAME_LOGIT = 1e-4  # difference of a logit between two passes that rounding explains
 UNIFORM_ENTROPY = 0.98  # of the largest entropy: such an attention says next to nothing about neighbours
 FEW_TEST_NODES = 30  # test nodes below which intervals say little
 CONTROL_MARGIN = 0.005  # of the test nodes: what a control may take beyond an attack without an alarm
@@ -86,7 +89,8 @@ class Judgement:
     @property
     def worst(self) -> AttackOutcome | None:
         """Return the attack that leaves the least; None where there was none."""
-        return min(self.measured.outcomes.values(), key=lambda outcome: outcome.right.mean(), default=None)
+        outcomes = reversed(self.measured.outcomes.values())  # of equal ones the last, a search and not the control
+        return min(outcomes, key=lambda outcome: outcome.right.mean(), default=None)
 
     @property
     def lowest_score(self) -> float | None:
@@ -99,8 +103,35 @@ class Judgement:
         return min(scores, default=None)
 
     @property
+    def reach(self) -> float:
+        """Return the share of the test nodes that the strongest attack reaches."""
+        return float(self.worst.reached.mean()) if self.worst else 0.0
+
+    @property
+    def lost_among_reached(self) -> float | None:
+        """Return the share of the reached test nodes that the strongest attack takes; None where that says nothing."""
+        if self.worst is None or not self.worst.reached.any() or self.measured.score != "f1":
+            return None
+        return float((self.measured.right - self.worst.right)[self.worst.reached].mean())
+
+    @property
+    def too_weak(self) -> list[str]:
+        """Return why the attacks are no test of whether predictions stand; nothing where a proof makes it needless."""
+        floor, threat = self.measured.floor, self.chosen.threat
+        if not isinstance(floor, str) and not floor.lost and threat.nodes * threat.edges_per_node:
+            return []
+        searched = any("fixed-search" in ATTACKS.entry(name).tags for name in self.measured.outcomes)
+        reasons = [] if searched else ["no long search ran, such as worst"]
+        if self.reach < LEAST_REACH:
+            reasons.append(f"the attacker reaches less than {LEAST_REACH:.0%} of the test nodes")
+        return [*reasons, *(alarm for alarm in self.chosen.alarms if "stronger than it is" in alarm)]
+
+    @property
     def prediction(self) -> str:
-        """Return the verdict on predictions: ``stand``, ``weaken``, ``fall``, or ``no better than a guess``."""
+        """Return the verdict: ``stand``, ``weaken``, ``fall``, ``untested`` or ``no better than a guess``.
+
+        ``untested``: little is lost, but the attacks are too weak to say that predictions stand (:attr:`too_weak`).
+        """
         clean, worst = self.row(self.measured.score), self.worst
         assert clean is not None
         if clean.low <= self.measured.guess:
@@ -112,7 +143,9 @@ class Judgement:
         if attacked.high < self.measured.guess:
             return "fall"
         lost = mean_interval([self.measured.right.astype(float) - row for row in worst.right.astype(float)])
-        return "stand" if lost[2] <= LOSS_THAT_STANDS else "weaken"
+        if lost[2] > LOSS_THAT_STANDS:
+            return "weaken"
+        return "untested" if self.too_weak else "stand"
 
     @property
     def explanation(self) -> str:
@@ -123,17 +156,18 @@ class Judgement:
         """
         if self.measured.entropy is None:
             return "none"
-        if not self._beats_nulls():
+        if not self.beats_nulls:
             return "unproven"
         change = [row for row in self.rows if row.quantity == "attention_change"]
         return "unstable" if any(row.high >= row.null for row in change) else "stands"
 
     @property
     def all_notes(self) -> list[str]:
-        """Return what was decided on the way, and how much of the graph each attack reaches."""
-        known = [(o.name, o.stability) for o in self.measured.outcomes.values() if o.stability]
-        reach = [f"{name} reaches {np.mean(stability.reached):.0%} of the nodes" for name, stability in known]
-        return [*self.notes, *reach]
+        """Return what was decided on the way, and how many test nodes each attack reaches."""
+        reach = [f"{o.name} reaches {o.reached.mean():.1%} of the test nodes" for o in self.measured.outcomes.values()]
+        effect = self.measured.effect
+        missing = [f"the effect of edges was not measured: {effect}"] if isinstance(effect, str) and effect else []
+        return [*self.notes, *reach, *missing]
 
     @property
     def alarms(self) -> list[str]:
@@ -158,14 +192,16 @@ class Judgement:
         if not isinstance(effect, EdgeEffect):
             return []
         null = float(max(effect.random.mean(), effect.degree.mean()))
-        return [_mean("edge_effect_correlation", "clean", [effect.attention], null, (-1.0, 1.0))]
+        quantity = "edge_effect_correlation" if self.measured.entropy is not None else "gradient_effect_correlation"
+        return [_mean(quantity, "clean", [effect.explained], null, (-1.0, 1.0))]
 
-    def _beats_nulls(self) -> bool:
-        """Tell whether attention ranks edges by their effect better than both nulls, beyond the spread of the nodes."""
+    @property
+    def beats_nulls(self) -> bool:
+        """Tell whether the explanation ranks edges by their effect better than both nulls, beyond the nodes' spread."""
         effect = self.measured.effect
         if not isinstance(effect, EdgeEffect):
             return False
-        return all(mean_interval([effect.attention - null])[1] > 0 for null in (effect.random, effect.degree))
+        return all(mean_interval([effect.explained - null])[1] > 0 for null in (effect.random, effect.degree))
 
     def _prediction_alarms(self) -> list[str]:
         alarms, test = [], self.facts["test nodes"]
@@ -175,6 +211,11 @@ class Judgement:
             alarms.append(
                 f"on the clean graph the network is no better than a guess, which scores {self.measured.guess:.3f}"
             )
+        if self.measured.noise > SAME_LOGIT:
+            alarms.append(
+                f"two passes over the clean graph differ by up to {self.measured.noise:.2g}: a random part such as "
+                "dropout is on at evaluation; use F.dropout(x, p, training=self.training)"
+            )
         for outcome in self.measured.outcomes.values():
             alarms += [f"{outcome.name}: {flag}" for flag in outcome.flags]
         floor = self.measured.floor
@@ -182,26 +223,26 @@ class Judgement:
             alarms.append(
                 f"an attack leaves {self.lowest_score:.4f}, below the floor {floor.score:.4f}: one of them is wrong"
             )
-        control, worst = self.measured.control, self.worst
-        if control is not None and worst is not None:
-            further = float(worst.right.mean(1).min() - control.right.mean(1).min())
-            if further > CONTROL_MARGIN:
-                alarms.append(
-                    f"random features at random places do more harm than {worst.name}: the search is too weak"
-                )
+        left = {name: float(outcome.right.mean(1).min()) for name, outcome in self.measured.outcomes.items()}
+        searched = [name for name in left if name != CONTROL]
+        if searched and CONTROL in left:
+            best = min(searched, key=left.__getitem__)
+            if left[best] - left[CONTROL] > CONTROL_MARGIN:
+                alarms.append(f"random features at random places do more harm than {best}: the search is too weak")
         return alarms
 
     def _explanation_alarms(self) -> list[str]:
-        words = {
-            "unproven": "the attention does not rank edges by their effect better than rankings that know nothing",
-            "unstable": "under attack the attention changes as much as a uniform attention, which knows nothing",
-        }
-        alarms = [words[self.explanation]] if self.explanation in words else []
+        alarms = []
+        if self.explanation == "unproven":
+            alarms.append("the attention does not rank edges by their effect better than rankings that know nothing")
+        for row in self.rows:
+            if row.quantity == "attention_change" and row.attack != CONTROL and row.high >= row.null:
+                much = "more than" if row.low > row.null else "about as much as"
+                numbers = f"{row.value:.3f} against {row.null:.3f}"
+                alarms.append(f"under {row.attack} the attention changes {much} a uniform one ({numbers})")
         if self.measured.entropy is not None and self.measured.entropy >= UNIFORM_ENTROPY:
             share = f"{self.measured.entropy:.3f} of the largest entropy"
             alarms.append(f"the attention is nearly uniform ({share}): it hardly prefers one neighbour to another")
-        if self.measured.entropy is not None and isinstance(self.measured.effect, str):
-            alarms.append(f"the effect of edges was not measured: {self.measured.effect}")
         return alarms
 
 

@@ -13,6 +13,7 @@ QUANTITIES = {
     "attention_change": "change of the attention of reached nodes (Jensen-Shannon, 0 to 0.69)",
     "attention_top_half_kept": "top half of a reached node's edges that stays there",
     "edge_effect_correlation": "rank correlation of attention with the measured effect of edges",
+    "gradient_effect_correlation": "rank correlation of gradients (saliency) with the measured effect of edges",
 }
 NULLS = {
     "f1": "guessing the most common class",
@@ -20,11 +21,13 @@ NULLS = {
     "attention_change": "uniform attention",
     "attention_top_half_kept": "uniform attention",
     "edge_effect_correlation": "better of random and degree",
+    "gradient_effect_correlation": "better of random and degree",
 }
 PREDICTION = {
     "stand": "stand",
     "weaken": "weaken",
     "fall": "fall",
+    "untested": "were not tested hard enough",
     "no better than a guess": "are no better than a guess",
     "not attacked": "were not attacked",
 }
@@ -59,8 +62,21 @@ def headline(card: Judgement) -> tuple[str, str]:
     attacked = card.row(score, worst.name) if worst else None
     path = f": {number(clean.value)} {'are right' if score == 'f1' else 'ROC-AUC'}"
     if attacked is not None:
-        path += f", {number(attacked.value)} {interval(attacked)} under {attacked.attack}"
-    return f"Predictions {PREDICTION[card.prediction]}{path}.", f"Explanation: {EXPLANATION[card.explanation]}."
+        path += f", {number(attacked.value)} {interval(attacked)} under {attacked.attack}. "
+        path += f"It reaches {card.reach:.1%} of the test nodes"
+        lost = card.lost_among_reached
+        path += "" if lost is None else f" and takes {lost:.1%} of those it reaches"
+    if card.prediction == "untested":
+        path += f". Why it is no test: {'; '.join(card.too_weak)}"
+    return f"Predictions {PREDICTION[card.prediction]}{path}.", f"Explanation: {_explanation(card)}."
+
+
+def _explanation(card: Judgement) -> str:
+    gradients = card.row("gradient_effect_correlation")
+    if gradients is None:
+        return EXPLANATION[card.explanation]
+    how = "better than" if card.beats_nulls else "no better than"
+    return f"{EXPLANATION['none']}; its gradients rank edges by their effect {how} rankings that know nothing"
 
 
 def proof(card: Judgement) -> str:

@@ -55,6 +55,8 @@ def _radius_of_wrapped(model: FromPyG, data: Data) -> int:
     finally:
         for hook in hooks:
             hook.remove()
+    if not calls and not model.ignores_edges(data):
+        raise NotApplicable("none of its layers is PyG's, so it is not known how far a change spreads")
     for layer in calls:
         _check_layer(layer)
     degrees_count = any(isinstance(layer, pyg.GCNConv) and layer.normalize for layer in calls)

@@ -41,21 +41,15 @@ def audit(
     from fgai_bench.run.audit import audit_run
 
     options: dict[str, Any] = {"k1": k1, "k2": k2, "steps": steps}
-    if radius is not None:
-        options["radii"] = [number(text) for text in listed(radius) or []]
+    try:
+        options |= {} if radius is None else {"radii": [float(text) for text in listed(radius) or []]}
+    except ValueError:
+        raise typer.BadParameter(f"--radius is a list of numbers such as 0.5,1,2, not {radius!r}") from None
     selected = {"suite": suites, "dataset": datasets, "model": models, "label": defenses}
     only = {key: names for key, value in selected.items() if (names := listed(value))}
     done = audit_run(folder, options, only=only, **how)
     show(done)
     conclude(done)
-
-
-def number(text: str) -> float:
-    """Return ``"0.5"`` as a number; raise if the text is not a number."""
-    try:
-        return float(text)
-    except ValueError:
-        raise typer.BadParameter(f"--radius is a list of numbers such as 0.5,1,2, not {text!r}") from None
 
 
 def show(done: Run) -> None:

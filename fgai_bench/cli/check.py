@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated
 
 import typer
@@ -23,7 +24,10 @@ def check(
     from fgai_bench.testing import run_checks
 
     results = run_checks(kind, name)
-    print_table(f"{kind} {name}", ["check", "status", "message"], [(r.name, r.status, r.message) for r in results])
+    rows = [(result.name, result.status, result.message) for result in results if result.status != "skipped"]
+    skipped = Counter(result.message for result in results if result.status == "skipped")
+    folded = [(f"{count} check{'s' if count > 1 else ''}", "skipped", reason) for reason, count in skipped.items()]
+    print_table(f"{kind} {name}", ["check", "status", "message"], [*rows, *folded])
     if any(result.status not in GOOD_STATUSES for result in results):
         raise typer.Exit(1)
 

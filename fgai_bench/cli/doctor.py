@@ -12,7 +12,6 @@ import time
 from typing import Annotated
 
 import typer
-from packaging.requirements import Requirement
 
 from fgai_bench import __version__
 from fgai_bench.cli.terminal import print_table
@@ -20,8 +19,8 @@ from fgai_bench.cli.terminal import print_table
 # Distributions whose import name is not their own name with underscores.
 IMPORT_NAMES = {"PyYAML": "yaml", "scikit-learn": "sklearn"}
 
-# Packages built for one version of torch, and the pair (who requires, what is required) that says which.
-BESIDE_TORCH = {"torchvision": ("torchvision", "torch"), "triton": ("torch", "triton")}
+# Packages built for one build of torch. One that does not fit is no failure: runs on a CPU use neither.
+BESIDE_TORCH = ("torchvision", "triton")
 
 
 def doctor(
@@ -29,23 +28,15 @@ def doctor(
         bool, typer.Option("--imports", help="Import every dependency, to see which one fails or is slow.")
     ] = False,
 ) -> None:
-    """Print versions, devices, threads and folders; exit 1 when a dependency is missing or broken.
-
-    A torchvision or triton that does not fit torch is named, but is not a failure: runs on a CPU use neither.
-    """
+    """Print versions, devices, threads and folders; exit 1 when a dependency is missing or broken."""
     machine = machine_facts()
-    packages = [
-        (name, package_version(name) or "missing", import_verdict(name) if imports else "")
-        for name in required_packages()
-    ]
-    beside = [
-        (name, package_version(name) or "not installed", import_verdict(name) if imports else "", torch_fit(name))
-        for name in BESIDE_TORCH
-    ]
+    packages, beside = (
+        [(name, package_version(name) or absent, import_verdict(name) if imports else "") for name in names]
+        for names, absent in ((required_packages(), "missing"), (BESIDE_TORCH, "not installed"))
+    )
     print_table("program", ["", ""], program_facts())
     print_table("machine", ["", ""], machine)
-    print_table("packages", ["name", "version", "import" if imports else ""], packages)
-    print_table("beside torch", ["name", "version", "import" if imports else "", "fits torch"], beside)
+    print_table("packages", ["name", "version", "import" if imports else ""], [*packages, *beside])
     if any(cell == "missing" or cell.startswith("fails") for row in [*machine, *packages] for cell in row):
         raise typer.Exit(1)
 
@@ -69,38 +60,6 @@ def package_version(name: str) -> str | None:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return None
-
-
-def torch_fit(name: str) -> str:
-    """Return whether torchvision or triton fits the installed torch, read from metadata without an import."""
-    if not package_version("torch") or not package_version(name):
-        return ""
-    owner, needed = BESIDE_TORCH[name]
-    version = importlib.metadata.version(needed)
-    for requirement in map(Requirement, importlib.metadata.requires(owner) or []):
-        if requirement.name != needed or (requirement.marker and not requirement.marker.evaluate()):
-            continue
-        if not requirement.specifier.contains(version, prereleases=True):
-            return f"no: {owner} {package_version(owner)} requires {needed}{requirement.specifier}"
-        theirs, ours = cuda_build(name), cuda_build("torch")
-        if theirs and theirs != ours:
-            return f"no: built for {theirs}, torch for {ours or 'the CPU'}; nothing here needs it: pip uninstall {name}"
-        return "yes"
-    return f"unknown: this build of {owner} does not say which {needed} it requires"
-
-
-def cuda_build(name: str) -> str | None:
-    """Return the CUDA tag of an installed package's ``version.py``, such as "cu130"; None for a build without CUDA.
-
-    >>> cuda_build("no-such-distribution") is None
-    True
-    """
-    try:
-        text = importlib.metadata.distribution(name).locate_file(f"{name}/version.py").read_text()
-    except (importlib.metadata.PackageNotFoundError, OSError):
-        return None
-    tag = re.search(r"^__version__ = ['\"][^'\"+]*\+(cu\d+)", text, flags=re.MULTILINE)
-    return tag and tag[1]
 
 
 def import_verdict(name: str) -> str:

@@ -49,7 +49,7 @@ def whole(text: str | int) -> int:
     (12, -3)
     """
     if not re.fullmatch(r"-?[0-9]{1,30}", str(text)):
-        raise typer.BadParameter(f"{text!r} is not a whole number")
+        raise typer.BadParameter(f"{text!r:.40} is not a whole number")
     return int(text)
 
 
@@ -73,12 +73,16 @@ def seeds_of(text: str | None) -> int | list[int] | None:
     >>> seeds_of("5"), seeds_of("0,3")
     (5, [0, 3])
     """
-    if text is None:
-        return None
-    try:
-        return [int(part) for part in text.split(",") if part.strip()] if "," in text else int(text)
-    except ValueError:
-        raise typer.BadParameter(f"--seeds is a number (5) or a list of them (0,3,4), not {text!r}") from None
+    return None if text is None else numbers(text) if "," in text else whole(text.strip())
+
+
+def numbers(text: str) -> list[int]:
+    """Return a list of whole numbers, separated by commas.
+
+    >>> numbers("1000, 1001")
+    [1000, 1001]
+    """
+    return [whole(part) for part in listed(text) or []]
 
 
 NamesOption = Annotated[str | None, typer.Option(help="Names separated by commas; else the suite's.")]
@@ -127,7 +131,13 @@ def takes_execution(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def called(**values: Any) -> None:
         how = execution(**{name: values.pop(name) for name in shared.parameters})
-        command(**values, how=how)
+        try:
+            command(**values, how=how)
+        except KeyboardInterrupt:
+            if total := how["observer"].total:
+                recorded = f"{how['observer'].count} of {total} steps recorded"
+                typer.echo(f"interrupted: {recorded}; the same command goes on", err=True)
+            raise
 
     parameters = [*(own.parameters[name] for name in own.parameters if name != "how"), *shared.parameters.values()]
     called.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]

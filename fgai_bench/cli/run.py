@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fgai_bench.cli.options import FolderOption, NamesOption, SetOption, SuiteOption, listed, seeds_of, takes_execution
+from fgai_bench.cli.options import (
+    FolderOption,
+    NamesOption,
+    SetOption,
+    SuiteOption,
+    listed,
+    seeds_of,
+    takes_execution,
+    whole,
+)
 from fgai_bench.cli.terminal import print_table
 
 if TYPE_CHECKING:
@@ -27,6 +37,7 @@ def run(
     defenses: NamesOption = None,
     attacks: NamesOption = None,
     seeds: Annotated[str | None, typer.Option(help="How many seeds (5), or which (0,3,4).")] = None,
+    seed: Annotated[int | None, typer.Option(help="One seed, in the place of --seeds.", parser=whole)] = None,
     split: Annotated[
         str | None, typer.Option(help="transductive, or inductive (no training sees test nodes); else the suite's.")
     ] = None,
@@ -42,12 +53,14 @@ def run(
     """Run a suite or resume it: steps recorded in the run folder are not run again. Exit 1 when a step has failed."""
     from fgai_bench.run.resume import run as run_suite
 
+    if seed is not None and seeds is not None:
+        raise typer.BadParameter("--seed is one seed and --seeds says how many or which; give one of the two")
     overrides: dict[str, Any] = {
         "datasets": listed(datasets),
         "models": listed(models),
         "defenses": listed(defenses),
         "attacks": listed(attacks),
-        "seeds": seeds_of(seeds),
+        "seeds": seeds_of(seeds) if seed is None else [seed],
         "split": split,
         "settings": settings,
         "assignments": assignments or [],
@@ -76,6 +89,7 @@ def show_plan(suite: str, out: Path | None, device: str, overrides: dict[str, An
     plan = planned(loaded, device, root, **overrides)
     check_options(plan.steps.values())
     folder = out if out is not None else Path("runs") / loaded.name
+    typer.echo(spoken_seeds(sorted({member.seed for member in plan.members})))
     print_table(f"plan of {loaded.name}", PLAN_COLUMNS, plan_rows(plan))
     done = statuses_in(folder)
     waiting = [step for hash, step in plan.steps.items() if hash not in done]
@@ -89,6 +103,17 @@ def show_plan(suite: str, out: Path | None, device: str, overrides: dict[str, An
     if any(needed.values()):
         largest = max(needed, key=lambda hash: needed[hash])
         typer.echo(f"largest: {title(plan.steps[largest])}, about {spoken_bytes(needed[largest])} of memory")
+
+
+def spoken_seeds(seeds: Sequence[int]) -> str:
+    """Return seeds in words.
+
+    >>> spoken_seeds(range(100)), spoken_seeds([0, 3]), spoken_seeds([100])
+    ('100 seeds: 0 to 99', '2 seeds: 0, 3', '1 seed: 100')
+    """
+    whole_range = len(seeds) > 2 and seeds[-1] - seeds[0] == len(seeds) - 1
+    which = f"{seeds[0]} to {seeds[-1]}" if whole_range else ", ".join(map(str, seeds))
+    return f"{len(seeds)} seed{'s' if len(seeds) != 1 else ''}: {which}"
 
 
 def plan_rows(plan: Plan) -> list[list[str]]:

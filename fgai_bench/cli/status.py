@@ -49,9 +49,7 @@ def remarks(members: list[dict[str, Any]], headers: dict[str, dict[str, Any]]) -
 
     mixed = made_by_other_code(members, headers)
     placed = {member["step"] for member in members if member["step"] in headers} - mixed
-    alike = {(headers[hash]["kind"], id(headers[hash]["config"])): headers[hash] for hash in placed}
-    present = {key: is_present(header["kind"], header["config"]) for key, header in alike.items()}
-    earlier = [hash for hash in placed if present[headers[hash]["kind"], id(headers[hash]["config"])] is False]
+    earlier = [hash for hash in placed if is_present(headers[hash]["kind"], headers[hash]["config"]) is False]
     counted = (
         (len(mixed), "the rest and are not mixed with it"),
         (len(earlier), "this program's; a new run computes them anew and leaves them in the store"),

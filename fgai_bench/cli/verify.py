@@ -70,7 +70,7 @@ def break_(
 
     outcome = submit(run, row, attacked, by, is_present, checked_data_root(data_root))
     spent = f"{outcome.ledger.nodes} nodes, {outcome.ledger.edges} edges, {outcome.ledger.changed_nodes} changed nodes"
-    if not outcome.accepted:
+    if not outcome.step:
         typer.echo(
             f"valid ({spent}) and not stronger: it leaves {outcome.score:.4f} where {outcome.lowest:.4f} is recorded"
         )

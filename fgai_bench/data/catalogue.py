@@ -7,8 +7,6 @@ OGB's tables have none of their own: the archive that they come from has one. Th
 at hand, so they are optional, and a run hashes what it reads.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

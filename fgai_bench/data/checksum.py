@@ -1,7 +1,5 @@
 """Compute and compare checksums of files, of arrays and of loaded graphs."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Download and verify the missing raw files of a dataset, or build them from a downloaded archive."""
 
-from __future__ import annotations
-
 import http.client
 import importlib
 import os

@@ -1,7 +1,5 @@
 """Define the errors that are raised when data is missing or wrong."""
 
-from __future__ import annotations
-
 
 class DataError(ValueError):
     """Raised when data cannot be used; the message is one sentence with the dataset, the problem and what to do."""

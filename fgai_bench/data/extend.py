@@ -1,7 +1,5 @@
 """Extend a graph so that everything it carries still fits, and find what an extended graph changed and can reach."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,8 +1,5 @@
 """Bring graphs into the form that the loader returns: checked, undirected, without loops and duplicates."""
 
-from __future__ import annotations
-
-import hashlib
 import warnings
 from typing import Any
 
@@ -29,6 +26,14 @@ def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor, shape: tuple[int
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
         return torch.sparse_csr_tensor(indptr.long(), indices.long(), values.float(), shape, check_invariants=True)
+
+
+def as_csr(x: Tensor) -> Tensor:
+    """Return features of any layout as float32 CSR, entries of one place added up: ``(N, F) -> (N, F)``."""
+    coo = x.to_sparse_coo().coalesce()
+    rows, columns = coo.indices()
+    indptr = torch.nn.functional.pad(torch.bincount(rows, minlength=x.shape[0]).cumsum(0), (1, 0))
+    return csr_tensor(indptr, columns, coo.values(), (x.shape[0], x.shape[1]))
 
 
 def check_edges(name: str, edges: NDArray[Any], nodes: int) -> None:
@@ -96,17 +101,9 @@ def undirected_edge_count(edge_index: Tensor) -> int:
     return len(undirected_keys(edge_index, int(edge_index.max()) + 1)) if edge_index.numel() else 0
 
 
-def topology_sha256(edge_index: Tensor, num_nodes: int) -> str:
-    """Return the SHA-256 of the undirected graph, whatever the order, direction and repetition of its edges."""
-    keys = undirected_keys(edge_index, num_nodes)
-    return hashlib.sha256(np.int64(num_nodes).tobytes() + keys.tobytes()).hexdigest()
-
-
 def _compact(x: Tensor) -> Tensor:
     if x.layout != torch.strided and x.values().numel() >= SPARSE_BELOW * x.numel():
         return x.to_dense().float()
     if x.layout == torch.strided and torch.count_nonzero(x) < SPARSE_BELOW * x.numel():
-        rows, columns = x.nonzero(as_tuple=True)
-        indptr = torch.nn.functional.pad(torch.bincount(rows, minlength=x.size(0)).cumsum(0), (1, 0))
-        return csr_tensor(indptr, columns, x[rows, columns], (x.size(0), x.size(1)))
+        return as_csr(x)
     return x.float()

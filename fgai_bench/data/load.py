@@ -1,25 +1,33 @@
 """Load a graph with its split, given the name of a dataset and a seed."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch_geometric.data import Data
+from torch_geometric.utils import index_to_mask
 
 from fgai_bench.data.catalogue import DATASETS
 from fgai_bench.data.checksum import graph_sha256
 from fgai_bench.data.dataset import Dataset, data_root, score_of
 from fgai_bench.data.download import fetch_files
 from fgai_bench.data.graph import canonical
-from fgai_bench.data.splits import Split, random_split
+from fgai_bench.data.splits import PARTS, Split, random_split
 
+DENSE_UP_TO = 2**25  # entries of the features, 128 MiB; larger ones stay sparse unless somebody asks
 SPLIT_SUFFIXES = ("_mask", "_index")  # ends of the names of a split's parts; the edges are hashed with the graph
 
 
-def load_dataset(name: str, seed: int = 0, root: str | os.PathLike[str] | None = None, **options: Any) -> Data:
+def load_dataset(
+    name: str,
+    seed: int = 0,
+    root: str | os.PathLike[str] | None = None,
+    *,
+    sparse: bool | None = None,
+    **options: Any,
+) -> Data:
     """Load the graph ``name`` with its node split for ``seed``.
 
     Args:
@@ -28,13 +36,15 @@ def load_dataset(name: str, seed: int = 0, root: str | os.PathLike[str] | None =
         seed: of the 10/10/80 % split; a graph that brings its own split (indices or boolean masks) has that one, and of
             several masks the one of this seed, counted round.
         root: folder of raw files; else ``$FGAI_BENCH_DATA``, else the user's data folder.
+        sparse: True gives features as CSR where fewer than 10 % are non-zero, as suites use them, False always dense
+            ones; if not said, dense ones up to 2^25 entries.
         options: options of the dataset, for those that have any: ``load_dataset("csbm", edges=300_000)``.
 
     Returns:
-        ``Data`` with ``x`` (N, F) float32, CSR below 10 % density and dense above; ``edge_index`` (2, E) int64, both
-        directions, no loops, no duplicates; ``y`` (N,) int64; ``train_index``, ``val_index``, ``test_index``; and the
-        plain attributes ``name``, ``num_classes``, ``score`` (what ranks it), ``split_hash`` and ``checksum`` (SHA-256
-        of x, edges, labels).
+        ``Data`` with ``x`` (N, F) float32; ``edge_index`` (2, E) int64, both directions, no loops, no duplicates; ``y``
+        (N,) int64; ``train_mask``, ``val_mask``, ``test_mask`` and the same as ``train_index``, ...; and the plain
+        attributes ``name``, ``num_classes``, ``score`` (what ranks it), ``split_hash`` and ``checksum`` (SHA-256 of x,
+        edges, labels).
 
     >>> graph = load_dataset("cora")
     >>> graph.num_nodes, graph.num_edges // 2, graph.num_classes, len(graph.train_index)
@@ -45,10 +55,14 @@ def load_dataset(name: str, seed: int = 0, root: str | os.PathLike[str] | None =
     given = Split.given(data, seed)
     split = random_split(data.x.size(0), seed) if given is None else given
     split.checked(name, data.x.size(0), complete=given is None)
-    data.train_index, data.val_index, data.test_index = split.train, split.val, split.test
+    for part in PARTS:
+        data[f"{part}_index"] = getattr(split, part)
+        data[f"{part}_mask"] = index_to_mask(getattr(split, part), data.x.size(0))
     data.name, data.num_classes, data.score = name, int(data.y.max()) + 1, dataset.score
     score_of(data)  # raises where the graph cannot have it
     data.split_hash, data.checksum = split.hash, graph_sha256(data)
+    if data.x.layout != torch.strided and not (data.x.numel() > DENSE_UP_TO if sparse is None else sparse):
+        data.x = data.x.to_dense()
     return data
 
 

@@ -1,7 +1,5 @@
 """Read sets of nodes: boolean masks, one of several masks, or vectors of node numbers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -4,10 +4,7 @@ Nothing about the graph is changed that a network trained on it would notice: di
 attributes and further inputs stay with their edges. What cannot be used is answered with one sentence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
@@ -16,7 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Data, Dataset
 
 from fgai_bench.data.errors import DataError
-from fgai_bench.data.graph import csr_tensor
+from fgai_bench.data.graph import as_csr
 from fgai_bench.data.node_index import node_index
 from fgai_bench.data.splits import PARTS, Split
 
@@ -26,8 +23,8 @@ UNLABELLED = -1
 def given_graph(data: Any) -> Data:
     """Return a copy of a user's graph with features float32 (dense or CSR), edges int64 and labels ``(N,)`` int64.
 
-    A PyG dataset of one graph counts as that graph. Labels may be ``(N, 1)``; a negative or missing (NaN) one means
-    that the node has none, and becomes -1.
+    A PyG dataset of one graph counts as that graph, as does a name of ``DATASETS`` (with the split of seed 0). Labels
+    may be ``(N, 1)``; a negative or missing (NaN) one means that the node has none, and becomes -1.
 
     >>> graph = Data(x=torch.eye(2).double(), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([[1], [-7]]))
     >>> tidy = given_graph(graph)
@@ -46,9 +43,13 @@ def given_graph(data: Any) -> Data:
 
 
 def _one_graph(data: Any) -> Data:
-    """Return the graph itself, or the only graph of a dataset."""
+    """Return the graph itself, the only graph of a dataset, or the graph of a registered name."""
     if isinstance(data, Data):
         return data
+    if isinstance(data, str):
+        from fgai_bench.data.load import load_dataset
+
+        return load_dataset(data)
     kind = type(data).__name__
     if isinstance(data, Dataset | list | tuple):
         if len(data) == 1 and isinstance(data[0], Data):
@@ -74,19 +75,11 @@ def _features(data: Data) -> Tensor:
         raise DataError("data.x has complex numbers; networks of this benchmark take real ones")
     x = x.detach().float()
     if x.layout != torch.strided:
-        x = _csr(x)
+        x = as_csr(x)
     values = x.values() if x.layout == torch.sparse_csr else x
     if not bool(torch.isfinite(values).all()):
         raise DataError("data.x has entries that are NaN or infinite")
     return x
-
-
-def _csr(x: Tensor) -> Tensor:
-    """Return sparse features of any layout as CSR, entries of one place added up: ``(N, F) -> (N, F)``."""
-    coo = x.to_sparse_coo().coalesce()
-    rows, columns = coo.indices()
-    indptr = torch.nn.functional.pad(torch.bincount(rows, minlength=x.shape[0]).cumsum(0), (1, 0))
-    return csr_tensor(indptr, columns, coo.values(), (x.shape[0], x.shape[1]))
 
 
 def _edges(data: Data) -> Tensor:
@@ -127,22 +120,11 @@ def _labels(data: Data) -> Tensor:
     return torch.where(y < 0, UNLABELLED, y)
 
 
-@dataclass(frozen=True)
-class GivenSplit:
-    """The parts of a graph that somebody brings along, as far as it names them.
+def given_split(data: Data, column: int = 0) -> tuple[Split, list[str]]:
+    """Return the split of a graph that :func:`given_graph` checked, and a sentence for all that was decided for it.
 
-    Attributes:
-        split: training, validation and test nodes that have a label; a part that is not named is empty, except that of
-            the test nodes, which are then all others.
-        notes: one sentence for everything that was decided on the way.
-    """
-
-    split: Split
-    notes: tuple[str, ...] = field(default=())
-
-
-def given_split(data: Data, column: int = 0) -> GivenSplit:
-    """Return the split of a graph that :func:`given_graph` checked: its masks or index vectors, used as given.
+    Masks or index vectors are used as given, without nodes that have no label. A part that is not named is empty,
+    except that of the test nodes, which are then all others.
 
     Args:
         data: with any of ``train_mask``, ``val_mask``, ``test_mask`` or ``train_index``, ``val_index``, ``test_index``.
@@ -170,7 +152,7 @@ def given_split(data: Data, column: int = 0) -> GivenSplit:
         reason = "its test nodes have no labels" if named["test"].numel() else "its test mask is empty"
         raise DataError(f"the graph has no node to test on: {reason}")
     empty = data.edge_index.new_empty(0)
-    return GivenSplit(Split(*(kept.get(part, empty) for part in PARTS)), tuple(notes))
+    return Split(*(kept.get(part, empty) for part in PARTS)), notes
 
 
 def _several(data: Data, column: int) -> list[str]:

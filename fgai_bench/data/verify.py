@@ -1,7 +1,5 @@
 """Verify that datasets are present, unchanged, and of the declared size."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -41,7 +39,7 @@ def verify_dataset(name: str, root: str | os.PathLike[str] | None = None) -> Ver
     if dataset.missing(folder):
         return Verification(name, "missing", declared, optional, missing_sentence(dataset, folder))
     try:
-        data = load_dataset(name, root=folder)
+        data = load_dataset(name, root=folder, sparse=True)
     except DataError as error:
         return Verification(name, "wrong", declared, optional, str(error))
     counted = Statistics(data.x.size(0), undirected_edge_count(data.edge_index), data.x.size(1), data.num_classes)

@@ -1,7 +1,5 @@
 """Define the defense AT: adversarial training on an injection-attacked copy of the graph."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field

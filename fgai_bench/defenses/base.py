@@ -4,8 +4,6 @@ To write a defense, subclass :class:`Defense` and return from :meth:`Defense.obj
 class copies the model, requires teacher and inner attack, seeds, runs the training loop and chooses the epoch.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Wrap DeepRobust's GCN as a model of this package, for the defenses that replace the model by their own."""
 
-from __future__ import annotations
-
 import io
 import random
 import warnings

@@ -1,7 +1,5 @@
 """Compute products over the edges of a graph, such as similarities of their ends, without holding all pairs of rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property

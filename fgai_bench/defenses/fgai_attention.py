@@ -1,7 +1,5 @@
 """Define FGAI by Algorithm 1, which perturbs the attention itself."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Define GNN-SVD (Entezari et al. 2020, https://doi.org/10.1145/3336191.3371789): a GCN on a low-rank graph."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Define normalisation as a defense: between the layers (LN), or of the feature rows only."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from fgai_bench.defenses.vanilla import Vanilla

@@ -1,7 +1,5 @@
 """Define the control of every defense: a perceptron in place of the model, which never looks at the graph."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from fgai_bench.defenses.base import Fit

@@ -1,7 +1,5 @@
 """Define the control of the defenses that replace the model: the GCN that they build on, without a defense."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from torch import Tensor

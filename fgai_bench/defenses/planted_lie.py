@@ -1,7 +1,5 @@
 """Train a network whose attention lies: it predicts from known edges and attends to others. A check of our measures."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import torch

@@ -1,7 +1,5 @@
 """Define Pro-GNN (Jin et al. 2020, https://arxiv.org/abs/2005.10203): a graph learned together with a GCN on it."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

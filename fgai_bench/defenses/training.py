@@ -1,7 +1,5 @@
 """Train a model: the optimisation loop that defenses share, and the supervision that a task gives."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 

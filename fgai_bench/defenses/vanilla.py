@@ -1,7 +1,5 @@
 """Train without a defense: the task's loss, the best epoch on validation."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from fgai_bench.defenses.base import Defense, Fit, Objective

@@ -1,7 +1,5 @@
 """Explain a prediction by the model's attention: of one layer, of all, or along the paths that messages take."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -5,8 +5,6 @@ graph before it can explain also implements :meth:`Explainer.fitted`. One that c
 :class:`BlockExplainer` instead, whose scores are sparse and come block by block.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
@@ -56,7 +54,7 @@ class Explainer:
 
         def on_fields(graph: Data, explained: Tensor) -> EdgeScores:
             field = field_of(graph.edge_index, graph.x.shape[0], explained, model.hops)
-            return EdgeScores.of_dense(field, answer(graph, explained))
+            return EdgeScores.on(field, answer(graph, explained)[field.owner, field.edges])
 
         return on_fields
 

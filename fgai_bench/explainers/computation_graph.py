@@ -12,29 +12,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fgai_bench.fast.cached_results import OncePerTensor
+from fgai_bench.models.sorted_edges import SortedEdges, edges_without_loops
 
 TABLE_ENTRIES = 2**23
 """Entries of a table of (nodes of a block, nodes of the graph): what a block of nodes needs besides its own edges."""
 
 
-@dataclass(frozen=True)
-class InEdges:
-    """The edges of a graph by destination, without self-loops that a model adds.
-
-    Attributes:
-        order: ``(E,)`` positions of the edges, sorted by destination (stable).
-        pointer: ``(N + 1,)`` where each destination begins in ``order``.
-    """
-
-    order: Tensor
-    pointer: Tensor
-
-    def into(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Return which of the nodes, and the position of the edge, for every edge into one of them: two ``(M,)``."""
-        first = self.pointer[nodes]
-        owner, place = joined_ranges(first, self.pointer[nodes + 1] - first)
-        return owner, self.order[place]
+def edges_into(edges: SortedEdges, nodes: Tensor) -> tuple[Tensor, Tensor]:
+    """Return which of the nodes, and the position of the edge, for every edge into one of them: two ``(M,)``."""
+    first = edges.pointer[nodes]
+    owner, place = joined_ranges(first, edges.pointer[nodes + 1] - first)
+    return owner, edges.order[place]
 
 
 def joined_ranges(first: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
@@ -46,13 +34,6 @@ def joined_ranges(first: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
     owner = torch.repeat_interleave(torch.arange(counts.numel(), device=counts.device), counts)
     begin = counts.cumsum(0) - counts
     return owner, torch.arange(owner.numel(), device=owner.device) - begin[owner] + first[owner]
-
-
-@OncePerTensor
-def in_edges(edge_index: Tensor, num_nodes: int) -> InEdges:
-    """Sort the edges of a graph by destination."""
-    destination, order = edge_index[1].sort(stable=True)
-    return InEdges(order, torch.searchsorted(destination, torch.arange(num_nodes + 1, device=edge_index.device)))
 
 
 @dataclass(frozen=True)
@@ -138,20 +119,20 @@ class Field:
 
 def fields(edge_index: Tensor, num_nodes: int, nodes: Tensor, hops: int) -> Iterator[Field]:
     """Yield the computation graphs of the nodes, a block of them at a time, for a model of ``hops`` layers."""
-    incoming = in_edges(edge_index, num_nodes)
+    incoming = edges_without_loops(edge_index, num_nodes)
     for block in nodes.split(max(1, TABLE_ENTRIES // num_nodes)):
         seen = torch.zeros(block.numel(), num_nodes, dtype=torch.bool, device=block.device)
         seen[torch.arange(block.numel(), device=block.device), block] = True
         frontier = seen
         for _ in range(hops - 1):
             owner, node = frontier.nonzero(as_tuple=True)
-            place, edges = incoming.into(node)
+            place, edges = edges_into(incoming, node)
             reached = torch.zeros_like(seen)
             reached[owner[place], edge_index[0, edges]] = True
             frontier = reached & ~seen
             seen = seen | reached
         owner, node = seen.nonzero(as_tuple=True)
-        place, edges = incoming.into(node)
+        place, edges = edges_into(incoming, node)
         yield Field(block, owner[place], edges, edge_index, num_nodes)
 
 

@@ -1,7 +1,5 @@
 """Wrap PyG's GNNExplainer, and make a model look as PyG's explainers expect it: one weight in [0, 1] per edge."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Explain a prediction by its gradient with respect to edge weights: saliency, and what gradient explainers share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -1,7 +1,5 @@
 """Explain a prediction by integrated gradients over edge weights."""
 
-from __future__ import annotations
-
 from fgai_bench.explainers.gradient import Saliency
 
 

@@ -1,7 +1,5 @@
 """Nulls: scores of edges that know nothing of the trained model, which every explanation has to beat."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from torch import Tensor

@@ -1,7 +1,5 @@
 """Wrap PyG's PGExplainer: one weight in [0, 1] per edge, by a network trained on the clean graph."""
 
-from __future__ import annotations
-
 import warnings
 
 import torch

@@ -37,11 +37,6 @@ class EdgeScores:
         return cls(field.nodes, field.owner, field.edges, values)
 
     @classmethod
-    def of_dense(cls, field: Field, dense: Tensor) -> EdgeScores:
-        """Return the scores ``(B, E)`` of a matrix, as far as they can matter."""
-        return cls.on(field, dense[field.owner, field.edges])
-
-    @classmethod
     def joined(cls, blocks: Iterable[EdgeScores]) -> EdgeScores:
         """Return the scores of several blocks of nodes as one."""
         listed = list(blocks)

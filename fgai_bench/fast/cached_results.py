@@ -1,7 +1,5 @@
 """Cache what a function of a tensor returned, for as long as the tensor lives unchanged."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any, Generic, TypeVar

@@ -4,8 +4,6 @@ An epoch on a small graph is hundreds of kernels of a few microseconds each, and
 it. Work that can be recorded reads nothing back from the device, and neither its shapes nor its steps depend on values.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache

@@ -4,8 +4,6 @@ The library's own ``index_add`` and sparse products add on a GPU in whatever ord
 trainings from one seed drift apart. Here every sum has one order, that of its entries.
 """
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
@@ -78,9 +76,16 @@ class SparseRows:
     shape: tuple[int, int]
 
     @cached_property
-    def chunks(self) -> Chunks:
-        """Return how the rows are shared among programs."""
-        return Chunks.of(self.pointer, self.column.numel())
+    def chunks(self) -> tuple[Tensor, Tensor]:
+        """Return how the rows are shared among programs, in pieces of at most ``CHUNK``, at least one for each row.
+
+        ``(R + 1,)`` the first piece of each row, and ``(pieces,)`` the row of each piece, R for those beyond the last:
+        their number is a bound, so that nothing is read back from the device.
+        """
+        count = ((self.pointer.diff() + CHUNK - 1) // CHUNK).clamp(min=1)  # (R,)
+        first = torch.cat([count.new_zeros(1), count.cumsum(0)])
+        pieces = torch.arange(count.numel() + self.column.numel() // CHUNK, device=self.pointer.device)
+        return first.int(), (torch.searchsorted(first, pieces, right=True) - 1).int()
 
     @cached_property
     def short_column(self) -> Tensor:
@@ -105,26 +110,4 @@ class SparseRows:
         except ImportError:  # no Triton
             row = torch.repeat_interleave(torch.arange(self.shape[0], device=dense.device), self.pointer.diff())
             return sum_at(row, values.unsqueeze(1) * dense.index_select(0, self.column), self.shape[0])
-        return product(self.pointer, self.short_column, self.chunks.first, self.chunks.row, CHUNK, values, dense)
-
-
-@dataclass(frozen=True)
-class Chunks:
-    """Pieces of rows, at least one for each row, none longer than ``CHUNK``.
-
-    Attributes:
-        first: ``(R + 1,)`` the first piece of each row.
-        row: ``(pieces,)`` the row of each piece, R for those beyond the last: their number is a bound, so that nothing
-            is read back from the device.
-    """
-
-    first: Tensor
-    row: Tensor
-
-    @classmethod
-    def of(cls, pointer: Tensor, entries: int) -> Chunks:
-        """Return the pieces of the rows that begin at ``pointer``, ``(R + 1,)``, with ``entries`` in all."""
-        count = ((pointer.diff() + CHUNK - 1) // CHUNK).clamp(min=1)  # (R,)
-        first = torch.cat([count.new_zeros(1), count.cumsum(0)])
-        pieces = torch.arange(count.numel() + entries // CHUNK, device=pointer.device)
-        return cls(first.int(), (torch.searchsorted(first, pieces, right=True) - 1).int())
+        return product(self.pointer, self.short_column, *self.chunks, CHUNK, values, dense)

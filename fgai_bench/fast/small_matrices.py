@@ -1,7 +1,5 @@
 """Factor and diagonalise small symmetric matrices where their tensors live; on CUDA nothing is read back."""
 
-from __future__ import annotations
-
 from functools import cache
 from importlib.util import find_spec
 

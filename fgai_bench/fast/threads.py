@@ -10,6 +10,11 @@ from contextlib import contextmanager
 PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE"}
 
 
+def cores() -> int:
+    """Return how many cores this process may use, which may be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def free_cores(cores: int, load: float) -> int:
     """Return how many cores nobody uses, at least one, from the number of processes that have wanted one of late.
 
@@ -25,8 +30,7 @@ def free_threads() -> Iterator[None]:
     import torch
 
     before = torch.get_num_threads()
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    torch.set_num_threads(min(before, free_cores(cores, os.getloadavg()[0])))
+    torch.set_num_threads(min(before, free_cores(cores(), os.getloadavg()[0])))
     try:
         yield
     finally:

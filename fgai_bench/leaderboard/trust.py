@@ -102,12 +102,9 @@ def _measure(
         trials.setdefault(store.step(member["step"])["trial"], []).append(member)
     for number, own in enumerate(trials.values(), 1):
         for member in own:
-            row = RecordedRow(store, store.step(member["step"]), data_root)
-            if not _holds(store, row.step["trial"], "model"):
-                continue  # it is shown as reported
             try:
-                sentence = next(doubts(row), "")
-            except MissingArtifact:
+                sentence = next(doubts(RecordedRow(store, store.step(member["step"]), data_root)), "")
+            except (MissingArtifact, StoreError):  # it stayed elsewhere, or with a step that did: shown as reported
                 continue
             except Exception as error:  # a forged file may make any reader fail
                 sentence = " ".join(str(error).split()) or type(error).__name__
@@ -125,14 +122,8 @@ def _block(member: Mapping[str, Any]) -> Block:
 
 
 def _held(store: StoreReader, hash: str) -> bool:
-    """Tell whether a run holds the model and the attacked graph of a step."""
-    step = store.step(hash)
-    return _holds(store, step["trial"], "model") and (step["kind"] != "attack" or _holds(store, hash, "attacked"))
-
-
-def _holds(store: StoreReader, hash: str, role: str) -> bool:
-    """Tell whether a run holds an artifact of a step; raise if it is damaged."""
+    """Tell whether a run holds the model and, of an attack, the attacked graph of a step; raise if one is damaged."""
     try:
-        return bool(store.artifact(hash, role))
-    except (MissingArtifact, StoreError):  # it stayed elsewhere, or with a step that did
+        return bool(RecordedRow(store, store.step(hash)).contents)
+    except (MissingArtifact, StoreError):
         return False

@@ -5,8 +5,6 @@ metric whose input is offered is computed, and recorded under its own name. Ours
 above the function; a metric of your own uses ``@METRICS.register`` with the same words.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 The decorators are read from the source and not by importing the modules, so that listing metrics needs no torch.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Measure the wall time and the peak memory of a block of code."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time

@@ -1,25 +1,13 @@
-"""Metrics of explanations of single nodes before and after an attack: overlap of top edges, divergence of weights."""
-
-from __future__ import annotations
+"""Metrics of explanations of single nodes before and after an attack: overlap of top edges, correlation of ranks."""
 
 from collections.abc import Sequence
 from statistics import fmean
 
-import torch
-
-from fgai_bench.metrics.base import (
-    CORRELATION,
-    FGAI,
-    HIGHER_SHARE,
-    LOWER_DIVERGENCE,
-    NotApplicable,
-    metric,
-    repeated_and_unchanged,
-)
-from fgai_bench.metrics.inputs import finite, finite_pair, non_negative
+from fgai_bench.metrics.base import CORRELATION, FGAI, HIGHER_SHARE, NotApplicable, metric, repeated_and_unchanged
+from fgai_bench.metrics.inputs import finite_pair
 from fgai_bench.metrics.ranks import shown, spearman
 from fgai_bench.metrics.stability import topk_overlap
-from fgai_bench.models.attention import Attention, align, edge_keys
+from fgai_bench.models.attention import Attention, align
 
 Pairs = Sequence[tuple[Attention, Attention]]
 
@@ -34,27 +22,10 @@ Pairs = Sequence[tuple[Attention, Attention]]
 )
 def explanation_overlap(pairs: Pairs) -> float:
     """Return the mean of :func:`top_overlap` over pairs of explanations, one for each node whose both name an edge."""
-    return fmean(top_overlap(*pair) for pair in _named(pairs))
-
-
-@metric(
-    "explainer_jsd",
-    inputs="explanations",
-    summary="mean divergence of an explanation before and after an attack",
-    **LOWER_DIVERGENCE,
-    also=repeated_and_unchanged("explainer_jsd", "mean divergence of an explanation"),
-)
-def explanation_jsd(pairs: Pairs) -> float:
-    """Return the mean of :func:`divergence` over pairs of explanations, one for each node whose both name an edge."""
-    return fmean(divergence(*pair) for pair in _named(pairs))
-
-
-def _named(pairs: Pairs) -> Pairs:
-    """Return the pairs in which both explanations give some edge a score, or raise if there is none."""
-    found = [pair for pair in pairs if all(bool((mask.weight != 0).any()) for mask in pair)]
-    if not found:
+    named = [pair for pair in pairs if all(bool((mask.weight != 0).any()) for mask in pair)]
+    if not named:
         raise NotApplicable("the explanation of a node names no edge")
-    return found
+    return fmean(top_overlap(*pair) for pair in named)
 
 
 @metric(
@@ -70,6 +41,7 @@ def explanation_rank_correlation(pairs: Pairs) -> float:
 
     A node with one edge, or whose two explanations are both constant, ranks nothing before or after: it counts 1.
 
+    >>> import torch
     >>> edges = torch.tensor([[0, 1, 2], [1, 2, 0]])
     >>> before, after = (Attention(edges, torch.tensor(w)) for w in ([0.9, 0.2, 0.1], [0.1, 0.2, 0.9]))
     >>> explanation_rank_correlation([(before, after)])
@@ -87,6 +59,7 @@ def _rank_correlation(mask: Attention, mask_tilde: Attention) -> float:
 def top_overlap(mask: Attention, mask_tilde: Attention) -> float:
     """Return V_k of two explanations of one node over the edges that the clean one can see; k half of them, at most 10.
 
+    >>> import torch
     >>> edges = torch.tensor([[0, 1, 2], [1, 2, 0]])
     >>> top_overlap(Attention(edges, torch.tensor([0.9, 0.2, 0.0])), Attention(edges, torch.tensor([0.1, 0.8, 0.9])))
     0.0
@@ -96,23 +69,3 @@ def top_overlap(mask: Attention, mask_tilde: Attention) -> float:
     if not bool(seen.any()):
         raise NotApplicable("the explanation of a node names no edge")
     return topk_overlap(w[seen], w_tilde[seen], shown(int(seen.sum())))
-
-
-def divergence(mask: Attention, mask_tilde: Attention) -> float:
-    """Return the Jensen-Shannon divergence of two explanations as distributions over all their edges; in [0, ln 2].
-
-    >>> edges = torch.tensor([[0, 1], [1, 2]])
-    >>> divergence(Attention(edges, torch.tensor([0.5, 0.5])), Attention(edges, torch.tensor([0.1, 0.1])))
-    0.0
-    """
-    size = 1 + max(int(part.edge_index.max()) for part in (mask, mask_tilde))
-    keys = [edge_keys(part.edge_index, size) for part in (mask, mask_tilde)]
-    union, place = torch.unique(torch.cat(keys), return_inverse=True)
-    shares = []
-    for part, where in zip((mask, mask_tilde), place.split([key.numel() for key in keys]), strict=True):
-        weight = non_negative(finite(part.weight, "scores"), "scores")
-        if not bool(weight.any()):
-            raise NotApplicable("the explanation of a node names no edge")
-        shares.append(weight.new_zeros(union.numel()).index_add_(0, where, weight / weight.sum()))
-    middle = (shares[0] + shares[1]) / 2
-    return max(0.0, float(sum(torch.xlogy(share, share / middle).nan_to_num().sum() for share in shares)) / 2)

@@ -1,8 +1,6 @@
 """Metrics of what an explanation claims: against the true effect of edges, by removal, and against known true edges."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import fmean
 
 import torch
@@ -210,15 +208,7 @@ def truth_auroc(pairs: Pairs) -> float:
     >>> truth_auroc([(torch.tensor([0.9, 0.5, 0.1]), torch.tensor([True, False, False]))])
     1.0
     """
-    return _mean_over_truths(pairs, lambda scores, truth: float(area_under_curve(scores[truth], scores[~truth])))
-
-
-def _mean_over_truths(pairs: Pairs, of_node: Callable[[Tensor, Tensor], float]) -> float:
-    values = [
-        of_node(finite(scores, "scores"), truth.bool())
-        for scores, truth in pairs
-        if scores.numel() and 0 < int(truth.sum()) < truth.numel()
-    ]
-    if not values:
+    counted = [(finite(s, "scores"), truth.bool()) for s, truth in pairs if 0 < int(truth.sum()) < truth.numel()]
+    if not counted:
         raise NotApplicable("no explained node has both edges that matter and edges that do not")
-    return fmean(values)
+    return fmean(float(area_under_curve(scores[truth], scores[~truth])) for scores, truth in counted)

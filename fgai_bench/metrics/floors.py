@@ -1,17 +1,13 @@
 """Metrics of floors: what provably remains under every attack of a threat model."""
 
-from __future__ import annotations
-
-from fgai_bench.metrics.base import SHARE, metric
+from fgai_bench.metrics.base import HIGHER_SHARE, metric
 
 
 @metric(
     "certified_f1",
     inputs="floor",
     summary="proven floor of f1: no attack inside the threat model leaves less",
-    direction="higher",
-    range=SHARE,
-    scale="logit",
+    **HIGHER_SHARE,
 )
 def certified_f1(targets: int, correct: int, lost: int, moved: int) -> float:
     r"""Return the share of the targets that stay correct under every attack.
@@ -28,9 +24,7 @@ def certified_f1(targets: int, correct: int, lost: int, moved: int) -> float:
     "certified_explanations",
     inputs="floor",
     summary="share of the test nodes whose attention provably stays as it was",
-    direction="higher",
-    range=SHARE,
-    scale="logit",
+    **HIGHER_SHARE,
 )
 def certified_explanations(targets: int, correct: int, lost: int, moved: int) -> float:
     r"""Return the share of the targets whose explanation stays under every attack.

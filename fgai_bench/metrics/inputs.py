@@ -1,7 +1,5 @@
 """Checks of a metric's inputs: values that are finite, of one shape, not empty, not negative."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -4,8 +4,6 @@ An attention worth reading ranks edges better than the rankings do, and a stable
 is uniform, which explains nothing.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

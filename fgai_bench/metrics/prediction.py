@@ -1,7 +1,5 @@
 """Metrics of predictions: how many nodes or links are right, and how many predictions an attack leaves unchanged."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

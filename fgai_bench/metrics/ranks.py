@@ -1,7 +1,5 @@
 """Ranks: Spearman's correlation, and how many edges of an explanation are compared."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Metrics of stability: how much outputs and attention change when the graph does; and the entropy of attention."""
 
-from __future__ import annotations
-
 import math
 
 import torch
@@ -143,7 +141,6 @@ def g_jsd_published(w: Tensor, w_tilde: Tensor) -> float:
     tags=("distance",),
     **LOWER_DIVERGENCE,
     uniform="attentions-uniform",
-    also={"attention_jsd": ("attentions-explained", "node_jsd of the attention that the explained nodes pay")},
 )
 def node_jsd(att: Attention, att_tilde: Attention) -> float:
     r"""Return the true Jensen-Shannon divergence per destination, averaged over the clean graph's nodes; in [0, ln 2].

@@ -1,7 +1,5 @@
 """Masks of T_k, the k largest entries of a vector, over the whole graph or within each group; ties by position."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

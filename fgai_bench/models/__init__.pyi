@@ -6,3 +6,4 @@ from .base import Output as Output
 from .catalogue import MODELS as MODELS
 from .catalogue import build_model as build_model
 from .pyg_wrapper import from_pyg as from_pyg
+from .pyg_wrapper import mark_attention as mark_attention

@@ -1,7 +1,5 @@
 """Project node features: ``x W`` for dense or sparse CSR features, with dropout and normalisation."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

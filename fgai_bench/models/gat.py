@@ -1,7 +1,5 @@
 """Define the model GAT (Velickovic et al. 2018, https://arxiv.org/abs/1710.10903)."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, ClassVar
 

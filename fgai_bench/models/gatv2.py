@@ -1,7 +1,5 @@
 """Define the model GATv2 (Brody et al. 2022, https://arxiv.org/abs/2105.14491)."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Define a Graph Transformer with Laplacian encodings (Dwivedi and Bresson 2021, https://arxiv.org/abs/2012.09699)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Define the control that never looks at the graph: a perceptron on each node's own features."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from torch import Tensor

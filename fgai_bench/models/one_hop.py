@@ -4,8 +4,6 @@ A node's output depends on its own in-edges alone, so an injected edge changes t
 see :mod:`fgai_bench.certificates.reach`.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import torch

@@ -1,7 +1,5 @@
 """Declare the options of models, readable without torch, so that a wrong one is found before anything is trained."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

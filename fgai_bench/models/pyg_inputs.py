@@ -25,11 +25,13 @@ class Signature:
 
     Attributes:
         whole: it takes the graph itself, ``forward(data)``, and not ``forward(x, edge_index, ...)``.
+        features_only: it takes no edges, ``forward(x)``.
         needed: names of further arguments without a default, in order.
         optional: names of further arguments with a default.
     """
 
     whole: bool = False
+    features_only: bool = False
     needed: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
 
@@ -40,15 +42,23 @@ class Signature:
         >>> class Net(nn.Module):
         ...     def forward(self, x, edge_index, edge_attr, batch=None): return x
         >>> Signature.of(Net())
-        Signature(whole=False, needed=('edge_attr',), optional=('batch',))
+        Signature(whole=False, features_only=False, needed=('edge_attr',), optional=('batch',))
         """
-        named = getattr(module, "signature", None)  # torch_geometric.nn.Sequential says its arguments in a list
-        if isinstance(named, list | tuple):
+        named = getattr(module, "signature", None)  # torch_geometric.nn.Sequential says its arguments
+        named = getattr(named, "param_dict", named)
+        if isinstance(named, list | tuple | dict):
             return cls(needed=tuple(name for name in named if name not in NO_EXTRA_INPUT))
         parameters = list(inspect.signature(module.forward).parameters.values())
         plain = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
         needed = [p for p in plain if p.default is p.empty]
-        if needed and (needed[0].name in WHOLE_GRAPH or needed[0].annotation in (Data, "Data") or len(needed) == 1):
+        names = [p.name for p in needed]
+        if names[1:2] in (["adj"], ["adj_t"]):
+            raise ModelError(
+                f"the network's forward takes {names[1]}; write forward(x, edge_index), as PyG's layers do"
+            )
+        if names == ["x"]:
+            return cls(features_only="edge_index" not in [p.name for p in plain])
+        if needed and (names[0] in WHOLE_GRAPH or needed[0].annotation in (Data, "Data") or len(needed) == 1):
             return cls(whole=True)
         further = [p for p in plain if p not in needed[:2]]
         return cls(
@@ -140,6 +150,6 @@ def call(module: nn.Module, signature: Signature, x: Tensor, edge_index: Tensor,
     """Call a module on a graph in the way that its forward is written."""
     if signature.whole:
         return module(Data(x=x, edge_index=edge_index, **extra))
-    if isinstance(getattr(module, "signature", None), list | tuple):
-        return module(x, edge_index, *extra.values())
+    if signature.features_only:
+        return module(x)
     return module(x, edge_index, **extra)

@@ -4,9 +4,6 @@
 ``(E, heads, channels)`` are what a search of two thousand gradients spends its time on.
 """
 
-from __future__ import annotations
-
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,7 +14,7 @@ from fgai_bench.fast.cached_results import OncePerTensor
 from fgai_bench.models.gatv2 import attend_dynamically
 from fgai_bench.models.gt import dot_product_attention
 from fgai_bench.models.kernels.segments import attend_additively
-from fgai_bench.models.sorted_edges import SortedEdges, edges_between, sorted_edges
+from fgai_bench.models.sorted_edges import SortedEdges, edges_without_loops, sorted_edges
 
 HOOKED_STEPS = ("_propagate", "_message", "_aggregate", "_edge_update")  # where a hook may change what a layer computes
 
@@ -44,8 +41,8 @@ class PlainForward:
     layer itself returns.
     """
 
-    def __init__(self, layer: Any, number: int, network: Any) -> None:
-        self.layer, self.number, self.network = layer, number, network
+    def __init__(self, layer: Any, network: Any) -> None:
+        self.layer, self.network = layer, network
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self._is_usual(*args, **kwargs):
@@ -56,14 +53,19 @@ class PlainForward:
         edges = sort(edge_index, x.shape[0])
         if edges is None:
             return type(self.layer).forward(self.layer, *args, **kwargs)
-        out, weights = _attended(self.layer, x, edges, self.network.shift_of(self.number, edges.source.numel()))
+        out, weights = _attended(self.layer, x, edges, self.network.shift_of(edges.source.numel()))
         return out, (edges, weights)
 
     def _is_usual(
         self, x: Any, edge_index: Any, *further: Any, return_attention_weights: bool = True, **named: Any
     ) -> bool:
         """Tell whether the layer is evaluated on features and on the graph's own edges, and is given nothing else."""
-        usual = isinstance(x, Tensor) and x.dim() == 2 and edge_index is self.network.edges_of_pass()
+        usual = (
+            self.network.kernels
+            and isinstance(x, Tensor)
+            and x.dim() == 2
+            and edge_index is self.network.edges_of_pass()
+        )
         return (
             usual
             and not self.layer.training
@@ -82,11 +84,8 @@ def _with_loops(edge_index: Tensor, num_nodes: int) -> SortedEdges | None:
 @OncePerTensor
 def _as_given(edge_index: Tensor, num_nodes: int) -> SortedEdges | None:
     """Return the edges without any added self-loop; None where a node has no in-edge, and so nothing to attend to."""
-    destination, order = edge_index[1].sort(stable=True)
-    made = edges_between(edge_index[0, order], destination, num_nodes)
-    if not bool((made.pointer.diff() > 0).all()):
-        return None
-    return replace(made, edge_index=edge_index, order=order)
+    edges = edges_without_loops(edge_index, num_nodes)
+    return edges if bool((edges.pointer.diff() > 0).all()) else None
 
 
 def _attended(layer: Any, x: Tensor, edges: SortedEdges, shift: Tensor | None) -> tuple[Tensor, Tensor]:

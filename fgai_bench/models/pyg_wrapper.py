@@ -1,11 +1,11 @@
-"""Wrap your own PyG model, built from GATConv, GATv2Conv or TransformerConv, to run it through the whole suite."""
+"""Wrap your own PyG network to attack, certify and explain it; come here for where its attention is read."""
 
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import torch
@@ -15,7 +15,7 @@ from torch_geometric.nn import GATConv, GATv2Conv, MessagePassing, TransformerCo
 
 from fgai_bench.fast.ordered_sums import rows_at, sum_at
 from fgai_bench.models.attention import edge_keys
-from fgai_bench.models.base import AttentionModel, HeadWeights, ModelError, Output, head_weights
+from fgai_bench.models.base import AttentionModel, HeadWeights, ModelError, Output, frozen_eval, head_weights
 from fgai_bench.models.features import dense
 from fgai_bench.models.options import InputNorm
 from fgai_bench.models.pyg_inputs import ExtraInputs, Signature, call
@@ -24,20 +24,37 @@ from fgai_bench.models.sorted_edges import SortedEdges
 from fgai_bench.seeds import isolated_rng
 
 ATTENTION_CONVS = (GATConv, GATv2Conv, TransformerConv)
+_RUNNING: list[FromPyG] = []  # the wrapped networks whose forward is running, innermost last
+
+
+def mark_attention(edge_index: Tensor, weights: Tensor) -> Tensor:
+    """Say that these weights are the attention of a layer of your own; call it in the layer and use what it returns.
+
+    It returns the weights as they are, except while this package shifts them to explain or attack the network.
+
+    Args:
+        edge_index: ``(2, E)`` the edges of the graph, and self-loops that the layer added, each at most once.
+        weights: ``(E,)`` or ``(E, heads)``, which sum to one over the edges into each node.
+
+    >>> mark_attention(torch.tensor([[0, 1], [1, 1]]), torch.tensor([0.25, 0.75]))
+    tensor([0.2500, 0.7500])
+    """
+    return _RUNNING[-1].marked(edge_index, weights) if _RUNNING else weights
 
 
 class FromPyG(AttentionModel):
     """A wrapper of ``module(x, edge_index, ...) -> (N, C)``; the last attention layer that ran gives the attention.
 
-    A network without one has no attention: it can be attacked and certified, and has no explanation to measure.
+    A layer of one's own says its attention by :func:`mark_attention`. A network without any can be attacked and
+    certified, and explained by gradients.
 
     Further arguments of the module (``edge_attr``, ...) are taken from the graph that it is called with. Attacks change
     features and edges only: :meth:`on_graph` says from which graph everything else is completed.
 
     A shift of the scores is applied to the weights themselves, which is the same thing:
     ``softmax(s + d) = w e^d / sum(w e^d)`` with ``w = softmax(s)``. An edge of weight p has its attention weight
-    multiplied by p in every attention layer, before they are made to sum to one again; layers that do not attend have
-    no edge weights.
+    multiplied by p in every attention layer, before they are made to sum to one again. Other layers are given p as
+    their ``edge_weight``, or have their messages multiplied by it if they take none.
 
     Args:
         module: it is copied, and the copy computes in single precision.
@@ -45,6 +62,8 @@ class FromPyG(AttentionModel):
         inputs: names of further arguments that are taken from the graph; None for those that the module's forward
             names and the graph carries.
         seed: of freshly initialised copies.
+
+    ``notes`` says what is not as in the module.
     """
 
     def __init__(
@@ -57,6 +76,7 @@ class FromPyG(AttentionModel):
         seed: int = 0,
     ) -> None:
         super().__init__()
+        module = _eager(module)
         self.config = {
             "module": module,
             "input_norm": input_norm,
@@ -73,25 +93,53 @@ class FromPyG(AttentionModel):
         self.norm = nn.LayerNorm(in_channels) if layer_norm else None
         self.row_norm = input_norm == "row"
         self._seen: list[tuple[Tensor | SortedEdges, Tensor]] = []
+        self._ran: int | None = None  # attention layers of a pass
         self._edge_index: Tensor | None = None
         self._shift: Tensor | None = None
         self._presence: Tensor | None = None
-        convs = [m for m in self.module.modules() if isinstance(m, ATTENTION_CONVS)]
+        self._used: Any = None  # the edges that the running layer was given
+        self.kernels = True  # plain attention layers run through the kernels of this package
+        self.notes: list[str] = []
+        self._forget_cached_edges()
+        passing = [part for part in self.module.modules() if isinstance(part, MessagePassing)]
+        convs = [conv for conv in passing if isinstance(conv, ATTENTION_CONVS)]
         self.edge_features = any(getattr(conv, "edge_dim", None) is not None for conv in convs)
-        self.attends, self._last = bool(convs), len(convs) - 1
-        for place, conv in enumerate(convs):
-            if is_plain(conv):
-                conv.forward = PlainForward(conv, place, self)
-            conv.register_forward_pre_hook(_ask_for_attention, with_kwargs=True)
-            conv.register_forward_hook(self._keep_attention)
-            if isinstance(conv, TransformerConv):
-                conv.register_message_forward_hook(partial(self._shift_messages, place))
-            else:
-                conv.register_edge_update_forward_hook(partial(self._shift_weights, place))
+        self.attends = bool(convs)
+        self._hooks = [hook for conv in convs for hook in self._listened(conv)]
+        for layer in passing:
+            if layer not in convs:
+                self._weigh(layer)
+
+    def _forget_cached_edges(self) -> None:
+        """Let layers compute their normalised edges afresh on every graph."""
+        for part in self.module.modules():
+            if getattr(part, "cached", False) is True:
+                vars(part).update({name: None for name in vars(part) if name.startswith("_cached")}, cached=False)
+                self.notes = ["layers with cached=True do not cache here, since attacks change edges"]
+
+    def _listened(self, conv: Any) -> list[Any]:
+        """Read and shift the attention of one of PyG's layers; return the hooks that do so."""
+        if is_plain(conv):
+            conv.forward = PlainForward(conv, self)
+        hooks = [
+            conv.register_forward_pre_hook(_ask_for_attention, with_kwargs=True),
+            conv.register_forward_hook(self._keep_attention),
+        ]
+        if isinstance(conv, TransformerConv):
+            return [*hooks, conv.register_message_forward_hook(self._shift_messages)]
+        return [*hooks, conv.register_edge_update_forward_hook(self._shift_weights)]
+
+    def _weigh(self, layer: Any) -> None:
+        """Let a layer that does not attend see the weight of each edge."""
+        if "edge_weight" in inspect.signature(layer.forward).parameters:
+            layer.register_forward_pre_hook(self._give_weights, with_kwargs=True)
+            return
+        layer.register_propagate_forward_pre_hook(self._keep_edges)
+        layer.register_message_forward_hook(self._weigh_messages)
 
     @property
     def hops(self) -> int:
-        return sum(isinstance(part, MessagePassing) for part in self.module.modules())
+        return max(sum(isinstance(part, MessagePassing) for part in self.module.modules()), self._ran or 0)
 
     def hops_behind(self, out: Output) -> int | None:
         return self.hops or None  # of layers that are written by hand nothing is known
@@ -131,14 +179,19 @@ class FromPyG(AttentionModel):
         self, h: Tensor, edge_index: Tensor, score_shift: Tensor | None = None, edge_weight: Tensor | None = None
     ) -> tuple[Output, tuple[HeadWeights, ...]]:
         """Return the output and the attention of every attention layer that ran."""
-        if not self.attends and (score_shift is not None or edge_weight is not None):
-            raise ValueError("the network has no attention layer that is known, so its edges have no weights")
+        if self._ran is None and not (score_shift is None and edge_weight is None):
+            self._passed(h, edge_index)  # to see which layers attend
+        if (score_shift is not None and not self._ran) or (edge_weight is not None and not self.hops):
+            raise ValueError("no layer of the network is PyG's or calls mark_attention, so its edges have no weights")
         self._edge_index, self._shift = edge_index, score_shift
         self._presence = None if edge_weight is None else edge_weight.clamp(min=1e-30).log()
         try:
+            _RUNNING.append(self)
             logits = self._called(h, edge_index)
+            self._ran = len(self._seen)
             layers = tuple(_head_weights(*used, edge_index) for used in self._seen)
         finally:
+            _RUNNING.remove(self)
             self._seen.clear()
             self._edge_index = self._shift = self._presence = None
         return Output(logits, layers[-1].averaged() if layers else None), layers
@@ -175,8 +228,6 @@ class FromPyG(AttentionModel):
             raise ModelError(
                 f"the network must return one row of logits per node, ({h.shape[0]}, classes), not {shape}"
             )
-        if self.attends and not self._seen:
-            raise ModelError("the network has attention layers, but none of them ran")
         return logits
 
     def rebuilt(self, seed: int = 0, **changes: Any) -> AttentionModel:
@@ -187,37 +238,109 @@ class FromPyG(AttentionModel):
         fresh._extra = self._extra
         return fresh.to(next(self.parameters()).device)
 
+    def held_against(self, data: Data) -> FromPyG:
+        """Hold the logits against the module's; leave out the kernels, then the attention, where they differ."""
+        original = copy.deepcopy(self.config["module"]).float().to(data.x.device).eval()
+        if self.norm is not None or self.row_norm:
+            return self
+        with frozen_eval(self), torch.no_grad():
+            x, further = dense(data.x), self._inputs_of(data).on(data.edge_index, data.x.shape[0])
+            try:
+                logits, again = (call(original, self.signature, x, data.edge_index, further) for _ in range(2))
+            except Exception:  # whatever a user's module raises, a pass of the wrapper says it in one sentence
+                return self
+            if not isinstance(logits, Tensor) or not torch.equal(logits, again):
+                return self
+            for give_up in (self._without_kernels, self._without_attention):
+                try:
+                    if torch.allclose(self(data).logits, logits, rtol=1e-3, atol=1e-4 * float(logits.abs().max())):
+                        return self
+                except (ModelError, TypeError, ValueError):
+                    if not self.attends:
+                        raise
+                give_up()
+        return self
+
+    def ignores_edges(self, data: Data) -> bool:
+        """Tell whether the module gives the same logits when something is in the edges' place that nobody can use."""
+        x, further = self.embed(data.x), self._inputs_of(data)
+        nowhere: Any = object()
+        try:
+            logits = call(self.module, self.signature, x, nowhere, {**further.constant, **further.per_node})
+        except Exception:  # whatever a module raises that looks at its edges
+            return False
+        return torch.equal(logits, self._called(x, data.edge_index))
+
+    def _without_kernels(self) -> None:
+        self.kernels = False
+        self.notes += ["this package's kernels compute something else than the network; its own layers are used"]
+
+    def _without_attention(self) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        for layer in self.module.modules():
+            if isinstance(layer, ATTENTION_CONVS):
+                self._weigh(layer)
+        self.attends = False
+        self.notes += ["the attention of its layers cannot be read; mark_attention can say it"]
+
     def _keep_attention(self, conv: nn.Module, args: Any, output: Any) -> Tensor:
         out, seen = output
         self._seen.append(seen)
         return out
 
-    def _shift_weights(self, layer: int, conv: nn.Module, inputs: Any, weights: Tensor) -> Tensor | None:
-        ratio = self._ratio(layer, inputs[0], weights)
+    def marked(self, used: Tensor, weights: Tensor) -> Tensor:
+        """Keep the attention of a layer that marks it, and return it shifted."""
+        heads = weights.view(weights.shape[0], -1)  # (E, H)
+        ratio = self._ratio(used, heads)
+        heads = heads if ratio is None else heads * ratio
+        self._seen.append((used, heads))
+        return heads.view_as(weights)
+
+    def _shift_weights(self, conv: nn.Module, inputs: Any, weights: Tensor) -> Tensor | None:
+        ratio = self._ratio(inputs[0], weights)
         return None if ratio is None else weights * ratio
 
-    def _shift_messages(self, layer: int, conv: Any, inputs: Any, messages: Tensor) -> Tensor | None:
-        ratio = None if self._edge_index is None else self._ratio(layer, self._edge_index, conv._alpha)
+    def _shift_messages(self, conv: Any, inputs: Any, messages: Tensor) -> Tensor | None:
+        ratio = None if self._edge_index is None else self._ratio(self._edge_index, conv._alpha)
         if ratio is None:
             return None
         conv._alpha = conv._alpha * ratio
         return messages * ratio.unsqueeze(-1)
 
+    def _give_weights(self, layer: nn.Module, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]] | None:
+        bound = inspect.signature(layer.forward).bind(*args, **kwargs)
+        if self._presence is None or bound.arguments.get("edge_index") is not self._edge_index:
+            return None
+        own, weight = bound.arguments.get("edge_weight"), self._presence.exp()
+        bound.arguments["edge_weight"] = weight if own is None else own * weight
+        return bound.args, bound.kwargs
+
+    def _keep_edges(self, layer: nn.Module, inputs: Any) -> None:
+        self._used = inputs[0]
+
+    def _weigh_messages(self, layer: nn.Module, inputs: Any, messages: Tensor) -> Tensor | None:
+        if self._presence is None or self._edge_index is None:
+            return None
+        edges, _, place = _places(self._used, self._edge_index)
+        weight = nn.functional.pad(self._presence.exp(), (0, edges.shape[1] - self._presence.numel()), value=1.0)
+        return messages * torch.empty_like(weight).index_copy(0, place, weight).view(-1, *[1] * (messages.dim() - 1))
+
     def edges_of_pass(self) -> Tensor | None:
         """Return the edges that the network was called with; None outside of a pass."""
         return self._edge_index
 
-    def shift_of(self, layer: int, edges: int) -> Tensor | None:
-        """Return the shift of a layer's scores, ``(edges,)``, added self-loops last; None for none."""
-        shift = self._shift if layer == self._last else None
+    def shift_of(self, edges: int) -> Tensor | None:
+        """Return the shift of the scores of the layer that runs, ``(edges,)``, added self-loops last; None for none."""
+        shift = self._shift if self._ran == len(self._seen) + 1 else None  # of the last layer
         if self._presence is None:
             return shift
         presence = nn.functional.pad(self._presence, (0, edges - self._presence.numel()))
         return presence if shift is None else presence + shift
 
-    def _ratio(self, layer: int, used: Tensor, weights: Tensor) -> Tensor | None:
+    def _ratio(self, used: Tensor, weights: Tensor) -> Tensor | None:
         """Return the shift's factor on each weight: ``e^d * sum(w) / sum(w e^d)`` per destination, ``(E, H)``."""
-        if self._edge_index is None or (shift := self.shift_of(layer, used.size(1))) is None:
+        if self._edge_index is None or (shift := self.shift_of(used.size(1))) is None:
             return None
         _, _, place = _places(used, self._edge_index)
         factor = torch.empty_like(shift).index_copy(0, place, shift).exp().unsqueeze(-1)  # (E, 1)
@@ -225,10 +348,24 @@ class FromPyG(AttentionModel):
         return factor * rows_at(used[1], before / after.clamp(min=1e-38))
 
 
+def _eager(module: nn.Module) -> nn.Module:
+    """Return the network without ``torch.compile``, whose graphs no hook can enter; refuse a scripted one."""
+    module = getattr(module, "_orig_mod", module)
+    if any(isinstance(part, torch.jit.ScriptModule) for part in module.modules()):
+        raise ModelError("a scripted network cannot be looked into; give it as it was before torch.jit")
+    if any(hasattr(part, "_orig_mod") for part in module.modules()):
+        module = copy.deepcopy(module)
+        for part in list(module.modules()):
+            for name, child in part.named_children():
+                setattr(part, name, getattr(child, "_orig_mod", child))
+    return module
+
+
 def from_pyg(module: nn.Module, in_channels: int = 0, inputs: Sequence[str] | None = None) -> FromPyG:
     """Wrap a copy of ``module``, whose ``forward(x, edge_index, ...)`` or ``forward(data)`` returns logits ``(N, C)``.
 
-    The last GATConv, GATv2Conv or TransformerConv in it gives the attention, averaged over its heads.
+    The last GATConv, GATv2Conv or TransformerConv in it, or the last :func:`mark_attention`, gives the attention,
+    averaged over its heads.
 
     ``in_channels`` is needed only by the defense ``ln``; ``inputs`` are as in :class:`FromPyG`.
     """
@@ -254,6 +391,12 @@ def _places(used: Tensor, edge_index: Tensor) -> tuple[Tensor, int, Tensor]:
     added = loops[:, ~torch.isin(loops[0], edge_index[0, edge_index[0] == edge_index[1]])]
     keyed = torch.cat([edge_index, added], dim=1)
     if keyed.shape != used.shape:
+        loops = edge_index[0, edge_index[0] == edge_index[1]]
+        if loops.unique().numel() < loops.numel():
+            node = int(loops.mode().values)
+            raise ModelError(
+                f"the graph has several self-loops at node {node}; data.coalesce() leaves one of each edge"
+            )
         raise ModelError("a wrapped PyG model must attend over the edges it is given, each self-loop at most once")
     place = torch.empty_like(keyed[0])
     place[edge_keys(keyed, size).argsort(stable=True)] = edge_keys(used, size).argsort(stable=True)

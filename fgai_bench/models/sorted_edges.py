@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -145,6 +145,13 @@ def append_nodes(edge_index: Tensor, num_nodes: int, new_edges: Tensor, new_node
     lacking = [before.edge_index[0, edge_index.size(1) :], torch.arange(num_nodes, size, device=edge_index.device)]
     sorted_edges.remember(longer, size, _sorted(longer, torch.cat(lacking), size, before))
     return longer
+
+
+@OncePerTensor
+def edges_without_loops(edge_index: Tensor, num_nodes: int) -> SortedEdges:
+    """Sort the edges by destination as they are: no loop is added."""
+    destination, order = _in_order(edge_index[1])
+    return replace(edges_between(edge_index[0, order], destination, num_nodes), edge_index=edge_index, order=order)
 
 
 def edges_between(source: Tensor, destination: Tensor, num_nodes: int) -> SortedEdges:

@@ -55,10 +55,9 @@ class Artifacts:
     def read(self, name: str) -> bytes:
         """Return the content with this hash, or raise :class:`DamagedArtifact`."""
         path = self.path(name)
-        try:
-            content = path.read_bytes()
-        except FileNotFoundError:
-            raise MissingArtifact(f"the artifact {path} is missing") from None
+        if not path.is_file():
+            raise MissingArtifact(f"the artifact {path} is missing")
+        content = path.read_bytes()
         if sha256(content) != name:
             raise DamagedArtifact(f"the artifact {path} is damaged: its content does not have the hash of its name")
         return content

@@ -68,11 +68,10 @@ def export(
     folder = _writable_folder(Path(out))
     with ExitStack() as stack:
         stores = [stack.enter_context(StoreReader(run)) for run in runs]
-        merged = merge(stores)
+        merged = merge(stores, first_holds=trust is not None)
         if trust is not None:
-            known = [{key: value for key, value in member.items() if key != "trust"} for member in merged.members]
-            told = [{"trust": trust[member["step"]]} if trust.get(member["step"]) else {} for member in known]
-            merged = replace(merged, members=[{**member, **own} for member, own in zip(known, told, strict=True)])
+            told = [{**member, "trust": trust.get(member["step"], "")} for member in merged.members]
+            merged = replace(merged, members=told)
         for field, chosen in (only or {}).items():
             there = sorted({member[field] for member in merged.members})
             for value in chosen:

@@ -81,8 +81,9 @@ def _below_a_floor(attacks: list[dict[str, Any]], floors: list[dict[str, Any]]) 
     """Yield the attacks that leave less than a floor that is proven for their budget, with the sentence."""
     for step, floor in product(attacks, floors):
         proven = next(row["value"] for row in floor["metrics"] if row["name"] == "certified_f1")
-        left = attacked_score(step)
-        if left is not None and change_budget(step) == change_budget(floor) and left < float(proven) - ROUNDING:
+        values = {row["name"]: row["value"] for row in step["metrics"] if row["value"] is not None}
+        left = float(values.get("f1", 1))  # a floor is one of F1, whatever ranks the graph
+        if change_budget(step) == change_budget(floor) and left < float(proven) - ROUNDING:
             name = floor["config"]["certificate"]["name"]
             yield step["hash"], BELOW.format(score=left, floor=float(proven), certificate=name)
 

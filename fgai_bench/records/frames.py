@@ -75,12 +75,10 @@ def placed_steps(members: Members, steps: ByHash) -> Iterator[PlacedStep]:
     for member in members:
         if (step := steps.get(member["step"])) is None:
             continue
-        wanted = member.get("metrics", ())
-        rows = [row for row in _rows(step) if _is_shown(row, wanted)]
         yield PlacedStep(
             member,
             step,
-            rows,
+            list(_rows(step)),
             (*(row["reason"] for row in step["flags"]), *member["flags"], *flags.get(step["hash"], ())),
             {row["name"]: float(row["value"]) for row in step["ledgers"]},
             canonical(step["config"]["threat"]) if "threat" in step["config"] else "",
@@ -137,11 +135,6 @@ def provenance(steps: ByHash) -> pd.DataFrame:
         for step in steps.values()
     ]
     return pd.DataFrame(rows)
-
-
-def _is_shown(row: MetricRow, wanted: Sequence[str]) -> bool:
-    """Tell whether a suite shows a row: it may limit them to some metrics, but costs and statuses always count."""
-    return not wanted or row.family != "measure" or row.metric in ("", *wanted)
 
 
 def _place(member: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -2,11 +2,11 @@
 
 An ``ok`` result holds over one without values, ``not-applicable`` over a failure, and the latest of several failures.
 Two results with values must agree: the same metrics, ledger and flags, every value to a relative 1e-5 (pieces run on
-machines that round differently). Then the earliest holds, whatever the order of the runs. Where they do not agree, or
-where a place has results of two different steps, the request is refused. So it is where two pieces trained the same
-trial to different weights, and where a result was measured on another training than the one that holds: nothing that is
-about one model is put beside another. A later piece that is started from an export of the earlier one, models included,
-goes on from the same checkpoints. What gives way is listed, so that nothing is lost silently.
+machines that round differently). Then the earliest holds, whatever the order of the runs; on a board, that of the
+board, since an added run may name any date. Refused are results that do not agree, a place with results of two steps,
+two trainings of one trial with different weights, and a result that was measured on another training than the one that
+holds: nothing that is about one model is put beside another. A later piece that is started from an export of the
+earlier one, models included, goes on from the same checkpoints. What gives way is listed.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ class StoredResult:
 
     @property
     def rank(self) -> int:
-        """Return the rank of the result's status; a result of smaller rank holds over one of larger rank."""
-        return rank(self.step["status"])
+        """Return 0 for values, 1 for ``not-applicable``, 2 for a failure; the smaller one holds."""
+        status = self.step["status"]
+        return GOOD.index(status) if status in GOOD else len(GOOD)
 
 
 @dataclass(frozen=True)
@@ -86,17 +87,11 @@ def in_words(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
 
 
-def rank(status: str) -> int:
-    """Return the rank of a status: values first, then ``not-applicable``, failures, and steps that were not run.
+def merge(stores: Sequence[StoreReader], first_holds: bool = False) -> Merged:
+    """Merge the steps and places of all stores, or raise :class:`MergeError` where they contradict each other.
 
-    >>> [rank(status) for status in ("ok", "not-applicable", "oom", WAITING)]
-    [0, 1, 2, 3]
+    With ``first_holds``, as on a board, results that agree are taken from the first store that has them.
     """
-    return 3 if status == WAITING else GOOD.index(status) if status in GOOD else 2
-
-
-def merge(stores: Sequence[StoreReader]) -> Merged:
-    """Merge the steps and places of all stores, or raise :class:`MergeError` where they contradict each other."""
     recorded: dict[str, list[StoredResult]] = {}
     for store in stores:
         for step in store.steps():
@@ -109,7 +104,7 @@ def merge(stores: Sequence[StoreReader]) -> Merged:
     superseded: list[dict[str, str]] = []
     steps = {}
     for hash, results in sorted(recorded.items()):
-        steps[hash] = _holding_result(results, words.get(hash, hash[:12]))
+        steps[hash] = _holding_result(results, words.get(hash, hash[:12]), first_holds)
         superseded += [_superseded(result, steps[hash]) for result in results if _differs(result, steps[hash])]
     members = []
     for candidates in places.values():
@@ -138,7 +133,7 @@ def _refuse_orphan(result: StoredResult, training: StoredResult | None, words: s
     raise MergeError(f"{result.store.folder} measured {words} on {which} {held}; {DIFFERENT_TRAININGS}")
 
 
-def _holding_result(results: Sequence[StoredResult], words: str) -> StoredResult:
+def _holding_result(results: Sequence[StoredResult], words: str, first_holds: bool) -> StoredResult:
     """Return the result that holds for one step, or raise :class:`MergeError` where results contradict each other."""
     best = min(result.rank for result in results)
     equals = [result for result in results if result.rank == best]
@@ -150,7 +145,7 @@ def _holding_result(results: Sequence[StoredResult], words: str) -> StoredResult
                 f"{first.store.folder} and {second.store.folder} have different results for {words}: {difference}; "
                 "leave one of them out"
             )
-    return min(equals, key=lambda result: result.step["started"])
+    return equals[0] if first_holds else min(equals, key=lambda result: result.step["started"])
 
 
 def differing(step: Mapping[str, Any], other: Mapping[str, Any]) -> str:
@@ -200,7 +195,7 @@ def _superseded(result: StoredResult, kept: StoredResult) -> dict[str, str]:
 
 def _holding_member(candidates: Sequence[dict[str, Any]], steps: Mapping[str, StoredResult]) -> dict[str, Any]:
     """Return the member that holds a place: that of the better result, of the latest plan among failures."""
-    ranks = [steps[member["step"]].rank if member["step"] in steps else rank(WAITING) for member in candidates]
+    ranks = [steps[member["step"]].rank if member["step"] in steps else len(GOOD) + 1 for member in candidates]
     equals = [member for member, its_rank in zip(candidates, ranks, strict=True) if its_rank == min(ranks)]
     if min(ranks) >= len(GOOD):
         return equals[-1]

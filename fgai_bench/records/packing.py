@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors import torch as tensors
 from safetensors.numpy import save
 from torch_geometric.data import Data
@@ -21,6 +22,7 @@ from fgai_bench.explainers import EdgeScores
 from fgai_bench.models import AttentionModel, build_model
 from fgai_bench.models.features import append_rows, dense_rows, replace_rows
 from fgai_bench.records.canonical import canonical
+from fgai_bench.records.errors import RequestError
 from fgai_bench.tasks.definition1 import Audit
 from fgai_bench.tasks.explanations import Effects
 
@@ -28,12 +30,14 @@ from fgai_bench.tasks.explanations import Effects
 META = "fgai_bench"
 
 
+PARTS = ("edges", "features", "changed", "changed_features")  # of an attacked graph
+
+
 def pack_model(model: AttentionModel) -> bytes:
     """Pack the parameters and buffers of a model, with its class and the arguments it was made with."""
     known = {key: value for key, value in model.config.items() if _is_plain(value)}
     about = canonical({"class": _path_of(type(model)), "config": known})
-    state = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
-    return tensors.save(state, metadata={META: about})
+    return _saved(model.state_dict(), about)
 
 
 def unpack_model(content: bytes, config: Mapping[str, Any], in_channels: int, num_outputs: int) -> AttentionModel:
@@ -64,9 +68,13 @@ def graph_digest(clean: Data) -> str:
 
 
 def pack_attacked(clean: Data, attacked: Data) -> bytes:
-    """Pack the changes of an attack: new edges, injected features, and changed rows of existing features.
+    """Pack the changes of an attack, as a safetensors file whose metadata name the clean graph by its digest.
 
-    The file names the graph that it is a difference from, so that it cannot be taken for one from another.
+    ====================  ================================================================================
+    ``edges``             ``(2, E)`` new edges, in both directions; injected nodes are numbered after the others
+    ``features``          ``(n, F)`` features of the injected nodes
+    ``changed``           ``(m,)`` existing nodes whose features change; ``changed_features`` ``(m, F)``: theirs
+    ====================  ================================================================================
     """
     nodes, edges = clean.x.shape[0], clean.edge_index.size(1)
     new = torch.arange(nodes, attacked.x.shape[0], device=attacked.edge_index.device)
@@ -75,14 +83,14 @@ def pack_attacked(clean: Data, attacked: Data) -> bytes:
     if rows.numel():
         parts |= {"changed": rows, "changed_features": dense_rows(attacked.x, rows)}
     about = canonical({"clean": graph_digest(clean)})
-    return tensors.save({name: part.detach().cpu().contiguous() for name, part in parts.items()}, {META: about})
+    return _saved(parts, about)
 
 
 def pack_audit(audit: Audit) -> bytes:
     """Pack the findings of an audit at every node."""
     parts = {field.name: getattr(audit, field.name) for field in fields(audit) if field.name != "radii"}
     parts["radii"] = torch.tensor(audit.radii, dtype=torch.float64)
-    return tensors.save({name: part.detach().cpu().contiguous() for name, part in parts.items()})
+    return _saved(parts)
 
 
 def pack_effects(effects: Effects) -> bytes:
@@ -93,7 +101,7 @@ def pack_effects(effects: Effects) -> bytes:
         for field in fields(EdgeScores)
     }
     parts["steady"] = effects.steady
-    return tensors.save({name: part.detach().cpu().clone() for name, part in parts.items()})  # both share their nodes
+    return _saved({name: part.clone() for name, part in parts.items()})  # both share their nodes
 
 
 def unpack_effects(content: bytes, device: torch.device) -> Effects:
@@ -109,6 +117,37 @@ def unpack_effects(content: bytes, device: torch.device) -> Effects:
 def unpack_attacked(clean: Data, content: bytes) -> Data:
     """Return the attacked graph, on the device of the clean one; its labels are not part of the file."""
     return changed_graph(clean, tensors.load(content))
+
+
+def checked_attacked(clean: Data, content: bytes) -> Data:
+    """Return the attacked graph of a file that somebody hands over; raise if it is no file of this graph's changes."""
+    try:
+        parts = tensors.load(content)
+    except (SafetensorError, ValueError) as error:
+        raise RequestError(f"the file is no safetensors file: {' '.join(str(error).split())}") from None
+    if parts.pop("removed", torch.empty(0)).numel():
+        raise RequestError("the graph removes edges; in every threat model the original edges stay")
+    if unknown := sorted(parts.keys() - {*PARTS}):
+        raise RequestError(f"the file has a tensor {unknown[0]!r}; possible are {', '.join(PARTS)}")
+    if clean_of(content) != graph_digest(clean):
+        raise RequestError("the file is a difference from another clean graph than the row's, or names none")
+    (nodes, width), whole = clean.x.shape, torch.empty(2, 0, dtype=torch.long)
+    empty = (whole, torch.empty(0, width), whole[0], torch.empty(0, width))
+    for name, absent in zip(PARTS, empty, strict=True):
+        part = parts.setdefault(name, absent)
+        if part.is_floating_point() != absent.is_floating_point() or part.dim() != absent.dim():
+            kind = "floating-point" if absent.is_floating_point() else "whole"
+            raise RequestError(f"{name} must have {kind} numbers along {absent.dim()} axes")
+        if not bool(torch.isfinite(part).all()):
+            raise RequestError(f"{name} has a value that is NaN or infinite")
+        parts[name] = part.to(absent.dtype)
+    wide = parts["features"].shape[1] == width == parts["changed_features"].shape[1]
+    if parts["edges"].shape[0] != 2 or not wide or len(parts["changed"]) != len(parts["changed_features"]):
+        raise RequestError(f"edges must have two rows, features {width} columns, each changed node a row of features")
+    for name, limit in (("edges", nodes + len(parts["features"])), ("changed", nodes)):
+        if parts[name].numel() and not 0 <= int(parts[name].min()) <= int(parts[name].max()) < limit:
+            raise RequestError(f"{name} names a node that is not there; nodes are numbered from 0 to {limit - 1}")
+    return changed_graph(clean, parts)
 
 
 def changed_graph(clean: Data, difference: Mapping[str, torch.Tensor]) -> Data:
@@ -134,6 +173,12 @@ def clean_of(content: bytes) -> str:
         return str(_metadata(content)["clean"])
     except (KeyError, ValueError, TypeError):
         return ""
+
+
+def _saved(parts: Mapping[str, torch.Tensor], about: str = "") -> bytes:
+    """Return tensors, and what they say of themselves, as the bytes of a safetensors file."""
+    state = {name: part.detach().cpu().contiguous() for name, part in parts.items()}
+    return tensors.save(state, {META: about} if about else None)
 
 
 def _metadata(content: bytes) -> dict[str, Any]:

@@ -46,13 +46,7 @@ WAIT_SECONDS = 30.0  # for a commit of the writer, and of the writer for readers
 BATCH = 1000  # steps that are read in one transaction: few enough to let the writer in between
 DRAWN_ROLES = ("attention", "history")  # roles of the artifacts that figures are drawn from; they are small
 HEADER = ("hash", "kind", "trial", "status", "started", "environment", "config")
-SHOWN = (
-    "metrics",
-    "suite_seeds",
-    "trials",
-    "score",
-    "trust",
-)  # of a place: what is shown of it, no part of its identity
+SHOWN = ("metrics", "suite_seeds", "trials", "score", "trust")  # of a place: no part of its identity
 
 
 class StoreReader:
@@ -148,26 +142,18 @@ class StoreReader:
         """Return what is wrong, by step, for every step whose records or artifacts are not what was written."""
         problems: dict[str, str] = {}
         holders: dict[str, list[str]] = {}  # artifact to the steps that name it
-        for hash, step in self._verified_steps(problems):
-            for row in step["artifacts"]:
-                holders.setdefault(row["sha256"], []).append(hash)
+        for hash in self.statuses():
+            try:
+                for row in self.step(hash)["artifacts"]:
+                    holders.setdefault(row["sha256"], []).append(hash)
+            except StoreError as error:
+                problems[hash] = str(error)
         for name in filter(self.artifacts.due, holders):
             try:
                 self.artifacts.read(name)
             except DamagedArtifact as error:
                 problems |= dict.fromkeys(holders[name], str(error))
         return problems
-
-    def _verified_steps(self, problems: dict[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the steps that are whole, by hash; put what is wrong with the others into ``problems``."""
-        if isinstance(self._tables, ExportTables):  # verified as a whole when it was opened
-            yield from self._by_hash().items()
-            return
-        for row in self._tables.rows():
-            try:
-                yield row[0], self._tables.verified(row)
-            except StoreError as error:
-                problems[row[0]] = str(error)
 
 
 class Store(StoreReader):

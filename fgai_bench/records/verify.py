@@ -19,10 +19,9 @@ from typing import Any
 
 import torch
 from threadpoolctl import threadpool_limits
-from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.attacks.budget import BudgetExceeded, ThreatModel, check_budget
+from fgai_bench.attacks.budget import BudgetExceeded, Ledger, ThreatModel, check_budget
 from fgai_bench.metrics import METRICS
 from fgai_bench.metrics.base import inputs_of
 from fgai_bench.models import AttentionModel
@@ -31,7 +30,7 @@ from fgai_bench.records.errors import RequestError, StoreError
 from fgai_bench.records.export_format import PACKS, changed_files
 from fgai_bench.records.flags import below_floors
 from fgai_bench.records.names import place_in_words
-from fgai_bench.records.packing import clean_of, graph_digest, unpack_attacked, unpack_model
+from fgai_bench.records.packing import checked_attacked, unpack_model
 from fgai_bench.records.provenance import environment
 from fgai_bench.records.store import StoreReader, is_export
 from fgai_bench.tasks import Problem
@@ -104,18 +103,20 @@ class RecordedRow:
         return unpack_model(content, self.config["model"], self.problem.data.x.shape[1], self.problem.num_outputs)
 
     @cached_property
-    def attacked(self) -> Data:
-        """Return the attacked graph of the row."""
-        content = self.contents["attacked"]
-        named = clean_of(content)
-        if named and named != graph_digest(self.problem.data):
-            raise DamagedArtifact("its attacked graph is a difference from another clean graph")
-        return unpack_attacked(self.problem.data, content)
+    def threat(self) -> ThreatModel:
+        """Return the threat model of an attack."""
+        return ThreatModel(**self.config["threat"])
 
-    @property
-    def targets(self) -> Tensor | None:
-        """Return the nodes that the row's attack may attach to or change; None for any node."""
-        return self.problem.targets if self.config["threat"].get("targets", "test") == "test" else None
+    @cached_property
+    def attacked(self) -> tuple[Data, Ledger]:
+        """Return the attacked graph of the row and what it spends."""
+        return self.judged(self.contents["attacked"])
+
+    def judged(self, content: bytes) -> tuple[Data, Ledger]:
+        """Return the attacked graph of a file and what it spends; raise if the row's attacker may not make it."""
+        graph = checked_attacked(self.problem.data, content)
+        targets = self.problem.targets if self.threat.targets == "test" else None
+        return graph, check_budget(self.problem.data, graph, self.threat, targets)
 
     @property
     def is_exact(self) -> bool:
@@ -129,7 +130,7 @@ class RecordedRow:
         torch.set_num_threads(self.config["threads"])
         with threadpool_limits(self.config["threads"]):
             if self.step["kind"] == "attack":
-                return measured(self.problem.attack_offers(self.model, self.attacked))
+                return measured(self.problem.attack_offers(self.model, self.attacked[0]))
             if self.step["kind"] == "certify":
                 return measured_floor(self.config, self.model, self.problem)
             if self.step["kind"] == "clean":
@@ -194,7 +195,7 @@ def _verify_row(
             done.left_out += 1
             return
         sentences = [str(error)]
-    except (StoreError, DamagedArtifact) as error:
+    except (StoreError, DamagedArtifact, RequestError) as error:
         sentences = [str(error)]
     except BudgetExceeded as error:
         sentences = [f"its attacked graph is not one that the attack may return: {error}"]
@@ -211,8 +212,7 @@ def differences(row: RecordedRow) -> Iterator[str]:
             return
     found = row.measured()
     if row.step["kind"] == "attack":
-        threat = ThreatModel(**row.config["threat"])
-        spent = asdict(check_budget(row.problem.data, row.attacked, threat, row.targets))
+        spent = asdict(row.attacked[1])
         for line in row.step["ledgers"]:
             name, value = line["name"], float(line["value"])
             if name in spent and name != "gradient_calls" and abs(spent[name] - value) > TINY:

@@ -4,8 +4,6 @@ Come here for what a report says first: the page, ``index.md`` and the command l
 :func:`answers` and :func:`notes`. Ranks, ties and intervals are those of the leaderboards; nothing is decided here.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence

@@ -12,8 +12,6 @@ under which others the same sentences are held against a run: under the worst ca
 equal search has chosen. :func:`papers_own` applies the same rules to the paper's published means.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace

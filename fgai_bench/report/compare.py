@@ -1,7 +1,5 @@
 """Comparison: hold a run against published numbers, cell by cell, with the difference in units of the spread."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -6,8 +6,6 @@ matter where the graph knows them, else the rank correlation with the true effec
 of the edges that an explanation covers. Records of the second edition have both over the whole computation graph.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

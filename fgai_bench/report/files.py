@@ -1,7 +1,5 @@
 """Write the text files of a report."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 The comments of ``baselines/fgai/paper.yaml`` explain every key: which table holds which metric, and ours beside it.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import math

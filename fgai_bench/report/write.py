@@ -1,7 +1,5 @@
 """Write a report: all tables, figures and verdicts that a run has something for, in one folder, the same each time."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Audit a finished run against Definition 1: one more step per trial and its vanilla model, added to the records."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

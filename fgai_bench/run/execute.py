@@ -1,7 +1,5 @@
 """Run one step: turn its configuration and input artifacts into a result, without store or scheduler."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os
@@ -172,12 +170,13 @@ def validate(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progre
         trained = _fit(config, inputs, problem, Training(**config["training"]), progress)
     threat = scaled(ThreatModel(**config["validation"]["threat"]), problem.provenance["validation_share"])
     with measured_cost(config["device"], every=0.02) as attacking:
-        scores = score_on_validation(problem, trained, threat, config["seed"], config["validation"]["name"])
+        attack = config["validation"]["name"]
+        clean, attacked, found = score_on_validation(problem, trained, threat, config["seed"], attack)
     return Result(
-        metrics={"validation_clean": scores.clean, "validation_attacked": scores.attacked},
+        metrics={"validation_clean": clean, "validation_attacked": attacked},
         cost={"train_seconds": training.seconds, "attack_seconds": attacking.seconds},
-        ledger={name: float(value) for name, value in asdict(scores.found.ledger).items()},
-        flags=scores.found.flags,
+        ledger={name: float(value) for name, value in asdict(found.ledger).items()},
+        flags=found.flags,
         facts=problem.provenance,
         artifacts={"model": pack_model(trained)} if config["keep"] else {},
     )

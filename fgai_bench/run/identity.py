@@ -4,8 +4,6 @@ A fingerprint covers the definitions that a step uses, found by following names 
 compute and through the files of a plugin. Comments, docstrings, types, imports and names of files do not count.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

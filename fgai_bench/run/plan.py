@@ -73,7 +73,7 @@ def step_of(
     return Step(hash, kind, content, inputs, trial or hash, time_limit, exclusive)
 
 
-OPTIONAL = ("metric", "metrics", "suite_seeds", "trials", "score")
+OPTIONAL = ("metric", "suite_seeds", "trials", "score")
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,6 @@ class Member:
     Attributes:
         kind: kind of the place; a ``measure`` step has ``clean`` or ``attack``, like the step whose records it extends.
         metric: what a ``measure`` step measures; empty for every other step.
-        metrics: the names that the suite limits its records to; empty for all.
         suite_seeds: the seeds that the suite itself has, as ``0-4``; a run may have more or fewer of them.
         trials: how many settings were tried to choose those of this row; 0 where the suite's own are used.
         score: the metric that ranks it, where its dataset declares one; empty for the task's own.
@@ -103,7 +102,6 @@ class Member:
     seed: int
     flags: tuple[str, ...] = ()
     metric: str = ""
-    metrics: tuple[str, ...] = ()
     suite_seeds: str = ""
     trials: int = 0
     score: str = ""
@@ -191,8 +189,7 @@ class Trial:
         dataset = f"{self.dataset}{INDUCTIVE if self.suite.split == 'inductive' else ''}"
         where = (self.task, dataset, self.model, self.line.name, self.line.title, attack, title, explainer)
         kind = step.kind if not metric else "attack" if attack else "clean"
-        wanted = tuple(METRICS.entry(name).name for name in self.suite.metrics)
-        shown = (wanted, spans(self.suite.declared_seeds), self.chosen[0].trials if self.chosen else 0)
+        shown = (spans(self.suite.declared_seeds), self.chosen[0].trials if self.chosen else 0)
         return Member(self.suite.title, kind, step.hash, *where, self.seed, flags, metric, *shown, self.score)
 
 

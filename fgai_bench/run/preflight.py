@@ -1,7 +1,5 @@
 """Check before a run that devices, folders, options and data are usable; nothing is written until all checks pass."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterable

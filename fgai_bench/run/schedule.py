@@ -1,7 +1,5 @@
 """Decide which step may start next and record each result; a single process decides and writes."""
 
-from __future__ import annotations
-
 import heapq
 import json
 import math

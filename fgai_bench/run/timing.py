@@ -4,8 +4,6 @@ A training that would take longer than its share of the time limit is stopped, a
 epochs that were timed; the record says so and gives their number.
 """
 
-from __future__ import annotations
-
 import gc
 import time
 from collections.abc import Callable, Mapping

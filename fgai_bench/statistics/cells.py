@@ -3,8 +3,6 @@
 How cells that stand together rank is decided in :mod:`fgai_bench.statistics.ranking`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Labels: how names are written in tables and figures, and the order in which the paper has them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from fgai_bench.suites.schema import INDUCTIVE, RELEASED, TUNED

@@ -1,7 +1,5 @@
 """Numbers as text: how many digits tables, sentences and files write. Come here for the rules of our CSV files."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

@@ -1,7 +1,5 @@
 """Power: how many seeds a comparison needs to be decided, the mathematics of "12 more seeds would tell"."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Sequence

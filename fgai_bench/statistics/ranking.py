@@ -11,8 +11,6 @@ The rule: a row's rank is 1 + the number of rivals that are better.
   the settings of the released program rank only where there are no others.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Load suites: from a name, a YAML file or plain data, each validated; and follow what a suite includes."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

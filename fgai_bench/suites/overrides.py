@@ -4,8 +4,6 @@ Kinds are those that a search has chosen (``settings/*.yaml``) and those of the 
 ``baselines/fgai/released_settings.csv`` has the numbers, ``released.yaml`` beside it what its code decides.
 """
 
-from __future__ import annotations
-
 import csv
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -242,8 +242,7 @@ class Suite(Options):
         split: ``transductive``, or ``inductive``: training and validation see the graph without the test nodes.
         threat: the name of a threat model, or its fields.
         version: changes when the meaning of the suite changes; shown with its records.
-        metrics: names of ``METRICS``; the suite's records are limited to them, and those of plugins are measured, too.
-            Empty for all built-in metrics.
+        metrics: names of ``METRICS`` that are measured beside the built-in ones, which always are.
         certificates: names of ``CERTIFICATES``, whose floors are proven for the suite's threat model.
         explainers: names of ``EXPLAINERS``, asked under the attacks that have the suite's own budget and no label.
         explained_nodes: how many test nodes are explained, the same for all models; 8 where each is searched for.

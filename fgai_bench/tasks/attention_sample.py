@@ -1,7 +1,5 @@
 """A sample of the attention around one node, before and after an attack: small enough to keep with every record."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch_geometric.data import Data

@@ -6,8 +6,6 @@ where the model predicts the node rightly, so nodes that are predicted wrongly, 
 counted apart.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch_geometric.data import Data

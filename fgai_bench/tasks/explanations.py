@@ -8,8 +8,6 @@ or the whole computation graph) and, as all explainers are, about the edges into
 numbers, so two answers on the clean graph differ as well: with the same two draws, that is the noise floor.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial

@@ -1,7 +1,5 @@
 """Measure a floor: what a certificate proves for a trained model, under a threat model and as a curve over budgets."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -17,8 +17,7 @@ from fgai_bench.data.link_splits import LinkSplit, random_link_split
 from fgai_bench.metrics.prediction import score_function
 from fgai_bench.models.base import AttentionModel, Output
 from fgai_bench.tasks.base import Problem
-from fgai_bench.tasks.measurement import Offers, clean_offers, pair_offers, uniform_offers
-from fgai_bench.tasks.reached_nodes import reached_by_attack
+from fgai_bench.tasks.measurement import Offers, clean_offers, pair_offers, reached_by_attack, uniform_offers
 
 EMBEDDING = 64
 
@@ -90,7 +89,7 @@ class LinkProblem(Problem):
     @classmethod
     def prepare(cls, dataset: str, seed: int, root: Any = None, device: str = "cpu") -> LinkProblem:
         """Load the dataset and split its links by this seed."""
-        loaded = load_dataset(dataset, seed=seed, root=root)
+        loaded = load_dataset(dataset, seed=seed, root=root, sparse=True)
         nodes = loaded.x.shape[0]
         split = random_link_split(loaded.edge_index, nodes, seed)
         provenance = {

@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from fgai_bench.data.extend import reached_nodes
 from fgai_bench.metrics import METRICS, NotApplicable, edges_into, unchanged, uniform_attention
 from fgai_bench.metrics.base import INPUTS, inputs_of
 from fgai_bench.models import Attention, align
-from fgai_bench.models.base import Output
+from fgai_bench.models.base import AttentionModel, Output
 
 Curve = tuple[tuple[float, ...], tuple[float, ...]]
 Arguments = tuple[Any, ...]
@@ -146,3 +148,24 @@ def into_unchanged(clean: Output, other: Output, nodes: int) -> Arguments:
     """Return the weights of two attentions into the nodes whose prediction did not change."""
     same = unchanged(clean.logits, other.logits[:nodes])
     return align(edges_into(attention_of(clean), same), attention_of(other), common=True)
+
+
+def reached_by_attack(model: AttentionModel, data: Data, attacked: Data, clean: Output, perturbed: Output) -> Tensor:
+    """Return which original nodes an attack can reach through a model: ``(N,)`` boolean.
+
+    A model that counts its hops may still look at the whole graph, by a normalisation over all nodes, say. So where
+    an output changes beyond the hops, every node counts as reached.
+    """
+    reached = reached_nodes(data, attacked, model.hops_behind(clean))
+    nodes = data.x.shape[0]
+    before, after = clean.logits[:nodes][~reached], perturbed.logits[:nodes][~reached]
+    if not model.local and not torch.allclose(before, after, rtol=1e-4, atol=1e-5):
+        return torch.ones_like(reached)
+    return reached
+
+
+def not_empty(mask: Tensor) -> Tensor:
+    """Return the mask itself, or raise :class:`NotApplicable` where it holds nothing."""
+    if not bool(mask.any()):
+        raise NotApplicable("the attack reaches none of these nodes")
+    return mask

@@ -21,8 +21,16 @@ from fgai_bench.metrics.f_slope import RATES
 from fgai_bench.models import Attention, align
 from fgai_bench.models.base import AttentionModel, Output, frozen_eval
 from fgai_bench.tasks.base import Problem
-from fgai_bench.tasks.measurement import Offers, attention_of, clean_offers, into_unchanged, pair_offers, uniform_offers
-from fgai_bench.tasks.reached_nodes import not_empty, reached_by_attack
+from fgai_bench.tasks.measurement import (
+    Offers,
+    attention_of,
+    clean_offers,
+    into_unchanged,
+    not_empty,
+    pair_offers,
+    reached_by_attack,
+    uniform_offers,
+)
 
 
 class NodeProblem(Problem):
@@ -56,7 +64,7 @@ class NodeProblem(Problem):
         cls, dataset: str, seed: int, root: Any = None, device: str = "cpu", inductive: bool = False
     ) -> NodeProblem:
         """Load the dataset with the split of this seed onto ``device``."""
-        loaded = load_dataset(dataset, seed=seed, root=root)
+        loaded = load_dataset(dataset, seed=seed, root=root, sparse=True)
         provenance = {
             "dataset": dataset,
             "checksum": loaded.checksum,

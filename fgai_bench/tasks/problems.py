@@ -1,7 +1,5 @@
 """Prepare the problem of a step: its task on its dataset and seed, on its device."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from typing import Any

@@ -4,10 +4,6 @@ The problem that is handed over has no test part (:meth:`Problem.without_test`).
 scaled so that the attacker reaches the same share of the targets.
 """
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -16,20 +12,6 @@ from fgai_bench.attacks import ATTACKS, Attacked, ThreatModel
 from fgai_bench.models.base import AttentionModel
 from fgai_bench.seeds import derive
 from fgai_bench.tasks.base import Problem
-
-
-@dataclass(frozen=True)
-class Validated:
-    """The scores of one model: micro F1 of validation nodes or ROC-AUC of validation links, clean and attacked.
-
-    Attributes:
-        clean, attacked: the validation score on either graph.
-        found: the attack that was found.
-    """
-
-    clean: float
-    attacked: float
-    found: Attacked
 
 
 def targets_per_edge(data: Data, targets: Tensor) -> float:
@@ -65,8 +47,8 @@ def scaled(threat: ThreatModel, share: float) -> ThreatModel:
 
 def validate(
     held: Problem, model: AttentionModel, threat: ThreatModel, seed: int, attack: str = "validation"
-) -> Validated:
-    """Attack a model on the validation part of a problem without a test part, and score it on both graphs.
+) -> tuple[float, float, Attacked]:
+    """Attack the validation part of a problem without a test part; return the clean and attacked score, and the attack.
 
     The attack draws from a stream of its own, which no evaluation uses.
     """
@@ -74,4 +56,4 @@ def validate(
     found = ATTACKS[attack]()(model, held.data, held.targets, threat=threat, seed=drawn, readout=held.readout)
     clean, attacked = (held.output(model, graph) for graph in (held.data, found.data))
     score = held.supervision.score
-    return Validated(float(score(clean)), float(score(attacked)), found)
+    return float(score(clean)), float(score(attacked)), found

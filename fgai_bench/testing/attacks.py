@@ -1,7 +1,5 @@
 """Check attacks: they keep limits, count truthfully, preserve originals, are deterministic and have no side effects."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

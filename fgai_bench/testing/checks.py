@@ -1,13 +1,14 @@
 """Define a check: one property that an entry must have, the tags that select it, and the result of running it."""
 
-from __future__ import annotations
-
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from traceback import walk_tb
 from typing import Any, Literal
 
 from fgai_bench.registry import Entry
 
+LIBRARIES = {"fgai_bench", "torch", "torch_geometric", "numpy", "pydantic", *sys.stdlib_module_names}
 Status = Literal["passed", "failed", "skipped"]
 
 
@@ -69,7 +70,8 @@ class Check:
         except CheckFailed as observed:
             return CheckResult(self.name, "failed", str(observed))
         except Exception as error:
-            return CheckResult(self.name, "failed", f"{type(error).__name__}: {' '.join(str(error).split())}")
+            said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            return CheckResult(self.name, "failed", f"{said}{_place(error)}")
         return CheckResult(self.name, "passed")
 
 
@@ -102,6 +104,13 @@ def require(condition: bool, seen: str) -> None:
     """
     if not condition:
         raise CheckFailed(seen)
+
+
+def _place(error: Exception) -> str:
+    """Return the file and line of the last code in the traceback that is no library's: where a plugin went wrong."""
+    frames = [(frame.f_globals.get("__name__", ""), frame, line) for frame, line in walk_tb(error.__traceback__)]
+    own = [(frame, line) for name, frame, line in frames if name.partition(".")[0] not in LIBRARIES]
+    return f" ({own[-1][0].f_code.co_filename}, line {own[-1][1]})" if own else ""
 
 
 def _listed(tags: Iterable[str]) -> str:

@@ -1,7 +1,5 @@
 """Find and run the contract checks of a kind of entry (models, attacks, ...)."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Check defenses: they read no test labels, change none of their inputs, and return a model that keeps its contract."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

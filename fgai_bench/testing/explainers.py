@@ -1,7 +1,5 @@
 """Check explainers: one score per edge and node, 0 for edges that cannot matter, and no side effects."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -40,11 +38,13 @@ CHECKS = CheckList()
 
 @CHECKS.add()
 def check_one_score_per_edge_and_node(subject: ExplainerSubject) -> None:
-    """There is a finite score for every edge of the graph and every explained node."""
+    """There is a finite score, 0 or more, for every edge of the graph and every explained node."""
     wanted = (len(NODES), tiny_graph().edge_index.size(1))
     require(isinstance(subject.known, Tensor), f"it returns {type(subject.known).__name__}")
     require(tuple(subject.known.shape) == wanted, f"scores have the shape {tuple(subject.known.shape)}, not {wanted}")
     require(bool(subject.known.isfinite().all()), "a score is not finite")
+    least = float(subject.known.min()) if subject.known.numel() else 0.0
+    require(least >= 0, f"a score is {least:.3g}: it says how much an edge matters and must not be negative")
     require(not subject.known.requires_grad, "the scores carry a gradient history")
 
 

@@ -1,14 +1,12 @@
 """Provide the tiny graph on which the contract checks run, and the models trained on it once."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.data.graph import csr_tensor
+from fgai_bench.data.graph import as_csr
 from fgai_bench.data.splits import Split
 from fgai_bench.defenses import Training
 from fgai_bench.defenses.vanilla import Vanilla
@@ -42,16 +40,8 @@ def tiny_graph(isolated: bool = False, sparse: bool = False, binary: bool = Fals
     order = torch.randperm(NODES, generator=draw)
     train, val, test = (part.sort().values for part in order.split([15, 9, 12]))
     return Data(
-        x=_csr(x) if sparse else x, edge_index=edge_index, y=y, train_index=train, val_index=val, test_index=test
+        x=as_csr(x) if sparse else x, edge_index=edge_index, y=y, train_index=train, val_index=val, test_index=test
     )
-
-
-def _csr(x: Tensor) -> Tensor:
-    """Return ``x`` as CSR, without torch's notice that CSR is in beta: ``(N, F) -> (N, F)``."""
-    counts = (x != 0).sum(1)
-    indptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-    rows, columns = x.nonzero(as_tuple=True)
-    return csr_tensor(indptr, columns, x[rows, columns], (x.size(0), x.size(1)))
 
 
 def _edges(y: Tensor, draw: torch.Generator) -> Tensor:

@@ -1,7 +1,5 @@
 """Check metrics: their values agree with their tags, range and direction, and they are pure functions."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Check models: shapes, attention, symmetries, gradients, storage, and no side effects."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property

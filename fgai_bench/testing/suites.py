@@ -1,7 +1,5 @@
 """Check suites: every name is registered, and the suite expands to steps that can be run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -36,13 +34,8 @@ CHECKS = CheckList()
 
 @CHECKS.add()
 def check_expands_to_trials(subject: SuiteSubject) -> None:
-    """Every name is registered, there is at least one trial, and each step comes after those that it builds on."""
-    plan = subject.plan
-    require(any(step.kind == "train" for step in plan.steps.values()), "there is nothing to train")
-    seen: set[str] = set()
-    for step in plan.steps.values():
-        require(seen.issuperset(step.inputs.values()), f"a step of the kind {step.kind} stands before what it needs")
-        seen.add(step.hash)
+    """Every name is registered, and there is at least one trial."""
+    require(any(step.kind == "train" for step in subject.plan.steps.values()), "there is nothing to train")
 
 
 @CHECKS.add()

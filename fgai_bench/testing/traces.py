@@ -1,7 +1,5 @@
 """Detect side effects: changes to given models and graphs, and to the global random state."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A cell of a study: one task, dataset, model and defense, with the space that is searched and the trials it gets."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

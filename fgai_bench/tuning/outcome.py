@@ -1,7 +1,5 @@
 """The outcome of one search: all its trials, which of them keep the clean score, and the choice."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Write what a study found: ``tuned.yaml`` (a suite) and ``trials.csv`` (a table of all trials)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from torch_geometric.data import Data
 
 from fgai_bench.attacks import ATTACKS, Attack, BudgetExceeded, ThreatModel, check_budget
+from fgai_bench.attacks.base import Candidate, Trace
 from fgai_bench.attacks.budget import Ledger, scenario_among
 from fgai_bench.attacks.catalogue import scenario_of
-from fgai_bench.attacks.result import Candidate, Trace
 from fgai_bench.models import build_model
 from fgai_bench.testing.fixture import tiny_graph, trained_model
 

@@ -10,6 +10,7 @@ import fgai_bench as fb
 from fgai_bench.attacks import ATTACKS, ThreatModel, Victim
 from fgai_bench.attacks.local_search import LocalSearch
 from fgai_bench.attacks.search import PLACEMENTS, Copies, PortfolioMember, PortfolioSearch, imitating, near_the_middle
+from fgai_bench.attacks.worst import Worst
 from fgai_bench.models import build_model
 from fgai_bench.models.base import frozen_eval
 from fgai_bench.testing.fixture import CLASSES, FEATURES, tiny_graph, trained_model
@@ -132,11 +133,17 @@ class Random(type(trained_model())):  # type: ignore[misc]
         return type(out)(out.logits + torch.randn_like(out.logits), out.attention)
 
 
+class ShortWorst(Worst):
+    """The standard attack with the smallest effort."""
+
+    effort = 0.001
+
+
 def test_a_random_forward_pass_is_a_flag():
     model = Random(**trained_model().config)
-    with frozen_eval(model):
-        assert "randomised forward pass" in search_on(model).doubts
-        assert search_on(trained_model()).doubts == ()
+    for network, is_random in ((model, True), (trained_model(), False)):
+        found = ShortWorst()(network, DATA, DATA.test_index, threat=THREAT, seed=0)
+        assert ("randomised forward pass" in found.flags) == is_random
 
 
 def test_a_loss_that_rises_while_no_prediction_changes_is_a_flag():

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from fgai_bench.attacks import ATTACKS, Candidate, ThreatModel, Victim
+from fgai_bench.attacks.base import Trace
 from fgai_bench.attacks.edges import LabelledPRBCD, with_edges
-from fgai_bench.attacks.result import Trace
 from fgai_bench.attacks.search import PortfolioSearch, strongest
 from fgai_bench.models import build_model
 from fgai_bench.testing.fixture import tiny_graph, trained_model

@@ -174,11 +174,12 @@ def test_models_of_this_package_get_cards_too(data):
     assert not any("is given" in note for note in card.notes)
 
 
-def test_a_network_without_attention_has_no_explanation_to_judge(data):
+def test_a_network_without_attention_is_explained_by_its_gradients(data):
     model = fb.fit("gnn-svd-sparse", fb.build_model("gat", data), data, epochs=3)
     card = fb.evaluate(model, data, attacks=QUICK)
     assert card.explanation == "none"
-    assert set(card.frame.part) == {"prediction"}
+    assert list(card.frame.quantity[card.frame.part == "explanation"]) == ["gradient_effect_correlation"]
+    assert "Explanation: the network has no attention; its gradients rank edges by their effect" in str(card)
     assert card.figure().axes
 
 

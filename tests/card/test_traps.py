@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 
 import pytest
 import torch
@@ -31,7 +32,7 @@ def changed(data: Data, **attributes) -> Data:
 
 
 def test_boolean_masks_are_the_split(data):
-    split = given_split(given_graph(data)).split
+    split, _ = given_split(given_graph(data))
     for part in ("train", "val", "test"):
         assert torch.equal(getattr(split, part), data[f"{part}_mask"].nonzero().view(-1))
     assert torch.equal(Split.given(data).train, split.train)
@@ -46,9 +47,8 @@ def test_masks_where_indices_are_meant_are_read_as_masks(data, network):
     assert first_release.ledger.edges == 3
     split = Split(data.train_mask, data.val_mask, data.test_mask)
     assert torch.equal(split.test, data.test_mask.nonzero().view(-1))
-    assert given_split(given_graph(changed(data, test_mask=None, test_index=data.test_mask))).split.test.tolist() == (
-        split.test.tolist()
-    )
+    parts, _ = given_split(given_graph(changed(data, test_mask=None, test_index=data.test_mask)))
+    assert torch.equal(parts.test, split.test)
 
 
 def test_part_of_a_split_is_refused_where_all_of_it_is_needed(data):
@@ -101,12 +101,34 @@ def test_a_budget_follows_the_features_and_the_size_of_the_graph(data):
 def test_a_budget_that_does_not_fit_warns(data, network):
     graph = changed(data, x=10 * data.x)
     with pytest.warns(UserWarning, match="auto") as told:
-        found = fb.attack("injection", network, graph)
+        found = fb.attack("injection", network, graph, threat="paper")
     sentences = [str(warning.message) for warning in told]
     assert any("but the attacker may use [-1, 1]: the network looks stronger than it is" in text for text in sentences)
     assert any(f"20 nodes are added to a graph of {data.num_nodes}" in text for text in sentences)
     assert set(sentences) <= set(found.flags)
     assert set(sentences) <= set(fb.evaluate(network, graph, attacks=QUICK, threat="paper").alarms)
+
+
+def test_a_step_follows_the_range_and_too_few_steps_are_an_alarm(data):
+    assert ThreatModel(feature_low=0.0, feature_high=10.5).step == 1.05
+    assert (ThreatModel().step, ThreatModel(feature_low=-3, feature_high=1).step) == (0.1, 0.3)
+    targets, ranges = torch.arange(4), {"feature_low": 0.0, "feature_high": 3.0}
+    slow = chosen_threat(ThreatModel(nodes=1, step=0.1, **ranges), data, targets)
+    assert slow.alarms[0].startswith("10 steps of 0.1 cannot cross [0, 3]: the published attack looks weaker")
+    assert not chosen_threat(ThreatModel(nodes=1, **ranges), data, targets).alarms
+
+
+def test_attack_certify_and_evaluate_have_the_same_default_threat():
+    functions = (fb.attack, fb.certify, fb.evaluate)
+    assert {inspect.signature(function).parameters["threat"].default for function in functions} == {"auto"}
+
+
+def test_the_name_of_a_dataset_is_that_graph(network):
+    model = fb.build_model("mlp", "csbm-1e3", hidden=4)
+    card = fb.evaluate(model, "csbm-1e3", attacks=())
+    assert card.facts["nodes"] == fb.load_dataset("csbm-1e3").num_nodes
+    with pytest.raises(ValueError, match="unknown dataset 'coar'; the nearest names are: cora"):
+        fb.evaluate(network, "coar")
 
 
 def test_unlabelled_test_nodes_are_left_out_and_said(data, network):
@@ -227,6 +249,8 @@ def test_a_dataset_of_one_graph_is_that_graph():
         (lambda n, d: fb.fit("at", n, d, wieght=1), "the defense 'at': unknown key 'wieght'; did you mean 'weight'"),
         (lambda n, d: fb.fit("fgai", n, d, similarty=1), "did you mean 'similarity'"),
         (lambda n, d: fb.fit("vanilla", n, d, epochs=-1), "epochs"),
+        (lambda n, d: fb.fit("vanilla", n, d, epoch=3), "no option 'epoch'; did you mean 'epochs', of the training"),
+        (lambda n, d: fb.fit("at", n, d, epoch=3), "no option 'epoch'; did you mean 'epochs', of the training"),
         (lambda n, d: fb.evaluate(n, d, split=3, attacks=QUICK), None),
     ],
 )

@@ -124,7 +124,7 @@ LINES: list[tuple[list[str], str]] = [
     ),
     (["run", "--dry-run", "--set", "threads=1e20"], "threads: "),
     (["run", "--dry-run", "--set", "model.hidden=0"], "hidden: input should be greater than or equal to 1"),
-    (["run", "--dry-run", "--seeds", "9" * 5000], "--seeds is a number"),
+    (["run", "--dry-run", "--seeds", "9" * 5000], "is not a whole number"),
     *[
         (line, "'0-3' is not a whole number")
         for line in (

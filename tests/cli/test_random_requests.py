@@ -10,8 +10,9 @@ from typing import Any
 import typer
 
 from fgai_bench.cli.app import app
+from tests.campaign import campaign
 
-REQUESTS = 100
+REQUESTS = campaign(100, 300)
 # What keeps a well-formed request from working long: nothing is trained here. Last on the line, so that it wins.
 BRIEF = {
     "run": ["--dry-run", "--device", "cpu"],

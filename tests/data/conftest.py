@@ -15,7 +15,7 @@ def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("FGAI_BENCH_DATA", raising=False)
     monkeypatch.setenv("FGAI_BENCH_OFFLINE", "1")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "user"))
-    monkeypatch.setattr(laplacian, "_memory", type(laplacian._memory)())
+    laplacian.cpu_encoding.cache_clear()
     return tmp_path
 
 

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fgai_bench.data.graph import sorted_unique, topology_sha256, undirected_edge_count
+from fgai_bench.data.graph import sorted_unique, undirected_edge_count
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=30))
@@ -18,11 +18,3 @@ def test_undirected_edges_are_counted_as_sets(pairs: list[tuple[int, int]]) -> N
 def test_sorted_unique_is_numpys(keys: list[int]) -> None:
     array = np.array(keys, dtype=np.int64)
     assert sorted_unique(array).tolist() == np.unique(array).tolist()
-
-
-def test_the_topology_hash_sees_edges_and_nodes_only() -> None:
-    edges = torch.tensor([[0, 1], [1, 2]])
-    same = torch.tensor([[2, 1, 1], [1, 0, 2]])
-    assert topology_sha256(edges, 3) == topology_sha256(same, 3)
-    assert topology_sha256(edges, 3) != topology_sha256(edges, 4)
-    assert topology_sha256(edges, 3) != topology_sha256(edges[:, :1], 3)

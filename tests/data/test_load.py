@@ -5,15 +5,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch_geometric.data import Data
 from torch_geometric.io import read_npz
+from torch_geometric.nn import GCNConv
 from torch_geometric.utils import contains_self_loops, is_undirected
 
 from fgai_bench.data import DATASETS, DataError, Split, load_dataset, random_split
 
 
-def test_cora_needs_no_root_and_is_sparse(isolated: Path) -> None:
-    data = load_dataset("cora")
+def test_cora_needs_no_root_and_can_be_sparse(isolated: Path) -> None:
+    data = load_dataset("cora", sparse=True)
     assert data.x.layout == torch.sparse_csr
     assert data.x.values().numel() == 49_216
     assert torch.equal(data.x.values().unique(), torch.tensor([1.0]))
@@ -21,6 +23,49 @@ def test_cora_needs_no_root_and_is_sparse(isolated: Path) -> None:
     assert data.edge_index.shape == (2, 2 * 5_278)
     assert (data.name, data.num_classes, data.num_nodes, data.num_features) == ("cora", 7, 2_708, 1_433)
     assert list(isolated.iterdir()) == []
+
+
+def test_features_are_dense_unless_they_are_large_or_asked_for_as_sparse(monkeypatch: pytest.MonkeyPatch) -> None:
+    dense, sparse = load_dataset("cora"), load_dataset("cora", sparse=True)
+    assert dense.x.layout == torch.strided
+    assert torch.equal(dense.x, sparse.x.to_dense())
+    assert (dense.checksum, dense.split_hash) == (sparse.checksum, sparse.split_hash)
+    monkeypatch.setattr("fgai_bench.data.load.DENSE_UP_TO", 1_000)
+    assert load_dataset("cora").x.layout == torch.sparse_csr
+    assert load_dataset("cora", sparse=False).x.layout == torch.strided
+
+
+def test_masks_stand_beside_indices() -> None:
+    data = load_dataset("cora", seed=3)
+    for part in ("train", "val", "test"):
+        assert torch.equal(data[f"{part}_mask"].nonzero().view(-1), data[f"{part}_index"])
+    assert bool((data.train_mask ^ data.val_mask ^ data.test_mask).all())
+
+
+def test_the_training_loop_of_pygs_introduction_runs_on_it() -> None:
+    data = load_dataset("cora")
+
+    class GCN(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv1 = GCNConv(data.num_node_features, 16)
+            self.conv2 = GCNConv(16, data.num_classes)
+
+        def forward(self, data: Data) -> torch.Tensor:
+            x = F.relu(self.conv1(data.x, data.edge_index))
+            x = self.conv2(F.dropout(x, training=self.training), data.edge_index)
+            return F.log_softmax(x, dim=1)
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model, graph = GCN().to("cpu"), data.to("cpu")
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
+        for _ in range(30):
+            optimizer.zero_grad()
+            F.nll_loss(model(graph)[graph.train_mask], graph.y[graph.train_mask]).backward()
+            optimizer.step()
+    pred = model.eval()(graph).argmax(dim=1)
+    assert int((pred[graph.test_mask] == graph.y[graph.test_mask]).sum()) / int(graph.test_mask.sum()) > 0.6
 
 
 def test_loading_twice_gives_the_same_graph_and_another_seed_only_another_split() -> None:
@@ -49,7 +94,7 @@ def test_dense_features_and_edges_are_those_of_pygs_reader(data_root: Path) -> N
 
 @pytest.mark.parametrize("name", ["amazon-photo", "coauthor-cs", "coauthor-physics", "cora", "citeseer", "pubmed"])
 def test_graphs_are_undirected_simple_and_as_sparse_as_they_should_be(name: str, data_root: Path) -> None:
-    data = load_dataset(name, root=data_root)
+    data = load_dataset(name, root=data_root, sparse=True)
     keys = data.edge_index[0] * data.num_nodes + data.edge_index[1]
     assert is_undirected(data.edge_index)
     assert not contains_self_loops(data.edge_index)

@@ -26,7 +26,7 @@ def of_product(device: str) -> float:
     rows = SparseRows(sparse.crow_indices(), sparse.col_indices(), (12, 3 * CHUNK))
     for width, kind in ((5, torch.float64), (160, torch.float32)):
         other = torch.randn(3 * CHUNK, width, generator=draw, dtype=kind).to(device)
-        given = (rows.pointer, rows.short_column, rows.chunks.first, rows.chunks.row, CHUNK)
+        given = (rows.pointer, rows.short_column, *rows.chunks, CHUNK)
         found, again = (product(*given, sparse.values().to(kind), other) for _ in range(2))
         if not torch.equal(found, again):
             return float("inf")

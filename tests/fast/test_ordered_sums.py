@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fgai_bench.fast.ordered_sums import CHUNK, Chunks, SparseRows, rows_at, sum_at
+from fgai_bench.fast.ordered_sums import CHUNK, SparseRows, rows_at, sum_at
 
 PROGRAM = Path(__file__).with_name("check_triton_kernels.py")
 
@@ -34,11 +34,11 @@ def test_both_are_each_others_gradient() -> None:
 @given(st.lists(st.integers(0, 3 * CHUNK), min_size=1, max_size=8))
 def test_every_row_has_the_pieces_that_hold_its_entries(lengths: list[int]) -> None:
     pointer = torch.tensor([0, *lengths]).cumsum(0)
-    chunks = Chunks.of(pointer, int(pointer[-1]))
+    first, row_of = SparseRows(pointer, torch.zeros(int(pointer[-1]), dtype=torch.long), (len(lengths), 1)).chunks
     expected = [row for row, length in enumerate(lengths) for _ in range(max(1, -(-length // CHUNK)))]
-    assert chunks.row.tolist()[: len(expected)] == expected
-    assert set(chunks.row.tolist()[len(expected) :]) <= {len(lengths)}
-    assert chunks.first.tolist() == [expected.index(row) for row in range(len(lengths))] + [len(expected)]
+    assert row_of.tolist()[: len(expected)] == expected
+    assert set(row_of.tolist()[len(expected) :]) <= {len(lengths)}
+    assert first.tolist() == [expected.index(row) for row in range(len(lengths))] + [len(expected)]
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64])

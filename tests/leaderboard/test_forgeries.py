@@ -230,6 +230,23 @@ def test_the_row_of_somebody_else_is_lowered_by_a_graph_alone(
             judged(store, known)
 
 
+def test_the_files_of_somebody_elses_row_cannot_be_exchanged(folder: Path, tmp_path: Path) -> None:
+    """A run with the board's own steps and values, an earlier date and other graphs: the board keeps what it has."""
+    board = tmp_path / "board"
+    assert main(["leaderboard", "add", str(folder), "--to", str(board)]) == 0
+    with StoreReader(board / "records") as store:
+        before = {step["hash"]: (step["started"], step["artifacts"]) for step in store.steps()}
+
+    def earlier(config: dict[str, Any], fields: dict[str, Any]) -> None:
+        graph(lambda p: {**p, "features": p["features"] * 0})(config, fields)
+        fields["started"] = 1.0
+
+    forge(folder, "attack", earlier)
+    assert main(["leaderboard", "add", str(folder), "--to", str(board)]) == 0
+    with StoreReader(board / "records") as store:
+        assert {step["hash"]: (step["started"], step["artifacts"]) for step in store.steps()} == before
+
+
 def test_a_weak_attack_under_the_name_of_the_strong_one_is_found_out(folder: Path) -> None:
     forge(folder, "attack", setting("attack", "name", new="worst"), "random-injection")
     with (

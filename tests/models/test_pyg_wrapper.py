@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
-from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, TransformerConv
+from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, GINConv, GraphConv, TransformerConv
+from torch_geometric.utils import add_self_loops, softmax
 
 from fgai_bench.attacks import ATTACKS, ThreatModel
 from fgai_bench.defenses import DEFENSES, Training
-from fgai_bench.models import from_pyg
+from fgai_bench.models import from_pyg, mark_attention
+from fgai_bench.models.base import ModelError
 from fgai_bench.registry import Entry
 from fgai_bench.testing.defenses import DefenseSubject
 from fgai_bench.testing.fixture import CLASSES, FEATURES, NODES, tiny_graph, tiny_problem
@@ -159,8 +161,67 @@ def test_a_module_without_attention_gives_logits_and_no_attention():
     out = wrapped(data)
     assert torch.allclose(out.logits, module(data.x, data.edge_index), atol=1e-6)
     assert out.attention is None
-    with pytest.raises(ValueError, match="no attention layer that is known"):
-        wrapped.propagate(data.x, data.edge_index, edge_weight=torch.ones(data.num_edges))
+    with pytest.raises(ValueError, match="no layer of the network is PyG's or calls mark_attention"):
+        wrapped(data, score_shift=torch.zeros(data.num_edges))
+
+
+@pytest.mark.parametrize("layer", [GCNConv(FEATURES, CLASSES), GraphConv(FEATURES, CLASSES), GINConv(nn.Identity())])
+def test_edges_of_layers_that_do_not_attend_have_weights_too(layer):
+    data, model = tiny_graph(), from_pyg(layer)
+    kept = torch.arange(data.num_edges) % 3 > 0
+    with torch.no_grad():
+        masked = model.propagate(data.x, data.edge_index, edge_weight=kept.float()).logits
+        assert torch.allclose(masked, layer(data.x, data.edge_index[:, kept]), atol=1e-5)
+        whole = model.propagate(data.x, data.edge_index, edge_weight=torch.ones(data.num_edges)).logits
+        assert torch.allclose(whole, layer(data.x, data.edge_index), atol=1e-5)
+
+
+class ByHand(GATConv):
+    """A GATConv that computes everything itself, in the formulas of the paper, and marks its attention."""
+
+    def forward(self, x, edge_index):
+        edge_index = add_self_loops(edge_index)[0]
+        h, (source, target) = self.lin(x).view(-1, self.heads, self.out_channels), edge_index  # (N, H, D)
+        scores = nn.functional.leaky_relu(
+            (h * self.att_src).sum(-1)[source] + (h * self.att_dst).sum(-1)[target], self.negative_slope
+        )
+        weights = mark_attention(edge_index, softmax(scores, target))  # (E, H)
+        out = torch.zeros_like(h).index_add(0, target, weights.unsqueeze(-1) * h[source])
+        return (out.flatten(1) if self.concat else out.mean(1)) + self.bias
+
+
+class Marked(nn.Module):
+    """The layers of a user's network, none of which is PyG's to the wrapper."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        theirs = Theirs(ByHand)
+        self.layers = [theirs.first, theirs.second]  # a plain list: its layers are found by nobody
+
+    def forward(self, x, edge_index):
+        return self.layers[1](torch.relu(self.layers[0](x, edge_index)), edge_index)
+
+
+def test_a_marked_attention_is_read_and_shifted_as_that_of_pygs_layer():
+    data, marked, known = tiny_graph(), from_pyg(Marked()), from_pyg(Theirs(GATConv))
+    shift = torch.linspace(-1, 1, data.num_edges + NODES)
+    with torch.no_grad():
+        for theirs, ours in ((known(data), marked(data)), (known(data, shift), marked(data, shift))):
+            assert torch.allclose(theirs.logits, ours.logits, atol=1e-5)
+            assert torch.allclose(theirs.attention.weight, ours.attention.weight, atol=1e-6)
+        half = torch.full((data.num_edges,), 0.5)
+        weighed = [model.propagate(data.x, data.edge_index, edge_weight=half).logits for model in (known, marked)]
+    assert torch.allclose(*weighed, atol=1e-5)
+    assert (marked.hops, len(marked.with_layers(data.x, data.edge_index)[1])) == (2, 2)
+
+
+def test_a_graph_with_a_doubled_self_loop_is_named_with_the_way_out():
+    data = tiny_graph()
+    data.edge_index = torch.cat([data.edge_index, torch.tensor([[3, 3], [3, 3]])], 1)
+    model = from_pyg(Theirs(GATConv))
+    with pytest.raises(ModelError, match=r"several self-loops at node 3; data.coalesce\(\) leaves one of each edge"):
+        model(data)
+    assert model(data.coalesce()).attention.added == NODES - 1
 
 
 def test_layer_norm_needs_the_number_of_features():

@@ -90,3 +90,12 @@ def test_an_attack_below_a_floor_of_its_budget_is_an_error() -> None:
     assert flags(worst, certified(0.6)) == [f"{BELOW_FLOOR}, 0.5000 against 0.6000 of reach"]
     assert flags(worst, certified(0.6, steps=99)) != []  # how long one may search is no part of a budget
     assert flags(worst, certified(0.6, nodes=2)) == []  # the floor of a smaller budget says nothing
+
+
+def test_a_floor_bounds_f1_and_no_other_score() -> None:
+    """Of a graph that is ranked by ROC-AUC, whose value may lie below a share of correct nodes."""
+    worst = attack("worst", 0.7)
+    worst["config"]["dataset"] = {"score": "roc_auc"}
+    worst["metrics"].append({"name": "roc_auc", "value": 0.5})
+    assert flags(worst, certified(0.6)) == []
+    assert flags(worst, certified(0.8)) == [f"{BELOW_FLOOR}, 0.7000 against 0.8000 of reach"]

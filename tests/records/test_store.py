@@ -20,6 +20,7 @@ from fgai_bench.records.result import Result
 from fgai_bench.records.store import FILE, VERSION, Store, StoreReader
 from fgai_bench.run.plan import Step
 from fgai_bench.run.resume import run
+from tests.campaign import campaign
 
 STEP = Step("a" * 64, "attack", {"kind": "attack", "threat": {"nodes": 5}}, {}, "b" * 64)
 RESULT = Result(
@@ -158,7 +159,8 @@ def test_no_flipped_bit_of_the_store_goes_unnoticed(copy: Path, content: Content
     path, before = copy / FILE, content(copy)
     whole = path.read_bytes()
     rng, refused = random.Random(0), 0
-    for _ in range(150):
+    flips = campaign(150, 300)
+    for _ in range(flips):
         place = rng.randrange(len(whole))
         flipped = bytearray(whole)
         flipped[place] ^= 1 << rng.randrange(8)
@@ -166,7 +168,7 @@ def test_no_flipped_bit_of_the_store_goes_unnoticed(copy: Path, content: Content
         found = read_everything(copy, content)
         assert found is None or found == before, f"the flip at byte {place} changed what is read"
         refused += found is None
-    assert refused > 50
+    assert refused > flips / 3
 
 
 def test_no_truncated_store_goes_unnoticed(copy: Path, content: Content) -> None:

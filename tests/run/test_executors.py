@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from fgai_bench.run.execute import execute
-from fgai_bench.run.executors.worker import draws, free_circles
+from fgai_bench.run.executors.worker import free_circles
 from fgai_bench.run.resume import planned, run
 
 PLUGIN = r'''
@@ -231,8 +231,3 @@ def test_the_memory_of_a_training_is_its_own_whatever_ran_before(tiny: dict[str,
     peaks = [result.cost["train_peak_mib"] for result in (small, large, again)]
     assert peaks[1] > peaks[0] + 20
     assert peaks[2] == pytest.approx(peaks[0], rel=0.1)
-
-
-def test_a_device_on_which_nothing_can_be_drawn_is_noticed() -> None:
-    assert draws("cpu")
-    assert not draws("cuda:63")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import random
 import shutil
 import signal
@@ -13,12 +15,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
+import yaml
 
+from fgai_bench.records.errors import StoreError
 from fgai_bench.records.store import StoreReader
 from fgai_bench.run.resume import run
+from tests.campaign import campaign
 
-KILLS = 4
+KILLS = campaign(4, 20)
 Content = Callable[[Path], dict[str, Any]]
 
 # Imports everything once, then forks a child that carries out the run whenever it is told to: a killed child costs no
@@ -56,8 +62,6 @@ def nursery(tiny: dict[str, Any], tmp_path: Path) -> Iterator[subprocess.Popen[s
 
 def carry_out(nursery: subprocess.Popen[str], kill_after: float | None) -> int:
     """One attempt, killed after some seconds unless it is done before; returns the exit code of the child."""
-    import os
-
     assert nursery.stdin is not None
     assert nursery.stdout is not None
     nursery.stdin.write("go\n")
@@ -103,19 +107,50 @@ def test_kills_at_random_moments_lose_nothing(
     assert_whole(folder, reference, content)
 
 
-@pytest.mark.slow
-def test_twenty_kills_of_the_command_with_two_workers_lose_nothing(
-    tiny: dict[str, Any], reference: Path, tmp_path: Path, content: Content
-) -> None:
-    import yaml
+def kill_once(line: list[str], folder: Path, records: int, worker: bool) -> bool:
+    """Start the command, kill it or one of its workers after so many further records; tell whether it came to that."""
+    known = recorded(folder)
+    with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True) as driver:
+        while driver.poll() is None and recorded(folder) < known + records:
+            time.sleep(0.05)
+        struck = driver.poll() is None
+        if struck and worker:
+            below = psutil.Process(driver.pid).children(recursive=True)
+            own = [
+                child for child in below if "worker" in " ".join(child.cmdline()) or child.name().startswith("ray::")
+            ]
+            random.Random(known).choice(own).kill()
+            driver.wait()
+        with contextlib.suppress(ProcessLookupError):  # with all that it started: nobody is left who could write
+            os.killpg(driver.pid, signal.SIGKILL)
+    return struck
 
+
+def recorded(folder: Path) -> int:
+    """How many steps have values."""
+    try:
+        with StoreReader(folder) as store:
+            return list(store.statuses().values()).count("ok")
+    except StoreError:
+        return 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("executor", "kills"),
+    [("local", campaign(2, 20)), pytest.param("ray", campaign(1, 8), marks=pytest.mark.ray)],
+)
+def test_kills_of_the_command_and_its_workers_lose_nothing(
+    executor: str, kills: int, tiny: dict[str, Any], reference: Path, tmp_path: Path, content: Content
+) -> None:
     (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(tiny))
-    folder, rng = tmp_path / "run", random.Random(7)
+    folder, rng, killed = tmp_path / "run", random.Random(7), 0
     line = [sys.executable, "-m", "fgai_bench.cli", "run", "--suite", str(tmp_path / "tiny.yaml"), "--out", str(folder)]
-    for _ in range(20):
-        process = subprocess.Popen([*line, "--jobs", "2", "--device", "cpu"], stdout=subprocess.DEVNULL)
-        time.sleep(rng.uniform(0, 15))
-        process.kill()
-        process.wait()
-    run(tiny, folder, jobs=2, device="cpu")
+    line += ["--jobs", "2", "--device", "cpu", "--executor", executor, "--retry-failed"]
+    while killed < kills:
+        killed += kill_once(line, folder, rng.randrange(8), worker=killed % 2 == 1)
+        if recorded(folder) == len(content(reference)["steps"]):  # finished before the last kill
+            assert_whole(folder, reference, content)
+            shutil.rmtree(folder)
+    run(tiny, folder, executor="inline", device="cpu", retry_failed=True)
     assert_whole(folder, reference, content)

@@ -33,14 +33,16 @@ def test_explanations_and_agreement_become_records(tmp_path: Path) -> None:
     run(SUITE, tmp_path / "run", executor="inline", device="cpu")
     records = Run(tmp_path / "run").records()
     left_out = records.query("status != 'ok'")["metric"].str.replace(r"_(covered|into|unchanged|clean)", "", regex=True)
-    assert set(left_out) <= {"turned_auroc", "explainer_jsd", "explainer_topk_overlap", "explainer_rank_correlation"}
+    assert set(left_out) <= {"turned_auroc", "explainer_topk_overlap", "explainer_rank_correlation"}
     explained = records.query("kind == 'explain'")
     assert set(explained["explainer"]) == {"pg-explainer", "gatt", "random"}
     assert {"effect_spearman_into", "effect_spearman_covered_clean"} <= set(explained["metric"])
     effects = records.query("kind == 'effect'")
     assert set(effects["metric"]) >= {"effect_largest", "explained_nodes"}
     assert set(explained["attack_label"]) == {"injection"}
-    assert {"explainer_topk_overlap", "explainer_jsd_floor", "attention_jsd"} <= set(explained["metric"])
+    assert {"explainer_topk_overlap", "explainer_topk_overlap_floor", "attention_topk_overlap"} <= set(
+        explained["metric"]
+    )
     agreed = records.query("kind == 'agree'").set_index("metric")["value"]
     assert 0 <= agreed["topk_overlap"] < 1
     assert agreed["node_jsd"] > 0

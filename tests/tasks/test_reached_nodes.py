@@ -9,8 +9,8 @@ from torch_geometric.data import Data
 from fgai_bench.attacks import ATTACKS, ThreatModel
 from fgai_bench.data.extend import reached_nodes
 from fgai_bench.metrics import NotApplicable
+from fgai_bench.tasks.measurement import not_empty
 from fgai_bench.tasks.node_classification import NodeProblem
-from fgai_bench.tasks.reached_nodes import not_empty
 from fgai_bench.testing.fixture import tiny_problem, trained_model
 
 

@@ -35,12 +35,20 @@ CHECK = Check("check_sugar", look, needs=frozenset({"sweet"}), unless=frozenset(
         (Thing(-1.0), "skipped", "it cannot be weighed"),
         (Thing(1.0, tags=frozenset()), "skipped", "only with the tag 'sweet'"),
         (Thing(1.0, tags=frozenset({"sweet", "diet"})), "skipped", "not with the tag 'diet'"),
-        (Thing("much"), "failed", "TypeError: '<' not supported between instances of 'str' and 'int'"),
         (object(), "failed", "AttributeError: 'object' object has no attribute 'tags'"),
     ],
 )
 def test_status_and_message(thing, status, message):
     assert CHECK.run(thing) == CheckResult("check_sugar", status, message)
+
+
+def test_an_error_is_told_with_its_file_and_line():
+    result = CHECK.run(Thing("much"))
+    line = look.__code__.co_firstlineno + 2
+    assert result.status == "failed"
+    assert (
+        result.message == f"TypeError: '<' not supported between instances of 'str' and 'int' ({__file__}, line {line})"
+    )
 
 
 def test_require():

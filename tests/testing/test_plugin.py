@@ -78,5 +78,15 @@ def test_an_entry_that_breaks_its_contract_fails_the_command(tmp_path, monkeypat
     (tmp_path / "my_plugin.py").write_text(NOISY)
     monkeypatch.syspath_prepend(tmp_path)
     assert main(["--plugin", "my_plugin", "check", "noisy"]) == 1
-    (row,) = [line for line in capsys.readouterr().out.splitlines() if "failed" in line]
+    said = capsys.readouterr().out
+    (row,) = [line for line in said.splitlines() if "failed" in line]
     assert row.split()[:2] == ["check_no_side_effects", "failed"]
+    assert not any("check_" in line and "skipped" in line for line in said.splitlines())
+
+
+def test_an_error_in_a_plugin_is_told_with_its_file_and_line(tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_plugin.py").write_text(NOISY.replace("torch.rand(1)", "torch.rand('one')"))
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["--plugin", "my_plugin", "check", "noisy"]) == 1
+    said = "".join(capsys.readouterr().out.split())
+    assert f"({tmp_path}/my_plugin.py,line9)" in said

@@ -20,11 +20,6 @@ class LosesWithoutABudget(Honest):
         return lambda threat: Bound(1, 1)
 
 
-class AboveClean(Honest):
-    def bound(self, question):
-        return lambda threat: Bound(-1, 0)
-
-
 class RisesWithTheBudget(Honest):
     def bound(self, question):
         targets = question.targets.numel()
@@ -46,7 +41,6 @@ class Drawing(Honest):
 
 VIOLATORS = [
     ("check_no_budget_no_loss", LosesWithoutABudget),
-    ("check_never_above_clean", AboveClean),
     ("check_monotone_in_the_budget", RisesWithTheBudget),
     ("check_no_attack_goes_below", BelievesInEveryNetwork),
     ("check_no_side_effects", Drawing),

@@ -29,6 +29,11 @@ class Short(Honest):
         return super().explain(*arguments)[:, 1:]
 
 
+class Signed(Honest):
+    def explain(self, *arguments):
+        return -super().explain(*arguments)
+
+
 class Everywhere(Honest):
     def explain(self, *arguments):
         return super().explain(*arguments) + 1
@@ -62,6 +67,7 @@ class Drawing(Honest):
 
 VIOLATORS = [
     ("check_one_score_per_edge_and_node", Short),
+    ("check_one_score_per_edge_and_node", Signed),
     ("check_edges_out_of_sight_score_zero", Everywhere),
     ("check_seed_decides_the_scores", Unseeded),
     ("check_seed_decides_the_scores", AsItStands),

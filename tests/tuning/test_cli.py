@@ -16,7 +16,7 @@ from fgai_bench.cli.app import main
     ("arguments", "said"),
     [
         (["--seeds", "0,1000"], "seed 0 belongs to the evaluation"),
-        (["--seeds", "a"], "list of split seeds"),
+        (["--seeds", "a"], "is not a whole number"),
         (["--trials", "0"], "--trials must lie between"),
         (["--suite", "full"], "one suite at a time"),
         (["--defenses", "fgia"], "unknown defense 'fgia'"),

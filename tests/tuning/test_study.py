@@ -211,7 +211,7 @@ def test_neither_test_labels_nor_test_nodes_reach_a_defense(tiny, tmp_path, seen
         assert (given["y"][whole.test_index] == -1).all()
         assert (given["y"][whole.val_index] == whole.y[whole.val_index]).all()
         assert given["split"].test.numel() == 0
-        assert given["keys"] == {"x", "edge_index", "y"}
+        assert given["keys"] == {"x", "edge_index", "y", "score"}
         assert not any("test" in name for name in vars(given["task"]))
 
 

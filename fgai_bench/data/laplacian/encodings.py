@@ -1,8 +1,6 @@
 """Compute Laplacian encodings, which describe the position of a node in its graph, with sparse eigensolvers."""
 
-from __future__ import annotations
-
-from collections import OrderedDict
+from functools import lru_cache
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from fgai_bench.data.errors import DataError
-from fgai_bench.data.graph import topology_sha256, undirected_keys
+from fgai_bench.data.graph import undirected_keys
 from fgai_bench.data.laplacian.block_iteration import block_eigenvectors
 from fgai_bench.data.laplacian.extended_graph import Solved
 
@@ -23,15 +21,11 @@ Matrix = NDArray[np.float64]
 
 DENSE_UP_TO = 256
 """Nodes up to which a dense solver is both exact and faster."""
-KEPT_IN_MEMORY = 32
-"""Encodings kept in memory: a clean graph and its attacked copies."""
 TOLERANCE = 1e-6
 FILTER_DEGREE = 10
 """Of the polynomial filter: the products with the matrix per step of the Lanczos method."""
 BOUND_ROUNDS = 3
 SIGN_MARGIN = 1e-3
-
-_memory: OrderedDict[str, Tensor] = OrderedDict()
 
 
 def laplacian_encoding(edge_index: Tensor, num_nodes: int, k: int = 8) -> Tensor:
@@ -70,13 +64,14 @@ def laplacian_encoding(edge_index: Tensor, num_nodes: int, k: int = 8) -> Tensor
         raise DataError(f"a Laplacian encoding needs at least one column, not {k}")
     if edge_index.is_cuda:
         return _encoding(block_eigenvectors(edge_index, num_nodes, k), k)
-    key = f"{topology_sha256(edge_index, num_nodes)}-{k}"
-    if key not in _memory:
-        _memory[key] = _encoding(torch.from_numpy(lanczos_eigenvectors(edge_index, num_nodes, k)), k)
-    _memory.move_to_end(key)
-    while len(_memory) > KEPT_IN_MEMORY:
-        _memory.popitem(last=False)
-    return _memory[key].clone()
+    return cpu_encoding(undirected_keys(edge_index, num_nodes).tobytes(), num_nodes, k).clone()
+
+
+@lru_cache(maxsize=32)  # a clean graph and its attacked copies
+def cpu_encoding(undirected: bytes, num_nodes: int, k: int) -> Tensor:
+    """Return the encoding of the graph with these :func:`undirected_keys`, (N, k); it is shared: do not change it."""
+    keys = np.frombuffer(undirected, np.int64)
+    return _encoding(torch.from_numpy(lanczos_eigenvectors(keys, num_nodes, k)), k)
 
 
 def grown_encoding(before: Solved, new_edges: Tensor, num_nodes: int) -> Tensor:
@@ -92,9 +87,11 @@ def _encoding(vectors: Tensor, k: int) -> Tensor:
     return F.pad(signed(vectors).float(), (0, k - vectors.shape[1]))
 
 
-def lanczos_eigenvectors(edge_index: Tensor, num_nodes: int, k: int) -> Matrix:
+def lanczos_eigenvectors(keys: NDArray[np.int64], num_nodes: int, k: int) -> Matrix:
     """Return the ``k`` smallest non-trivial eigenvectors, or all that exist, (N, <= k): sorted, 0 at isolated nodes."""
-    adjacency = _adjacency(edge_index, num_nodes)
+    low, high = np.divmod(keys, max(num_nodes, 1))
+    rows, columns = np.concatenate([low, high]), np.concatenate([high, low])
+    adjacency = sp.csr_array((np.ones(len(rows)), (rows, columns)), shape=(num_nodes, num_nodes))
     components, component = connected_components(adjacency, directed=False)
     degree = np.diff(adjacency.indptr).astype(np.float64)
     scale = sp.diags_array(1 / np.sqrt(np.maximum(degree, 1)))
@@ -107,12 +104,6 @@ def lanczos_eigenvectors(edge_index: Tensor, num_nodes: int, k: int) -> Matrix:
         return np.zeros((num_nodes, 0))
     largest = _dense if num_nodes <= DENSE_UP_TO else _sparse
     return largest(normalised, trivial, count) * (degree > 0)[:, None]  # rounding leaves noise at isolated nodes
-
-
-def _adjacency(edge_index: Tensor, num_nodes: int) -> sp.csr_array:
-    low, high = np.divmod(undirected_keys(edge_index, num_nodes), max(num_nodes, 1))
-    rows, columns = np.concatenate([low, high]), np.concatenate([high, low])
-    return sp.csr_array((np.ones(len(rows)), (rows, columns)), shape=(num_nodes, num_nodes))
 
 
 def _dense(normalised: sp.csr_array, trivial: sp.csr_array, k: int) -> Matrix:

@@ -3,8 +3,6 @@
 Use it to measure scale and cost. Accuracies on it say nothing about arXiv papers, so tables never call it ogbn-arxiv.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

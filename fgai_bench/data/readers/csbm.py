@@ -1,7 +1,5 @@
 """Generate csbm, a contextual stochastic block model of any size, for scaling studies (Deshpande et al. 2018)."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """Read graphs of Platonov et al. (2023): features, labels, each undirected edge once, and masks of ten splits."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

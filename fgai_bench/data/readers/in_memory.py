@@ -1,7 +1,5 @@
 """A dataset that is a graph in memory: what ``DATASETS.add("mine", data)`` makes of a PyG ``Data``."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ Every graph carries ``truth_nodes`` (T,) and ``truth_edges`` (2, T): the edge ``
 of the node ``truth_nodes[i]``. Nothing is read from disk; the seed of a graph belongs to the dataset.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Read graphs from ``.npz`` files in the layout of Shchur et al. (2018): CSR ``adj_*``, ``attr_*``, and ``labels``."""
 
-from __future__ import annotations
-
 import zipfile
 import zlib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Read ogbn-arxiv from OGB's compressed tables, and build arxiv-topology from them, which has no features."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

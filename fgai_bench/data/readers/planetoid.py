@@ -4,8 +4,6 @@ The files are pickles, and a pickle can run code when it is read: they are opene
 byte, the published file.
 """
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 

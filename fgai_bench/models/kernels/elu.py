@@ -1,7 +1,5 @@
 """Compute ELU on a CPU in a third of the library's time, forward and backward."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Compute fused attention on a CPU (Numba): score, softmax, dropout and sum in one loop, two for the gradients."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,17 +21,8 @@ class _Call:
     slope: float
     dropout: float
     seed: int
-    mask: NodeMask | None
-
-    @property
-    def wanted(self) -> Values:
-        """Return ``(N,)`` boolean, the destinations to be computed; empty for all."""
-        return NOTHING if self.mask is None else self.mask.destinations
-
-    @property
-    def asked(self) -> Values:
-        """Return ``(N,)`` boolean, the nodes whose gradient is needed; empty for all."""
-        return NOTHING if self.mask is None else self.mask.sources
+    wanted: Values  # (N,) boolean, the destinations to be computed; empty for all
+    asked: Values  # (N,) boolean, the nodes whose gradient is needed; empty for all
 
 
 class _FusedAttention(torch.autograd.Function):
@@ -96,7 +85,8 @@ def fused_attention(
     """
     if dropout and seed is None:
         raise ValueError("fused_attention needs a seed for its dropout")
-    call = _Call(edges, form == "additive", factor, dropout, 0 if seed is None else int(seed), mask)
+    masks = (NOTHING, NOTHING) if mask is None else (mask.destinations, mask.sources)
+    call = _Call(edges, form == "additive", factor, dropout, 0 if seed is None else int(seed), *masks)
     moved = values.new_empty(0) if shift is None else shift
     return _FusedAttention.apply(
         call, *(x.contiguous() for x in (values, scores, scores if others is None else others, moved))

@@ -10,8 +10,6 @@ The machine code is kept on disk. All loops stand in this file because that copy
 changes, but not when the file of a function it calls does.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Apply dropout and project features on a CPU (Numba); dropped entries are never multiplied."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Score edges on a CPU (Numba): dot products and dynamic attention without a tensor per edge and channel."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

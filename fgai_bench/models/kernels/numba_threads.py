@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,19 +16,9 @@ NOTHING = np.empty(0, bool)  # a mask that excludes no node
 Values: TypeAlias = "Tensor | NDArray[Any]"
 
 
-@cache
-def numba_is_here() -> bool:
-    """Tell whether Numba can be imported: it is a dependency, but everything works without it, more slowly."""
-    try:
-        import numba  # noqa: F401
-    except ImportError:
-        return False
-    return True
-
-
 def runs_compiled(values: Tensor) -> bool:
-    """Tell whether a CPU kernel takes these values: single or double precision on a CPU, with Numba installed."""
-    return values.device.type == "cpu" and values.dtype in (torch.float32, torch.float64) and numba_is_here()
+    """Tell whether a CPU kernel takes these values: single or double precision on a CPU."""
+    return values.device.type == "cpu" and values.dtype in (torch.float32, torch.float64)
 
 
 def over_rows(loop: Callable[..., None], pointer: Values, *arguments: Values | float) -> None:

@@ -4,8 +4,6 @@ The formulas here are the plain twins of the fused kernels. They keep ``(E, head
 backward pass; the kernels do not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar

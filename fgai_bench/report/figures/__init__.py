@@ -1,7 +1,5 @@
 """Figures: each a function from the results of a run to drawings, one palette for all, the same bytes every time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import matplotlib as mpl

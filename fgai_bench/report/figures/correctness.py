@@ -1,7 +1,5 @@
 """Stability against correctness: is an explanation that stays put under attack also right?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

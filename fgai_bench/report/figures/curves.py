@@ -1,7 +1,5 @@
 """F-acc curves: accuracy over the share of deleted edges."""
 
-from __future__ import annotations
-
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D

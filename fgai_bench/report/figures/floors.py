@@ -1,7 +1,5 @@
 """Floors beside attacks: for every row a bar from what is proven to what was found, and floors over the budget."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Points with spreads: score against stability, cost over size."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

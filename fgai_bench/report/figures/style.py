@@ -1,7 +1,5 @@
 """One look for all figures: a palette that colour-blind readers can tell apart, and files without dates."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Iterable, Sequence

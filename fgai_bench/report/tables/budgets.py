@@ -6,8 +6,6 @@ beside those under equal budgets. Budgets can be made equal in two orders, at th
 one (``large-budget``), and the share of the gap that vanishes depends on the order; its Shapley value is their mean.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Tables that are lists: statistics of the datasets, reasons for distrust."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fgai_bench.report.tables.build import Shown, Table, TableRow, no_value

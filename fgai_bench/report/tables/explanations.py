@@ -1,7 +1,5 @@
 """The tables of explanations: how stable and how right every explainer is, beside the best null on the same models."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from fgai_bench.report.explanations import STABILITY_METRIC, Explained, against, explained, shared_defenses

@@ -1,7 +1,5 @@
 """A table as LaTeX. A document that includes it needs booktabs, multirow, graphicx and amssymb."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace

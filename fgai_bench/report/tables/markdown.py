@@ -1,7 +1,5 @@
 """A table as Markdown and as CSV. The same table gives the same bytes."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterable

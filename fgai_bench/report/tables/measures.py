@@ -1,7 +1,5 @@
 """The tables of measures of correctness: what each says of every row, how they agree, which notice a planted lie."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from fgai_bench.report.explanations import MEASURES, Explained, better, explained, verdict

@@ -4,8 +4,6 @@ A uniform attention is nearly perfectly stable and explains nothing; a ranking b
 is shown with its null and with the paired difference from it, and what does not beat its null is marked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 from fgai_bench.report.tables.build import (

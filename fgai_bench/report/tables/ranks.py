@@ -4,8 +4,6 @@ The rivals are the same in every stage: the ways to train the model itself, not 
 its place. Intervals decide every rank, as in the leaderboards.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from fgai_bench.leaderboard.rows import BOARDS, STANDARD, BoardRow, entries, lowered

@@ -1,7 +1,5 @@
 """Table specifications: what stands in each table, as data; names come from the run, in the paper's order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -3,8 +3,6 @@
 An executor never touches the store: a job carries its input artifacts, and its result carries the artifacts it made.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol

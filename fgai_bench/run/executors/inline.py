@@ -1,7 +1,5 @@
 """Run steps one after the other in this process."""
 
-from __future__ import annotations
-
 from fgai_bench.run.executors.base import Event, Job, WorkerSettings
 
 

@@ -1,7 +1,5 @@
 """Run steps on a Ray cluster; inputs and results travel through Ray, so nodes need no disk in common."""
 
-from __future__ import annotations
-
 import os
 import socket
 import time

@@ -77,9 +77,12 @@ def _run(job: Job, settings: WorkerSettings, connection: Connection[Any, Any]) -
 
 
 def _can_go_on(job: Job, event: Event) -> bool:
-    """Tell whether the process can be given another job, or whether this one has left it broken."""
-    failed = event.result is not None and event.result.status != "ok"
-    return not _has_children() and not (failed and job.config["device"] != "cpu" and not draws(job.config["device"]))
+    """Tell whether the process can be given another job, or whether this one may have left it broken.
+
+    After work that fails while it is recorded no random numbers can be drawn on the device, in the whole process.
+    """
+    failed = event.result is not None and event.result.status in ("failed", "oom")
+    return not _has_children() and not (failed and job.config["device"] != "cpu")
 
 
 def _has_children() -> bool:
@@ -89,20 +92,6 @@ def _has_children() -> bool:
             if child.status() != psutil.STATUS_ZOMBIE:
                 return True
     return False
-
-
-def draws(device: str) -> bool:
-    """Tell whether random numbers can still be drawn on a device.
-
-    After work that fails while it is recorded they cannot, in the whole process: its generator waits for the recording.
-    """
-    import torch
-
-    try:
-        torch.rand((), device=device).item()
-    except Exception:
-        return False
-    return True
 
 
 def free_circles() -> None:

@@ -44,7 +44,7 @@ def test_columns_are_the_smallest_nontrivial_eigenvectors(nodes: int) -> None:
 def test_both_solvers_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     edge_index = connected(120)
     exact = laplacian_encoding(edge_index, 120)
-    laplacian._memory.clear()
+    laplacian.cpu_encoding.cache_clear()
     monkeypatch.setattr(laplacian, "DENSE_UP_TO", 0)
     torch.testing.assert_close(laplacian_encoding(edge_index, 120), exact, atol=1e-4, rtol=0)
 
@@ -131,13 +131,6 @@ def test_another_graph_or_width_is_another_encoding() -> None:
     assert not torch.equal(laplacian_encoding(more, 300), base)
     assert laplacian_encoding(edge_index, 300, k=3).shape == (300, 3)
     assert laplacian_encoding(edge_index, 301).shape == (301, 8)
-
-
-def test_memory_holds_a_bounded_number_of_encodings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(laplacian, "KEPT_IN_MEMORY", 2)
-    for seed in range(4):
-        laplacian_encoding(connected(20, seed), 20)
-    assert len(laplacian._memory) == 2
 
 
 def test_no_columns() -> None:
