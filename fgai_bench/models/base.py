@@ -87,6 +87,7 @@ class AttentionModel(nn.Module):
     global_because: ClassVar[str] = "its class does not say that its layers are local"
     search_space: ClassVar[Space] = {}
     config: dict[str, Any]
+    recorded: dict[str, float]  # the scores of its record, of a model that was loaded from one
     history: list[dict[str, float]]
 
     def embed(self, x: Tensor) -> Tensor:

@@ -84,8 +84,7 @@ def load_attacked(
     with opened(source, data_root) as store:
         step = store.step(_member(store, name, seed, "attack", attack)["step"])
         row = RecordedRow(store, step, data_root)
-        attacked, clean = row.attacked, row.problem.data
-        targets = row.problem.targets
+        (attacked, _), clean, targets = row.attacked, row.problem.data, row.problem.targets
     injected = attacked.x.shape[0] - clean.x.shape[0]
     attacked.y = torch.cat([clean.y, clean.y.new_full((injected,), UNLABELLED)])
     attacked.test_mask = torch.zeros(attacked.x.shape[0], dtype=torch.bool).index_fill(0, targets, True)
