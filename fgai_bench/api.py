@@ -69,6 +69,7 @@ def wrap(module: Any, inputs: Sequence[str] | None = None) -> AttentionModel:
         inputs: names of the further arguments that it is given; those that its forward names and the graph carries,
             if not said.
     """
+    module = getattr(module, "_orig_mod", module)  # of torch.compile
     if isinstance(module, AttentionModel):
         return module
     if not isinstance(module, nn.Module):
