@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -290,3 +291,11 @@ def test_check_of_a_name_that_two_kinds_share_asks_for_the_kind(ask: Ask) -> Non
     Path("my_plugin.py").write_text(PLUGIN.replace('"mine"', '"cora"'))
     sentence = "error: 'cora' is the name of several things; add --kind datasets or --kind models\n"
     assert ask("check", "cora", "--plugin", "my_plugin") == (2, "", sentence)
+
+
+def test_a_shell_is_told_what_can_follow():
+    asked = {"_FGAI_BENCH_COMPLETE": "complete_bash", "COMP_WORDS": "fgai-bench re", "COMP_CWORD": "1"}
+    command = [sys.executable, "-c", "import sys; from fgai_bench.cli import main; sys.exit(main())"]
+    done = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["report", "records"]
+    assert done.stderr == ""

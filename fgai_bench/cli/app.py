@@ -43,6 +43,7 @@ PluginOption = Annotated[
     ),
 ]
 FAILED, WRONG_REQUEST, INTERRUPTED = 1, 2, 130
+COMPLETION = "_FGAI_BENCH_COMPLETE"  # set by a shell that asks what can follow
 
 # The class of the parser's errors, found without its module: typer bundles its parser or depends on click.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -55,7 +56,6 @@ DISK_ERRORS |= {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, e
 app = typer.Typer(
     name="fgai-bench",
     help="When the graph is perturbed, does a graph network's attention still explain its prediction?",
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -112,6 +112,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as error:  # a plugin's, since no command of ours leaves in this way
         if isinstance(error.__context__, BrokenPipeError):
             return FAILED  # the parser's: whoever reads the output has read enough
+        if COMPLETION in os.environ or any(word.endswith("-completion") for word in sys.argv[1:]):
+            return int(error.code or 0)  # the parser's, after it has told a shell what can follow
         typer.echo(f"error: a plugin has ended the program with sys.exit({error.code})", err=True)
         return WRONG_REQUEST
     except Exception as error:

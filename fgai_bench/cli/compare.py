@@ -6,17 +6,30 @@ from typing import Annotated
 
 import typer
 
-from fgai_bench.cli.options import OutOption, RunArgument
+from fgai_bench.cli.options import OutOption, RunArgument, listed
 from fgai_bench.cli.terminal import print_table
 
 
 def compare(
     run: RunArgument,
     to: Annotated[str, typer.Option(help="What to compare with: paper.")] = "paper",
+    only: Annotated[
+        str | None, typer.Option(help="Tables, or beginnings of their names: table2. Prints each cell.")
+    ] = None,
     out: OutOption = None,
 ) -> None:
-    """Print and write the run's numbers beside the published ones, with the difference in units of the spread."""
-    from fgai_bench.report.compare import HEADINGS, REPRODUCED, as_files, lines, reproduced, scale_notes, untested
+    """Print a summary per table and write the run's numbers beside the published ones; --only prints the cells."""
+    from fgai_bench.report.compare import (
+        HEADINGS,
+        REPRODUCED,
+        SUMMARY,
+        as_files,
+        lines,
+        reproduced,
+        scale_notes,
+        summary,
+        untested,
+    )
     from fgai_bench.report.compare import compare as compare_numbers
     from fgai_bench.report.files import write_files
     from fgai_bench.report.published import published
@@ -24,15 +37,22 @@ def compare(
 
     if to != "paper":
         raise ReportError(f"there are no published numbers of {to!r}; --to can be paper")
+    beginnings = listed(only) or [""]
+    tables = list(dict.fromkeys(number.table for number in published()))
+    for name in beginnings:
+        if not any(table.startswith(name) for table in tables):
+            raise ReportError(f"the paper has no table {name!r}; --only can be {', '.join(tables)}")
+    numbers = [number for number in published() if number.table.startswith(tuple(beginnings))]
     results = Results.read(run)
-    comparison, shares = compare_numbers(results, published()), reproduced(results, published())
+    comparison, shares = compare_numbers(results, numbers), reproduced(results, numbers)
     written = write_files(out if out is not None else run / "report", as_files(comparison, results, shares))
-    if rows := lines(comparison):
-        print_table(f"{run} beside the paper", HEADINGS, rows)
+    print_table(f"{run} beside the paper", SUMMARY, summary(comparison))
+    if only and (rows := lines(comparison)):
+        print_table("cell by cell", HEADINGS, rows)
     if shares:
         print_table("Published scores that are reproduced", REPRODUCED, shares)
     for sentence in [*untested(comparison), *(f"scale of {note}" for note in scale_notes(comparison))]:
         typer.echo(sentence)
     for sentence in results.remarks:
         typer.echo(sentence)
-    typer.echo(f"written to {written[0]} and {written[1]}")
+    typer.echo(f"every cell is in {written[0]} and {written[1]}" + ("" if only else "; --only TABLE prints them"))

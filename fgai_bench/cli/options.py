@@ -131,7 +131,13 @@ def takes_execution(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def called(**values: Any) -> None:
         how = execution(**{name: values.pop(name) for name in shared.parameters})
-        command(**values, how=how)
+        try:
+            command(**values, how=how)
+        except KeyboardInterrupt:
+            if total := how["observer"].total:
+                recorded = f"{how['observer'].count} of {total} steps recorded"
+                typer.echo(f"interrupted: {recorded}; the same command goes on", err=True)
+            raise
 
     parameters = [*(own.parameters[name] for name in own.parameters if name != "how"), *shared.parameters.values()]
     called.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from fgai_bench.cli.options import (
 from fgai_bench.cli.terminal import print_table
 
 if TYPE_CHECKING:
+    from fgai_bench.tuning.cells import SearchCell
     from fgai_bench.tuning.outcome import SearchOutcome
 
 
@@ -46,34 +48,56 @@ def tune(
     ] = 1,
     out: Annotated[Path | None, typer.Option(help="The run folder; else runs/tune-SUITE.", parser=folder_of)] = None,
     assignments: SetOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be searched.")] = False,
     *,
     how: dict[str, Any],
 ) -> None:
     """Search the settings of every defense on validation nodes, or resume; write tuned.yaml and trials.csv."""
+    from fgai_bench.tuning.study import cells_to_search
     from fgai_bench.tuning.study import tune as search
     from fgai_bench.tuning.write import TRIALS, TUNED
 
     folder = out if out is not None else Path("runs") / f"tune-{Path(suite).stem}"
-    outcomes = search(
-        suite,
-        folder,
-        trials=trials,
-        seeds=numbers(seeds),
-        finals=numbers(finals),
-        repeat=repeat,
-        datasets=listed(datasets),
-        models=listed(models),
-        defenses=listed(defenses),
-        assignments=assignments or [],
-        **how,
-    )
+    effort = {"trials": trials, "seeds": numbers(seeds), "finals": numbers(finals), "repeat": repeat}
+    names = {"datasets": listed(datasets), "models": listed(models), "defenses": listed(defenses)}
+    what: dict[str, Any] = {**effort, **names, "assignments": assignments or []}
+    cells = cells_to_search(suite, **what)
+    for sentence in overridden(assignments or [], cells):
+        typer.echo(sentence)
+    if dry_run:
+        show_cells(cells)
+        return
+    outcomes = search(suite, folder, **what, **how)
     print_table("chosen settings", COLUMNS, [_row(outcome) for outcome in outcomes])
     for sentence in spreads(outcomes):
         typer.echo(sentence)
     for path in (folder / TUNED, folder / TRIALS):
         typer.echo(path)
+    typer.echo(f"next: fgai-bench run --suite {shlex.quote(str(folder / TUNED))}")
     if any(not tried.ok for outcome in outcomes for tried in outcome.tried):
         raise typer.Exit(1)
+
+
+def overridden(assignments: Sequence[str], cells: Sequence[SearchCell]) -> list[str]:
+    """Say of each ``--set`` that a search chooses in its place."""
+    keys = [assignment.partition("=")[0].strip() for assignment in assignments]
+    counts = {key: sum(key in cell.space for cell in cells) for key in keys}
+    return [
+        f"note: --set {key} holds in trial 0 only: the search chooses it in {count} of {len(cells)} cells"
+        for key, count in counts.items()
+        if count
+    ]
+
+
+def show_cells(cells: Sequence[SearchCell]) -> None:
+    """Print what would be searched, and how many trainings that takes."""
+    from fgai_bench.tuning.cells import FINALISTS
+
+    rows = [[*_names(cell), str(cell.trials), ", ".join(cell.space)] for cell in cells]
+    print_table("searches", [*NAMES, "trials", "what is searched"], rows)
+    tried = sum(cell.trials * len(cell.seeds) for cell in cells)
+    ending = sum((FINALISTS + 1) * len(cell.finals) for cell in cells)
+    typer.echo(f"{tried} trainings in {len(cells)} searches, at most {ending} more in their finals under `worst`")
 
 
 def spreads(outcomes: Sequence[SearchOutcome]) -> list[str]:
@@ -89,13 +113,18 @@ def spreads(outcomes: Sequence[SearchOutcome]) -> list[str]:
     ]
 
 
-COLUMNS = ["dataset", "model", "defense", "trials", "chosen", "clean", "attacked", "(default)", "vanilla", "settings"]
+NAMES = ["dataset", "task", "model", "defense"]
+COLUMNS = [*NAMES, "trials", "chosen", "clean", "attacked", "(default)", "vanilla", "settings"]
+
+
+def _names(cell: SearchCell) -> list[str]:
+    return [cell.dataset, cell.task, cell.model, cell.line.title]
 
 
 def _row(outcome: SearchOutcome) -> list[str]:
     """Return the choice of one cell, beside the scores of the suite's own settings and of the vanilla model."""
     cell, choice, default = outcome.cell, outcome.choice, min(outcome.finalists, key=lambda tried: tried.number)
-    names = [cell.dataset, cell.model, cell.line.title, str(len(outcome.tried))]
+    names = [*_names(cell), str(len(outcome.tried))]
     if choice is None:
         return [*names, "none", "", "", "", "", next(tried.reason for tried in outcome.tried)]
     settings = ", ".join(f"{name} {value}" for name, value in choice.values.items()) or "the suite's own"

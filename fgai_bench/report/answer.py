@@ -4,6 +4,8 @@ Come here for what a report says first: the page, ``index.md`` and the command l
 :func:`answers` and :func:`notes`. Ranks, ties and intervals are those of the leaderboards; nothing is decided here.
 """
 
+import json
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +15,7 @@ from fgai_bench.report.tables.markdown import pipe_table
 from fgai_bench.statistics.cells import Cell, scale_of
 from fgai_bench.statistics.intervals import centre_interval
 from fgai_bench.statistics.labels import STATUS, ordered, title
-from fgai_bench.statistics.numbers import listed, short
+from fgai_bench.statistics.numbers import counted, listed, short
 from fgai_bench.statistics.ranking import Standing
 from fgai_bench.statistics.results import MAIN_SUITES, SIDE_SUITES, Results
 from fgai_bench.suites.schema import TUNED
@@ -28,7 +30,8 @@ UNDER = {PUBLISHED_ATTACK: "under the published attack", STANDARD: "at worst"}
 class DefenseScore:
     """One defense on one graph: its score before and after the attack, and how that compares with the others'.
 
-    ``replaces_model`` tells that it is a network of its own, which stands in the place of the model.
+    ``replaces_model`` tells that it is a network of its own, which stands in the place of the model; ``beats_uniform``
+    whether its attention changes less than a uniform one, None where that was not measured.
     """
 
     defense: str
@@ -36,6 +39,7 @@ class DefenseScore:
     attacked: Cell
     standing: Standing
     replaces_model: bool = False
+    beats_uniform: bool | None = None
 
     @property
     def name(self) -> str:
@@ -114,7 +118,7 @@ def answers(results: Results) -> list[Answer]:
 
 def _answers_of(board: Board, results: Results) -> list[Answer]:
     rows = lowered(board, entries(board, results))
-    standing = ranked(rows, board.score, board.better)
+    standing, stability = ranked(rows, board.score, board.better), ranked(rows, "g_jsd", "lower")
     blocks: dict[tuple[str, ...], list[BoardRow]] = {}
     for row in rows:
         blocks.setdefault(row.key[:4], []).append(row)
@@ -126,14 +130,20 @@ def _answers_of(board: Board, results: Results) -> list[Answer]:
             chosen.setdefault((key[2], key[3]), blocks[key])
     datasets, models = (ordered(key[i] for key in chosen) for i in (0, 1))
     return [
-        _answer(board, chosen[dataset, model], standing, results)
+        _answer(board, chosen[dataset, model], standing, stability, results)
         for model in models
         for dataset in datasets
         if (dataset, model) in chosen
     ]
 
 
-def _answer(board: Board, rows: Sequence[BoardRow], standing: Mapping[Hashable, Standing], results: Results) -> Answer:
+def _answer(
+    board: Board,
+    rows: Sequence[BoardRow],
+    standing: Mapping[Hashable, Standing],
+    stability: Mapping[Hashable, Standing],
+    results: Results,
+) -> Answer:
     attacks = [row.key.attack for row in rows]
     attack = next((name for name in (STANDARD, PUBLISHED_ATTACK) if name in attacks), attacks[0])
     own = {row.key.defense: row for row in rows if row.key.attack == attack}
@@ -144,6 +154,7 @@ def _answer(board: Board, rows: Sequence[BoardRow], standing: Mapping[Hashable, 
             own[label].cell(board.score),
             standing.get(own[label].key, Standing()),
             results.replaces_model(label),
+            stability.get(own[label].key, Standing()).beats_null,
         )
         for label in _ranking_first(own)
     )
@@ -154,6 +165,28 @@ def _answer(board: Board, rows: Sequence[BoardRow], standing: Mapping[Hashable, 
 def _ranking_first(labels: Iterable[str]) -> list[str]:
     """Return labels in the paper's order, those with searched settings first: they rank."""
     return sorted(ordered(labels), key=lambda label: not label.endswith(TUNED))
+
+
+def headline(answered: Sequence[Answer]) -> list[str]:
+    """Return three sentences on the graphs of one model and task: the attacker, who is first, how calm attention is."""
+    stands = [stand for answer in answered for stand in answer.stands]
+    threats = [json.loads(threat) for stand in stands for threat, _ in stand.attacked.budgets.values() if threat]
+    sizes = {(threat.get("scenario"), threat.get("nodes"), threat.get("edges_per_node")) for threat in threats}
+    scenario, nodes, edges = sizes.pop() if len(sizes) == 1 else ("", 0, 0)
+    injects = f"may inject {nodes} nodes with {edges} edges each"
+    leaders = [[stand.name for stand in answer.stands if stand.standing.rank == 1] for answer in answered]
+    alone = Counter(names[0] for names in leaders if len(names) == 1)
+    first = [f"{name} alone on {count}" for name, count in alone.most_common()]
+    shared, unranked = sum(len(names) > 1 for names in leaders), sum(not names for names in leaders)
+    first += [f"shared by several on {shared}"] * bool(shared) + [f"nobody on {unranked}"] * bool(unranked)
+    calm = [stand.beats_uniform for stand in stands if stand.beats_uniform is not None]
+    return [
+        f"The attacker knows the model and {injects if scenario == 'injection' else 'has the budget of the suite'}.",
+        f"First rank on {counted(len(answered), 'graph')}: {', '.join(first)}.",
+        f"In {sum(calm)} of {len(calm)} rows the attention changes less than a uniform one, which explains nothing."
+        if calm
+        else "Whether the attention changes less than a uniform one was not measured.",
+    ]
 
 
 def notes(answered: Sequence[Answer]) -> list[str]:

@@ -22,6 +22,7 @@ from fgai_bench.suites.schema import RELEASED
 
 ROUNDING = 1e-9
 SCIENTIFIC = 0.01  # numbers below are written with an exponent
+FAR = 10.0  # spreads; what is farther away is not counted
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,14 @@ class Compared:
 
     @property
     def spreads(self) -> float:
-        """Return the difference in units of the combined spread; NaN where neither side has a spread."""
-        spread = math.sqrt(math.fsum(std * std for std in (self.number.std, self.measured.std) if std == std))
-        # Equal values of all seeds leave a spread of rounding errors, which is none.
-        return self.difference / spread if spread > ROUNDING * abs(self.number.mean) else math.nan
+        """Return the difference in units of the combined spread; NaN unless both sides have one.
+
+        The spread of one side alone says nothing about the other's. Equal values of all seeds leave a spread of
+        rounding errors, which is none.
+        """
+        least = ROUNDING * abs(self.number.mean)
+        known = all(spread > least for spread in (self.number.std, self.measured.std))
+        return self.difference / math.hypot(self.number.std, self.measured.std) if known else math.nan
 
     @property
     def result(self) -> str:
@@ -138,10 +143,37 @@ def _line(pair: Compared) -> list[str]:
     number, ours = pair.number, pair.measured
     mine = short_text(ours.mean, ours.std) if ours.values else STATUS[ours.status]
     theirs = short_text(number.mean, number.std) if number.status == "ok" else STATUS.get(number.status, "--")
-    spreads = f"{pair.spreads:+.1f}" if pair.spreads == pair.spreads else "--"
     difference = short_text(pair.difference)
     names = [number.table, title(number.dataset), title(number.model), title(number.label), number.metric]
-    return [*names, theirs, mine, difference, spreads, pair.result]
+    return [*names, theirs, mine, difference, spreads_text(pair.spreads), pair.result]
+
+
+def spreads_text(spreads: float) -> str:
+    """Write a difference in spreads; far is far.
+
+    >>> spreads_text(-1.25), spreads_text(-444528.5), spreads_text(math.nan)
+    ('-1.2', '< -10', '--')
+    """
+    if spreads != spreads:
+        return "--"
+    return f"{spreads:+.1f}" if abs(spreads) <= FAR else ("< -" if spreads < 0 else "> ") + f"{FAR:.0f}"
+
+
+SUMMARY = ("table", "published numbers", "compared", "within 2 spreads", "no spread", "typed gaps", "not tested")
+
+
+def summary(comparison: Sequence[Compared]) -> list[list[str]]:
+    """Return one line per table, as texts under ``SUMMARY``: how many numbers could be compared, and how many agree."""
+    rows = []
+    for table in dict.fromkeys(pair.number.table for pair in comparison):
+        own = [pair for pair in comparison if pair.number.table == table]
+        compared = [pair for pair in own if pair.result == "compared"]
+        near = [pair for pair in compared if abs(pair.spreads) <= 2]
+        untold = [pair for pair in compared if pair.spreads != pair.spreads]
+        missing = [pair for pair in own if not pair.tested]
+        numbers = (len(own), len(compared), len(near), len(untold), len(own) - len(compared) - len(missing))
+        rows.append([table, *map(str, numbers), str(len(missing))])
+    return rows
 
 
 def untested(comparison: Sequence[Compared]) -> list[str]:
@@ -164,5 +196,6 @@ def _markdown(comparison: Sequence[Compared], results: Results, shares: Sequence
     table = pipe_table(map(markdown_cell, row) for row in (HEADINGS, *rows))
     notes = [f"- {markdown(sentence)}" for sentence in [*untested(comparison), *scale_notes(comparison)]]
     head = f"# Run {results.identity} beside the paper\n\n{results.version}."
-    kinds = [*pipe_table([REPRODUCED, *shares]), ""] if shares else []
+    kinds = [*pipe_table([SUMMARY, *summary(comparison)]), ""]
+    kinds += [*pipe_table([REPRODUCED, *shares]), ""] if shares else []
     return "\n".join([head, "", *kinds, *(table if rows else ["Nothing to compare in this run."]), "", *notes]) + "\n"

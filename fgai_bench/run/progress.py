@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TextIO
 
 from fgai_bench.records.result import Result
@@ -36,6 +36,9 @@ class Observer:
     def extended(self, steps: Iterable[Step], done: Iterable[str]) -> None:
         """Receive steps that were added to the plan, and the hashes of those that the store holds already."""
 
+    def named(self, words: Mapping[str, str]) -> None:
+        """Receive what to add to the titles of steps, by hash: the number of a trial."""
+
     def started(self, step: Step) -> None:
         """Receive a step that was given to a worker."""
 
@@ -63,6 +66,7 @@ class PlainLines(Observer):
         self.total, self.slots = 0, 1
         self.left: set[str] = set()  # hashes of the steps that are not done
         self.finished_steps, self.busy_seconds = 0, 0.0
+        self.words: dict[str, str] = {}  # hash to what its title ends with
         self._began = time.perf_counter()
 
     @property
@@ -80,6 +84,12 @@ class PlainLines(Observer):
         new = [step.hash for step in steps]
         self.total += len(new)
         self.left |= {*new} - {*done}
+
+    def named(self, words: Mapping[str, str]) -> None:
+        self.words.update(words)
+
+    def _title(self, step: Step) -> str:
+        return " ".join(filter(None, (title(step), self.words.get(step.hash))))
 
     def started(self, step: Step) -> None:
         self.left.add(step.hash)  # one whose artifact was lost is done again
@@ -107,7 +117,9 @@ class PlainLines(Observer):
 
     def _show(self, step: Step, result: Result) -> None:
         """Print the result of a step that was just counted."""
-        self._print(f"[{self.count}/{self.total}] {title(step)}: {outcome(result)} ({spoken(self.time_left())} left)")
+        self._print(
+            f"[{self.count}/{self.total}] {self._title(step)}: {outcome(result)} ({spoken(self.time_left())} left)"
+        )
 
     def _print(self, line: str) -> None:
         print(line, file=self.stream, flush=True)
@@ -144,7 +156,7 @@ class Live(PlainLines):
     def started(self, step: Step) -> None:
         super().started(step)
         self._remove(step)  # a step that ran out of memory beside others starts a second time
-        self.running[step.hash] = self.display.add_task(title(step), total=None, state="")
+        self.running[step.hash] = self.display.add_task(self._title(step), total=None, state="")
 
     def advanced(self, hash: str, epoch: int, epochs: int) -> None:
         if hash in self.running:
@@ -161,7 +173,7 @@ class Live(PlainLines):
     def _show(self, step: Step, result: Result) -> None:
         self._remove(step)
         if result.status != "ok":
-            self._print(f"{title(step)}: {outcome(result)}")
+            self._print(f"{self._title(step)}: {outcome(result)}")
         self.tick()
 
     def _remove(self, step: Step) -> None:

@@ -59,14 +59,10 @@ def tune(
     if find_spec("optuna") is None:
         raise RequestError("a search for settings needs Optuna: pip install optuna")
     execution, overrides = Execution.split(options)
-    parts = resolve(suite, **overrides)
-    if len(parts) != 1:
-        raise SuiteError(f"settings are searched for one suite at a time, not for {', '.join(p.name for p in parts)}")
-    cells = cells_of(parts[0], trials, seeds, finals, repeat)
-    if not cells:
-        raise SuiteError("nothing to tune: no dataset of the suite is for one of its tasks, or no defense for them")
-    contents, device, observer = contents_of(parts, execution.root), execution.resolved_device, execution.observer
-    folder = checked_folder(Path(out) if out is not None else Path("runs") / f"tune-{parts[0].name}")
+    cells = cells_to_search(suite, trials, seeds, finals, repeat, **overrides)
+    searched = cells[0].suite
+    contents, device, observer = contents_of([searched], execution.root), execution.resolved_device, execution.observer
+    folder = checked_folder(Path(out) if out is not None else Path("runs") / f"tune-{searched.name}")
     known = [trial for cell in cells for trial in (*cell.reference(), *cell.trained(0, {}))]
     first = list(validation_plan(known, device, contents).steps.values())  # all that is known before anything has run
     check_options(first)
@@ -81,6 +77,24 @@ def tune(
             outcomes = _searched(cells, store, executor, observer, device, contents)
             write_outcomes(folder, outcomes)
     return outcomes
+
+
+def cells_to_search(
+    suite: str | os.PathLike[str] | Suite | Mapping[str, Any],
+    trials: int,
+    seeds: Sequence[int],
+    finals: Sequence[int],
+    repeat: int,
+    **overrides: Any,
+) -> list[SearchCell]:
+    """Return the cells that a study searches; arguments as in :func:`tune`."""
+    parts = resolve(suite, **overrides)
+    if len(parts) != 1:
+        raise SuiteError(f"settings are searched for one suite at a time, not for {', '.join(p.name for p in parts)}")
+    cells = cells_of(parts[0], trials, seeds, finals, repeat)
+    if not cells:
+        raise SuiteError("nothing to tune: no dataset of the suite is for one of its tasks, or no defense for them")
+    return cells
 
 
 def _searched(
@@ -198,4 +212,6 @@ class SearchSchedule(Schedule):
                 new = {hash: step for hash, step in plan.steps.items() if hash not in self.plan.steps}
                 self.plan.steps.update(new)
                 self.wait_for(new.values())
+                trials = {m.step: f"trial {m.label.rpartition('#')[2]}" for m in plan.members if "#" in m.label}
+                self.observer.named({hash: f"{words} of {search.cell.trials}" for hash, words in trials.items()})
                 self.observer.extended(new.values(), self.done)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
+from fgai_bench.card import progress
 from fgai_bench.cli.app import main
 
 SOURCE = """
@@ -94,3 +96,13 @@ def test_weights_of_another_network_are_refused(folder, capsys):
     save_file({"other": torch.zeros(2)}, "other.safetensors")
     assert main(["evaluate", "my_karate_script:network_and_graph", "--weights", "other.safetensors"]) == 2
     assert "do not fit the network" in capsys.readouterr().err
+
+
+def test_outside_a_terminal_a_line_says_what_is_measured(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    before = threading.enumerate()
+    with progress.lines(["clean", "worst"]) as step:
+        step("worst")
+        while "worst (part 2 of 2)" not in capsys.readouterr().err:  # the thread prints at once, again and again
+            pass
+    assert before == threading.enumerate()

@@ -11,7 +11,7 @@ import pytest
 
 from fgai_bench.leaderboard.csv import rows
 from fgai_bench.leaderboard.rows import BOARDS, entries
-from fgai_bench.report.answer import answers, as_markdown, notes
+from fgai_bench.report.answer import answers, as_markdown, headline, notes
 from fgai_bench.statistics.results import Results
 from tests.report_fixtures import attack_result, clean_result
 
@@ -28,6 +28,17 @@ def test_ties_share_the_first_rank(small: Path) -> None:
     )
     (note,) = notes(answers(Results.read(small)))
     assert note == "No worst case is recorded for Amazon-Photo, GAT: a stronger attack may change the order."
+
+
+def test_three_sentences_come_first(small: Path, odd: Path) -> None:
+    assert headline(answers(Results.read(small))) == [
+        "The attacker knows the model and may inject 20 nodes with 20 edges each.",
+        "First rank on 1 graph: shared by several on 1.",
+        "In 0 of 4 rows the attention changes less than a uniform one, which explains nothing.",
+    ]
+    links = [answer for answer in answers(Results.read(odd)) if answer.task == "link"]
+    assert headline(links)[1] == "First rank on 1 graph: LN alone on 1."
+    assert headline(links)[2] == "Whether the attention changes less than a uniform one was not measured."
 
 
 def test_graphs_without_a_worst_case_are_named(bench: Any) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fgai_bench.cli import main
 from fgai_bench.records.result import Result
-from fgai_bench.report.compare import Compared, as_files, compare, lines, reproduced, scale_notes, untested
+from fgai_bench.report.compare import Compared, as_files, compare, lines, reproduced, scale_notes, summary, untested
 from fgai_bench.report.published import published
 from fgai_bench.statistics.results import Results
 
@@ -89,3 +91,34 @@ def test_the_share_of_reproduced_scores_stands_for_each_kind_of_settings_and_bud
     ]
     files = as_files(compare(results, published()), results, rows)
     assert "| released | published | 2 | 0.50 [" in files["comparison.md"]
+
+
+def test_a_summary_per_table_comes_first(small: Path) -> None:
+    comparison = compare(Results.read(small), published())
+    rows = {row[0]: row[1:] for row in summary(comparison)}
+    assert list(rows) == ["table1", "table2", "f_slope", "link", "ablation", "cost"]
+    assert rows["link"] == ["48", "0", "0", "0", "0", "48"]
+    for numbers in rows.values():
+        every, compared, near, no_spread, gaps, untested_numbers = map(int, numbers)
+        assert every == compared + gaps + untested_numbers
+        assert near + no_spread <= compared
+    text = as_files(comparison, Results.read(small))["comparison.md"]
+    assert text.index("within 2 spreads") < text.index("| in spreads |")
+
+
+def test_a_spread_of_one_side_alone_is_no_unit(small: Path) -> None:
+    pair = on_amazon_photo(small)["table2", "gat", "vanilla", "f1_attacked"]
+    assert math.isnan(replace(pair, number=replace(pair.number, std=math.nan)).spreads)
+    assert math.isnan(replace(pair, number=replace(pair.number, std=0.0)).spreads)
+
+
+def test_only_some_tables_are_printed_cell_by_cell(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", str(small)]) == 0
+    whole = capsys.readouterr().out
+    assert "cell by cell" not in whole
+    assert main(["compare", str(small), "--only", "table2"]) == 0
+    said = capsys.readouterr().out
+    assert "cell by cell" in said
+    assert "table1" not in said
+    assert main(["compare", str(small), "--only", "table9"]) == 2
+    assert "--only can be table1, table2" in capsys.readouterr().err

@@ -58,3 +58,18 @@ def test_a_study_by_the_command_writes_its_files(tiny, tmp_path, capsys, monkeyp
     }  # fmt: skip
     assert all(Path(line).is_file() for line in written)
     assert "the suite's own" in printed
+    assert "trial 0 of 1" in printed
+    assert f"next: fgai-bench run --suite {run / 'tuned.yaml'}" in printed
+
+
+def test_a_dry_run_shows_searches_and_what_overrides_a_setting(tiny, tmp_path, capsys):
+    suite = tmp_path / "tiny.yaml"
+    suite.write_text(yaml.safe_dump({**tiny, "defenses": ["vanilla"]}))
+    request = ["tune", "--suite", str(suite), "--trials", "3", "--dry-run", "--out", str(tmp_path / "run")]
+    assert main([*request, "--set", "training.lr=0.02", "--set", "attack.steps=2"]) == 0
+    printed = capsys.readouterr().out
+    assert "note: --set training.lr holds in trial 0 only" in printed
+    assert "attack.steps" not in printed
+    assert "6 trainings in 1 searches" in printed  # three trials, two split seeds
+    assert "node" in printed
+    assert not (tmp_path / "run").exists()

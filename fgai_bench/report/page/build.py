@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from importlib import resources
@@ -19,7 +20,7 @@ from fgai_bench.leaderboard.rows import (
     ranked,
 )
 from fgai_bench.records.canonical import canonical
-from fgai_bench.report.answer import TASKS, Answer, answers, notes, score_text
+from fgai_bench.report.answer import TASKS, Answer, answers, headline, notes, score_text
 from fgai_bench.report.claims import judge
 from fgai_bench.report.explanations import null_levels, points
 from fgai_bench.report.verdicts import Verdict
@@ -29,6 +30,8 @@ from fgai_bench.statistics.labels import CORRECTNESS, STATUS, ordered, title
 from fgai_bench.statistics.numbers import written
 from fgai_bench.statistics.ranking import Standing
 from fgai_bench.statistics.results import Place, Results
+from fgai_bench.suites import SUITES
+from fgai_bench.suites.schema import TUNED
 
 # Key, heading, which way is better, how it is written. ``score`` is what the board ranks by: F1 or ROC-AUC.
 COLUMNS: tuple[tuple[str, str, Any, str], ...] = (
@@ -85,8 +88,10 @@ def content(results: Results) -> dict[str, Any]:
     answered = answers(results)
     rows = [row for board in BOARDS if board.task for row in _rows(board, results)]
     return {
-        "run": {"id": results.identity, "suites": list(map(results.title, results.suites)), "version": results.version},
+        "run": {"id": results.identity, "suites": list(map(results.title, results.suites)), "version": results.version}
+        | {"commands": commands(results)},
         "answers": [_answer(answer) for answer in answered],
+        "headlines": _headlines(answered),
         "notes": [*notes(answered), *(f"{remark}." for remark in results.remarks)],
         "explanations": _explanations(results),
         "columns": [{"key": key, "title": words, "better": better} for key, words, better, _ in columns_of(results)],
@@ -96,6 +101,34 @@ def content(results: Results) -> dict[str, Any]:
         "rows": rows,
         "claims": [_claim(verdict) for verdict in judge(results)],
     }
+
+
+def _headlines(answered: Sequence[Answer]) -> dict[str, list[str]]:
+    """Return the first sentences for each model, about its first task."""
+    first = {answer.model: answer.task for answer in reversed(answered)}
+    return {
+        model: headline([answer for answer in answered if (answer.model, answer.task) == (model, task)])
+        for model, task in first.items()
+    }
+
+
+def commands(results: Results) -> list[str]:
+    """Return commands that make such a run: a line per suite, with what it has in place of the suite's own names."""
+    lines = []
+    for name in results.suites:
+        known = name in SUITES
+        own = SUITES[name] if known else None
+        words = ["fgai-bench run --suite", shlex.quote(name if known else f"{name}.yaml")]
+        for option, key in (("datasets", "dataset"), ("models", "model")):
+            used = results.names(key, suite=name, kind="train")
+            if own and used and set(used) != set(getattr(own, option)):
+                words += [f"--{option}", shlex.quote(",".join(used))]
+        seeds = sorted({seed for _, places in results.select(suite=name, kind="train") for seed in places})
+        if own and seeds and tuple(seeds) != tuple(own.seeds):
+            words += ["--seeds", str(len(seeds)) if seeds == list(range(len(seeds))) else ",".join(map(str, seeds))]
+        tuned = any(label.endswith(TUNED) for label in results.names("label", suite=name))
+        lines.append(" ".join([*words, *(["--settings both"] if tuned else [])]))
+    return [*lines, "fgai-bench report RUN"]
 
 
 def columns_of(results: Results) -> tuple[tuple[str, str, Any, str], ...]:

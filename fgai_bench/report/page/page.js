@@ -54,10 +54,13 @@
   }
   function answer() {
     for (const radio of document.querySelectorAll("#models input")) radio.checked = radio.value === view;
-    const said = own().map((a) => make("li", {}, make("strong", {}, a.subject), `: ${a.verdict}`));
-    $("sentences").replaceChildren(...(said.length ? said : [make("li", {}, "This run holds no attack to answer from.")]));
+    const said = data.headlines[view] ?? ["This run holds no attack to answer from."];
+    $("said").replaceChildren(...said.map((sentence) => make("p", {}, sentence)));
+    $("sentences").replaceChildren(...own().map((a) => make("li", {}, make("strong", {}, a.subject), `: ${a.verdict}`)));
     $("notes").replaceChildren(...data.notes.map((note) => make("p", {}, note)));
-    $("matrices").replaceChildren(...distinct(own().map((a) => a.task)).map((task) => matrix(own().filter((a) => a.task === task))));
+    const [first, ...others] = distinct(own().map((a) => a.task)).map((task) => matrix(own().filter((a) => a.task === task)));
+    $("matrix").replaceChildren(first ?? "");
+    $("further").replaceChildren(...others);
     explanations();
   }
   function matrix(graphs) {
@@ -261,6 +264,7 @@
     claim.cells.length || claim.advice ? make("details", { class: "small" }, make("summary", {}, `${claim.cells.length} cells`),
       ...[...claim.cells, claim.advice].filter(Boolean).map((text) => make("div", {}, text))) : "")));
   $("about").textContent = `fgai-bench, run ${data.run.id}; suites ${data.run.suites.join(", ")}; ${data.run.version}`;
+  $("commands").textContent = data.run.commands.join("\n");
   $("look").onclick = () => {
     const root = document.documentElement;
     const dark = (root.dataset.look ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
