@@ -33,6 +33,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--attacks", default="injection,worst")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--only", help="one of the threats, by name")
     parser.add_argument("--epochs", type=int, default=40)
     asked = parser.parse_args()
     torch.manual_seed(0)
@@ -50,10 +51,10 @@ def main() -> None:
         "by hand": fb.ThreatModel(nodes=20, edges_per_node=10, **bounds),
         "500 nodes": fb.ThreatModel(nodes=500, edges_per_node=10, **bounds),
     }
-    for name, threat in threats.items():
+    for name, threat in threats.items() if asked.only is None else [(asked.only, threats[asked.only])]:
         started = time.perf_counter()
         card = fb.evaluate(network, data, asked.attacks.split(","), threat)  # type: ignore[arg-type]
-        print(f"{name} ({time.perf_counter() - started:.0f} s), {card.prediction}: {headline(card)[0]}")
+        print(f"{name} ({time.perf_counter() - started:.0f} s), {card.prediction}: {headline(card)[0]}", flush=True)
         for row in card.rows:
             print(f"    {row.quantity} {row.attack} {row.value:.3f} [{row.low:.3f}, {row.high:.3f}]")
         for alarm in card.alarms:

@@ -27,7 +27,7 @@ from fgai_bench.card import Card
 from fgai_bench.card.evaluation import CONTROL, draws_of, evaluated, in_scenario
 from fgai_bench.card.progress import shown_progress
 from fgai_bench.certificates import CERTIFICATES, Floor, best_floor
-from fgai_bench.data import DataError, undirected_edge_count
+from fgai_bench.data import DataError, load_dataset, undirected_edge_count
 from fgai_bench.data.node_index import node_index
 from fgai_bench.data.user_graph import UNLABELLED, given_graph, given_split, num_classes
 from fgai_bench.defenses import DEFENSES, Training
@@ -49,7 +49,7 @@ def build_model(name: str, data: Data | str, seed: int = 0, **options: Any) -> A
     >>> build_model("gat", KarateClub()[0], hidden=4).config["num_classes"]
     4
     """
-    graph = given_graph(data)
+    graph = given_graph(load_dataset(data) if isinstance(data, str) else data)
     try:
         model = models.build_model(name, graph.x.shape[1], num_classes(graph), seed=seed, **options)
     except ValidationError as error:
@@ -69,6 +69,7 @@ def wrap(module: Any, inputs: Sequence[str] | None = None) -> AttentionModel:
         inputs: names of the further arguments that it is given; those that its forward names and the graph carries,
             if not said.
     """
+    module = getattr(module, "_orig_mod", module)  # of torch.compile
     if isinstance(module, AttentionModel):
         return module
     if not isinstance(module, nn.Module):
@@ -245,7 +246,7 @@ def evaluate(
 def _prepared(model: nn.Module, data: Data | str, split: int) -> tuple[AttentionModel, NodeProblem, list[str]]:
     """Return a model that fits the graph, the problem on that graph, and sentences on how its split was read."""
     wrapped = wrap(model)
-    graph = given_graph(data)
+    graph = given_graph(load_dataset(data) if isinstance(data, str) else data)
     parameter = next(wrapped.parameters(), None)
     if parameter is not None:
         graph = graph.to(parameter.device)

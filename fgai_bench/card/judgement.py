@@ -164,7 +164,8 @@ class Judgement:
     @property
     def all_notes(self) -> list[str]:
         """Return what was decided on the way, and how many test nodes each attack reaches."""
-        reach = [f"{o.name} reaches {o.reached.mean():.1%} of the test nodes" for o in self.measured.outcomes.values()]
+        shares = [f"{name} {outcome.reached.mean():.1%}" for name, outcome in self.measured.outcomes.items()]
+        reach = [f"test nodes that are reached: {', '.join(shares)}"] if shares else []
         effect = self.measured.effect
         missing = [f"the effect of edges was not measured: {effect}"] if isinstance(effect, str) and effect else []
         return [*self.notes, *reach, *missing]

@@ -24,7 +24,7 @@ def check(
     from fgai_bench.testing import run_checks
 
     results = run_checks(kind, name)
-    rows = [(result.name, result.status, result.message) for result in results if result.status != "skipped"]
+    rows = [(r.name, str(r.status), r.message) for r in results if r.status != "skipped"]
     skipped = Counter(result.message for result in results if result.status == "skipped")
     folded = [(f"{count} check{'s' if count > 1 else ''}", "skipped", reason) for reason, count in skipped.items()]
     print_table(f"{kind} {name}", ["check", "status", "message"], [*rows, *folded])

@@ -29,7 +29,11 @@ def fetch_files(dataset: Dataset, root: Path) -> None:
         root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="fgai-bench-") as temporary:
             folder = Path(temporary)
-            fetched = (_from_archive if dataset.archive else _one_by_one)(dataset, root, folder)
+            if dataset.archive:
+                fetched = _from_archive(dataset, root, folder)
+            else:
+                missing = enumerate(dataset.missing(root))
+                fetched = {file: _transfer(dataset, file, folder / str(number)) for number, file in missing}
             for file, path in fetched.items():
                 _verify(dataset, file, path)
                 _put(path, dataset.path(file, root))
@@ -67,13 +71,6 @@ def _transfer(dataset: Dataset, file: RawFile, target: Path) -> Path:
         raise
     _verify(dataset, file, target)
     return target
-
-
-def _one_by_one(dataset: Dataset, root: Path, folder: Path) -> dict[RawFile, Path]:
-    return {
-        file: _transfer(dataset, file, folder / f"{number}-{Path(file.path).name}")
-        for number, file in enumerate(dataset.missing(root))
-    }
 
 
 def _from_archive(dataset: Dataset, root: Path, folder: Path) -> dict[RawFile, Path]:

@@ -23,8 +23,8 @@ UNLABELLED = -1
 def given_graph(data: Any) -> Data:
     """Return a copy of a user's graph with features float32 (dense or CSR), edges int64 and labels ``(N,)`` int64.
 
-    A PyG dataset of one graph counts as that graph, as does a name of ``DATASETS`` (with the split of seed 0). Labels
-    may be ``(N, 1)``; a negative or missing (NaN) one means that the node has none, and becomes -1.
+    A PyG dataset of one graph counts as that graph. Labels may be ``(N, 1)``; a negative or missing (NaN) one means
+    that the node has none, and becomes -1.
 
     >>> graph = Data(x=torch.eye(2).double(), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([[1], [-7]]))
     >>> tidy = given_graph(graph)
@@ -43,13 +43,9 @@ def given_graph(data: Any) -> Data:
 
 
 def _one_graph(data: Any) -> Data:
-    """Return the graph itself, the only graph of a dataset, or the graph of a registered name."""
+    """Return the graph itself, or the only graph of a dataset."""
     if isinstance(data, Data):
         return data
-    if isinstance(data, str):
-        from fgai_bench.data.load import load_dataset
-
-        return load_dataset(data)
     kind = type(data).__name__
     if isinstance(data, Dataset | list | tuple):
         if len(data) == 1 and isinstance(data[0], Data):

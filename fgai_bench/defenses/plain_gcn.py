@@ -4,13 +4,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from fgai_bench.defenses.deeprobust_gcn import (
-    Aggregation,
-    GCNModel,
-    ReplacedModel,
-    edge_presence,
-    edge_wise,
-)
+from fgai_bench.defenses.deeprobust_gcn import Aggregation, GCNModel, ReplacedModel, edge_presence, edge_wise
 from fgai_bench.models.base import Output
 from fgai_bench.models.sorted_edges import sorted_edges
 from fgai_bench.options import OWN_NETWORK, Space

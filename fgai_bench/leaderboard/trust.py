@@ -95,26 +95,28 @@ def judged(
 def _measure(
     store: StoreReader, members: list[dict[str, Any]], data_root: str | None, say: Callable[[str], object]
 ) -> None:
-    """Measure rows again, trial by trial; raise at the first that differs."""
-    began = time.monotonic()
+    """Measure rows again whose model and graph are there, trial by trial; raise at the first that differs."""
+    began, done = time.monotonic(), 0
     trials: dict[str, list[dict[str, Any]]] = {}
     for member in members:
         trials.setdefault(store.step(member["step"])["trial"], []).append(member)
+    trials = {trial: own for trial, own in trials.items() if _held(store, trial)}
     for number, own in enumerate(trials.values(), 1):
         for member in own:
             try:
                 sentence = next(doubts(RecordedRow(store, store.step(member["step"]), data_root)), "")
-            except (MissingArtifact, StoreError):  # it stayed elsewhere, or with a step that did: shown as reported
+            except MissingArtifact:  # its graph stayed elsewhere: it is shown as reported
                 continue
             except Exception as error:  # a forged file may make any reader fail
                 sentence = " ".join(str(error).split()) or type(error).__name__
             if sentence:
                 raise ReportError(f"{place_in_words(member)}, row {member['step'][:12]}: {sentence}")
+            done += 1
         if number == 1 and len(trials) > 1:
             seconds = (time.monotonic() - began) * (len(trials) - 1)
-            say(f"{len(members)} results of {len(trials)} models are measured again; about {seconds:.0f} s more")
-    if members:
-        say(f"{len(members)} results measured again in {time.monotonic() - began:.0f} s")
+            say(f"results of {len(trials)} models are measured again; about {seconds:.0f} s more")
+    if done:
+        say(f"{done} results measured again in {time.monotonic() - began:.0f} s")
 
 
 def _block(member: Mapping[str, Any]) -> Block:

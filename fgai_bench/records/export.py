@@ -131,7 +131,15 @@ def _write(
         for name, holders in packs.items():
             write_pack(new / name, ((hash, store.artifacts.read(hash)) for hash, store in sorted(holders.items())))
         (new / SHEET).write_text(datasheet(merged), encoding="utf-8")
-        manifest = _manifest(merged, sorted(new.iterdir()), counts, superseded)
+        manifest: dict[str, Any] = {
+            "format": FORMAT,
+            "package": __version__,
+            "superseded": superseded,
+            "steps": len(merged.steps),
+            "suites": merged.by_suite(),
+            "files": {file.name: _about(file, counts.get(file.name)) for file in sorted(new.iterdir())},
+        }
+        manifest["sha256"] = sha256(manifest)
         (new / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return manifest
 
@@ -237,23 +245,10 @@ def _artifacts(name: str, merged: Merged) -> Iterator[Wanted]:
         yield from ((result, row) for row in result.step["artifacts"] if row["role"] == role)
 
 
-def _manifest(
-    merged: Merged, files: Sequence[Path], rows: Mapping[str, int], superseded: Sequence[Mapping[str, str]]
-) -> dict[str, Any]:
-    """Return the manifest of an export: versions, counts by suite and status, and the sha256 of every file."""
-    manifest = {
-        "format": FORMAT,
-        "package": __version__,
-        "superseded": superseded,
-        "steps": len(merged.steps),
-        "suites": merged.by_suite(),
-        "files": {
-            file.name: {"sha256": sha256_of_file(file), "bytes": file.stat().st_size}
-            | ({"rows": rows[file.name]} if file.name in rows else {})
-            for file in files
-        },
-    }
-    return {**manifest, "sha256": sha256(manifest)}
+def _about(file: Path, rows: int | None) -> dict[str, Any]:
+    """Return what a manifest says of a file; ``rows`` of a table."""
+    about = {"sha256": sha256_of_file(file), "bytes": file.stat().st_size}
+    return about if rows is None else {**about, "rows": rows}
 
 
 def _writable_folder(folder: Path) -> Path:

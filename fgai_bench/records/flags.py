@@ -9,10 +9,11 @@ from typing import Any
 
 from fgai_bench.records.canonical import canonical
 
-WEAKER = "unreliable: random control is stronger"
-IMPROVES = "unreliable: a smaller budget does more harm"
-STRONGER = "unreliable: {attack} does more harm than the standard attack"
-MOVES = "unreliable: further search lowers the worst case by {slack:.3f}"
+DOUBTED = "unreliable: "  # before every reason to distrust an attack; those of its own search are recorded without it
+WEAKER = DOUBTED + "random control is stronger"
+IMPROVES = DOUBTED + "a smaller budget does more harm"
+STRONGER = DOUBTED + "{attack} does more harm than the standard attack"
+MOVES = DOUBTED + "further search lowers the worst case by {slack:.3f}"
 BELOW_FLOOR = "error: below a proven floor"
 BELOW = BELOW_FLOOR + ", {score:.4f} against {floor:.4f} of {certificate}"
 CONTINUED = {"standard-continued", "standard-twice"}  # tags of the standard attack with further search; an older name

@@ -11,7 +11,7 @@ seed                   of the trial
 metric, family, value  ``family`` is ``measure`` (the same on every run) or ``cost`` (seconds, memory); empty metric and
                        missing value where the step has no values at all
 status, reason         ``ok``, ``oom``, ``timeout``, ``failed``, ``not-applicable``; a sentence when not ``ok``
-flags                  tuple of reasons for distrust; not empty means ``unreliable``
+flags                  tuple of reasons for distrust, those of the attack beginning with ``unreliable:``
 ledger_*               what the attack spent; missing where nothing attacks
 threat                 the budget as canonical JSON
 trial, step            hashes: of the training step, of this step
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fgai_bench.attacks.budget import Ledger
 from fgai_bench.records.canonical import canonical
-from fgai_bench.records.flags import derived_flags
+from fgai_bench.records.flags import DOUBTED, derived_flags
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,11 +75,12 @@ def placed_steps(members: Members, steps: ByHash) -> Iterator[PlacedStep]:
     for member in members:
         if (step := steps.get(member["step"])) is None:
             continue
+        doubted = DOUBTED if step["kind"] == "attack" else ""
         yield PlacedStep(
             member,
             step,
             list(_rows(step)),
-            (*(row["reason"] for row in step["flags"]), *member["flags"], *flags.get(step["hash"], ())),
+            (*(doubted + row["reason"] for row in step["flags"]), *member["flags"], *flags.get(step["hash"], ())),
             {row["name"]: float(row["value"]) for row in step["ledgers"]},
             canonical(step["config"]["threat"]) if "threat" in step["config"] else "",
         )

@@ -5,14 +5,14 @@ The operating system holds the lock and releases it when its holder dies for any
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import json
 import os
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 FILE = "run.lock"
 
@@ -21,34 +21,22 @@ class RunLocked(ValueError):
     """Raised when another process writes to the run; the message names it."""
 
 
-class RunLock:
-    """Hold the lock of ``folder`` for the time of a ``with`` block."""
-
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / FILE
-        self._stream: IO[str] | None = None
-
-    def __enter__(self) -> RunLock:
-        stream = self.path.open("a+")
+@contextmanager
+def run_lock(folder: Path) -> Iterator[None]:
+    """Hold the lock of a run folder for the time of the block, or raise :class:`RunLocked`."""
+    path = folder / FILE
+    with path.open("a+") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            stream.close()
-            if error.errno not in (errno.EAGAIN, errno.EACCES):
-                raise
-            raise RunLocked(
-                f"{self.path.parent} is being written by {_describe(self.path)}; wait for it or stop it"
-            ) from None
+        except (BlockingIOError, PermissionError):  # the second from a network file system
+            raise RunLocked(f"{folder} is being written by {_describe(path)}; wait for it or stop it") from None
         stream.truncate(0)
         stream.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}))
         stream.flush()
-        self._stream = stream
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        assert self._stream is not None
-        self._stream.truncate(0)
-        self._stream.close()
+        try:
+            yield
+        finally:
+            stream.truncate(0)
 
 
 def holder(folder: Path) -> str | None:

@@ -22,7 +22,7 @@ from fgai_bench.metrics import NotApplicable
 from fgai_bench.records.canonical import plain, sha256
 from fgai_bench.records.errors import RequestError
 from fgai_bench.records.flags import BEATEN, SUBMITTED, attacked_score, change_budget, ranking_score
-from fgai_bench.records.lock import RunLock
+from fgai_bench.records.lock import run_lock
 from fgai_bench.records.packing import pack_attacked
 from fgai_bench.records.provenance import environment
 from fgai_bench.records.result import RecordedStep, Result
@@ -97,7 +97,7 @@ def submit(
     )
     made = _step(victim, result.artifacts["attacked"], name)
     place = {**member, "step": made.hash, "attack": SUBMITTED, "attack_label": f"{SUBMITTED} by {name}"}
-    with RunLock(folder), closing(Store(folder)) as writer:
+    with run_lock(folder), closing(Store(folder)) as writer:
         writer.record(made, result)
         writer.place([place])
     return Submission(score, lowest, ledger, made.hash)

@@ -124,7 +124,8 @@ def _answers_of(board: Board, results: Results) -> list[Answer]:
         blocks.setdefault(row.key[:4], []).append(row)
     chosen: dict[tuple[str, str], list[BoardRow]] = {}
     with_worst = {row.key[:4] for row in rows if row.key.attack == STANDARD}
-    for key in sorted(blocks, key=lambda key: (key not in with_worst, _turn(key[0]))):
+    main = {suite: turn - len(MAIN_SUITES) for turn, suite in enumerate(MAIN_SUITES)}  # before all others, which have 0
+    for key in sorted(blocks, key=lambda key: (key not in with_worst, main.get(key[0], 0))):
         if key[0] not in SIDE_SUITES or all(suite in SIDE_SUITES for suite, *_ in blocks):
             chosen.setdefault((key[2], key[3]), blocks[key])
     datasets, models = (ordered(key[i] for key in chosen) for i in (0, 1))
@@ -134,10 +135,6 @@ def _answers_of(board: Board, results: Results) -> list[Answer]:
         for dataset in datasets
         if (dataset, model) in chosen
     ]
-
-
-def _turn(suite: str) -> int:
-    return MAIN_SUITES.index(suite) if suite in MAIN_SUITES else len(MAIN_SUITES)
 
 
 def _answer(

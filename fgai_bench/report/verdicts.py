@@ -308,14 +308,11 @@ def to_markdown(verdicts: Sequence[Verdict], results: Results) -> str:
     ]
     failing = [f"{id} {first[id].papers_own.removeprefix('fails ')}" for id in concluded if first[id].paper_fails]
     own = f"**The paper's own tables fail {len(failing)} of its claims**: {', '.join(failing) or 'none'}."
-    texts = [_sentence(first[id].claim) for id in concluded]
+    claims = [first[id].claim for id in concluded]
+    texts = [f"- {c.id}: {c.text} ({c.source}{f'; {c.compared}' if c.compared else ''})" for c in claims]
     head = [f"# Verdicts on the paper's claims, run {results.identity}", own, f"{results.version}.", METHOD]
     table = pipe_table([["claim", "paper's own", *conditions], *rows])
     return "\n".join(["\n\n".join(head), "", *table, "", *_thresholds(verdicts), *texts]) + "\n"
-
-
-def _sentence(claim: Claim) -> str:
-    return f"- {claim.id}: {claim.text} ({claim.source}{f'; {claim.compared}' if claim.compared else ''})"
 
 
 def _thresholds(verdicts: Sequence[Verdict]) -> list[str]:

@@ -22,17 +22,8 @@ from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.metrics import NotApplicable
 from fgai_bench.metrics import measure as measured_cost
 from fgai_bench.models import AttentionModel, build_model
+from fgai_bench.records import packing
 from fgai_bench.records.canonical import sha256
-from fgai_bench.records.packing import (
-    pack_attacked,
-    pack_audit,
-    pack_effects,
-    pack_history,
-    pack_model,
-    unpack_attacked,
-    unpack_effects,
-    unpack_model,
-)
 from fgai_bench.records.provenance import environment, plugins_used
 from fgai_bench.records.result import Result, Status, storable
 from fgai_bench.run.forecast import MEMORY_TOLERANCE, Shape, Size
@@ -135,7 +126,7 @@ def train(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress:
         metrics=measured(offers).metrics,
         cost=costs,
         facts=facts,
-        artifacts={"model": pack_model(trained), "history": pack_history(trained.history)},
+        artifacts={"model": packing.pack_model(trained), "history": packing.pack_history(trained.history)},
     )
 
 
@@ -178,7 +169,7 @@ def validate(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progre
         ledger={name: float(value) for name, value in asdict(found.ledger).items()},
         flags=found.flags,
         facts=problem.provenance,
-        artifacts={"model": pack_model(trained)} if config["keep"] else {},
+        artifacts={"model": packing.pack_model(trained)} if config["keep"] else {},
     )
 
 
@@ -249,7 +240,7 @@ def attack(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress
         ledger={name: float(value) for name, value in asdict(attacked.ledger).items()},
         flags=tuple(attacked.flags),
         artifacts={
-            "attacked": pack_attacked(problem.data, attacked.data),
+            "attacked": packing.pack_attacked(problem.data, attacked.data),
             **_attention_around(problem, model, attacked.data, targets),
         },
     )
@@ -274,7 +265,7 @@ def measure(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progres
     """Measure one additional metric of a trained model, on the clean graph or on a recorded attacked graph."""
     model, name = _model("model", config, inputs, problem), config["metric"]["name"]
     if "attacked" in inputs:
-        offers = problem.attack_offers(model, unpack_attacked(problem.data, inputs["attacked"]))
+        offers = problem.attack_offers(model, packing.unpack_attacked(problem.data, inputs["attacked"]))
     else:
         offers = problem.clean_offers(model)
     offers.add(cost=lambda: (json.loads(inputs["costs"]),))
@@ -285,17 +276,19 @@ def measure(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progres
 
 def effect(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
     """Measure the true effects of single edges on a sample of nodes, before and after an attack."""
-    model, attacked = _model("model", config, inputs, problem), unpack_attacked(problem.data, inputs["attacked"])
+    model = _model("model", config, inputs, problem)
+    attacked = packing.unpack_attacked(problem.data, inputs["attacked"])
     with measured_cost(config["device"], every=0.02) as cost:
         effects = measured_effects(problem, model, attacked, config["seed"], config["nodes"])
     result = _result(measured(effect_offers(effects)), problem, {"effect_seconds": cost.seconds})
-    return replace(result, artifacts={"effects": pack_effects(effects)})
+    return replace(result, artifacts={"effects": packing.pack_effects(effects)})
 
 
 def explain(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
     """Ask an explainer on the clean and on the attacked graph; compare its answers with each other and with effects."""
-    model, attacked = _model("model", config, inputs, problem), unpack_attacked(problem.data, inputs["attacked"])
-    effects = unpack_effects(inputs["effects"], problem.data.edge_index.device)
+    model = _model("model", config, inputs, problem)
+    attacked = packing.unpack_attacked(problem.data, inputs["attacked"])
+    effects = packing.unpack_effects(inputs["effects"], problem.data.edge_index.device)
     explainer = EXPLAINERS[config["explainer"]["name"]]()
     with measured_cost(config["device"], every=0.02) as cost:
         measurements = measured(explain_offers(explainer, problem, model, attacked, effects, config["seed"]))
@@ -322,12 +315,12 @@ def audit(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress:
         metrics=outcome.metrics(),
         curves=outcome.curves(),
         facts=problem.provenance,
-        artifacts={"audit": pack_audit(outcome)},
+        artifacts={"audit": packing.pack_audit(outcome)},
     )
 
 
 def _model(role: str, config: Mapping[str, Any], inputs: Inputs, problem: Problem) -> AttentionModel:
-    model = unpack_model(inputs[role], config["model"], problem.data.x.shape[1], problem.num_outputs)
+    model = packing.unpack_model(inputs[role], config["model"], problem.data.x.shape[1], problem.num_outputs)
     return model.to(config["device"])
 
 

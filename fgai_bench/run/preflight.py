@@ -119,13 +119,11 @@ def options_model(error: ValidationError) -> Any:
 
 def check_data(steps: Iterable[Step], root: str | None) -> None:
     """Download the missing files of the steps' datasets; raise with their names if that is impossible."""
-    from fgai_bench.data import DATASETS, data_root
+    from fgai_bench import data
 
     for name in dict.fromkeys(step.config["dataset"]["name"] for step in steps):
-        if DATASETS[name].missing(data_root(root)):
-            from fgai_bench.data import fetch_dataset
-
-            fetch_dataset(name, root=root)
+        if data.DATASETS[name].missing(data.data_root(root)):
+            data.fetch_dataset(name, root=root)  # imports torch
 
 
 def _maybe_cuda() -> bool:

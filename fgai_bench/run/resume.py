@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fgai_bench.records.errors import EmptyStore
-from fgai_bench.records.lock import RunLock
+from fgai_bench.records.lock import run_lock
 from fgai_bench.records.result import RETRIED
 from fgai_bench.records.store import FILE, Store, StoreReader, place_of
 from fgai_bench.run.options import Execution
@@ -120,7 +120,7 @@ def run_plan(steps: Plan, folder: Path, execution: Execution) -> Run:
             check_options(todo)
             check_data(todo, execution.root)
         folder.mkdir(parents=True, exist_ok=True)
-        with RunLock(folder), closing(Store(folder)) as store:
+        with run_lock(folder), closing(Store(folder)) as store:
             for sentence in (*(f"{fault}; done" for fault in store.repair()), *superseded(steps, store)):
                 observer.said(sentence)
             store.place(member.plain() for member in steps.members)

@@ -79,11 +79,9 @@ class Schedule:
     def _consider(self, step: Step) -> None:
         """Remember a step that may start if it waits and its inputs are there."""
         if self._may_start(step.hash):
-            heapq.heappush(self._ready[not self._is_alone(step)], (self._priority(step), step.hash))
-
-    def _priority(self, step: Step) -> Priority:
-        size = self._bytes.get(step.hash, 0.0)
-        return size > 0, -size, self._position[step.hash]
+            size = self._bytes.get(step.hash, 0.0)
+            priority = size > 0, -size, self._position[step.hash]
+            heapq.heappush(self._ready[not self._is_alone(step)], (priority, step.hash))
 
     def _may_start(self, hash: str) -> bool:
         return hash in self.waiting and self.done.issuperset(self.waiting[hash].inputs.values())
@@ -115,15 +113,12 @@ class Schedule:
                 self._handle_missing_input(step, role, source, error)
                 return
         if step.kind == "measure":
-            inputs["costs"] = json.dumps(self._costs(step)).encode()
+            sources = [self.store.result(hash).cost for hash in step.inputs.values()]  # for metrics of cost
+            inputs["costs"] = json.dumps({name: value for cost in sources for name, value in cost.items()}).encode()
         del self.waiting[step.hash]
         self.running[step.hash] = step
         self.observer.started(step)
         self.executor.submit(Job(step.hash, step.config, inputs, step.time_limit, self._is_alone(step)))
-
-    def _costs(self, step: Step) -> dict[str, float]:
-        """Return seconds and memory of the steps that a step builds on, for metrics of cost."""
-        return {name: value for hash in step.inputs.values() for name, value in self.store.result(hash).cost.items()}
 
     def _handle_missing_input(self, step: Step, role: str, source: str, error: DamagedArtifact) -> None:
         """Run the input's step again if its file was lost; if it never made one, record this step as blocked."""

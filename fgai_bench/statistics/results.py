@@ -252,8 +252,10 @@ def _arranged(
                 measured, flags=flags, trials=planned.trials, score=planned.score, trust=planned.trust
             )
     for row in curves[curves["kind"] == "audit"].to_dict("records"):
-        if (place := _place(row)) in places:
-            _with_point(places[place], row)
+        if (place := _place(row)) in places:  # a value of its own: ``beta_2_mean@0.5`` for the radius 0.5
+            step = places[place][row["seed"]]
+            values = {**step.values, f"{row['curve']}@{row['x']:g}": row["y"]}
+            places[place][row["seed"]] = replace(step, values=values)
     return {**places, **_best_floors(places)}
 
 
@@ -268,12 +270,6 @@ def _best_floors(places: Mapping[Place, Mapping[int, Measurement]]) -> dict[Plac
     return best
 
 
-def _with_point(seeds: dict[int, Measurement], row: Mapping[str, Any]) -> None:
-    """Add a point of an audit's curve as a value of its own: ``beta_2_mean@0.5`` for the radius 0.5."""
-    step = seeds[row["seed"]]
-    seeds[row["seed"]] = replace(step, values={**step.values, f"{row['curve']}@{row['x']:g}": row["y"]})
-
-
 def _place(row: Mapping[str, Any]) -> Place:
     return Place(*(row[name] for name in PLACE))
 
@@ -285,6 +281,8 @@ def _measurement(group: Sequence[PlacedStep]) -> Measurement:
     whole = "ok" if any(row.status == "ok" for row in own) else rows[0].status
     spent = ((name, first.ledger.get(name, math.nan)) for name in LEDGER)
     commit = first.step["environment"].get("commit")
+    used = first.step["environment"].get("plugins", {})
+    plugins = [f"{name} {version}".strip() for name, version in used.items()]
     return Measurement(
         whole,
         "" if whole == "ok" else rows[0].reason,
@@ -296,13 +294,8 @@ def _measurement(group: Sequence[PlacedStep]) -> Measurement:
         first.step["hash"],
         first.step["environment"].get("device") or "",
         commit if isinstance(commit, str) else None,
-        " + ".join([first.step["environment"].get("package") or "", *_plugins(first.step)]),
+        " + ".join([first.step["environment"].get("package") or "", *plugins]),
     )
-
-
-def _plugins(step: Mapping[str, Any]) -> list[str]:
-    """Return the plugins that a step used, each with its version or commit."""
-    return [f"{name} {version}".strip() for name, version in step["environment"].get("plugins", {}).items()]
 
 
 def _versions(provenance: pd.DataFrame) -> str:

@@ -45,8 +45,6 @@ def is_true(clean: Data, graph: Data, scores: EdgeScores) -> Tensor:
 def truths(clean: Data, graph: Data, scores: EdgeScores, counted: Tensor) -> Truths:
     """Return scores and truth of the edges of each node that counts; ``counted`` is ``(B,)`` boolean."""
     true = is_true(clean, graph, scores)
-    begins = torch.searchsorted(scores.owner, torch.arange(scores.nodes.numel() + 1, device=true.device)).tolist()
-    return [
-        (scores.values[begins[place] : begins[place + 1]], true[begins[place] : begins[place + 1]])
-        for place in counted.nonzero().flatten().tolist()
-    ]
+    sizes = torch.bincount(scores.owner, minlength=scores.nodes.numel()).tolist()
+    both = zip(scores.values.split(sizes), true.split(sizes), counted.tolist(), strict=True)
+    return [(own, matters) for own, matters, counts in both if counts]

@@ -14,7 +14,7 @@ from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.metrics import NotApplicable
 from fgai_bench.models import AttentionModel
 from fgai_bench.models.base import frozen_eval
-from fgai_bench.testing.checks import CheckList, CheckSkipped, EntrySubject, require
+from fgai_bench.testing.checks import CheckSkipped, EntrySubject, require
 from fgai_bench.testing.fixture import tiny_model, tiny_problem, trained_model
 from fgai_bench.testing.traces import disturbed, no_trace_on
 
@@ -46,10 +46,8 @@ class CertificateSubject(EntrySubject):
 
 
 subject = CertificateSubject
-CHECKS = CheckList()
 
 
-@CHECKS.add()
 def check_no_budget_no_loss(subject: CertificateSubject) -> None:
     """An attacker who may do nothing takes nothing: the floor is the clean score, and all explanations stay."""
     for name, floors in subject.known.items():
@@ -57,7 +55,6 @@ def check_no_budget_no_loss(subject: CertificateSubject) -> None:
         require(floors[0].explanation == 1, f"{name}: without a budget only {floors[0].explanation} of them stay")
 
 
-@CHECKS.add()
 def check_monotone_in_the_budget(subject: CertificateSubject) -> None:
     """A larger budget never has a higher floor."""
     for name, floors in subject.known.items():
@@ -67,7 +64,6 @@ def check_monotone_in_the_budget(subject: CertificateSubject) -> None:
         require(stays == sorted(stays, reverse=True), f"{name}: the shares of explanations that stay are {stays}")
 
 
-@CHECKS.add()
 def check_no_attack_goes_below(subject: CertificateSubject) -> None:
     """No attack that takes moments leaves less than the floor of its threat model."""
     problem, networks = tiny_problem(), _networks()
@@ -85,7 +81,6 @@ def check_no_attack_goes_below(subject: CertificateSubject) -> None:
             require(left >= floor.score, f"{attack} leaves {left:.3f} of {name}, below the floor {floor.score:.3f}")
 
 
-@CHECKS.add()
 def check_no_side_effects(subject: CertificateSubject) -> None:
     """The network, its modes and gradients, the graph and the global random state stay as they were."""
     model, data = disturbed(copy.deepcopy(_networks()[next(iter(subject.known))])), tiny_problem().data

@@ -75,26 +75,23 @@ class Check:
         return CheckResult(self.name, "passed")
 
 
-class CheckList(list[Check]):
-    """The checks of one kind, in the order of their definition.
+def tagged(needs: Iterable[str] = (), unless: Iterable[str] = ()) -> Callable[[Any], Any]:
+    """Return a decorator that limits a check to entries with the tags ``needs`` and none of ``unless``."""
 
-    >>> checks = CheckList()
-    >>> @checks.add(needs=("sweet",))
-    ... def check_sugar(subject):
-    ...     "There is sugar in it."
-    ...     require(subject.sugar > 0, f"it has {subject.sugar} g of sugar")
-    >>> [(check.name, check.look.__doc__) for check in checks]
-    [('check_sugar', 'There is sugar in it.')]
-    """
+    def limited(look: Any) -> Any:
+        look.needs, look.unless = frozenset(needs), frozenset(unless)
+        return look
 
-    def add(self, needs: Iterable[str] = (), unless: Iterable[str] = ()) -> Callable[[Any], Any]:
-        """Return a decorator that adds a function ``check_...(subject)`` under its own name."""
+    return limited
 
-        def added(look: Callable[[Any], None]) -> Callable[[Any], None]:
-            self.append(Check(look.__name__, look, frozenset(needs), frozenset(unless)))
-            return look
 
-        return added
+def checks_in(subject: Any) -> list[Check]:
+    """Return the functions ``check_...`` of the module that defines a subject, in order, and its ``FURTHER_CHECKS``."""
+    names = vars(sys.modules[subject.__module__])
+    own = [look for name, look in names.items() if name.startswith("check_") and look.__module__ == subject.__module__]
+    none: frozenset[str] = frozenset()
+    checks = [Check(look.__name__, look, getattr(look, "needs", none), getattr(look, "unless", none)) for look in own]
+    return [*checks, *names.get("FURTHER_CHECKS", ())]
 
 
 def require(condition: bool, seen: str) -> None:

@@ -1,14 +1,13 @@
 """Find and run the contract checks of a kind of entry (models, attacks, ...)."""
 
-import importlib
 from typing import Any
 
 from fgai_bench.registry import Entry, Registry, object_at, registry_path
-from fgai_bench.testing.checks import Check, CheckResult
+from fgai_bench.testing.checks import Check, CheckResult, checks_in
 
 CONTRACTS: Registry[Any] = Registry("kind with a contract")
 for _kind in ("models", "datasets", "attacks", "defenses", "certificates", "explainers", "metrics", "suites"):
-    CONTRACTS.declare(_kind, f"fgai_bench.testing.{_kind}:CHECKS")
+    CONTRACTS.declare(_kind, f"fgai_bench.testing.{_kind}:subject")
 
 
 def run_checks(kind: str, name: str) -> list[CheckResult]:
@@ -24,10 +23,9 @@ def run_checks(kind: str, name: str) -> list[CheckResult]:
 
 def checks_of(kind: str) -> list[Check]:
     """Return the checks of ``kind``, one of ``CONTRACTS``."""
-    return list(CONTRACTS[kind])
+    return checks_in(CONTRACTS[kind])
 
 
 def subject_of(kind: str, entry: Entry[Any]) -> Any:
     """Return the subject that all checks of ``kind`` share for an entry, so that it is trained or loaded once."""
-    CONTRACTS.entry(kind)
-    return importlib.import_module(f"fgai_bench.testing.{kind}").subject(entry)
+    return CONTRACTS[kind](entry)

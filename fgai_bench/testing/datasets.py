@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from fgai_bench.data import Dataset, MissingDataError, Split, Statistics, data_root, load_dataset
 from fgai_bench.data.download import missing_sentence
 from fgai_bench.registry import Entry
-from fgai_bench.testing.checks import CheckList, CheckSkipped, require
+from fgai_bench.testing.checks import CheckSkipped, require
 from fgai_bench.testing.traces import no_trace_on, same
 
 PARTS = ("train_index", "val_index", "test_index")
@@ -58,10 +58,6 @@ def subject(entry: Entry[Any]) -> DatasetSubject:
     return DatasetSubject(load, dataset.statistics, tags=frozenset(tags))
 
 
-CHECKS = CheckList()
-
-
-@CHECKS.add()
 def check_statistics(subject: DatasetSubject) -> None:
     """The graph has as many nodes, undirected edges, features and classes as are declared."""
     data = subject.data
@@ -71,7 +67,6 @@ def check_statistics(subject: DatasetSubject) -> None:
     require(counted == subject.declared, f"declared are {subject.declared}, found are {counted}")
 
 
-@CHECKS.add()
 def check_seed_decides_the_split(subject: DatasetSubject) -> None:
     """One seed gives one graph and split, and keeps the global random state; another splits the same graph anew."""
     data, graph = subject.data, ("x", "edge_index", "y")

@@ -10,9 +10,8 @@ from torch import Tensor
 
 from fgai_bench.defenses import NodeSupervision, Training
 from fgai_bench.models import AttentionModel, Output
-from fgai_bench.testing.checks import Check, CheckList, CheckSkipped, EntrySubject, require
+from fgai_bench.testing.checks import Check, CheckSkipped, EntrySubject, checks_in, require, tagged
 from fgai_bench.testing.fixture import CLASSES, EPOCHS, tiny_graph, tiny_model, tiny_problem, trained_model
-from fgai_bench.testing.models import CHECKS as MODEL_CHECKS
 from fgai_bench.testing.models import ModelSubject
 from fgai_bench.testing.traces import disturbed, no_trace_on, same
 
@@ -50,10 +49,8 @@ class DefenseSubject(EntrySubject):
 
 
 subject = DefenseSubject
-CHECKS = CheckList()
 
 
-@CHECKS.add()
 def check_test_labels_are_never_read(subject: DefenseSubject) -> None:
     """Scrambling the labels of the test nodes changes nothing, whether the task hides them or not."""
     scrambled = tiny_graph()
@@ -62,7 +59,7 @@ def check_test_labels_are_never_read(subject: DefenseSubject) -> None:
     require_same_model(subject.fit(data=scrambled), subject.fitted, "test labels change the result")
 
 
-@CHECKS.add(unless=("needs-teacher",))
+@tagged(unless=("needs-teacher",))
 def check_training_labels_are_read(subject: DefenseSubject) -> None:
     """Scrambling the labels of the training nodes changes the result."""
     scrambled = tiny_graph()
@@ -74,7 +71,6 @@ def check_training_labels_are_read(subject: DefenseSubject) -> None:
     require(not torch.equal(other, usual), "training labels do not change the result")
 
 
-@CHECKS.add()
 def check_no_side_effects(subject: DefenseSubject) -> None:
     """The given model, graph and teacher and the global random state stay as they were; another model is returned."""
     model, data, teacher = disturbed(tiny_model()), tiny_graph(), disturbed(trained_model()).eval()
@@ -84,7 +80,6 @@ def check_no_side_effects(subject: DefenseSubject) -> None:
     require(fitted is not model, "the very model that was handed in is returned")
 
 
-@CHECKS.add()
 def check_same_seed_same_result(subject: DefenseSubject) -> None:
     """The same seed gives the same model, whatever the global random state."""
     usual = subject.fitted
@@ -93,7 +88,6 @@ def check_same_seed_same_result(subject: DefenseSubject) -> None:
         require_same_model(subject.fit(), usual, "two runs, with another global random state, differ")
 
 
-@CHECKS.add()
 def check_every_epoch_is_told(subject: DefenseSubject) -> None:
     """``progress(done, total)`` is called after each epoch, and ``history`` has a row of finite losses for each."""
     told: list[tuple[int, int]] = []
@@ -106,7 +100,6 @@ def check_every_epoch_is_told(subject: DefenseSubject) -> None:
         require(bool(finite) and all(finite), f"a row of the history is {row}")
 
 
-@CHECKS.add()
 def check_result_is_ready(subject: DefenseSubject) -> None:
     """The result is an :class:`AttentionModel` in evaluation mode, without gradients left over."""
     fitted = subject.fitted
@@ -115,7 +108,7 @@ def check_result_is_ready(subject: DefenseSubject) -> None:
     require(all(parameter.grad is None for parameter in fitted.parameters()), "a parameter still has its gradient")
 
 
-@CHECKS.add(needs=("link",))
+@tagged(needs=("link",))
 def check_supervision_is_used(subject: DefenseSubject) -> None:
     """A defense for several tasks learns from the supervision that it is given."""
     problem = tiny_problem()
@@ -156,4 +149,4 @@ def _fitted_check(check: Check) -> Check:
     return Check(check.name.replace("check_", "check_fitted_", 1), look)
 
 
-CHECKS.extend(_fitted_check(check) for check in MODEL_CHECKS if "fitted" not in check.unless)
+FURTHER_CHECKS = [_fitted_check(check) for check in checks_in(ModelSubject) if "fitted" not in check.unless]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch_geometric.utils import k_hop_subgraph
 
-from fgai_bench.testing.checks import CheckList, EntrySubject, require
+from fgai_bench.testing.checks import EntrySubject, require
 from fgai_bench.testing.fixture import tiny_graph, trained_model
 from fgai_bench.testing.traces import disturbed, no_trace_on
 
@@ -33,10 +33,8 @@ class ExplainerSubject(EntrySubject):
 
 
 subject = ExplainerSubject
-CHECKS = CheckList()
 
 
-@CHECKS.add()
 def check_one_score_per_edge_and_node(subject: ExplainerSubject) -> None:
     """There is a finite score, 0 or more, for every edge of the graph and every explained node."""
     wanted = (len(NODES), tiny_graph().edge_index.size(1))
@@ -48,7 +46,6 @@ def check_one_score_per_edge_and_node(subject: ExplainerSubject) -> None:
     require(not subject.known.requires_grad, "the scores carry a gradient history")
 
 
-@CHECKS.add()
 def check_edges_out_of_sight_score_zero(subject: ExplainerSubject) -> None:
     """Edges outside of a node's receptive field have the score 0, with ``into-node`` all but those into it."""
     data = tiny_graph()
@@ -60,7 +57,6 @@ def check_edges_out_of_sight_score_zero(subject: ExplainerSubject) -> None:
         require(bool(row[seen].any()), f"no edge that node {node} sees has a score")
 
 
-@CHECKS.add()
 def check_seed_decides_the_scores(subject: ExplainerSubject) -> None:
     """One seed gives one answer, also of a model in training mode; with the tag ``random``, another gives another."""
     require(torch.equal(subject.known, subject.scores()), "two answers with one seed differ")
@@ -69,7 +65,6 @@ def check_seed_decides_the_scores(subject: ExplainerSubject) -> None:
         require(not torch.equal(subject.known, subject.scores(seed=1)), "two seeds give one answer")
 
 
-@CHECKS.add()
 def check_no_side_effects(subject: ExplainerSubject) -> None:
     """The model, its modes and gradients, the graph and the global random state stay as they were."""
     model, data = disturbed(trained_model()), tiny_graph()

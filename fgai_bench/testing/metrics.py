@@ -10,7 +10,7 @@ from fgai_bench.metrics.base import inputs_of
 from fgai_bench.metrics.f_slope import RATES
 from fgai_bench.models.attention import Attention
 from fgai_bench.models.base import Output
-from fgai_bench.testing.checks import CheckFailed, CheckList, CheckSkipped, EntrySubject, require
+from fgai_bench.testing.checks import CheckFailed, CheckSkipped, EntrySubject, require, tagged
 from fgai_bench.testing.fixture import tiny_model
 
 EDGES = torch.tensor([[0, 1, 2, 3, 0, 1, 2, 3], [1, 2, 3, 0, 2, 3, 0, 1]])
@@ -90,10 +90,8 @@ ALONE = (
 """Inputs that are one argument."""
 
 subject = MetricSubject
-CHECKS = CheckList()
 
 
-@CHECKS.add()
 def check_value_is_in_range(subject: MetricSubject) -> None:
     """The value is a Python float inside the declared range, and the arguments stay unchanged."""
     low, high = subject.entry.range or (-float("inf"), float("inf"))
@@ -106,7 +104,6 @@ def check_value_is_in_range(subject: MetricSubject) -> None:
         require(pickle.dumps((a, b)) == before, "an argument has changed")
 
 
-@CHECKS.add()
 def check_value_of_equal_arguments(subject: MetricSubject) -> None:
     """A similarity is 1 between equal arguments; a distance is 0, and above 0 between different ones."""
     if not {"distance", "similarity"} & subject.tags:
@@ -118,7 +115,7 @@ def check_value_of_equal_arguments(subject: MetricSubject) -> None:
         require(subject.value(thing, other) > 0, "the distance to another thing is not positive")
 
 
-@CHECKS.add(needs=("symmetric",))
+@tagged(needs=("symmetric",))
 def check_symmetry(subject: MetricSubject) -> None:
     """The order of the two arguments does not matter."""
     for seed in SEEDS:
@@ -127,7 +124,6 @@ def check_symmetry(subject: MetricSubject) -> None:
         require(abs(there - back) <= 1e-12 + 1e-9 * abs(there), f"{there:.9g} one way, {back:.9g} the other")
 
 
-@CHECKS.add()
 def check_nan_raises(subject: MetricSubject) -> None:
     """NaN in an argument is a ``ValueError`` of one sentence, never a number."""
     thing = subject.argument(0)

@@ -14,7 +14,7 @@ from fgai_bench.models import Attention, AttentionModel, Output, align
 from fgai_bench.models.base import frozen_eval
 from fgai_bench.registry import Entry
 from fgai_bench.seeds import isolated_rng
-from fgai_bench.testing.checks import CheckList, CheckSkipped, require
+from fgai_bench.testing.checks import CheckSkipped, require, tagged
 from fgai_bench.testing.fixture import CLASSES, FEATURES, tiny_graph
 from fgai_bench.testing.traces import no_trace_on
 
@@ -68,10 +68,6 @@ def subject(entry: Entry[Any]) -> ModelSubject:
     return ModelSubject(build, entry.tags)
 
 
-CHECKS = CheckList()
-
-
-@CHECKS.add()
 def check_logits(subject: ModelSubject) -> None:
     """Logits are finite, one row per node and one column per class; so are those of a graph with an isolated node."""
     for data in (tiny_graph(), tiny_graph(isolated=True)):
@@ -82,14 +78,14 @@ def check_logits(subject: ModelSubject) -> None:
             require(bool(out.attention.weight.isfinite().all()), "attention is not finite")
 
 
-@CHECKS.add(unless=("fitted",))
+@tagged(unless=("fitted",))
 def check_attention_is_declared(subject: ModelSubject) -> None:
     """The model has the tag ``attention`` if and only if its output has an attention."""
     has = subject.output(tiny_graph()).attention is not None
     require(has == ("attention" in subject.declared), f"the output has {'an' if has else 'no'} attention")
 
 
-@CHECKS.add(needs=("attention",))
+@tagged(needs=("attention",))
 def check_attention_is_a_distribution(subject: ModelSubject) -> None:
     """No weight is negative, and the attention of every destination sums to one."""
     data = tiny_graph()
@@ -100,7 +96,7 @@ def check_attention_is_a_distribution(subject: ModelSubject) -> None:
     require(_close(sums, torch.ones_like(sums)), f"sums lie between {sums.min():.6g} and {sums.max():.6g}")
 
 
-@CHECKS.add(needs=("attention",))
+@tagged(needs=("attention",))
 def check_attention_is_keyed_by_edge(subject: ModelSubject) -> None:
     """Every edge of the graph has a weight, in the graph's order; any further weights belong to added self-loops."""
     data = tiny_graph()
@@ -111,7 +107,6 @@ def check_attention_is_keyed_by_edge(subject: ModelSubject) -> None:
     require(torch.equal(extra[0], extra[1]), "an added edge is not a self-loop")
 
 
-@CHECKS.add()
 def check_order_does_not_matter(subject: ModelSubject) -> None:
     """Reordering the edges of a graph changes nothing; reordering its nodes reorders the output in the same way."""
     data, draw = tiny_graph(), torch.Generator().manual_seed(1)
@@ -133,7 +128,7 @@ def _require_equivariant(subject: ModelSubject, data: Data, nodes: Tensor, edges
         require(_close(*align(renamed, other.attention)), f"attention depends on {what}")
 
 
-@CHECKS.add(needs=("differentiable",))
+@tagged(needs=("differentiable",))
 def check_gradients(subject: ModelSubject) -> None:
     """Logits and attention have finite gradients over the features, attention also over parameters; none is zero."""
     data = tiny_graph()
@@ -152,7 +147,6 @@ def check_gradients(subject: ModelSubject) -> None:
     require(all(bool(gradient.isfinite().all()) for gradient in reached), "a parameter's gradient is not finite")
 
 
-@CHECKS.add()
 def check_forward_is_embed_and_propagate(subject: ModelSubject) -> None:
     """``model(data)`` is ``propagate(embed(x), edge_index)``, and a row of ``embed(x)`` depends on its own row only."""
     data, rows = tiny_graph(), torch.tensor([7, 3, 20])
@@ -163,7 +157,6 @@ def check_forward_is_embed_and_propagate(subject: ModelSubject) -> None:
     require(_close(logits, subject.output(data).logits), "logits differ")
 
 
-@CHECKS.add()
 def check_state_dict_round_trip(subject: ModelSubject) -> None:
     """A model that is rebuilt from its configuration and its stored tensors gives the same output."""
     state = {name: value.contiguous() for name, value in subject.model.state_dict().items()}
@@ -174,7 +167,6 @@ def check_state_dict_round_trip(subject: ModelSubject) -> None:
     require(_same_output(output, subject.output(tiny_graph())), "the output is another one")
 
 
-@CHECKS.add()
 def check_seed_decides_the_weights(subject: ModelSubject) -> None:
     """Two models built with one seed have the same weights, and with different seeds different ones."""
     first, again, other = (_weights(subject.build(seed)) for seed in (3, 3, 4))
@@ -182,7 +174,6 @@ def check_seed_decides_the_weights(subject: ModelSubject) -> None:
     require(not torch.equal(first, other), "weights of two seeds are the same")
 
 
-@CHECKS.add()
 def check_no_side_effects(subject: ModelSubject) -> None:
     """Building and evaluating changes neither graph nor model nor global random state; a second output is the same."""
     data = tiny_graph()
@@ -192,7 +183,6 @@ def check_no_side_effects(subject: ModelSubject) -> None:
     require(_same_output(first, second), "a second evaluation gives another output")
 
 
-@CHECKS.add()
 def check_sparse_features(subject: ModelSubject) -> None:
     """Sparse and dense features give the same output."""
     dense, sparse = subject.output(tiny_graph()), subject.output(tiny_graph(sparse=True))
@@ -201,7 +191,7 @@ def check_sparse_features(subject: ModelSubject) -> None:
         require(_close(sparse.attention.weight, dense.attention.weight), "attention differs")
 
 
-@CHECKS.add(needs=("attention",))
+@tagged(needs=("attention",))
 def check_score_shift(subject: ModelSubject) -> None:
     """A shift of zero changes nothing; a raised score raises its weight, lowers its neighbours', and moves logits."""
     data = tiny_graph()
@@ -221,7 +211,6 @@ def check_score_shift(subject: ModelSubject) -> None:
     require(not _close(logits, subject.output(data).logits), "logits do not depend on the attention")
 
 
-@CHECKS.add()
 def check_edge_weight(subject: ModelSubject) -> None:
     """Edge weights of one change nothing; a model without edge weights raises a ``ValueError``."""
     data = tiny_graph()

@@ -8,7 +8,7 @@ from fgai_bench.registry import Entry
 from fgai_bench.run.plan import Plan, plan
 from fgai_bench.run.preflight import check_options
 from fgai_bench.suites import Suite, load_suite, resolve
-from fgai_bench.testing.checks import CheckList, require
+from fgai_bench.testing.checks import require
 
 
 @dataclass(frozen=True)
@@ -29,16 +29,11 @@ def subject(entry: Entry[Any]) -> SuiteSubject:
     return SuiteSubject(load_suite(entry.load()), entry.tags)
 
 
-CHECKS = CheckList()
-
-
-@CHECKS.add()
 def check_expands_to_trials(subject: SuiteSubject) -> None:
     """Every name is registered, and there is at least one trial."""
     require(any(step.kind == "train" for step in subject.plan.steps.values()), "there is nothing to train")
 
 
-@CHECKS.add()
 def check_options_are_possible(subject: SuiteSubject) -> None:
     """Every model, defense and attack can be created with the options that the suite sets."""
     check_options(subject.plan.steps.values())

@@ -15,7 +15,7 @@ from typing import Any
 
 from fgai_bench.options import SuiteError
 from fgai_bench.records.errors import RequestError
-from fgai_bench.records.lock import RunLock
+from fgai_bench.records.lock import run_lock
 from fgai_bench.records.result import RETRIED, Result
 from fgai_bench.records.store import Store
 from fgai_bench.run.executors.base import Executor
@@ -69,7 +69,7 @@ def tune(
     check_data(first, execution.root)
     with closing(execution.executor_for(first, more=True)) as executor:
         folder.mkdir(parents=True, exist_ok=True)
-        with RunLock(folder), closing(Store(folder)) as store:
+        with run_lock(folder), closing(Store(folder)) as store:
             for fault in store.repair():
                 observer.said(f"{fault}; done")
             if execution.retry_failed:

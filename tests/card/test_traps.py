@@ -109,6 +109,13 @@ def test_a_budget_that_does_not_fit_warns(data, network):
     assert set(sentences) <= set(fb.evaluate(network, graph, attacks=QUICK, threat="paper").alarms)
 
 
+def test_a_doubled_self_loop_is_named_with_the_way_out(data, network):
+    graph = changed(data, edge_index=torch.cat([data.edge_index, torch.tensor([[3, 3], [3, 3]])], 1))
+    with pytest.raises(ModelError, match=r"several self-loops at node 3; data.coalesce\(\) leaves one of each edge"):
+        fb.evaluate(network, graph, attacks=())
+    assert fb.evaluate(network, graph.coalesce(), attacks=()).facts["nodes"] == data.num_nodes
+
+
 def test_a_step_follows_the_range_and_too_few_steps_are_an_alarm(data):
     assert ThreatModel(feature_low=0.0, feature_high=10.5).step == 1.05
     assert (ThreatModel().step, ThreatModel(feature_low=-3, feature_high=1).step) == (0.1, 0.3)

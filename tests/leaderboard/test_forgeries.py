@@ -5,6 +5,7 @@ Every record has valid hashes, made with the project's own functions. ``docs/ver
 
 from __future__ import annotations
 
+import csv
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -180,9 +181,9 @@ def test_a_suite_that_nobody_registered_makes_a_private_board(
     assert main(line) == 2
     assert "'mine' is no registered suite, and only these enter a public board" in capsys.readouterr().err
     assert main([*line, "--private"]) == 0
-    assert sorted(path.name for path in board.glob("*.csv")) == [
-        f"private_leaderboard_{name}.csv" for name in ("cost", "link", "node")
-    ]
+    assert {path.name for path in board.glob("*.csv")} == {
+        f"private_leaderboard_{name}{part}.csv" for name in ("cost", "link", "node") for part in ("", "_full")
+    }
     assert main(["leaderboard", "add", str(reference), "--to", str(board), "--trust", "none"]) == 2
     assert "is a private board" in capsys.readouterr().err
 
@@ -195,23 +196,25 @@ def test_a_run_cannot_say_how_far_it_is_trusted(folder: Path, tmp_path: Path) ->
         assert {member["trust"] for member in store.members()} == {"reported"}
 
 
+def shown(board: Path) -> set[tuple[str, str, bool]]:
+    with (board / "leaderboard_node_full.csv").open() as stream:
+        rows = [row for row in csv.DictReader(stream) if row["status"] == "ok"]
+    return {(row["trust"], row["measured_again"], bool(row["rank"])) for row in rows}
+
+
+@pytest.mark.parametrize(("trust", "seeds"), [("sample", "1"), pytest.param("all", "2", marks=pytest.mark.slow)])
 def test_what_was_measured_again_is_ranked_and_says_how_many_seeds(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    trust: str, seeds: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import csv
+    assert main(["leaderboard", "add", str(folder), "--to", str(tmp_path / "board"), "--trust", trust]) == 0
+    assert shown(tmp_path / "board") == {("measured again", seeds, True)}
+    assert "results measured again in" in capsys.readouterr().out
 
-    def shown(board: Path) -> list[tuple[str, str, bool]]:
-        with (board / "leaderboard_node_full.csv").open() as stream:
-            rows = [row for row in csv.DictReader(stream) if row["status"] == "ok"]
-        return [(row["trust"], row["measured_again"], bool(row["rank"])) for row in rows]
 
-    for trust, expected in (("all", ("measured again", "2", True)), ("sample", ("measured again", "1", True))):
-        assert main(["leaderboard", "add", str(folder), "--to", str(tmp_path / trust), "--trust", trust]) == 0
-        assert set(shown(tmp_path / trust)) == {expected}
-        assert "results measured again in" in capsys.readouterr().out
-    export([folder], tmp_path / "bare")  # without models there is nothing to measure
-    assert main(["leaderboard", "add", str(tmp_path / "bare"), "--to", str(tmp_path / "told")]) == 0
-    assert set(shown(tmp_path / "told")) == {("reported", "0", False)}
+def test_a_run_without_its_models_is_reported(folder: Path, tmp_path: Path) -> None:
+    export([folder], tmp_path / "bare")
+    assert main(["leaderboard", "add", str(tmp_path / "bare"), "--to", str(tmp_path / "board")]) == 0
+    assert shown(tmp_path / "board") == {("reported", "0", False)}
 
 
 @pytest.mark.parametrize(("with_graph", "said"), [(False, "joins a row of the board"), (True, "f1 is recorded as")])
@@ -233,7 +236,8 @@ def test_the_row_of_somebody_else_is_lowered_by_a_graph_alone(
 def test_the_files_of_somebody_elses_row_cannot_be_exchanged(folder: Path, tmp_path: Path) -> None:
     """A run with the board's own steps and values, an earlier date and other graphs: the board keeps what it has."""
     board = tmp_path / "board"
-    assert main(["leaderboard", "add", str(folder), "--to", str(board)]) == 0
+    line = ["leaderboard", "add", str(folder), "--to", str(board), "--trust", "none"]
+    assert main(line) == 0
     with StoreReader(board / "records") as store:
         before = {step["hash"]: (step["started"], step["artifacts"]) for step in store.steps()}
 
@@ -242,7 +246,7 @@ def test_the_files_of_somebody_elses_row_cannot_be_exchanged(folder: Path, tmp_p
         fields["started"] = 1.0
 
     forge(folder, "attack", earlier)
-    assert main(["leaderboard", "add", str(folder), "--to", str(board)]) == 0
+    assert main(line) == 0
     with StoreReader(board / "records") as store:
         assert {step["hash"]: (step["started"], step["artifacts"]) for step in store.steps()} == before
 

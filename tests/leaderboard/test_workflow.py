@@ -55,6 +55,7 @@ def foreign_defense(config: dict[str, Any], fields: dict[str, Any]) -> None:
         fields["environment"]["plugins"] = {"their_package": "1.2"}
 
 
+@pytest.mark.slow
 def test_the_defense_of_a_package_passes_without_its_code(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for kind in ("train", "clean", "attack"):
         forge(folder, kind, foreign_defense)
@@ -78,7 +79,9 @@ BAD: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize(
+    "name", [name if name == "a changed value" else pytest.param(name, marks=pytest.mark.slow) for name in BAD]
+)
 def test_a_bad_export_fails_with_the_sentence(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     change, said = BAD[name]
     change(folder)

@@ -13,9 +13,10 @@ from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.models import from_pyg, mark_attention
 from fgai_bench.models.base import ModelError
 from fgai_bench.registry import Entry
+from fgai_bench.testing import checks_of
 from fgai_bench.testing.defenses import DefenseSubject
 from fgai_bench.testing.fixture import CLASSES, FEATURES, NODES, tiny_graph, tiny_problem
-from fgai_bench.testing.models import CHECKS, ModelSubject
+from fgai_bench.testing.models import ModelSubject
 from fgai_bench.testing.traces import no_trace_on
 
 CONVS = [GATConv, GATv2Conv, TransformerConv]
@@ -93,7 +94,7 @@ def test_shifted_logits_are_the_shifted_sums():
 def test_it_passes_the_model_checks(conv):
     model = from_pyg(Theirs(conv))
     declared = frozenset({"attention", "differentiable"})
-    found = [check.run(ModelSubject(model.rebuilt, declared, fitted=model)) for check in CHECKS]
+    found = [check.run(ModelSubject(model.rebuilt, declared, fitted=model)) for check in checks_of("models")]
     failed = {result.name: result.message for result in found if result.status == "failed"}
     assert failed == {}
 

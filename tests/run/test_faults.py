@@ -116,10 +116,9 @@ def kill_once(line: list[str], folder: Path, records: int, worker: bool) -> bool
         struck = driver.poll() is None
         if struck and worker:
             below = psutil.Process(driver.pid).children(recursive=True)
-            own = [
-                child for child in below if "worker" in " ".join(child.cmdline()) or child.name().startswith("ray::")
-            ]
-            random.Random(known).choice(own).kill()
+            words = {child: " ".join(child.cmdline()) for child in below if child.is_running()}
+            own = [child for child in words if "executors.worker" in words[child] or words[child].startswith("ray::")]
+            random.Random(known).choice(own or [driver]).kill()  # the command itself if it has no worker yet
             driver.wait()
         with contextlib.suppress(ProcessLookupError):  # with all that it started: nobody is left who could write
             os.killpg(driver.pid, signal.SIGKILL)

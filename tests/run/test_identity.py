@@ -134,7 +134,7 @@ class Own(Vanilla):
 }
 GAT, METRICS, OTHER_RETURN = "models/gat.py", "metrics/stability.py", ("    return ", "    0 + 1\n    return ")
 SAME = [  # edits after which the code computes what it did: file, what stands there, what it becomes
-    (GAT, "from __future__", "# a comment\nfrom __future__"),
+    (GAT, "import math", "# a comment\nimport math"),
     (GAT, '"""Graph Attention Network;', '"""A network;'),
     (GAT, 'summary = "', 'summary = "The '),
     (GAT, "import math\n", "import math\nimport os\n"),

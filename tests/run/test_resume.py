@@ -17,7 +17,7 @@ import yaml
 
 import fgai_bench as fb
 from fgai_bench.cli import main
-from fgai_bench.records.lock import RunLock, RunLocked, holder
+from fgai_bench.records.lock import RunLocked, holder, run_lock
 from fgai_bench.run.preflight import RequestError
 from fgai_bench.run.resume import Run, run
 
@@ -96,7 +96,7 @@ def test_a_changed_configuration_is_another_suite_beside_the_old_one(
 
 def test_a_folder_in_use_says_who_uses_it(tiny: dict[str, Any], reference: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(reference, tmp_path / "run"))
-    with RunLock(folder):
+    with run_lock(folder):
         with pytest.raises(RunLocked, match=rf"is being written by process {os.getpid()} on \S+ since"):
             run(tiny, folder, device="cpu")
         said = holder(folder)
@@ -108,15 +108,15 @@ def test_a_folder_in_use_says_who_uses_it(tiny: dict[str, Any], reference: Path,
 
 def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path) -> None:
     script = (
-        "import sys, time; from pathlib import Path; from fgai_bench.records.lock import RunLock\n"
-        "with RunLock(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
+        "import sys, time; from pathlib import Path; from fgai_bench.records.lock import run_lock\n"
+        "with run_lock(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
         assert holder(tmp_path) is not None
         process.kill()
-    with RunLock(tmp_path):
+    with run_lock(tmp_path):
         assert f"process {os.getpid()} " in (holder(tmp_path) or "")
 
 
@@ -192,7 +192,7 @@ def test_a_folder_with_somebodys_files_is_refused_and_they_stay(
 
 
 def test_what_a_run_killed_at_its_start_leaves_is_taken_up(tiny: dict[str, Any], tmp_path: Path) -> None:
-    with RunLock(tmp_path):
+    with run_lock(tmp_path):
         lock = (tmp_path / "run.lock").read_text()
     (tmp_path / "run.lock").write_text(lock)
     (tmp_path / "store.sqlite").touch()

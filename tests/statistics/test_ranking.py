@@ -136,8 +136,8 @@ def test_two_rows_of_different_budgets_leave_nothing_to_rank() -> None:
     assert all(one.unequal for one in found.values())
 
 
-def test_a_search_may_leave_a_little_of_its_budget() -> None:
-    spare = made(0.6, 0.6, ledger={**LEDGER, "edges": 399.0})
+def test_a_search_may_leave_edges_out_and_take_as_many_gradients_as_it_needs() -> None:
+    spare = made(0.6, 0.6, ledger={**LEDGER, "edges": 380.0, "gradient_calls": 12_000.0})
     assert standings({"a": made(0.5, 0.5), "b": spare}, "higher")["b"].rank == 1
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import subprocess
 import sys
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 from fgai_bench.cli import main
-from fgai_bench.run.plan import plan
+from fgai_bench.run.plan import Plan, plan
 from fgai_bench.suites import SUITES, load_suite, resolve
 
 METHODS = {
@@ -26,6 +27,12 @@ METHODS = {
 TERMS = ("similarity", "prediction", "explanation")  # the paper's L1, L2, L3
 BUDGET = ("inject_nodes", "edges_per_node", "step", "steps")
 STAND_IN = {"ogbn-arxiv": "arxiv-topology"}
+
+
+@cache
+def planned(suite: str) -> Plan:
+    """The steps of the first seed of a suite."""
+    return plan(resolve(suite, seeds=1))
 
 
 def published(table: str) -> list[dict[str, str]]:
@@ -55,7 +62,7 @@ def test_every_suite_is_valid_and_bears_its_name(name: str) -> None:
 def test_dry_run_of_full_lists_the_papers_six_tables(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["run", "--suite", "full", "--dry-run", "--device", "cpu"]) == 0
+    assert main(["run", "--suite", "full", "--seeds", "1", "--dry-run", "--device", "cpu"]) == 0
     printed = capsys.readouterr().out
     assert " GiB of memory" in printed
     rows = [line.split() for line in printed.splitlines()]
@@ -71,7 +78,7 @@ def test_every_trial_of_the_papers_tables_has_five_seeds() -> None:
 
 
 def test_amazon_has_its_own_prediction_weight_and_arxiv_its_own_model() -> None:
-    trained = [step.config for step in plan(resolve("node")).steps.values() if step.kind == "train"]
+    trained = [step.config for step in planned("node").steps.values() if step.kind == "train"]
     fgai = {c["dataset"]["name"]: c["defense"]["options"] for c in trained if c["defense"]["name"] == "fgai"}
     assert fgai["amazon-photo"] == {"prediction": 0.8}
     assert fgai["coauthor-cs"] == {}
@@ -87,7 +94,7 @@ def test_published_budgets_are_those_of_the_released_settings() -> None:
         for defense in row["used_for"].split(", ")
         if row["task"] == "node"
     }
-    attacks = [step.config for step in plan(resolve("published-budgets")).steps.values() if step.kind == "attack"]
+    attacks = [step.config for step in planned("published-budgets").steps.values() if step.kind == "attack"]
     found = {
         tuple(config[key]["name"] for key in ("dataset", "model", "defense")): tuple(
             config["threat"][key] for key in ("nodes", "edges_per_node", "step", "steps")
@@ -99,7 +106,7 @@ def test_published_budgets_are_those_of_the_released_settings() -> None:
 
 
 def test_published_budgets_train_nothing_that_node_does_not() -> None:
-    node, unequal = (plan(resolve(name)) for name in ("node", "published-budgets"))
+    node, unequal = planned("node"), planned("published-budgets")
     assert {step.kind for hash, step in unequal.steps.items() if hash not in node.steps} == {"attack"}
     assert all(member.flags == ("unequal budgets",) for member in unequal.members)
     assert "published-budgets" not in {part.name for part in resolve("full")}
@@ -107,7 +114,7 @@ def test_published_budgets_train_nothing_that_node_does_not() -> None:
 
 @pytest.mark.parametrize("suite", ["stress", "large-budget"])
 def test_models_of_the_real_graphs_are_those_of_node(suite: str) -> None:
-    node, other = plan(resolve("node")), plan(resolve(suite))
+    node, other = planned("node"), planned(suite)
     trained = {member.step for member in other.members if member.kind == "train" and member.dataset != "cora"}
     assert trained
     assert trained <= node.steps.keys()
@@ -116,7 +123,7 @@ def test_models_of_the_real_graphs_are_those_of_node(suite: str) -> None:
 def test_planning_does_not_wait_for_torch() -> None:
     script = (
         "import sys; from fgai_bench.suites import resolve; from fgai_bench.run.plan import plan;"
-        "plan(resolve('node')); print([m for m in ('torch', 'pandas', 'scipy') if m in sys.modules])"
+        "plan(resolve('node', seeds=1)); print([m for m in ('torch', 'pandas', 'scipy') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=Path.cwd())
     assert done.stdout == "[]\n", done.stderr

@@ -23,10 +23,13 @@ WALK = [
 
 
 def case(kind, name, check):
-    """A walked triple; the largest size of a generator is slow, and so are long searches beside the standard one."""
+    """A walked triple; the largest size of a generator is slow, and so are long searches beside the standard one.
+
+    The suite ``full`` consists of others, each of which is walked by itself.
+    """
     tags = getattr(fgai_bench, kind.upper()).entry(name).tags
     long = "fixed-search" in tags and "standard" not in tags
-    slow = long or {"generated", "large"}.issubset(tags)
+    slow = long or {"generated", "large"}.issubset(tags) or (kind, name) == ("suites", "full")
     return pytest.param(kind, name, check, id=f"{kind}-{name}-{check.name}", marks=[pytest.mark.slow] if slow else [])
 
 

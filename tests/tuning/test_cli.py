@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from fgai_bench.attacks import validation
 from fgai_bench.cli.app import main
 
 
@@ -43,7 +44,8 @@ def test_the_help_imports_neither_optuna_nor_torch():
     assert done.stdout.strip() == "[]"
 
 
-def test_a_study_by_the_command_writes_its_files(tiny, tmp_path, capsys):
+def test_a_study_by_the_command_writes_its_files(tiny, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(validation, "STAGES", ((1, 3),))
     suite = tmp_path / "tiny.yaml"
     suite.write_text(yaml.safe_dump({**tiny, "defenses": ["brief"]}))
     run = tmp_path / "run"

@@ -33,9 +33,14 @@ TRIALS = BATCH + 1
 KILLS = 20
 
 
-def search(suite: dict[str, Any], folder: Path, trials: int = TRIALS, **more: Any) -> list[SearchOutcome]:
+def search(
+    suite: dict[str, Any], folder: Path, trials: int = TRIALS, final: str = "validation", **more: Any
+) -> list[SearchOutcome]:
+    """A study whose final is short, too: the standard attack takes fifteen times as long."""
     usual = {"trials": trials, "seeds": [1000], "finals": [1001], "executor": "inline", "device": "cpu"}
-    return tune(suite, folder, **usual | more)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules["fgai_bench.tuning.study"], "FINAL_ATTACK", final)
+        return tune(suite, folder, **usual | more)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -53,7 +58,7 @@ def two_finalists() -> Iterator[int]:
 def study(template, tmp_path_factory) -> tuple[Path, list[SearchOutcome]]:
     """The study that nothing disturbed; tests read it."""
     folder = tmp_path_factory.mktemp("study") / "run"
-    return folder, search(copy.deepcopy(template), folder)
+    return folder, search(copy.deepcopy(template), folder, final="worst")
 
 
 def files(folder: Path) -> tuple[str, list[dict[str, str]]]:
@@ -127,7 +132,7 @@ def test_the_choice_is_a_suite_that_trains_what_was_searched(study):
 def test_a_finished_study_runs_nothing_again(tiny, study, tmp_path, seen):
     folder = tmp_path / "run"
     shutil.copytree(study[0], folder)
-    search(tiny, folder)
+    search(tiny, folder, final="worst")
     assert not seen
     assert files(folder) == files(study[0])
 
@@ -144,7 +149,7 @@ def test_twenty_kills_lose_no_trial_repeat_none_and_change_no_choice(tiny, study
     draw = random.Random(0)
     finished: set[str] = set()
     for _ in range(KILLS):
-        child = forked(lambda: search(tiny, killed, observer=Logging(log)))
+        child = forked(lambda: search(tiny, killed, final="worst", observer=Logging(log)))
         known, wanted = len(log.read_text()), draw.random() < 0.5
         while wanted and len(log.read_text()) == known and alive(child):  # half of them after one more trial
             time.sleep(0.002)
@@ -153,7 +158,7 @@ def test_twenty_kills_lose_no_trial_repeat_none_and_change_no_choice(tiny, study
         os.waitpid(child, 0)
         before, finished = finished, recorded(killed)
         assert before <= finished
-    assert os.waitpid(forked(lambda: search(tiny, killed, observer=Logging(log))), 0)[1] == 0
+    assert os.waitpid(forked(lambda: search(tiny, killed, final="worst", observer=Logging(log))), 0)[1] == 0
     assert files(killed) == files(undisturbed)
     steps = log.read_text().split()
     assert len(steps) == len(set(steps))

@@ -155,7 +155,9 @@ def fused_kernel(x: Tensor, form: str) -> FusedKernel | None:
     if _plain.get():
         return None
     if runs_compiled(x):
-        kernel = _cpu_kernel(form)
+        from fgai_bench.models.kernels import numba_attention
+
+        kernel = numba_attention.fused_attention if form in numba_attention.FORMS else None
     elif x.is_cuda and x.dtype == torch.float32 and x.shape[-2:].numel() <= LARGEST_FUSED and x.numel() < 2**31:
         kernel = _cuda_kernel(form)
     return None if kernel is None else partial(_fused, kernel, x, form)
@@ -184,10 +186,4 @@ def _cuda_kernel(form: str) -> FusedKernel | None:
         from fgai_bench.models.kernels.triton_attention import FORMS, fused_attention
     except ImportError:
         return None
-    return fused_attention if form in FORMS else None
-
-
-def _cpu_kernel(form: str) -> FusedKernel | None:
-    from fgai_bench.models.kernels.numba_attention import FORMS, fused_attention
-
     return fused_attention if form in FORMS else None
