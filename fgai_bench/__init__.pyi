@@ -15,12 +15,12 @@ from .explainers import EXPLAINERS as EXPLAINERS
 from .metrics import METRICS as METRICS
 from .models import MODELS as MODELS
 from .models import mark_attention as mark_attention
-from .records.zoo import load as load
-from .records.zoo import load_attacked as load_attacked
-from .records.zoo import load_model as load_model
-from .records.zoo import save as save
 from .run import Run as Run
 from .run import run as run
 from .suites import SUITES as SUITES
+from .zoo import load as load
+from .zoo import load_attacked as load_attacked
+from .zoo import load_model as load_model
+from .zoo import save as save
 
 __version__: str

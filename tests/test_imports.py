@@ -30,6 +30,7 @@ LAYERS = (  # from the bottom; units of one layer do not know each other
     {"tasks"},
     {"suites"},
     {"records"},
+    {"zoo"},
     {"run"},
     {"tuning"},
     {"statistics"},

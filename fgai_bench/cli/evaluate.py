@@ -46,7 +46,7 @@ def evaluate(
     where = resolved_device(device)
     model, data = made(function)
     if weights is not None:
-        from fgai_bench.records.zoo import load
+        from fgai_bench.zoo import load
 
         load(weights, model)
     from fgai_bench.api import evaluate as card_of

@@ -22,7 +22,7 @@ from fgai_bench.records.canonical import canonical
 from fgai_bench.records.errors import RequestError
 from fgai_bench.records.export import export
 from fgai_bench.records.packing import META
-from fgai_bench.records.zoo import PLACE, downloaded
+from fgai_bench.zoo import PLACE, downloaded
 
 PAGE = Path(__file__).parents[2] / "docs" / "zoo.md"
 
@@ -44,7 +44,7 @@ MEASURE = """
 import json, sys
 import fgai_bench as fb
 from fgai_bench.metrics import micro_f1
-from fgai_bench.records.zoo import downloaded
+from fgai_bench.zoo import downloaded
 from pathlib import Path
 
 folder = downloaded(sys.argv[1], sys.argv[2], Path("cache"))

@@ -185,7 +185,7 @@ def zoo_store(source: str | os.PathLike[str] | None = None, data_root: str | Non
         return StoreReader(address)
     if not address and is_export(committed):
         return StoreReader(committed)
-    declared = yaml.safe_load(resources.files("fgai_bench.records").joinpath("zoo.yaml").read_text(encoding="utf-8"))
+    declared = yaml.safe_load(resources.files("fgai_bench").joinpath("zoo.yaml").read_text(encoding="utf-8"))
     cache = data_root_of(data_root) / "zoo"
     return StoreReader(downloaded(address or declared["address"], declared["manifest_sha256"], cache))
 
