@@ -44,21 +44,12 @@ class CardFile(BaseModel):
 
 def as_file(card: Judgement) -> CardFile:
     """Return a card as it is written."""
+    floor, own = card.measured.floor, ("title", "facts", "prediction", "explanation", "alarms")
     numbers = [
         {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in asdict(row).items()}
         for row in card.rows
     ]
-    floor = card.measured.floor
-    return CardFile(
-        title=card.title,
-        facts=card.facts,
-        threat=card.chosen.threat.model_dump(mode="json"),
-        score=card.measured.score,
-        prediction=card.prediction,
-        explanation=card.explanation,
-        floor=None if isinstance(floor, str) else floor.score,
-        numbers=[CardNumber(**number) for number in numbers],
-        alarms=card.alarms,
-        notes=card.all_notes,
-        seconds=card.measured.seconds,
-    )
+    content = {name: getattr(card, name) for name in own} | {"notes": card.all_notes, "numbers": numbers}
+    content |= {"score": card.measured.score, "seconds": card.measured.seconds}
+    content |= {"threat": card.chosen.threat.model_dump(mode="json")}
+    return CardFile.model_validate({**content, "floor": None if isinstance(floor, str) else floor.score})

@@ -19,18 +19,7 @@ def compare(
     out: OutOption = None,
 ) -> None:
     """Print a summary per table and write the run's numbers beside the published ones; --only prints the cells."""
-    from fgai_bench.report.compare import (
-        HEADINGS,
-        REPRODUCED,
-        SUMMARY,
-        as_files,
-        lines,
-        reproduced,
-        scale_notes,
-        summary,
-        untested,
-    )
-    from fgai_bench.report.compare import compare as compare_numbers
+    from fgai_bench.report import compare as comparing
     from fgai_bench.report.files import write_files
     from fgai_bench.report.published import published
     from fgai_bench.statistics.results import ReportError, Results
@@ -44,15 +33,14 @@ def compare(
             raise ReportError(f"the paper has no table {name!r}; --only can be {', '.join(tables)}")
     numbers = [number for number in published() if number.table.startswith(tuple(beginnings))]
     results = Results.read(run)
-    comparison, shares = compare_numbers(results, numbers), reproduced(results, numbers)
-    written = write_files(out if out is not None else run / "report", as_files(comparison, results, shares))
-    print_table(f"{run} beside the paper", SUMMARY, summary(comparison))
-    if only and (rows := lines(comparison)):
-        print_table("cell by cell", HEADINGS, rows)
+    comparison, shares = comparing.compare(results, numbers), comparing.reproduced(results, numbers)
+    written = write_files(out if out is not None else run / "report", comparing.as_files(comparison, results, shares))
+    print_table(f"{run} beside the paper", comparing.SUMMARY, comparing.summary(comparison))
+    if only and (rows := comparing.lines(comparison)):
+        print_table("cell by cell", comparing.HEADINGS, rows)
     if shares:
-        print_table("Published scores that are reproduced", REPRODUCED, shares)
-    for sentence in [*untested(comparison), *(f"scale of {note}" for note in scale_notes(comparison))]:
-        typer.echo(sentence)
-    for sentence in results.remarks:
+        print_table("Published scores that are reproduced", comparing.REPRODUCED, shares)
+    scales = [f"scale of {note}" for note in comparing.scale_notes(comparison)]
+    for sentence in (*comparing.untested(comparison), *scales, *results.remarks):
         typer.echo(sentence)
     typer.echo(f"every cell is in {written[0]} and {written[1]}" + ("" if only else "; --only TABLE prints them"))

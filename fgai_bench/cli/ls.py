@@ -86,9 +86,9 @@ def _print_spaces(kind: str) -> None:
 
 def _print_zoo(source: Path | None) -> None:
     """Print every trained model that ``fb.load_model`` can return, with its recorded scores."""
-    from fgai_bench.records.zoo import opened, zoo_rows
+    from fgai_bench.records.zoo import zoo_rows, zoo_store
 
-    with opened(source) as store:
+    with zoo_store(source) as store:
         rows, folder = zoo_rows(store), store.folder
     columns = ["name", "seed", "clean", "injection", "worst", "attacks"]
     lines = [

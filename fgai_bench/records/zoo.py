@@ -11,7 +11,6 @@ import os
 import shutil
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -30,9 +29,8 @@ from fgai_bench.data.user_graph import UNLABELLED
 from fgai_bench.models import AttentionModel
 from fgai_bench.models.base import ModelError
 from fgai_bench.models.pyg_wrapper import FromPyG
-from fgai_bench.records.canonical import sha256
 from fgai_bench.records.errors import RequestError
-from fgai_bench.records.export_format import MANIFEST, changed_files, read_manifest
+from fgai_bench.records.export_format import MANIFEST, changed_files, read_manifest, sha256_of_file
 from fgai_bench.records.packing import pack_model, rebuilt_model, unpack_model
 from fgai_bench.records.store import StoreReader, is_export
 from fgai_bench.records.verify import RecordedRow
@@ -53,7 +51,7 @@ def load_model(
         source: a run folder or an export with models; the zoo of the study if not given.
         data_root: where a downloaded zoo is kept; else ``$FGAI_BENCH_DATA``, else your data folder.
     """
-    with opened(source, data_root) as store:
+    with zoo_store(source, data_root) as store:
         clean = _member(store, name, seed, "clean")
         step = store.step(clean["step"])
         facts, config = step["facts"], step["config"]
@@ -81,7 +79,7 @@ def load_attacked(
         source: as in :func:`load_model`.
         data_root: folder of raw datasets, and of a downloaded zoo.
     """
-    with opened(source, data_root) as store:
+    with zoo_store(source, data_root) as store:
         step = store.step(_member(store, name, seed, "attack", attack)["step"])
         row = RecordedRow(store, step, data_root)
         (attacked, _), clean, targets = row.attacked, row.problem.data, row.problem.targets
@@ -139,16 +137,12 @@ def zoo_name(member: Member) -> str:
 
 
 def zoo_rows(store: StoreReader) -> dict[tuple[str, int], dict[str, Mapping[str, float]]]:
-    """Return the recorded scores of every model that can be loaded: by name and seed, then by attack; clean is ``""``.
-
-    Where suites share a name, the first that was planned counts.
-    """
+    """Return the recorded scores of every model that is there: by name and seed, then by attack; clean is ``""``."""
     rows: dict[tuple[str, int], dict[str, Mapping[str, float]]] = {}
     for member in _members(store):
-        step = store.step(member["step"])
         scores = rows.setdefault((zoo_name(member), member["seed"]), {})
-        scores.setdefault(member["attack_label"], _recorded(step))
-    return {key: scores for key, scores in rows.items() if "" in scores}
+        scores.setdefault(member["attack_label"], _recorded(store.step(member["step"])))  # of suites, the first
+    return rows
 
 
 def _members(store: StoreReader) -> Iterator[Member]:
@@ -184,22 +178,18 @@ def _recorded(step: Mapping[str, Any]) -> dict[str, float]:
     return {row["name"]: float(row["value"]) for row in rows}
 
 
-@contextmanager
-def opened(source: str | os.PathLike[str] | None = None, data_root: str | None = None) -> Iterator[StoreReader]:
-    """Open a run folder or an export; the zoo of the study if none is named."""
-    with StoreReader(source if source is not None else zoo_folder(data_root)) as store:
-        yield store
-
-
-def zoo_folder(data_root: str | None = None) -> Path:
-    """Return the folder of the zoo: $FGAI_BENCH_ZOO, the records of a checkout, or what was released, downloaded."""
-    declared = yaml.safe_load(resources.files("fgai_bench.records").joinpath("zoo.yaml").read_text(encoding="utf-8"))
+def zoo_store(source: str | os.PathLike[str] | None = None, data_root: str | None = None) -> StoreReader:
+    """Open a run folder or an export; without one $FGAI_BENCH_ZOO, the records of a checkout, or the release."""
+    if source is not None:
+        return StoreReader(source)
     address, committed = os.environ.get(PLACE, ""), Path(__file__).parents[2] / "results" / "records"
     if address and "://" not in address:
-        return Path(address)
+        return StoreReader(address)
     if not address and is_export(committed):
-        return committed
-    return downloaded(address or declared["address"], declared["manifest_sha256"], data_root_of(data_root) / "zoo")
+        return StoreReader(committed)
+    declared = yaml.safe_load(resources.files("fgai_bench.records").joinpath("zoo.yaml").read_text(encoding="utf-8"))
+    cache = data_root_of(data_root) / "zoo"
+    return StoreReader(downloaded(address or declared["address"], declared["manifest_sha256"], cache))
 
 
 def downloaded(address: str, manifest_sha256: str, cache: Path) -> Path:
@@ -209,32 +199,27 @@ def downloaded(address: str, manifest_sha256: str, cache: Path) -> Path:
             f"no zoo is here and none was released; name a run or an export with `source`, or set {PLACE} to its folder"
         )
     folder = cache / manifest_sha256[:16]
-    if not is_export(folder):
-        part = folder.with_name(f".{folder.name}-{os.getpid()}")
-        part.mkdir(parents=True, exist_ok=True)
-        try:
-            if sha256(_fetched(address, MANIFEST, part, 16 * MIB).read_bytes()) != manifest_sha256:
-                raise RequestError(f"the {MANIFEST} of {address} is not the one that was released")
-            for name, about in read_manifest(part)["files"].items():
-                _fetched(address, name, part, about["bytes"])
-            for sentence in changed_files(part).values():
-                raise RequestError(sentence)
-            os.replace(part, folder)
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
+    if is_export(folder):
+        return folder
+    part = folder.with_name(f".{folder.name}-{os.getpid()}")
+    part.mkdir(parents=True, exist_ok=True)
+    try:
+        _fetch(address, MANIFEST, part, 16 * MIB)
+        if sha256_of_file(part / MANIFEST) != manifest_sha256:
+            raise RequestError(f"the {MANIFEST} of {address} is not the one that was released")
+        for name, about in read_manifest(part)["files"].items():
+            _fetch(address, name, part, about["bytes"])
+        for sentence in changed_files(part).values():
+            raise RequestError(sentence)
+        os.replace(part, folder)
+    except OSError as error:
+        raise RequestError(f"{address} cannot be fetched: {error}") from None
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
     return folder
 
 
-def _fetched(address: str, name: str, folder: Path, most: int) -> Path:
-    if Path(name).name != name:
-        raise RequestError(f"the {MANIFEST} of {address} names {name!r}, which is no file beside it")
+def _fetch(address: str, name: str, folder: Path, most: int) -> None:
     request = urllib.request.Request(f"{address.rstrip('/')}/{name}", headers={"User-Agent": "fgai-bench"})
-    try:
-        with urllib.request.urlopen(request, timeout=SILENT_SECONDS) as response:
-            content = response.read(most + 1)
-    except OSError as error:
-        raise RequestError(f"{address}/{name} cannot be fetched: {error}") from None
-    if len(content) > most:
-        raise RequestError(f"{address}/{name} is larger than its manifest says")
-    (folder / name).write_bytes(content)
-    return folder / name
+    with urllib.request.urlopen(request, timeout=SILENT_SECONDS) as response:
+        (folder / name).write_bytes(response.read(most))
