@@ -20,7 +20,7 @@ import fgai_bench
 PACKAGE = "fgai_bench"
 
 LAYERS = (  # from the bottom; units of one layer do not know each other
-    {"registry", "options", "seeds", "bounded", "deprecated", "baselines"},
+    {"registry", "options", "seeds", "bounded", "escaping", "deprecated", "baselines"},
     {"fast", "plugins"},
     {"data"},
     {"models"},

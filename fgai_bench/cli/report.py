@@ -19,7 +19,7 @@ def report(
     suite: Annotated[str | None, typer.Option(help="Only what stands in this suite.")] = None,
 ) -> None:
     """Write every table and figure for which the run has records; the same run always gives the same bytes."""
-    from fgai_bench.records.escaping import one_line
+    from fgai_bench.escaping import one_line
     from fgai_bench.report.write import write_report
 
     done = write_report(run, out, listed(formats) or (), listed(only) or (), suite)

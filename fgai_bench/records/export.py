@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
@@ -15,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from fgai_bench import __version__
+from fgai_bench.escaping import markdown_cell
 from fgai_bench.records.artifacts import DamagedArtifact, MissingArtifact
 from fgai_bench.records.canonical import canonical, sha256
-from fgai_bench.records.datasheet import datasheet
 from fgai_bench.records.errors import RequestError
 from fgai_bench.records.export_format import (
     COLUMNS,
@@ -33,13 +34,34 @@ from fgai_bench.records.export_format import (
     sha256_of_file,
     short_names,
 )
-from fgai_bench.records.merge import Merged, StoredResult, merge
+from fgai_bench.records.merge import Merged, StoredResult, in_words, merge
 from fgai_bench.records.result import RecordedStep, result_of
 from fgai_bench.records.store import DRAWN_ROLES, Store, StoreReader, is_export
 
 DRAWN_ATTACKS = ("", "injection")  # labels of attacks that figures of attention and training show; "" is no attack
 Wanted = tuple[StoredResult, Mapping[str, Any]]  # an artifact, as the row of a result that names it
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date that a zip can hold: the same bytes on every day
+# Of the data sheet, which says what an export holds, how it was made, what it lacks and how to read it.
+PROGRAM = ("steps", "program", "device", "libraries")
+ABOUT = """Records of fgai-bench, written by `fgai-bench records export` of version {version}. Every number is one that
+a recorded step measured; `manifest.json` has the SHA-256 of every file. What is measured: how predictions and
+explanations of graph networks with attention change under attacks of one budget."""
+MADE = """A step is a training, or a measurement of one. Its hash covers the graph's content, the split, all settings
+and, where the record names it, the code that computed it; the same hash is the same result on the same kind of
+device."""
+USE = """```
+fgai-bench ls                               # what every name stands for
+fgai-bench report FOLDER --out REPORT       # tables, figures, leaderboards, a page to browse
+fgai-bench claims FOLDER                    # a verdict on each claim of the paper
+fgai-bench verify FOLDER --rows 20          # measure rows again from their models and attacked graphs
+fgai-bench break FOLDER ROW --attacked F    # hold a stronger attacked graph against a row
+fgai-bench records import FOLDER --out RUN  # go on from its models
+```
+
+The tables are CSV in UTF-8, numbers in full precision; nothing has to be unpickled. Their `step` is the beginning of
+a `hash` in `steps.csv.xz`. The graphs themselves are not part of it: `fgai-bench data fetch NAME` gets them from their
+sources, under their own terms."""
+LISTED = 20  # the most frequent reasons
 
 
 def export(
@@ -280,3 +302,46 @@ def replace_folder(folder: Path) -> Iterator[Path]:
                 old.rename(folder)
             raise
         shutil.rmtree(old, ignore_errors=True)
+
+
+def datasheet(merged: Merged) -> str:
+    """Return the data sheet of merged records as Markdown: suites, programs, steps without values, how to read them."""
+    suites = [(suite, f"{sum(counts.values()):,}", in_words(counts)) for suite, counts in merged.by_suite().items()]
+    gaps: Counter[tuple[str, str]] = Counter()
+    for result in merged.steps.values():
+        if result.step["status"] != "ok":
+            gaps[result.step["status"], result.step["reason"]] += 1
+    reasons = [(f"{number:,}", *gap) for gap, number in gaps.most_common(LISTED)]
+    sections = {
+        "# Data sheet": ABOUT.format(version=__version__),
+        "## What it holds": _sheet_table(("suite", "steps", "by status"), suites),
+        "## How it was made": f"{_sheet_table(PROGRAM, _programs(merged))}\n\n{MADE}",
+        "## What it lacks": _sheet_table(("steps", "status", "why"), reasons),
+        "## How to use it": USE,
+    }
+    return "\n\n".join(text for section in sections.items() for text in section) + "\n"
+
+
+def _programs(merged: Merged) -> list[tuple[str, ...]]:
+    rows: Counter[tuple[str, ...]] = Counter()
+    for result in merged.steps.values():
+        where = result.step["environment"]
+        commit = f"{where.get('package', '')}, commit {str(where.get('commit') or 'unknown')[:7]}"
+        versions = where.get("versions") or {}
+        libraries = ", ".join(f"{name} {versions[name]}" for name in ("torch", "torch-geometric") if name in versions)
+        python = f"Python {where.get('python', 'unknown')}"
+        changed = " with changes" if where.get("dirty") else ""
+        rows[commit + changed, str(where.get("device", "")), ", ".join(filter(None, (python, libraries)))] += 1
+    return [(f"{number:,}", *row) for row, number in sorted(rows.items(), key=lambda item: (-item[1], item[0]))]
+
+
+def _sheet_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Write a Markdown table; whatever a name holds stays in its cell.
+
+    >>> print(_sheet_table(("a",), [("1 | <b>",)]))
+    | a |
+    |---|
+    | 1 \\| &lt;b> |
+    """
+    written = [f"| {' | '.join(map(markdown_cell, cells))} |" for cells in (head, *rows)]
+    return "\n".join([written[0], "|" + "---|" * len(head), *written[1:]])

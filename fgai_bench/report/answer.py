@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from fgai_bench.escaping import markdown, markdown_cell
 from fgai_bench.leaderboard.rows import BOARDS, STANDARD, Board, BoardRow, entries, lowered, ranked
-from fgai_bench.records.escaping import markdown, markdown_cell
 from fgai_bench.report.tables.markdown import pipe_table
 from fgai_bench.statistics.cells import Cell, scale_of
 from fgai_bench.statistics.intervals import centre_interval

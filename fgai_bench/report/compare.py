@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fgai_bench.records.escaping import markdown, markdown_cell
+from fgai_bench.escaping import markdown, markdown_cell
 from fgai_bench.records.names import is_changed
 from fgai_bench.report.published import Published
 from fgai_bench.report.tables.markdown import pipe_table

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from fgai_bench.escaping import markdown
 from fgai_bench.leaderboard.csv import write_leaderboards
-from fgai_bench.records.escaping import markdown
 from fgai_bench.report import compare, verdicts
 from fgai_bench.report.answer import Answer, answers, as_markdown, notes
 from fgai_bench.report.claims import judge_everywhere

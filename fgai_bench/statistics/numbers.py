@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from fgai_bench.records.escaping import csv_cell
+from fgai_bench.escaping import csv_cell
 
 DIGITS = 7  # of a number in a file: single precision; more would say nothing and make it a third larger
 

@@ -16,9 +16,8 @@ import pytest
 from fgai_bench.cli import main
 from fgai_bench.records import export as exporting
 from fgai_bench.records.canonical import sha256
-from fgai_bench.records.datasheet import datasheet
 from fgai_bench.records.errors import StoreError
-from fgai_bench.records.export import export
+from fgai_bench.records.export import datasheet, export
 from fgai_bench.records.export_format import FORMAT, short_names
 from fgai_bench.records.merge import Merged
 from fgai_bench.records.result import Result

@@ -22,7 +22,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.lines import Line2D
 
-from fgai_bench.records.escaping import file_name
+from fgai_bench.escaping import file_name
 from fgai_bench.report.figures.style import Drawing, legend_below, panels
 from fgai_bench.statistics.labels import ordered, title
 from fgai_bench.statistics.results import Results, main_suite

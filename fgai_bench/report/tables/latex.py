@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fgai_bench.records.escaping import one_line
+from fgai_bench.escaping import one_line
 from fgai_bench.report.tables.build import Shown, Table, TableRow
 
 LATEX = {

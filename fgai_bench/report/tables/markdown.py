@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Iterable
 
-from fgai_bench.records.escaping import markdown, markdown_cell
+from fgai_bench.escaping import markdown, markdown_cell
 from fgai_bench.report.tables.build import Shown, Table
 from fgai_bench.statistics.numbers import csv_field
 

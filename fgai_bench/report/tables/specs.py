@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fgai_bench.records.escaping import file_name
+from fgai_bench.escaping import file_name
 from fgai_bench.statistics.results import MAIN_SUITES, Better, Results
 
 Style = Literal["fixed", "scientific", "seconds", "mebibytes"]
