@@ -4,8 +4,6 @@ Every function takes the name of a dataset or any PyG ``Data``: boolean masks (o
 directed or not, sparse or dense features. See :mod:`fgai_bench.data.user_graph` for what a graph may look like.
 """
 
-from __future__ import annotations
-
 import copy
 import inspect
 import warnings

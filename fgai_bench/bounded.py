@@ -1,7 +1,5 @@
 """Read a file that somebody hands over: a regular one, and no more bytes than it can need."""
 
-from __future__ import annotations
-
 import os
 import stat
 

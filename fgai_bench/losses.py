@@ -1,7 +1,5 @@
 """Compute the differentiable terms of FGAI's objective, as pure functions of tensors."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -7,8 +7,6 @@ threat model of the evaluation). What is wrong with given options becomes one se
 imports torch.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Load plugins: modules and Python files whose ``@register`` decorators add entries (``--plugin my_file.py``)."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import os

@@ -1,7 +1,5 @@
 """Derive the random generators of a trial, each from the trial's seed and the purpose of the draws."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Choose a threat model that fits a graph: the range of features from its data, nodes and edges from its size."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal

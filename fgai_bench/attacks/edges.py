@@ -1,7 +1,5 @@
 """Edge attacks: new edges between existing nodes, at random, chosen by gradient, or the worst of several searches."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """An attack on the explanation by new edges: change the attention, keep the predictions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

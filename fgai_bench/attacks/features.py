@@ -1,7 +1,5 @@
 """Feature attacks: bounded changes of existing features by gradient ascent, and the worst of several searches."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar

@@ -3,8 +3,6 @@
 It goes on until it stops finding: until the last fifth of all gradients has lowered the score by less than .001.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 

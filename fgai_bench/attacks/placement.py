@@ -5,8 +5,6 @@ distinct targets that it gets an edge to, ``per_node`` at most the threat model'
 may share a target where there are fewer targets than edges.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -6,8 +6,6 @@ settings as the standard attack does. Thirty steps do not: some defenses fall to
 would fall lower, only to long ones, so that a short search prefers what merely slows it down.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from fgai_bench.attacks.base import Attack, Candidate, Trace, Victim

@@ -5,8 +5,6 @@ the search and is part of every record. A portfolio of short searches, placement
 from the vanilla model are its sources. A local search goes on from the best of them, and takes parts of the others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar

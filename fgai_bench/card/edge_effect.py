@@ -1,7 +1,5 @@
 """Hold attention, or gradients, against what edges do: delete them one by one and see how far the prediction moves."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

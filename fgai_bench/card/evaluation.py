@@ -1,7 +1,5 @@
 """Measure one network on one graph: predictions and attention, clean and under every attack. A card is made of it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field

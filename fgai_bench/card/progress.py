@@ -1,7 +1,5 @@
 """Show how far an evaluation has come: a bar on a terminal or in a notebook, a line a minute elsewhere."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """The card as JSON: what ``card.to_json()`` writes, as models whose JSON Schema is ``CardFile.model_json_schema()``."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict
 from typing import Any, Literal

@@ -4,8 +4,6 @@ To write a certificate, subclass :class:`Certificate` and return from :meth:`Cer
 model to a :class:`Bound`. The base class turns it into a :class:`Floor`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple

@@ -14,8 +14,6 @@ largest neighbourhoods; the best prices give the value of the linear relaxation.
 their sums are exact in double precision, and the bound is rounded down: the covered number is whole.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse

@@ -4,8 +4,6 @@ Models of this package declare it (``local``, ``injection_radius``). Of a wrappe
 and their calls are counted. Either way a trial injection has to confirm it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

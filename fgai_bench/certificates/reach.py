@@ -30,8 +30,6 @@ of it: there the certificate is not applicable and says why. It is also tried: a
 output that changes beyond the radius is reported.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 

@@ -24,8 +24,6 @@ for one that the attacker turns for nothing.
 **What it does not cover.** Changed features of existing nodes, and new edges between existing nodes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

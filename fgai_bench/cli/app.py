@@ -6,8 +6,6 @@ raises ``typer.Exit(1)`` when something failed, and raises a ``ValueError`` subc
 wrong.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import sys

@@ -1,7 +1,5 @@
 """Define ``fgai-bench check``, which tests whether a registered entry keeps the contract of its kind."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """``fgai-bench claims``: a verdict on each of the paper's claims."""
 
-from __future__ import annotations
-
 import typer
 
 from fgai_bench.cli.options import OutOption, RunArgument

@@ -1,7 +1,5 @@
 """Define ``fgai-bench compare``, which puts the numbers of a run beside the published ones."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """Define ``fgai-bench data``, which lists the datasets, verifies their files and downloads them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Define ``fgai-bench doctor``, which prints what a bug report should contain: versions, devices and folders."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.metadata
 import os

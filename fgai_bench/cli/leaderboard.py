@@ -1,7 +1,5 @@
 """Define ``fgai-bench leaderboard``, which merges runs into leaderboards."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, get_args
 

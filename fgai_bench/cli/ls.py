@@ -1,7 +1,5 @@
 """Define ``fgai-bench ls``, which lists the registered names that the other commands accept."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Options and arguments that several commands share, declared once; and how texts of the command line are read."""
 
-from __future__ import annotations
-
 import errno
 import functools
 import inspect

@@ -1,7 +1,5 @@
 """Define ``fgai-bench records``, which exports the records of runs as small files that can be committed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

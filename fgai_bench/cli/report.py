@@ -1,7 +1,5 @@
 """Define ``fgai-bench report``, which writes the tables, figures, leaderboards and the HTML page of a run."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

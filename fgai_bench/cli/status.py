@@ -1,7 +1,5 @@
 """Define ``fgai-bench status``, which shows how far a run is, who writes to it and which steps failed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Print tables: as wide as the terminal, or unwrapped when the output goes to a file or a pipe."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Define ``fgai-bench verify`` and ``fgai-bench break``, which score recorded rows again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

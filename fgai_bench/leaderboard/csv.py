@@ -5,8 +5,6 @@
 ``leaderboards.sha256`` has a line per file, as ``sha256sum`` writes and checks it.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import json

@@ -5,8 +5,6 @@ same data, by the code of this program, with the seeds of the suite. A defense o
 by its settings outside the defense, and by the version or commit that it names.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any

@@ -6,8 +6,6 @@ again (:mod:`fgai_bench.leaderboard.trust`), is refused, and nothing is written.
 registered are private: their files are called so.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Artifact files of a run: named by the hash of their content, never half written, verified whenever they are read."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Canonical JSON and the hashes over it: equal content has equal bytes."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any

@@ -3,8 +3,6 @@
 It goes with the records into an archive, and is made from them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 

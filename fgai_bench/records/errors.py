@@ -1,7 +1,5 @@
 """Exceptions for a request that cannot be met and for a store that cannot be used."""
 
-from __future__ import annotations
-
 
 class RequestError(ValueError):
     """A request that cannot be met as it stands; the message says what would be right."""

@@ -1,7 +1,5 @@
 """Write text of others (labels, names, reasons) so that it stays text: in Markdown, in CSV, in names of files."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Export records of a run, or of the pieces of one study, to a folder that can be committed; start a run from one."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

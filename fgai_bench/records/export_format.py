@@ -15,8 +15,6 @@ manifest before it is read. Equal records have equal bytes, and nothing is ever 
 tables with more columns (checksums, hashes of places) or with whole hashes, so one reader serves all of them.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io

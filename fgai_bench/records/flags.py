@@ -1,7 +1,5 @@
 """Flags of unreliable attacks that one record alone does not show: they come from comparing attacks on one trial."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import product

@@ -3,8 +3,6 @@
 The operating system holds the lock and releases it when its holder dies for any reason; the file only names the holder.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

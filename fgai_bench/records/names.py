@@ -1,7 +1,5 @@
 """Names of suites and places as people read them; a suite that was not run as it is declared says what was changed."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Pack models, attacked graphs, audits and histories into the bytes of safetensors files and back, without pickle."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """Describe which program, which versions and which machine produced a result."""
 
-from __future__ import annotations
-
 import functools
 import importlib.metadata
 import os

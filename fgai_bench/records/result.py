@@ -1,7 +1,5 @@
 """The result of a step: measured facts, or a typed reason why there are none; and how a store keeps it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -4,8 +4,6 @@ The graph comes as a file of what it changes, as :func:`fgai_bench.records.packi
 spends is counted on the graph itself. A valid, stronger graph is recorded with the name of who found it.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator

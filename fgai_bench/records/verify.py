@@ -8,8 +8,6 @@ differ by 0.002, and everything else by a thousandth of itself. Two kernels on o
 1.3e-4 for shares and a relative 1e-7 for divergences).
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field

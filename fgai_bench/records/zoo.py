@@ -4,8 +4,6 @@ A model is called GRAPH/MODEL/DEFENSE, as in ``amazon-photo/gat/fgai-tuned``, or
 is verified: an artifact by the SHA-256 that its record names, downloaded files by that of their manifest.
 """
 
-from __future__ import annotations
-
 import difflib
 import os
 import shutil
