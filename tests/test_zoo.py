@@ -23,6 +23,9 @@ from fgai_bench.records.errors import RequestError
 from fgai_bench.records.export import export
 from fgai_bench.records.packing import META
 from fgai_bench.zoo import PLACE, downloaded
+from tests.run.conftest import reference, tiny
+
+__all__ = ["reference", "tiny"]
 
 PAGE = Path(__file__).parents[2] / "docs" / "zoo.md"
 

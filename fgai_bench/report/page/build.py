@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shlex
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Any
@@ -55,10 +56,27 @@ DIGITS = 4  # of a seed's value: more would double the file and say nothing
 def page(results: Results) -> str:
     """Return the whole file: template, style, script and data in one; the same results give the same bytes."""
     script = _asset("plots.js") + _asset("page.js")
-    data = json.dumps(content(results), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    data = json.dumps(packed(content(results)), sort_keys=True, separators=(",", ":"), allow_nan=False)
     data = data.replace("<", "\\u003c")  # "</script" and "<!--" would be read as HTML, even inside the data's script
     filled = _asset("page.html").replace("/*CSS*/", _asset("page.css")).replace("/*JS*/", script)
     return filled.replace("/*DATA*/", data)
+
+
+def packed(shown: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content with the names of columns and fields said once, not in every cell: a fifth fewer bytes.
+
+    A cell is the list of what its fields say, those that most cells have first, up to the last that it has.
+    """
+    cells_with = Counter(field for row in shown["rows"] for cell in row["cells"].values() for field in cell)
+    fields = sorted(cells_with, key=lambda field: (-cells_with[field], field))
+    keys = [column["key"] for column in shown["columns"]]
+    rows = [{**row, "cells": [_listed(row["cells"][key], fields) for key in keys]} for row in shown["rows"]]
+    return {**shown, "fields": fields, "rows": rows}
+
+
+def _listed(cell: Mapping[str, Any], fields: Sequence[str]) -> list[Any]:
+    last = max(place for place, field in enumerate(fields) if field in cell)
+    return [cell.get(field) for field in fields[: last + 1]]
 
 
 def _asset(name: str) -> str:

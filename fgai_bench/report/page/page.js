@@ -1,5 +1,7 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
+  const named = (names, values) => Object.fromEntries(names.map((name, i) => [name, values[i] ?? null]));
+  for (const row of data.rows) row.cells = named(data.columns.map((c) => c.key), row.cells.map((cell) => named(data.fields, cell)));
   const palette = ["var(--hue-0)", "#56B4E9", "#E69F00", "#D55E00", "#CC79A7", "#009E73", "#0072B2", "#999999", "#882255"];
   const known = ["vanilla", "ln", "at", "fgai", "fgai-attention", "pro-gnn", "gnn-svd", "gnnguard", "gcn"];
   const { make, draw, span, frame, key, stroke, shapes } = plots;
