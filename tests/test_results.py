@@ -148,7 +148,7 @@ def test_attacked_graphs_of_the_study_keep_their_budget_and_are_not_in_the_domai
                 continue
             attacked, checked = unpack_attacked(row.problem.data, content), checked + 1
             threat = ThreatModel(**row.config["threat"])
-            spent = asdict(check_budget(row.problem.data, attacked, threat, row.targets))
+            spent = asdict(check_budget(row.problem.data, attacked, threat, row.problem.targets))
             ledger = {line["name"]: float(line["value"]) for line in step["ledgers"]}
             assert all(spent[name] == pytest.approx(ledger[name]) for name in spent if name != "gradient_calls")
             if threat.scenario == "injection":

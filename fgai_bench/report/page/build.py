@@ -30,7 +30,6 @@ from fgai_bench.statistics.labels import CORRECTNESS, STATUS, ordered, title
 from fgai_bench.statistics.numbers import written
 from fgai_bench.statistics.ranking import Standing
 from fgai_bench.statistics.results import Place, Results
-from fgai_bench.suites import SUITES
 from fgai_bench.suites.schema import TUNED
 
 # Key, heading, which way is better, how it is written. ``score`` is what the board ranks by: F1 or ROC-AUC.
@@ -113,18 +112,14 @@ def _headlines(answered: Sequence[Answer]) -> dict[str, list[str]]:
 
 
 def commands(results: Results) -> list[str]:
-    """Return commands that make such a run: a line per suite, with what it has in place of the suite's own names."""
+    """Return commands that make such a run: a line per suite, with its graphs, models and seeds."""
     lines = []
     for name in results.suites:
-        known = name in SUITES
-        own = SUITES[name] if known else None
-        words = ["fgai-bench run --suite", shlex.quote(name if known else f"{name}.yaml")]
+        words = ["fgai-bench run --suite", shlex.quote(name)]
         for option, key in (("datasets", "dataset"), ("models", "model")):
-            used = results.names(key, suite=name, kind="train")
-            if own and used and set(used) != set(getattr(own, option)):
+            if used := results.names(key, suite=name, kind="train"):
                 words += [f"--{option}", shlex.quote(",".join(used))]
-        seeds = sorted({seed for _, places in results.select(suite=name, kind="train") for seed in places})
-        if own and seeds and tuple(seeds) != tuple(own.seeds):
+        if seeds := sorted({seed for _, places in results.select(suite=name, kind="train") for seed in places}):
             words += ["--seeds", str(len(seeds)) if seeds == list(range(len(seeds))) else ",".join(map(str, seeds))]
         tuned = any(label.endswith(TUNED) for label in results.names("label", suite=name))
         lines.append(" ".join([*words, *(["--settings both"] if tuned else [])]))
