@@ -180,7 +180,7 @@ def zoo_store(source: str | os.PathLike[str] | None = None, data_root: str | Non
     """Open a run folder or an export; without one $FGAI_BENCH_ZOO, the records of a checkout, or the release."""
     if source is not None:
         return StoreReader(source)
-    address, committed = os.environ.get(PLACE, ""), Path(__file__).parents[2] / "results" / "records"
+    address, committed = os.environ.get(PLACE, ""), Path(__file__).parents[1] / "results" / "records"
     if address and "://" not in address:
         return StoreReader(address)
     if not address and is_export(committed):

@@ -98,6 +98,13 @@ def test_the_zoo_is_found_in_a_named_folder_and_listed(
     assert f"{recorded:.3f}" in said
 
 
+@pytest.mark.slow
+def test_a_checkout_has_the_models_of_its_committed_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(PLACE, raising=False)
+    model = fb.load_model("amazon-photo/gat/fgai-tuned", seed=0)
+    assert model.recorded["f1"] == pytest.approx(0.92, abs=0.01)
+
+
 def test_a_release_that_is_not_what_was_declared_is_refused(zoo: Path, tmp_path: Path) -> None:
     address, checksum = released(zoo)
     with pytest.raises(RequestError, match="is not the one that was released"):
