@@ -60,14 +60,14 @@ def tune(
     folder = out if out is not None else Path("runs") / f"tune-{Path(suite).stem}"
     effort = {"trials": trials, "seeds": numbers(seeds), "finals": numbers(finals), "repeat": repeat}
     names = {"datasets": listed(datasets), "models": listed(models), "defenses": listed(defenses)}
-    what: dict[str, Any] = {**effort, **names, "assignments": assignments or []}
-    cells = cells_to_search(suite, **what)
+    request: dict[str, Any] = {**effort, **names, "assignments": assignments or []}
+    cells = cells_to_search(suite, **request)
     for sentence in overridden(assignments or [], cells):
         typer.echo(sentence)
     if dry_run:
         show_cells(cells)
         return
-    outcomes = search(suite, folder, **what, **how)
+    outcomes = search(suite, folder, **request, **how)
     print_table("chosen settings", COLUMNS, [_row(outcome) for outcome in outcomes])
     for sentence in spreads(outcomes):
         typer.echo(sentence)

@@ -172,7 +172,7 @@ def _floor(row: RecordedRow) -> Floor | None:
 def _published_attack(row: RecordedRow) -> float:
     """Return the score that the published attack leaves, which the standard attack includes."""
     problem, attack = row.problem, ATTACKS["injection"]()
-    found = attack(row.model, problem.data, problem.targets, threat=row.threat, seed=0, readout=problem.readout)
-    score = ranking_score(row.config, measured(problem.attack_offers(row.model, found.data)).metrics)
+    published = attack(row.model, problem.data, problem.targets, threat=row.threat, seed=0, readout=problem.readout)
+    score = ranking_score(row.config, measured(problem.attack_offers(row.model, published.data)).metrics)
     assert score is not None, "an attack is measured by what ranks it"
     return score

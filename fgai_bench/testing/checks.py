@@ -70,8 +70,8 @@ class Check:
         except CheckFailed as observed:
             return CheckResult(self.name, "failed", str(observed))
         except Exception as error:
-            said = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            return CheckResult(self.name, "failed", f"{said}{_place(error)}")
+            sentence = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            return CheckResult(self.name, "failed", f"{sentence}{_place(error)}")
         return CheckResult(self.name, "passed")
 
 

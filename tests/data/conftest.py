@@ -15,7 +15,7 @@ def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("FGAI_BENCH_DATA", raising=False)
     monkeypatch.setenv("FGAI_BENCH_OFFLINE", "1")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "user"))
-    laplacian.cpu_encoding.cache_clear()
+    laplacian._memory.clear()
     return tmp_path
 
 

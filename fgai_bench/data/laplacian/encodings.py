@@ -1,6 +1,7 @@
 """Compute Laplacian encodings, which describe the position of a node in its graph, with sparse eigensolvers."""
 
-from functools import lru_cache
+import hashlib
+from collections import OrderedDict
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,6 +27,9 @@ FILTER_DEGREE = 10
 """Of the polynomial filter: the products with the matrix per step of the Lanczos method."""
 BOUND_ROUNDS = 3
 SIGN_MARGIN = 1e-3
+KEPT_IN_MEMORY = 32  # encodings: of a clean graph and its attacked copies
+
+_memory: OrderedDict[tuple[bytes, int, int], Tensor] = OrderedDict()  # by a hash: edges take far more room
 
 
 def laplacian_encoding(edge_index: Tensor, num_nodes: int, k: int = 8) -> Tensor:
@@ -64,14 +68,14 @@ def laplacian_encoding(edge_index: Tensor, num_nodes: int, k: int = 8) -> Tensor
         raise DataError(f"a Laplacian encoding needs at least one column, not {k}")
     if edge_index.is_cuda:
         return _encoding(block_eigenvectors(edge_index, num_nodes, k), k)
-    return cpu_encoding(undirected_keys(edge_index, num_nodes).tobytes(), num_nodes, k).clone()
-
-
-@lru_cache(maxsize=32)  # a clean graph and its attacked copies
-def cpu_encoding(undirected: bytes, num_nodes: int, k: int) -> Tensor:
-    """Return the encoding of the graph with these :func:`undirected_keys`, (N, k); it is shared: do not change it."""
-    keys = np.frombuffer(undirected, np.int64)
-    return _encoding(torch.from_numpy(lanczos_eigenvectors(keys, num_nodes, k)), k)
+    keys = undirected_keys(edge_index, num_nodes)
+    graph = (hashlib.sha256(keys.tobytes()).digest(), num_nodes, k)
+    if graph not in _memory:
+        _memory[graph] = _encoding(torch.from_numpy(lanczos_eigenvectors(keys, num_nodes, k)), k)
+    _memory.move_to_end(graph)
+    while len(_memory) > KEPT_IN_MEMORY:
+        _memory.popitem(last=False)
+    return _memory[graph].clone()
 
 
 def grown_encoding(before: Solved, new_edges: Tensor, num_nodes: int) -> Tensor:
