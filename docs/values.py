@@ -204,7 +204,7 @@ def proven(model: str, defense: str, dataset: str, column: str) -> dict[int, flo
 def graphs_where_floor_beats(model: str, defense: str, rivals: str, how: str) -> str:
     """Return the graphs on which a floor lies above what every attacked way to train some models keeps.
 
-    ``how`` is ``mean``, or ``paired`` for intervals of the paired differences that exclude zero.
+    ``how`` is ``median``, or ``paired`` for intervals of the paired differences that exclude zero.
     """
     graphs = []
     for graph in GRAPHS:
@@ -212,9 +212,9 @@ def graphs_where_floor_beats(model: str, defense: str, rivals: str, how: str) ->
         rows = [row for row in rows if row["defense"].removesuffix(" tuned") not in REPLACED]
         floor = proven(model, defense, graph, "floor")
         compared = [Comparison.of(floor, by_seed(row, "f1"), "identity") for row in rows]
-        higher = [mean(list(floor.values())) > float(row["f1_mean"]) for row in rows]
+        higher = [median(floor.values()) > float(row["f1_median"]) for row in rows]
         shown = [each.bounds is not None and each.bounds[0] > 0 for each in compared]
-        graphs += [title(graph)] if all(higher if how == "mean" else shown) else []
+        graphs += [title(graph)] if all(higher if how == "median" else shown) else []
     return "all four graphs" if len(graphs) == len(GRAPHS) else listed(graphs, "no graph")
 
 
@@ -576,6 +576,12 @@ def claims_the_paper_fails() -> str:
 def supported(condition: str) -> str:
     """Return how many claims are supported under a condition."""
     return str(len(select("claims.csv", condition=condition, verdict="supported")))
+
+
+@value
+def claims_judged(condition: str) -> str:
+    """Return how many claims apply under a condition."""
+    return str(len(select("claims.csv", condition=condition)))
 
 
 @value
