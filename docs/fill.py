@@ -30,6 +30,8 @@ PAGES = (
     "docs/tuning.md",
     "docs/explanations.md",
     "docs/performance.md",
+    "docs/methodology.md",
+    "docs/paper.md",
 )
 VALUE = re.compile(r"<!-- value: ([^>]+?) -->[^<]*<!-- /value -->")
 TABLE = re.compile(r"<!-- table: ([^>]+?) -->\n.*?<!-- /table -->", flags=re.DOTALL)

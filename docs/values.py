@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from fgai_bench.statistics.intervals import Comparison, interval, mean
+from fgai_bench.statistics.intervals import Comparison, centre, interval, mean
 from fgai_bench.statistics.labels import title
 
 ROOT = Path(__file__).parent.parent
@@ -115,10 +114,10 @@ def number(text: str | float, digits: int = 3) -> str:
     return f"{float(text):.{digits}f}"
 
 
-def signed(middle: float, low: float, high: float) -> str:
-    """Write a difference with its interval, bold where that excludes 0."""
+def signed(middle: float, low: float, high: float, side: float) -> str:
+    """Write a difference with its interval, bold where it is shown to lie on a side of 0."""
     text = f"{middle:+.3f} [{low:+.3f}, {high:+.3f}]"
-    return f"**{text}**" if low > 0 or high < 0 else text
+    return f"**{text}**" if side else text
 
 
 def listed(names: Iterable[str], nothing: str = "none") -> str:
@@ -142,15 +141,14 @@ def clean_to_worst(row: Row, score: str = "f1") -> str:
     return f"**{text}**" if row["rank"] == "1" else text
 
 
-def sides(bounds: Sequence[Sequence[float]]) -> dict[str, str]:
-    """Return how many intervals lie above zero, below it, and how many there are."""
-    above, below = sum(low > 0 for low, _ in bounds), sum(high < 0 for _, high in bounds)
-    return {"all": str(len(bounds)), "above": str(above), "below": str(below)}
+def sides(shown: Sequence[int]) -> dict[str, str]:
+    """Return how many differences are shown to be above zero and below it, and how many there are."""
+    return {"all": str(len(shown)), "above": str(shown.count(1)), "below": str(shown.count(-1))}
 
 
-def shown_interval(text: str) -> list[float]:
-    """Return the interval of a cell that a table wrote as ``value [low, high]``."""
-    return [float(end) for end in re.findall(r"\[([^,\]]+), ([^\]]+)\]", text)[0]]
+def shown_side(row: Row) -> int:
+    """Return the side of zero of a difference in a table, which is bold where it is shown."""
+    return int(row["bold"]) * (1 if float(row["mean"]) > 0 else -1)
 
 
 def grid(corner: str, columns: Iterable[Any], rows: Mapping[str, Any], cell: Query) -> Rows:
@@ -172,8 +170,9 @@ def clean(model: str, defense: str, dataset: str) -> str:
 @value
 def graphs_where(defense: str, relation: str, control: str) -> str:
     """Return the graphs on which a row in GAT's place is shown to keep more (above) or less (below) than another."""
-    bounds = {graph: paired("gat", defense, control, graph).bounds or (0.0, 0.0) for graph in GRAPHS}
-    return listed((title(graph) for graph in GRAPHS if sides([bounds[graph]])[relation] == "1"), "no graph")
+    wanted = {"above": 1, "below": -1}[relation]
+    graphs = (title(graph) for graph in GRAPHS if paired("gat", defense, control, graph).side == wanted)
+    return listed(graphs, "no graph")
 
 
 @value
@@ -185,7 +184,7 @@ def graphs_where_gcn_beats(model: str) -> str:
     for graph in GRAPHS:
         control = by_seed(board("gat", "gcn tuned", graph), "f1")
         compared = [Comparison.of(control, by_seed(row, "f1"), "identity") for row in rivals if row["dataset"] == graph]
-        graphs += [title(graph)] if all(each.bounds and each.bounds[0] > 0 for each in compared) else []
+        graphs += [title(graph)] if all(each.side > 0 for each in compared) else []
     return listed(graphs, "no graph")
 
 
@@ -204,7 +203,7 @@ def proven(model: str, defense: str, dataset: str, column: str) -> dict[int, flo
 def graphs_where_floor_beats(model: str, defense: str, rivals: str, how: str) -> str:
     """Return the graphs on which a floor lies above what every attacked way to train some models keeps.
 
-    ``how`` is ``median``, or ``paired`` for intervals of the paired differences that exclude zero.
+    ``how`` is ``median``, or ``paired`` for paired differences that are shown to be above zero.
     """
     graphs = []
     for graph in GRAPHS:
@@ -213,7 +212,7 @@ def graphs_where_floor_beats(model: str, defense: str, rivals: str, how: str) ->
         floor = proven(model, defense, graph, "floor")
         compared = [Comparison.of(floor, by_seed(row, "f1"), "identity") for row in rows]
         higher = [median(floor.values()) > float(row["f1_median"]) for row in rows]
-        shown = [each.bounds is not None and each.bounds[0] > 0 for each in compared]
+        shown = [each.side > 0 for each in compared]
         graphs += [title(graph)] if all(higher if how == "median" else shown) else []
     return "all four graphs" if len(graphs) == len(GRAPHS) else listed(graphs, "no graph")
 
@@ -251,14 +250,12 @@ def headline() -> Rows:
 
     def scores(name: str, graph: str) -> list[float | None]:
         if name in controls:
-            return [
-                median(proven(*controls[name], graph, part).values()) for part in ("clean", "floor", "worst_case")
-            ]
+            return [median(proven(*controls[name], graph, part).values()) for part in ("clean", "floor", "worst_case")]
         row = board("gat", f"{studied[name]} tuned", graph)
         return [float(row["f1_clean_median"]), None, float(row["f1_median"])]
 
     def cell(name: str, graph: str) -> str:
-        *others, worst = ("–" if score is None else number(score) for score in scores(name, graph))
+        *others, worst = ("\N{EN DASH}" if score is None else number(score) for score in scores(name, graph))
         highest = max(scores(other, graph)[-1] or 0.0 for other in names)
         return " / ".join([*others, f"**{worst}**" if worst == number(highest) else worst])
 
@@ -310,7 +307,7 @@ def gain(suite: str, model: str, defense: str, graph: str) -> Comparison:
 def tuning_gains(suite: str, relation: str) -> str:
     """Return in how many cells searched settings keep more (above) or less (below) under the worst case, or all."""
     rows = [gain(suite, *row, graph) for row in searched(suite, MODELS) for graph in GRAPHS]
-    return sides([row.bounds or (0.0, 0.0) for row in rows])[relation]
+    return sides([row.side for row in rows])[relation]
 
 
 @table
@@ -320,7 +317,7 @@ def gains(suite: str, *models: str) -> Rows:
 
     def cell(row: tuple[str, str], graph: str) -> str:
         by = gain(suite, *row, graph)
-        return signed(by.difference, *(by.bounds or (0.0, 0.0)))
+        return signed(by.difference, *(by.bounds or (0.0, 0.0)), by.side)
 
     return grid("tuned minus published", CITATIONS if suite == "link" else GRAPHS, rows, cell)
 
@@ -416,6 +413,22 @@ def learned_placement(what: str) -> str:
     return str({"rows": len(found_by), "lower": sum("learned-placement" in names for names in found_by)}[what])
 
 
+@table
+def coverage() -> Rows:
+    """How often intervals of recorded rows and differences cover, and how often a verdict on one is false."""
+    found = read("../benchmarks/measured/coverage.csv")
+    rows = {f"{row['what']}, {row['kind']} ({row['populations']})": (row["what"], row["kind"]) for row in found}
+    ways = {row["way"]: row["way"] for row in found}
+    columns = [f"{way}: {seeds} seeds" for way in ways for seeds in ("5", "10")]
+
+    def cell(row: tuple[str, str], column: str) -> str:
+        way, _, seeds = column.removesuffix(" seeds").partition(": ")
+        (own,) = (r for r in found if (r["what"], r["kind"], r["way"], r["seeds"]) == (*row, way, seeds))
+        return own["covered"] + (f", {own['false']} false" if own["false"] else "")
+
+    return grid("covered, false verdicts", columns, rows, cell)
+
+
 # Attention beside its nulls
 
 
@@ -423,14 +436,13 @@ def learned_placement(what: str) -> str:
 def against_uniform(relation: str) -> str:
     """Return how many rows of the worst case have a g-JSD above or below a uniform attention's, or all."""
     rows = [row for row in worst_rows() if row["g_jsd_mean"]]
-    bounds = [[float(row[f"g_jsd_vs_uniform_{end}"] or "nan") for end in ("low", "high")] for row in rows]
-    return sides(bounds)[relation]
+    return sides([{"no": 1, "yes": -1}.get(row["beats_uniform"], 0) for row in rows])[relation]
 
 
 @value
 def rows_below_uniform() -> str:
     """Return the rows of the worst case whose attention is stabler than a uniform one, by name."""
-    rows = [row for row in worst_rows() if float(row["g_jsd_vs_uniform_high"] or "nan") < 0]
+    rows = [row for row in worst_rows() if row["beats_uniform"] == "yes"]
     return listed(f"{short_title(row['defense'])} on {title(row['dataset'])}" for row in rows)
 
 
@@ -462,7 +474,7 @@ def rows_without_attention() -> str:
 def slopes(method: str, relation: str) -> str:
     """Return in how many cells the F+ slope is below (steeper) or above that of a ranking by degree."""
     rows = on_the_four(select("tables/f_slope_nulls_pos.csv", method=method, column="degree / difference"))
-    return sides([shown_interval(row["text"]) for row in rows])[relation]
+    return sides([shown_side(row) for row in rows])[relation]
 
 
 @value
@@ -481,12 +493,12 @@ def stabler(origin: str, what: str = "all") -> str:
     ``what``: all, a model's name, ``more right``, ``less right``, or ``beyond`` (also beyond a uniform attention).
     """
     rows = select("tables/rightness.csv", origin=origin)
-    more = [row for row in rows if float(row["more_right_low"]) > 0]
+    more = [row for row in rows if row["more_right_side"] == "1"]
     counts = {
         "all": len(rows),
         "more right": len(more),
-        "less right": sum(float(row["more_right_high"]) < 0 for row in rows),
-        "beyond": sum(float(row["beyond_null_low"]) > 0 for row in more),
+        "less right": sum(row["more_right_side"] == "-1" for row in rows),
+        "beyond": sum(row["beyond_null_side"] == "1" for row in more),
         **Counter(row["model"] for row in rows),
     }
     return str(counts[what])
@@ -510,7 +522,7 @@ def stabler_attention(origin: str) -> Rows:
     for row in select("tables/rightness.csv", origin=origin):
         name = ", ".join(title(row[key]) for key in ("dataset", "model", "defense"))
         kept = f"{number(row['kept'], 2)}, {number(row['kept_by_vanilla'], 2)}"
-        bounds = [[float(row[f"{what}{end}"]) for end in ("", "_low", "_high")]
+        bounds = [[float(row[f"{what}{end}"]) for end in ("", "_low", "_high", "_side")]
                   for what in ("more_right", "beyond_null")]  # fmt: skip
         made.append([name, kept, *(signed(*each) for each in bounds)])
     return made
@@ -520,7 +532,7 @@ def stabler_attention(origin: str) -> Rows:
 def against_best_null(explainer: str, relation: str) -> str:
     """Return in how many rows an explainer is above or below the best null on the clean graph, or all."""
     rows = select("tables/explanations.csv", explainer=explainer, column="clean / above the best null")
-    return sides([shown_interval(row["text"]) for row in rows if row["mean"]])[relation]
+    return sides([shown_side(row) for row in rows if row["mean"]])[relation]
 
 
 @table
@@ -606,7 +618,7 @@ def budget_shares() -> Rows:
         found = select("tables/budgets.csv", measure=measure, column=f"Share of the gap / {which}")
         shares = [float(row["mean"]) for row in found if row["mean"]]
         low, high = interval(shares) or (shares[0], shares[0])
-        return f"{mean(shares):.0%} [{low:.0%}, {high:.0%}], {len(shares)} cells"
+        return f"{centre(shares):.0%} [{low:.0%}, {high:.0%}], {len(shares)} cells"
 
     measures = {row["measure"].rstrip("↑↓"): row["measure"] for row in read("tables/budgets.csv")}
     return grid("share due to the budget", ("equal at the small", "equal at the large", "Shapley mean"), measures, cell)

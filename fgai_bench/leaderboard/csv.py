@@ -62,7 +62,7 @@ def _row(board: Board, columns: Sequence[str], entry: BoardRow, standing: Mappin
     row |= {"settings": _settings(entry), "trials": entry.trials or None}
     row |= {("rank" if name == board.score else f"rank_{name}"): place.rank for name, place in standing.items()}
     if board.nulls:
-        row["beats_uniform"] = {True: "yes", False: "no", None: None}[standing["g_jsd"].beats_null]
+        row["beats_uniform"] = _beats_uniform(entry.cell("g_jsd"))
     row["two_groups"] = "yes" if cell.in_two_groups else None
     for metric in columns:
         cell = entry.cell(metric)
@@ -92,6 +92,13 @@ def _settings(entry: BoardRow) -> str:
 
 def _named(start: str, endings: Iterable[str], values: Iterable[Any]) -> Row:
     return {start + ending: value for ending, value in zip(endings, values, strict=True)}
+
+
+def _beats_uniform(cell: Cell) -> str | None:
+    relative = cell.relative
+    if relative is None or relative.bounds_on_scale is None:
+        return None
+    return {-1: "yes", 1: "no", 0: "open"}[relative.side]  # less divergence is better
 
 
 def _relative(cell: Cell) -> tuple[float, float, float]:

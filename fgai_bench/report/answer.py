@@ -197,7 +197,7 @@ def notes(answered: Sequence[Answer]) -> list[str]:
     if any(stand.defense.endswith(TUNED) for answer in answered for stand in answer.stands):
         sentences.append("Tuned settings, chosen by an equal search on validation nodes, rank where there are any.")
     if any(stand.attacked.in_two_groups for answer in answered for stand in answer.stands):
-        sentences.append(f"{TWO_GROUPS}: the seeds fall into two groups; compared by flipping signs, not by a t test.")
+        sentences.append(f"{TWO_GROUPS}: the seeds fall into two groups; between them the median may lie anywhere.")
     return sentences
 
 

@@ -1,11 +1,11 @@
 """Claims: the paper's, as a list that a run decides. Come here for how a verdict is reached.
 
-A claim is looked at in each of its cells (dataset x model). In a cell it *holds* or *fails* when a t test of the paired
-differences says so after Holm's correction over the cells, is *open* when the test leaves it undecided, and *missing*
-when the run cannot tell. A claim about all cells is supported when every cell shows it without a correction (an
-intersection-union test: all must reject, so the chance of a false verdict is not added up); a claim about most cells
-when enough cells hold. It is *refuted* when so many cells fail that the required share is out of reach, *undecided*
-when more seeds could still tell, and *not tested* when cells that were not measured could.
+A claim is looked at in each of its cells (dataset x model). In a cell it *holds* or *fails* when the interval of the
+paired differences excludes zero and a t test says so after Holm's correction over the cells. It is *open* when they
+leave it undecided, and *missing* when the run cannot tell. A claim about all cells is supported when every cell shows
+it without a correction (an intersection-union test: all must reject, so the chance of a false verdict is not added up);
+a claim about most cells when enough cells hold. It is *refuted* when so many cells fail that the required share is out
+of reach, *undecided* when more seeds could still tell, and *not tested* when cells that were not measured could.
 
 The paper claims all this of its own settings, under its own attack, against its own rivals. :data:`CONDITIONS` says
 under which others the same sentences are held against a run: under the worst case, and there with the settings that an
@@ -23,7 +23,7 @@ from fgai_bench.leaderboard.rows import STANDARD, worst_cases
 from fgai_bench.report.published import published_means, text_of
 from fgai_bench.report.verdicts import LEAST_SEEDS, CellOutcome, Claim, ClaimSide, Decision, Evidence, Verdict
 from fgai_bench.statistics.cells import Cell, cell, scale_of
-from fgai_bench.statistics.intervals import Comparison, holm, mean, p_above, paired
+from fgai_bench.statistics.intervals import SIGNIFICANT, Comparison, centre, holm, p_above, paired
 from fgai_bench.statistics.labels import STATUS, ordered, title
 from fgai_bench.statistics.power import seeds_needed
 from fgai_bench.statistics.ranking import standings
@@ -34,7 +34,6 @@ from fgai_bench.suites.schema import TUNED
 CONDITIONS = {"worst case": (STANDARD, ""), "worst case, tuned": (STANDARD, TUNED)}
 KINDS_OF_STEPS = {"clean": "clean", "attacked": "attack", "train": "train", "explain": "explain"}
 SLOPES = ("f_slope_pos", "f_slope_neg")  # by which a claim of the kind ``only`` tells what explains
-SIGNIFICANT = 0.025  # in either direction: together the 5 % that a 95 % interval leaves out
 
 
 def load_claims() -> tuple[Claim, ...]:
@@ -134,7 +133,7 @@ def _verdict(results: Results, claim: Claim) -> Verdict:
     for (dataset, model), cell_evidence, outcome in zip(places, evidence, outcomes(evidence), strict=True):
         alone = not cell_evidence.missing and cell_evidence.p_holds < SIGNIFICANT
         # What a claim about all cells waits for needs no correction; what is shown already waits to hold by itself.
-        uncorrected = claim.share == 1 and not alone and mean(cell_evidence.toward or (0.0,)) > 0
+        uncorrected = claim.share == 1 and not alone and centre(cell_evidence.toward or (0.0,)) > 0
         alpha = SIGNIFICANT if uncorrected else SIGNIFICANT / max(1, measured)
         enough = seeds_needed(cell_evidence.toward, alpha)
         decisions.append(Decision(dataset, model, outcome, cell_evidence, alone, enough))
@@ -220,7 +219,7 @@ def _positive(claim: Claim, left: Cell) -> Evidence:
 def _close(claim: Claim, left: Cell, right: Cell) -> Evidence:
     comparison = Comparison.of(left.values, right.values, "identity")
     below, above = ([claim.margin + sign * difference for difference in comparison.differences] for sign in (-1, 1))
-    nearer = min(below, above, key=mean)
+    nearer = min(below, above, key=centre)
     p_holds = max(p_above(below), p_above(above))
     p_fails = min(p_above([-d for d in below]), p_above([-d for d in above]))
     return Evidence(p_holds, p_fails, comparison, tuple(nearer))

@@ -106,7 +106,7 @@ class Explained:
         own = self.cell(results, defense, explainer, metric)
         other = self.cell(results, defense, null, self.null_metric(explainer, metric))
         compared = Comparison.of(own.values, other.values, scale_of(metric))
-        return None if compared.bounds is None else _side(compared) * better(metric)
+        return None if compared.bounds is None else compared.side * better(metric)
 
     def proven(self, results: Results, defense: str) -> float | None:
         """Return the share of test nodes whose attention provably stays as it was; None where nothing is proven."""
@@ -237,12 +237,14 @@ def rightness(results: Results) -> list[Rightness]:
 
 
 def rightness_csv(compared: Iterable[Rightness]) -> str:
-    """Return the comparisons as a table: one row for each, differences with their 95 % intervals."""
+    """Return the comparisons as a table: one row for each, differences with 95 % intervals and the shown side."""
     names = ("origin", "dataset", "model", "defense", "attack", "measure", "kept", "kept_by_vanilla")
-    header = [*names, *(f"{name}{end}" for name in ("more_right", "beyond_null") for end in ("", "_low", "_high"))]
+    ends = ("", "_low", "_high", "_side")
+    header = [*names, *(f"{name}{end}" for name in ("more_right", "beyond_null") for end in ends)]
     rows = []
     for row in compared:
-        numbers = [(c.difference, *c.bounds) if c.bounds else ("",) * 3 for c in (row.more_right, row.beyond_null)]
+        both = (row.more_right, row.beyond_null)
+        numbers = [(c.difference, *c.bounds, c.side) if c.bounds else ("",) * 4 for c in both]
         rows.append([*(getattr(row, name) for name in names), *numbers[0], *numbers[1]])
     return as_csv([header, *rows])
 
@@ -255,7 +257,7 @@ def _rightness(results: Results, group: Explained, defense: str) -> Rightness | 
 
     kept, kept_by_vanilla = both(PAPERS_CHOICE, STABILITY_METRIC)
     mine, vanilla = both(PAPERS_CHOICE, group.measure)
-    if _side(against(kept, kept_by_vanilla)) <= 0 or against(mine, vanilla).bounds is None:
+    if against(kept, kept_by_vanilla).side <= 0 or against(mine, vanilla).bounds is None:
         return None
     own, theirs = both("uniform", group.null_metric(PAPERS_CHOICE))
     beyond = Comparison.of(_minus(mine.values, own.values), _minus(vanilla.values, theirs.values), "identity")
@@ -265,9 +267,3 @@ def _rightness(results: Results, group: Explained, defense: str) -> Rightness | 
 
 def _minus(left: Mapping[int, float], right: Mapping[int, float]) -> dict[int, float]:
     return {seed: left[seed] - right[seed] for seed in left.keys() & right.keys()}
-
-
-def _side(compared: Comparison) -> int:
-    """Return 1 or -1 where the interval lies above or below zero, else 0."""
-    bounds = compared.bounds
-    return 0 if bounds is None else (bounds[0] > 0) - (bounds[1] < 0)

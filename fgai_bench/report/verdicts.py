@@ -253,11 +253,11 @@ CELL_COLUMNS = (
     *("p", "seeds", "seeds_that_would_tell", "reason"),
 )
 METHOD = (
-    "Differences are paired by seed and tested by Student's t; intervals are 95 %, a factor `x` is a ratio. A cell "
-    "holds or fails after Holm's correction over the cells of its claim. A claim about all cells needs every cell to "
-    "show it, each without a correction. In brackets: the cells that show a claim, of those that were looked at. A "
-    "claim has the paper's rivals and no others. *Paper's own* is what its published means say under the same rule. "
-    "`claims_cells.csv` has every cell."
+    "Differences are paired by seed and shown as medians with the sign test's 95 % interval; a factor `x` is a ratio. "
+    "A cell holds or fails if that interval excludes zero and Student's t test agrees, after Holm's correction over "
+    "the cells of its claim. A claim about all cells needs every cell to show it, each without a correction. In "
+    "brackets: the cells that show a claim, of those that were looked at. A claim has the paper's rivals and no "
+    "others. *Paper's own* is what its published means say under the same rule. `claims_cells.csv` has every cell."
 )
 
 

@@ -1,10 +1,11 @@
 """Statistics over seeds: come here for medians, confidence intervals, p-values and corrections.
 
 A row is shown as its median with the sign test's interval, which covers whatever the distribution of seeds.
-Two rows are compared seed by seed, because seeds share their split and their attack's random choices. The test is
-Student's t on the paired differences, taken on the scale where a metric's errors are symmetric: of the logarithm for
-divergences, of the logit for shares, as they are otherwise (``scale`` of the metric's entry). Differences that fall
-into two groups have no such scale: they are judged by the sign-flip test, and shown as a row is.
+Two rows are compared seed by seed, because seeds share their split and their attack's random choices. Their differences
+are taken on the scale where a metric's errors are symmetric: of the logarithm for divergences, of the logit for shares,
+as they are otherwise (``scale`` of the metric's entry). They are shown as a row is. A difference counts as shown if
+that interval excludes zero and Student's t test agrees: five seeds are then wrong in at most 2 of 32 studies, whatever
+their distribution. Below five seeds, where no sign test is possible, the t test stands alone.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from statistics import median
 
@@ -22,9 +23,9 @@ from scipy import special
 from fgai_bench.registry import Scale
 
 LEVEL = 0.95
+SIGNIFICANT = 0.025  # in either direction: together the 5 % that a 95 % interval leaves out
 LEAST_COVERAGE = 0.93  # of an interval that is called 95 %: five seeds allow .9375, and no more
 SPLIT = 3.0  # a gap this many times as wide as what lies on either side splits values into two groups
-MOST_FLIPPED = 16  # values whose signs are flipped in all ways; the mean of more is normal enough
 ROUNDING = 1e-12  # of the largest difference: a smaller spread is rounding
 LARGEST_EXPONENT = math.log(1e300)
 SMALLEST, RESOLUTION = 1e-300, 2.0**-52  # what can be told from 0, and from 1
@@ -61,21 +62,28 @@ def paired(left: Mapping[int, float], right: Mapping[int, float]) -> tuple[float
     return tuple(left[seed] - right[seed] for seed in sorted(left.keys() & right.keys()))
 
 
-def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
-    r"""Return the sign test's interval of the median, between the k-th lowest and the k-th highest value.
+@cache
+def sign_rank(n: int) -> int:
+    r"""Return the largest k for which the k-th lowest and k-th highest of n values are an interval of the median.
 
     .. math:: P(\text{covered}) \ge 1 - 2 P(\mathrm{Bin}(n, 1/2) < k) \ge 0.93
 
-    It holds for any distribution: skewed, in two groups, on any scale. None below five values, where no k is enough.
+    It holds for any distribution: skewed, in two groups, on any scale. 0 below five values, where no k is enough.
 
-    >>> median_interval([5.0, 1.0, 2.0, 3.0, 9.0]), median_interval([1.0, 2.0, 3.0, 4.0])  # 1 - 2 / 32 is .9375
-    ((1.0, 9.0), None)
-    >>> median_interval(range(10))  # 1 - 2 * 11 / 1024 is .979
-    (1, 8)
+    >>> [sign_rank(n) for n in (4, 5, 8, 9, 10)]  # 1 - 2 / 32 is .9375, 1 - 2 * 11 / 1024 is .979
+    [0, 1, 1, 2, 2]
     """
-    n = len(values)
-    k = sum(special.bdtr(below, n, 0.5) <= (1 - LEAST_COVERAGE) / 2 for below in range(n // 2))
-    return (sorted(values)[k - 1], sorted(values)[n - k]) if k else None
+    return int((special.bdtr(np.arange(n // 2), n, 0.5) <= (1 - LEAST_COVERAGE) / 2).sum())
+
+
+def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """Return the sign test's interval of the median, between two values by their rank; None below five values.
+
+    >>> median_interval([5.0, 1.0, 2.0, 3.0, 9.0]), median_interval([1.0, 2.0, 3.0, 4.0]), median_interval(range(10))
+    ((1.0, 9.0), None, (1, 8))
+    """
+    k = sign_rank(len(values))
+    return (sorted(values)[k - 1], sorted(values)[-k]) if k else None
 
 
 def is_split(values: Sequence[float]) -> bool:
@@ -86,22 +94,28 @@ def is_split(values: Sequence[float]) -> bool:
     >>> is_split([0.53, 0.57, 0.61, 0.90, 0.93]), is_split([0.5, 0.6, 0.7, 0.8, 0.9])
     (True, False)
     """
-    return len(values) >= 5 and _gap(values) > 0
-
-
-def _gap(values: Sequence[float]) -> float:
-    """Return the gap between two groups of values; 0 where there are none."""
+    if len(values) < 5:
+        return False
     rising = sorted(values)
     gap, place = max((high - low, i) for i, (low, high) in enumerate(pairwise(rising), 1))
     widest = max(rising[place - 1] - rising[0], rising[-1] - rising[place])
-    return gap if gap > max(SPLIT * widest, ROUNDING * max(map(abs, values))) else 0.0
+    return gap > max(SPLIT * widest, ROUNDING * max(map(abs, values)))
 
 
-def interval(differences: Sequence[float], level: float = LEVEL) -> tuple[float, float] | None:
-    """Return Student's t interval of the mean; equal values have an interval without width; None below two values.
+def centre(differences: Sequence[float]) -> float:
+    """Return what :func:`interval` covers: the median of five or more differences, the mean of fewer.
 
-    Of differences in two groups it also reaches over the interval of their median.
+    >>> centre([1.0, 2.0, 3.0, 4.0, 100.0]), centre([1.0, 2.0, 6.0])
+    (3.0, 3.0)
+    """
+    return median(differences) if sign_rank(len(differences)) else mean(differences)
 
+
+def interval(differences: Sequence[float]) -> tuple[float, float] | None:
+    """Return the 95 % interval of :func:`centre`: the sign test's, or Student's t below five; None below two.
+
+    >>> interval([1.0, 2.0, 3.0, 4.0, 100.0])
+    (1.0, 100.0)
     >>> [round(bound, 3) for bound in interval([1.0, 2.0, 3.0])]  # 2 -+ 4.303 * 1 / sqrt(3)
     [-0.484, 4.484]
     >>> interval([0.5]) is None
@@ -109,14 +123,14 @@ def interval(differences: Sequence[float], level: float = LEVEL) -> tuple[float,
     """
     if len(differences) < 2:
         return None
-    half = 0.0 if is_constant(differences) else _standard_error(differences) * _quantile(level, len(differences) - 1)
-    low, high = mean(differences) - half, mean(differences) + half
-    further = median_interval(differences) if is_split(differences) else None
-    return (min(low, further[0]), max(high, further[1])) if further else (low, high)
+    if bounds := median_interval(differences):
+        return bounds
+    half = 0.0 if is_constant(differences) else _standard_error(differences) * _quantile(LEVEL, len(differences) - 1)
+    return mean(differences) - half, mean(differences) + half
 
 
 def p_value(differences: Sequence[float]) -> float:
-    """Return the two-sided p that the mean is zero, by the test of :func:`p_above`; 1 below two values.
+    """Return the two-sided p that there is no difference, by the test of :func:`p_above`; 1 below two values.
 
     >>> round(p_value([1.0, 2.0, 3.0]), 4)  # t = 2 * sqrt(3), two degrees of freedom
     0.0742
@@ -129,30 +143,22 @@ def p_value(differences: Sequence[float]) -> float:
 
 
 def p_above(differences: Sequence[float]) -> float:
-    """Return the one-sided p of the t test that the mean is not above zero: small where it clearly is.
+    """Return the one-sided p of the t test that differences are not above zero: small where they clearly are.
 
-    Equal differences have no spread to estimate; they are taken at their word, p is 0 or 1. Where differences fall into
-    two groups and one more such gap would reach zero, the signs are flipped in all ways instead.
+    It is 1 where the sign test's interval is not above zero: the t test alone believes in a spread that skewed seeds
+    do not have. Equal differences have no spread to estimate; they are taken at their word, p is 0 or 1.
 
     >>> round(p_above([1.0, 2.0, 3.0]), 4), p_above([0.5, 0.5]), p_above([-0.5, -0.5]), p_above([7.0])
     (0.0371, 0.0, 1.0, 1.0)
-    >>> p_above([0.5, 0.6, 3.0, 3.1, 3.2])  # one of 32 ways
-    0.03125
+    >>> round(p_above([8.0, 9.0, 9.5, 10.0, 11.0]), 6), p_above([-0.1, 9.0, 9.5, 10.0, 11.0])
+    (2.5e-05, 1.0)
     """
-    if len(differences) < 2:
+    bounds = median_interval(differences)
+    if len(differences) < 2 or (bounds is not None and bounds[0] <= 0):
         return 1.0
     if is_constant(differences):
         return 0.0 if mean(differences) > 0 else 1.0
-    if is_split(differences) and _gap(differences) >= min(map(abs, differences)) and len(differences) <= MOST_FLIPPED:
-        return _flipped_above(differences)
     return float(special.stdtr(len(differences) - 1, -mean(differences) / _standard_error(differences)))
-
-
-def _flipped_above(differences: Sequence[float]) -> float:
-    """Return the share of all choices of signs whose sum is at least that of the differences."""
-    flips = 1 - 2 * (np.arange(2 ** len(differences))[:, None] >> np.arange(len(differences)) & 1)  # (2^n, n)
-    sums = flips @ np.abs(differences)
-    return float(np.mean(sums >= math.fsum(differences) - ROUNDING * sums.max()))
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
@@ -255,7 +261,7 @@ class Comparison:
 
     differences: tuple[float, ...]  # left minus right on the scale, by seed
     scale: Scale = "identity"  # where the differences were taken
-    anchor: float = 0.0  # the right side's mean on the scale, at which differences are shown in the metric's units
+    anchor: float = 0.0  # the right side's centre on the scale, at which differences are shown in the metric's units
 
     @classmethod
     def of(cls, left: Mapping[int, float], right: Mapping[int, float], scale: Scale) -> Comparison:
@@ -267,7 +273,7 @@ class Comparison:
         """
         shared = sorted(left.keys() & right.keys())
         mine, other = on_scale([{seed: row[seed] for seed in shared} for row in (left, right)], scale)
-        return cls(paired(mine, other), scale, mean(list(other.values())))
+        return cls(paired(mine, other), scale, centre(list(other.values())))
 
     @cached_property
     def bounds_on_scale(self) -> tuple[float, float] | None:
@@ -276,8 +282,19 @@ class Comparison:
 
     @property
     def difference_on_scale(self) -> float:
-        """Return the mean difference on the scale, or the median of differences in two groups."""
-        return median(self.differences) if is_split(self.differences) else mean(self.differences)
+        """Return the centre of the differences on the scale."""
+        return centre(self.differences)
+
+    @cached_property
+    def side(self) -> int:
+        """Return 1 or -1 where the left side is shown to be above or below the right one, else 0.
+
+        >>> left = Comparison((0.1, 0.2, 0.2, 0.3, 0.2))
+        >>> left.side, Comparison((-0.1, 0.2, 0.2, 0.3, 0.2)).side, Comparison((0.1, 0.1, 0.1, 0.1, 9.0)).side
+        (1, 0, 0)
+        """
+        above, below = (p_above([sign * difference for difference in self.differences]) for sign in (1, -1))
+        return (above < SIGNIFICANT) - (below < SIGNIFICANT)
 
     @property
     def difference(self) -> float:
@@ -292,7 +309,7 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
-        """Return left over right, for differences of logarithms: the ratio of the geometric means (or median ratio)."""
+        """Return left over right, for differences of logarithms: the median ratio, of few seeds the geometric mean."""
         return _exp(self.difference_on_scale)
 
     @property

@@ -1,22 +1,21 @@
 """Power: how many seeds a comparison needs to be decided, the mathematics of "12 more seeds would tell"."""
 
-import math
-from bisect import bisect_left
 from collections.abc import Sequence
 
+import numpy as np
 from scipy import special
 
-from fgai_bench.statistics.intervals import is_constant, is_split, mean, std
+from fgai_bench.statistics.intervals import is_constant, mean, sign_rank, std
 
 POWER = 0.8
 MOST_SEEDS = 1000
 
 
 def seeds_needed(differences: Sequence[float], alpha: float, power: float = POWER) -> int | None:
-    """Return how many seeds a one-sided t test at ``alpha`` needs to see the observed mean with this power.
+    """Return how many seeds show the observed mean, by :func:`~fgai_bench.statistics.intervals.p_above` at ``alpha``.
 
-    It takes the observed mean and spread for the true ones. None where no number up to ``MOST_SEEDS`` will do.
-    Differences in two groups need at least as many seeds as flipped signs need to go below ``alpha``.
+    With this power both the one-sided t test sees it and the sign test's interval excludes zero. The observed mean and
+    spread are taken for the true ones of normal differences. None where no number up to ``MOST_SEEDS`` will do.
 
     >>> seeds_needed([1.0, 2.0, 3.0], 0.025)  # two standard deviations from zero
     5
@@ -26,13 +25,9 @@ def seeds_needed(differences: Sequence[float], alpha: float, power: float = POWE
     if len(differences) < 2 or is_constant(differences):
         return None
     effect = abs(mean(differences)) / std(differences)
-
-    def is_enough(n: int) -> bool:
-        critical = -special.stdtrit(n - 1, alpha)
-        missed = special.nctdtr(n - 1, effect * math.sqrt(n), critical)
-        return not missed > 1 - power  # far beyond the critical value it is NaN in place of 0
-
-    least = math.ceil(-math.log2(alpha)) if is_split(differences) else 2
-    numbers = range(least, MOST_SEEDS + 1)  # power grows with every seed
-    place = bisect_left(numbers, True, key=is_enough)
-    return numbers[place] if place < len(numbers) else None
+    n = np.arange(2, MOST_SEEDS + 1)
+    missed = special.nctdtr(n - 1, effect * np.sqrt(n), -special.stdtrit(n - 1, alpha))  # NaN far beyond, in place of 0
+    k = np.array([sign_rank(number) for number in n.tolist()])
+    agrees = np.where(k, special.bdtr(np.maximum(k, 1) - 1, n, special.ndtr(-effect)), 1.0)  # fewer than k below zero
+    enough = n[~(missed > 1 - power) & (agrees >= power)]
+    return int(enough[0]) if enough.size else None

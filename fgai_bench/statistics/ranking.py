@@ -3,8 +3,9 @@
 The rule: a row's rank is 1 + the number of rivals that are better.
 
 - A rival is better if a one-sided paired t test says so at 5 % divided by the number of rivals (multiple comparison
-  with the best, after Hsu). Seeds are paired, on the metric's scale; each pair of rows has its own spread, because
-  methods differ in theirs a hundredfold. A row that is as good as the best is then first in at least 95 % of studies.
+  with the best, after Hsu), and the sign test's interval excludes zero. Seeds are paired, on the metric's scale; each
+  pair of rows has its own spread, because methods differ in theirs a hundredfold. A row that is as good as the best is
+  then first in at least 95 % of studies.
 - A row that is not better than a uniform attention on the same graphs moves down by one, so it is never first.
 - Only complete rows of equal budget, equal search and the same two or more seeds are rivals.
 - Where two or more rows have settings that a search chose, these rank; the others are shown without a rank. Rows with
@@ -15,7 +16,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 
 from fgai_bench.statistics.cells import Cell, scale_of
-from fgai_bench.statistics.intervals import mean, on_scale, p_above, paired
+from fgai_bench.statistics.intervals import centre, on_scale, p_above, paired
 from fgai_bench.statistics.results import Better
 from fgai_bench.suites.schema import RELEASED
 
@@ -36,7 +37,7 @@ class Standing:
     # p of "no rival is better", corrected for the number of rivals; below ``ERROR`` it is not bold
     p_beaten: float = 1.0
     p_ahead: float = 1.0  # p of "some rival is at least as good"; small where it is the best alone
-    rival: Hashable = None  # the key of its strongest rival
+    rival: Hashable = None  # the key of its strongest rival: the one that is most clearly better
 
     @property
     def bold(self) -> bool:
@@ -71,23 +72,22 @@ def _ranked(key: Hashable, cells: Mapping[Hashable, Cell], sign: int, unranked: 
         for rival in cells
         if rival != key
     }
-    p_behind = [p_above([-difference for difference in differences]) for differences in lead.values()]
-    better = sum(p < ERROR / len(lead) for p in p_behind)
+    p_behind = {rival: p_above([-by for by in differences]) for rival, differences in lead.items()}
+    better = sum(p < ERROR / len(lead) for p in p_behind.values())
     return replace(
         unranked,
         rank=1 + better + (unranked.beats_null is False),
-        p_beaten=min(1.0, len(lead) * min(p_behind)),
+        p_beaten=min(1.0, len(lead) * min(p_behind.values())),
         p_ahead=max(p_above(differences) for differences in lead.values()),
-        rival=min(lead, key=lambda rival: mean(lead[rival])),
+        rival=min(lead, key=lambda rival: (p_behind[rival], centre(lead[rival]))),
     )
 
 
 def _beats_null(row: Cell, sign: int) -> bool | None:
-    """Tell whether the interval of the difference from the uniform attention lies on the better side."""
-    bounds = row.relative.bounds_on_scale if row.relative else None
-    if bounds is None:
+    """Tell whether the difference from the uniform attention is shown to be for the better."""
+    if row.relative is None or row.relative.bounds_on_scale is None:
         return None
-    return bounds[0] > 0 if sign > 0 else bounds[1] < 0
+    return row.relative.side == sign
 
 
 def _rivals(cells: Mapping[Hashable, Cell]) -> list[Hashable]:

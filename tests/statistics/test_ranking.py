@@ -193,3 +193,15 @@ def test_released_settings_rank_among_themselves_and_never_beside_others() -> No
         "a": None, "b": None, "c": 1, "d": 2,
     }  # fmt: skip
     assert {key: row.rank for key, row in standings(released, "higher").items()} == {"a": 1, "b": 2}
+
+
+def test_the_strongest_rival_is_the_one_that_is_shown_to_be_better() -> None:
+    """The other one has a higher median, and one seed of five on the other side."""
+    cells = {
+        "own": made(0.50, 0.51, 0.52, 0.53, 0.54),
+        "far": made(0.90, 0.91, 0.92, 0.93, 0.10),
+        "sure": made(0.60, 0.61, 0.62, 0.63, 0.65),
+    }
+    standing = standings(cells, "higher")["own"]
+    assert (standing.rival, standing.rank) == ("sure", 2)
+    assert standing.p_beaten < ERROR

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 from fgai_bench.records.frames import LEDGER
 from fgai_bench.report.tables.specs import Column, RowKey, Spec
 from fgai_bench.statistics.cells import UNIFORM, Cell, cell, null_cell, scale_of, worst
-from fgai_bench.statistics.intervals import Comparison, mean
+from fgai_bench.statistics.intervals import Comparison
 from fgai_bench.statistics.labels import STATUS, TERMS, ordered, terms, title
 from fgai_bench.statistics.numbers import counted, written
 from fgai_bench.statistics.ranking import Standing, standings
@@ -253,12 +253,13 @@ def show(row: Cell, column: Column, standing: Standing | None = None) -> Shown:
 
 
 def with_change(shown: Shown, comparison: Comparison) -> Shown:
-    """Return a cell with its change from another row: a difference in the metric's units, a ratio of divergences."""
+    """Return a cell with its change from another row, bold where it is shown: a difference, a ratio of divergences."""
     ratio = comparison.scale == "log"
     bounds = comparison.ratio_bounds if ratio else comparison.bounds
     centre = comparison.ratio if ratio else comparison.difference
     form = "x{:.2f} [{:.2f}, {:.2f}]" if ratio else "{:+.3f} [{:+.3f}, {:+.3f}]"
-    return shown if bounds is None else replace(shown, text=f"{shown.text}, {form.format(centre, *bounds)}")
+    text = f"{shown.text}, {form.format(centre, *bounds)}" if bounds else shown.text
+    return replace(shown, text=text, bold=comparison.side != 0)
 
 
 def no_value(reason: str) -> Shown:
@@ -267,16 +268,16 @@ def no_value(reason: str) -> Shown:
 
 
 def show_difference(comparison: Comparison | None, better: Better, ending: str = "") -> Shown:
-    """Return the comparison with a null as text: mean and interval on the metric's scale, marked if not better."""
+    """Return the comparison with a null on the metric's scale: bold where it is shown, marked where not better."""
     if comparison is None or not comparison.differences:
         return no_value("no null was measured")
-    centre, bounds = mean(comparison.differences), comparison.bounds_on_scale
+    centre, bounds = comparison.difference_on_scale, comparison.bounds_on_scale
     if bounds is None:
         return Shown(written(centre) + ending, mean=centre, n=1)
-    is_better = bounds[0] > 0 if better == "higher" else bounds[1] < 0
+    is_better = comparison.side == (1 if better == "higher" else -1)
     low, high = map(written, bounds)
     text = f"{written(centre)} [{low}, {high}]{'' if is_better else NOT_BETTER}{ending}"
-    return Shown(text, mean=centre, n=len(comparison.differences))
+    return Shown(text, comparison.side != 0, mean=centre, n=len(comparison.differences))
 
 
 def _extrapolated(row: Cell) -> str:

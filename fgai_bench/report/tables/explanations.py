@@ -50,7 +50,8 @@ REMOVED = (  # of records of the second edition; the table `measures` has those 
 CAPTION = (
     "Explanations: how right they are on the clean graph (AUROC against known edges, rank correlation with the true "
     "effect of edges), by how much more than the best null of the same models, which is chosen for each seed on the "
-    f"others (paired by seed, 95 % interval; {NOT_BETTER}: not above it), and what is left under attack. "
+    f"others (paired by seed, 95 % interval; bold: a shown difference; {NOT_BETTER}: not shown to be above it), and "
+    "what is left under attack. "
 )
 
 

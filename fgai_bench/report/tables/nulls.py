@@ -34,7 +34,7 @@ SLOPES = {
     "f_slope_nulls_pos": Column("F+", "f_slope_pos", "clean", better="lower"),
     "f_slope_nulls_neg": Column("F-", "f_slope_neg", "clean", better="lower", flat=True),
 }
-MARKED = f"{NOT_BETTER} marks what is not better than its null by its 95 % interval (one comparison at a time)."
+MARKED = f"Bold: a shown difference (one comparison at a time); {NOT_BETTER} marks what is not shown to be better."
 
 
 def _places(results: Results, task: str, kind: str, metrics: Iterable[str]) -> list[Place]:

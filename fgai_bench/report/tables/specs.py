@@ -120,8 +120,8 @@ GRIDS: tuple[Spec, ...] = (
     _per_row(
         "deviations",
         "From the released program to our settings, one deviation at a time: values, and the change from the released "
-        "row, paired by seed, with its 95 % interval (g-JSD: a ratio). The published attack has the budgets of the "
-        "released configurations, the worst case one budget for all; nothing is ranked.",
+        "row, paired by seed, with its 95 % interval (g-JSD: a ratio); bold: a shown change. The published attack has "
+        "the budgets of the released configurations, the worst case one budget for all; nothing is ranked.",
         (
             Column("F1↑", "f1"),
             Column("F1, published attack↑", "f1", "attack", ("injection",)),
