@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -306,6 +307,42 @@ def test_each_perturbed_term_has_an_attack_of_its_own_unless_it_is_shared(option
     fit(epochs=2, inner=Asked(INNER, "output"), **options)
     assert [aim for aim, _ in seen] == asked * 2
     assert len({seed for _, seed in seen}) == len(seen)
+
+
+def test_each_perturbed_term_is_taken_on_the_graph_of_its_own_attack():
+    """Two attacks that return fixed graphs, an injected node of ones and one of -3; each term by its formula."""
+    data = PROBLEM.training_data
+
+    def with_node(value):
+        extended = data.clone()
+        extended.x = torch.cat([data.x, torch.full((1, data.x.shape[1]), value)])
+        extended.edge_index = torch.cat([data.edge_index, torch.tensor([[36, 0], [0, 36]])], dim=1)
+        return extended
+
+    graphs = {"output": with_node(1.0), "attention": with_node(-3.0)}
+
+    class Fixed:
+        def __init__(self, aim):
+            self.aim = aim
+
+        def maximising(self, objective):
+            return Fixed("attention")
+
+        def __call__(self, model, data, seed):
+            return SimpleNamespace(data=graphs[self.aim], injected=None)
+
+    options = {"closeness": 0.0, "similarity": 0.0, "explanation": 3.0, "dropout": False}
+    found = fit(inner=Fixed("output"), **options).history[0]
+    teacher = trained_model()
+    with torch.no_grad():
+        clean, *perturbed = (teacher(graph) for graph in (data, graphs["output"], graphs["attention"]))
+    w, edges = clean.attention.of_graph().weight, data.edge_index.shape[1]
+    change = [tvd(clean.logits, out.logits[:36]).item() for out in perturbed]
+    surrogate = [3 * topk_surrogate(w, out.attention.weight[:edges], edges // 2).item() for out in perturbed]
+    assert found["prediction"] == pytest.approx(change[0], rel=1e-4)
+    assert found["explanation"] == pytest.approx(surrogate[1], rel=1e-4)
+    assert abs(change[0] - change[1]) > 0.1 * change[0]
+    assert abs(surrogate[0] - surrogate[1]) > 0.1 * surrogate[1]
 
 
 def test_a_control_has_nothing_to_maximise_and_another_attack_says_so():
