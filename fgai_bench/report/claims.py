@@ -8,8 +8,9 @@ a claim about most cells when enough cells hold. It is *refuted* when so many ce
 of reach, *undecided* when more seeds could still tell, and *not tested* when cells that were not measured could.
 
 The paper claims all this of its own settings, under its own attack, against its own rivals. :data:`CONDITIONS` says
-under which others the same sentences are held against a run: under the worst case, and there with the settings that an
-equal search has chosen. :func:`papers_own` applies the same rules to the paper's published means.
+under which others the same sentences are held against a run: under the worst case, there with the settings that an
+equal search has chosen, and with those of the released program. :func:`papers_own` applies the same rules to the
+paper's published means.
 """
 
 import math
@@ -28,10 +29,14 @@ from fgai_bench.statistics.labels import STATUS, ordered, title
 from fgai_bench.statistics.power import seeds_needed
 from fgai_bench.statistics.ranking import standings
 from fgai_bench.statistics.results import Place, Results
-from fgai_bench.suites.schema import TUNED
+from fgai_bench.suites.schema import RELEASED, TUNED
 
 # Condition to the attack in place of the published one, and to what is added to the label of a defense.
-CONDITIONS = {"worst case": (STANDARD, ""), "worst case, tuned": (STANDARD, TUNED)}
+CONDITIONS = {
+    "worst case": (STANDARD, ""),
+    "worst case, tuned": (STANDARD, TUNED),
+    "released": ("injection", RELEASED),
+}
 KINDS_OF_STEPS = {"clean": "clean", "attacked": "attack", "train": "train", "explain": "explain"}
 SLOPES = ("f_slope_pos", "f_slope_neg")  # by which a claim of the kind ``only`` tells what explains
 
@@ -180,14 +185,19 @@ def _missing(*sides: Cell) -> str:
 
 
 def _status(results: Results, claim: Claim, measured: Cell) -> Evidence:
+    """Return whether a method ends as claimed: neither its dense form nor a sparse one of ours runs there."""
     if measured.status in ("absent", "missing"):
         return Evidence(missing="not measured")
     why = "it runs" if measured.status == "ok" else f"{STATUS[measured.status]}: {measured.reason}"
-    if claim.sparse:
+    as_claimed = measured.status == claim.status
+    if claim.sparse and as_claimed:
         trained = results.select(kind="train", label=claim.sparse)
         graphs = ordered(place.dataset for place, seeds in trained if any(s.status == "ok" for s in seeds.values()))
         why += f"; {title(claim.sparse)} ran on {', '.join(map(title, graphs)) or 'no graph of this run'}"
-    as_claimed = measured.status == claim.status
+        as_claimed = False
+        if not set(graphs) & set(claim.datasets):
+            command = f"fgai-bench run --suite node --defenses {claim.sparse} --datasets {','.join(claim.datasets)}"
+            return Evidence(missing=f"{title(claim.sparse)} was not run there: {command}", why=why)
     return Evidence(p_holds=float(not as_claimed), p_fails=float(as_claimed), why=why)
 
 
@@ -264,7 +274,7 @@ def _told(claim: Claim, dataset: str, model: str) -> bool | None:
     """Return what the paper's tables say in one cell; None where they lack it or the condition does not hold."""
 
     def of(side: ClaimSide) -> float:
-        place = (claim.task, dataset, side.model or model, side.defense.removesuffix(TUNED))
+        place = (claim.task, dataset, side.model or model, side.defense.removesuffix(TUNED).removesuffix(RELEASED))
         value, _ = published_means().get((*place, KINDS_OF_STEPS[side.when], side.metric), (math.nan, ""))
         return abs(value) if claim.magnitude else value
 

@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -60,15 +59,29 @@ class Compared:
         return "compared" if self.number.status == "ok" else f"published: {STATUS.get(self.number.status, '--')}"
 
     @property
+    def table(self) -> str:
+        """Return the paper's table, and whether ours has the settings of the released program."""
+        return self.number.table + RELEASED * self.number.label.endswith(RELEASED)
+
+    @property
     def tested(self) -> bool:
         """Return whether the run has something for this number, if only the reason for a gap."""
         return self.measured.status != "absent"
 
 
 def compare(results: Results, numbers: Iterable[Published]) -> list[Compared]:
-    """Hold a run against published numbers; those of a stand-in dataset only where it was run."""
+    """Hold a run against published numbers; those of a stand-in dataset only where it was run.
+
+    Rows with the settings of the released program stand behind all others, where the run has them.
+    """
     run = set(results.names("dataset"))
-    return [_compared(results, number) for number in numbers if not number.stand_in or number.dataset in run]
+    own = [number for number in numbers if not number.stand_in or number.dataset in run]
+    released = (_compared(results, _released(number)) for number in own)
+    return [*(_compared(results, number) for number in own), *(pair for pair in released if pair.tested)]
+
+
+def _released(number: Published) -> Published:
+    return replace(number, label=number.label + RELEASED)
 
 
 def _compared(results: Results, number: Published) -> Compared:
@@ -79,24 +92,35 @@ def _compared(results: Results, number: Published) -> Compared:
     return Compared(number, Cell(None, number.ours), number.suites[0])
 
 
-REPRODUCED = ("settings", "budgets", "published scores", "within .02", "within .05")
+REPRODUCED = ("table", "settings", "budgets", "method", "published scores", "within .02", "within .05")
+ALL = "all"  # methods of a table together
 
 
 def reproduced(results: Results, numbers: Sequence[Published]) -> list[list[str]]:
-    """Return which share of the published F1 and ROC-AUC a run reproduces, by kind of settings and of budgets.
+    """Return which share of the published F1 and ROC-AUC a run reproduces, by table, settings, budgets and method.
 
     Rows are texts under ``REPRODUCED``; a share has its 95 % interval (Wilson).
     """
     scores = [n for n in numbers if n.ours in ("f1", "roc_auc") and n.status == "ok" and not n.stand_in]
+    kinds = {"published": scores, "released": [_released(n) for n in scores]}
     rows = []
-    for settings, budgets in product(("published", "released"), ("equal", "published")):
-        ending, suites = RELEASED * (settings == "released"), ("published-budgets",) * (budgets == "published")
-        wanted = [replace(n, label=n.label + ending, suites=suites or n.suites) for n in scores]
-        away = np.array([abs(pair.difference) for pair in compare(results, wanted) if pair.measured.values])
-        if away.size:
-            shares = [share_interval([away <= limit]) for limit in (0.02, 0.05)]
-            rows.append([settings, budgets, str(away.size), *("{:.2f} [{:.2f}, {:.2f}]".format(*s) for s in shares)])
-    return rows
+    for settings, wanted in kinds.items():
+        for budgets, suites in {"equal": (), "published": ("published-budgets",)}.items():
+            pairs = [_compared(results, replace(n, suites=suites or n.suites)) for n in wanted]
+            pairs = [pair for pair in pairs if pair.measured.values]
+            for table in dict.fromkeys(pair.number.table for pair in pairs):
+                own = [pair for pair in pairs if pair.number.table == table]
+                labels = dict.fromkeys(pair.number.label.removesuffix(RELEASED) for pair in own)
+                for method in (ALL, *(labels if "vanilla" in labels else ())):  # else they are parts of one method
+                    counted = [p for p in own if method in (ALL, p.number.label.removesuffix(RELEASED))]
+                    rows.append([table, settings, budgets, title(method), *_shares(counted)])
+    return sorted(rows, key=lambda row: row[0] != "table2")
+
+
+def _shares(pairs: Sequence[Compared]) -> list[str]:
+    away = np.array([abs(pair.difference) for pair in pairs])
+    shares = [share_interval([away <= limit]) for limit in (0.02, 0.05)]
+    return [str(away.size), *("{:.2f} [{:.2f}, {:.2f}]".format(*share) for share in shares)]
 
 
 def short_text(mean: float, std: float = math.nan) -> str:
@@ -118,7 +142,8 @@ COLUMNS = (
 def as_files(comparison: Sequence[Compared], results: Results, shares: Sequence[list[str]] = ()) -> dict[str, str]:
     """Return the text of each file that a comparison is written to, by name; ``shares`` are those reproduced."""
     csv = as_csv([COLUMNS, *map(_fields, comparison)])
-    return {"comparison.csv": csv, "comparison.md": _markdown(comparison, results, shares)}
+    files = {"comparison.csv": csv, "comparison.md": _markdown(comparison, results, shares)}
+    return files | ({"comparison_shares.csv": as_csv([REPRODUCED, *shares])} if shares else {})
 
 
 def _fields(pair: Compared) -> list[Any]:
@@ -165,8 +190,8 @@ SUMMARY = ("table", "published numbers", "compared", "within 2 spreads", "no spr
 def summary(comparison: Sequence[Compared]) -> list[list[str]]:
     """Return one line per table, as texts under ``SUMMARY``: how many numbers could be compared, and how many agree."""
     rows = []
-    for table in dict.fromkeys(pair.number.table for pair in comparison):
-        own = [pair for pair in comparison if pair.number.table == table]
+    for table in dict.fromkeys(pair.table for pair in comparison):
+        own = [pair for pair in comparison if pair.table == table]
         compared = [pair for pair in own if pair.result == "compared"]
         near = [pair for pair in compared if abs(pair.spreads) <= 2]
         untold = [pair for pair in compared if pair.spreads != pair.spreads]
@@ -178,8 +203,8 @@ def summary(comparison: Sequence[Compared]) -> list[list[str]]:
 
 def untested(comparison: Sequence[Compared]) -> list[str]:
     """Write a sentence per table on the numbers that were not tested, with the suite to run."""
-    counted = Counter((pair.number.table, pair.result) for pair in comparison if not pair.tested)
-    totals = Counter(pair.number.table for pair in comparison)
+    counted = Counter((pair.table, pair.result) for pair in comparison if not pair.tested)
+    totals = Counter(pair.table for pair in comparison)
     return [
         f"{table}: {count} of {totals[table]} published numbers {result}" for (table, result), count in counted.items()
     ]

@@ -16,6 +16,7 @@ from fgai_bench.statistics.intervals import Comparison, mean, p_value
 from fgai_bench.statistics.labels import title
 from fgai_bench.statistics.numbers import as_csv, difference_text
 from fgai_bench.statistics.results import Results
+from fgai_bench.suites.schema import RELEASED
 
 ClaimKind = Literal["greater", "close", "ratio", "best", "only", "positive", "status"]
 CellOutcome = Literal["holds", "fails", "open", "missing"]
@@ -25,6 +26,7 @@ OUTCOMES: tuple[CellOutcome, ...] = ("holds", "fails", "open", "missing")
 LEAST_SEEDS = 5  # below, a cell is not decided
 PAPERS_DATASETS = ("amazon-photo", "amazon-cs", "coauthor-cs", "coauthor-physics")
 PAPERS_MODELS = ("gat", "gatv2", "gt")
+COMMAND = "fgai-bench run"
 NOTHING_COMPARED = Comparison(())
 
 
@@ -62,7 +64,7 @@ class Claim:
     better: Literal["higher", "lower"] = "higher"
     status: str = ""
     magnitude: bool = False
-    sparse: str = ""  # the entry that does without the dense matrix which a status is about
+    sparse: str = ""  # the entry that does without the dense matrix which a status is about; it must not run either
     condition: str = PUBLISHED_CONDITION
 
     @property
@@ -230,7 +232,9 @@ class Verdict:
             return ""
         reasons = dict.fromkeys(decision.evidence.missing for decision in self.cells("missing"))
         few = f" --seeds {LEAST_SEEDS}" if any(reason.startswith("only ") for reason in reasons) else ""
-        return f"{'; '.join(reasons)}: fgai-bench run --suite {self.claim.suite}{few}"
+        released = " --settings released" if self.claim.left.defense.endswith(RELEASED) else ""
+        text = "; ".join(reasons)
+        return text if COMMAND in text else f"{text}: {COMMAND} --suite {self.claim.suite}{released}{few}"
 
     @property
     def shown(self) -> str:
@@ -312,7 +316,16 @@ def to_markdown(verdicts: Sequence[Verdict], results: Results) -> str:
     texts = [f"- {c.id}: {c.text} ({c.source}{f'; {c.compared}' if c.compared else ''})" for c in claims]
     head = [f"# Verdicts on the paper's claims, run {results.identity}", own, f"{results.version}.", METHOD]
     table = pipe_table([["claim", "paper's own", *conditions], *rows])
-    return "\n".join(["\n\n".join(head), "", *table, "", *_thresholds(verdicts), *texts]) + "\n"
+    return "\n".join(["\n\n".join(head), "", *table, "", *_thresholds(verdicts), *_facts(verdicts), *texts]) + "\n"
+
+
+def _facts(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return a line for each claim on whether something runs: what was seen."""
+    told = [verdict for verdict in verdicts if verdict.claim.kind == "status"]
+    lines = [f"- {v.claim.id}: {v.conclusion}; {d.evidence.why}" for v in told for d in v.decisions if d.evidence.why]
+    return ["A method cannot run if neither its dense form nor a sparse one of ours does:", "", *lines, ""] * bool(
+        lines
+    )
 
 
 def _thresholds(verdicts: Sequence[Verdict]) -> list[str]:

@@ -238,7 +238,8 @@ def _trials(suite: Suite) -> Iterator[Trial]:
     for task, dataset, model, seed, line in product(
         suite.tasks, suite.datasets, suite.models, suite.seeds, suite.defenses
     ):
-        if applies(DATASETS.entry(dataset).tags, task) and (not line.models or model in line.models):
+        wanted = model in (line.models or [model]) and dataset in (line.datasets or [dataset])
+        if wanted and applies(DATASETS.entry(dataset).tags, task):
             trial = Trial(suite, task, dataset, model, line, seed)
             possible = suite.split == "transductive" or suite.split in TASKS.entry(task).tags
             if possible and (trial.chosen or not line.tuned) and (trial.released or not line.released):

@@ -67,7 +67,7 @@ class InnerLine(Options):
 
 
 class DefenseLine(Options):
-    """One row of a suite: a defense, its label in tables, its options, and the models it is limited to.
+    """One row of a suite: a defense, its label in tables, its options, and the models and datasets it is limited to.
 
     A ``tuned`` line takes the settings that a search has chosen for its cell (the key ``tuned`` of the suite), a
     ``released`` line those of the authors' program (:mod:`fgai_bench.suites.overrides`); neither has trials in cells
@@ -80,7 +80,7 @@ class DefenseLine(Options):
         inner: the attack inside its training, where it differs from the suite's.
         model: options of the model.
         training: settings of the optimiser.
-        models: the models that it is run with; all of the suite if empty.
+        models, datasets: those that it is run with; all of the suite if empty.
         tuned: take the chosen settings.
         released: the method of the released program whose settings it takes: vanilla, ln, at or fgai.
     """
@@ -92,6 +92,7 @@ class DefenseLine(Options):
     model: dict[str, Any] = Field(default_factory=dict)
     training: TrainingChanges = Field(default_factory=dict)
     models: tuple[str, ...] = ()
+    datasets: tuple[str, ...] = ()
     tuned: bool = False
     released: str = ""
 

@@ -388,13 +388,42 @@ def test_a_threshold_of_ours_is_halved_and_doubled(wide: Path) -> None:
     assert line.removeprefix("- mine, published: margin ").split("; ") == told
 
 
-def test_an_out_of_memory_claim_names_the_sparse_entry_and_where_it_ran(bench: Any) -> None:
+def test_a_method_cannot_run_if_its_sparse_form_does_not_either(bench: Any) -> None:
     made = bench()
     forecast = Result("oom", "gnnguard needs about 1,602 GiB")
-    made.add("train", forecast, suite="cost", label="gnnguard", dataset="arxiv-topology")
+    dense = {"suite": "cost", "dataset": "arxiv-topology"}
+    made.add("train", forecast, label="gnnguard", **dense)
+    made.add("train", forecast, label="pro-gnn", **dense)
+    made.add("train", forecast, label="gnn-svd", **dense)
     made.add("train", train_result("ln", 0), suite="node", label="gnnguard-sparse", dataset="amazon-photo")
+    made.add("train", train_result("ln", 0), suite="node", label="gnn-svd-sparse", dataset="arxiv-topology")
     results = Results.read(made.close())
-    (one,) = [each for each in judge(results) if each.claim.id == "gnnguard-oom"]
-    assert one.conclusion == "supported"
-    assert str(one.decisions[0]).endswith("about 1,602 GiB; GNNGuard (sparse) ran on Amazon-Photo")
-    assert "forecast for the dense code" in one.claim.text
+    found = {each.claim.id: each for each in judge(results) if each.claim.kind == "status"}
+    assert found["pro-gnn-oom"].conclusion == "supported"  # there is no sparse form of it
+    assert found["gnn-svd-oom"].conclusion == "refuted"
+    elsewhere = found["gnnguard-oom"]
+    assert elsewhere.conclusion == "not tested"
+    assert elsewhere.advice == (
+        "GNNGuard (sparse) was not run there: "
+        "fgai-bench run --suite node --defenses gnnguard-sparse --datasets arxiv-topology"
+    )
+    page = to_markdown([*found.values()], results)
+    assert "not tested; OOM: gnnguard needs about 1,602 GiB; GNNGuard (sparse) ran on Amazon-Photo\n" in page
+    assert "forecast for the dense code" in elsewhere.claim.text
+
+
+def test_runs_with_released_settings_are_judged_and_others_have_no_such_column(bench: Any, wide: Path) -> None:
+    made = bench()
+    for seed in range(5):
+        for label in ("vanilla", "ln", "at", "fgai"):
+            where = {"label": f"{label} released", "defense": label, "seed": seed}
+            made.add("clean", clean_result(label, seed), **where)
+            made.add("attack", attack_result(label, seed), attack_label="injection", **where)
+    results = read(made.close())
+    found = {(each.claim.id, each.claim.condition): each for each in judge_everywhere(results)}
+    ours = found["fgai-f1-attacked-above-vanilla", "released"]
+    assert (ours.conclusion, len(ours.decisions)) == ("supported", 1)
+    assert ours.published == (True,)  # the paper's own count is of the same cell
+    assert found["fgai-f1-attacked-above-vanilla", "published"].conclusion == "not tested"
+    assert "| claim | paper's own | published | released |" in to_markdown([*found.values()], results)
+    assert {each.claim.condition for each in judge_everywhere(read(wide))} == {"published"}

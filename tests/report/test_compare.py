@@ -85,12 +85,37 @@ def test_the_share_of_reproduced_scores_stands_for_each_kind_of_settings_and_bud
             made.add(kind, Result(metrics={"f1": score}), suite=suite, label=label, flags=flags, attack_label=attack)
     results = Results.read(made.close())
     rows = reproduced(results, published())
-    assert [[*row[:3], *(share.split()[0] for share in row[3:])] for row in rows] == [
-        ["published", "equal", "4", "0.50", "0.75"],
-        ["released", "published", "2", "0.50", "1.00"],
+    assert [[*row[:5], *(share.split()[0] for share in row[5:])] for row in rows] == [
+        ["table2", "published", "equal", "all", "4", "0.50", "0.75"],
+        ["table2", "published", "equal", "Vanilla", "2", "0.50", "0.50"],
+        ["table2", "published", "equal", "FGAI", "2", "0.50", "1.00"],
+        ["table2", "released", "published", "all", "2", "0.50", "1.00"],
+        ["table2", "released", "published", "Vanilla", "2", "0.50", "1.00"],
     ]
     files = as_files(compare(results, published()), results, rows)
-    assert "| released | published | 2 | 0.50 [" in files["comparison.md"]
+    assert "| table2 | released | published | all | 2 | 0.50 [" in files["comparison.md"]
+    assert files["comparison_shares.csv"].splitlines()[0].startswith("table,settings,budgets,method,published scores,")
+
+
+def test_scores_of_two_tables_are_never_one_share(bench: Callable[[], Any]) -> None:
+    made = bench()
+    where = {"task": "link", "suite": "link", "dataset": "cora", "label": "vanilla"}
+    made.add("clean", Result(metrics={"roc_auc": 0.5}), **where)
+    made.add("clean", Result(metrics={"f1": 0.83}), suite="node", label="vanilla")
+    rows = reproduced(Results.read(made.close()), published())
+    assert [(row[0], row[3], row[4]) for row in rows] == [
+        ("table2", "all", "1"), ("table2", "Vanilla", "1"), ("link", "all", "1"), ("link", "Vanilla", "1"),
+    ]  # fmt: skip
+
+
+def test_rows_with_released_settings_stand_beside_the_paper_in_a_table_of_their_own(bench: Callable[[], Any]) -> None:
+    made = bench()
+    made.add("clean", Result(metrics={"f1": 0.85}), suite="node", label="fgai released")
+    comparison = compare(Results.read(made.close()), published())
+    told = [line for line in lines(comparison) if line[0] == "table2"]
+    assert [line[3:7] for line in told] == [["FGAI released", "f1", "0.867±0.010", "0.850"]]
+    counted = {row[0]: row[1:3] for row in summary(comparison)}
+    assert (counted["table2"], counted["table2 released"]) == (["120", "0"], ["1", "1"])
 
 
 def test_a_summary_per_table_comes_first(small: Path) -> None:

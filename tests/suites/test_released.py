@@ -114,11 +114,19 @@ def test_what_was_not_released_is_answered_with_a_sentence() -> None:
 
 
 OWN, TEACHERS = "own", "teacher"
+DEFAULTS = {  # what an option is where a configuration does not say it
+    "aim": {"at": "train", "fgai": "all"}, "anchor": "teacher", "explanation_attack": "own",
+    "output_activation": "none",
+    "input_norm": "none", "self_loops": True, "hidden": 8, "heads": [8], "dropout": 0.6, "attention_dropout": 0.6,
+    "explanation": 1e5, "similarity": 1e5, "prediction": 1.0, "k": 0.5,
+    "keep": {"ln": "best", "vanilla": "best", "at": "best"},
+}  # fmt: skip
 SWITCHED: dict[str, set[tuple[str, str, str]]] = {
     "one-attack": {(OWN, "defense", "explanation_attack")},
     "aim": {(OWN, "defense", "aim")},
     "inner-budget": {(OWN, "inner", "step"), (OWN, "inner", "edges_per_node")},
     "weights": {(OWN, "defense", name) for name in ("explanation", "similarity", "k")},
+    "prediction-weight": {(OWN, "defense", "prediction")},
     "self-loops": {(who, "model", "self_loops") for who in (OWN, TEACHERS)},
     "no-elu": {(who, "model", "output_activation") for who in (OWN, TEACHERS)},
     "best-epoch": {(who, "training", "keep") for who in (OWN, TEACHERS)},
@@ -127,9 +135,15 @@ SWITCHED: dict[str, set[tuple[str, str, str]]] = {
 }
 
 
-def test_each_line_of_the_deviations_switches_what_it_is_called_after() -> None:
-    made, node = plan(resolve("deviations", seeds=1)), plan(resolve("node", seeds=1, models=["gat"]))
-    found = trainings(made)
+def default(method: str, option: str) -> Any:
+    value = DEFAULTS.get(option)
+    return value.get(method) if isinstance(value, dict) else value
+
+
+@pytest.fixture(scope="module")
+def deviations() -> dict[tuple[str, str, str], dict[tuple[str, str, str], Any]]:
+    """What is set for each training of the suite and for its teacher, by dataset, method and deviation."""
+    made = plan(resolve("deviations", seeds=1))
 
     def flat(step: Any) -> dict[tuple[str, str, str], Any]:
         steps = {OWN: step, **({TEACHERS: made.steps[step.inputs["teacher"]]} if step.inputs else {})}
@@ -138,14 +152,34 @@ def test_each_line_of_the_deviations_switches_what_it_is_called_after() -> None:
             for who, one in steps.items()
             for section, values in options(one.config).items()
             for option, value in values.items()
+            if value != default(one.config["defense"]["name"], option)
         }
 
-    for (dataset, model, label), step in found.items():
-        method, deviation = label.split("/")
-        if deviation == "published":
-            assert step.hash in node.steps
-        elif deviation != "released":
-            start, here = flat(found[dataset, model, f"{method}/released"]), flat(step)
-            different = {key for key in {*start, *here} if start.get(key) != here.get(key)}
-            assert different <= SWITCHED[deviation]
-    assert len({step.hash for step in found.values()}) == len(found) - 1  # photo's inner budget is FGAI's own already
+    return {(dataset, *label.split("/")): flat(step) for (dataset, _, label), step in trainings(made).items()}  # type: ignore[misc]
+
+
+def different(one: dict[Any, Any], other: dict[Any, Any]) -> set[tuple[str, str, str]]:
+    return {key for key in {*one, *other} if one.get(key) != other.get(key)}
+
+
+def test_each_line_of_the_deviations_switches_what_it_is_called_after(deviations: Any) -> None:
+    for (dataset, method, deviation), here in deviations.items():
+        if deviation not in ("published", "released"):
+            switched = different(deviations[dataset, method, "released"], here)
+            assert switched
+            assert switched <= SWITCHED[deviation]
+
+
+def test_every_difference_between_released_and_published_is_that_of_some_line(deviations: Any) -> None:
+    for dataset, method in {place[:2] for place in deviations}:
+        lines = {deviation: flat for (*place, deviation), flat in deviations.items() if place == [dataset, method]}
+        start, end = lines.pop("released"), lines.pop("published")
+        for key in different(start, end) - {(OWN, "defense", "name")}:
+            assert any(line.get(key) == end.get(key) for line in lines.values()), (dataset, method, key)
+
+
+def test_the_end_of_the_deviations_is_what_the_suite_node_has() -> None:
+    made, node = plan(resolve("deviations", seeds=1)), plan(resolve("node", seeds=1, models=["gat"]))
+    ends = [step.hash for (_, _, label), step in trainings(made).items() if label.endswith("/published")]
+    assert len(ends) == 6
+    assert set(ends) <= set(node.steps)
