@@ -322,16 +322,21 @@ def gains(suite: str, *models: str) -> Rows:
     return grid("tuned minus published", CITATIONS if suite == "link" else GRAPHS, rows, cell)
 
 
+ATTACKS = {"random features": "random-injection", "published attack": "injection", "worst case": "worst"}
+
+
+@value
+def mean_f1(name: str, column: str) -> str:
+    """Return the mean F1 of a defense over the twelve cells, published settings: ``clean``, or under an attack."""
+    attack, key = ATTACKS.get(column, "worst"), "f1_mean" if column in ATTACKS else "f1_clean_mean"
+    return number(mean([float(board(model, name, graph, attack)[key]) for graph in GRAPHS for model in MODELS]))
+
+
 @table
 def attacks_side_by_side() -> Rows:
     """Mean F1 over the twelve cells, published settings: clean and under three attacks."""
-    attacks = {"random features": "random-injection", "published attack": "injection", "worst case": "worst"}
-
-    def cell(name: str, column: str) -> str:
-        attack, key = attacks.get(column, "worst"), "f1_mean" if column in attacks else "f1_clean_mean"
-        return number(mean([float(board(model, name, graph, attack)[key]) for graph in GRAPHS for model in MODELS]))
-
-    return grid("mean over the 12 cells", ("clean", *attacks), {title(name): name for name in DEFENSES}, cell)
+    rows = {title(name): name for name in DEFENSES}
+    return grid("mean over the 12 cells", ("clean", *ATTACKS), rows, mean_f1)
 
 
 @table
@@ -610,18 +615,54 @@ def verdicts() -> Rows:
     return grid("condition", ("supported", "refuted", "undecided", "not tested"), conditions, cell)
 
 
+@value
+def claim(id: str, condition: str, what: str) -> str:
+    """Return a column of a claim's verdict, such as in how many cells it is shown."""
+    return single("claims.csv", id=id, condition=condition)[what]
+
+
+@value
+def in_the_paper(model: str, defense: str, dataset: str, whose: str) -> str:
+    """Return the clean F1 of Table 2, ``published`` or ``ours``."""
+    about = {"table": "table2", "model": model, "defense": defense, "dataset": dataset, "metric": "f1"}
+    return number(single("comparison.csv", **about)[f"{whose}_mean"])
+
+
+@value
+def reproduced(method: str, column: str) -> str:
+    """Return the share of a method's values in Table 2 that come out: ``BUDGETS, LIMIT``, as ``equal, .02``."""
+    budgets, _, limit = column.partition(", ")
+    about = {"table": "table2", "settings": "published", "budgets": budgets, "method": title(method)}
+    return single("comparison_shares.csv", **about)[f"within {limit}"].split()[0]
+
+
+@table
+def reproduced_scores() -> Rows:
+    """Which share of Table 2 comes out, by method, under one budget and under the published ones."""
+    columns = [f"{budgets}, {limit}" for budgets in ("equal", "published") for limit in (".02", ".05")]
+    return grid("budgets, within", columns, {title(name): name for name in ("all", *DEFENSES)}, reproduced)
+
+
+@value
+def budget_share(measure: str, which: str) -> str:
+    """Return which share of the published gap between FGAI and vanilla the unequal budgets make."""
+    return _share_of_budgets(measure, which)[0]
+
+
+def _share_of_budgets(measure: str, which: str) -> tuple[str, str]:
+    """Return the share, and its interval with the number of cells."""
+    found = select("tables/budgets.csv", column=f"Share of the gap / {which}")
+    shares = [float(row["mean"]) for row in found if row["measure"].rstrip("↑↓") == measure and row["mean"]]
+    low, high = interval(shares) or (shares[0], shares[0])
+    return f"{centre(shares):.0%}", f"[{low:.0%}, {high:.0%}], {len(shares)} cells"
+
+
 @table
 def budget_shares() -> Rows:
     """Which share of the published gap between FGAI and vanilla comes from the unequal budgets."""
-
-    def cell(measure: str, which: str) -> str:
-        found = select("tables/budgets.csv", measure=measure, column=f"Share of the gap / {which}")
-        shares = [float(row["mean"]) for row in found if row["mean"]]
-        low, high = interval(shares) or (shares[0], shares[0])
-        return f"{centre(shares):.0%} [{low:.0%}, {high:.0%}], {len(shares)} cells"
-
-    measures = {row["measure"].rstrip("↑↓"): row["measure"] for row in read("tables/budgets.csv")}
-    return grid("share due to the budget", ("equal at the small", "equal at the large", "Shapley mean"), measures, cell)
+    measures = {row["measure"].rstrip("↑↓"): row["measure"].rstrip("↑↓") for row in read("tables/budgets.csv")}
+    columns = ("equal at the small", "equal at the large", "Shapley mean")
+    return grid("share due to the budget", columns, measures, lambda *of: " ".join(_share_of_budgets(*of)))
 
 
 # Cost, and what was run
