@@ -151,7 +151,7 @@ def p_above(differences: Sequence[float]) -> float:
     >>> round(p_above([1.0, 2.0, 3.0]), 4), p_above([0.5, 0.5]), p_above([-0.5, -0.5]), p_above([7.0])
     (0.0371, 0.0, 1.0, 1.0)
     >>> round(p_above([8.0, 9.0, 9.5, 10.0, 11.0]), 6), p_above([-0.1, 9.0, 9.5, 10.0, 11.0])
-    (2.5e-05, 1.0)
+    (2.3e-05, 1.0)
     """
     bounds = median_interval(differences)
     if len(differences) < 2 or (bounds is not None and bounds[0] <= 0):

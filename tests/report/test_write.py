@@ -114,13 +114,14 @@ def test_a_report_says_what_the_run_says_about_the_paper(
     assert "beside the paper" in said
     assert "fgai-f1-attacked-above-vanilla" in said
     alone = digests(tmp_path / "alone")
-    assert set(alone) == {"claims.csv", "claims.md", "claims_cells.csv", "comparison.csv", "comparison.md"}
+    comparison = {"comparison.csv", "comparison.md", "comparison_shares.csv"}
+    assert set(alone) == {"claims.csv", "claims.md", "claims_cells.csv", *comparison}
     assert alone.items() <= digests(tmp_path / "all").items()
     index = (tmp_path / "all" / "index.md").read_text()
     assert "- [claims](claims.md): a verdict on each of the paper's claims" in index
     assert main(["report", str(wide), "--out", str(tmp_path / "one"), "--only", "claims", "--format", "csv"]) == 0
     assert set(digests(tmp_path / "one")) == {"claims.csv", "claims_cells.csv"}
     assert main(["report", str(small), "--out", str(tmp_path / "small"), "--only", "claims,comparison"]) == 0
-    assert set(digests(tmp_path / "small")) == {"comparison.csv", "comparison.md"}  # no claim can be told from it
+    assert set(digests(tmp_path / "small")) == comparison  # no claim can be told from it
     assert main(["compare", str(small), "--to", "nature"]) == 2
     assert "--to can be paper" in capsys.readouterr().err

@@ -58,6 +58,7 @@ def test_a_deviation_stands_with_its_paired_change(bridge: Path) -> None:
         "0.920±0.001, +0.020", "0.750±0.010, -0.100", "0.750±0.010, -0.100", "2.50±0.25E-4, x0.50",
     ]  # fmt: skip
     assert second.cells[3].text.endswith("[0.50, 0.50]")  # the same ratio at every seed
+    assert [[cell.bold for cell in row.cells] for row in (first, second)] == [[False] * 4, [True] * 4]
 
 
 def test_the_report_writes_it_and_ranks_nothing(bridge: Path) -> None:
