@@ -156,7 +156,7 @@ class Summit(NamedTuple):
         point: ``(B * nodes, F)`` of each candidate the iterate with its lowest score.
         score: ``(B,)`` these scores: what is left of the victim, lower means stronger.
         finite, moving: ``()`` whether every gradient was finite, and whether one of them was not zero.
-        rise: ``()`` by how much the objective was higher at the end than at the start.
+        rise: ``()`` by how much a candidate's objective was higher at the end than at the start, at most.
     """
 
     point: Tensor
@@ -185,7 +185,7 @@ def ascend_long(
     read back from the device on the way.
 
     Args:
-        objective: features to ``()`` the value that is raised and ``()`` or ``(B,)`` the scores that count.
+        objective: features to ``()`` or ``(B,)`` the values that are raised and the scores that count.
         start: ``(B * nodes, F)`` where the search begins.
         low, high: the box.
         step: root mean square of the first step, for all rows or ``(B * nodes, 1)`` for each.
@@ -207,8 +207,8 @@ def ascend_long(
         for _ in range(steps):
             climb.step_up()
     with torch.no_grad():
-        rise = climb.look(climb.x) - climb.first
-    return Summit(climb.worst, climb.score, climb.finite, climb.moving, rise)
+        rise = (climb.look(climb.x) - climb.first).amax()
+    return Summit(climb.worst, climb.score, climb.finite.all(), climb.moving, rise)
 
 
 class _Climb:
@@ -228,8 +228,8 @@ class _Climb:
         self.step, self.steps = step, max(steps, 1)
         self.x, self.worst = start.detach().clone(), start.detach().clone()
         self.score = start.new_full((candidates,), torch.inf)
-        self.taken, self.first = start.new_zeros(()), start.new_zeros(())
-        self.finite = torch.ones((), dtype=torch.bool, device=start.device)
+        self.taken, self.first = start.new_zeros(()), start.new_zeros(candidates)
+        self.finite = torch.ones(candidates, dtype=torch.bool, device=start.device)
         self.moving = torch.zeros((), dtype=torch.bool, device=start.device)
 
     def look(self, at: Tensor) -> Tensor:
@@ -239,24 +239,28 @@ class _Climb:
         with torch.no_grad():
             score = score.to(self.score.dtype).view(-1)
             lower = score < self.score
-            rows = lower.repeat_interleave(at.size(0) // score.numel(), output_size=at.size(0)).unsqueeze(1)
-            torch.where(rows, at, self.worst, out=self.worst)
+            torch.where(self.rows_of(lower), at, self.worst, out=self.worst)
             torch.where(lower, score, self.score, out=self.score)
-        return value
+        return value.view(-1)
+
+    def rows_of(self, chosen: Tensor) -> Tensor:
+        """Return which rows belong to the chosen candidates: ``(B,) -> (B * nodes, 1)``."""
+        rows = self.x.size(0)
+        return chosen.repeat_interleave(rows // max(chosen.numel(), 1), output_size=rows).unsqueeze(1)
 
     def step_up(self) -> None:
         """Take one step up the gradient; after a gradient that is not finite, stay."""
         at = self.x.detach().requires_grad_()
         value = self.look(at)
-        gradient = gradient_of(value, at)
+        gradient = gradient_of(value.sum(), at)
         with torch.no_grad():
             torch.where(self.taken == 0, value.to(self.first.dtype), self.first, out=self.first)
-            self.finite.logical_and_(torch.isfinite(gradient).all())
+            self.finite.logical_and_(torch.isfinite(gradient).reshape(self.finite.numel(), -1).all(1))
             self.moving.logical_or_((gradient != 0).any())
             size = self.step * (0.5 * (1 + torch.cos(self.taken * (math.pi / self.steps))) + LAST_SHARE)
             gradient = gradient.nan_to_num(0)
             length = gradient.square().mean(1, keepdim=True).sqrt().clamp(min=1e-30)
             moved = self.x + size * (gradient / length)
             inside = moved.clamp(self.low, self.high)  # type: ignore[arg-type]
-            self.x.copy_(torch.where(self.finite, inside, self.x))
+            self.x.copy_(torch.where(self.rows_of(self.finite), inside, self.x))
             self.taken.add_(1)

@@ -34,6 +34,26 @@ def test_it_stays_in_the_box_and_where_the_gradient_is_no_number():
     assert broken.point.tolist() == [[0.0]]
 
 
+def test_candidates_side_by_side_are_judged_one_by_one():
+    """The first rises by two and the second falls behind a root that is no number: neither touches the other."""
+
+    def objective(x):
+        values = torch.stack([x[0].sum(), (x[1] - 1).sqrt().sum(), x[2].sum()])
+        return values, -x.sum(1)
+
+    summit = ascend_long(objective, torch.zeros(3, 2), -1.0, 1.0, 0.5, 10, candidates=3)
+    assert summit.point.tolist() == [[1.0, 1.0], [0.0, 0.0], [1.0, 1.0]]
+    assert not bool(summit.finite)
+
+
+def test_the_rise_of_several_candidates_is_that_of_one():
+    one, two = (
+        ascend_long(lambda x: (x.sum(1), -x.sum(1)), torch.zeros(rows, 2), -1.0, 1.0, 0.5, 10, candidates=rows)
+        for rows in (1, 8)
+    )
+    assert float(one.rise) == float(two.rise) == 2.0
+
+
 def test_an_objective_without_a_gradient_says_so():
     summit = ascend_long(lambda x: (x.detach().sum(), x.sum()), torch.zeros(1, 1), -1.0, 1.0, 0.1, 3)
     assert not bool(summit.moving)
