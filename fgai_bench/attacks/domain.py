@@ -1,8 +1,8 @@
 """Which features injected nodes may have on a graph. Come here for the in-domain threat and the homophily bound.
 
 Under ``features: range`` an injected row is anything in one box. Under ``features: in-domain`` it is a row that the
-data could contain: each column inside its observed range, 0 or 1 where all features are, and no more non-zero entries
-than 95 % of the real rows have.
+data could contain: each column inside its observed range, 0 or 1 in columns that are, and no more non-zero entries than
+95 % of the real rows have. Sums of rows are not bounded.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class FeatureDomain:
     Attributes:
         low, high: bounds of an entry: numbers, or one for each column, ``(F,)``.
         unit: size of a search's step of 1: as far as a column reaches from 0, where the bounds are those of the data.
-        binary: every entry is 0 or 1.
+        binary: ``(F,)`` the columns whose entries are 0 or 1; None if there are none.
         most_nonzero: how many entries of a row may be other than 0; None for all.
         nonzeros: ``(N,)`` how many each real row has, where ``most_nonzero`` is a number.
         least_homophily: smallest cosine of a row and the mean of its neighbours; -1 for any.
@@ -48,7 +48,7 @@ class FeatureDomain:
     low: Bound = -math.inf
     high: Bound = math.inf
     unit: Bound = 1.0
-    binary: bool = False
+    binary: Tensor | None = None
     most_nonzero: int | None = None
     nonzeros: Tensor | None = None
     least_homophily: float = -1.0
@@ -71,6 +71,15 @@ class FeatureDomain:
         new = data.x.shape[0] + torch.arange(count, device=edges.device)
         return replace(self, around=_neighbour_means(data.x, torch.cat([data.edge_index, edges], dim=1), new))
 
+    def reachable(self, data: Data, edges: Tensor, count: int) -> Tensor:
+        """Return the edges ``(2, P)`` without those of injected nodes that no row can make similar enough to them."""
+        while (around := self.beside(data, edges, count).around) is not None:
+            able = (self._most_like(around)[0] >= self.least_homophily).flatten()[edges.amax(0) - data.x.shape[0]]
+            if bool(able.all()):
+                break
+            edges = edges[:, able]  # which may change the degrees, and so the means, of others
+        return edges
+
     @property
     def width(self) -> Bound:
         """Return ``high - low``."""
@@ -85,16 +94,16 @@ class FeatureDomain:
 
         A row below a homophily bound then moves towards its neighbours. Nothing is read back from the device.
 
-        >>> domain = FeatureDomain(torch.zeros(3), torch.ones(3), binary=True, most_nonzero=1)
-        >>> domain.project(torch.tensor([[0.7, 0.9, 0.2]])).tolist()
-        [[0.0, 1.0, 0.0]]
+        >>> domain = FeatureDomain(torch.zeros(3), torch.ones(3), binary=torch.tensor([True, True, False]))
+        >>> domain.project(torch.tensor([[0.75, 0.25, 0.25]])).tolist()
+        [[1.0, 0.0, 0.25]]
         """
         rows = self._nearest(features)
         return rows if self.around is None else self._repaired(features, rows, self.around)
 
     def straight_through(self, features: Tensor) -> Tensor:
         """Return the projected rows with the gradient of the features themselves; in a plain box, the features."""
-        if not self.binary and self.most_nonzero is None and self.around is None:
+        if self.binary is None and self.most_nonzero is None and self.around is None:
             return features  # a search keeps to the box by itself
         return self.project(features.detach()) + (features - features.detach())
 
@@ -105,15 +114,16 @@ class FeatureDomain:
             order = uniform(shape, seed, f"{purpose}-columns", device).argsort(1).argsort(1)
             drawn = uniform(shape[:1], seed, f"{purpose}-rows", device) * self.nonzeros.numel()
             kept = order < self.nonzeros[drawn.long()].unsqueeze(1)
-            rows = torch.where(kept, self.high if self.binary else rows, 0.0)
+            rows = rows if self.binary is None else torch.where(self.binary, self.high, rows)
+            rows = torch.where(kept, rows, 0.0)
         return self.project(rows)
 
     def violation(self, rows: Tensor) -> str | None:
         """Return a sentence on what an injected row has that none may have, ``(M, F)``; None if all are allowed."""
         if not rows.numel():
             return None
-        if self.binary and bool((other := (rows != 0) & (rows != 1)).any()):
-            return f"an injected feature is {float(rows[other][0]):g}, but real features are 0 or 1"
+        if self.binary is not None and bool((other := self.binary & (rows != 0) & (rows != 1)).any()):
+            return f"an injected feature is {float(rows[other][0]):g}, but real features are 0 or 1 in its column"
         low, high = (torch.as_tensor(bound).to(rows).expand(rows.shape) for bound in (self.low, self.high))
         slack = torch.finfo(rows.dtype).eps * torch.maximum(low.abs(), high.abs())
         if bool((outside := (rows < low - slack) | (rows > high + slack)).any()):
@@ -128,7 +138,8 @@ class FeatureDomain:
 
     def _nearest(self, features: Tensor) -> Tensor:
         """Return the nearest row of the right type and range; 0 replaces values c of x where it costs the least."""
-        value = self.clamp((features > 0.5).to(features.dtype) if self.binary else features)
+        value = features if self.binary is None else torch.where(self.binary, (features > 0.5).to(features), features)
+        value = self.clamp(value)
         if self.most_nonzero is None:
             return value
         cost = value * (2 * features - value)  # of a 0: x^2 - (x - c)^2
@@ -137,12 +148,17 @@ class FeatureDomain:
 
     def _repaired(self, features: Tensor, rows: Tensor, around: Tensor) -> Tensor:
         """Move rows below the homophily bound towards the multiple of their neighbours' mean that is most like it."""
-        tried = [_similarity(self._nearest(2.0**power * around), around) for power in range(SCALES)]  # (M, 1) each
-        most_like = torch.exp2(torch.stack(tried).argmax(0).to(rows.dtype)) * around  # (M, F)
+        _, most_like = self._most_like(around)
         for part in range(1, PARTS + 1):
             mixed = self._nearest(torch.lerp(features, most_like, part / PARTS))
             rows = torch.where(_similarity(rows, around) < self.least_homophily, mixed, rows)
         return rows
+
+    def _most_like(self, around: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the largest possible similarity, and the multiple of the mean that has it: ``(M, 1), (M, F)``."""
+        tried = [_similarity(self._nearest(2.0**power * around), around) for power in range(SCALES)]  # (M, 1) each
+        similarity, power = torch.stack(tried).max(0)
+        return similarity, torch.exp2(power.to(around.dtype)) * around
 
 
 ANY = FeatureDomain()
@@ -153,18 +169,21 @@ def observed(x: Tensor) -> FeatureDomain:
     """Return the domain of real rows ``(N, F)``, dense or CSR, on which its bounds are tensors ``(F,)``."""
     if x.layout == torch.strided:
         values, low, high = x, x.amin(0), x.amax(0)
+        other = ((x != 0) & (x != 1)).any(0)
     else:
         values, column = x.values(), x.col_indices()
         stored = torch.bincount(column, minlength=x.shape[1])
         empty = values.new_zeros(x.shape[1]).masked_fill(stored == x.shape[0], torch.inf)  # 0 where an entry is 0
         low = empty.scatter_reduce(0, column, values, "amin")
         high = (-empty).scatter_reduce(0, column, values, "amax")
-    binary = bool(((values == 0) | (values == 1)).all())
+        other = torch.bincount(column[(values != 0) & (values != 1)], minlength=x.shape[1]) > 0
+    binary = ~other & (low < high)  # the bounds say all of a column that never changes
     nonzeros = row_sums(x, lambda value: (value != 0).to(value.dtype)).flatten().long()  # (N,)
     most = max(1, int(percentile(nonzeros, USUAL)))
     start = torch.zeros_like(low).clamp(low, high)
     limits = (most, nonzeros) if most < x.shape[1] else (None, None)
-    return FeatureDomain(low, high, torch.maximum(high - start, start - low), binary, *limits)
+    unit = torch.maximum(high - start, start - low)
+    return FeatureDomain(low, high, unit, binary if bool(binary.any()) else None, *limits)
 
 
 @OncePerTensor

@@ -64,7 +64,11 @@ class InjectionScene:
     def with_edges(
         cls, victim: Victim, embedded: Tensor, clean: Output, edges: Tensor, nodes: int, domain: FeatureDomain = ANY
     ) -> InjectionScene:
-        """Attach ``nodes`` injected nodes by these edges; ``embedded`` and ``clean`` are the victim's, unattacked."""
+        """Attach ``nodes`` injected nodes by these edges; ``embedded`` and ``clean`` are the victim's, unattacked.
+
+        An injected node that cannot meet the domain's homophily bound beside its targets gets no edges.
+        """
+        edges = domain.reachable(victim.data, edges, nodes)
         edge_index = append_nodes(victim.data.edge_index, embedded.size(0), edges, nodes)
         with torch.no_grad():
             affected = victim.model.surroundings(embedded, clean, edge_index, nodes)
@@ -144,7 +148,9 @@ class RandomInjection(Attack):
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         data = victim.data
+        domain = FeatureDomain.of(threat, data)
         edges = injected_edges(data.x.shape[0], victim.targets, threat, seed)
-        domain = FeatureDomain.of(threat, data).beside(data, edges, threat.nodes)
+        edges = domain.reachable(data, edges, threat.nodes)
+        domain = domain.beside(data, edges, threat.nodes)
         features = domain.draw((threat.nodes, data.x.shape[1]), seed, "attack-random", data.edge_index.device)
         return Candidate(with_injected(data, features, edges), injected=features)

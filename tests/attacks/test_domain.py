@@ -21,6 +21,7 @@ WORDS = torch.tensor(
 )  # one column is always 1, two 0
 COUNTS = torch.tensor([[0.0, 2.0, 0.5], [3.0, 0.0, 0.5], [0.0, -1.0, 1.5], [0.0, 0.0, 0.5]])  # 2, 2, 2 and 1 non-zeros
 DENSE = torch.tensor([[0.1, -2.0], [0.3, 5.0], [0.2, 1.0], [0.2, 1.0]])
+MIXED = torch.tensor([[0.0, 2.0], [1.0, 0.5], [1.0, 1.0], [0.0, 1.0]])  # one binary column, and one that is not
 
 
 def graph(x: torch.Tensor, sparse: bool = False) -> Data:
@@ -46,12 +47,12 @@ def test_a_percentile_is_one_of_the_values():
 @pytest.mark.parametrize("sparse", [False, True])
 def test_real_rows_say_what_is_in_the_domain(sparse):
     words, counts, dense = domain_of(WORDS, sparse), domain_of(COUNTS, sparse), domain_of(DENSE)
-    assert (words.binary, words.most_nonzero) == (True, 3)
+    assert (words.binary.tolist(), words.most_nonzero) == ([True, True, False, False, False], 3)
     assert (words.low.tolist(), words.high.tolist()) == ([0, 0, 1, 0, 0], [1, 1, 1, 0, 0])
-    assert (counts.binary, counts.most_nonzero) == (False, 2)
+    assert (counts.binary, counts.most_nonzero) == (None, 2)
     assert (counts.low.tolist(), counts.high.tolist()) == ([0, -1, 0.5], [3, 2, 1.5])
     assert counts.unit.tolist() == [3, 2, 1]  # a search starts at 0, or at 0.5 in the last column
-    assert (dense.binary, dense.most_nonzero) == (False, None)
+    assert (dense.binary, dense.most_nonzero) == (None, None)
     assert torch.equal(dense.width, DENSE.amax(0) - DENSE.amin(0))
 
 
@@ -72,6 +73,7 @@ def test_the_range_is_one_box():
         (COUNTS, [2.5, -4.0, 0.5], [0, -1, 0.5]),  # the entry that stays is the smaller one: 16 - 9 is more than 2.5^2
         (COUNTS, [1.0, 1.0, 1.0], [1, 0, 1]),  # of equals the first
         (DENSE, [0.0, 9.0], [0.1, 5.0]),
+        (MIXED, [0.37, 0.7], [0.0, 0.7]),
     ],
 )
 def test_the_nearest_row_by_hand(x, row, nearest):
@@ -82,11 +84,13 @@ def test_the_nearest_row_by_hand(x, row, nearest):
 
 def brute_force(domain: FeatureDomain, row: torch.Tensor) -> float:
     """Return the squared distance to the nearest row of the domain, over all sets of entries that are not 0."""
-    distances = []
+    distances, full = [], domain.clamp(row)
+    if domain.binary is not None:
+        full = torch.where(domain.binary, domain.high, full)
     for size in range((domain.most_nonzero or row.numel()) + 1):
         for chosen in combinations(range(row.numel()), size):
             best = torch.zeros_like(row)
-            best[list(chosen)] = domain.high[list(chosen)] if domain.binary else domain.clamp(row)[list(chosen)]
+            best[list(chosen)] = full[list(chosen)]
             if bool(((best >= domain.low) & (best <= domain.high)).all()):
                 distances.append(float((best - row).square().sum()))
     return min(distances)
@@ -96,7 +100,10 @@ entries = st.floats(-8, 8, width=32)
 
 
 @settings(max_examples=60, deadline=None)
-@given(x=st.sampled_from([WORDS, COUNTS, DENSE]), values=st.lists(entries, min_size=5, max_size=5))
+@given(
+    x=st.sampled_from([WORDS, COUNTS, DENSE, MIXED]),
+    values=st.lists(entries, min_size=5, max_size=5),
+)
 def test_a_projection_is_in_the_domain_nearest_and_final(x, values):
     domain, row = domain_of(x), torch.tensor(values[: x.size(1)])
     projected = domain.project(row.unsqueeze(0))
@@ -105,7 +112,7 @@ def test_a_projection_is_in_the_domain_nearest_and_final(x, values):
     assert float((projected - row).square().sum()) == pytest.approx(brute_force(domain, row), abs=1e-4)
 
 
-@pytest.mark.parametrize("x", [WORDS, COUNTS, DENSE])
+@pytest.mark.parametrize("x", [WORDS, COUNTS, DENSE, MIXED])
 def test_real_rows_and_random_rows_are_in_the_domain(x):
     domain = domain_of(x)
     drawn = domain.draw((50, x.size(1)), 0, "test", x.device)
@@ -135,6 +142,7 @@ def test_an_attack_in_the_domain():
         (WORDS, [0.3, 0, 1, 0, 0], (0,), "feature is 0.3, but real features are 0 or 1"),
         (WORDS, [1, 0, 1, 1, 0], (0,), r"outside \[0, 0\], the range of real rows in its column"),
         (COUNTS, [3.0, 2.0, 0.5], (0,), "has 3 non-zero features; 95 % of real rows have at most 2"),
+        (MIXED, [0.37, 0.7], (0,), "feature is 0.37, but real features are 0 or 1 in its column"),
         (COUNTS, [3.5, 0.0, 0.5], (0,), r"outside \[0, 3\]"),
         (DENSE, [0.2, -1.0], (0, 1, 2), "has 3 edges, but its threat model allows 2"),
     ],
@@ -166,6 +174,19 @@ def test_an_injected_node_is_as_similar_to_its_neighbours_as_real_ones():
     moved = domain.project(torch.tensor([[0.0, 1.0]]))
     assert least <= float(torch.nn.functional.cosine_similarity(moved, x[:1])) < 1  # no further than it must
     assert torch.equal(domain.project(moved), moved)
+
+
+@pytest.mark.parametrize("name", ["injection", "random-injection", "explanation", "validation"])
+def test_an_injected_node_that_cannot_be_similar_enough_gets_no_edges(name):
+    data = tiny_graph(binary=True)
+    data.x = torch.eye(8)[torch.arange(data.x.size(0)) % 8]  # a row is like one of its neighbours at most
+    threat = ThreatModel(features="in-domain", homophily_percentile=100.0, nodes=3, edges_per_node=4, steps=2)
+    found = ATTACKS[name]()(trained_model(), data, data.test_index, threat=threat, seed=0)
+    assert found.ledger.edges < 12
+    similar = homophily(found.data.x, found.data.edge_index, torch.arange(data.x.size(0), found.data.x.size(0)))
+    degree = torch.bincount(found.data.edge_index[1], minlength=found.data.x.size(0))[data.x.size(0) :]
+    most = homophily(data.x, data.edge_index, torch.arange(data.x.size(0))).max()
+    assert bool(((degree == 0) | (similar >= most - 1e-4)).all())
 
 
 @pytest.mark.parametrize("name", ["injection", "random-injection", "explanation"])
