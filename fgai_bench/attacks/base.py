@@ -118,7 +118,7 @@ class Attack:
             ``prediction`` or ``attention``, what it is aimed at; ``edge-weight``, it needs edge weights;
             ``convergent``, different seeds may end at the same result; ``fixed-search``, the threat model's steps do
             not change how long it searches; ``uses-surrogate``, it is handed the vanilla model.
-        cost: ``gradients``, how many a search takes whatever the threat model says; for forecasts.
+        cost: about how many gradients a search takes: ``gradients``, and ``gradients_per_edge`` of its budget.
         recordable: the search reads nothing back from the device, so that a training can record it; it then also
             works without a seed, drawing from torch's own generator.
     """
@@ -159,14 +159,13 @@ class Attack:
             targets = node_index(targets, data.x.shape[0], "targets")
         with frozen_eval(model), frozen_eval(surrogate) if surrogate is not None else nullcontext():
             candidate = self.search(Victim(model, data, targets, readout, surrogate), threat, seed)
-        if recording():  # there are no values to check; the epochs before the recording were checked
-            return Attacked(candidate.data, Ledger(), injected=candidate.injected)
+            if recording():  # there are no values to check; the epochs before the recording were checked
+                return Attacked(candidate.data, Ledger(), injected=candidate.injected)
+            flags = candidate.trace.flags
+            if flags and threat.scenario != "features" and model.ignores_edges(data):
+                flags = ()  # where no edge matters, a gradient of zero is no sign of a weak search
         trace = candidate.trace
         ledger = check_budget(data, candidate.data, threat, targets, trace.gradient_calls)
-        untouchable = threat.scenario != "features" and getattr(model, "injection_radius", None) == -1
-        flags = (
-            () if untouchable else trace.flags
-        )  # where no edge matters, a gradient of zero is no sign of a weak search
         return Attacked(candidate.data, ledger, trace.curve, flags, candidate.kept, candidate.injected)
 
     def maximising(self, objective: Callable[[Tensor, Output, Reference], Tensor]) -> Attack:

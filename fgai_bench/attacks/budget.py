@@ -90,9 +90,14 @@ class ThreatModel(Options):
     def _range_is_not_empty(self) -> ThreatModel:
         if not self.feature_low <= self.feature_high:
             raise ValueError(f"feature_low {self.feature_low} must not exceed feature_high {self.feature_high}")
-        if "step" not in self.model_fields_set and self.farthest:
-            self.__dict__["step"] = self.farthest / 10  # frozen for everybody else
+        if "step" not in self.model_fields_set:
+            self.__dict__["step"] = self.default_step  # frozen for everybody else
         return self
+
+    @property
+    def default_step(self) -> float:
+        """Return the step of which ten cross the range."""
+        return self.farthest / 10 or 0.1
 
     @property
     def farthest(self) -> float:

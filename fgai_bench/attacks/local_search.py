@@ -36,6 +36,7 @@ LOSSES = ("margin", "soft-error", "masked-nll", "logit-ratio")
 CHOICE = 4  # fresh targets are drawn from so many times as many of the best
 PULLED = 64  # targets that are known for each injected node to pull the most
 NOISE = 0.3  # of the values by which edges are ranked
+BLACK_BOX = "a black-box member is stronger"  # a flag: the gradient may mislead
 TAIL, LEAST_GAIN = 0.2, 0.001  # the search ends if this share of its gradients has lowered the score by less
 
 
@@ -90,7 +91,10 @@ class LocalSearch:
         inside = (source >= 0) & (destination >= 0)
         self.ends = source[inside], destination[inside]
         self.near = 1 / np.sqrt(1 + np.bincount(self.ends[1], minlength=self.targets.size))
-        discrete = self.search.domain.binary or self.search.domain.most_nonzero is not None
+        domain, nothing = self.search.domain, torch.zeros_like(self.best.features[0], dtype=torch.bool)
+        self.binary = nothing if domain.binary is None else domain.binary  # (F,)
+        bits = int(self.binary.sum())
+        discrete = bits or domain.most_nonzero is not None
         self.steps = DISCRETE_STEPS if discrete else STEPS
         # How often a move is tried before anything is known, and what it does.
         self.moves: dict[str, tuple[float, Move]] = {
@@ -100,13 +104,13 @@ class LocalSearch:
             "hub": (2, self.to_hubs),
             "pull": (2, self.to_where_it_pulls),
             "regroup": (1, self.regroup),
-            "graft": (1, self.graft),
+            "graft": (1 if any(source is not self.best for source in self.sources) else 0, self.graft),
             "redraw": (1, self.redraw),
             "imitate": (0.5, self.imitate),
             "corner": (0.5, self.corner),
             "fewer": (0.5, self.detach),
-            "flip": (2 if self.search.domain.binary else 0, self.flip),
-            "steepest": (1 if self.search.domain.binary else 0, self.steepest),
+            "flip": (2 if bits else 0, self.flip),
+            "steepest": (1 if bits else 0, self.steepest),
         }
         self.gains = dict.fromkeys(self.moves, 0.0)
         self.outlook: Outlook | None = None
@@ -118,9 +122,10 @@ class LocalSearch:
             self.round()
 
     def until_it_stops(self, least: int, most: int) -> None:
-        """Search until the last fifth of all gradients has gained nearly nothing; at ``least`` and ``most`` so long."""
-        while self.search.calls < most:
-            if self.search.calls >= least and self.has_stopped():
+        """Search for ``least`` to ``most`` further gradients, until the last fifth of all has gained nearly nothing."""
+        entered = self.search.calls
+        while (taken := self.search.calls - entered) < most:
+            if taken >= least and self.has_stopped():
                 before = self.best.score
                 self.round(["climb"] * SIDE_BY_SIDE, LONG)
                 if before - self.best.score < LEAST_GAIN:
@@ -146,7 +151,10 @@ class LocalSearch:
             self.history.append((self.search.calls, self.best.score))
         drawn = drawn or self.drawn()
         steps = longer * self.climb if self.search.has_gradient else 1
-        climbed = self.search.climb_all([self.moved(name) for name in drawn], steps)
+        moved = [self.moved(name) for name in drawn]
+        blind = len(moved) // 2 if BLACK_BOX in self.search.flags else 0  # tried as they are: their gradient misleads
+        climbed = [self.search.tried(member) for member in moved[:blind]]
+        climbed += self.search.climb_all(moved[blind:], steps)
         for name, member in zip(drawn, climbed, strict=True):
             self.gains[name] += max(self.best.score - member.score, 0.0)
         top = strongest_members(climbed, 1)[0]
@@ -272,8 +280,8 @@ class LocalSearch:
         """Flip the binary features of each injected node that promise the most by their gradient."""
         assert self.outlook is not None
         bits = self.search.domain.project(features)
-        promise = self.outlook.slope * (1 - 2 * bits)
-        chosen = promise.topk(max(1, round(share * features.size(1))), dim=1).indices
+        promise = (self.outlook.slope * (1 - 2 * bits)).masked_fill(~self.binary, -torch.inf)
+        chosen = promise.topk(max(1, round(share * int(self.binary.sum()))), dim=1).indices
         return features.scatter(1, chosen, 1 - bits.gather(1, chosen))
 
     def steepest(self, attached: Ints, features: Tensor, share: float) -> Tensor:
@@ -281,7 +289,8 @@ class LocalSearch:
         assert self.outlook is not None
         nodes, slope = self._nodes(share), self.outlook.slope
         largest = slope.amax(1, keepdim=True).clamp(min=torch.finfo(slope.dtype).tiny)
-        features[nodes] = torch.where(slope > 0, 0.5 + 0.5 * slope / largest, 0.0)[nodes]
+        bits = torch.where(slope > 0, 0.5 + 0.5 * slope / largest, 0.0)
+        features[nodes] = torch.where(self.binary, bits, features)[nodes]
         return features
 
     def _nodes(self, share: float) -> Ints:

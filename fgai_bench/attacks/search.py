@@ -51,6 +51,7 @@ class PortfolioMember:
         step: its first step, as a share of the feature range.
         features: ``(nodes, F)`` where it stands.
         score: what it leaves of the victim; lower means stronger.
+        transferred: whether it started from an attack on another model.
     """
 
     name: str
@@ -59,6 +60,7 @@ class PortfolioMember:
     step: float
     features: Tensor
     score: float = float("inf")
+    transferred: bool = False
 
 
 @dataclass
@@ -141,7 +143,7 @@ class PortfolioSearch:
             out = scene.output(features)
             logits = copies.victim.read(out).unflatten(0, (number, -1))  # (B, T, C)
             values = [loss(part, out, reference) for loss, part in zip(losses, logits, strict=True)]
-            return torch.stack(values).sum(), self.score(logits.detach())
+            return torch.stack(values), self.score(logits.detach())
 
         features, domain = torch.cat([member.features for member in members]), self.domain
         share = torch.tensor([[m.step] for m in members for _ in range(self.threat.nodes)], device=features.device)

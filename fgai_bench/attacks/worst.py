@@ -15,11 +15,12 @@ from fgai_bench.attacks.base import Attack, Candidate, Trace, Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.injection import InjectionAttack, RandomInjection
 from fgai_bench.attacks.learned_placement import learned_member
-from fgai_bench.attacks.local_search import CLIMB, LocalSearch
+from fgai_bench.attacks.local_search import BLACK_BOX, CLIMB, SIDE_BY_SIDE, LocalSearch
 from fgai_bench.attacks.search import (
     HUGE,
     LARGE,
     PLACEMENTS,
+    PUBLISHED,
     SMALL,
     PortfolioMember,
     PortfolioSearch,
@@ -35,7 +36,8 @@ ROUNDS = 4  # of the learned placement: of each guess, and then of the best of t
 TIED = 4  # members whose injected nodes begin alike
 BEATEN = 0.01  # of the score: if another model's attack leaves so much less, the gradient is suspicious
 TRIAL = 2  # gradients per edge of the local search from each of the two best sources
-LEAST, MOST = 15, 30  # gradients per edge before which the search does not end, and after which it does
+LEAST, MOST = 6, 20  # gradients per edge of the further search before which it does not end, and after which it does
+LEAST_ROUNDS, MOST_ROUNDS = 10, 30  # the same in rounds, for small budgets
 
 PORTFOLIO: tuple[tuple[str, str, float], ...] = (
     ("cover", "scaled-margin", SMALL),
@@ -68,7 +70,7 @@ class Worst(Attack):
     tags: ClassVar[tuple[str, ...]] = (
         "injection", "gradient", "prediction", "fixed-search", "uses-surrogate", "standard",
     )  # fmt: skip
-    cost: ClassVar[dict[str, float]] = {"gradients": 7000}
+    cost: ClassVar[dict[str, float]] = {"gradients": 4500, "gradients_per_edge": 10}
     effort: ClassVar[float] = 1.0
 
     def steps(self, number: float) -> int:
@@ -77,40 +79,41 @@ class Worst(Attack):
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         outsiders = self.outsiders(victim, threat, seed)
-        untouchable = getattr(victim.model, "injection_radius", None) == -1
-        if untouchable or not threat.nodes or not min(threat.edges_per_node, victim.targets.numel()):
-            return outsiders[0]
         search = PortfolioSearch(victim, threat, seed)
+        edges = threat.nodes * min(threat.edges_per_node, victim.targets.numel())
+        if not edges or victim.model.ignores_edges(victim.data):
+            return self.strongest(search, outsiders[:1])
         if not torch.allclose(victim.evaluated()[1].logits, search.clean.logits, rtol=1e-3, atol=1e-4, equal_nan=True):
             search.flags["randomised forward pass"] = None
-        local = self.searched(search)
-        candidates = [*outsiders, search.candidate(local.best)]
+        local = self.searched(search, edges)
+        return self.strongest(search, [*outsiders, search.candidate(local.best)])
+
+    def strongest(self, search: PortfolioSearch, candidates: Sequence[Candidate]) -> Candidate:
+        """Return the candidate with the lowest score; its curve ends with what its own graph shows."""
+        victim = search.victim
         with torch.no_grad():
             scores = [float(search.score(victim.read(victim.model(candidate.data)))) for candidate in candidates]
-        winner = candidates[scores.index(min(scores))]
-        calls = search.calls + sum(candidate.trace.gradient_calls for candidate in outsiders)
-        curve = (*search.curve, max([1.0 - min(scores), *search.curve[-1:]]))
-        return replace(winner, trace=Trace(calls, curve, search.doubts))
+        calls = search.calls + sum(candidate.trace.gradient_calls for candidate in candidates)
+        last = 1.0 - min(scores)
+        curve = (*(min(harm, last) for harm in search.curve), last)
+        return replace(candidates[scores.index(min(scores))], trace=Trace(calls, curve, search.doubts))
 
     def outsiders(self, victim: Victim, threat: ThreatModel, seed: int | None) -> list[Candidate]:
         """Return the random control and the published attack, which must not be stronger than the search."""
-        published = threat.model_copy(update={"step": 0.1, "steps": 10, "restarts": 1})
-        if threat.features == "range":
-            published = published.model_copy(
-                update={"step": 0.05 * (threat.feature_high - threat.feature_low) or 0.1}  # 0.1 in [-1, 1]
-            )
+        published = threat.model_copy(update={**PUBLISHED, "step": threat.default_step})
         return [RandomInjection().search(victim, threat, seed), InjectionAttack().search(victim, published, seed)]
 
-    def searched(self, search: PortfolioSearch) -> LocalSearch:
-        """Return the local search from the best source, at its end."""
+    def searched(self, search: PortfolioSearch, edges: int) -> LocalSearch:
+        """Return the local search from the best source, at its end, under a budget of so many edges."""
         sources = self.sources(search)
         climb = self.steps(CLIMB)
         tried = [LocalSearch(search, sources, source, search.seed or 0, climb) for source in sources[:2]]
-        edges = search.threat.nodes * min(search.threat.edges_per_node, search.victim.targets.numel())
         for local in tried:
             local.go_on(self.steps(TRIAL * edges))
         best = min(tried, key=lambda local: local.best.score)
-        best.until_it_stops(self.steps(LEAST * edges), self.steps(MOST * edges))
+        each = SIDE_BY_SIDE * climb
+        least, most = max(self.steps(LEAST * edges), LEAST_ROUNDS * each), self.steps(MOST * edges)
+        best.until_it_stops(least, max(most, MOST_ROUNDS * each))
         return best
 
     def sources(self, search: PortfolioSearch) -> list[PortfolioMember]:
@@ -125,12 +128,13 @@ class Worst(Attack):
         small, large = ([m for m in members if (m.step == SMALL) == is_small] for is_small in (True, False))
         kept = [*strongest_members(small, 2), *strongest_members(large, 2)]  # short searches favour large steps
         kept += search.climb_all(kept, self.steps(SECOND))
-        best = strongest_members([*kept, *self.tied(search, strongest_members(kept, 1)[0])], 1)
+        kept += self.tied(search, strongest_members(kept, 1)[0])
         learned = learned_member(search, self.steps(ROUNDS), self.steps(ROUNDS), 0)
-        known = strongest_members([*best, *([learned] if learned else [])], 2)
-        if transferred and transferred.score < known[0].score - BEATEN:
-            search.flags["a black-box member is stronger"] = None
-        return strongest_members([*known, *([transferred] if transferred else [])], 3)
+        others = [learned] if learned else []
+        own = [member.score for member in (*members, *kept, *others) if not member.transferred]
+        if transferred and transferred.score < min(own) - BEATEN:
+            search.flags[BLACK_BOX] = None
+        return strongest_members([*strongest_members(kept, 1), *others, *([transferred] if transferred else [])], 3)
 
     def tied(self, search: PortfolioSearch, member: PortfolioMember) -> list[PortfolioMember]:
         """Give all injected nodes the features of one of them, of each in turn, and climb from the best of these."""
@@ -145,7 +149,7 @@ class Worst(Attack):
         other = PortfolioSearch(replace(search.victim, model=surrogate, surrogate=None), search.threat, search.seed)
         members = other.climb_all(self.portfolio(other, TRANSFERRED), self.steps(FIRST))
         best = other.climb(strongest_members(members, 1)[0], self.steps(SECOND))
-        return search.tried(replace(best, name=f"transferred {best.name}"))
+        return search.tried(replace(best, name=f"transferred {best.name}", transferred=True))
 
     def portfolio(self, search: PortfolioSearch, some: Sequence[int] = range(len(PORTFOLIO))) -> list[PortfolioMember]:
         """Return the members, or some of them, where they start."""
@@ -165,11 +169,11 @@ class WorstContinued(Worst):
     paper = "https://arxiv.org/abs/2003.01690"
     version = "1"
     tags = ("injection", "gradient", "prediction", "fixed-search", "uses-surrogate", "standard-continued")
-    cost: ClassVar[dict[str, float]] = {"gradients": 14_000}
+    cost: ClassVar[dict[str, float]] = {"gradients": 9000, "gradients_per_edge": 20}
 
-    def searched(self, search: PortfolioSearch) -> LocalSearch:
-        ended = super().searched(search)
+    def searched(self, search: PortfolioSearch, edges: int) -> LocalSearch:
+        ended = super().searched(search, edges)
         seed = derive(search.seed or 0, "attack-continued")
-        local = LocalSearch(search, [ended.best], ended.best, seed, ended.climb)
+        local = LocalSearch(search, ended.sources, ended.best, seed, ended.climb)
         local.go_on(search.calls)
         return local

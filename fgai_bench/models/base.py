@@ -122,6 +122,10 @@ class AttentionModel(nn.Module):
         """
         return self.hops - 1 if self.local else None
 
+    def ignores_edges(self, data: Data) -> bool:
+        """Tell whether no edge of a graph can change the output."""
+        return self.injection_radius == -1
+
     def with_layers(self, h: Tensor, edge_index: Tensor) -> tuple[Output, tuple[HeadWeights, ...]]:
         """Return the result of :meth:`propagate` and the attention of every layer, first to last.
 

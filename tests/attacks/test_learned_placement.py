@@ -86,11 +86,13 @@ def test_the_strength_is_the_one_at_which_as_many_fall_as_fell():
 
 
 @pytest.mark.slow
-def test_an_even_network_stands_lower_than_by_any_other_attack(gcn, attacked):
+def test_only_the_standard_attack_takes_more_from_an_even_network(gcn, attacked):
     least = f1(gcn, attacked.data)
-    for other in ("injection", "random-injection", "worst"):
+    for other in ("injection", "random-injection"):
         rival = ATTACKS[other]()(gcn, PROBLEM.data, PROBLEM.targets, threat=THREAT, seed=0)
         assert least <= f1(gcn, rival.data) + 0.005, other
+    worst = ATTACKS["worst"]()(gcn, PROBLEM.data, PROBLEM.targets, threat=THREAT, seed=0)
+    assert f1(gcn, worst.data) <= least + 0.002
     easiest = easiest_attack(gcn.eval(), PROBLEM.data, PROBLEM.targets, nodes=5, each=4)
     assert least <= easiest + 0.005
     assert least < f1(gcn, PROBLEM.data) - 0.02

@@ -8,7 +8,7 @@ import torch
 
 import fgai_bench as fb
 from fgai_bench.attacks import ATTACKS, ThreatModel, Victim
-from fgai_bench.attacks.local_search import LocalSearch
+from fgai_bench.attacks.local_search import BLACK_BOX, SIDE_BY_SIDE, LocalSearch
 from fgai_bench.attacks.search import PLACEMENTS, Copies, PortfolioMember, PortfolioSearch, imitating, near_the_middle
 from fgai_bench.attacks.worst import Worst
 from fgai_bench.models import build_model
@@ -114,6 +114,29 @@ def test_a_search_goes_on_while_it_finds_and_ends_when_it_does_not():
     assert not local.has_stopped()  # .8 at 790 of 1000 gradients, .5 now
     local.history = [(100, 0.9), (790, 0.5005), (900, 0.5)]
     assert local.has_stopped()
+
+
+def test_a_small_budget_is_searched_until_the_rule_ends_it(monkeypatch):
+    asked = []
+    monkeypatch.setattr(LocalSearch, "has_stopped", lambda local: asked.append(local) or len(asked) > 1)
+    found = ShortWorst()(trained_model(), DATA, DATA.test_index, threat=THREAT, seed=0)
+    assert len(asked) == 2  # six edges
+    assert len(asked[0].history) > 10
+    assert found.ledger.edges <= 6
+
+
+def test_a_search_whose_gradient_misleads_also_tries_moves_as_they_are():
+    local = local_search()
+    local.outlook, before = local.looked(), local.search.calls
+    local.search.has_gradient, local.search.flags[BLACK_BOX] = True, None
+    local.round()
+    assert local.search.calls == before + SIDE_BY_SIDE // 2 * local.climb
+
+
+def test_nodes_are_grafted_from_another_attack_only():
+    alone = local_search()
+    assert alone.moves["graft"][0] > 0
+    assert LocalSearch(alone.search, [alone.best], alone.best, 0).moves["graft"][0] == 0
 
 
 def test_an_imitation_is_the_mean_row_of_its_targets_up_to_its_size():

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+import fgai_bench as fb
 from benchmarks.plain_cover import covered_attack
-from fgai_bench.attacks import ATTACKS, ThreatModel
+from fgai_bench.attacks import ATTACKS, ThreatModel, Victim
+from fgai_bench.attacks.local_search import BLACK_BOX
 from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.models import build_model
 from fgai_bench.models.gat import GAT
@@ -15,7 +17,7 @@ from fgai_bench.tasks.node_classification import NodeProblem
 
 THREAT = ThreatModel(nodes=5, edges_per_node=4)
 PROBLEM = NodeProblem.prepare("csbm-1e3", seed=0)
-WEAKER = ("injection", "random-injection")
+WEAKER = ("injection", "random-injection", "learned-placement", "validation")
 
 
 @pytest.fixture(scope="module")
@@ -49,15 +51,14 @@ def test_no_other_attack_of_the_same_budget_is_stronger(name, models, worst):
     model, least = models[name], f1(models[name], worst[name].data)
     for other in WEAKER:
         attacked = ATTACKS[other]()(model, PROBLEM.data, PROBLEM.targets, threat=THREAT, seed=0)
-        assert least <= f1(model, attacked.data) + 0.005, other
+        assert least <= f1(model, attacked.data) + 0.002, other
     assert least <= f1(model, covered_attack(model.eval(), PROBLEM.data, PROBLEM.targets, nodes=5, each=4)) + 0.005
     assert least < f1(model, PROBLEM.data) - 0.1
 
 
 @pytest.mark.slow
-def test_a_search_is_as_long_as_its_budget_says(worst):
+def test_a_search_stays_inside_its_budget_and_doubts_nothing(worst):
     for found in worst.values():
-        assert found.ledger.gradient_calls >= 15 * 20  # gradients per edge, and those of the sources
         assert (found.ledger.nodes, found.ledger.edges) <= (5, 20)
         assert found.curve == tuple(sorted(found.curve))
         assert found.flags == ()
@@ -68,6 +69,52 @@ def test_the_steps_of_the_threat_model_change_nothing(models, worst):
     longer = THREAT.model_copy(update={"steps": 50, "step": 0.5, "restarts": 3})
     again = ATTACKS["worst"]()(models["vanilla"], PROBLEM.data, PROBLEM.targets, threat=longer, seed=0)
     assert torch.equal(again.data.x, worst["vanilla"].data.x)
+
+
+@pytest.mark.parametrize("nodes", [0, 2])
+def test_where_nothing_can_change_the_curve_is_what_the_graph_leaves(nodes):
+    class Alone(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.out = torch.nn.Linear(PROBLEM.data.x.shape[1], PROBLEM.num_outputs)
+
+        def forward(self, x, edge_index):
+            return self.out(x)
+
+    network = Alone()
+    threat = ThreatModel(nodes=nodes, edges_per_node=4, feature_low=-4.0, feature_high=4.0)
+    found = fb.attack("worst", network, PROBLEM.data, threat=threat)
+    right = network(PROBLEM.data.x, None)[PROBLEM.targets].argmax(1) == PROBLEM.data.y[PROBLEM.targets]
+    assert found.curve == (pytest.approx(1 - float(right.float().mean())),)
+    assert (found.flags, found.ledger.gradient_calls, found.ledger.nodes) == ((), 0, nodes)
+
+
+class Misleading(GAT):
+    """A GAT whose gradient points the other way."""
+
+    def embed(self, x):
+        h = super().embed(x)
+        return 2 * h.detach() - h
+
+
+def test_a_gradient_that_misleads_is_a_flag(models):
+    class Short(ATTACKS["worst"]):
+        effort = 0.05
+
+    model = Misleading(**models["vanilla"].config)
+    model.load_state_dict(models["vanilla"].state_dict())
+    for victim, flags in ((model, (BLACK_BOX,)), (models["vanilla"], ())):
+        other = models["vanilla"] if victim is model else model
+        found = Short()(victim, PROBLEM.data, PROBLEM.targets, threat=THREAT, seed=0, surrogate=other)
+        assert found.flags == flags
+
+
+def test_the_published_attack_inside_is_the_published_attack(models):
+    threat = ThreatModel(nodes=2, edges_per_node=3, feature_low=0.0, feature_high=1.0)
+    victim = Victim(models["vanilla"].eval(), PROBLEM.data, PROBLEM.targets)
+    _, inside = ATTACKS["worst"]().outsiders(victim, threat.model_copy(update={"step": 0.7, "restarts": 2}), 0)
+    alone = ATTACKS["injection"]()(models["vanilla"], PROBLEM.data, PROBLEM.targets, threat=threat, seed=0)
+    assert torch.equal(inside.injected, alone.injected)
 
 
 class Deaf(GAT):
