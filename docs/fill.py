@@ -32,6 +32,7 @@ PAGES = (
     "docs/performance.md",
     "docs/methodology.md",
     "docs/paper.md",
+    "docs/attack-your-network.md",
 )
 VALUE = re.compile(r"<!-- value: ([^>]+?) -->[^<]*<!-- /value -->")
 TABLE = re.compile(r"<!-- table: ([^>]+?) -->\n.*?<!-- /table -->", flags=re.DOTALL)

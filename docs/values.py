@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.standard_attack_tables import TABLES as STANDARD_ATTACK
 from fgai_bench.statistics.intervals import Comparison, centre, interval, mean
 from fgai_bench.statistics.labels import title
 
@@ -717,6 +718,12 @@ def explainer_seconds() -> Rows:
         return " / ".join(f"{float(found[0]['seconds']):.2g}" if found else "not timed" for found in timed)
 
     return grid("explainer", GRAPHS, rows, cell)
+
+
+@table
+def standard_attack(name: str) -> Rows:
+    """A table on the standard attack against others and against further search, on small graphs on a CPU."""
+    return STANDARD_ATTACK[name](read("../benchmarks/measured/standard_attack_two_cores.csv"))
 
 
 @table
