@@ -26,8 +26,8 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def rivals(rows: Sequence[Row]) -> Rows:
-    """Return by how much each other attack of the same budget leaves less than the standard attack."""
-    table = [["attack", "rows", "median left more", "smallest left more", f"rows with {STRONGER} less"]]
+    """Return by how much each other attack of the same budget leaves more than the standard attack."""
+    table = [["attack", "rows", "leaves more by (median)", "at least", f"rows where it leaves > {STRONGER} less"]]
     for attack in WEAKER:
         more = [float(row[attack]) - float(row["worst"]) for row in rows if row[attack]]
         if more:
