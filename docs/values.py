@@ -723,7 +723,7 @@ def explainer_seconds() -> Rows:
 @table
 def standard_attack(name: str) -> Rows:
     """A table on the standard attack against others and against further search, on small graphs on a CPU."""
-    return STANDARD_ATTACK[name](read("../benchmarks/measured/standard_attack_two_cores.csv"))
+    return STANDARD_ATTACK[name](read("../benchmarks/measured/standard_attack_one_core.csv"))
 
 
 @table

@@ -15,6 +15,7 @@ from itertools import groupby
 
 import pytest
 
+from benchmarks.standard_attack_tables import STRONGER, WEAKER
 from docs.values import GRAPHS, MODELS, NULL, by_seed, read, select
 from fgai_bench.attacks import BudgetExceeded, ThreatModel, check_budget
 from fgai_bench.records.artifacts import DamagedArtifact
@@ -292,6 +293,13 @@ def test_no_rival_was_measured_to_be_stronger_than_the_standard_attack():
     for task in ("node", "link"):
         moved = [float(row["worst"]) - float(row["worst-twice"]) for row in measured if row["task"] == task]
         assert sum(moved) / len(moved) < 0.02
+
+
+def test_no_attack_and_no_floor_contradicts_the_standard_attack_on_small_graphs():
+    measured = read("../benchmarks/measured/standard_attack_one_core.csv")
+    for row in measured:
+        assert all(float(row["worst"]) <= float(row[other]) + STRONGER for other in WEAKER)
+        assert not row["floor"] or float(row["worst"]) >= float(row["floor"]) - 1e-6
 
 
 @pytest.mark.slow
