@@ -251,9 +251,7 @@ def headline() -> Rows:
 
     def scores(name: str, graph: str) -> list[float | None]:
         if name in controls:
-            return [
-                median(proven(*controls[name], graph, part).values()) for part in ("clean", "floor", "worst_case")
-            ]
+            return [median(proven(*controls[name], graph, part).values()) for part in ("clean", "floor", "worst_case")]
         row = board("gat", f"{studied[name]} tuned", graph)
         return [float(row["f1_clean_median"]), None, float(row["f1_median"])]
 

@@ -293,6 +293,6 @@ def test_the_correctness_of_the_last_attention_stands_in_both_files(bench: Any, 
     assert row[header.index("explanation correctness")] == "0.700 AUROC"
     add(run, tmp_path / "board", trust="none")  # of an added row it is what somebody said
     full = rows(NODE, entries(NODE, Results.read(tmp_path / "board" / "records")))
-    assert full[0]["flags"].endswith("reported: truth_auroc_covered_clean")
+    assert full[-1]["flags"].endswith("reported: truth_auroc_covered_clean")
     header, row = for_people(NODE, full)
     assert row[header.index("explanation correctness")] == "0.700 AUROC (reported)"
