@@ -186,7 +186,8 @@ def test_a_plugin_may_be_a_file_and_joins_every_command(ask: Ask) -> None:
     code, out, _ = ask("ls", "models", "--plugin", "elsewhere/mine.py")
     assert (code, "My own model [with brackets]." in out) == (0, True)
     Path("elsewhere", "light.py").write_text(
-        'from fgai_bench import SUITES\nSUITES.add("light", {"datasets": ["cora"], "models": ["gat"], "defenses": ["vanilla"]}, origin="light")\n'
+        "from fgai_bench.suites import SUITES\n"
+        'SUITES.add("light", {"datasets": ["cora"], "models": ["gat"], "defenses": ["vanilla"]}, origin="light")\n'
     )
     light = ("--plugin", "elsewhere/light.py")
     for line, code in ((["data", "list"], 0), (["ls"], 0), (["report", "nowhere"], 2), (["status", "nowhere"], 2)):
