@@ -108,7 +108,7 @@ FolderOption = Annotated[Path | None, typer.Option(help="The run folder; else ru
 def execution(
     device: DeviceOption = "auto",
     jobs: Annotated[
-        int | None, typer.Option(help="Steps at a time; else one per processor, or one on a GPU.", parser=whole)
+        int | None, typer.Option(help="Steps at a time; else one per free processor, or one on a GPU.", parser=whole)
     ] = None,
     executor: Annotated[str, typer.Option(help="local (worker processes), inline or ray.")] = "local",
     address: Annotated[str | None, typer.Option(help="Address of a Ray cluster; else one is started here.")] = None,

@@ -88,8 +88,6 @@ def export(
     for name in extras:
         if name not in PACKS:
             raise RequestError(f"--with {name!r} is not possible; possible are {', '.join(PACKS)}")
-    if twice := [run for run in runs if [Path(other).resolve() for other in runs].count(Path(run).resolve()) > 1]:
-        raise RequestError(f"{twice[0]} is named twice; name each run once")
     folder = _writable_folder(Path(out))
     with ExitStack() as stack:
         stores = [stack.enter_context(StoreReader(run)) for run in runs]

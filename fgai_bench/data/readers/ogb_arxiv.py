@@ -1,7 +1,5 @@
 """Read ogbn-arxiv from OGB's compressed tables, and build arxiv-topology from them, which has no features."""
 
-import gzip
-import io
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +8,10 @@ import pandas as pd
 import torch
 from torch_geometric.data import Data
 
-from fgai_bench.bounded import MIB, open_bounded
 from fgai_bench.data.dataset import Dataset
 from fgai_bench.data.errors import DataError
 from fgai_bench.data.graph import check_edges
 
-LARGEST = 1024 * MIB  # of an unpacked table; that of the features has 230 MiB
 PARTS = ("train", "valid", "test")
 
 
@@ -48,18 +44,10 @@ def build_topology(name: str, folder: Path, target: Path) -> None:
     np.savez_compressed(target, **narrow)
 
 
-def _unpacked(path: Path) -> bytes:
-    with open_bounded(path, LARGEST) as packed, gzip.open(packed) as stream:
-        content = stream.read(LARGEST)
-        if stream.read(1):
-            raise ValueError(f"{path} would unpack to more than {LARGEST / MIB:.0f} MiB")
-        return content
-
-
 def _tables(name: str, folder: Path, *names: str) -> list[np.ndarray[Any, Any]]:
     """Return the named tables of OGB's folder and those of its split, (rows, columns) each."""
     paths = [folder / f"{table}.csv.gz" for table in (*names, *(f"split/time/{part}" for part in PARTS))]
     try:
-        return [pd.read_csv(io.BytesIO(_unpacked(path)), header=None).to_numpy() for path in paths]
+        return [pd.read_csv(path, header=None).to_numpy() for path in paths]
     except Exception as error:  # whatever pandas and gzip raise on a damaged table
         raise DataError(f"{name}: the tables of {folder} cannot be read ({error})") from error

@@ -12,7 +12,6 @@ from fgai_bench.data import DataError, Dataset, RawFile
 from fgai_bench.data.catalogue import NPZ_GRAPH
 from fgai_bench.data.checksum import arrays_sha256
 from fgai_bench.data.graph import canonical
-from fgai_bench.data.readers import npz
 
 Write = Callable[..., Path]
 
@@ -111,9 +110,3 @@ class Bomb:
 
 def _explode() -> None:
     Bomb.exploded = True
-
-
-def test_an_archive_that_unpacks_to_more_than_any_graph(write_npz: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(npz, "LARGEST", 1000)
-    with pytest.raises(DataError, match="more than"):
-        tiny()(write_npz().parent)
