@@ -77,7 +77,7 @@ def main(records: str = "results/records", *defenses: str) -> None:
                 continue
             row = RecordedRow(store, store.step(member["step"]))
             try:
-                model, worst = row.model.eval(), row.measured().metrics["f1"]
+                model, worst = row.model.eval(), row.measured.metrics["f1"]
             except MissingArtifact:
                 continue
             found = easiest_attack(model, row.problem.data, row.problem.targets)

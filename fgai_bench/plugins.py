@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from fgai_bench.registry import RegistryError, on_one_line
+from fgai_bench.registry import Registry, RegistryError, on_one_line
 
 OPTION = "--plugin"  # anywhere on the command line; no command has to declare it
 _named: list[str] = []  # by the command line
@@ -17,7 +17,10 @@ _named: list[str] = []  # by the command line
 def load_plugins(plugins: Iterable[str]) -> None:
     """Import each plugin, a module or the path of a Python file, so that its ``@register`` decorators run."""
     for plugin in plugins:
-        imported(plugin)
+        before = len(Registry.origins)
+        name = imported(plugin).__name__
+        if len(Registry.origins) == before and not any(f"{own}.".startswith(f"{name}.") for own in Registry.origins):
+            raise RegistryError(f"plugin {plugin!r} registers nothing; name a module with @register decorators")
 
 
 def imported(source: str, what: str = "plugin") -> ModuleType:

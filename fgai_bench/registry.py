@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 T = TypeVar("T")
 Direction = Literal["higher", "lower", "none"]
@@ -105,6 +105,7 @@ class Registry(Generic[T]):
     fgai_bench.registry.RegistryError: unknown shape 'sqare'; the nearest names are: square
     """
 
+    origins: ClassVar[list[str]] = []  # of what was added to any registry, in order
     kind: str
     group: str = ""
     admit: str = ""
@@ -138,6 +139,7 @@ class Registry(Generic[T]):
 
     def add(self, name: str, obj: Any, origin: str = "unknown", origin_version: str = "") -> None:
         """Add an object that declares its metadata itself."""
+        Registry.origins.append(origin)
         self._add(self._entry_of(name, obj, origin, origin_version))
 
     def entry(self, name: str) -> Entry[T]:

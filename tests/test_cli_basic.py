@@ -171,9 +171,11 @@ def test_a_plugin_cannot_take_a_name(ask: Ask) -> None:
     assert ask("ls", "--plugin", "my_plugin") == (2, "", sentence)
 
 
-def test_plugins_before_and_after_the_command_are_collected(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--plugin", "json", "ls", "tasks", "--plugin=csv", "--plugin", "json"]) == 0
-    assert plugins_of_command() == ("json", "csv")
+def test_plugins_before_and_after_the_command_are_collected(ask: Ask) -> None:
+    for name in ("first", "second"):
+        Path(f"plugin_{name}.py").write_text(PLUGIN.replace('"mine"', f'"{name}"'))
+    assert ask("--plugin", "plugin_first", "ls", "tasks", "--plugin=plugin_second", "--plugin", "plugin_first")[0] == 0
+    assert plugins_of_command() == ("plugin_first", "plugin_second")
     assert main(["ls", "tasks"]) == 0
     assert plugins_of_command() == ()
 
@@ -183,7 +185,10 @@ def test_a_plugin_may_be_a_file_and_joins_every_command(ask: Ask) -> None:
     Path("elsewhere", "mine.py").write_text(PLUGIN)
     code, out, _ = ask("ls", "models", "--plugin", "elsewhere/mine.py")
     assert (code, "My own model [with brackets]." in out) == (0, True)
-    Path("elsewhere", "light.py").write_text("")
+    Path("elsewhere", "light.py").write_text(
+        "from fgai_bench.suites import SUITES\n"
+        'SUITES.add("light", {"datasets": ["cora"], "models": ["gat"], "defenses": ["vanilla"]}, origin="light")\n'
+    )
     light = ("--plugin", "elsewhere/light.py")
     for line, code in ((["data", "list"], 0), (["ls"], 0), (["report", "nowhere"], 2), (["status", "nowhere"], 2)):
         for order in ((*light, *line), (*line, *light)):
@@ -196,6 +201,7 @@ def test_a_plugin_may_be_a_file_and_joins_every_command(ask: Ask) -> None:
     ("arguments", "sentence"),
     [
         (["--plugin", "./none.py", "ls"], "plugin './none.py' is not a Python file; name one, or a module that can be"),
+        (["ls", "--plugin", "json"], "plugin 'json' registers nothing; name a module with @register decorators"),
         (["ls", "--plugin"], "--plugin needs a module or a Python file, as in"),
         (["ls", "--plugin", ""], "--plugin needs a module or a Python file, as in"),
         (

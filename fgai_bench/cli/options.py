@@ -60,6 +60,8 @@ def listed(text: str | None) -> list[str] | None:
     if text is None:
         return None
     names = [name.strip() for name in text.split(",") if name.strip()]
+    if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+        raise typer.BadParameter(f"{twice[0]!r} stands twice in {text!r}; name it once")
     if not names:
         raise typer.BadParameter(f"{text!r} names nothing; write names separated by commas, or leave the option out")
     return names
@@ -106,7 +108,7 @@ FolderOption = Annotated[Path | None, typer.Option(help="The run folder; else ru
 def execution(
     device: DeviceOption = "auto",
     jobs: Annotated[
-        int | None, typer.Option(help="Steps at a time; else one per processor, or one on a GPU.", parser=whole)
+        int | None, typer.Option(help="Steps at a time; else one per free processor, or one on a GPU.", parser=whole)
     ] = None,
     executor: Annotated[str, typer.Option(help="local (worker processes), inline or ray.")] = "local",
     address: Annotated[str | None, typer.Option(help="Address of a Ray cluster; else one is started here.")] = None,
@@ -115,11 +117,20 @@ def execution(
 ) -> dict[str, Any]:
     """Return the fields of an ``Execution`` that a command was given, with its plugins and an observer that prints."""
     from fgai_bench.plugins import plugins_of_command
+    from fgai_bench.run.options import Execution
     from fgai_bench.run.progress import observer_for
 
-    known = {"device": device, "jobs": jobs, "executor": executor, "address": address, "data_root": data_root}
+    known: dict[str, Any] = {
+        "device": device,
+        "jobs": jobs,
+        "executor": executor,
+        "address": address,
+        "data_root": data_root,
+    }
     observer = observer_for(sys.stdout)
-    return {**known, "retry_failed": retry_failed, "plugins": plugins_of_command(), "observer": observer}
+    known |= {"retry_failed": retry_failed, "plugins": plugins_of_command(), "observer": observer}
+    Execution(**known)  # a dry run refuses what the run would refuse
+    return known
 
 
 def takes_execution(command: Callable[..., None]) -> Callable[..., None]:

@@ -40,6 +40,9 @@ def export(
     from fgai_bench.records.export import export as write
     from fgai_bench.records.merge import in_words
 
+    named = [path.resolve() for path in runs]
+    if twice := [path for path in runs if named.count(path.resolve()) > 1]:
+        raise typer.BadParameter(f"{twice[0]} is named twice; name each run once")
     wanted = seeds_of(seeds)
     asked = {
         "suite": listed(suites),

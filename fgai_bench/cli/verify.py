@@ -22,6 +22,8 @@ def verify(
 
     if rows is not None and rows < 1:
         raise typer.BadParameter(f"--rows must be at least 1, not {rows}")
+    if list_only and rows is not None:
+        raise typer.BadParameter("--list names every row; leave out --rows")
     if list_only:
         _list_rows(run)
         return

@@ -16,7 +16,18 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from fgai_bench.leaderboard.rows import BOARDS, STANDARD, Board, BoardKey, BoardRow, entries, lowered, null_rows, ranked
+from fgai_bench.leaderboard.rows import (
+    BOARDS,
+    STANDARD,
+    TOLD,
+    Board,
+    BoardKey,
+    BoardRow,
+    entries,
+    lowered,
+    null_rows,
+    ranked,
+)
 from fgai_bench.records.frames import LEDGER
 from fgai_bench.records.result import AGAIN, REPORTED, trust_of
 from fgai_bench.statistics.cells import UNIFORM, Cell, scale_of
@@ -184,7 +195,8 @@ def _beside_uniform(row: Row) -> str:
 def _correctness(row: Row) -> str:
     measured = ((name, row.get(f"{name}_median", math.nan)) for name in CORRECTNESS)
     name, value = next(((name, value) for name, value in measured if value == value), ("", math.nan))
-    return f"{written(value)} {'AUROC' if 'auroc' in name else 'rank corr.'}" if name else NOT_MEASURED
+    told = " (reported)" if TOLD.format(name=name) in row["flags"].split("; ") else ""
+    return f"{written(value)} {'AUROC' if 'auroc' in name else 'rank corr.'}{told}" if name else NOT_MEASURED
 
 
 def _remarks(row: Row, board: Board) -> str:

@@ -19,6 +19,7 @@ from fgai_bench.records.export import export, replace_folder
 from fgai_bench.records.export_format import PACKS
 from fgai_bench.records.merge import MergeError, made_by_other_code
 from fgai_bench.records.store import StoreReader, is_export
+from fgai_bench.statistics.cells import UNEQUAL
 from fgai_bench.statistics.results import ReportError, Results
 
 RECORDS, PRIVATE = "records", "private_"
@@ -44,7 +45,6 @@ def add(
         say: receives how long that takes.
         private: make or extend a board of suites that need not be registered.
     """
-    _refuse_unequal_budgets(Path(run))
     target, prefix = Path(folder), PRIVATE if private else ""
     if any((target / f"{'' if private else PRIVATE}{board.name}.csv").exists() for board in BOARDS):
         other = "public" if private else "private"
@@ -70,13 +70,14 @@ def add(
         raise
 
 
-def _refuse_unequal_budgets(run: Path) -> None:
-    """Raise if a run holds attacks and no row for a leaderboard."""
-    results = Results.read(run)
-    if results.names("suite", kind="attack") and not any(entries(board, results) for board in BOARDS):
+def _refuse_unequal_budgets(store: StoreReader) -> None:
+    """Raise if every attack of a run has a budget of its own."""
+    attacks = [member for member in store.members() if member["kind"] == "attack"]
+    if attacks and all(UNEQUAL in member["flags"] for member in attacks):
+        suites = ", ".join(dict.fromkeys(member["suite"] for member in attacks))
         raise ReportError(
-            f"{run} holds only {', '.join(results.suites)}, where each defense has a budget of its own; leaderboards "
-            "rank rows of one budget, so run a suite such as node"
+            f"{store.folder} holds only {suites}, where each defense has a budget of its own; leaderboards rank rows "
+            "of one budget, so run a suite such as node"
         )
 
 
@@ -91,9 +92,10 @@ def _export(
         with StoreReader(known) as store:
             held = Known.of(store)
     with StoreReader(run) as store:
-        labels = judged(store, held, trust, data_root, say)
+        _refuse_unequal_budgets(store)
+        labels, measured = judged(store, held, trust, data_root, say)
     try:
-        export(sources, out, extras=extras, trust={**held.steps, **labels})
+        export(sources, out, extras=extras, trust={**held.steps, **labels}, measured=measured)
     except MergeError as error:
         raise ReportError(str(error)) from None
     with StoreReader(out) as store:

@@ -15,12 +15,14 @@ from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from fgai_bench.records.flags import STRONGER, SUBMITTED
+from fgai_bench.records.result import REPORTED
 from fgai_bench.statistics.cells import UNEQUAL, UNIFORM, Cell, Gap, null_cell, null_of
 from fgai_bench.statistics.labels import CORRECTNESS, PAPERS_CHOICE
 from fgai_bench.statistics.numbers import as_filed
 from fgai_bench.statistics.ranking import Standing, standings
-from fgai_bench.statistics.results import Better, Measurement, Place, Results
+from fgai_bench.statistics.results import UNCHECKED, Better, Measurement, Place, Results
 
+TOLD = "reported: {name}"  # a flag of a row that was added: a value that is not measured again
 STANDARD = "worst"  # the attack that ranks, wherever a suite runs it
 CONTINUED = ("worst-continued", "worst-twice")  # the same with further search; an older name
 Values = Mapping[int, Mapping[str, float]]
@@ -166,6 +168,10 @@ def _entry(results: Results, place: Place, attacked: Mapping[int, Measurement], 
     right = next((name for name in CORRECTNESS if any(name in step.values for step in explained.values())), "")
     seeds = trained if board.alone else attacked
     ok = {seed: step for seed, step in seeds.items() if step.status == "ok"}
+    trust = tuple(REPORTED if board.alone and step.trust else step.trust for step in ok.values())  # nobody times again
+    told = [right] if right and any(step.trust == REPORTED for step in explained.values()) else []
+    own = [name for name in results.own_metrics if any(name in step.values for step in attacked.values())]
+    told += own if any(step.trust for step in attacked.values()) else []
     return BoardRow(
         BoardKey(place.suite, place.task, place.dataset, place.model, place.label, place.attack),
         {
@@ -174,17 +180,23 @@ def _entry(results: Results, place: Place, attacked: Mapping[int, Measurement], 
             for seed in sorted(ok)
         },
         tuple(Gap(seed, step.status, step.reason) for seed, step in seeds.items() if seed not in ok),
-        tuple(dict.fromkeys(flag for step in seeds.values() for flag in step.flags)),
+        tuple(
+            dict.fromkeys(
+                [flag for step in seeds.values() for flag in step.flags]
+                + ([UNCHECKED] if REPORTED in trust else [])
+                + [TOLD.format(name=name) for name in told]
+            )
+        ),
         {seed: (step.threat, step.ledger) for seed, step in sorted(attacked.items()) if step.status == "ok"},
         (results.identity,),
         tuple(dict.fromkeys(_program(step) for step in ok.values())),
         tuple(dict.fromkeys(step.device for step in ok.values())),
-        tuple(n for n in (*BESIDE, *results.own_metrics) if any(n in step.values for step in attacked.values()))
+        (*(n for n in BESIDE if any(n in step.values for step in attacked.values())), *own)
         + (FLOORS if any(step.status == "ok" for step in floors.values()) else ())
         + ((right,) if right else ()),
         steps={seed: step.step[:12] for seed, step in attacked.items() if seed in ok},
         trials=max((step.trials for step in attacked.values()), default=0),
-        trust=tuple(step.trust for step in ok.values()),
+        trust=trust,
     )
 
 
@@ -205,8 +217,13 @@ def _values(
     before = {f"{name}_clean": value for name, value in _of(clean).items()}
     same = floor is not None and floor.threat and _changes(floor.threat) == _changes(attacked.threat)
     proven = {name: floor.values[name] for name in FLOORS if name in floor.values} if floor and same else {}
-    values = {**before, **_of(trained), **proven, **attacked.values}
-    return {name: as_filed(value) for name, value in values.items()}
+    own = {name: value for name, value in {**_of(trained), **attacked.values}.items() if not _is_of_another_step(name)}
+    return {name: as_filed(value) for name, value in {**own, **before, **proven}.items()}
+
+
+def _is_of_another_step(name: str) -> bool:
+    """Tell whether a value is one that neither a training nor an attack gives: a clean score, or a floor."""
+    return name.endswith("_clean") or name in FLOORS
 
 
 def null_rows(board: Board, listed: Iterable[BoardRow]) -> list[BoardRow]:

@@ -7,8 +7,10 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from fgai_bench.bounded import MIB, UnreadableFile, read_bounded
 from fgai_bench.records.canonical import sha256
 
+LARGEST = 2048 * MIB  # of an artifact; the weights of a dense network of 20,000 nodes have 1,600
 SUFFIX = ".safetensors"
 PART = ".part"  # ends the name of a file that is being written
 WRITTEN = re.compile(rf"[0-9a-f]{{64}}{re.escape(SUFFIX)}|\.[0-9a-f]{{64}}\.\w+{re.escape(PART)}")
@@ -55,7 +57,10 @@ class Artifacts:
         path = self.path(name)
         if not path.is_file():
             raise MissingArtifact(f"the artifact {path} is missing")
-        content = path.read_bytes()
+        try:
+            content = read_bounded(path, LARGEST)
+        except UnreadableFile as error:
+            raise DamagedArtifact(f"the artifact {error}") from None
         if sha256(content) != name:
             raise DamagedArtifact(f"the artifact {path} is damaged: its content does not have the hash of its name")
         return content

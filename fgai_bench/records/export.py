@@ -71,6 +71,7 @@ def export(
     extras: Sequence[str] = (),
     say: Callable[[str], object] = lambda sentence: None,
     trust: Mapping[str, str] | None = None,
+    measured: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """Write the records of ``runs``, merged, to the folder ``out`` and return its manifest.
 
@@ -80,7 +81,9 @@ def export(
         only: export only the records whose suite, dataset, model, defense or seed is named, as in ``{"seed": [0]}``.
         extras: what else to export, as far as the runs hold it: ``graphs`` (attacked ones, as differences), ``models``.
         say: receives the sizes of these before anything is written.
-        trust: of a board in each step that was added to it, by hash; what the runs say of themselves does not count.
+        trust: of a board in each step that was added to it, by hash; what the runs say of themselves does not count,
+            and what stands at no place of a suite is left out.
+        measured: steps as a board measured them again, by hash; they take the place of those of the runs.
     """
     for name in extras:
         if name not in PACKS:
@@ -91,7 +94,10 @@ def export(
         merged = merge(stores, first_holds=trust is not None)
         if trust is not None:
             told = [{**member, "trust": trust.get(member["step"], "")} for member in merged.members]
-            merged = replace(merged, members=told)
+            placed = {member["step"] for member in told} & merged.steps.keys()
+            steps = {hash: merged.steps[hash] for hash in sorted(placed)}
+            steps |= {hash: replace(steps[hash], step=again) for hash, again in (measured or {}).items()}
+            merged = replace(merged, steps=steps, members=told)
         for field, chosen in (only or {}).items():
             there = sorted({member[field] for member in merged.members})
             for value in chosen:

@@ -23,11 +23,13 @@ import lzma
 import math
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from fgai_bench.bounded import MIB, read_bounded
+from fgai_bench.bounded import MIB, UnreadableFile, open_bounded, read_bounded
+from fgai_bench.records import artifacts
 from fgai_bench.records.artifacts import Artifacts, DamagedArtifact, MissingArtifact
 from fgai_bench.records.canonical import sha256
 from fgai_bench.records.errors import StoreError
@@ -55,7 +57,9 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 SHORT = 12  # hexadecimal digits of a step's hash where it is referred to
 WINDOW = 128 * MIB  # that unpacking may hold at once, whatever a file says that it needs
-LARGEST = 1024 * MIB  # an unpacked file: a small one that unpacks to more is refused before it fills the memory
+LARGEST = 1024 * MIB  # an unpacked table: a small one that unpacks to more is refused before it fills the memory
+LARGEST_ZIP = 64 * 1024 * MIB  # read piece by piece
+MOST_ROWS = 10_000_000  # of all tables together, 300 bytes each in memory; 200,000 steps have seven million
 ADVICE = "restore it or export the records again"
 csv.field_size_limit(2**31 - 1)  # a curve of 8,000 points exceeds Python's own limit
 
@@ -71,7 +75,10 @@ class ExportTables:
         self.path = folder / MANIFEST
         if changed := changed_files(folder, but=LARGE_FILES):
             raise DamagedExport(next(iter(changed.values())))
-        tables = {table: _rows(folder / file_of(table), columns) for table, columns in COLUMNS.items()}
+        tables, rows = dict[str, list[dict[str, Any]]](), 0
+        for table, columns in COLUMNS.items():
+            tables[table] = _rows(folder / file_of(table), columns, MOST_ROWS - rows)
+            rows += len(tables[table])
         with _reading(folder):
             environments = {row["hash"]: json.loads(row["content"]) for row in tables["environments"]}
             self._steps: dict[str, dict[str, Any]] = {}
@@ -117,12 +124,15 @@ class PackedArtifacts(Artifacts):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self._packs: dict[str, zipfile.ZipFile] = {}
+        self._opened = ExitStack()
         for name in (PACK, *LARGE_FILES):
             try:
-                pack = zipfile.ZipFile(folder / name)
-            except (OSError, zipfile.BadZipFile, NotImplementedError) as error:
+                stream = self._opened.enter_context(open_bounded(folder / name, LARGEST_ZIP))
+                pack = self._opened.enter_context(zipfile.ZipFile(stream))
+            except (OSError, UnreadableFile, zipfile.BadZipFile, NotImplementedError) as error:
                 if name in LARGE_FILES:
                     continue  # not exported, or damaged: what it should hold is missing when it is asked for
+                self.close()
                 raise DamagedExport(f"{folder / name} cannot be read ({error}); {ADVICE}") from None
             self._packs |= dict.fromkeys(pack.namelist(), pack)
 
@@ -134,10 +144,9 @@ class PackedArtifacts(Artifacts):
         """Return the content with this hash, verified, or raise :class:`DamagedArtifact`."""
         if name not in self._packs:
             raise MissingArtifact(f"{self.folder} has no {name[:12]}: it stayed with its run; export with --with")
-        if self._packs[name].getinfo(name).file_size > LARGEST:
-            raise DamagedArtifact(
-                f"the artifact {name[:12]} in {self.folder} would unpack to more than 1 GiB; not read"
-            )
+        if self._packs[name].getinfo(name).file_size > artifacts.LARGEST:
+            most = f"{artifacts.LARGEST / MIB:.0f} MiB"
+            raise DamagedArtifact(f"the artifact {name[:12]} in {self.folder} would unpack to more than {most}")
         try:
             content = self._packs[name].read(name)
         except Exception:  # whatever a damaged zip makes its reader raise
@@ -148,8 +157,7 @@ class PackedArtifacts(Artifacts):
 
     def close(self) -> None:
         """Close the files."""
-        for pack in set(self._packs.values()):
-            pack.close()
+        self._opened.close()
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -201,17 +209,21 @@ def _reading(path: Path) -> Iterator[None]:
         raise DamagedExport(f"{path} cannot be read ({type(error).__name__}: {error}); {ADVICE}") from None
 
 
-def _rows(path: Path, columns: tuple[str, ...]) -> list[dict[str, Any]]:
+def _rows(path: Path, columns: tuple[str, ...], most: int = MOST_ROWS) -> list[dict[str, Any]]:
     """Return the rows of a table with these columns; the file may have more columns, in another order."""
     with _reading(path):
         unpacking = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=WINDOW)
         content = unpacking.decompress(read_bounded(path, LARGEST), LARGEST)
         if not unpacking.eof:
             raise ValueError(f"it ends too early, or would unpack to more than {LARGEST / MIB:.0f} MiB")
-        rows = csv.reader(io.StringIO(content.decode(), newline=""), strict=True)
+        rows = csv.reader(io.TextIOWrapper(io.BytesIO(content), "utf-8", newline=""), strict=True)
         header = next(rows)
         chosen = [(column, header.index(column), TYPES.get(column, str)) for column in columns]
-        return [{column: convert(row[index]) for column, index, convert in chosen} for row in rows]
+        some = islice(rows, most)
+        kept = [{column: convert(row[index]) for column, index, convert in chosen} for row in some]
+        if next(rows, None) is not None:
+            raise ValueError(f"an export has at most {MOST_ROWS:,} rows")
+        return kept
 
 
 def number(cell: str) -> float | str | None:

@@ -7,12 +7,15 @@ import fcntl
 import json
 import os
 import socket
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-FILE = "run.lock"
+from fgai_bench.bounded import open_bounded, read_bounded
+
+FILE, LARGEST = "run.lock", 4096
 
 
 class RunLocked(ValueError):
@@ -23,7 +26,10 @@ class RunLocked(ValueError):
 def run_lock(folder: Path) -> Iterator[None]:
     """Hold the lock of a run folder for the time of the block, or raise :class:`RunLocked`."""
     path = folder / FILE
-    with path.open("a+") as stream:
+    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK, 0o666)
+    with os.fdopen(handle, "a") as stream:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise RunLocked(f"{path} is no regular file; delete it")
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):  # the second from a network file system
@@ -40,11 +46,11 @@ def run_lock(folder: Path) -> Iterator[None]:
 def holder(folder: Path) -> str | None:
     """Return in words which process writes to the run in ``folder`` now; None when none does."""
     path = folder / FILE
-    try:
-        with path.open() as stream:
-            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
+    if not path.exists():
         return None
+    try:
+        with open_bounded(path, LARGEST) as stream:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
         return _describe(path)
     return None
@@ -53,7 +59,7 @@ def holder(folder: Path) -> str | None:
 def _describe(path: Path) -> str:
     """Return the holder that a lock file names, in words."""
     try:
-        holder = json.loads(path.read_text())
+        holder = json.loads(read_bounded(path, LARGEST))
         since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(holder["since"]))
         return f"process {holder['pid']} on {holder['host']} since {since}"
     except (OSError, ValueError, KeyError, TypeError):

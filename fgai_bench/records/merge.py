@@ -21,6 +21,7 @@ from fgai_bench.records.names import place_in_words, titles
 from fgai_bench.records.store import StoreReader, place_of
 
 RELATIVE, ABSOLUTE = 1e-5, 1e-9
+MEASURED = 1e-3, 2e-3  # the same of what a board measured again, maybe on another machine than the run that is added
 GOOD = ("ok", "not-applicable")
 WAITING = "waiting"
 
@@ -140,7 +141,7 @@ def _holding_result(results: Sequence[StoredResult], words: str, first_holds: bo
     if best >= len(GOOD):
         return max(equals, key=lambda result: result.step["started"])
     for first, second in pairwise(equals):
-        if difference := differing(first.step, second.step):
+        if difference := differing(first.step, second.step, *(MEASURED if first_holds else ())):
             raise MergeError(
                 f"{first.store.folder} and {second.store.folder} have different results for {words}: {difference}; "
                 "leave one of them out"
@@ -148,12 +149,14 @@ def _holding_result(results: Sequence[StoredResult], words: str, first_holds: bo
     return equals[0] if first_holds else min(equals, key=lambda result: result.step["started"])
 
 
-def differing(step: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+def differing(
+    step: Mapping[str, Any], other: Mapping[str, Any], relative: float = RELATIVE, absolute: float = ABSOLUTE
+) -> str:
     """Return the first value on which two results of a step differ, in words; empty if they agree. Costs may differ."""
     values, other_values = _compared_values(step), _compared_values(other)
     for name in sorted(values.keys() | other_values.keys()):
         a, b = values.get(name), other_values.get(name)
-        if not (_close(a, b) if isinstance(a, float) and isinstance(b, float) else a == b):
+        if not (_close(a, b, relative, absolute) if isinstance(a, float) and isinstance(b, float) else a == b):
             return f"{name} is {a} and {b}"
     return ""
 
@@ -167,13 +170,13 @@ def _compared_values(step: Mapping[str, Any]) -> dict[str, float | str]:
     return {"status": step["status"], **values, **spent, "flags": flags, **({"model": model} if model else {})}
 
 
-def _close(a: float, b: float) -> bool:
+def _close(a: float, b: float, relative: float = RELATIVE, absolute: float = ABSOLUTE) -> bool:
     """Tell whether two numbers are equal but for rounding; a NaN is equal to a NaN.
 
     >>> _close(0.1, 0.1000001), _close(0.1, 0.101), _close(math.nan, math.nan)
     (True, False, True)
     """
-    return math.isclose(a, b, rel_tol=RELATIVE, abs_tol=ABSOLUTE) or (math.isnan(a) and math.isnan(b))
+    return math.isclose(a, b, rel_tol=relative, abs_tol=absolute) or (math.isnan(a) and math.isnan(b))
 
 
 def _model_hash(step: Mapping[str, Any]) -> str | None:

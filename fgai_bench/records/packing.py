@@ -33,7 +33,7 @@ PARTS = ("edges", "features", "changed", "changed_features")  # of an attacked g
 
 def pack_model(model: AttentionModel) -> bytes:
     """Pack the parameters and buffers of a model, with its class and the arguments it was made with."""
-    known = {key: value for key, value in model.config.items() if _is_plain(value)}
+    known = {key: value for key, value in model.config.items() if is_plain(value)}
     about = canonical({"class": _path_of(type(model)), "config": known})
     return _saved(model.state_dict(), about)
 
@@ -207,8 +207,8 @@ def _class_at(path: str) -> type[AttentionModel]:
     return kind
 
 
-def _is_plain(value: Any) -> bool:
+def is_plain(value: Any) -> bool:
     """Tell whether the value is a string, a number, a boolean, None, or a list or tuple of such values."""
     return isinstance(value, str | int | float | bool | None) or (
-        isinstance(value, list | tuple) and all(_is_plain(inner) for inner in value)
+        isinstance(value, list | tuple) and all(is_plain(inner) for inner in value)
     )

@@ -1,6 +1,7 @@
 """The result of a step: measured facts, or a typed reason why there are none; and how a store keeps it."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -12,6 +13,7 @@ Status = Literal["ok", "oom", "timeout", "failed", "not-applicable"]
 RETRIED: tuple[Status, ...] = ("oom", "timeout", "failed")
 # Trust of a board in a step that was added to it: measured again, of a row that others of were, or only told.
 AGAIN, SAMPLED, REPORTED = "measured again", "sampled", "reported"
+COST = re.compile(r"\w+_(seconds|peak_mib)|epochs_timed|extrapolated")  # names of costs; no metric is called so
 Curve = tuple[Sequence[float], Sequence[float]]
 REASON, DETAIL, FLAGS = 2_000, 20_000, 100  # characters of a reason and of a traceback, number of flags
 SLACK = 100  # characters over the limit that are not worth a cut; what was cut once is not cut again

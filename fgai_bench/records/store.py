@@ -42,6 +42,7 @@ PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {VERSION};
 COMMIT;
 """
+TABLES = {" ".join(part.split()) for part in SCHEMA.split(";") if "CREATE" in part}  # no view or trigger, which run SQL
 WAIT_SECONDS = 30.0  # for a commit of the writer, and of the writer for readers
 BATCH = 1000  # steps that are read in one transaction: few enough to let the writer in between
 DRAWN_ROLES = ("attention", "history")  # roles of the artifacts that figures are drawn from; they are small
@@ -280,10 +281,12 @@ class RunTables:
     def _check_file(self) -> bool:
         """Tell whether the file has tables; raise :class:`StoreError` if it is damaged or no store of this version."""
         self.connection.execute("BEGIN")  # nobody writes while the file is checked
+        version, application = self._value("PRAGMA user_version"), self._value("PRAGMA application_id")
+        tables = {" ".join(sql.split()) for (sql,) in self.connection.execute("SELECT sql FROM sqlite_master") if sql}
+        if (application, version) == (APPLICATION, VERSION) and not tables <= TABLES:
+            raise StoreError(f"{self.path} has views or tables that no store has; move {self.folder} away")
         finding = self._value("PRAGMA integrity_check(1)")
         size, due = self.path.stat().st_size, self._value("PRAGMA page_count") * self._value("PRAGMA page_size")
-        version, application = self._value("PRAGMA user_version"), self._value("PRAGMA application_id")
-        tables = self._value("SELECT count(*) FROM sqlite_master")
         self.connection.execute("COMMIT")
         if finding == "ok" and size != due:
             finding = f"it has {size} bytes where {due} are due"

@@ -1,4 +1,4 @@
-"""Judge what somebody else made: a graph that lowers a recorded row (:func:`submit`), or a whole row (:func:`doubts`).
+"""Judge a graph that somebody else made: does it lower a recorded row?
 
 The graph comes as a file of what it changes, as :func:`fgai_bench.records.packing.pack_attacked` writes it. What it
 spends is counted on the graph itself. A valid, stronger graph is recorded with the name of who found it.
@@ -6,26 +6,23 @@ spends is counted on the graph itself. A valid, stronger graph is recorded with 
 
 import os
 import time
-from collections.abc import Iterator
-from contextlib import closing, suppress
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fgai_bench.attacks import ATTACKS
 from fgai_bench.attacks.budget import Ledger
 from fgai_bench.bounded import MIB, read_bounded
-from fgai_bench.certificates import Floor, best_floor
-from fgai_bench.metrics import NotApplicable
 from fgai_bench.records.canonical import plain, sha256
 from fgai_bench.records.errors import RequestError
-from fgai_bench.records.flags import BEATEN, SUBMITTED, attacked_score, change_budget, ranking_score
+from fgai_bench.records.flags import SUBMITTED, attacked_score, change_budget, ranking_score
 from fgai_bench.records.lock import run_lock
 from fgai_bench.records.packing import pack_attacked
 from fgai_bench.records.provenance import environment
 from fgai_bench.records.result import RecordedStep, Result
 from fgai_bench.records.store import Store, StoreReader, is_export
-from fgai_bench.records.verify import SHARE, CodeCheck, RecordedRow, differences
+from fgai_bench.records.verify import CodeCheck, RecordedRow
 from fgai_bench.tasks.measurement import measured
 
 
@@ -93,7 +90,8 @@ def submit(
         environment=environment("cpu", victim.config["threads"]),
         started=time.time(),
     )
-    made = _step(victim, result.artifacts["attacked"], name)
+    config = submitted_config(victim.config, sha256(result.artifacts["attacked"]), name)
+    made = RecordedStep(sha256(config), "attack", config, {}, step["trial"])
     place = {**member, "step": made.hash, "attack": SUBMITTED, "attack_label": f"{SUBMITTED} by {name}"}
     with run_lock(folder), closing(Store(folder)) as writer:
         writer.record(made, result)
@@ -121,58 +119,20 @@ def _largest(victim: RecordedRow) -> int:
     return MIB + 8 * int(rows * (width + 1) + 4 * limits["edges"])
 
 
-def _step(victim: RecordedRow, graph: bytes, by: str) -> RecordedStep:
-    """Return the step of a submitted graph: an attack of the row's budget that somebody found.
+def submitted_config(attack: Mapping[str, Any], graph: str, by: str) -> dict[str, Any]:
+    """Return the configuration of a submitted graph, given by its SHA-256: an attack of somebody, of a row's budget.
 
-    No code of ours searched for it, and it was measured by the code that measured the row.
+    No code of ours searched for it, and it was measured by the code that measured the row, whose configuration
+    ``attack`` is.
     """
     keys = ("task", "dataset", "model", "defense", "seed", "trained", "threat", "threads")
-    config: dict[str, Any] = {
-        **{key: victim.config[key] for key in keys},
+    config = {
+        **{key: attack[key] for key in keys},
         "kind": "attack",
-        "attack": {"name": SUBMITTED, "version": "1", "options": {}, "by": by, "graph": sha256(graph)},
-        "attack_tags": [victim.config["threat"]["scenario"], SUBMITTED],
+        "attack": {"name": SUBMITTED, "version": "1", "options": {}, "by": by, "graph": graph},
+        "attack_tags": [attack["threat"]["scenario"], SUBMITTED],
         "crafted_on": None,
         "device": "cpu",
-        "code": {part: digest for part, digest in victim.config["code"].items() if part.split()[0] != "attack"},
+        "code": {part: digest for part, digest in attack["code"].items() if part.split()[0] != "attack"},
     }
-    return RecordedStep(sha256(config), "attack", plain(config), {}, victim.step["trial"])
-
-
-def doubts(row: RecordedRow) -> Iterator[str]:
-    """Yield why a row is not what it says: held against its model, its graph, a proof and the published attack."""
-    model = sha256(row.store.artifact(row.step["trial"], "model"))
-    if row.step["facts"].get("trained_model", model) != model:
-        yield "it was measured on another model than the one that is here"
-    if row.step["kind"] != "attack":
-        yield from differences(row)
-        return
-    values = {line["name"]: float(line["value"]) for line in row.step["metrics"] if line["value"] is not None}
-    floor, left = _floor(row), values.get("f1", 1.0)
-    if floor and floor.score > left + (0 if row.is_exact else SHARE):
-        yield f"{left:.4f} is recorded, below the floor {floor.score:.4f} that {floor.kind!r} proves for its model"
-    yield from differences(row)
-    name, recorded = row.config["attack"]["name"], ranking_score(row.config, values)
-    if name in ATTACKS and {"standard", "injection"} <= ATTACKS.entry(name).tags and recorded is not None:
-        left = _published_attack(row)
-        if left < recorded - BEATEN:
-            yield f"the published attack leaves {left:.4f} where `{name}` is recorded as {recorded:.4f}"
-
-
-def _floor(row: RecordedRow) -> Floor | None:
-    """Return what is proven for the model of an injection attack on nodes; None where nothing is."""
-    problem, threat = row.problem, row.threat
-    if row.config["task"]["name"] != "node" or (threat.scenario, threat.targets) != ("injection", "test"):
-        return None
-    with suppress(NotApplicable):
-        return best_floor(row.model, problem.data, problem.targets, threat.resolved(problem.data))
-    return None
-
-
-def _published_attack(row: RecordedRow) -> float:
-    """Return the score that the published attack leaves, which the standard attack includes."""
-    problem, attack = row.problem, ATTACKS["injection"]()
-    published = attack(row.model, problem.data, problem.targets, threat=row.threat, seed=0, readout=problem.readout)
-    score = ranking_score(row.config, measured(problem.attack_offers(row.model, published.data)).metrics)
-    assert score is not None, "an attack is measured by what ranks it"
-    return score
+    return dict(plain(config))

@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import Any
 
 from fgai_bench.data import DATASETS, Dataset
-from fgai_bench.fast.threads import cores
+from fgai_bench.fast.threads import cores, free_cores
 from fgai_bench.records.errors import RequestError
 from fgai_bench.run.executors.base import Executor, WorkerSettings
 from fgai_bench.run.executors.inline import Inline
@@ -31,7 +31,7 @@ class Execution:
 
     Attributes:
         device: ``auto``, ``cpu`` or ``cuda``.
-        jobs: steps at a time; every processor on a CPU, one on a GPU if not given.
+        jobs: steps at a time; if not given, as many as a CPU has free cores, one on a GPU.
         executor: ``local`` worker processes, ``inline`` in this process, or ``ray``.
         address: address of a Ray cluster; None starts one on this machine.
         data_root: folder of raw datasets.
@@ -84,7 +84,7 @@ class Execution:
         graphs = graphs_in_memory(step.config["dataset"]["name"] for step in steps)
         devices = visible_devices() if device == "cuda" and self.executor == "local" else ()
         settings = WorkerSettings(tuple(self.plugins), self.root, threads, devices, datasets=graphs)
-        slots = self.jobs or (max(1, cores() // threads) if device == "cpu" else 1)
+        slots = self.jobs or (max(1, free_cores(cores(), os.getloadavg()[0]) // threads) if device == "cpu" else 1)
         if self.executor == "inline" or not steps:
             return Inline(settings)
         if self.executor == "ray":

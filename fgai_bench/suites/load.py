@@ -70,14 +70,23 @@ def load_suite(which: str | os.PathLike[str] | Suite | Mapping[str, Any]) -> Sui
     return SUITES[os.fspath(which)]
 
 
-def grids(suite: Suite, above: tuple[str, ...] = ()) -> tuple[Suite, ...]:
-    """Return the suites with a grid of their own that ``suite`` consists of, in order, each once."""
+def grids(
+    suite: Suite, above: tuple[str, ...] = (), known: dict[str, tuple[Suite, ...]] | None = None
+) -> tuple[Suite, ...]:
+    """Return the suites with a grid of their own that ``suite`` consists of, in order, each once.
+
+    Each is loaded once: ``known`` are those of the names that were included before.
+    """
+    known = {} if known is None else known
     if suite.name in above:
         raise SuiteError(f"the suite {suite.name!r} includes itself, by way of {' -> '.join(above)}")
     if not suite.include:
         return (suite,)
-    included = [part for name in suite.include for part in grids(load_suite(name), (*above, suite.name))]
-    return tuple({part.name: part for part in included}.values())
+    names = [os.path.realpath(name) if is_path(name) else name for name in suite.include]
+    for name in names:
+        if name not in known:
+            known[name] = grids(load_suite(name), (*above, suite.name), known)
+    return tuple({part.name: part for name in names for part in known[name]}.values())
 
 
 def is_path(which: str | os.PathLike[str]) -> bool:

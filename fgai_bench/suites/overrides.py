@@ -67,6 +67,9 @@ def resolve(
         parts = tuple(changed(part, seeds=seeds) for part in parts)
     if split is not None and any(part.split != split for part in parts):
         assignments = (*assignments, f"split={split}")
+    keys = [assignment.partition("=")[0].strip() for assignment in assignments]
+    if twice := [key for key in keys if keys.count(key) > 1]:
+        raise SuiteError(f"--set {twice[0]} stands twice; name it once")
     for assignment in assignments:
         parts = _assigned(parts, assignment)
     parts = tuple(with_settings(part, settings) for part in parts)

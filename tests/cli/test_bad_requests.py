@@ -137,6 +137,15 @@ LINES: list[tuple[list[str], str]] = [
     ],
     (["verify", "run", "--rows", "0"], "--rows must be at least 1, not 0"),
     (["run", "--dry-run", "--set", "training.epochs=0-3"], "epochs: a number is needed, not 0-3"),
+    (["verify", "run", "--list", "--rows", "2"], "--list names every row; leave out --rows"),
+    (["run", "--suite", "quick", "--jobs", "0", "--dry-run"], "--jobs must lie between 1 and 1024, not 0"),
+    (["run", "--suite", "quick", "--address", "x", "--dry-run"], "--address is the address of a Ray cluster"),
+    (["run", "--suite", "quick", "--models", "gat,gat", "--dry-run"], "'gat' stands twice in 'gat,gat'; name it once"),
+    (
+        ["run", "--suite", "quick", "--set", "training.epochs=5", "--set", "training.epochs=6", "--dry-run"],
+        "--set training.epochs stands twice; name it once",
+    ),
+    (["records", "export", "run", "./run", "--out", "twice"], "run is named twice; name each run once"),
     (["ls", "--plugin", "0-3"], "plugin '0-3' cannot be imported"),
     (["records", "export", "run", "--out", "new", "--seeds", "9" * 20], "there are no records of the seed "),
 ]

@@ -84,14 +84,14 @@ def test_a_run_of_the_suite_itself_is_added(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (setting("training", "epochs", value=2), "has other training settings: training.epochs is 2 and not 3 as in"),
-        (setting("defense", "options", value={"weight": 9}), "other training settings: defense.options.weight is 9"),
+        (setting("training", "epochs", value=2), "training.epochs is 2 and not 3 as in"),
+        (setting("defense", "options", value={"weight": 9}), "defense.options.weight is 9"),
         (setting("threads", value=2), "threads is 2 and not 1"),
-        (setting("threat", "steps", value=1), "has another search effort: threat.steps is 1 and not 3 as in"),
-        (setting("threat", "nodes", value=1), "has another threat model: threat.nodes is 1 and not 5 as in"),
+        (setting("threat", "steps", value=1), "threat.steps is 1 and not 3 as in"),
+        (setting("threat", "nodes", value=1), "threat.nodes is 1 and not 5 as in"),
         (
             setting("dataset", "source", "files", value=[["a", ""]]),
-            'other data: dataset.source.files is [["a",""]]',
+            'dataset.source.files is [["a",""]]',
         ),
         (setting("code", "model", value="other"), "6 of its steps were made by other code than this program's"),
         (lambda config, environment: config.pop("code"), "24 of its steps were made by other code"),

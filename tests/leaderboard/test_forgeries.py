@@ -6,6 +6,7 @@ Every record has valid hashes, made with the project's own functions. ``docs/ver
 from __future__ import annotations
 
 import csv
+import random
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -17,11 +18,13 @@ import torch
 from safetensors import torch as tensors
 
 from fgai_bench.cli import main
+from fgai_bench.leaderboard.eligibility import objections
+from fgai_bench.leaderboard.merge import add
 from fgai_bench.leaderboard.trust import Known, judged
 from fgai_bench.models import MODELS
-from fgai_bench.records.canonical import canonical
+from fgai_bench.records.canonical import canonical, sha256
 from fgai_bench.records.export import export
-from fgai_bench.records.packing import META, clean_of
+from fgai_bench.records.packing import META, clean_of, pack_model, rebuilt_model
 from fgai_bench.records.store import Store, StoreReader
 from fgai_bench.registry import RegistryError
 from fgai_bench.run.plan import Step
@@ -49,10 +52,26 @@ def forge(folder: Path, kind: str, change: Callable[[dict[str, Any], dict[str, A
         result = store.result(step["hash"])
         artifacts = {row["role"]: store.artifacts.read(row["sha256"]) for row in step["artifacts"]}
         fields = {"artifacts": artifacts, "metrics": dict(result.metrics), "ledger": dict(result.ledger)}
+        fields |= {"cost": dict(result.cost)}
         fields |= {"facts": dict(result.facts), "environment": dict(result.environment)}
         change(step["config"], fields)
         store.record(Step(step["hash"], kind, step["config"], {}, step["trial"]), replace(result, **fields))
     store.close()
+
+
+def rehash(folder: Path) -> None:
+    """Give every step the hash of its configuration, and name it by that wherever it is named."""
+    store, renamed = Store(folder), dict[str, str]()
+    for step in sorted(store.steps(), key=lambda step: (step["kind"] != "train", bool(step["config"].get("teacher")))):
+        artifacts = {row["role"]: store.artifacts.read(row["sha256"]) for row in step["artifacts"]}
+        config = {key: renamed.get(str(part), part) for key, part in step["config"].items()}
+        renamed[step["hash"]] = sha256(config)
+        made = Step(sha256(config), step["kind"], config, {}, renamed[step["trial"]])
+        result = replace(store.result(step["hash"]), artifacts=artifacts)
+        store.forget([step["hash"]])
+        store.record(made, result)
+    store.close()
+    placed(folder, lambda m: {**m, "step": renamed[m["step"]]})
 
 
 def value(part: str, name: str, new: Any) -> Callable[[dict[str, Any], dict[str, Any]], None]:
@@ -67,6 +86,23 @@ def graph(change: Callable[[Parts], Parts], clean: str | None = None) -> Callabl
         parts = {name: part.contiguous() for name, part in change(tensors.load(content)).items()}
         named = clean_of(content) if clean is None else clean
         fields["artifacts"]["attacked"] = tensors.save(parts, {META: canonical({"clean": named})})
+
+    return forged
+
+
+def as_cost(config: dict[str, Any], fields: dict[str, Any]) -> None:
+    del fields["metrics"]["f1"]
+    fields["cost"]["f1"] = 0.9999
+
+
+def another_network(name: str, **options: Any) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+    """Return a forgery of the models: an untrained network of this name and these options."""
+
+    def forged(config: dict[str, Any], fields: dict[str, Any]) -> None:
+        own = rebuilt_model(fields["artifacts"]["model"]).config
+        fields["artifacts"]["model"] = pack_model(
+            MODELS[name](own["in_channels"], own["num_classes"], seed=config["seed"], **options)
+        )
 
     return forged
 
@@ -118,6 +154,20 @@ FORGERIES: dict[str, tuple[str, Callable[[dict[str, Any], dict[str, Any]], None]
     "other weights": ("train", another_weight, "and measured again as"),
     "a model that runs code": ("train", another_class, "the model is a antigravity:fly of a plugin"),
     "another model's result": ("attack", value("facts", "trained_model", "0"), "it was measured on another model"),
+    "clean score as a cost": ("clean", as_cost, "f1 is recorded as a cost; costs are seconds, epochs and memory"),
+    "worst case as a cost": ("attack", as_cost, "f1 is recorded as a cost; costs are seconds, epochs and memory"),
+    "clean score of an attack": (
+        "attack",
+        value("metrics", "f1_clean", 0.9999),
+        "it has a value of f1_clean, which is nothing that a step of the kind 'attack' measures",
+    ),
+    "another network": ("train", another_network("mlp"), "its model is a MLP and not the GAT of its configuration"),
+    "another width": ("train", another_network("gat", heads=[1, 1]), "its model has heads [1, 1] and not [8]"),
+    "another device than its hash says": (
+        "attack",
+        setting("device", new="cuda"),
+        "is not the one of its configuration: its hash, kind or training is another",
+    ),
     "other data": ("attack", value("facts", "checksum", "0"), "the graph here is not the recorded one"),
     "foreign graph": ("attack", graph(lambda p: p, "0" * 64), "a difference from another clean graph"),
     "graph of no name": ("attack", graph(lambda p: p, ""), "a difference from another clean graph"),
@@ -131,8 +181,8 @@ FORGERIES: dict[str, tuple[str, Callable[[dict[str, Any], dict[str, Any]], None]
         "the original edges stay",
     ),
     "fewer epochs": ("train", setting("training", "epochs", new=1), "training.epochs is 1 and not 3 as in the suite"),
-    "larger budget": ("attack", setting("threat", "nodes", new=50), "another threat model: threat.nodes is 50"),
-    "weaker search": ("attack", setting("threat", "steps", new=1), "another search effort: threat.steps is 1"),
+    "larger budget": ("attack", setting("threat", "nodes", new=50), "threat.nodes is 50"),
+    "weaker search": ("attack", setting("threat", "steps", new=1), "threat.steps is 1"),
     "other code": ("attack", setting("code", "step", new="0"), "were made by other code than this program's"),
     "a plugin without a version": (
         "train",
@@ -154,14 +204,194 @@ def test_a_forged_run_is_refused_with_a_sentence(
     assert not (tmp_path / "board").exists()
 
 
-def placed(folder: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Write all places of a run anew."""
+def placed(folder: Path, change: Callable[[dict[str, Any]], dict[str, Any] | list[dict[str, Any]]]) -> None:
+    """Write all places of a run anew: each changed, or as several."""
     store = Store(folder)
-    members = [change(member) for member in store.members()]
+    changed = [change(member) for member in store.members()]
+    members = [member for group in changed for member in (group if isinstance(group, list) else [group])]
     with store.transaction() as execute:
         execute("DELETE FROM members")
     store.place(members)
     store.close()
+
+
+def of_vanilla(**changes: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda member: {**member, **changes} if member["label"] == "vanilla" else member
+
+
+PLACES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "another score": (of_vanilla(score="roc_auc"), "has the score 'roc_auc'; the suite 'tiny' plans none"),
+    "trials": (of_vanilla(trials=32), "has the trials 32; the suite 'tiny' plans none"),
+    "a flag": (of_vanilla(flags=["unequal budgets"]), "has the flags ['unequal budgets']; the suite 'tiny' plans none"),
+    "seeds of the suite": (of_vanilla(suite_seeds="0-9"), "has the suite_seeds '0-9'; the suite 'tiny' plans 0-1"),
+    "a further place of a training": (
+        lambda m: [m, {**m, "explainer": "e"}] if (m["kind"], m["seed"]) == ("train", 0) else m,
+        "the suite 'tiny' does not plan tiny train csbm-1e3 gat vanilla e seed 0",
+    ),
+    "two steps at one place": (
+        lambda m: [m, {**m, "flags": ["again"]}] if m["kind"] == "train" else m,
+        "two steps stand at tiny train csbm-1e3 gat vanilla seed 0",
+    ),
+    "another attack's graph": (
+        lambda m: {**m, "attack": "submitted", "attack_label": "submitted by me"} if m["attack"] else m,
+        'attack.by is null and not "me" as in the suite',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_a_forged_place_is_refused_with_a_sentence(name: str, folder: Path) -> None:
+    change, said = PLACES[name]
+    placed(folder, change)
+    assert said in " ".join(objections(folder))
+
+
+def submitted(config: dict[str, Any], fields: dict[str, Any]) -> None:
+    config["attack"] = {"name": "submitted", "version": "1", "options": {}, "by": "me", "graph": "0" * 64}
+    config["attack_tags"], config["crafted_on"] = ["injection", "submitted"], None
+    config["code"].pop("attack", None)
+    config.pop("surrogate", None)
+
+
+def submitted_within(nodes: int) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+    def change(config: dict[str, Any], fields: dict[str, Any]) -> None:
+        submitted(config, fields)
+        config["threat"]["nodes"] = nodes
+
+    return change
+
+
+def foreign(config: dict[str, Any], fields: dict[str, Any]) -> None:
+    """Say that the defense is that of a package which is not here."""
+    if config["defense"]["name"] == "at":
+        config["defense"]["name"] = "theirs"
+        fields["environment"]["plugins"] = {"their_package": "1.2"}
+
+
+def relabelled(label: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda member: {**member, "label": label, "defense": label} if member["label"] == "at" else member
+
+
+def by_me(member: dict[str, Any]) -> dict[str, Any]:
+    return {**member, "attack": "submitted", "attack_label": "submitted by me"} if member["attack"] else member
+
+
+def two_later(config: dict[str, Any], fields: dict[str, Any]) -> None:
+    config["seed"] += 2
+
+
+# Steps whose hash is that of their forged configuration: what is changed in which kinds, the places, the sentence.
+WHOLE: dict[str, tuple[Any, str, Callable[[dict[str, Any]], Any], str]] = {
+    "other seeds": (two_later, "train clean attack", dict, "vanilla on csbm-1e3: seed is 2 and not 0 as in the suite"),
+    "a hidden setting": (setting("note", new=1), "train", dict, "vanilla on csbm-1e3: note is 1 and not null as in"),
+    "another version": (
+        setting("attack", "version", new="9"),
+        "attack",
+        dict,
+        "vanilla on csbm-1e3: the version of an entry is not the one in the suite",
+    ),
+    "a suite's attack by somebody": (submitted, "attack", dict, 'attack.by is "me" and not null as in the suite'),
+    "a submitted graph of another budget": (submitted_within(4), "attack", by_me, "threat.nodes is 4 and not 5 as in"),
+    "a plugin as a built-in": (
+        foreign,
+        "train clean attack",
+        relabelled("ln"),
+        "the defense 'theirs' of a plugin stands under the label 'ln'; a label must be its own name",
+    ),
+    "a plugin that looks like a built-in": (
+        foreign,
+        "train clean attack",
+        relabelled("FGAI"),
+        "stands under the label 'FGAI'; a label must be its own name",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_forged_configuration_with_its_own_hash_is_refused_with_a_sentence(name: str, folder: Path) -> None:
+    change, kinds, place, said = WHOLE[name]
+    for kind in kinds.split():
+        forge(folder, kind, change)
+    placed(folder, place)
+    rehash(folder)
+    assert said in " ".join(objections(folder))
+
+
+def test_one_seed_cannot_stand_at_the_places_of_all(folder: Path) -> None:
+    with StoreReader(folder) as store:
+        first = {(m["kind"], m["label"], m["attack_label"]): m["step"] for m in store.members() if m["seed"] == 0}
+    placed(folder, lambda m: {**m, "step": first[m["kind"], m["label"], m["attack_label"]]})
+    assert "vanilla on csbm-1e3: seed is 0 and not 1 as in the suite 'tiny'" in objections(folder)
+
+
+def test_a_submitted_graph_and_a_defense_of_a_package_are_no_forgeries(folder: Path) -> None:
+    for kind in ("train", "clean", "attack"):
+        forge(folder, kind, foreign)
+    placed(folder, relabelled("theirs"))
+    rehash(folder)
+    assert objections(folder) == []
+    forge(folder, "attack", submitted, "injection")
+    placed(folder, lambda m: by_me(m) if m["attack"] == "injection" else m)
+    rehash(folder)
+    assert objections(folder) == []
+
+
+def test_a_board_shows_what_was_measured_so_a_tolerance_gives_nothing(folder: Path, tmp_path: Path) -> None:
+    """All scores are raised as far as the rounding of a GPU is forgiven, and said to be of a GPU."""
+
+    def shave(config: dict[str, Any], fields: dict[str, Any]) -> None:
+        fields["metrics"]["f1"] += 0.0019
+        fields["environment"]["device"] = "NVIDIA H200"
+
+    def scores(board: Path) -> list[tuple[str, str, str]]:
+        with (board / "leaderboard_node_full.csv").open() as stream:
+            return [(row["row"], row["f1_values"], row["f1_clean_values"]) for row in csv.DictReader(stream)]
+
+    add(folder, tmp_path / "honest", trust="all")
+    for kind in ("clean", "attack"):
+        forge(folder, kind, shave)
+    add(folder, tmp_path / "shaved", trust="all")
+    assert scores(tmp_path / "shaved") == scores(tmp_path / "honest")
+    add(folder, tmp_path / "shaved", trust="all")  # what the board has holds, within the tolerance
+    assert scores(tmp_path / "shaved") == scores(tmp_path / "honest")
+
+
+def test_nothing_that_is_not_measured_joins_a_row(folder: Path) -> None:
+    """An explanation, and a gap that would take the rank of the row."""
+    with StoreReader(folder) as store:
+        known = Known.of(store)
+        at = next(member for member in store.members() if member["attack"] and member["label"] == "at")
+    for further in ({"kind": "explain", "explainer": "attention-last"}, {"seed": 7}):
+        store = Store(folder)
+        store.place([{**at, **further, "step": "0" * 64}])
+        store.close()
+        with (
+            StoreReader(folder) as run,
+            pytest.raises(ReportError, match="joins a row of the board, which nothing may"),
+        ):
+            judged(run, known)
+        placed(folder, lambda member: [] if member["step"] == "0" * 64 else member)
+
+
+def test_a_step_at_no_place_stays_out_of_the_board(folder: Path, tmp_path: Path) -> None:
+    """It could say that it did more harm than the standard attack on somebody's model."""
+    placed(folder, lambda member: [] if member["attack_label"] == "random-injection" else member)
+    with StoreReader(folder) as store:
+        listed = {member["step"] for member in store.members()}
+        assert len(listed) < len(store.statuses())
+    add(folder, tmp_path / "board", trust="none")
+    with StoreReader(tmp_path / "board" / "records") as store:
+        assert store.statuses().keys() == listed
+
+
+def test_every_seed_has_the_same_chance_to_be_measured(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many steps of one seed make it no likelier."""
+    placed(folder, lambda m: [m] + [{**m, "explainer": str(n)} for n in range(9)] if m["seed"] == 0 else m)
+    drawn: list[list[int]] = []
+    monkeypatch.setattr(random.SystemRandom, "choice", lambda self, seeds: drawn.append(seeds) or seeds[0])
+    with StoreReader(folder) as store:
+        judged(store, Known())
+    assert drawn == [[0, 1]] * 3
 
 
 def test_selected_seeds_are_not_the_suite_whatever_the_run_says(

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from fgai_bench.leaderboard.csv import FULL, for_people, rows, to_csv
+from fgai_bench.leaderboard.merge import add
 from fgai_bench.leaderboard.rows import BOARDS, entries, lowered, worst_cases
 from fgai_bench.records.result import Result
 from fgai_bench.report.tables.build import build
@@ -278,14 +279,20 @@ def test_a_run_of_one_seed_has_rows_without_a_rank(bench: Any) -> None:
     assert row[header.index("seeds and flags")] == "1 seed; under injection"
 
 
-def test_the_correctness_of_the_last_attention_stands_in_both_files(bench: Any) -> None:
+def test_the_correctness_of_the_last_attention_stands_in_both_files(bench: Any, tmp_path: Path) -> None:
     made = bench()
     for seed in range(2):
         where = {"label": "ln", "defense": "ln", "attack_label": "worst", "attack": "worst", "seed": seed}
         made.add("attack", attack_result("ln", seed), **where)
-        right = Result(metrics={"effect_spearman_clean": 0.1 + 0.2 * seed, "truth_auroc_covered_clean": 0.7})
+        right = Result(metrics={"effect_spearman_covered_clean": 0.1 + 0.2 * seed, "truth_auroc_covered_clean": 0.7})
         made.add("explain", right, explainer="attention-last", **where)
-    full = rows(NODE, entries(NODE, Results.read(made.close())))
+    run = made.close()
+    full = rows(NODE, entries(NODE, Results.read(run)))
     assert full[0]["truth_auroc_covered_clean_median"] == pytest.approx(0.7)  # the better measure counts
     header, row = for_people(NODE, full)
     assert row[header.index("explanation correctness")] == "0.700 AUROC"
+    add(run, tmp_path / "board", trust="none")  # of an added row it is what somebody said
+    full = rows(NODE, entries(NODE, Results.read(tmp_path / "board" / "records")))
+    assert full[-1]["flags"].endswith("reported: truth_auroc_covered_clean")
+    header, row = for_people(NODE, full)
+    assert row[header.index("explanation correctness")] == "0.700 AUROC (reported)"

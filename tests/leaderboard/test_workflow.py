@@ -14,7 +14,7 @@ import yaml
 from fgai_bench.cli import main
 from fgai_bench.records.export import export
 from fgai_bench.suites import SUITES
-from tests.leaderboard.test_forgeries import forge, graph, placed, setting, value
+from tests.leaderboard.test_forgeries import foreign, forge, graph, placed, rehash, relabelled, setting, value
 
 WORKFLOW = Path(__file__).parents[2] / ".github" / "workflows" / "submission.yml"
 
@@ -48,18 +48,12 @@ def test_a_good_export_passes_and_nothing_is_written(folder: Path, capsys: pytes
     assert not Path("results").exists()
 
 
-def foreign_defense(config: dict[str, Any], fields: dict[str, Any]) -> None:
-    """Say that the defense of the row is that of a package which is not here."""
-    if config["defense"]["name"] == "at":
-        config["defense"]["name"] = "theirs"
-        fields["environment"]["plugins"] = {"their_package": "1.2"}
-
-
 @pytest.mark.slow
 def test_the_defense_of_a_package_passes_without_its_code(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for kind in ("train", "clean", "attack"):
-        forge(folder, kind, foreign_defense)
-    placed(folder, lambda m: {**m, "label": "theirs", "defense": "theirs"} if m["label"] == "at" else m)
+        forge(folder, kind, foreign)
+    placed(folder, relabelled("theirs"))
+    rehash(folder)
     export([folder], "submitted", extras=("models", "graphs"))
     assert validated() == 0, capsys.readouterr().out
 

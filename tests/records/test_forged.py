@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
 import lzma
+import os
+import sqlite3
 import tracemalloc
 import zipfile
 from collections.abc import Callable
@@ -16,9 +19,11 @@ import pytest
 
 from fgai_bench.bounded import MIB
 from fgai_bench.cli import main
+from fgai_bench.records import artifacts
 from fgai_bench.records import export_format as exporting
 from fgai_bench.records.canonical import sha256
 from fgai_bench.records.export import export
+from fgai_bench.records.lock import RunLocked, holder, run_lock
 from fgai_bench.records.result import Result
 from fgai_bench.records.store import Store, StoreReader
 from fgai_bench.run.plan import Step
@@ -152,6 +157,7 @@ def test_a_bomb_is_refused_before_it_fills_the_memory(
 ) -> None:
     assert bomb(exported, name) < MIB
     monkeypatch.setattr(exporting, "LARGEST", 4 * MIB)
+    monkeypatch.setattr(artifacts, "LARGEST", 4 * MIB)
     tracemalloc.start()
     try:
         with pytest.raises(ValueError, match="would unpack to more than"), StoreReader(exported) as store:
@@ -204,3 +210,41 @@ def test_a_manifest_of_somebody_else_is_no_export_to_replace(
     assert main(["records", "export", str(exported), "--out", str(tmp_path / "app")]) == 2
     assert "holds manifest.json, which is no part of an export" in capsys.readouterr().err
     assert (tmp_path / "app" / "manifest.json").read_text() == '{"name": "my app"}'
+
+
+def test_more_rows_than_any_export_has_are_not_kept(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row of five bytes takes three hundred in memory."""
+    monkeypatch.setattr(exporting, "MOST_ROWS", 3)
+    with pytest.raises(ValueError, match="an export has at most 3 rows"):
+        StoreReader(exported)
+
+
+def test_a_pipe_is_not_waited_for(exported: Path) -> None:
+    os.mkfifo(exported / "graphs.zip")
+    with StoreReader(exported) as store:
+        assert len(store.statuses()) == 1
+    run = exported.parent / "run"
+    os.mkfifo(run / "run.lock")
+    with pytest.raises(ValueError, match=r"run\.lock cannot be read: it is no regular file"):
+        holder(run)
+    with pytest.raises(RunLocked, match=r"run\.lock is no regular file"), run_lock(run):
+        pass
+
+
+def test_an_artifact_that_is_too_large_is_not_read(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(artifacts, "LARGEST", 4)
+    with (
+        StoreReader(exported.parent / "run") as store,
+        pytest.raises(ValueError, match="is not read: it has more than"),
+    ):
+        store.artifact("a" * 64, "history")
+
+
+def test_a_store_with_a_view_is_not_read(exported: Path) -> None:
+    """A view can be a query that never ends."""
+    with contextlib.closing(sqlite3.connect(exported.parent / "run" / "store.sqlite")) as connection:
+        connection.execute("ALTER TABLE members RENAME TO others")
+        connection.execute("CREATE VIEW members AS SELECT * FROM others")
+        connection.commit()
+    with pytest.raises(ValueError, match="has views or tables that no store has"):
+        StoreReader(exported.parent / "run")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,14 @@ import pytest
 
 from fgai_bench.records.result import Result
 from fgai_bench.records.store import Store
+from fgai_bench.run import options
 from fgai_bench.run.executors.base import Event, Job
-from fgai_bench.run.plan import Step
+from fgai_bench.run.options import Execution
+from fgai_bench.run.plan import Step, plan
 from fgai_bench.run.progress import PlainLines
 from fgai_bench.run.resume import planned
 from fgai_bench.run.schedule import Schedule
+from fgai_bench.suites import resolve
 
 SUITE = {
     "name": "some",
@@ -86,3 +90,12 @@ def test_what_is_trained_is_measured_before_more_is_trained(tmp_path: Path) -> N
 def test_a_defense_of_which_nothing_is_known_comes_first(tmp_path: Path) -> None:
     _, order = came(2, tmp_path, {**SUITE, "defenses": ["vanilla", "fgai", "gnnguard"]})
     assert order[0].config["defense"]["name"] == "gnnguard"
+
+
+def test_a_run_has_as_many_workers_as_there_are_free_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(options, "cores", lambda: 8)
+    steps = list(plan(resolve("quick", models=["gat"])).steps.values())
+    for load, workers in ((0.2, 8), (5.6, 2), (20.0, 1)):
+        monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, 0.0, 0.0))
+        assert Execution(device="cpu").executor_for(steps).slots == workers
+    assert Execution(device="cpu", jobs=3).executor_for(steps).slots == 3

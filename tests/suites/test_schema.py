@@ -9,7 +9,7 @@ import pytest
 
 from fgai_bench.run.plan import plan
 from fgai_bench.suites import SuiteError, load_suite
-from fgai_bench.suites.load import parse
+from fgai_bench.suites.load import grids, parse
 
 GRID: dict[str, Any] = {"name": "mine", "datasets": ["cora"], "models": ["gat"], "defenses": ["vanilla"]}
 
@@ -125,3 +125,11 @@ def test_an_attack_may_have_a_threat_model_of_its_own_by_name() -> None:
     assert (plain.threat, own.threat) == ({}, {"features": "in-domain"})
     steps = [step.config["threat"] for step in plan([suite]).steps.values() if step.kind == "attack"]
     assert sorted(threat.get("features", "range") for threat in steps) == ["in-domain", "range"]
+
+
+def test_a_suite_that_is_included_again_and_again_is_loaded_once(tmp_path: Path) -> None:
+    """Twenty levels that name the next one twice stand for a million files."""
+    (tmp_path / "20.yaml").write_text("datasets: [cora]\nmodels: [gat]\ndefenses: [vanilla]\n")
+    for level in range(20):
+        (tmp_path / f"{level}.yaml").write_text(f"include: [{level + 1}.yaml, ./{level + 1}.yaml]\n")
+    assert [part.name for part in grids(load_suite(tmp_path / "0.yaml"))] == ["20"]
