@@ -199,6 +199,27 @@ def robust_fidelity(without_part: Tensor, without_rest: Tensor) -> float:
 
 
 @metric(
+    "truth_share",
+    inputs="truths",
+    summary="share of the scores that lies on the edges that truly matter",
+    **HIGHER_SHARE,
+    scoped=True,
+)
+def truth_share(pairs: Pairs) -> float:
+    """Return the mean over nodes of the share of all scores that lies on edges that are known to matter.
+
+    A node counts if some of its edges matter and some do not; it counts 0 if all of its scores are 0.
+
+    >>> truth_share([(torch.tensor([0.5, 0.25, 0.25]), torch.tensor([True, False, False]))])
+    0.5
+    """
+    scores, truth, node = _joined(pairs)
+    counted = _has_both(truth, node)
+    whole, on_true = torch.bincount(node, scores), torch.bincount(node, scores * truth)
+    return float((on_true / whole.clamp(min=1e-300))[counted].mean())
+
+
+@metric(
     "truth_auroc",
     inputs="truths",
     summary="AUROC of scores against the edges that truly matter",
@@ -218,10 +239,15 @@ def truth_auroc(pairs: Pairs) -> float:
     1.0
     """
     scores, truth, node = _joined(pairs)
-    own = ranks(scores, node)[truth > 0]
-    true, size = torch.bincount(node[truth > 0], minlength=int(node.max()) + 1), torch.bincount(node)
-    counted = (true > 0) & (true < size)
-    if not bool(counted.any()):
-        raise NotApplicable("no explained node has both edges that matter and edges that do not")
-    above = torch.bincount(node[truth > 0], own, minlength=size.numel()) - true * (true + 1) / 2
+    matters = (truth > 0).double()
+    true, size, counted = torch.bincount(node, matters), torch.bincount(node), _has_both(truth, node)
+    above = torch.bincount(node, ranks(scores, node) * matters) - true * (true + 1) / 2
     return float((above / (true * (size - true)))[counted].mean())
+
+
+def _has_both(truth: Tensor, node: Tensor) -> Tensor:
+    """Tell which nodes have edges that matter and edges that do not: ``(nodes,)`` boolean; raise if none has."""
+    both = _extreme(truth, node, "amax") > _extreme(truth, node, "amin").clamp(min=0)
+    if not bool(both.any()):
+        raise NotApplicable("no explained node has both edges that matter and edges that do not")
+    return both
