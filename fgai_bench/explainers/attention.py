@@ -223,7 +223,9 @@ class Contribution(WeightGradientExplainer):
             changes.append((carried / whole - (carried - added) / rest).sum(1))
         without = logits[owner] - torch.stack(changes, dim=1)  # (M, C)
         best = classes[owner]
-        falls = probabilities(logits, owner, best) - probabilities(without, torch.arange(best.numel()), best)
+        falls = probabilities(logits, owner, best) - probabilities(
+            without, torch.arange(best.numel(), device=best.device), best
+        )
         loop = last.edge_index[0, into] == last.edge_index[1, into]
         scores = h.new_zeros(last.edge_index.size(1)).index_copy_(0, into, falls.abs().masked_fill(loop, 0).to(h.dtype))
         return scores[: scores.numel() - last.added]
