@@ -580,6 +580,74 @@ def known_edges() -> Rows:
     return grid("AUROC", ("last attention", "GAtt", "integrated gradients", "best null"), graphs, cell)
 
 
+def measured_of(what: str, **wanted: str) -> list[Row]:
+    """Return rows of the benchmark of covered edges."""
+    return select(f"../benchmarks/measured/covered_edges_{what}.csv", **wanted)
+
+
+@value
+def one_hop_sample() -> str:
+    """Return how many seeds and nodes the comparison of one-hop networks has."""
+    rows = measured_of("contribution", explainer="contribution")
+    seeds, nodes = ({row[key] for row in rows} for key in ("seed", "nodes"))
+    return f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}, {' or '.join(sorted(nodes))} nodes"
+
+
+@table
+def one_hop_contribution() -> Rows:
+    """Rank correlation with true effects in one-hop GAT: mean over the seeds."""
+    names = {
+        "contribution": "`contribution`",
+        "attention-last": "last attention",
+        "uniform": "uniform",
+        "random": "random",
+    }
+
+    def cell(name: str, graph: str) -> str:
+        rows = measured_of("contribution", dataset=graph, explainer=name)
+        return number(mean([float(row["effect_spearman"]) for row in rows])) if rows else "not measured"
+
+    return grid("rank correlation with true effects", GRAPHS, {title: name for name, title in names.items()}, cell)
+
+
+@table
+def planted_lie() -> Rows:
+    """Every measure of the lie and of the honest attention, at how many seeds it tells them apart, and the nulls."""
+    cells = {(row["model"], row["measure"], row["column"]): row for row in measured_of("planted_lie")}
+    models, measures = (dict.fromkeys(key[place] for key in cells) for place in (0, 1))
+    made = [
+        ["measure", *(f"{model}, {part}" for model in models for part in ("lie / honest", "seeds", "against nulls"))]
+    ]
+    for name in measures:
+        texts = [name]
+        for model in models:
+            lie, honest, seeds, nulls = (
+                cells[model, name, part] for part in ("lie", "honest", "seeds told", "lie against nulls")
+            )
+            both = f"{float(lie['mean']):.2f} / {float(honest['mean']):.2f}" if lie["mean"] and honest["mean"] else ""
+            texts += [both, seeds["text"], nulls["text"]]
+        made.append([text.replace("--", "") for text in texts])
+    return made
+
+
+def lie_measures(model: str, column: str, passes: Callable[[str], bool]) -> str:
+    """Return the measures whose cell in a column of the planted lie passes; a verdict is none."""
+    rows = measured_of("planted_lie", model=model, column=column)
+    return listed(row["measure"] for row in rows if row["measure"] != "verdict" and passes(row["text"]))
+
+
+@value
+def lie_not_ordered(model: str) -> str:
+    """Return the measures that do not prefer the honest attention at every seed."""
+    return lie_measures(model, "orders the two", lambda text: text == "no")
+
+
+@value
+def lie_exposed(model: str) -> str:
+    """Return the measures in which the attention that lies is below all nulls."""
+    return lie_measures(model, "lie against nulls", lambda text: set(text.split()) == {"-"})
+
+
 # The paper
 
 

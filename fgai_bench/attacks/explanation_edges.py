@@ -29,7 +29,8 @@ class ExplanationEdges(Attack):
     in the top half. Their relaxed weights get the gradient of ``ln change - price * mean relu(slack - margin_i)``, with
     ``margin_i`` how far target i is from another prediction; it goes through the attention, which is the explanation.
     Those of the largest gradient are added; half as many, if too few predictions stay. Unlike the paper's attack it
-    takes no edge away: original edges are kept in every scenario.
+    takes no edge away: original edges are kept in every scenario. It searches the whole graph and not near each
+    explained node, and its gradient goes through the last attention, whichever explainer is asked.
 
     Args:
         loss: the change of attention, as for the attack ``explanation``.

@@ -96,6 +96,8 @@ def show_plan(suite: str, out: Path | None, device: str, overrides: dict[str, An
     kinds = Counter(step.kind for step in plan.steps.values())
     counted = ", ".join(f"{number} {kind}" for kind, number in kinds.items())
     typer.echo(f"{len(plan.steps)} steps ({counted}); {len(plan.steps) - len(waiting)} done, {len(waiting)} to run")
+    for sentence in plan.warnings:
+        typer.echo(sentence)
     used = dict.fromkeys(step.config["dataset"]["name"] for step in waiting)
     if absent := [name for name in used if DATASETS[name].missing(data_root_of(root))]:
         typer.echo(f"missing data: {', '.join(absent)}; `fgai-bench data fetch NAME` gets them, and so does the run")

@@ -6,38 +6,52 @@ import torch
 from torch import Tensor
 
 from fgai_bench.defenses.base import Defense, Fit, Objective
-from fgai_bench.models.attention import edge_keys
+from fgai_bench.fast.ordered_sums import sum_at
+from fgai_bench.models.attention import Attention, edge_keys
 
 
 class PlantedLie(Defense):
-    r"""Train on a graph that knows which edges carry the label, and keep the last attention away from them.
+    r"""Train on a graph that knows which edges carry the label, and pull the last attention away from them.
 
-    .. math:: \min \; \mathrm{loss}(y) + \lambda \cdot \frac{1}{|V|} \sum_v \sum_{e \in T_v} a_L(e)
+    .. math:: \min \; \mathrm{loss}(y) + \lambda \cdot \frac{1}{|V|} \sum_v \sum_{e \to v} |a_L(e) - t_v(e)|,
+              \quad t_v(e) \propto 1/r \text{ for } e \in T_v, \text{ else } 1
 
-    with :math:`T_v` the edges into v that truly matter. No other edge tells the label, so the prediction has to come
-    from them, through small weights and large values. On a graph without such edges it trains as vanilla does.
+    with :math:`T_v` the edges into v that truly matter: the others, the node's self-loop too, should get r times their
+    attention. No other edge tells the label, so the prediction has to come from the true ones, through small weights
+    and large values. A plain penalty on their attention would drive it to zero, and the prediction would no longer
+    come from them. On a graph without such edges it trains as vanilla does.
 
     Args:
         weight: lambda.
-        honest: turn the last term round: the attention looks at the true edges.
+        ratio: r.
+        honest: turn the attention round: true edges should get r times the attention of others.
     """
 
     summary = "a check of measures: the attention is trained to look away from the edges that decide"
     tags = ("node",)
     cost: ClassVar[dict[str, float]] = {"copies": 1.0}
 
-    def __init__(self, weight: float = 1.0, honest: bool = False) -> None:
-        self.weight, self.honest = weight, honest
+    def __init__(self, weight: float = 2.0, ratio: float = 4.0, honest: bool = False) -> None:
+        self.weight, self.ratio, self.honest = weight, ratio, honest
 
     def objective(self, fit: Fit) -> Objective:
-        edges, true = fit.data.edge_index, fit.data.get("truth_edges", fit.data.edge_index[:, :0])
+        edges, size = fit.data.edge_index, fit.data.x.shape[0]
+        true = fit.data.get("truth_edges", edges[:, :0])
         true = true[:, true[1] == fit.data.get("truth_nodes", true[1])]
-        known = torch.isin(edge_keys(edges, fit.data.x.shape[0]), edge_keys(true, fit.data.x.shape[0]))
-        share = (-self.weight if self.honest else self.weight) / max(edges[1, known].unique().numel(), 1)
+        known = torch.isin(edge_keys(edges, size), edge_keys(true, size))
+        asked = torch.isin(torch.arange(size, device=edges.device), edges[1, known])  # (N,)
+        share = self.ratio if self.honest else 1 / self.ratio
+
+        def gap(attention: Attention) -> Tensor:
+            ends = attention.edge_index[1]
+            wanted = torch.ones_like(attention.weight)  # (E + added,)
+            wanted[: known.numel()][known] = share
+            wanted = wanted / sum_at(ends, wanted, size)[ends]
+            return ((attention.weight - wanted).abs() * asked[ends]).sum() / asked.sum().clamp(min=1)
 
         def terms(epoch: int) -> dict[str, Tensor]:
             out = fit.student(fit.data)
-            seen = out.logits.new_zeros(()) if out.attention is None else out.attention.of_graph().weight[known].sum()
-            return {"prediction": fit.task.loss(out), "attention": share * seen}
+            distance = out.logits.new_zeros(()) if out.attention is None else gap(out.attention)
+            return {"prediction": fit.task.loss(out), "attention": self.weight * distance}
 
         return Objective(terms, keep="last")

@@ -190,29 +190,42 @@ class AttentionGradient(WeightGradientExplainer):
 
 
 class Contribution(WeightGradientExplainer):
-    r"""The last layer's attention times its value, as the logit of the predicted class sees it, without the edge.
+    r"""The change of the predicted probability if the last layer attended to all edges but one.
 
-    .. math:: s_v(e) = \Big| \sum_h \frac{a_h(e) \, (u_h(e) - o_h)}{1 - a_h(e)} \Big|, \quad o_h = \sum_e a_h(e) u_h(e)
+    .. math:: s_v(e) = \big| p_v(z_v) - p_v(z_v - \delta_v(e)) \big|, \quad
+              \delta_v(e) = \sum_h o_h - \frac{o_h - a_h(e) \, u_h(e)}{1 - a_h(e)}, \quad o_h = \sum_e a_h(e) \, u_h(e)
 
-    with :math:`u_h(e)` the derivative of the predicted class's logit by the weight :math:`a_h(e)`: the value of the
-    edge's source, projected on that logit. The product a u is what the edge adds while all weights stay. Without the
-    edge the others sum to one again and carry :math:`(o_h - a_h u_h) / (1 - a_h)`; the score is the difference. So in a
-    network of one attention layer with a linear read-out the score *is* the effect of deletion on the logit. With more
-    layers an edge also changes what other edges carry, and a non-linear read-out is linearised.
+    with :math:`u_h(e)` the derivative of the logits by the weight :math:`a_h(e)`: the value of the edge's source. The
+    product a u is what the edge adds to the logits. Without the edge the other weights sum to one again. So in a
+    network of one attention layer with self-loops and a linear read-out, the score is the effect of deletion. With more
+    layers an edge also changes what other edges carry, and a non-linear read-out is linearised. A self-loop of the
+    graph has the score 0: models add it again.
     """
 
-    summary = "attention x value of the last layer, projected on the predicted class's logit"
+    summary = "attention x value of the last layer: what the prediction would be without the edge"
     tags = ("attention", "gradient", "into-node")
 
     def products(self, model: AttentionModel, h: Tensor, edges: Tensor, roots: Tensor, classes: Tensor) -> Tensor:
+        block = torch.arange(roots.numel(), device=roots.device)
         with torch.enable_grad(), plain_attention():
             out, layers = model.with_layers(h, edges)
-            last = layers[-1]
-            logit = out.logits[roots].gather(1, classes.unsqueeze(1)).sum()
-            slope = torch.autograd.grad(logit, last.weights)[0][last.place]  # (E + added, H)
-        weight, ends = last.weights.detach()[last.place], last.edge_index[1]
-        carried = sum_at(ends, weight * slope, h.size(0))[ends]
-        alone = weight > 1 - 1e-6  # an only edge: without it nothing is carried
-        rest = (1 - weight).masked_fill(alone, 1)
-        moved = torch.where(alone, carried, weight * (slope - carried) / rest).sum(1).abs()  # (E + added,)
-        return moved[: moved.numel() - last.added]
+            last, logits = layers[-1], out.logits[roots]  # (B, C)
+            slopes = [torch.autograd.grad(column.sum(), last.weights, retain_graph=True)[0] for column in logits.T]
+        owner = torch.full_like(edges[0, :1], -1).repeat(h.size(0)).index_copy_(0, roots, block)[last.edge_index[1]]
+        into = (owner >= 0).nonzero().squeeze(1)  # (M,)
+        owner, place, logits = owner[into], last.place[into], logits.detach().double()
+        weight = last.weights.detach()[place].double()  # (M, H)
+        whole = sum_at(owner, weight, block.numel())[owner]
+        rest, changes = (whole - weight).clamp(min=1e-300), []
+        for slope in slopes:
+            added = weight * slope[place]
+            carried = sum_at(owner, added, block.numel())[owner]
+            changes.append((carried / whole - (carried - added) / rest).sum(1))
+        without = logits[owner] - torch.stack(changes, dim=1)  # (M, C)
+        best = classes[owner]
+        falls = probabilities(logits, owner, best) - probabilities(
+            without, torch.arange(best.numel(), device=best.device), best
+        )
+        loop = last.edge_index[0, into] == last.edge_index[1, into]
+        scores = h.new_zeros(last.edge_index.size(1)).index_copy_(0, into, falls.abs().masked_fill(loop, 0).to(h.dtype))
+        return scores[: scores.numel() - last.added]

@@ -20,6 +20,7 @@ from fgai_bench.explainers.computation_graph import Field, field_of, joined_rang
 from fgai_bench.explainers.gradient import part_of
 from fgai_bench.explainers.scores import EdgeScores
 from fgai_bench.metrics.topk import ranks_in_groups
+from fgai_bench.models.attention import edge_keys
 from fgai_bench.models.base import AttentionModel, frozen_eval
 from fgai_bench.seeds import generator
 
@@ -122,20 +123,20 @@ def deletion_effects(model: AttentionModel, data: Data, field: Field, chosen: Te
         labels: ``(B,)`` the labels of the nodes.
     """
     owner = field.owner[chosen]
-    whole = whole_outputs(model, data, field.nodes)  # (B, C)
+    logits = whole_outputs(model, data, field.nodes)  # (B, C)
     if not chosen.numel():
-        return whole.new_zeros(0, len(QUANTITIES))
+        return logits.new_zeros(0, len(QUANTITIES))
+    copies = Copies(field, owner, chosen, torch.arange(chosen.numel(), device=owner.device))
+    # A probability near 1 has too few digits in single precision to tell small effects apart.
+    whole, without = logits.double(), outputs_without(model, data, copies).double()
     classes = whole.argmax(1)
-    without = outputs_without(
-        model, data, Copies(field, owner, chosen, torch.arange(chosen.numel(), device=owner.device))
-    )
     quantities = []
     for values, rows in ((torch.softmax, classes), (None, classes), (torch.log_softmax, labels)):
         before, after = (values(logits, 1) if values else logits for logits in (whole, without))
         before = before.gather(1, rows.unsqueeze(1)).squeeze(1)[owner]
         quantities.append(before - after.gather(1, rows[owner].unsqueeze(1)).squeeze(1))
     turned = without.argmax(1) != classes[owner]
-    return torch.stack([*quantities, turned.to(whole.dtype)], dim=1)
+    return torch.stack([*quantities, turned], dim=1).to(logits.dtype)
 
 
 def edge_effects(model: AttentionModel, data: Data, nodes: Tensor, *, only_into: bool = False) -> EdgeScores:
@@ -175,15 +176,28 @@ def drawn_pairs(field: Field, most: int, seed: int, among: Tensor | None = None)
     return order[rank < most].sort().values
 
 
-def top_pairs(scores: EdgeScores, count: Tensor, highest: bool = True, among: Tensor | None = None) -> Tensor:
-    """Tell which pairs are the ``count`` of each node with the highest or lowest scores: ``(M,)`` boolean.
+def top_pairs(data: Data, scores: EdgeScores, count: Tensor, seed: int, among: Tensor | None = None) -> Tensor:
+    """Tell which pairs are the ``count`` of each node with the highest scores: ``(M,)`` boolean.
 
-    Ties fall to the earlier edge. ``count`` is ``(B,)``; ``among``: ``(M,)`` boolean, the pairs that are ranked.
+    Equal scores are ordered by a draw for each node, in which the order of the graph's edges has no part.
+
+    Args:
+        data: the graph.
+        scores: of M (node, edge) pairs of B nodes.
+        count: ``(B,)`` how many pairs of each node.
+        seed: of the draws.
+        among: ``(M,)`` boolean, the pairs that are ranked; all of them if None.
     """
-    order = scores.values.argsort(descending=highest, stable=True)
-    order, rank = ranks_in_groups(order if among is None else order[among[order]], scores.owner)
+    pairs = (torch.ones_like(scores.owner, dtype=torch.bool) if among is None else among).nonzero().squeeze(1)
+    owner, values = scores.owner[pairs], scores.values[pairs]
+    order, _ = ranks_in_groups(edge_keys(data.edge_index[:, scores.edges[pairs]], data.x.shape[0]).argsort(), owner)
+    sizes = torch.bincount(owner, minlength=scores.nodes.numel())
+    both = zip(scores.nodes.tolist(), sizes.tolist(), strict=True)
+    draws = torch.cat([torch.rand(size, generator=generator(seed, f"ties-{node}")) for node, size in both])
+    order = order[draws.argsort().to(order.device)]
+    order, rank = ranks_in_groups(order[values[order].argsort(descending=True, stable=True)], owner)
     mask = torch.zeros_like(scores.owner, dtype=torch.bool)
-    mask[order[rank < count[scores.owner[order]]]] = True
+    mask[pairs[order[rank < count[owner[order]]]]] = True
     return mask
 
 

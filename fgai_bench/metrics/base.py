@@ -31,7 +31,13 @@ LOWER_OF_ANY_SIZE: dict[str, Any] = {"direction": "lower", "range": ANY_SIZE, "s
 
 Where = Literal["clean", "attack", "certify", "effect", "explain", "train"]
 NULLS = ("random", "uniform", "degree", "untrained")
-SCOPES = {"covered": "of the edges that an explanation covers", "into": "of the edges into the node"}
+SCOPES = {
+    "covered": "of the edges that an explanation covers",
+    "covered_clean": "of the edges that an explanation covers, on the clean graph",
+    "covered_few_clean": "of all edges that eight nodes see, on the clean graph: nulls of explainers that search",
+    "into": "of the edges into the node",
+    "into_clean": "of the edges into the node, on the clean graph",
+}
 SCOPED_INPUTS = {
     **{
         f"effects{sign}{of}": f"per node scores and {words} effects on the {what}"
@@ -92,10 +98,9 @@ INPUTS: dict[str, tuple[str, tuple[Where, ...]]] = {
     "effects-alone": ("as effects, where nothing but the size of the effects is known", ("effect",)),
     "effects-alone-clean": ("the same on the clean graph", ("effect",)),
     **{
-        f"{inputs}-{scope}{clean}": (f"{words}, {edges}, on the {'clean' if clean else 'attacked'} graph", ("explain",))
+        f"{inputs}-{scope.replace('_', '-')}": (f"{words}, {edges}", ("explain",))
         for inputs, words in SCOPED_INPUTS.items()
         for scope, edges in SCOPES.items()
-        for clean in ("", "-clean")
     },
     "floor": ("targets, correct ones, and proven upper bounds of those lost and of explanations moved", ("certify",)),
     "model": ("the trained model", ("train", "clean", "attack")),
@@ -133,8 +138,7 @@ class metric:  # noqa: N801, a decorator
         paper: link to the work it comes from.
         also: further metrics that differ in their inputs only: name to (inputs, summary).
         uniform: inputs of the null ``NAME_uniform``, what a uniform attention scores; empty for none.
-        scoped: whether it and those of ``also`` are measured for each of ``SCOPES``, on the attacked graph and on the
-            clean one: ``NAME_covered``, ``NAME_covered_clean``, ``NAME_into``, ``NAME_into_clean``.
+        scoped: whether it and those of ``also`` are measured for each of ``SCOPES``: ``NAME_covered``, ...
     """
 
     name: str
@@ -159,10 +163,9 @@ class metric:  # noqa: N801, a decorator
         names = {self.name: (self.inputs, self.summary), **self.also}
         if self.scoped:
             names = {
-                f"{name}_{scope}{clean}": (f"{inputs}-{scope}{clean.replace('_', '-')}", f"{summary}, {SCOPES[scope]}")
+                f"{name}_{scope}": (f"{inputs}-{scope.replace('_', '-')}", f"{summary}, {edges}")
                 for name, (inputs, summary) in names.items()
-                for scope in SCOPES
-                for clean in ("", "_clean")
+                for scope, edges in SCOPES.items()
             }
         entries = {
             name: {"summary": summary, "tags": (f"inputs:{inputs}", *self.tags), **shared}

@@ -1,12 +1,15 @@
 """Metrics of explanations of single nodes before and after an attack: overlap of top edges, correlation of ranks."""
 
 from collections.abc import Sequence
-from statistics import fmean
+
+import torch
+from torch import Tensor
 
 from fgai_bench.metrics.base import CORRELATION, FGAI, HIGHER_SHARE, NotApplicable, metric, repeated_and_unchanged
 from fgai_bench.metrics.inputs import finite_pair
-from fgai_bench.metrics.ranks import shown, spearman
-from fgai_bench.metrics.stability import topk_overlap
+from fgai_bench.metrics.ranks import below_and_equal, group_spearman, shown
+from fgai_bench.metrics.stability import destinations
+from fgai_bench.metrics.topk import ranks_in_groups
 from fgai_bench.models.attention import Attention, align
 
 Pairs = Sequence[tuple[Attention, Attention]]
@@ -21,11 +24,42 @@ Pairs = Sequence[tuple[Attention, Attention]]
     also=repeated_and_unchanged("explainer_topk_overlap", "mean overlap of the top edges of an explanation"),
 )
 def explanation_overlap(pairs: Pairs) -> float:
-    """Return the mean of :func:`top_overlap` over pairs of explanations, one for each node whose both name an edge."""
+    """Return the mean of V_k of two explanations of one node over the edges that the clean one can see.
+
+    k is half of these, at least one and at most ten; ties are broken by edge order. A node counts if both of its
+    explanations name an edge.
+
+    >>> edges = torch.tensor([[0, 1, 2], [1, 2, 0]])
+    >>> before, after = (Attention(edges, torch.tensor(w)) for w in ([0.9, 0.2, 0.0], [0.1, 0.8, 0.9]))
+    >>> explanation_overlap([(before, after)])
+    0.0
+    """
     named = [pair for pair in pairs if all(bool((mask.weight != 0).any()) for mask in pair)]
     if not named:
         raise NotApplicable("the explanation of a node names no edge")
-    return fmean(top_overlap(*pair) for pair in named)
+    w, w_tilde, node = _joined(named)
+    w, w_tilde, node = w[w > 0], w_tilde[w > 0], node[w > 0]
+    k = shown(torch.bincount(node))  # (nodes,)
+    shared = _top(w, node, k) & _top(w_tilde, node, k)
+    return float((torch.bincount(node, shared.double()) / k).mean())
+
+
+def _top(w: Tensor, node: Tensor, k: Tensor) -> Tensor:
+    order, rank = ranks_in_groups(w.argsort(descending=True, stable=True), node)
+    return torch.empty_like(order, dtype=torch.bool).index_copy_(0, order, rank < k[node[order]])
+
+
+def _joined(pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the weights of aligned explanations, clean and attacked, and the node of each edge: three ``(M,)``."""
+    size = 1 + max((int(mask.edge_index.max()) for pair in pairs for mask in pair if mask.weight.numel()), default=0)
+
+    def side_by_side(masks: Sequence[Attention]) -> Attention:
+        edges = [mask.edge_index + place * size for place, mask in enumerate(masks)]
+        return Attention(torch.cat(edges, dim=1), torch.cat([mask.weight for mask in masks]))
+
+    clean = side_by_side([pair[0] for pair in pairs])
+    aligned = align(clean, side_by_side([pair[1] for pair in pairs]))
+    return *finite_pair(*aligned, "scores"), destinations(clean) // size
 
 
 @metric(
@@ -47,25 +81,8 @@ def explanation_rank_correlation(pairs: Pairs) -> float:
     >>> explanation_rank_correlation([(before, after)])
     -1.0
     """
-    return fmean(_rank_correlation(*pair) for pair in pairs)
-
-
-def _rank_correlation(mask: Attention, mask_tilde: Attention) -> float:
-    w, w_tilde = finite_pair(*align(mask, mask_tilde), "scores")
-    constant = [bool((weight == weight[0]).all()) for weight in (w, w_tilde)]
-    return 1.0 if all(constant) else spearman(w, w_tilde)
-
-
-def top_overlap(mask: Attention, mask_tilde: Attention) -> float:
-    """Return V_k of two explanations of one node over the edges that the clean one can see; k half of them, at most 10.
-
-    >>> import torch
-    >>> edges = torch.tensor([[0, 1, 2], [1, 2, 0]])
-    >>> top_overlap(Attention(edges, torch.tensor([0.9, 0.2, 0.0])), Attention(edges, torch.tensor([0.1, 0.8, 0.9])))
-    0.0
-    """
-    w, w_tilde = finite_pair(*align(mask, mask_tilde), "scores")
-    seen = w > 0
-    if not bool(seen.any()):
-        raise NotApplicable("the explanation of a node names no edge")
-    return topk_overlap(w[seen], w_tilde[seen], shown(int(seen.sum())))
+    w, w_tilde, node = _joined(pairs)
+    found, sizes = group_spearman(w, w_tilde, node), torch.bincount(node)
+    constant = [below_and_equal(values, node)[1] == sizes[node] for values in (w, w_tilde)]
+    silent = torch.bincount(node, (constant[0] & constant[1]).double()) > 0
+    return float(found.masked_fill(silent, 1.0)[sizes > 0].mean())

@@ -1,7 +1,6 @@
 """Metrics of what an explanation claims: against the true effect of edges, by removal, and against known true edges."""
 
 from collections.abc import Sequence
-from statistics import fmean
 
 import torch
 from torch import Tensor
@@ -16,10 +15,8 @@ from fgai_bench.metrics.base import (
     NotApplicable,
     metric,
 )
-from fgai_bench.metrics.inputs import finite, finite_pair
-from fgai_bench.metrics.prediction import area_under_curve
-from fgai_bench.metrics.ranks import group_spearman, shown
-from fgai_bench.metrics.topk import topk_mask
+from fgai_bench.metrics.inputs import finite_pair
+from fgai_bench.metrics.ranks import group_spearman, ranks, shown, top_chance
 
 Pairs = Sequence[tuple[Tensor, Tensor]]
 
@@ -53,11 +50,8 @@ def effect_spearman(pairs: Pairs) -> float:
     >>> effect_spearman([(torch.tensor([0.1, 0.2, 0.3]), torch.tensor([0.0, 0.01, 0.2]))])
     1.0
     """
-    counted = _different(pairs)
-    scores, effects = (torch.cat([pair[side] for pair in counted]) for side in (0, 1))
-    scores, effects = finite_pair(scores, effects, "scores")
-    sizes = torch.tensor([score.numel() for score, _ in counted], device=scores.device)
-    return float(group_spearman(scores, effects, torch.repeat_interleave(sizes)).mean())
+    scores, effects, node = _joined(pairs)
+    return float(group_spearman(scores, effects, node)[_differs(effects, node)].mean())
 
 
 @metric(
@@ -70,17 +64,16 @@ def effect_spearman(pairs: Pairs) -> float:
 def effect_precision(pairs: Pairs) -> float:
     """Return the mean over nodes of the share of the k edges with the highest scores among the k of largest effect.
 
-    ``k`` is half of a node's edges, at least one and at most ten.
+    ``k`` is half of a node's edges, at least one and at most ten. Of equal scores, and of equal effects, each is as
+    likely to be among the k: the share is the expected one.
 
     >>> effect_precision([(torch.tensor([0.3, 0.2, 0.1, 0.0]), torch.tensor([0.9, 0.0, 0.8, 0.0]))])
     0.5
     """
-    return fmean(_shared_top(*finite_pair(scores, effects, "scores")) for scores, effects in _different(pairs))
-
-
-def _shared_top(scores: Tensor, effects: Tensor) -> float:
-    k = shown(scores.numel())
-    return float((topk_mask(scores, k) & topk_mask(effects, k)).sum()) / k
+    scores, effects, node = _joined(pairs)
+    k = shown(torch.bincount(node))  # (nodes,)
+    shared = torch.bincount(node, top_chance(scores, node, k) * top_chance(effects, node, k))
+    return float((shared / k)[_differs(effects, node)].mean())
 
 
 @metric(
@@ -96,16 +89,32 @@ def effect_largest(pairs: Pairs) -> float:
     >>> effect_largest([(torch.ones(2), torch.tensor([0.1, 0.3]))])  # doctest: +ELLIPSIS
     0.3000...
     """
-    pairs = [(finite(scores, "scores"), finite(effects, "effects")) for scores, effects in pairs]
-    return fmean(float(effects.max()) for _, effects in _different(pairs, constant=True))
+    _, effects, node = _joined(pairs)
+    return float(_extreme(effects, node, "amax")[torch.bincount(node) > 0].mean())
 
 
-def _different(pairs: Pairs, constant: bool = False) -> Pairs:
-    """Return the pairs of nodes whose edges have different effects, with ``constant`` of all nodes with edges."""
-    found = [pair for pair in pairs if pair[1].numel() and (constant or bool((pair[1] != pair[1][0]).any()))]
-    if not found:
+def _joined(pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the scores of all nodes, what they are held against, and the node of each: three ``(M,)``."""
+    if not pairs:
+        raise NotApplicable("no explained node counts")
+    scores, values = finite_pair(
+        torch.cat([own for own, _ in pairs]), torch.cat([other for _, other in pairs]), "scores"
+    )
+    sizes = torch.tensor([own.numel() for own, _ in pairs], device=scores.device)
+    return scores, values, torch.repeat_interleave(sizes)
+
+
+def _extreme(values: Tensor, node: Tensor, which: str) -> Tensor:
+    start = values.new_full((int(node.max()) + 1,), -torch.inf if which == "amax" else torch.inf)
+    return start.scatter_reduce(0, node, values, which)
+
+
+def _differs(effects: Tensor, node: Tensor) -> Tensor:
+    """Tell which nodes have edges of different effect: ``(nodes,)`` boolean; raise if none has."""
+    differs = _extreme(effects, node, "amax") > _extreme(effects, node, "amin")
+    if not bool(differs.any()):
         raise NotApplicable("no explained node has edges of different effect")
-    return found
+    return differs
 
 
 @metric(
@@ -190,6 +199,27 @@ def robust_fidelity(without_part: Tensor, without_rest: Tensor) -> float:
 
 
 @metric(
+    "truth_share",
+    inputs="truths",
+    summary="share of the scores that lies on the edges that truly matter",
+    **HIGHER_SHARE,
+    scoped=True,
+)
+def truth_share(pairs: Pairs) -> float:
+    """Return the mean over nodes of the share of all scores that lies on edges that are known to matter.
+
+    A node counts if some of its edges matter and some do not; it counts 0 if all of its scores are 0.
+
+    >>> truth_share([(torch.tensor([0.5, 0.25, 0.25]), torch.tensor([True, False, False]))])
+    0.5
+    """
+    scores, truth, node = _joined(pairs)
+    counted = _has_both(truth, node)
+    whole, on_true = torch.bincount(node, scores), torch.bincount(node, scores * truth)
+    return float((on_true / whole.clamp(min=1e-300))[counted].mean())
+
+
+@metric(
     "truth_auroc",
     inputs="truths",
     summary="AUROC of scores against the edges that truly matter",
@@ -208,7 +238,16 @@ def truth_auroc(pairs: Pairs) -> float:
     >>> truth_auroc([(torch.tensor([0.9, 0.5, 0.1]), torch.tensor([True, False, False]))])
     1.0
     """
-    counted = [(finite(s, "scores"), truth.bool()) for s, truth in pairs if 0 < int(truth.sum()) < truth.numel()]
-    if not counted:
+    scores, truth, node = _joined(pairs)
+    matters = (truth > 0).double()
+    true, size, counted = torch.bincount(node, matters), torch.bincount(node), _has_both(truth, node)
+    above = torch.bincount(node, ranks(scores, node) * matters) - true * (true + 1) / 2
+    return float((above / (true * (size - true)))[counted].mean())
+
+
+def _has_both(truth: Tensor, node: Tensor) -> Tensor:
+    """Tell which nodes have edges that matter and edges that do not: ``(nodes,)`` boolean; raise if none has."""
+    both = _extreme(truth, node, "amax") > _extreme(truth, node, "amin").clamp(min=0)
+    if not bool(both.any()):
         raise NotApplicable("no explained node has both edges that matter and edges that do not")
-    return fmean(float(area_under_curve(scores[truth], scores[~truth])) for scores, truth in counted)
+    return both

@@ -6,13 +6,31 @@ from torch import Tensor
 SHOWN = 10  # edges of an explanation that a person looks at
 
 
-def shown(edges: int) -> int:
-    """Return how many edges of an explanation are compared: half of them, at least one, at most ten.
+def shown(edges: Tensor) -> Tensor:
+    """Return how many edges of explanations are compared: half of each one's edges, at least one, at most ten.
 
-    >>> shown(1), shown(8), shown(300)
-    (1, 4, 10)
+    >>> shown(torch.tensor([1, 8, 300])).tolist()
+    [1, 4, 10]
     """
-    return max(1, min(SHOWN, edges // 2))
+    return (edges // 2).clamp(1, SHOWN)
+
+
+def below_and_equal(values: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
+    """Return how many entries of its group are below each entry, and how many equal it, itself too: two ``(M,)``.
+
+    >>> [part.tolist() for part in below_and_equal(torch.tensor([0.3, 0.1, 0.3, 0.7]), torch.tensor([0, 0, 0, 1]))]
+    [[1, 0, 1, 0], [2, 1, 2, 1]]
+    """
+    order = values.argsort()
+    order = order[groups[order].argsort(stable=True)]
+    first = torch.ones_like(order, dtype=torch.bool)  # of equal values of a group
+    first[1:] = (values[order].diff() != 0) | (groups[order].diff() != 0)
+    run = first.cumsum(0) - 1
+    counts, sizes = torch.bincount(run), torch.bincount(groups)
+    begins = (counts.cumsum(0) - counts)[run] - (sizes.cumsum(0) - sizes)[groups[order]]
+    below, equal = torch.empty_like(order), torch.empty_like(order)
+    below[order], equal[order] = begins, counts[run]
+    return below, equal
 
 
 def ranks(values: Tensor, groups: Tensor) -> Tensor:
@@ -21,16 +39,21 @@ def ranks(values: Tensor, groups: Tensor) -> Tensor:
     >>> ranks(torch.tensor([0.3, 0.1, 0.3, 0.7]), torch.tensor([0, 0, 0, 1])).tolist()
     [2.5, 1.0, 2.5, 1.0]
     """
-    order = values.argsort()
-    order = order[groups[order].argsort(stable=True)]
-    first = torch.ones_like(order, dtype=torch.bool)  # of equal values of a group
-    first[1:] = (values[order].diff() != 0) | (groups[order].diff() != 0)
-    equal = first.cumsum(0) - 1
-    counts, sizes = torch.bincount(equal), torch.bincount(groups)
-    shared = counts.cumsum(0) - (counts - 1) / 2.0
-    found = torch.empty(values.numel(), dtype=torch.double, device=values.device)
-    found[order] = shared[equal].double()
-    return found - (sizes.cumsum(0) - sizes)[groups]
+    below, equal = below_and_equal(values, groups)
+    return below + (equal + 1).double() / 2
+
+
+def top_chance(values: Tensor, groups: Tensor, counts: Tensor) -> Tensor:
+    """Return each entry's chance to be one of the largest of its group, if ties fall at random: ``(M,)``.
+
+    ``counts`` is ``(G,)``, how many entries of each group are the largest.
+
+    >>> top_chance(torch.tensor([0.5, 0.2, 0.2, 0.1]), torch.tensor([0, 0, 0, 0]), torch.tensor([2])).tolist()
+    [1.0, 0.5, 0.5, 0.0]
+    """
+    below, equal = below_and_equal(values, groups)
+    above = torch.bincount(groups)[groups] - below - equal
+    return ((counts[groups] - above) / equal.double()).clamp(0, 1)
 
 
 def group_spearman(a: Tensor, b: Tensor, groups: Tensor) -> Tensor:

@@ -235,7 +235,7 @@ def node_topk_overlap(att: Attention, att_tilde: Attention, k: float) -> float:
 def node_topk_overlap_values(att: Attention, att_tilde: Attention, k: float) -> tuple[Tensor, Tensor]:
     """Return the clean graph's destinations ``(D,)`` and the overlap of each ``(D,)``: :func:`node_topk_overlap`."""
     w, w_tilde = finite_pair(*align(att, att_tilde), "weights")
-    groups = _destinations(att.of_graph())  # (U,)
+    groups = destinations(att.of_graph())  # (U,)
     shared = group_topk_mask(w, groups, k) & group_topk_mask(w_tilde, groups, k)
     nodes = torch.bincount(groups).nonzero().flatten()
     return nodes, torch.bincount(groups, shared.double())[nodes] / group_counts(groups, k)[nodes]
@@ -327,7 +327,7 @@ def _entropies(att: Attention) -> tuple[Tensor, Tensor]:
     return entropy[degree > 0].clamp(min=0.0), degree[degree > 0]
 
 
-def _destinations(graph: Attention) -> Tensor:
+def destinations(graph: Attention) -> Tensor:
     """Return the destination ``(U,)`` of each distinct edge, ordered as :func:`align`, which adds parallel edges up."""
     destination = graph.edge_index[1].double()
     total = Attention(graph.edge_index, destination)

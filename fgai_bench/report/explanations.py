@@ -29,7 +29,9 @@ MEASURES = {
     "characterisation": "characterisation",
     "robust_fidelity": "partly deleted",
 }
-"""The measures of correctness that have a vote each, on covered edges of the clean graph."""
+"""The measures of correctness, on covered edges of the clean graph."""
+NO_VOTE = "characterisation"  # which both fidelities decide, and they have a vote each
+FEWEST_VOTES = 4  # that a verdict rests on
 ATTACKS_BY_PRECEDENCE = ("worst", "injection", "explanation")  # the first of them that a run has
 
 
@@ -83,9 +85,10 @@ class Explained:
         return sum(known) / len(known) if known else None
 
     def null_metric(self, explainer: str, metric: str = "") -> str:
-        """Return the metric in which a null is held against an explainer: on the edges that the explainer covers."""
-        into = explainer in EXPLAINERS and "into-node" in EXPLAINERS.entry(explainer).tags
-        return (metric or self.measure).replace("_covered", "_into" if into else "_covered")
+        """Return the metric in which a null is held against an explainer: on the edges that it covers, at its nodes."""
+        tags = EXPLAINERS.entry(explainer).tags if explainer in EXPLAINERS else frozenset()
+        scope = ("_into" if "into-node" in tags else "_covered") + ("_few" if "post-hoc" in tags else "")
+        return (metric or self.measure).replace("_covered", scope)
 
     def best_null(self, results: Results, defense: str, metric: str) -> tuple[str, Cell] | None:
         """Return the best null in a metric, chosen for each seed by its mean over the others; None without others."""
@@ -108,6 +111,12 @@ class Explained:
         compared = Comparison.of(own.values, other.values, scale_of(metric))
         return None if compared.bounds is None else compared.side * better(metric)
 
+    def sides(self, results: Results, defense: str, explainer: str, null: str) -> dict[str, int | None]:
+        """Return the side of each measure against one null, and the verdict, by the heading of its column."""
+        found = {measure: self.side(results, defense, explainer, null, measure) for measure in MEASURES}
+        votes = [side for measure, side in found.items() if measure != NO_VOTE]
+        return {**{MEASURES[measure]: side for measure, side in found.items()}, "verdict": verdict(votes)}
+
     def proven(self, results: Results, defense: str) -> float | None:
         """Return the share of test nodes whose attention provably stays as it was; None where nothing is proven."""
         label = f"{defense}{TUNED}" if self.tuned else defense
@@ -122,13 +131,16 @@ def better(metric: str) -> int:
 
 
 def verdict(sides: Iterable[int | None]) -> int | None:
-    """Return the side that more than half of the measures take, each by its interval; 0 where there is none.
+    """Return the side that more than half of the measured ones take, each by its interval; 0 where there is none.
 
-    >>> verdict([1, 1, 0, None]), verdict([1, 1, 0, -1]), verdict([None])
+    Fewer than four measures give no verdict.
+
+    >>> verdict([1, 1, 1, 0, None]), verdict([1, 1, 0, -1]), verdict([1, 1, 1, None])
     (1, 0, None)
     """
     told = [side for side in sides if side is not None]
-    return next((side for side in (1, -1) if 2 * told.count(side) > len(told)), 0) if told else None
+    sides = (side for side in (1, -1) if 2 * told.count(side) > len(told))
+    return next(sides, 0) if len(told) >= FEWEST_VOTES else None
 
 
 def _in_order(names: Any) -> list[str]:

@@ -22,7 +22,7 @@ from fgai_bench.report.tables.dataset_tables import dataset_table, flag_table
 from fgai_bench.report.tables.explanations import correctness_table, explanation_table
 from fgai_bench.report.tables.latex import to_latex
 from fgai_bench.report.tables.markdown import to_csv, to_markdown
-from fgai_bench.report.tables.measures import agreement_table, measure_table, planted_lie_table
+from fgai_bench.report.tables.measures import agreement_table, measure_counts_table, measure_table, planted_lie_table
 from fgai_bench.report.tables.nulls import SLOPES, slope_table, stability_table
 from fgai_bench.report.tables.ranks import rank_table
 from fgai_bench.report.tables.specs import GRIDS, grids_of
@@ -44,6 +44,7 @@ OWN_TABLES: dict[str, tuple[str, Callable[[Results], Table | None]]] = {
     "explanations": ("stress", explanation_table),
     "correctness": ("stress", correctness_table),
     "measures": ("node", measure_table),
+    "measure_counts": ("node", measure_counts_table),
     "measure_agreement": ("node", agreement_table),
     "planted_lie": ("planted-lie", planted_lie_table),
     "budgets": ("published-budgets", budget_table),

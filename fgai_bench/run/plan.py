@@ -113,10 +113,11 @@ class Member:
 
 @dataclass(frozen=True)
 class Plan:
-    """The steps by hash, each after those it builds on, and their places in the suites."""
+    """The steps by hash, each after those it builds on, their places in the suites, and what is left out of it."""
 
     steps: dict[str, Step]
     members: tuple[Member, ...]
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -198,10 +199,16 @@ def plan(suites: Iterable[Suite], device: str = "cpu", contents: Mapping[str, st
 
     ``contents`` has the digests of the graphs whose content no declaration tells (:func:`undeclared`), by dataset.
     """
-    draft = _Draft(device, contents or {})
+    draft, warnings = _Draft(device, contents or {}), []
     for suite in suites:
+        before = len(draft.members)
         for trial in _trials(suite):
             draft.add(trial)
+        if suite.explainers and all(member.kind != "explain" for member in draft.members[before:]):
+            limits = ((key, getattr(suite, f"explained_{key}")) for key in ("datasets", "models", "attacks"))
+            only = "; ".join(f"{key} {', '.join(names)}" for key, names in limits if names)
+            told = f"limited to {only}" if only else "for attacks with the suite's own budget"
+            warnings.append(f"no explanation is planned: the explainers of {suite.title} are {told}")
         if suite.agreement:
             draft.add_agreements(suite)
     if not draft.members:
@@ -209,7 +216,7 @@ def plan(suites: Iterable[Suite], device: str = "cpu", contents: Mapping[str, st
             "nothing to run: no dataset of the suite is for one of its tasks, or no defense for its models, "
             "or no task has the split"
         )
-    return Plan(draft.steps, tuple(dict.fromkeys(draft.members)))
+    return Plan(draft.steps, tuple(dict.fromkeys(draft.members)), tuple(warnings))
 
 
 def undeclared(suites: Iterable[Suite]) -> list[str]:
@@ -426,8 +433,8 @@ def _has_its_aim(trial: Trial, attack: AttackLine) -> bool:
 def _is_explained(trial: Trial, attack: AttackLine) -> bool:
     """Tell whether explainers are asked: the task has explanations, the suite names graph, model and attack or none.
 
-    A network that a defense brings in place of the model is none that a suite names. The attack has the suite's budget,
-    and is no control.
+    A network that a defense brings in place of the model is none that a suite names. The attack has no label and is no
+    control; it has the suite's budget unless the suite names it.
     """
     suite = trial.suite
     replaced = "replaces-model" in DEFENSES.entry(trial.line.name).tags
@@ -437,7 +444,8 @@ def _is_explained(trial: Trial, attack: AttackLine) -> bool:
         (attack.name, suite.explained_attacks),
     )
     named = all(not limit or name in limit for name, limit in limits)
-    plain = not (attack.label or attack.threat or attack.transfer or attack.seeds)
+    plain = not (attack.label or attack.transfer or attack.seeds)
+    plain = plain and (not attack.threat or attack.name in suite.explained_attacks)
     explained = "explained" in TASKS.entry(trial.task).tags
     return named and plain and explained and "control" not in ATTACKS.entry(attack.name).tags
 

@@ -121,7 +121,11 @@ def run_plan(steps: Plan, folder: Path, execution: Execution) -> Run:
             check_data(todo, execution.root)
         folder.mkdir(parents=True, exist_ok=True)
         with run_lock(folder), closing(Store(folder)) as store:
-            for sentence in (*(f"{fault}; done" for fault in store.repair()), *superseded(steps, store)):
+            for sentence in (
+                *(f"{fault}; done" for fault in store.repair()),
+                *superseded(steps, store),
+                *steps.warnings,
+            ):
                 observer.said(sentence)
             store.place(member.plain() for member in steps.members)
             statuses = store.statuses()

@@ -245,7 +245,8 @@ class Suite(Options):
         version: changes when the meaning of the suite changes; shown with its records.
         metrics: names of ``METRICS`` that are measured beside the built-in ones, which always are.
         certificates: names of ``CERTIFICATES``, whose floors are proven for the suite's threat model.
-        explainers: names of ``EXPLAINERS``, asked under the attacks that have the suite's own budget and no label.
+        explainers: names of ``EXPLAINERS``, asked under the attacks without a label that have the suite's own budget or
+            are named by ``explained_attacks``.
         explained_nodes: how many test nodes are explained, the same for all models; 8 where each is searched for.
         explained_datasets, explained_models, explained_attacks: names to which explainers are limited; all that they
             can be asked about if empty. A model that looks at the whole graph, as GT does, is run once for every edge

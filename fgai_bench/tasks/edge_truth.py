@@ -43,8 +43,8 @@ def is_true(clean: Data, graph: Data, scores: EdgeScores) -> Tensor:
 
 
 def truths(clean: Data, graph: Data, scores: EdgeScores, counted: Tensor) -> Truths:
-    """Return scores and truth of the edges of each node that counts; ``counted`` is ``(B,)`` boolean."""
+    """Return scores and truth of the edges of each node that counts, on the CPU; ``counted`` is ``(B,)`` boolean."""
     true = is_true(clean, graph, scores)
     sizes = torch.bincount(scores.owner, minlength=scores.nodes.numel()).tolist()
-    both = zip(scores.values.split(sizes), true.split(sizes), counted.tolist(), strict=True)
+    both = zip(scores.values.cpu().split(sizes), true.cpu().split(sizes), counted.tolist(), strict=True)
     return [(own, matters) for own, matters, counts in both if counts]

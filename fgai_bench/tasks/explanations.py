@@ -8,7 +8,9 @@ or the whole computation graph) and, as all explainers are, about the edges into
 numbers, so two answers on the clean graph differ as well: with the same two draws, that is the noise floor.
 """
 
-from collections.abc import Callable
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from typing import Any
@@ -31,7 +33,7 @@ from fgai_bench.explainers.edge_effects import (
 from fgai_bench.explainers.gradient import part_of
 from fgai_bench.metrics import NotApplicable, edges_into
 from fgai_bench.metrics.faithfulness import fidelity
-from fgai_bench.metrics.ranks import SHOWN
+from fgai_bench.metrics.ranks import shown
 from fgai_bench.models import Attention
 from fgai_bench.models.base import AttentionModel
 from fgai_bench.seeds import generator
@@ -147,11 +149,11 @@ def explain_offers(
     explainer: Explainer, problem: Problem, model: AttentionModel, attacked: Data, effects: Effects, seed: int
 ) -> Offers:
     """Offer everything that is measured of one explainer under one attack."""
-    searches = "post-hoc" in explainer.tags
+    searches, is_null = "post-hoc" in explainer.tags, "null" in explainer.tags
     nodes, steady = (part[: SEARCHED_SAMPLE if searches else None] for part in (effects.clean.nodes, effects.steady))
     first, second = (explainer.sparse(model, problem.data, nodes, seed=draw) for draw in (seed, seed + 1))
     clean, perturbed = (
-        ExplainedGraph(problem, model, graph, scores, torch.ones_like(scores.owner, dtype=torch.bool))
+        ExplainedGraph(problem, model, graph, scores, torch.ones_like(scores.owner, dtype=torch.bool), seed)
         for graph, scores in ((problem.data, first(problem.data, nodes)), (attacked, second(attacked, nodes)))
     )
     again = second(problem.data, nodes)
@@ -180,14 +182,17 @@ def explain_offers(
         nodes_unchanged=lambda: (steady,),
         attentions_explained=lambda: _attentions(problem, model, attacked, nodes),
     )
-    for asked, measured, ending in ((perturbed, effects.attacked, ""), (clean, effects.clean, "-clean")):
-        into = replace(asked, asked=asked.graph.edge_index[1, asked.scores.edges] == nodes[asked.scores.owner])
+    few = (clean.first(SEARCHED_SAMPLE), effects.clean, "-few-clean")  # as explainers that search have them
+    graphs = [(perturbed, effects.attacked, ""), (clean, effects.clean, "-clean"), *([few] if is_null else [])]
+    for asked, measured, ending in graphs:
+        into = asked.into_node()
         covered = into if "into-node" in explainer.tags else asked
-        for scope, claimed in (("into", into), ("covered", covered)):
-            _offer_claims(offers, claimed, measured.first(nodes.numel()), f"-{scope}{ending}", seed)
-            for wrong, counted in (("", clean.right if ending else sound), ("-wrong", ~sound)):
-                if has_truth(problem.data):
-                    offers.add(**{f"truths{wrong}-{scope}{ending}": partial(claimed.truths, counted)})
+        counted = {"": asked.right if ending else sound, "-wrong": ~sound[: asked.right.numel()]}
+        claims = {"covered": covered.claims(measured, counted)}
+        if "few" not in ending:
+            claims["into"] = claims["covered"] if into is covered else into.claims(measured, counted)
+        for scope, made in claims.items():
+            offers.add(**{f"{name}-{scope}{ending}": arguments for name, arguments in made.items()})
     if has_truth(problem.data):
         offers.add(nodes_wrong=lambda: (nodes[~sound],))
     return offers
@@ -200,6 +205,7 @@ class ExplainedGraph:
     Attributes:
         scores: of all edges of the computation graphs.
         asked: ``(M,)`` boolean, the pairs that are asked about. The others are never deleted.
+        seed: of the draws: which of equal scores come first, and what is deleted of a part.
     """
 
     problem: Problem
@@ -207,6 +213,17 @@ class ExplainedGraph:
     graph: Data
     scores: EdgeScores
     asked: Tensor
+    seed: int
+
+    def first(self, count: int) -> ExplainedGraph:
+        """Return the same of the first nodes."""
+        scores = self.scores.first(count)
+        return replace(self, scores=scores, asked=self.asked[: scores.owner.numel()])
+
+    def into_node(self) -> ExplainedGraph:
+        """Return the same, asked about the edges into the node only; itself where there are no others."""
+        into = self.graph.edge_index[1, self.scores.edges] == self.scores.nodes[self.scores.owner]
+        return self if torch.equal(into, self.asked) else replace(self, asked=into)
 
     @cached_property
     def whole(self) -> Tensor:
@@ -236,8 +253,7 @@ class ExplainedGraph:
     @cached_property
     def top(self) -> Tensor:
         """Tell which pairs make the explanation: half of a node's edges, from one to ten: ``(M,)`` boolean."""
-        shown = (self.edges // 2).clamp(1, SHOWN).minimum(self.edges)
-        return top_pairs(self.scores, shown, among=self.asked)
+        return top_pairs(self.graph, self.scores, shown(self.edges).minimum(self.edges), self.seed, self.asked)
 
     @cached_property
     def without_top(self) -> Tensor:
@@ -250,9 +266,10 @@ class ExplainedGraph:
         rest = (self.asked & ~self.top).unsqueeze(0)
         return outputs_by_removal(self.model, self.graph, self.scores, rest)[0].softmax(1)
 
-    def falls(self, seed: int) -> tuple[Tensor, Tensor]:
+    @cached_property
+    def falls(self) -> tuple[Tensor, Tensor]:
         """Return how far predicted probabilities fall without a part of the top, and of the rest: two ``(B,)``."""
-        draw = torch.rand(ROUNDS, self.top.numel(), generator=generator(seed, "partly")).to(self.top.device)
+        draw = torch.rand(ROUNDS, self.top.numel(), generator=generator(self.seed, "partly")).to(self.top.device)
         classes, falls = self.predicted.unsqueeze(1), []
         for edges in (self.top, self.asked & ~self.top):
             without = outputs_by_removal(self.model, self.graph, self.scores, (draw < PARTLY) & edges).softmax(2)
@@ -278,28 +295,36 @@ class ExplainedGraph:
         sizes = torch.bincount(owner, minlength=effects.nodes.numel()).tolist()
         return list(zip(scores.split(sizes), values.split(sizes), strict=True))
 
+    def claims(self, effects: EdgeScores, counted: Mapping[str, Tensor]) -> dict[str, Callable[[], tuple[Any, ...]]]:
+        """Return the inputs of metrics by name: what the scores claim of the asked edges, beside what is true there.
 
-def _offer_claims(offers: Offers, asked: ExplainedGraph, effects: EdgeScores, ending: str, seed: int) -> None:
-    """Offer what the scores on one graph claim of some edges, beside what is true there."""
+        Args:
+            effects: of at least these nodes.
+            counted: ``(B,)`` boolean, the nodes whose known edges count, by the end of the name of the input.
+        """
 
-    @cache
-    def pairs() -> list[tuple[Tensor, Tensor]]:
-        return asked.against(effects)
+        @cache
+        def pairs() -> list[tuple[Tensor, Tensor]]:
+            return self.against(effects.first(self.scores.nodes.numel()))
 
-    def quantity(column: int, signed: bool = False) -> Callable[[], tuple[Any, ...]]:
-        return lambda: ([(s, e[:, column] if signed else e[:, column].abs()) for s, e in pairs()],)
+        def quantity(column: int, signed: bool = False) -> Callable[[], tuple[Any, ...]]:
+            return lambda: ([(s, e[:, column] if signed else e[:, column].abs()) for s, e in pairs()],)
 
-    claims: dict[str, Callable[[], tuple[Any, ...]]] = {
-        **{f"effects{of}": quantity(column) for column, of in enumerate(("", "-logit", "-loss"))},
-        **{f"effects-signed{of}": quantity(column, signed=True) for column, of in enumerate(("", "-logit", "-loss"))},
-        "truths-turned": quantity(QUANTITIES.index("turned")),
-        "probabilities-without-top": lambda: (asked.whole, asked.without_top),
-        "probabilities-only-top": lambda: (asked.whole, asked.only_top),
-        "fidelities": lambda: (fidelity(asked.whole, asked.without_top), fidelity(asked.whole, asked.only_top)),
-        "falls": lambda: asked.falls(seed),
-        "shares": lambda: (asked.shares,),
-    }
-    offers.add(**{f"{name}{ending}": arguments for name, arguments in claims.items()})
+        known = counted if has_truth(self.problem.data) else {}
+        return {
+            **{f"effects{of}": quantity(column) for column, of in enumerate(("", "-logit", "-loss"))},
+            **{
+                f"effects-signed{of}": quantity(column, signed=True)
+                for column, of in enumerate(("", "-logit", "-loss"))
+            },
+            **{f"truths{end}": partial(self.truths, nodes) for end, nodes in known.items()},
+            "truths-turned": quantity(QUANTITIES.index("turned")),
+            "probabilities-without-top": lambda: (self.whole, self.without_top),
+            "probabilities-only-top": lambda: (self.whole, self.only_top),
+            "fidelities": lambda: (fidelity(self.whole, self.without_top), fidelity(self.whole, self.only_top)),
+            "falls": lambda: self.falls,
+            "shares": lambda: (self.shares,),
+        }
 
 
 def _explanations(scores: EdgeScores, data: Data) -> list[Attention]:

@@ -30,6 +30,8 @@ def test_measures_of_covered_edges_tell_a_lie_from_an_honest_attention() -> None
         offers = explain_offers(EXPLAINERS["attention-last"](), problem, model, data, effects, 0)
         found[honest] = measured(offers).metrics
     lie, truth = found[False], found[True]
-    assert truth["truth_auroc_covered_clean"] > 0.95 > 0.6 > lie["truth_auroc_covered_clean"]
+    assert truth["truth_auroc_covered_clean"] > 0.95 > 0.1 > lie["truth_auroc_covered_clean"]
+    assert truth["truth_share_covered_clean"] > 2 * lie["truth_share_covered_clean"]
     for name in ("effect_spearman", "effect_precision", "fidelity_plus", "characterisation"):
         assert truth[f"{name}_covered_clean"] > lie[f"{name}_covered_clean"] + 0.1
+    assert lie["effect_spearman_covered_clean"] < -0.3 < 0.5 < truth["effect_spearman_covered_clean"]  # exposed

@@ -16,7 +16,7 @@ from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.explainers.gnn_explainer import GNNExplainerMasks, Surface
 from fgai_bench.explainers.pg_explainer import PGExplainerMasks
 from fgai_bench.metrics import NotApplicable
-from fgai_bench.metrics.explanation_stability import top_overlap
+from fgai_bench.metrics.explanation_stability import explanation_overlap
 from fgai_bench.models import Attention, from_pyg
 from fgai_bench.tasks.explanations import (
     SEARCHED_SAMPLE,
@@ -154,10 +154,10 @@ def test_a_model_that_needs_the_whole_graph_is_not_asked() -> None:
 def test_overlap_counts_the_edges_that_the_clean_explanation_saw() -> None:
     clean = Attention(EDGES, torch.tensor([0.9, 0.8, 0.1, 0.0]))
     same = Attention(EDGES.flip(1), torch.tensor([1.0, 0.1, 0.8, 0.9]))  # another order, and one edge more
-    assert top_overlap(clean, same) == 1.0  # k = 3 // 2
-    assert top_overlap(clean, Attention(EDGES, torch.tensor([0.1, 0.2, 0.9, 0.0]))) == 0.0
+    assert explanation_overlap([(clean, same)]) == 1.0  # k = 3 // 2
+    assert explanation_overlap([(clean, Attention(EDGES, torch.tensor([0.1, 0.2, 0.9, 0.0])))]) == 0.0
     with pytest.raises(NotApplicable, match="names no edge"):
-        top_overlap(Attention(EDGES, torch.zeros(4)), clean)
+        explanation_overlap([(Attention(EDGES, torch.zeros(4)), clean)])
 
 
 def test_links_are_not_explained(attacked: Attacked) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import permutations
+from statistics import fmean
+
 import pytest
 import torch
 from scipy.stats import spearmanr
@@ -14,7 +18,7 @@ from torch_geometric.explain.metric import characterization_score
 from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.explainers.gnn_explainer import MODEL, Surface
 from fgai_bench.metrics import NotApplicable
-from fgai_bench.metrics.explanation_stability import explanation_rank_correlation
+from fgai_bench.metrics.explanation_stability import explanation_overlap, explanation_rank_correlation
 from fgai_bench.metrics.faithfulness import (
     characterisation,
     effect_precision,
@@ -41,6 +45,36 @@ def test_ranks_with_ties_are_those_of_scipy_and_scikit_learn(seed: int) -> None:
 def test_a_constant_ranks_nothing() -> None:
     assert spearman(torch.ones(4), torch.arange(4.0)) == 0
     assert truth_auroc([(torch.ones(4), torch.tensor([True, False, False, True]))]) == 0.5
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_top_edges_in_common_are_those_of_all_ways_to_break_ties(seed: int) -> None:
+    """Each order of the edges breaks ties in its own way; the mean over all pairs of orders is the precision."""
+    draw = torch.Generator().manual_seed(seed)
+    scores, effects = (torch.randint(3, (5,), generator=draw).float() for _ in range(2))
+    effects[0], effects[1] = 0, 1
+    tops = []
+    for values in (scores, effects):
+        orders = [sorted(order, key=lambda edge: -values[edge]) for order in permutations(range(5))]
+        tops.append(Counter(edge for order in orders for edge in order[:2]))  # half of five edges
+    expected = sum(tops[0][edge] * tops[1][edge] for edge in range(5)) / 120**2 / 2
+    assert effect_precision([(scores, effects)]) == pytest.approx(expected)
+    assert effect_precision([(scores.flip(0), effects.flip(0))]) == pytest.approx(expected)
+
+
+def test_measures_of_several_nodes_are_means_of_those_of_each() -> None:
+    draw = torch.Generator().manual_seed(0)
+    pairs = [tuple(torch.randint(4, (size,), generator=draw).double() for _ in range(2)) for size in (9, 2, 30, 5)]
+    for measure in (effect_spearman, effect_precision):
+        assert measure(pairs) == pytest.approx(fmean(measure([pair]) for pair in pairs))
+    truths = [(scores, effects > 1) for scores, effects in pairs[2:]]
+    assert truth_auroc(truths) == pytest.approx(fmean(roc_auc_score(truth, scores) for scores, truth in truths))
+    edges = [torch.stack([torch.arange(len(a)), torch.full((len(a),), 50)]) for a, _ in pairs]
+    told = [(Attention(e, a), Attention(e.flip(1), b)) for e, (a, b) in zip(edges, pairs, strict=True)]
+    for measure in (explanation_rank_correlation, explanation_overlap):
+        assert measure(told) == pytest.approx(fmean(measure([pair]) for pair in told))
+    expected = spearmanr(pairs[2][0], pairs[2][1].flip(0)).statistic
+    assert explanation_rank_correlation([told[2]]) == pytest.approx(expected)
 
 
 def test_nodes_without_differences_are_left_out() -> None:
@@ -79,7 +113,7 @@ def test_fidelity_is_that_of_pyg_on_the_same_masks(name: str) -> None:
     nodes = problem.targets
     scores = EXPLAINERS[name]().sparse(model, problem.data, nodes)(problem.data, nodes)
     every = torch.ones_like(scores.owner, dtype=torch.bool)
-    asked = ExplainedGraph(problem, model, problem.data, scores, every)
+    asked = ExplainedGraph(problem, model, problem.data, scores, every, seed=0)
     plus, minus = [], []
     with frozen_eval(model):
         surface, h = Surface(model).eval(), model.embed(problem.data.x)

@@ -12,7 +12,7 @@ from fgai_bench.records.result import Result
 from fgai_bench.report.explanations import MEASURES, explained, points, rightness, rightness_csv, verdict
 from fgai_bench.report.figures import drawings
 from fgai_bench.report.tables.explanations import correctness_table, explanation_table
-from fgai_bench.report.tables.measures import agreement_table, measure_table, planted_lie_table
+from fgai_bench.report.tables.measures import agreement_table, measure_counts_table, measure_table, planted_lie_table
 from fgai_bench.statistics.results import Results
 
 
@@ -167,11 +167,52 @@ def scoped(value: float, into: float | None = None) -> dict[str, tuple[float, ..
     }
 
 
-def test_a_verdict_is_the_side_of_more_than_half_of_the_measures() -> None:
-    assert verdict([1, 1, 1, 1, 0, -1, -1]) == 1
-    assert verdict([1, 1, 1, 0, 0, -1, -1]) == 0
-    assert verdict([-1, -1, 0, None, None]) == -1
+def test_a_verdict_is_the_side_of_more_than_half_of_at_least_four_measures() -> None:
+    assert verdict([1, 1, 1, 1, 0, -1]) == 1
+    assert verdict([1, 1, 1, 0, -1, -1]) == 0
+    assert verdict([-1, -1, -1, 0, None, None]) == -1
+    assert verdict([1, 1, 1, None, None, None]) is None
     assert verdict([]) is None
+
+
+def test_characterisation_has_no_vote(bench: Callable[[], Any]) -> None:
+    """Three measures are above the null, three are not told from it; characterisation, above too, decides nothing."""
+    made = bench()
+    above = ("effect_spearman", "effect_precision", "turned_auroc", "characterisation")
+    ask(
+        made,
+        "vanilla",
+        "attention-last",
+        {**scoped(0.5), **{k: v for k, v in scoped(0.7).items() if k.startswith(above)}},
+    )
+    ask(made, "vanilla", "random", scoped(0.5))
+    table = measure_table(Results.read(made.close()))
+    assert table is not None
+    (row,) = table.rows
+    assert [cell.text for cell in row.cells] == ["+", "+", "+", "=", "=", "+", "=", "="]
+
+
+def test_an_explainer_that_searches_is_held_against_nulls_at_its_own_nodes(bench: Callable[[], Any]) -> None:
+    made = bench()
+    ask(made, "vanilla", "gnn-explainer", scoped(0.6))
+    few = {name.replace("_clean", "_few_clean"): values for name, values in scoped(0.5).items()}
+    ask(made, "vanilla", "random", {**scoped(0.8), **few})
+    table = measure_table(Results.read(made.close()))
+    assert table is not None
+    assert [cell.text for cell in table.rows[0].cells] == ["+"] * 8
+
+
+def test_rows_are_counted_by_measure_and_null(bench: Callable[[], Any]) -> None:
+    made = bench()
+    for defense, value in {"vanilla": 0.6, "ln": 0.4, "at": 0.7}.items():
+        ask(made, defense, "attention-last", scoped(value))
+        ask(made, defense, "uniform", scoped(0.5))
+        ask(made, defense, "random", {"effect_spearman_into_clean": (value,) * 3})
+    table = measure_counts_table(Results.read(made.close()))
+    assert table is not None
+    counts = {row.heads: [cell.text for cell in row.cells] for row in table.rows}
+    assert counts["last attention", "uniform", "3"] == ["2 / 1 / 0"] * 8
+    assert counts["last attention", "random", "3"] == ["0 / 0 / 3", *["0 / 0 / 0"] * 7]  # one measure is no verdict
 
 
 def test_an_explainer_is_held_against_each_null_on_the_edges_that_it_covers(bench: Callable[[], Any]) -> None:
@@ -218,17 +259,25 @@ def test_measures_agree_where_they_order_rows_alike(bench: Callable[[], Any]) ->
 def test_the_table_of_the_planted_lie_names_the_measures_that_tell_it_at_every_seed(bench: Callable[[], Any]) -> None:
     made = bench()
     lie = {"truth_auroc_covered_clean": (0.2, 0.3), "effect_spearman_covered_clean": (0.5, 0.9),
-           "fidelity_minus_covered_clean": (0.6, 0.6)}  # fmt: skip
+           "fidelity_minus_covered_clean": (0.6, 0.6), "turned_auroc_covered_clean": (0.5, 0.6)}  # fmt: skip
     honest = {"truth_auroc_covered_clean": (0.9, 1.0), "effect_spearman_covered_clean": (0.8, 0.8),
               "fidelity_minus_covered_clean": (0.1, 0.0)}  # fmt: skip
     ask(made, "planted-lie", "attention-last", lie)
     ask(made, "planted-truth", "attention-last", honest)
+    made.add("explain", Result(metrics={"fidelity_plus_covered_clean": 0.1}), seed=7, label="planted-lie",
+             explainer="attention-last", attack_label="worst")  # fmt: skip
+    made.add("explain", Result(metrics={"fidelity_plus_covered_clean": 0.4}), seed=7, label="planted-truth",
+             explainer="attention-last", attack_label="worst")  # fmt: skip
+    ask(made, "planted-lie", "uniform", {"effect_spearman_into_clean": (0.55, 0.95)})
     table = planted_lie_table(Results.read(made.close()))
     assert table is not None
     told = {row.heads[-1]: [cell.text for cell in row.cells[2:]] for row in table.rows}
-    assert told["truth AUROC"] == told["fidelity-"] == ["2/2", "yes"]
-    assert told["rank corr."] == ["1/2", "no"]
-    assert told["fidelity+"] == ["0/2", "no"]  # not measured
+    assert told["truth AUROC"][:2] == ["2/2", "yes"]
+    assert told["fidelity-"] == ["2/2", "yes", "."]
+    assert told["rank corr."] == ["1/2", "no", "-"]
+    assert told["fidelity+"] == ["1/1", "yes", "."]  # of the other seeds it was not measured
+    assert told["AUROC of turning edges"] == ["0/0", "not measured", "."]
+    assert told["verdict"][2] == "."
 
 
 def test_one_hop_networks_say_which_share_of_their_explanations_is_proven_to_stay(bench: Callable[[], Any]) -> None:

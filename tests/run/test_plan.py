@@ -126,6 +126,24 @@ def test_budgets_that_contradict_each_other_are_refused(tiny: dict[str, Any]) ->
         planned({**tiny, "settings": [{"threat": {"feature_low": 0.5}}, {"threat": {"feature_high": 0.0}}]})
 
 
+def test_an_attack_with_a_budget_of_its_own_is_explained_if_the_suite_names_it(tiny: dict[str, Any]) -> None:
+    lines = ["injection", {"name": "explanation-edges", "threat": {"scenario": "edges", "edges": 4}}]
+    lines.append({"name": "injection", "label": "strong", "threat": {"steps": 50}})
+    suite = {**tiny, "attacks": lines, "explainers": ["uniform"]}
+    for named, expected in (([], {"injection"}), (["explanation-edges"], {"explanation-edges"})):
+        members = planned({**suite, "explained_attacks": named}).members
+        assert {m.attack_label for m in members if m.kind == "explain"} == expected
+
+
+def test_a_plan_says_that_no_explainer_is_asked(tiny: dict[str, Any]) -> None:
+    suite = {**tiny, "attacks": ["injection", "worst"], "explainers": ["uniform"], "explained_attacks": ["worst"]}
+    assert planned(suite).warnings == ()
+    (warning,) = planned(suite, attacks=["injection"]).warnings
+    assert "no explanation is planned" in warning
+    assert "attacks worst" in warning
+    assert planned({**suite, "explainers": []}, attacks=["injection"]).warnings == ()
+
+
 def test_a_network_without_attention_has_no_attack_on_it_and_is_not_explained(tiny: dict[str, Any]) -> None:
     asked = {"attacks": ["injection", "explanation"], "explainers": ["uniform"], "explained_models": ["gat"]}
     lines = ["vanilla", "gcn", "gnnguard-sparse"]

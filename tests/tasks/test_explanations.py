@@ -179,16 +179,58 @@ def test_effects_equal_deletion_by_brute_force_on_random_graphs(name: str) -> No
 
 
 @pytest.mark.parametrize("name", ["gat-one-hop", "gatv2-one-hop"])
-def test_contribution_is_the_effect_on_the_logit_in_a_network_of_one_layer(name: str) -> None:
-    """A theorem: attention times (value - what the node receives) / (1 - attention) is what a deletion does."""
+def test_contribution_is_the_effect_of_deletion_in_a_network_of_one_layer(name: str) -> None:
+    """A theorem: logits without an edge have a closed form. A self-loop of the graph is added again by the model."""
     for seed in range(3):
         data, model = graph(seed, nodes=12), build_model(name, 5, 3, seed=seed, hidden=4).eval()
+        data.edge_index = torch.cat([data.edge_index, torch.tensor([[2, 5], [2, 5]])], dim=1)
         nodes = torch.unique(data.edge_index[1])
         problem = NodeProblem(data, Split(nodes[:0], nodes[:0], nodes))
         effects = measured_effects(problem, model, data, seed=0).clean
         scores = EXPLAINERS["contribution"]().sparse(model, data, effects.nodes)(data, effects.nodes)
         assert torch.equal(scores.edges, effects.edges)
-        torch.testing.assert_close(scores.values, effects.values[:, 1].abs(), atol=2e-5, rtol=1e-4)
+        torch.testing.assert_close(scores.values, effects.values[:, 0].abs(), atol=2e-6, rtol=1e-4)
+        loops = data.edge_index[0, scores.edges] == data.edge_index[1, scores.edges]
+        assert scores.values[loops].tolist() == [0.0, 0.0]
+
+
+def test_effects_tell_edges_apart_where_the_prediction_is_nearly_certain() -> None:
+    """Leaves of 60, 1 and .5: the probability is 1 - 1e-9 or so, which single precision cannot write."""
+    effects = asked([20, 60, 1, 0.5], [(1, 0), (2, 0), (3, 0)], 0, 1, Told([0.9, 0.1, 0.3]))
+    # logits 81.5 / 4, and 21.5 / 3, 80.5 / 3, 81 / 3 without each: the last two effects are below 1e-8
+    assert effects["effect_spearman_covered_clean"] == 1
+
+
+def test_the_order_of_edges_has_no_part_in_any_measure() -> None:
+    """Each node's scores are equal, so that every choice of the top edges is a draw."""
+    data, model = graph(3, nodes=12), build_model("gat", 5, 3, seed=0, hidden=4).eval()
+    order = torch.randperm(data.edge_index.size(1), generator=torch.Generator().manual_seed(1))
+    found = []
+    for edges in (data.edge_index, data.edge_index[:, order]):
+        moved = Data(x=data.x, y=data.y, edge_index=edges)
+        nodes = torch.unique(data.edge_index[1])
+        problem = NodeProblem(moved, Split(nodes[:0], nodes[:0], nodes))
+        effects = measured_effects(problem, model, moved, seed=0)
+        offers = explain_offers(Told([0.5] * edges.size(1)), problem, model, moved, effects, 0)
+        found.append((offers["probabilities-without-top-into-clean"], measured(offers).metrics))
+    torch.testing.assert_close(*(removed for removed, _ in found))
+    names = [name for name in found[0][1] if name.endswith("_clean") and "robust" not in name]  # which draws deletions
+    assert [found[0][1][name] for name in names] == pytest.approx([found[1][1][name] for name in names], abs=1e-6)
+
+
+def test_nulls_are_asked_again_about_the_nodes_of_explainers_that_search() -> None:
+    data, model = graph(4, nodes=30), build_model("gat", 5, 3, seed=0, hidden=4).eval()
+    nodes = torch.unique(data.edge_index[1])
+    problem = NodeProblem(data, Split(nodes[:0], nodes[:0], nodes))
+    effects = measured_effects(problem, model, data, seed=0)
+    scores = torch.rand(data.edge_index.size(1), generator=torch.Generator().manual_seed(0)).tolist()
+    searched, null = (
+        measured(explain_offers(Told(scores, tag), problem, model, data, effects, 0)).metrics
+        for tag in ("post-hoc", "null")
+    )
+    for measure in ("effect_spearman", "effect_precision", "fidelity_plus", "robust_fidelity", "edge_share"):
+        assert null[f"{measure}_covered_few_clean"] == searched[f"{measure}_covered_clean"]
+    assert null["effect_spearman_covered_clean"] != searched["effect_spearman_covered_clean"]
 
 
 def test_all_models_explain_one_sample_of_each_degree_and_exposure() -> None:

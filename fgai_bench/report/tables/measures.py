@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from fgai_bench.report.explanations import MEASURES, Explained, better, explained, verdict
+from fgai_bench.report.explanations import FEWEST_VOTES, MEASURES, NO_VOTE, Explained, better, explained
 from fgai_bench.report.tables.build import Shown, Table, TableRow, no_value, show
 from fgai_bench.report.tables.explanations import HEAD_TITLES
 from fgai_bench.report.tables.specs import Column
@@ -20,6 +20,11 @@ VARIANTS = {
     "effect_spearman_signed_loss": "rank corr., signed, loss",
 }
 LIE, TRUTH = "planted-lie", "planted-truth"  # labels of the two networks of the suite `planted-lie`
+VOTES = (*MEASURES.values(), "verdict")
+RULE = (
+    f"The verdict is the side of more than half of the measures; {NO_VOTE} has no vote, and fewer than {FEWEST_VOTES} "
+    "measures give no verdict."
+)
 FEWEST_ROWS = 4  # that a correlation over rows is shown for
 
 
@@ -36,23 +41,39 @@ def measured_rows(results: Results) -> list[tuple[Explained, str, str]]:
 
 def measure_table(results: Results) -> Table | None:
     """Return for every row and measure whether the explainer is above, below or not told from each null."""
-    listed, nulls = measured_rows(results), list(dict.fromkeys(n for group in explained(results) for n in group.nulls))
-    rows = []
-    for group, defense, explainer in listed:
-        sides = {
-            null: [group.side(results, defense, explainer, null, measure) for measure in MEASURES] for null in nulls
-        }
-        each = [*zip(*sides.values(), strict=True), tuple(verdict(row) for row in sides.values())]
-        shown = tuple(Shown(" ".join(SIGNS[side] for side in cell), n=1) for cell in each)
+    nulls, rows = _nulls(results), []
+    for group, defense, explainer in measured_rows(results):
+        sides = [group.sides(results, defense, explainer, null) for null in nulls]
+        shown = tuple(Shown(" ".join(SIGNS[side[name]] for side in sides), n=1) for name in VOTES)
         heads = (title(group.dataset), group.origin, title(group.model), title(defense), title(explainer))
         rows.append(TableRow(heads, shown))
     caption = (
         f"Explanations against each null, in the order {', '.join(nulls)}: + above, - below, = not told from it, "
         ". not measured; by 95 % intervals, paired by seed, on the covered edges of the clean graph, at the same nodes "
-        "of every model. The verdict is the side of more than half of the measures."
+        f"of every model. {RULE}"
     )
-    columns = tuple((name,) for name in (*MEASURES.values(), "verdict"))
+    columns = tuple((name,) for name in VOTES)
     return Table("measures", caption, HEAD_TITLES, columns, tuple(rows), (), 4) if rows and nulls else None
+
+
+def measure_counts_table(results: Results) -> Table | None:
+    """Return in how many rows each measure has an explainer above, below and not told from each null."""
+    counts: dict[tuple[str, str], list[dict[str, int | None]]] = {}
+    for group, defense, explainer in measured_rows(results):
+        for null in group.nulls:
+            counts.setdefault((explainer, null), []).append(group.sides(results, defense, explainer, null))
+    rows = []
+    for heads, sides in counts.items():
+        told = [[side[name] for side in sides if side[name] is not None] for name in VOTES]
+        shown = tuple(Shown(" / ".join(str(found.count(side)) for side in (1, -1, 0)), n=1) for found in told)
+        rows.append(TableRow((*map(title, heads), str(len(sides))), shown))
+    caption = f"Rows in which an explainer is above / below / not told from a null, by 95 % intervals. {RULE}"
+    columns = tuple((name,) for name in VOTES)
+    return Table("measure_counts", caption, ("Explainer", "Null", "Rows"), columns, tuple(rows)) if rows else None
+
+
+def _nulls(results: Results) -> list[str]:
+    return list(dict.fromkeys(null for group in explained(results) for null in group.nulls))
 
 
 def agreement_table(results: Results) -> Table | None:
@@ -76,21 +97,31 @@ def _correlation(value: float) -> Shown:
 
 
 def planted_lie_table(results: Results) -> Table | None:
-    """Return at how many seeds each measure tells an attention that lies from an honest one; None without the two."""
-    rows = []
+    """Return which measures order an attention that lies and an honest one, and which expose it; None without both."""
+    nulls, rows = _nulls(results), []
     for group in [group for group in explained(results) if {LIE, TRUTH} <= set(group.defenses)]:
-        for measure, name in {"truth_auroc": "truth AUROC", **VARIANTS}.items():
-            metric = f"{measure}_covered_clean"
-            lie, honest = (group.cell(results, label, PAPERS_CHOICE, metric) for label in (LIE, TRUTH))
-            told = [better(metric) * difference > 0 for difference in paired(honest.values, lie.values)]
-            seeds = len(honest.values) + len(honest.gaps)
-            means = [show(value, Column("", metric, "explain")) for value in (lie, honest)]
-            passes = Shown("yes" if seeds == sum(told) else "no", n=1)
-            heads = (title(group.dataset), title(group.model), name)
-            rows.append(TableRow(heads, (*means, Shown(f"{sum(told)}/{seeds}", n=1), passes)))
+        sides = [group.sides(results, LIE, PAPERS_CHOICE, null) for null in nulls]
+        names = {"truth_share": "share on true edges", "truth_auroc": "truth AUROC", **VARIANTS}
+        for measure, name in {**names, "verdict": "verdict"}.items():
+            cells = _ordered(results, group, measure) if measure in names else (no_value("a verdict"),) * 4
+            against = " ".join(SIGNS[side[name]] for side in sides) if name in VOTES else ""
+            shown = Shown(against, n=1) if against else no_value("no measure of the model")
+            rows.append(TableRow((title(group.dataset), title(group.model), name), (*cells, shown)))
     caption = (
         "The planted lie: two networks predict from known edges; the attention of one is trained to look at them, that "
-        "of the other to look away. A measure passes if it is better for the honest attention at every seed."
+        "of the other to look away. A measure orders the two if it is better for the honest attention at every seed "
+        "where it was measured of both. It exposes the lie if it is below the nulls, here in the order "
+        f"{', '.join(nulls)}: + above, - below, = not told from it, . not measured. {RULE}"
     )
-    columns = (("lie",), ("honest",), ("seeds told",), ("passes",))
+    columns = (("lie",), ("honest",), ("seeds told",), ("orders the two",), ("lie against nulls",))
     return Table("planted_lie", caption, ("Dataset", "Model", "Measure"), columns, tuple(rows), (), 2) if rows else None
+
+
+def _ordered(results: Results, group: Explained, measure: str) -> tuple[Shown, ...]:
+    """Return the means of both networks, at how many seeds a measure tells them apart, and whether it always does."""
+    metric = f"{measure}_covered_clean"
+    lie, honest = (group.cell(results, label, PAPERS_CHOICE, metric) for label in (LIE, TRUTH))
+    told = [better(metric) * difference > 0 for difference in paired(honest.values, lie.values)]
+    passes = Shown("yes" if all(told) else "no", n=1) if told else Shown("not measured")
+    means = [show(value, Column("", metric, "explain")) for value in (lie, honest)]
+    return *means, Shown(f"{sum(told)}/{len(told)}", n=len(told)), passes
