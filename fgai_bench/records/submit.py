@@ -148,8 +148,8 @@ def doubts(row: RecordedRow) -> Iterator[str]:
         yield from differences(row)
         return
     values = {line["name"]: float(line["value"]) for line in row.step["metrics"] if line["value"] is not None}
-    floor, left = _floor(row), values.get("f1", 1.0)
-    if floor and floor.score > left + (0 if row.is_exact else SHARE):
+    floor, left = _floor(row), ranking_score(row.config, values)
+    if floor and left is not None and floor.score > left + (0 if row.is_exact else SHARE):
         yield f"{left:.4f} is recorded, below the floor {floor.score:.4f} that {floor.kind!r} proves for its model"
     yield from differences(row)
     name, recorded = row.config["attack"]["name"], ranking_score(row.config, values)
