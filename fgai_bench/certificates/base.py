@@ -14,10 +14,10 @@ from torch_geometric.data import Data
 
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.certificates.catalogue import CERTIFICATES
-from fgai_bench.certificates.ranking import Pairs, certain_wins, lost_pairs
+from fgai_bench.certificates.ranking import Pairs, lost_pairs
 from fgai_bench.data.dataset import score_of
 from fgai_bench.metrics import NotApplicable, certified_explanations, certified_f1, certified_roc_auc
-from fgai_bench.metrics.prediction import area_under_curve
+from fgai_bench.metrics.prediction import area_under_curve, won_pairs
 from fgai_bench.models.base import AttentionModel, Output, frozen_eval
 from fgai_bench.registry import checked_subclass
 
@@ -184,7 +184,7 @@ def _pairs(logits: Tensor, y: Tensor, changed: int | None) -> Pairs:
     won = float(area_under_curve(lead[positive], lead[~positive])) * number
     if not changed:
         return Pairs(number, won, 0.0)
-    certain = certain_wins(lead, ROUNDING * logits.abs().amax(1).double(), positive)
+    certain = won_pairs(lead, positive, ROUNDING * logits.abs().amax(1).double())
     return Pairs(number, won, won - int(certain[0].sum()) + lost_pairs(*certain, changed))
 
 

@@ -33,21 +33,6 @@ class Pairs(NamedTuple):
     lost: float
 
 
-def certain_wins(scores: Tensor, slack: Tensor, positive: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the pairs that each positive and each negative wins by more than the slack of both: ``(P,), (N,)``.
-
-    Shapes: ``(T,), (T,), (T,)`` scores, how far rounding may move each, and who is positive.
-
-    >>> scores, slack = torch.tensor([3.0, 1.0, 2.0, 0.0]), torch.full((4,), 0.1)
-    >>> [wins.tolist() for wins in certain_wins(scores, slack, torch.tensor([True, True, False, False]))]
-    [[2, 1], [1, 2]]
-    """
-    low, high = (scores - slack)[positive], (scores + slack)[~positive]
-    return torch.searchsorted(high.sort().values, low), low.numel() - torch.searchsorted(
-        low.sort().values, high, right=True
-    )
-
-
 def lost_pairs(positives: Tensor, negatives: Tensor, moved: int) -> int:
     """Return how many won pairs have an end among ``moved`` targets, at most: L of the module's text.
 

@@ -12,8 +12,9 @@ from torch_geometric.data import Data
 
 import fgai_bench as fb
 from fgai_bench.attacks import ThreatModel
-from fgai_bench.certificates.ranking import certain_wins, lost_pairs
+from fgai_bench.certificates.ranking import lost_pairs
 from fgai_bench.metrics import NotApplicable, roc_auc
+from fgai_bench.metrics.prediction import won_pairs
 from tests.certificates.small_graphs import network, small_graph
 
 NETWORKS = ("mlp", "gat-one-hop", "gat", "gcn")
@@ -26,7 +27,7 @@ def test_no_choice_of_changed_nodes_takes_more_pairs(nodes: list[tuple[int, bool
     positive = torch.tensor([is_positive for _, is_positive in nodes])
     if not positive.any() or positive.all():
         return
-    wins = certain_wins(scores, torch.full_like(scores, 1e-6), positive)
+    wins = won_pairs(scores, positive, 1e-6)
     left = int(wins[0].sum()) - lost_pairs(*wins, moved)
     worst = [
         roc_auc(torch.where(torch.tensor([i in some for i in range(len(nodes))]), far, scores), positive.long())

@@ -80,7 +80,13 @@ def test_run_and_report_rank_by_it(folder: Path, tmp_path: Path) -> None:
     assert float(row["roc_auc_mean"]) == pytest.approx(values["value"].mean(), abs=1e-6)
     assert not list(csv.DictReader((tmp_path / "leaderboard_node_full.csv").read_text().splitlines()))
     assert "by ROC-AUC under the published attack" in (tmp_path / "index.md").read_text()
-    assert "rare (ROC-AUC)" in (tmp_path / "tables" / "worst_case.md").read_text()
+    for name in ("table2", "worst_case", "floors"):
+        lines = (tmp_path / "tables" / f"{name}.md").read_text().splitlines()
+        assert "ROC-AUC" in lines[0]
+        assert "ROC-AUC" in lines[2]
+        assert "F1" not in "".join((lines[0], lines[2])).replace("macro F1", "")
+    floor = frame[(frame["metric"] == "certified_roc_auc") & (frame["label"] == "mlp")]["value"].mean()
+    assert f"{floor:.3f}±" in next(line for line in lines if "MLP" in line).split("|")[5]
 
 
 def test_the_page_shows_it(folder: Path) -> None:
@@ -159,3 +165,16 @@ def test_a_graph_that_says_another_score_than_its_declaration_is_refused(
         assert main(run) == 2
         assert main(["check", name]) in (1, 2)
         assert "register it with score='roc_auc'" in " ".join("".join(capsys.readouterr()).split())
+
+
+def test_a_table_of_two_scores_calls_neither_by_the_name_of_the_other(tmp_path: Path) -> None:
+    two = {**SUITE, "datasets": ["rare", "csbm-1e3"], "defenses": ["mlp"], "attacks": ["injection"], "seeds": 1}
+    fb.run(two, out=tmp_path / "run", executor="inline", device="cpu")
+    assert main(["report", str(tmp_path / "run"), "--format", "markdown", "--out", str(tmp_path)]) == 0
+    below, beside = ((tmp_path / "tables" / f"{name}.md").read_text() for name in ("worst_case", "table2"))
+    assert "F1 or ROC-AUC clean" in below.splitlines()[0] or "ROC-AUC or F1 clean" in below.splitlines()[0]
+    assert "score↑" in below.splitlines()[2]
+    assert "rare (ROC-AUC)" in below
+    heads = beside.splitlines()[2]
+    assert "rare ROC-AUC↑" in heads
+    assert "csbm-1e3 F1↑" in heads.replace("CSBM-1e3", "csbm-1e3").replace("CSBM 1e3", "csbm-1e3")
