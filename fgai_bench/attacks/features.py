@@ -178,9 +178,8 @@ def steepest(search: PortfolioSearch) -> Tensor:
     """
     victim, embedded = search.victim, search.embedded.detach().requires_grad_()
     out = victim.model.propagate(embedded, victim.data.edge_index)
-    slope = gradient_of(
-        objective_named(search.loss_named("soft-error"))(victim.read(out), out, labelled(search)), embedded
-    ).nan_to_num(0)
+    loss = objective_named(search.loss_named("soft-error"))
+    slope = gradient_of(loss(victim.read(out), out, labelled(search)), embedded).nan_to_num(0)
     search.calls += 1
     gains = []
     for some in victim.targets.split(CHUNK):  # the features of all targets at once may be too many to hold
