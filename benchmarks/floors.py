@@ -1,7 +1,8 @@
-"""Write the floors of a run beside its worst cases: ``python -m benchmarks.floors RUN FILE.csv``.
+"""Write the scores of a run by seed: ``python -m benchmarks.floors RUN FILE.csv``.
 
 One row per graph, model, defense and seed: the clean score, the highest floor that a certificate proves, the lowest
-score that an attack left, and the share of test nodes whose attention provably stays.
+score that an attack left, the share of test nodes whose attention provably stays, and what ``injection`` and ``worst``
+left. The score is the one that ranks the graph. A graph with an inductive split has it in its name.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import sys
 
 import fgai_bench as fb
+from fgai_bench.suites.schema import INDUCTIVE
 
 KEYS = ["dataset", "model", "label", "seed"]
 
@@ -16,17 +18,18 @@ KEYS = ["dataset", "model", "label", "seed"]
 def main(run: str, file: str) -> None:
     """Write the table of a run."""
     records = fb.Run(run).records()
-    values = records[records["status"] == "ok"]
+    values = records[(records["status"] == "ok") & (records["task"] == "node")]
+    score = values["dataset"].str.removesuffix(INDUCTIVE).map(lambda name: fb.DATASETS[name].score)
+    scores, proven = values[values["metric"] == score], values[values["metric"] == "certified_" + score]
+    attacked = scores[scores["kind"] == "attack"]
     parts = {
-        "clean": ("clean", "f1", "max"),
-        "floor": ("certify", "certified_f1", "max"),
-        "worst_case": ("attack", "f1", "min"),
-        "explanations": ("certify", "certified_explanations", "max"),
+        "clean": (scores[scores["kind"] == "clean"], "max"),
+        "floor": (proven, "max"),
+        "worst_case": (attacked, "min"),
+        "explanations": (values[values["metric"] == "certified_explanations"], "max"),
+        **{name: (attacked[attacked["attack_label"] == name], "min") for name in ("injection", "worst")},
     }
-    columns = {
-        name: values[(values["kind"] == kind) & (values["metric"] == metric)].groupby(KEYS)["value"].agg(how)
-        for name, (kind, metric, how) in parts.items()
-    }
+    columns = {name: rows.groupby(KEYS)["value"].agg(how) for name, (rows, how) in parts.items()}
     table = columns["clean"].to_frame("clean").assign(**{name: columns[name] for name in parts if name != "clean"})
     table.round(6).reset_index().to_csv(file, index=False)
 

@@ -29,6 +29,7 @@ PAGES = (
     "docs/study.md",
     "docs/tuning.md",
     "docs/explanations.md",
+    "docs/graphs.md",
     "docs/performance.md",
     "docs/methodology.md",
     "docs/paper.md",

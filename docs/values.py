@@ -19,6 +19,7 @@ from typing import Any
 from benchmarks.standard_attack_tables import TABLES as STANDARD_ATTACK
 from fgai_bench.statistics.intervals import Comparison, centre, interval, mean
 from fgai_bench.statistics.labels import title
+from fgai_bench.suites.schema import INDUCTIVE
 
 ROOT = Path(__file__).parent.parent
 GRAPHS = ("amazon-photo", "amazon-cs", "coauthor-cs", "coauthor-physics")
@@ -187,6 +188,40 @@ def graphs_where_gcn_beats(model: str) -> str:
         compared = [Comparison.of(control, by_seed(row, "f1"), "identity") for row in rivals if row["dataset"] == graph]
         graphs += [title(graph)] if all(each.side > 0 for each in compared) else []
     return listed(graphs, "no graph")
+
+
+# Further graphs
+
+FURTHER = "../benchmarks/measured/graphs.csv"
+SPLITS = {"transductive": "", "inductive": INDUCTIVE}
+
+
+def means(column: str, **wanted: str) -> str:
+    """Return mean and number of seeds of a column of the further graphs."""
+    found = [float(row[column]) for row in select(FURTHER, **wanted) if row[column]]
+    return f"{number(mean(found))} ({len(found)})" if found else "not measured"
+
+
+@table
+def defenses_on(dataset: str) -> Rows:
+    """Clean score of every way to train a GAT, or network in its place, on one graph, with the number of seeds."""
+    labels = ("vanilla", "clipped", "gcn", "soft-median", "rung", "elastic-gnn", "mlp")
+    names = {label: title("gat" if label == "vanilla" else label) for label in labels}
+    rows = [[name, means("clean", dataset=dataset, label=label)] for label, name in names.items()]
+    return [["network", "clean F1 (seeds)"], *rows]
+
+
+@table
+def both_splits(*datasets: str) -> Rows:
+    """What remains of a GAT whose training saw the test nodes, beside one whose training did not."""
+    cells = {f"{part}, {split}": (part, split) for part in ("clean", "injection", "worst") for split in SPLITS}
+    rows = {f"{title(name)}, {title(label)}": (name, label) for name in datasets for label in ("vanilla", "at", "fgai")}
+
+    def cell(row: tuple[str, str], name: str) -> str:
+        part, split = cells[name]
+        return means(part, dataset=row[0] + SPLITS[split], label=row[1])
+
+    return grid("F1 (seeds)", cells, rows, cell)
 
 
 # Floors

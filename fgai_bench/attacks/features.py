@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 from fgai_bench.attacks.ascent import BestAscent, ascend, ascend_long, gradient_of
 from fgai_bench.attacks.base import Attack, Candidate, Trace, Victim
 from fgai_bench.attacks.budget import ThreatModel
-from fgai_bench.attacks.objectives import Reference, margins, objective_named
+from fgai_bench.attacks.objectives import Reference, objective_named
 from fgai_bench.attacks.placement import cover
 from fgai_bench.attacks.placement import random as random_placement
 from fgai_bench.attacks.search import PUBLISHED, PortfolioSearch, strongest
@@ -120,7 +120,7 @@ def portfolio(search: PortfolioSearch) -> list[FeatureMember]:
         chosen = choose(search)
         shape = (chosen.numel(), search.victim.data.x.shape[1])
         spread = uniform(shape, search.seed, f"attack-worst-features-{name}", chosen.device)
-        members += [FeatureMember(chosen, loss, 0.1 * epsilon * (2 * spread - 1)) for loss in LOSSES]
+        members += [FeatureMember(chosen, search.loss_named(loss), 0.1 * epsilon * (2 * spread - 1)) for loss in LOSSES]
     return members
 
 
@@ -161,7 +161,7 @@ def smallest_margins(search: PortfolioSearch) -> Tensor:
     victim, logits = search.victim, search.victim.read(search.clean)
     if logits.shape[0] != victim.targets.numel():
         return victim.targets[: search.threat.nodes]
-    margin = margins(logits, search.truth)
+    margin = search.margins(logits)
     order = torch.where(margin > 0, margin, torch.inf).argsort(stable=True)
     return victim.targets[order[: search.threat.nodes]]
 
@@ -178,7 +178,8 @@ def steepest(search: PortfolioSearch) -> Tensor:
     """
     victim, embedded = search.victim, search.embedded.detach().requires_grad_()
     out = victim.model.propagate(embedded, victim.data.edge_index)
-    slope = gradient_of(objective_named("soft-error")(victim.read(out), out, labelled(search)), embedded).nan_to_num(0)
+    loss = objective_named(search.loss_named("soft-error"))
+    slope = gradient_of(loss(victim.read(out), out, labelled(search)), embedded).nan_to_num(0)
     search.calls += 1
     gains = []
     for some in victim.targets.split(CHUNK):  # the features of all targets at once may be too many to hold

@@ -21,7 +21,6 @@ from torch import Tensor
 from fgai_bench.attacks.base import Attack, Candidate, Trace, Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.injection import RandomInjection
-from fgai_bench.attacks.objectives import margins
 from fgai_bench.attacks.search import PortfolioMember, PortfolioSearch, near_the_middle
 
 Averaging = Literal["symmetric", "mean"]
@@ -203,12 +202,14 @@ def learned_member(search: PortfolioSearch, first: int, more: int, last: int) ->
     logits, targets = search.victim.read(search.clean), search.victim.targets
     if logits.size(0) != targets.numel():
         return None
-    margin = margins(logits, search.truth)
+    margin = search.margins(logits)
     per_node = min(search.threat.edges_per_node, targets.numel())
     trials = []
     for averaging, share, loss in STARTS:
         response = Response.of(search.victim, margin, per_node, averaging, share)
-        nowhere = PortfolioMember("learned", targets[:0], loss, FIRST_STEP, near_the_middle(search, 0))
+        nowhere = PortfolioMember(
+            "learned", targets[:0], search.loss_named(loss), FIRST_STEP, near_the_middle(search, 0)
+        )
         trials.append(PlacementTrial(search, response, nowhere))
     for _ in range(first):
         play(search, trials)
@@ -248,7 +249,7 @@ class PlacementTrial:
         """Learn from a member with edges to these targets, and keep it if it is the strongest."""
         with torch.no_grad():
             logits = self.search.victim.read(self.search.scene(member.attached).output(member.features))
-        self.response.learn(chosen, margins(logits, self.search.truth), self.rounds >= STRENGTH_ROUNDS)
+        self.response.learn(chosen, self.search.margins(logits), self.rounds >= STRENGTH_ROUNDS)
         self.best = min(self.best, member, key=lambda member: member.score)
         self.rounds += 1
 

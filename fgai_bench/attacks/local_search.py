@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fgai_bench.attacks.ascent import gradient_of
-from fgai_bench.attacks.objectives import margins, objective_named
+from fgai_bench.attacks.objectives import objective_named
+from fgai_bench.attacks.placement import stakes
 from fgai_bench.attacks.search import (
     PortfolioMember,
     PortfolioSearch,
@@ -45,7 +46,8 @@ class Outlook:
     """What the best attack so far looks like from within: where its edges help, and which targets still stand.
 
     Attributes:
-        border, hubs: targets that still stand, nearest to the border first; targets with the most of them around.
+        border, hubs: targets with something at stake, nearest to the border first, or the most at stake first where
+            ROC-AUC ranks; targets with the most at stake around.
         help: ``(nodes, per_node)`` how much each edge raises the loss; None if unknown.
         pull: ``(nodes, P)`` the targets to which a new edge would raise it most, best first; None if unknown.
         slope: ``(nodes, F)`` the gradient of the loss by the features.
@@ -178,31 +180,34 @@ class LocalSearch:
             logits = search.victim.read(out)
             slope = gradient_of(objective_named(best.loss)(logits, out, scene.reference), features)
         search.calls += 1
-        margin = np.ones(self.targets.size)  # of links nothing is known of a single target
-        if logits.size(0) == margin.size:
-            margin = margins(logits, search.truth).detach().double().cpu().numpy()
-        return self.seen(margin, search.edge_gradient(best), slope)
+        stake = order = np.ones(self.targets.size)  # of links nothing is known of a single target
+        if logits.size(0) == stake.size:
+            stake = stakes(search.victim, logits, search.truth).double().cpu().numpy()
+            order = -stake if search.by_rank else search.margins(logits).detach().double().cpu().numpy()
+        return self.seen(stake, order, search.edge_gradient(best), slope)
 
-    def seen(self, margin: Floats, edge_gradient: Tensor | None, slope: Tensor) -> Outlook:
-        """Return the outlook of given margins ``(T,)`` and gradients by edges ``(nodes, T)`` and features."""
-        standing = np.flatnonzero(margin > 0)
-        border = standing[margin[standing].argsort(kind="stable")]
+    def seen(self, stake: Floats, order: Floats, edge_gradient: Tensor | None, slope: Tensor) -> Outlook:
+        """Return the outlook of what targets have at stake and whose turn is first ``(T,)``, and of gradients.
+
+        Gradients are by edges ``(nodes, T)`` and by features.
+        """
+        standing = np.flatnonzero(stake > 0)
+        border = standing[order[standing].argsort(kind="stable")]
         source, destination = self.ends
-        stands = (margin > 0).astype(float)
-        around = stands + np.bincount(source, weights=(stands * self.near)[destination], minlength=margin.size)
+        around = stake + np.bincount(source, weights=(stake * self.near)[destination], minlength=stake.size)
         hubs = (-around).argsort(kind="stable")
         if edge_gradient is None or not bool(edge_gradient.isfinite().all()):
             return Outlook(border, hubs, None, None, slope)
         place = torch.from_numpy(self.place).to(edge_gradient.device)[self.best.attached.clamp(min=0)].clamp(min=0)
         help = edge_gradient.gather(1, place).double().cpu().numpy()
-        pull = edge_gradient.topk(min(PULLED, margin.size), dim=1).indices.cpu().numpy()
+        pull = edge_gradient.topk(min(PULLED, stake.size), dim=1).indices.cpu().numpy()
         return Outlook(border, hubs, help, pull, slope)
 
     def moved(self, name: str) -> PortfolioMember:
         """Return the best attack after a move, with a loss and a step for its climb."""
         attached, features = self.best.attached.cpu().numpy().copy(), self.best.features.clone()
         features = self.moves[name][1](attached, features, float(self.draw.choice(SHARES)))
-        loss, step = str(self.draw.choice(LOSSES)), float(self.draw.choice(self.steps))
+        loss, step = self.search.loss_named(str(self.draw.choice(LOSSES))), float(self.draw.choice(self.steps))
         where = torch.from_numpy(attached).to(self.best.attached.device)
         return replace(self.best, name=name, attached=where, features=features, loss=loss, step=step)
 

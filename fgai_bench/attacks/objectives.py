@@ -14,7 +14,7 @@ from fgai_bench.losses import jsd, topk_surrogate, tvd
 from fgai_bench.metrics.topk import topk_mask
 from fgai_bench.models.base import Output
 
-SOFTNESS = 0.2  # of the border in the smooth overlap, as a difference of logarithms
+SOFTNESS = 0.2  # of the border in the smooth overlap, as a difference of logarithms, and of the smooth order of pairs
 Readout = Callable[[Output], Tensor]
 
 
@@ -36,6 +36,12 @@ class Reference:
     def probabilities(self) -> Tensor:
         """Return ``(M, C)`` the clean output distributions of the targets."""
         return self.logits.softmax(1)
+
+    @cached_property
+    def classes(self) -> tuple[Tensor, Tensor]:
+        """Return ``(P,), (N,)`` which targets should be of class 1, and which of class 0."""
+        positive, negative = ((self.prediction == label).nonzero().flatten() for label in (1, 0))
+        return positive, negative
 
     @classmethod
     def of(cls, out: Output, readout: Readout) -> Reference:
@@ -87,6 +93,20 @@ def soft_error(logits: Tensor, out: Output, reference: Reference) -> Tensor:
     """
     scale = 0.05 * margins(reference.logits, reference.prediction).abs().mean().clamp(min=1e-12)
     return torch.sigmoid(-margins(logits, reference.prediction) / scale).mean()
+
+
+def soft_auc(logits: Tensor, out: Output, reference: Reference) -> Tensor:
+    r"""Return the share of pairs of a positive and a negative target that are in the wrong order, counted smoothly.
+
+    .. math:: \frac{1}{P N} \sum_{p} \sum_{n} \sigma\left(\frac{s_n - s_p}{0.2 \bar s}\right)
+
+    with s the lead of class 1 and :math:`\bar s` the mean clean distance of two targets' leads from their mean.
+    Pairs that are nearly in the wrong order count most, whichever side of a prediction's border they are on.
+    """
+    lead, clean = (rows[:, 1] - rows[:, 0] for rows in (logits, reference.logits))
+    scale = SOFTNESS * (clean - clean.mean()).abs().mean().clamp(min=1e-12)
+    positive, negative = reference.classes
+    return torch.sigmoid((lead[negative] - lead[positive].unsqueeze(1)) / scale).mean()
 
 
 def logit_ratio(logits: Tensor, out: Output, reference: Reference) -> Tensor:
@@ -152,6 +172,7 @@ OBJECTIVES: dict[str, Callable[[Tensor, Output, Reference], Tensor]] = {
     "scaled-margin": scaled_margin,
     "masked-nll": masked_nll,
     "soft-error": soft_error,
+    "soft-auc": soft_auc,
     "logit-ratio": logit_ratio,
     "attention-topk": attention_topk,
     "attention-jsd": attention_jsd,

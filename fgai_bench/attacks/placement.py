@@ -15,7 +15,9 @@ from torch import Tensor
 from fgai_bench.attacks.base import Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.objectives import margins
+from fgai_bench.data.dataset import score_of
 from fgai_bench.fast.cuda_graphs import recording
+from fgai_bench.metrics.prediction import won_pairs
 from fgai_bench.models.base import Output
 from fgai_bench.seeds import generator, uniform
 
@@ -71,7 +73,7 @@ def cover(
         victim, clean, threat, seed: as for every placement.
         strength: how far an edge to a neighbour serves a target of large degree; 0 for fully.
     """
-    need = _flippable(victim, clean, victim.truth(clean))
+    need = _flippable(victim, clean)
     chosen = _greedy_cover(victim, need.double().cpu().numpy(), threat, strength)
     order = _grouped(victim, clean, chosen)
     return _filled(order, threat, victim.targets, seed)
@@ -96,11 +98,33 @@ def defective(victim: Victim, clean: Output, threat: ThreatModel, seed: int | No
     return _filled(_grouped(victim, clean, order), threat, victim.targets, seed)
 
 
-def _flippable(victim: Victim, clean: Output, truth: Tensor) -> Tensor:
-    """Return the need of each target: 0 where the prediction is wrong, 1 to 1.5 elsewhere, more near the border."""
+def ranked_by_pairs(victim: Victim) -> bool:
+    """Tell whether ROC-AUC ranks the targets: then a target counts by the pairs that it is in."""
+    return victim.readout is None and score_of(victim.data) == "roc_auc"
+
+
+def stakes(victim: Victim, logits: Tensor, truth: Tensor) -> Tensor:
+    """Return what each target still adds to the score, ``(T,)``: 1 where it is right, or the pairs that it wins.
+
+    Of a pair in order both ends have one half, so the mean is the score. A target of the rarer class has more at stake,
+    whatever is predicted of it.
+    """
+    if not ranked_by_pairs(victim):
+        return (margins(logits, truth) > 0).to(logits.dtype)
+    lead, positive = (logits[:, 1] - logits[:, 0]).detach(), truth == 1
+    counts = torch.zeros_like(lead)
+    counts[positive], counts[~positive] = (won.to(lead) for won in won_pairs(lead, positive))
+    return counts * (lead.numel() / (2 * int(positive.sum()) * int((~positive).sum())))
+
+
+def _flippable(victim: Victim, clean: Output) -> Tensor:
+    """Return the need of each target: what it has at stake; of right predictions up to half more near the border."""
     logits = victim.read(clean)
     if logits.shape[0] != victim.targets.numel():
         return torch.ones(victim.targets.numel(), device=victim.targets.device)
+    truth = victim.truth(clean)
+    if ranked_by_pairs(victim):
+        return stakes(victim, logits, truth)
     margin = margins(logits, truth)
     return (margin > 0) * (1 + 0.5 * torch.exp(-margin.clamp(min=0) / margin.abs().mean().clamp(min=1e-9)))
 

@@ -16,8 +16,8 @@ from fgai_bench.attacks.base import NO_SEARCH, Candidate, Trace, Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.domain import FeatureDomain
 from fgai_bench.attacks.injection import InjectionScene
-from fgai_bench.attacks.objectives import Reference, objective_named
-from fgai_bench.attacks.placement import Placement, attached_edges, cover, defective, random
+from fgai_bench.attacks.objectives import Reference, margins, objective_named
+from fgai_bench.attacks.placement import Placement, attached_edges, cover, defective, random, ranked_by_pairs
 from fgai_bench.data.dataset import score_of
 from fgai_bench.metrics.prediction import score_function
 from fgai_bench.models.base import AttentionModel, Output
@@ -30,6 +30,7 @@ MOST_COPIES, LARGEST_COPIES = 8, 2**27  # of a graph side by side, and bytes of 
 RISE = 0.1  # of a loss, from which on a score that stays is suspicious
 RELAXED = 1e-2  # weight of an edge while its gradient is taken
 PUBLISHED = {"step": 0.1, "steps": 10, "restarts": 1}  # the search of the published attacks
+COUNTING = ("soft-error", "masked-nll", "logit-ratio")  # losses of the targets that stand, or of how many stand
 PLACEMENTS: dict[str, Placement] = {
     "cover": cover,
     "wide-cover": partial(cover, strength=2.0),
@@ -72,6 +73,7 @@ class PortfolioSearch:
         domain: the rows that injected nodes may have.
         embedded, clean: the victim's, unattacked.
         truth: ``(M,)`` what predictions should be.
+        by_rank: whether ROC-AUC ranks the nodes.
         measure: the score of logits ``(..., M, C)``: ROC-AUC of links, what the dataset is ranked by of nodes.
         last: the attachments that were looked at last, and their scene.
         copies: of the graph, by their number, on which several members climb at once.
@@ -90,6 +92,7 @@ class PortfolioSearch:
     embedded: Tensor = field(init=False)
     clean: Output = field(init=False)
     truth: Tensor = field(init=False)
+    by_rank: bool = field(init=False)
     measure: Callable[[Tensor], Tensor] = field(init=False)
     last: tuple[Tensor, InjectionScene] | None = field(init=False, default=None)
     copies: dict[int, Copies | None] = field(init=False, default_factory=dict)
@@ -105,7 +108,21 @@ class PortfolioSearch:
         self.embedded, self.clean = self.victim.evaluated()
         self.truth = self.victim.truth(self.clean)
         links = "roc_auc" if hasattr(self.victim.readout, "labels") else "f1"
-        self.measure = score_function(score_of(self.victim.data) if self.victim.readout is None else links, self.truth)
+        score = score_of(self.victim.data) if self.victim.readout is None else links
+        self.measure = score_function(score, self.truth)
+        self.by_rank = ranked_by_pairs(self.victim)
+
+    def margins(self, logits: Tensor) -> Tensor:
+        """Return by how much each target is right; by ROC-AUC, beyond the clean median of the other class: ``(T,)``."""
+        if not self.by_rank:
+            return margins(logits, self.truth)
+        clean, lead = (rows[:, 1] - rows[:, 0] for rows in (self.victim.read(self.clean), logits))
+        positive = self.truth == 1
+        return torch.where(positive, lead - clean[~positive].median(), clean[positive].median() - lead)
+
+    def loss_named(self, loss: str) -> str:
+        """Return the loss that takes the place of another: that of ranks, where the other counts wrong predictions."""
+        return "soft-auc" if self.by_rank and loss in COUNTING else loss
 
     def scene(self, attached: Tensor) -> InjectionScene:
         """Return the attacked graph with these attachments, ready for any features; the last one is kept."""

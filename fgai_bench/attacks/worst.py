@@ -156,7 +156,9 @@ class Worst(Attack):
         names = dict.fromkeys(PORTFOLIO[index][0] for index in some)
         places = {name: PLACEMENTS[name](search.victim, search.clean, search.threat, search.seed) for name in names}
         return [
-            PortfolioMember(f"{place} {loss}", places[place], loss, step, near_the_middle(search, index))
+            PortfolioMember(
+                f"{place} {loss}", places[place], search.loss_named(loss), step, near_the_middle(search, index)
+            )
             for index, (place, loss, step) in enumerate(PORTFOLIO)
             if index in some
         ]

@@ -14,8 +14,10 @@ from torch_geometric.data import Data
 
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.certificates.catalogue import CERTIFICATES
-from fgai_bench.data.dataset import SCORES, score_of
-from fgai_bench.metrics import NotApplicable, certified_explanations, certified_f1
+from fgai_bench.certificates.ranking import Pairs, lost_pairs
+from fgai_bench.data.dataset import score_of
+from fgai_bench.metrics import NotApplicable, certified_explanations, certified_f1, certified_roc_auc
+from fgai_bench.metrics.prediction import area_under_curve, won_pairs
 from fgai_bench.models.base import AttentionModel, Output, frozen_eval
 from fgai_bench.registry import checked_subclass
 
@@ -28,10 +30,13 @@ class Bound(NamedTuple):
     Attributes:
         lost: how many of the targets that are classified correctly can be misclassified.
         moved: how many of the targets can have another explanation (the attention into them).
+        changed: how many of the targets can have another output at all; None where the proof does not say. A graph
+            that ROC-AUC ranks needs it.
     """
 
     lost: int
     moved: int
+    changed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,7 @@ class Floor:
         lost: how many of those an attack can turn, at most; near-ties are counted as lost.
         moved: how many targets can have another explanation, at most.
         threat: the threat model.
+        pairs: of positive and negative targets, where ROC-AUC ranks the graph; else None.
     """
 
     kind: str
@@ -72,10 +78,13 @@ class Floor:
     lost: int
     moved: int
     threat: ThreatModel
+    pairs: Pairs | None = None
 
     @property
     def score(self) -> float:
-        """Return the share of the targets that stay classified correctly under every attack."""
+        """Return what stays of the score under every attack: of micro F1, or of ROC-AUC where that ranks the graph."""
+        if self.pairs is not None:
+            return certified_roc_auc(*self.pairs)
         return certified_f1(self.targets, self.correct, self.lost, self.moved)
 
     @property
@@ -88,8 +97,8 @@ class Floor:
 
     @property
     def clean(self) -> float:
-        """Return the share of the targets that are classified correctly without an attack."""
-        return self.correct / self.targets
+        """Return the score without an attack."""
+        return self.correct / self.targets if self.pairs is None else self.pairs.won / self.pairs.number
 
 
 class Certificate:
@@ -121,8 +130,7 @@ class Certificate:
 
     def floors(self, model: AttentionModel, data: Data, targets: Tensor, threats: Iterable[ThreatModel]) -> list[Floor]:
         """Return the floors of several threat models, on the same network, graph and targets ``(T,)``."""
-        if (score := score_of(data)) != "f1":
-            raise NotApplicable(f"it counts right predictions, and this graph is ranked by {SCORES[score]}")
+        by_pairs = score_of(data) == "roc_auc"
         name = next((name for name in CERTIFICATES if CERTIFICATES[name] is type(self)), type(self).__name__)
         with frozen_eval(model), torch.no_grad():
             output = model(data)
@@ -134,9 +142,10 @@ class Certificate:
             unsure = correct - int(certain.sum())
             floors = []
             for threat in threats:
-                lost, moved = proven(threat)
+                lost, moved, changed = proven(threat)
                 doubtful = unsure if any(threat.limits().values()) else 0
-                floors.append(Floor(name, targets.numel(), correct, lost + doubtful, moved, threat))
+                pairs = _pairs(logits, y, changed) if by_pairs else None
+                floors.append(Floor(name, targets.numel(), correct, lost + doubtful, moved, threat, pairs))
         return floors
 
 
@@ -161,6 +170,22 @@ def best_floor(
     if not floors:
         raise NotApplicable("; ".join(reasons))
     return max(floors, key=lambda floor: (floor.score, floor.explanation))
+
+
+def _pairs(logits: Tensor, y: Tensor, changed: int | None) -> Pairs:
+    """Return the pairs of the targets, and how many are lost if so many targets change: ``(T, C), (T,)``."""
+    if changed is None:
+        raise NotApplicable("it counts right predictions, and this graph is ranked by ROC-AUC")
+    positive = y == 1
+    number = int(positive.sum()) * int((~positive).sum())
+    if not number:
+        raise NotApplicable("the targets have one class only, so there is no ROC-AUC")
+    lead = (logits[:, 1] - logits[:, 0]).double()
+    won = float(area_under_curve(lead[positive], lead[~positive])) * number
+    if not changed:
+        return Pairs(number, won, 0.0)
+    certain = won_pairs(lead, positive, ROUNDING * logits.abs().amax(1).double())
+    return Pairs(number, won, won - int(certain[0].sum()) + lost_pairs(*certain, changed))
 
 
 def _lead(logits: Tensor, y: Tensor) -> Tensor:

@@ -63,8 +63,9 @@ class Reach(Certificate):
         def proven(threat: ThreatModel) -> Bound:
             most = starting_points(threat)
             if not most or radius + (threat.scenario == "features") < 0:
-                return Bound(0, 0)
-            return Bound(*(largest_cover(cover, most) for cover in covers(threat.scenario, threat.targets)))
+                return Bound(0, 0, 0)
+            lost, changed = (largest_cover(cover, most) for cover in covers(threat.scenario, threat.targets))
+            return Bound(lost, changed, changed)  # attention changes only where the output can
 
         return proven
 

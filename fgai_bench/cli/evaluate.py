@@ -36,7 +36,7 @@ def evaluate(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the first attack.", parser=whole)] = 0,
     split: Annotated[
-        int, typer.Option(help="Which split, where the masks of the graph hold several.", parser=whole)
+        int, typer.Option(help="Which column of the masks, where they hold several splits.", parser=whole)
     ] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:

@@ -91,13 +91,13 @@ def show_plan(suite: str, out: Path | None, device: str, overrides: dict[str, An
     folder = out if out is not None else Path("runs") / loaded.name
     typer.echo(spoken_seeds(sorted({member.seed for member in plan.members})))
     print_table(f"plan of {loaded.name}", PLAN_COLUMNS, plan_rows(plan))
+    for sentence in plan.left_out:
+        typer.echo(sentence)
     done = statuses_in(folder)
     waiting = [step for hash, step in plan.steps.items() if hash not in done]
     kinds = Counter(step.kind for step in plan.steps.values())
     counted = ", ".join(f"{number} {kind}" for kind, number in kinds.items())
     typer.echo(f"{len(plan.steps)} steps ({counted}); {len(plan.steps) - len(waiting)} done, {len(waiting)} to run")
-    for sentence in plan.warnings:
-        typer.echo(sentence)
     used = dict.fromkeys(step.config["dataset"]["name"] for step in waiting)
     if absent := [name for name in used if DATASETS[name].missing(data_root_of(root))]:
         typer.echo(f"missing data: {', '.join(absent)}; `fgai-bench data fetch NAME` gets them, and so does the run")
@@ -134,7 +134,8 @@ def plan_rows(plan: Plan) -> list[list[str]]:
 def conclude(done: Run) -> None:
     """Print the number of steps by status and what to do next.
 
-    If some steps could be tried again, list the steps without a value and exit 1. So does an attack below a floor.
+    If some steps could be tried again, list the steps without a value and exit 1. So do an attack below a floor and a
+    dataset whose files could not be had.
     """
     from fgai_bench.cli.status import failures
     from fgai_bench.records.flags import below_floors
@@ -153,5 +154,5 @@ def conclude(done: Run) -> None:
     for hash, flag in wrong.items():
         typer.echo(f"row {hash[:12]}: {flag}; the attack or the proof is wrong")
     typer.echo(f"next: fgai-bench report {shlex.quote(str(done.folder))}")
-    if failed or wrong:
+    if failed or wrong or done.absent:
         raise typer.Exit(1)

@@ -127,6 +127,12 @@ class Dataset:
         chosen = {**self.options, **options}
         if callable(self.reader):
             tidy: Data = importlib.import_module(IN_MEMORY).for_suites(self.name, self.reader(root, **chosen))
+            for said in (tidy.get("score"), getattr(self.reader, "score", None)):
+                if isinstance(said, str) and said != self.score:
+                    raise DataError(
+                        f"the dataset {self.name!r} is registered with the score {self.score!r}, and its graph or "
+                        f"function says {said!r}; register it with score={said!r}"
+                    )
             return tidy
         module, _, function = self.reader.partition(":")
         read = getattr(importlib.import_module(module), function)

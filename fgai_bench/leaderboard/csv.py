@@ -168,7 +168,7 @@ def _columns(board: Board) -> dict[str, Any]:
     return {
         f"clean {board.score}": lambda row: _median(row, f"{board.score}_clean"),
         "worst [low, high]": lambda row: _between(row, board.score),
-        "floor": lambda row: _median(row, "certified_f1", NOT_PROVEN),
+        "floor": lambda row: _median(row, f"certified_{board.score}", NOT_PROVEN),
         "g-JSD (uniform)": _beside_uniform,
         "explanation correctness": _correctness,
     }

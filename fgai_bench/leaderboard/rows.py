@@ -55,7 +55,7 @@ class Board:
 STABILITY_METRICS = ("g_jsd", "g_tvd", "node_jsd", "topk_overlap", "prediction_kept")
 COSTS = ("train_peak_mib", "attack_seconds", "attack_peak_mib", "evaluate_seconds", "evaluate_peak_mib")
 BESIDE = ("macro_f1", "roc_auc")  # further scores, as columns where they were measured
-FLOORS = ("certified_f1", "certified_explanations")  # further columns where something was proven
+FLOORS = ("certified_f1", "certified_roc_auc", "certified_explanations")  # further columns where something was proven
 BOARDS = (
     Board("leaderboard_node", "node", "f1", "higher", ("f1_clean", *STABILITY_METRICS, "f_slope_pos", "f_slope_neg")),
     Board("leaderboard_link", "link", "roc_auc", "higher", ("roc_auc_clean", *STABILITY_METRICS)),
@@ -192,7 +192,7 @@ def _entry(results: Results, place: Place, attacked: Mapping[int, Measurement], 
         tuple(dict.fromkeys(_program(step) for step in ok.values())),
         tuple(dict.fromkeys(step.device for step in ok.values())),
         (*(n for n in BESIDE if any(n in step.values for step in attacked.values())), *own)
-        + (FLOORS if any(step.status == "ok" for step in floors.values()) else ())
+        + tuple(name for name in FLOORS if any(name in step.values for step in floors.values()))
         + ((right,) if right else ()),
         steps={seed: step.step[:12] for seed, step in attacked.items() if seed in ok},
         trials=max((step.trials for step in attacked.values()), default=0),

@@ -7,6 +7,7 @@ from .f_slope import f_acc_curve as f_acc_curve
 from .f_slope import f_slope as f_slope
 from .floors import certified_explanations as certified_explanations
 from .floors import certified_f1 as certified_f1
+from .floors import certified_roc_auc as certified_roc_auc
 from .null_rankings import degree_ranking as degree_ranking
 from .null_rankings import random_ranking as random_ranking
 from .null_rankings import uniform_attention as uniform_attention

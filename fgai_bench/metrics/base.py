@@ -103,6 +103,7 @@ INPUTS: dict[str, tuple[str, tuple[Where, ...]]] = {
         for scope, edges in SCOPES.items()
     },
     "floor": ("targets, correct ones, and proven upper bounds of those lost and of explanations moved", ("certify",)),
+    "pairs": ("pairs of a positive and a negative target, those in order, and a bound of those lost", ("certify",)),
     "model": ("the trained model", ("train", "clean", "attack")),
     "validation": ("the validation score of the training", ("train",)),
     "cost": ("seconds and memory by name, of the training and of the attack", ("clean", "attack")),

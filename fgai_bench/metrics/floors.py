@@ -21,6 +21,23 @@ def certified_f1(targets: int, correct: int, lost: int, moved: int) -> float:
 
 
 @metric(
+    "certified_roc_auc",
+    inputs="pairs",
+    summary="proven floor of roc_auc of nodes: no attack inside the threat model leaves less",
+    **HIGHER_SHARE,
+)
+def certified_roc_auc(number: int, won: float, lost: float) -> float:
+    r"""Return the share of pairs of a positive and a negative target that stay in order under every attack.
+
+    .. math:: \frac{\max(\text{won} - \text{lost}, 0)}{\text{number}}
+
+    >>> certified_roc_auc(number=8, won=6.5, lost=2.5)
+    0.5
+    """
+    return max(won - lost, 0) / number
+
+
+@metric(
     "certified_explanations",
     inputs="floor",
     summary="share of the test nodes whose attention provably stays as it was",

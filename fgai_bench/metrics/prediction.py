@@ -107,6 +107,21 @@ def _twice_below(scores: Tensor, others: Tensor) -> Tensor:
     return torch.searchsorted(others, scores) + torch.searchsorted(others, scores, right=True)
 
 
+def won_pairs(scores: Tensor, positive: Tensor, slack: float | Tensor = 0.0) -> tuple[Tensor, Tensor]:
+    """Return in how many pairs of a positive and a negative each is on the right side: ``(T,), (T,) -> (P,), (N,)``.
+
+    ``slack``, one for all or ``(T,)``, is how far each score may be off: a pair counts if it is in order for certain.
+
+    >>> below, above = won_pairs(torch.tensor([3.0, 1.0, 2.0, 0.0]), torch.tensor([True, True, False, False]))
+    >>> below.tolist(), above.tolist()
+    ([2, 1], [1, 2])
+    """
+    low, high = (scores - slack)[positive], (scores + slack)[~positive]
+    below = torch.searchsorted(high.sort().values, low)
+    above = low.numel() - torch.searchsorted(low.sort().values, high, right=True)
+    return below, above
+
+
 def roc_auc_parts(scores: Tensor, positive: Tensor) -> Tensor:
     """Return a number per node whose mean is ROC-AUC and whose standard error is DeLong's: ``(T,), (T,) -> (T,)``.
 

@@ -79,12 +79,14 @@ def _weaker_than_control(attacks: list[dict[str, Any]]) -> Iterator[str]:
 def _below_a_floor(attacks: list[dict[str, Any]], floors: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
     """Yield the attacks that leave less than a floor that is proven for their budget, with the sentence."""
     for step, floor in product(attacks, floors):
-        proven = next(row["value"] for row in floor["metrics"] if row["name"] == "certified_f1")
+        if change_budget(step) != change_budget(floor):
+            continue
         values = {row["name"]: row["value"] for row in step["metrics"] if row["value"] is not None}
-        left = float(values.get("f1", 1))  # a floor is one of F1, whatever ranks the graph
-        if change_budget(step) == change_budget(floor) and left < float(proven) - ROUNDING:
-            name = floor["config"]["certificate"]["name"]
-            yield step["hash"], BELOW.format(score=left, floor=float(proven), certificate=name)
+        for row in floor["metrics"]:
+            score = row["name"].removeprefix("certified_")
+            if score in ("f1", "roc_auc") and float(values.get(score, 1)) < float(row["value"]) - ROUNDING:
+                name = floor["config"]["certificate"]["name"]
+                yield step["hash"], BELOW.format(score=values[score], floor=float(row["value"]), certificate=name)
 
 
 def _beaten_standards(attacks: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:

@@ -248,8 +248,8 @@ def doubts(row: RecordedRow) -> Iterator[str]:
         yield from differences(row)
         return
     values = {line["name"]: float(line["value"]) for line in row.step["metrics"] if line["value"] is not None}
-    floor, left = _floor(row), values.get("f1", 1.0)
-    if floor and floor.score > left + (0 if row.is_exact else SHARE):
+    floor, left = _floor(row), ranking_score(row.config, values)
+    if floor and left is not None and floor.score > left + (0 if row.is_exact else SHARE):
         yield f"{left:.4f} is recorded, below the floor {floor.score:.4f} that {floor.kind!r} proves for its model"
     if "graph" in row.config["attack"] and sha256(row.contents["attacked"]) != row.config["attack"]["graph"]:
         yield "its attacked graph is not the one that was submitted"

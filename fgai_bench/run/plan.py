@@ -113,11 +113,24 @@ class Member:
 
 @dataclass(frozen=True)
 class Plan:
-    """The steps by hash, each after those it builds on, their places in the suites, and what is left out of it."""
+    """The steps by hash, each after those it builds on, and their places in the suites.
+
+    Attributes:
+        steps, members: see above.
+        left_out: a sentence for each kind of trial in the grids of the suites that cannot be run, and for each suite
+            whose explainers are asked nothing.
+    """
 
     steps: dict[str, Step]
     members: tuple[Member, ...]
-    warnings: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    def without(self, absent: Mapping[str, str]) -> Plan:
+        """Return the plan without some datasets; a reason for each is given."""
+        steps = {hash: step for hash, step in self.steps.items() if step.config["dataset"]["name"] not in absent}
+        members = tuple(member for member in self.members if member.step in steps)
+        said = (f"left out: {name}, because {reason}" for name, reason in absent.items())
+        return Plan(steps, members, (*self.left_out, *said))
 
 
 @dataclass(frozen=True)
@@ -152,6 +165,20 @@ class Trial:
     def _matching(self, settings: Iterable[AnySetting]) -> list[AnySetting]:
         return [s for s in settings if s.when.matches(self.task, self.dataset, self.model, self.line)]
 
+    @cached_property
+    def obstacle(self) -> str:
+        """Return why the trial cannot be run; empty if it can."""
+        if not applies(DATASETS.entry(self.dataset).tags, self.task):
+            return f"it is not for the task {self.task}"
+        split = self.suite.split
+        if split != "transductive" and split not in TASKS.entry(self.task).tags:
+            return f"the task {self.task} has no {split} split"
+        if self.line.tuned and not self.chosen:
+            return f"no settings have been chosen under the {split} split; `fgai-bench tune` searches them"
+        if self.line.released and not self.released:
+            return "the released program has no configuration"
+        return ""
+
     @property
     def score(self) -> str:
         """Return the score of nodes that the dataset declares; empty for the task's own."""
@@ -182,7 +209,7 @@ class Trial:
     def chosen(self) -> tuple[TunedSetting, ...]:
         """Return the settings that a search chose for this trial; none for a line that does not ask for them."""
         tuned = self.suite.tuned if self.line.tuned else ()
-        return tuple(self._matching(tuned)[-1:])
+        return tuple(self._matching(chosen for chosen in tuned if chosen.split == self.suite.split)[-1:])
 
     def member(self, step: Step, attack: str = "", title: str = "", explainer: str = "", metric: str = "") -> Member:
         """Return the place of a step of this trial in the suite."""
@@ -199,24 +226,39 @@ def plan(suites: Iterable[Suite], device: str = "cpu", contents: Mapping[str, st
 
     ``contents`` has the digests of the graphs whose content no declaration tells (:func:`undeclared`), by dataset.
     """
-    draft, warnings = _Draft(device, contents or {}), []
+    draft, stopped, unasked = _Draft(device, contents or {}), [], []
     for suite in suites:
         before = len(draft.members)
         for trial in _trials(suite):
-            draft.add(trial)
+            if trial.obstacle:
+                stopped.append(trial)
+            else:
+                draft.add(trial)
         if suite.explainers and all(member.kind != "explain" for member in draft.members[before:]):
             limits = ((key, getattr(suite, f"explained_{key}")) for key in ("datasets", "models", "attacks"))
             only = "; ".join(f"{key} {', '.join(names)}" for key, names in limits if names)
             told = f"limited to {only}" if only else "for attacks with the suite's own budget"
-            warnings.append(f"no explanation is planned: the explainers of {suite.title} are {told}")
+            unasked.append(f"no explanation is planned: the explainers of {suite.title} are {told}")
         if suite.agreement:
             draft.add_agreements(suite)
     if not draft.members:
-        raise SuiteError(
-            "nothing to run: no dataset of the suite is for one of its tasks, or no defense for its models, "
-            "or no task has the split"
-        )
-    return Plan(draft.steps, tuple(dict.fromkeys(draft.members)), tuple(warnings))
+        reasons = _left_out(stopped) or ["no line of the suite is for one of its models"]
+        raise SuiteError(f"nothing to run: {'; '.join(reasons)}")
+    # A grid names every dataset for every task, so a dataset of another task is no surprise.
+    surprising = [trial for trial in stopped if applies(DATASETS.entry(trial.dataset).tags, trial.task)]
+    said = (*(f"left out: {sentence}" for sentence in _left_out(surprising)), *unasked)
+    return Plan(draft.steps, tuple(dict.fromkeys(draft.members)), said)
+
+
+def _left_out(trials: Iterable[Trial]) -> list[str]:
+    """Return a sentence for each obstacle and the rows that it stops: on which datasets, and why."""
+    datasets: dict[tuple[str, str], dict[str, None]] = {}
+    for trial in trials:
+        datasets.setdefault((f"{trial.model}/{trial.line.title}", trial.obstacle), {})[trial.dataset] = None
+    rows: dict[tuple[str, str], list[str]] = {}
+    for (row, obstacle), names in datasets.items():
+        rows.setdefault((", ".join(names), obstacle), []).append(row)
+    return [f"{', '.join(some)} on {names}, because {obstacle}" for (names, obstacle), some in rows.items()]
 
 
 def undeclared(suites: Iterable[Suite]) -> list[str]:
@@ -245,12 +287,8 @@ def _trials(suite: Suite) -> Iterator[Trial]:
     for task, dataset, model, seed, line in product(
         suite.tasks, suite.datasets, suite.models, suite.seeds, suite.defenses
     ):
-        wanted = model in (line.models or [model]) and dataset in (line.datasets or [dataset])
-        if wanted and applies(DATASETS.entry(dataset).tags, task):
-            trial = Trial(suite, task, dataset, model, line, seed)
-            possible = suite.split == "transductive" or suite.split in TASKS.entry(task).tags
-            if possible and (trial.chosen or not line.tuned) and (trial.released or not line.released):
-                yield trial
+        if model in (line.models or [model]) and dataset in (line.datasets or [dataset]):
+            yield Trial(suite, task, dataset, model, line, seed)
 
 
 def applies(tags: frozenset[str], task: str) -> bool:

@@ -117,13 +117,24 @@ def options_model(error: ValidationError) -> Any:
     return next((kind for kind in kinds if kind.__name__ == error.title), BaseModel)
 
 
-def check_data(steps: Iterable[Step], root: str | None) -> None:
-    """Download the missing files of the steps' datasets; raise with their names if that is impossible."""
+def check_data(steps: Iterable[Step], root: str | None) -> dict[str, str]:
+    """Download the missing files of the steps' datasets; return why some cannot be had, raise if that is all of them.
+
+    A file that arrives and is wrong is an error.
+    """
     from fgai_bench import data
 
-    for name in dict.fromkeys(step.config["dataset"]["name"] for step in steps):
-        if data.DATASETS[name].missing(data.data_root(root)):
-            data.fetch_dataset(name, root=root)  # imports torch
+    names = dict.fromkeys(step.config["dataset"]["name"] for step in steps)
+    absent: dict[str, str] = {}
+    for name in names:
+        try:
+            if data.DATASETS[name].missing(data.data_root(root)):
+                data.fetch_dataset(name, root=root)  # imports torch
+        except data.MissingDataError as reason:
+            absent[name] = str(reason)
+            if len(absent) == len(names):
+                raise
+    return absent
 
 
 def _maybe_cuda() -> bool:

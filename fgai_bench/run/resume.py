@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from contextlib import closing
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,11 +36,12 @@ class Run:
     Attributes:
         folder: the run folder.
         executed: how many steps the call that returned this object carried out.
+        absent: the datasets that it left out because their files could not be had.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], executed: int = 0) -> None:
+    def __init__(self, folder: str | os.PathLike[str], executed: int = 0, absent: Sequence[str] = ()) -> None:
         self.folder = Path(folder)
-        self.executed = executed
+        self.executed, self.absent = executed, tuple(absent)
         with StoreReader(self.folder):
             pass
 
@@ -101,12 +102,19 @@ def planned(
 
 
 def contents_of(suites: Iterable[Suite], data_root: str | None) -> dict[str, str]:
-    """Return the digests of the graphs whose content no declaration tells, by dataset; these are read for it."""
+    """Return the digests of the graphs whose content no declaration tells, by dataset; these are read for it.
+
+    A graph whose files cannot be had has none; the run leaves it out.
+    """
     if not (own := undeclared(suites)):
         return {}
-    from fgai_bench.data import content_sha256
+    from fgai_bench.data import MissingDataError, content_sha256
 
-    return {name: content_sha256(name, data_root) for name in own}
+    digests = {}
+    for name in own:
+        with suppress(MissingDataError):
+            digests[name] = content_sha256(name, data_root)
+    return digests
 
 
 def run_plan(steps: Plan, folder: Path, execution: Execution) -> Run:
@@ -114,18 +122,17 @@ def run_plan(steps: Plan, folder: Path, execution: Execution) -> Run:
     observer = execution.observer
     finished = {hash for hash, status in statuses_in(folder).items() if not _is_retried(status, execution)}
     todo = [step for hash, step in steps.steps.items() if hash not in finished]
+    absent: dict[str, str] = {}
     with closing(execution.executor_for(todo)) as executor:
         if todo:
             executor.start()
             check_options(todo)
-            check_data(todo, execution.root)
+            absent = check_data(todo, execution.root)
+            steps = steps.without(absent)
         folder.mkdir(parents=True, exist_ok=True)
         with run_lock(folder), closing(Store(folder)) as store:
-            for sentence in (
-                *(f"{fault}; done" for fault in store.repair()),
-                *superseded(steps, store),
-                *steps.warnings,
-            ):
+            repaired = (f"{fault}; done" for fault in store.repair())
+            for sentence in (*repaired, *superseded(steps, store), *steps.left_out):
                 observer.said(sentence)
             store.place(member.plain() for member in steps.members)
             statuses = store.statuses()
@@ -138,7 +145,7 @@ def run_plan(steps: Plan, folder: Path, execution: Execution) -> Run:
                     schedule.work()
                 finally:
                     observer.end()
-    return Run(folder, executed)
+    return Run(folder, executed, tuple(absent))
 
 
 def _is_retried(status: str | None, execution: Execution) -> bool:

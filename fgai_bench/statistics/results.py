@@ -265,7 +265,8 @@ def _best_floors(places: Mapping[Place, Mapping[int, Measurement]]) -> dict[Plac
     for place, seeds in places.items():
         for seed, step in seeds.items() if place.kind == "certify" else ():
             known = best.setdefault(place._replace(explainer=""), {})
-            if known.get(seed, step).values.get("certified_f1", -1) <= step.values.get("certified_f1", -1):
+            proven = f"certified_{step.score or 'f1'}"
+            if known.get(seed, step).values.get(proven, -1) <= step.values.get(proven, -1):
                 known[seed] = step
     return best
 

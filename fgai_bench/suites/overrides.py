@@ -263,12 +263,14 @@ def with_settings(suite: Suite, settings: str) -> Suite:
         return suite
     if settings == "released":
         return _as_released(suite)
-    known = suite.tuned or committed_settings()
+    known = tuple(setting for setting in suite.tuned or committed_settings() if setting.split == suite.split)
     own = [line for line in suite.defenses if not line.tuned]
-    tuned = [line.as_tuned() for line in own if any(line.name in setting.when.defense for setting in known)]
-    if not tuned:
-        raise SuiteError(f"no settings have been chosen for a defense of {suite.name}; `fgai-bench tune` searches them")
-    lines = (*(own if settings == "both" else ()), *tuned)
+    if not any(line.name in setting.when.defense for line in own for setting in known):
+        raise SuiteError(
+            f"no settings have been chosen for a defense of {suite.name} under the {suite.split} split; "
+            "`fgai-bench tune` searches them"
+        )
+    lines = (*(own if settings == "both" else ()), *(line.as_tuned() for line in own))
     return suite.model_copy(update={"defenses": lines, "tuned": known})
 
 

@@ -201,12 +201,14 @@ class TunedSetting(Setting):
     """The settings that a search chose for one cell, for the tuned line of its defense; no threat model is among them.
 
     Attributes:
+        split: the split that was searched; with the other one, other nodes and edges are seen in training.
         trials: how many settings were tried; rows of different numbers are not ranked together.
         trial: the number of the chosen one; 0 is the suite's own settings.
         feasible: whether it keeps the clean validation score within the tolerance of the vanilla model's.
         space, evidence: hashes of the space that was searched and of all trials with their scores.
     """
 
+    split: Literal["transductive", "inductive"] = "transductive"
     trials: int = Field(ge=1)
     trial: int = Field(0, ge=0)
     feasible: bool = True

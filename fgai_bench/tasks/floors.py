@@ -21,6 +21,9 @@ def measured_floor(config: Mapping[str, Any], model: AttentionModel, problem: Pr
     floors = certificate.floors(model, problem.data, problem.targets, threats)
     asked = floors[budgets.index(threat.nodes)]
     offers = Offers({"floor": lambda: (asked.targets, asked.correct, asked.lost, asked.moved)})
+    if asked.pairs is not None:
+        pairs = asked.pairs
+        offers.add(pairs=lambda: pairs)
     edges = tuple(float(floor.threat.limits()["edges"]) for floor in floors)
     offers.curves["floor"] = (edges, tuple(floor.score for floor in floors))
     return measured(offers)

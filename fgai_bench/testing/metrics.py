@@ -36,7 +36,7 @@ class MetricSubject(EntrySubject):
         metric = self.entry.load()
         if self.inputs in ALONE:
             return metric(a, 0.5) if "needs-share" in self.tags else metric(a)
-        if self.inputs == "floor":
+        if self.inputs in ("floor", "pairs"):
             return metric(*a)
         if self.inputs == "curve":
             return metric(RATES, a)
@@ -80,6 +80,7 @@ DRAWS: dict[str, Any] = {
     "reached": lambda draw: torch.rand(9, generator=draw) < 0.5,
     "nodes": lambda draw: torch.randperm(9, generator=draw)[:4],
     "floor": lambda draw: tuple(torch.randint(1, 9, (4,), generator=draw).sort(descending=True).values.tolist()),
+    "pairs": lambda draw: tuple(torch.randint(1, 9, (3,), generator=draw).sort(descending=True).values.tolist()),
     "model": lambda draw: tiny_model(),
     "cost": lambda draw: {"train_seconds": float(torch.rand(1, generator=draw)), "train_peak_mib": 100.0},
 }

@@ -87,7 +87,8 @@ class SearchCell:
     def setting(self, number: int, values: Mapping[str, Any], **known: Any) -> TunedSetting:
         """Return values as the chosen setting of this cell."""
         when = When(task=(self.task,), dataset=(self.dataset,), model=(self.model,), defense=(self.line.name,))
-        return TunedSetting(when=when, trials=self.trials, trial=number, **by_section(values), **known)
+        search = {"split": self.suite.split, "trials": self.trials, "trial": number}
+        return TunedSetting(when=when, **search, **by_section(values), **known)
 
 
 def cells_of(

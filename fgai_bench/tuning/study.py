@@ -13,6 +13,7 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
+from fgai_bench.data import MissingDataError
 from fgai_bench.options import SuiteError
 from fgai_bench.records.errors import RequestError
 from fgai_bench.records.lock import run_lock
@@ -66,7 +67,8 @@ def tune(
     known = [trial for cell in cells for trial in (*cell.reference(), *cell.trained(0, {}))]
     first = list(validation_plan(known, device, contents).steps.values())  # all that is known before anything has run
     check_options(first)
-    check_data(first, execution.root)
+    for reason in check_data(first, execution.root).values():
+        raise MissingDataError(reason)
     with closing(execution.executor_for(first, more=True)) as executor:
         folder.mkdir(parents=True, exist_ok=True)
         with run_lock(folder), closing(Store(folder)) as store:

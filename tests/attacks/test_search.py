@@ -87,7 +87,7 @@ def test_edges_move_to_the_targets_that_stand_nearest_to_the_border():
     local = local_search()
     margin = np.full(local.targets.size, 5.0)
     margin[:4], margin[4:8] = -1.0, 0.1  # the first four have fallen, the next are nearly there
-    local.outlook = local.seen(margin, None, torch.zeros(3, FEATURES))
+    local.outlook = local.seen((margin > 0).astype(float), margin, None, torch.zeros(3, FEATURES))
     assert set(local.outlook.border[:4]) == {4, 5, 6, 7}
     attached = np.full((3, 2), -1)
     attached[0] = local.targets[8:10]
@@ -99,7 +99,7 @@ def test_edges_move_to_where_the_gradient_of_relaxed_edges_points():
     local = local_search()
     gradient = torch.zeros(3, local.targets.size)
     gradient[:, 5:9] = 1.0
-    local.outlook = local.seen(np.ones(local.targets.size), gradient, torch.zeros(3, FEATURES))
+    local.outlook = local.seen(*np.ones((2, local.targets.size)), gradient, torch.zeros(3, FEATURES))
     attached = np.full((3, 2), local.targets[0])
     attached[0, 0] = local.targets[1]
     local.to_where_it_pulls(attached, local.best.features, 0.01)

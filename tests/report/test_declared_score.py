@@ -16,7 +16,7 @@ from fgai_bench.attacks.base import Victim
 from fgai_bench.attacks.search import PortfolioSearch
 from fgai_bench.cli import main
 from fgai_bench.data import DataError, Split
-from fgai_bench.metrics import NotApplicable, roc_auc
+from fgai_bench.metrics import roc_auc
 from fgai_bench.report.page.build import content
 from fgai_bench.statistics.results import Results
 from fgai_bench.tasks.node_classification import NodeProblem
@@ -57,7 +57,7 @@ def registered():
 @pytest.fixture(scope="module")
 def folder(registered, tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("own") / "run"
-    assert set(fb.run(SUITE, out=path, executor="inline", device="cpu").counts()) == {"ok", "not-applicable"}
+    assert set(fb.run(SUITE, out=path, executor="inline", device="cpu").counts()) == {"ok"}
     return path
 
 
@@ -70,15 +70,23 @@ def trained(registered):
 def test_run_and_report_rank_by_it(folder: Path, tmp_path: Path) -> None:
     frame = fb.Run(folder).records()
     values = frame[(frame["metric"] == "roc_auc") & (frame["label"] == "vanilla") & (frame["attack"] == "injection")]
-    refused = frame[frame["kind"] == "certify"]
-    assert set(refused["reason"]) == {"it counts right predictions, and this graph is ranked by ROC-AUC"}
+    proven = frame[(frame["metric"] == "certified_roc_auc") & (frame["seed"] == 0)].set_index("label")["value"]
+    clean = frame[(frame["metric"] == "roc_auc") & (frame["kind"] == "clean") & (frame["seed"] == 0)]
+    assert proven["mlp"] == clean.set_index("label")["value"]["mlp"]  # no edge can touch it
+    assert 0 <= proven["vanilla"] <= values["value"].min()
     assert main(["report", str(folder), "--format", "markdown,csv", "--out", str(tmp_path)]) == 0
     rows = list(csv.DictReader((tmp_path / "leaderboard_node_roc_auc_full.csv").read_text().splitlines()))
     row = next(row for row in rows if (row["defense"], row["attack"]) == ("vanilla", "injection"))
     assert float(row["roc_auc_mean"]) == pytest.approx(values["value"].mean(), abs=1e-6)
     assert not list(csv.DictReader((tmp_path / "leaderboard_node_full.csv").read_text().splitlines()))
     assert "by ROC-AUC under the published attack" in (tmp_path / "index.md").read_text()
-    assert "rare (ROC-AUC)" in (tmp_path / "tables" / "worst_case.md").read_text()
+    for name in ("table2", "worst_case", "floors"):
+        lines = (tmp_path / "tables" / f"{name}.md").read_text().splitlines()
+        assert "ROC-AUC" in lines[0]
+        assert "ROC-AUC" in lines[2]
+        assert "F1" not in "".join((lines[0], lines[2])).replace("macro F1", "")
+    floor = frame[(frame["metric"] == "certified_roc_auc") & (frame["label"] == "mlp")]["value"].mean()
+    assert f"{floor:.3f}±" in next(line for line in lines if "MLP" in line).split("|")[5]
 
 
 def test_the_page_shows_it(folder: Path) -> None:
@@ -102,7 +110,7 @@ def test_the_card_judges_by_it(trained, tmp_path: Path) -> None:
     assert clean.null == 0.5
     assert card.row("f1") is None
     assert "ROC-AUC" in str(card).split("Predictions")[1].splitlines()[0]
-    assert "ranked by ROC-AUC" in str(card)
+    assert "Proven: at least" in str(card)
     assert card.to_html(tmp_path).is_file()
     assert np.isclose(card.measured.outcomes["injection"].right.mean(), card.row("roc_auc", "injection").value)
 
@@ -120,8 +128,7 @@ def test_attacks_training_and_tuning_are_judged_by_it(trained) -> None:
     lead = model(held.data).logits[held.targets].diff(dim=1).flatten()
     assert clean == pytest.approx(roc_auc(lead.detach(), data.y[data.val_index]))
     assert attacked <= clean
-    with pytest.raises(NotApplicable, match="ranked by ROC-AUC"):
-        fb.certify(model, data)
+    assert 0 <= fb.certify(model, data).score <= fb.certify(model, data).clean == pytest.approx(expected)
 
 
 def test_three_classes_have_no_roc_auc(trained) -> None:
@@ -132,3 +139,42 @@ def test_three_classes_have_no_roc_auc(trained) -> None:
     data.score = "accuracy"
     with pytest.raises(DataError, match=r"^data.score is 'accuracy'; possible are f1, roc_auc$"):
         NodeProblem(data, Split.of(data))
+
+
+def test_a_graph_that_says_another_score_than_its_declaration_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The run would rank by one score, and its author believe in the other."""
+
+    def on_the_graph(root: Path) -> Data:
+        data = rare(root)
+        data.score = "roc_auc"
+        return data
+
+    def on_the_function(root: Path) -> Data:
+        return rare(root)
+
+    fb.DATASETS.register("graph-says", summary="a rare class", tags=("node",))(on_the_graph)
+    fb.DATASETS.register("function-says", summary="a rare class", tags=("node",))(on_the_function)
+    fb.load_dataset("function-says")
+    on_the_function.score = "roc_auc"  # after it was registered
+    for name in ("graph-says", "function-says"):
+        with pytest.raises(DataError, match=rf"{name}.* the score 'f1', .* says 'roc_auc'; register it with score="):
+            fb.load_dataset(name)
+        run = ["run", "--datasets", name, "--models", "gat", "--device", "cpu", "--out", str(tmp_path / name)]
+        assert main(run) == 2
+        assert main(["check", name]) in (1, 2)
+        assert "register it with score='roc_auc'" in " ".join("".join(capsys.readouterr()).split())
+
+
+def test_a_table_of_two_scores_calls_neither_by_the_name_of_the_other(tmp_path: Path) -> None:
+    two = {**SUITE, "datasets": ["rare", "csbm-1e3"], "defenses": ["mlp"], "attacks": ["injection"], "seeds": 1}
+    fb.run(two, out=tmp_path / "run", executor="inline", device="cpu")
+    assert main(["report", str(tmp_path / "run"), "--format", "markdown", "--out", str(tmp_path)]) == 0
+    below, beside = ((tmp_path / "tables" / f"{name}.md").read_text() for name in ("worst_case", "table2"))
+    assert "F1 or ROC-AUC clean" in below.splitlines()[0] or "ROC-AUC or F1 clean" in below.splitlines()[0]
+    assert "score↑" in below.splitlines()[2]
+    assert "rare (ROC-AUC)" in below
+    heads = beside.splitlines()[2]
+    assert "rare ROC-AUC↑" in heads
+    assert "csbm-1e3 F1↑" in heads.replace("CSBM-1e3", "csbm-1e3").replace("CSBM 1e3", "csbm-1e3")

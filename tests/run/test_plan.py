@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fgai_bench.cli import main
 from fgai_bench.defenses import DEFENSES
 from fgai_bench.run.plan import Plan, plan
 from fgai_bench.suites import SuiteError, resolve
@@ -137,11 +138,11 @@ def test_an_attack_with_a_budget_of_its_own_is_explained_if_the_suite_names_it(t
 
 def test_a_plan_says_that_no_explainer_is_asked(tiny: dict[str, Any]) -> None:
     suite = {**tiny, "attacks": ["injection", "worst"], "explainers": ["uniform"], "explained_attacks": ["worst"]}
-    assert planned(suite).warnings == ()
-    (warning,) = planned(suite, attacks=["injection"]).warnings
+    assert planned(suite).left_out == ()
+    (warning,) = planned(suite, attacks=["injection"]).left_out
     assert "no explanation is planned" in warning
     assert "attacks worst" in warning
-    assert planned({**suite, "explainers": []}, attacks=["injection"]).warnings == ()
+    assert planned({**suite, "explainers": []}, attacks=["injection"]).left_out == ()
 
 
 def test_a_network_without_attention_has_no_attack_on_it_and_is_not_explained(tiny: dict[str, Any]) -> None:
@@ -154,3 +155,26 @@ def test_a_network_without_attention_has_no_attack_on_it_and_is_not_explained(ti
     assert {m.defense for m in members if m.kind == "explain"} == {"vanilla"}
     unlimited = planned({**tiny, **asked, "defenses": lines, "explained_models": []}).members
     assert {m.defense for m in unlimited if m.kind == "explain"} == set(lines)
+
+
+def test_rows_without_chosen_settings_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    made = planned("graphs", settings="tuned", seeds=1)
+    assert {member.dataset for member in made.members} == {
+        "amazon-photo", "amazon-cs", "coauthor-cs", "coauthor-physics",
+    }  # fmt: skip
+    everywhere, elsewhere = made.left_out
+    assert "gat/soft-median tuned, gat/rung tuned, gat/elastic-gnn tuned" in everywhere
+    assert " on tolokers, minesweeper, actor, squirrel-filtered, chameleon-filtered, because no settings" in elsewhere
+    assert planned("graphs", seeds=1).left_out == ()
+    graphs = ["run", "--suite", "graphs", "--settings", "tuned", "--dry-run", "--device", "cpu"]
+    assert main([*graphs, "--datasets", "amazon-photo,minesweeper"]) == 0
+    assert " on minesweeper, because no settings have been chosen" in " ".join(capsys.readouterr().out.split())
+    assert main([*graphs, "--datasets", "minesweeper"]) == 2
+    assert " on minesweeper, because no settings have been chosen" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_grid_without_anything_to_run_says_why(tiny: dict[str, Any]) -> None:
+    with pytest.raises(SuiteError, match=r"^nothing to run: .* on csbm-1e3, because it is not for the task link$"):
+        planned({**tiny, "tasks": ["link"]})
+    with pytest.raises(SuiteError, match=r"^nothing to run: no line of the suite is for one of its models$"):
+        planned({**tiny, "defenses": [{"name": "ln", "models": ["gt"]}]})

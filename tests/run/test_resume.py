@@ -246,3 +246,24 @@ def test_a_dry_run_writes_nothing_and_counts_what_was_run(
     assert capsys.readouterr().out.splitlines()[0] == "1 seed: 100"
     assert main([*line, "--seed", "1", "--seeds", "2"]) == 2
     assert "--seed is one seed and --seeds says how many" in capsys.readouterr().err
+
+
+def test_a_dataset_that_cannot_be_had_stops_no_other(
+    tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One with a checksum, which is known before, and one without, whose content the plan would read."""
+    monkeypatch.setenv("FGAI_BENCH_OFFLINE", "1")
+    small = {**tiny, "defenses": ["vanilla"], "attacks": [], "seeds": 1}
+    suite = tmp_path / "small.yaml"
+    suite.write_text(yaml.safe_dump(small))
+    (tmp_path / "empty").mkdir()
+    line = ["run", "--suite", str(suite), "--executor", "inline", "--device", "cpu", "--out", str(tmp_path / "run")]
+    line += ["--data-root", str(tmp_path / "empty")]
+    assert main([*line, "--datasets", "questions,csbm-1e3,minesweeper"]) == 1
+    said = " ".join(capsys.readouterr())
+    for name in ("questions", "minesweeper"):
+        assert f"left out: {name}, because {name} needs heterophilous/{name}/raw/{name}.npz under " in said
+    done = Run(tmp_path / "run")
+    assert done.counts() == {"ok": 2}
+    assert set(done.records()["dataset"]) == {"csbm-1e3"}
+    assert main([*line, "--datasets", "questions"]) == 2

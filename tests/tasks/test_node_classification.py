@@ -47,8 +47,11 @@ def test_defenses_see_no_test_label_and_everything_else():
     assert int(without_test_labels(DATA, Split.of(DATA))[0].y.min()) == -1
 
 
-@pytest.mark.parametrize("defense", ["vanilla", "at", "fgai", "gcn"])
-def test_no_test_node_influences_an_inductive_training(defense):
+@pytest.mark.parametrize(
+    ("model", "defense"),
+    [*(("gat", name) for name in ("vanilla", "at", "fgai", "gcn", "votes")), ("gt", "vanilla")],
+)
+def test_no_test_node_influences_an_inductive_training(model, defense):
     split = Split.of(DATA)
     changed = Data(x=DATA.x.clone(), edge_index=DATA.edge_index, y=DATA.y.clone())
     changed.x[split.test] += 5
@@ -57,19 +60,19 @@ def test_no_test_node_influences_an_inductive_training(defense):
     changed.edge_index = DATA.edge_index[:, ~between]
     for inductive in (True, False):
         problems = [NodeProblem(graph, split, inductive=inductive) for graph in (DATA, changed)]
-        weights = [trained_on(problem, defense).state_dict() for problem in problems]
+        weights = [trained_on(problem, defense, model).state_dict() for problem in problems]
         same = all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
         assert same == inductive
 
 
-def trained_on(problem, defense):
+def trained_on(problem, defense, model="gat"):
     tags, training = DEFENSES.entry(defense).tags, Training(epochs=4)
     further = {"supervision": problem.supervision, "training": training}
     if "needs-inner" in tags:
         further["inner"] = problem.inner({"nodes": 2, "edges_per_node": 2, "steps": 2, "targets": "all"})
     if "needs-teacher" in tags:
-        further["teacher"] = trained_on(problem, "vanilla")
-    return DEFENSES[defense]().fit(tiny_model(), problem.training_data, problem.training_split, **further)
+        further["teacher"] = trained_on(problem, "vanilla", model)
+    return DEFENSES[defense]().fit(tiny_model(model), problem.training_data, problem.training_split, **further)
 
 
 def test_an_inductive_model_is_tested_on_the_whole_graph():

@@ -16,8 +16,8 @@ from fgai_bench.options import LogRange, Options, Space
 def largest_share(clip: float, others: int, together: int = 1) -> float:
     r"""Return the most attention that ``together`` in-edges can draw from a node with ``others`` further ones.
 
-    Scores lie in [-c, c], so :math:`e^{s}` lies in :math:`[e^{-c}, e^c]`. With m edges beside d others, a self-loop
-    being one of them, the m have at most
+    Scores lie in [-c, c], so :math:`e^{s}` lies in :math:`[e^{-c}, e^c]`. With m edges beside d others, the
+    self-loop among them where the model adds one, the m have at most
 
     .. math::
         \frac{m e^c}{m e^c + d e^{-c}} = \frac{m e^{2c}}{m e^{2c} + d}

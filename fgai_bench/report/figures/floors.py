@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 
 from fgai_bench.leaderboard.rows import STANDARD, worst_cases
 from fgai_bench.report.figures.style import Drawing, legend, panels, style_of
-from fgai_bench.statistics.cells import cell
+from fgai_bench.statistics.cells import Cell, cell
 from fgai_bench.statistics.labels import ordered, title
 from fgai_bench.statistics.results import Place, Results, main_suite
 
@@ -23,7 +23,7 @@ def draw_floors(results: Results) -> list[Drawing]:
     places = [
         place
         for place, seeds in lowered.select(suite=suite, kind="certify", task="node", explainer="")
-        if cell(lowered, place, "certified_f1").values
+        if _floor(lowered, place).values
     ]
     if not places:
         return []
@@ -38,7 +38,7 @@ def _sandwiches(results: Results, places: Sequence[Place]) -> Drawing:
     every = [ax for row in axes for ax in row]
     for ax, dataset in zip(every, datasets, strict=False):
         _sandwich(ax, results, [place for place in places if place.dataset == dataset])
-        ax.set(title=title(dataset), xlabel="F1")
+        ax.set(title=title(dataset), xlabel=title(_score(results, dataset)))
     for ax in every[len(datasets) :]:
         ax.set_axis_off()
     marks = [
@@ -56,10 +56,10 @@ def _sandwiches(results: Results, places: Sequence[Place]) -> Drawing:
 
 def _sandwich(ax: Axes, results: Results, places: Sequence[Place]) -> None:
     """Draw one bar for each model and defense of a graph, the highest floor on top."""
-    rows = sorted(places, key=lambda place: cell(results, place, "certified_f1").mean)
+    rows = sorted(places, key=lambda place: _floor(results, place).mean)
     for height, place in enumerate(rows):
-        floor, worst = cell(results, place, "certified_f1"), _worst(results, place)
-        clean = cell(results, place._replace(kind="clean"), "f1")
+        floor, worst = _floor(results, place), _worst(results, place)
+        clean = cell(results, place._replace(kind="clean"), _score(results, place.dataset))
         if worst is not None:
             width = max(worst - floor.mean, THINNEST)
             ax.barh(height, width, left=(worst + floor.mean - width) / 2, height=0.6, color="0.35")
@@ -67,14 +67,22 @@ def _sandwich(ax: Axes, results: Results, places: Sequence[Place]) -> None:
             ax.plot(floor.mean, height, marker=">", color="0.35")
         ax.plot(clean.mean, height, marker="|", color="black")
     ax.set_yticks(range(len(rows)), [f"{title(place.model)}, {title(place.label)}" for place in rows])
-    ax.set_xlim(max(0, cell(results, rows[0], "certified_f1").mean - 0.05), 1)
+    ax.set_xlim(max(0, _floor(results, rows[0]).mean - 0.05), 1)
+
+
+def _score(results: Results, dataset: str) -> str:
+    return results.scores.get(("node", dataset), "f1")
+
+
+def _floor(results: Results, place: Place) -> Cell:
+    return cell(results, place, f"certified_{_score(results, place.dataset)}")
 
 
 def _worst(results: Results, place: Place) -> float | None:
     """Return the mean worst case of a row; of the first attack of its suite where the standard one was not run."""
     held = results.names("attack", suite=place.suite, kind="attack", task="node")
     for attack in [STANDARD, *held]:
-        attacked = cell(results, place._replace(kind="attack", attack=attack), "f1")
+        attacked = cell(results, place._replace(kind="attack", attack=attack), _score(results, place.dataset))
         if attacked.values:
             return attacked.mean
     return None
@@ -94,7 +102,7 @@ def _curves(results: Results, places: Sequence[Place]) -> Drawing:
             ax.plot(mean.index, mean, color=style["color"])
             if (worst := _worst(results, place)) is not None:
                 ax.plot(_edges(results, place), worst, marker="v", color=style["color"], linestyle="none")
-        ax.set(title=title(dataset), xlabel="injected edges", ylabel="F1", ylim=(0, 1))
+        ax.set(title=title(dataset), xlabel="injected edges", ylabel=title(_score(results, dataset)), ylim=(0, 1))
     for ax in every[len(datasets) :]:
         ax.set_axis_off()
     legend(figure, labels, extra=[Line2D([], [], color="0.35", marker="v", linestyle="none", label="worst case found")])

@@ -50,10 +50,10 @@ def draw_tradeoff(results: Results) -> list[Drawing]:
     legend(figure, labels, extra=[Line2D([], [], label="uniform attention", **UNIFORM_LINE)], lines=False)
     words = "the worst case" if attack == STANDARD else "the published attack"
     caption = (
-        f"F1 against the stability of attention, both under {words}, suite {results.title(suite)}; bars are standard "
-        "deviations over seeds, the dashed line is a uniform attention on the same graphs, where it was measured, mean "
-        "over the rows of a panel; the band reaches from the least of them to the largest (the leaderboard has every "
-        "row beside its own)."
+        f"{'Score' if results.scores else 'F1'} against the stability of attention, both under {words}, "
+        f"suite {results.title(suite)}; bars are standard deviations over seeds, the dashed line is a "
+        "uniform attention on the same graphs, where it was measured, mean over the rows of a panel; the band reaches "
+        "from the least of them to the largest (the leaderboard has every row beside its own)."
     )
     return [Drawing("fig5_tradeoff", caption, figure)]
 

@@ -26,6 +26,7 @@ from fgai_bench.suites import SUITES
 from fgai_bench.suites.schema import TUNED
 
 UNRELIABLE, UNEQUAL_MARK, EXTRAPOLATED, NOT_BETTER = "†", "‡", "*", "°"
+SCORES_BY = {"f1": "{score}", "certified_f1": "certified_{score}"}  # columns that hold the score of each dataset
 BOLD = " Bold: the rows that no other beats (multiple comparison with the best, paired by seed, 5 %)."
 NOT_BETTER_MEANS = "not better than a uniform attention on the same graphs, so it cannot rank first"
 ONE_SEED = " One seed gives no interval, so nothing is bold."
@@ -125,6 +126,7 @@ class _Grid:
     def __init__(self, spec: Spec, results: Results, suite: str) -> None:
         self.spec, self.results, self.suite = spec, results, suite
         datasets = ordered(results.names("dataset", suite=suite, task=spec.task))
+        self.scores = list(dict.fromkeys(map(self._score, datasets)))
         attacks = results.names("attack", suite=suite, kind="attack", task=spec.task)
         self.attack = "injection" if "injection" in attacks else next(iter(attacks), "")
         self.lines = in_paper_order(
@@ -168,7 +170,7 @@ class _Grid:
         ranked = any(column.better != "none" for _, column in self.columns)
         return Table(
             self.spec.name,
-            f"{self.spec.title} {source(self.results, self.suite, used, ranked)}",
+            f"{self._caption()} {source(self.results, self.suite, used, ranked)}",
             tuple(text for key in self.spec.rows for text in HEAD_TITLES[key]),
             tuple(self._path(*self.columns[i]) for i in shown),
             tuple(rows),
@@ -179,7 +181,7 @@ class _Grid:
     def _cell(self, line: GridLine, dataset: str, column: Column) -> Cell:
         where = (self.suite, column.kind, self.spec.task, dataset or line.dataset, line.model, line.label)
         attacks = column.attacks or (self.attack if column.kind == "attack" else "",)
-        metric = self._score(dataset or line.dataset) if column.metric == "f1" else column.metric
+        metric = SCORES_BY.get(column.metric, column.metric).format(score=self._score(dataset or line.dataset))
         attacked = [cell(self.results, Place(*where, attack), metric) for attack in attacks]
         return attacked[0] if len(attacked) == 1 else worst(attacked, column.better)
 
@@ -208,10 +210,23 @@ class _Grid:
     def _score(self, dataset: str) -> str:
         return self.results.scores.get((self.spec.task, dataset), "f1")
 
+    def _caption(self) -> str:
+        """Return the first sentence of the caption, in which the scores of the datasets stand for F1."""
+        if self.scores == ["f1"]:
+            return self.spec.title
+        return self.spec.title.replace("Micro-averaged F1", "F1").replace("F1", " or ".join(map(title, self.scores)))
+
     def _title(self, dataset: str) -> str:
-        """Return a dataset as tables write it; one that ranks by another score than F1 has it in the columns of F1."""
-        other = any(column.metric == "f1" for column in self.spec.columns) and self._score(dataset) != "f1"
-        return f"{title(dataset)}{f' ({title(self._score(dataset))})' if other else ''}"
+        """Return a dataset as tables write it, with its score where a column holds several."""
+        mixed = len(self.scores) > 1 and any(column.metric in SCORES_BY for column in self.spec.columns)
+        return f"{title(dataset)}{f' ({title(self._score(dataset))})' if mixed and not self.spec.spread else ''}"
+
+    def _heading(self, dataset: str, column: Column) -> str:
+        """Return the heading of a column: the score of its dataset, or of all of them, stands for F1."""
+        scores = [self._score(dataset)] if dataset else self.scores
+        if column.metric not in SCORES_BY:
+            return column.title
+        return column.title.replace("F1", title(scores[0]) if len(scores) == 1 else "score")
 
     def _method(self, line: GridLine) -> str:
         """Return the name of a method, as ``GAT+FGAI``; a defense that brings its own model goes by its own name."""
@@ -220,7 +235,8 @@ class _Grid:
         return title(line.model) if line.label == "vanilla" else f"{title(line.model)}+{title(line.label)}"
 
     def _path(self, dataset: str, column: Column) -> tuple[str, ...]:
-        return tuple(part for part in (column.group, self._title(dataset) if dataset else "", column.title) if part)
+        parts = (column.group, self._title(dataset) if dataset else "", self._heading(dataset, column))
+        return tuple(part for part in parts if part)
 
 
 def in_paper_order(places: Iterable[Names]) -> list[Names]:
