@@ -205,6 +205,15 @@ class FromPyG(AttentionModel):
         finally:
             del self.local
 
+    @contextmanager
+    def without_kernels(self) -> Iterator[None]:
+        """Let the module's own layers compute everything."""
+        before, self.kernels = self.kernels, False
+        try:
+            yield
+        finally:
+            self.kernels = before
+
     def _inputs_of(self, data: Data) -> ExtraInputs:
         named = self.config["inputs"]
         return ExtraInputs.of(data, self.signature.wanted(data, self.edge_features) if named is None else named)

@@ -132,7 +132,7 @@ class Expected:
 
 
 ATTENTION, GRADIENTS = Expected("attention", True), Expected("gradients", True)
-UNKNOWN = "Nothing is proven: reach: none of its layers is PyG's"
+UNKNOWN = "Nothing is proven: reach: it is not known whether its module OwnAttention mixes nodes"
 CARDS: dict[str, tuple[Callable[[], nn.Module], Expected]] = {
     "gat": (two(GATConv), ATTENTION),
     "gatv2": (two(GATv2Conv), ATTENTION),
@@ -153,7 +153,7 @@ CARDS: dict[str, tuple[Callable[[], nn.Module], Expected]] = {
     "own attention": (two(OwnAttention), Expected(text=UNKNOWN)),
     "own attention, marked": (two(OwnAttention, marks=True), Expected("attention", text=UNKNOWN)),
     "subclass": (two(Doubled), Expected("gradients", text="the attention of its layers cannot be read")),
-    "patched": (Patched, Expected("attention", True, "kernels compute something else than the network")),
+    "patched": (Patched, Expected("attention", text="kernels compute something else than the network")),
     "dropout left on": (
         lambda: Two(GATConv(FEATURES, WIDE), GATConv(WIDE, CLASSES), dropout=0.5),
         Expected("attention", text="a random part such as dropout is on at evaluation"),
