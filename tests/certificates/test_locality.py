@@ -186,6 +186,14 @@ def test_the_floor_of_a_local_network_counts_the_hops_on_a_ring(name: str, ring:
     assert floor.moved == EDGES * (2 * radius + 1 if radius >= 0 else 0)
 
 
+def test_a_dense_product_of_this_package_keeps_its_declared_floor() -> None:
+    """A dense adjacency matrix carries NaN along weights of 0, so only networks with a forward of one's own meet it."""
+    data = fb.load_dataset("csbm-1e3")
+    model = fb.fit("gnnguard", fb.build_model("gat", data), data, epochs=1)
+    floor = fb.certify(model, data, ThreatModel(nodes=1, edges_per_node=1), certificate="reach")
+    assert 0 < floor.moved < floor.targets
+
+
 def test_a_large_output_elsewhere_hides_no_change(ring: Data) -> None:
     """One node with outputs of a thousand once raised the tolerance for all others."""
 
