@@ -21,8 +21,9 @@ from fgai_bench import models
 from fgai_bench.attacks import ATTACKS, Attacked, ThreatModel
 from fgai_bench.attacks.auto_threat import NamedThreat, chosen_threat
 from fgai_bench.attacks.budget import ThreatError
+from fgai_bench.attacks.catalogue import scenario_of
 from fgai_bench.card import Card
-from fgai_bench.card.evaluation import CONTROL, draws_of, evaluated, in_scenario
+from fgai_bench.card.evaluation import draws_of, evaluated, in_scenario, with_control
 from fgai_bench.card.progress import shown_progress
 from fgai_bench.certificates import CERTIFICATES, Floor, best_floor
 from fgai_bench.data import DataError, load_dataset, undirected_edge_count
@@ -159,7 +160,7 @@ def attack(
     entry = ATTACKS.entry(name)
     victim, problem, _ = _prepared(model, data, split)
     aimed = problem.targets if targets is None else _targets(targets, problem.data)
-    chosen = chosen_threat(threat, problem.data, aimed)
+    chosen = chosen_threat(threat, problem.data, aimed, scenario_of(name))
     for alarm in chosen.alarms:
         warnings.warn(alarm, stacklevel=2)
     further: dict[str, Any] = {}
@@ -220,19 +221,22 @@ def evaluate(
     Args:
         model: trained; of this package, or a network of your own.
         data: the graph, with test nodes as a mask or indices; without, all labelled nodes outside the other parts.
-        attacks: names of ``ATTACKS``. A random control is always run, to see whether the searches are worth anything.
+        attacks: names of ``ATTACKS``. A random control is run beside them, to see whether the searches are worth
+            anything; for changed features there is none. The verdict counts attacks of the threat's scenario only.
         threat: ``auto`` takes the range of the features from the graph and scales nodes and edges to it, ``paper`` is
             the paper's, ``in-domain`` has nodes like real ones, or give a ``ThreatModel``. The card says what it was.
+            A name means the scenario of the attacks, if they have the same one.
         seed: of the first attack.
         split: which split, where the masks hold several.
         progress: show a bar on a terminal or in a notebook.
     """
     names = (attacks,) if isinstance(attacks, str) else tuple(attacks)
-    for name in names:
-        ATTACKS.entry(name)
+    scenarios = {scenario_of(name) for name in names}
     trained, problem, decided = _prepared(model, data, split)
-    chosen = chosen_threat(threat, problem.data, problem.targets)
-    with shown_progress(("clean", CONTROL, *names, "explanation"), progress) as step:
+    common = scenarios.pop() if len(scenarios) == 1 else "injection"
+    chosen = chosen_threat(threat, problem.data, problem.targets, common)
+    names = with_control(names, chosen.threat.scenario)
+    with shown_progress(("clean", *names, "explanation"), progress) as step:
         measured = evaluated(trained, problem, chosen, names, seed, step)
     facts, notes = _facts(trained, problem), _notes(trained, problem, decided, names)
     if isinstance(data, str):
@@ -337,7 +341,7 @@ def _notes(model: AttentionModel, problem: NodeProblem, decided: list[str], atta
         unused = [name for name in ("edge_attr", "edge_weight") if name in data and name not in model.input_names]
         notes += [f"the graph's {name} is no input of this network" for name in unused]
         if any(name.startswith("edge_") and name != "edge_index" for name in model.input_names):
-            notes.append("new edges have the mean edge attribute of the graph")
+            notes.append("new edges have the mean edge attribute of the graph, or the most common one of integers")
     if _is_directed(data):
         notes.append("the graph is directed and stays so; edges of new nodes lead in both directions")
     single = [name for name in attacks if draws_of(name) == 1]

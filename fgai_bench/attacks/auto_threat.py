@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.attacks.budget import ThreatError, ThreatModel
+from fgai_bench.attacks.budget import Scenario, ThreatError, ThreatModel
 from fgai_bench.attacks.domain import observed
 
 NODE_SHARE = 0.01  # of the nodes that an attacker may add, at most as many as in the paper
@@ -26,18 +26,23 @@ class ChosenThreat:
         threat: the budget.
         sentence: what the attacker may do, and why so much.
         alarms: reasons why the budget does not fit the graph.
+        narrow: those of the alarms by which a network looks stronger than it is.
     """
 
     threat: ThreatModel
     sentence: str
     alarms: tuple[str, ...] = ()
+    narrow: tuple[str, ...] = ()
 
 
-def chosen_threat(threat: NamedThreat | ThreatModel | str, data: Data, targets: Tensor) -> ChosenThreat:
+def chosen_threat(
+    threat: NamedThreat | ThreatModel | str, data: Data, targets: Tensor, scenario: Scenario = "injection"
+) -> ChosenThreat:
     """Return the threat model that a name or a :class:`ThreatModel` means on a graph.
 
     ``auto`` follows the graph (:func:`auto_threat`), ``paper`` is the paper's 20 nodes with 20 edges and features in
     [-1, 1], whatever the graph is like; ``in-domain`` is as many nodes, with features and degrees that real nodes have.
+    ``scenario`` is that of a name; a ``ThreatModel`` has its own.
     """
     if isinstance(threat, ThreatModel):
         chosen, reason = threat.resolved(data), "as given"
@@ -49,13 +54,28 @@ def chosen_threat(threat: NamedThreat | ThreatModel | str, data: Data, targets: 
         chosen, reason = auto_threat(data, targets), "chosen for this graph"
     else:
         raise ThreatError(f"unknown threat {threat!r}; possible are 'auto', 'paper', 'in-domain' and a ThreatModel")
-    given = f"in [{chosen.feature_low:g}, {chosen.feature_high:g}]"
-    words = (
-        f"{chosen.nodes} new node{'s' if chosen.nodes != 1 else ''} with up to {chosen.edges_per_node} "
-        f"edge{'s' if chosen.edges_per_node != 1 else ''} each to test nodes, "
-        f"features {given if chosen.features == 'range' else 'like those of real nodes'} ({reason})"
-    )
-    return ChosenThreat(chosen, words, (*_misfits(chosen, data), *_uneven(data, threat)))
+    if not isinstance(threat, ThreatModel):
+        chosen = chosen.model_copy(update={"scenario": scenario})
+    narrow = _too_narrow(chosen, data)
+    alarms = (*narrow, *_misfits(chosen, data), *_uneven(data, threat))
+    return ChosenThreat(chosen, f"{_in_words(chosen)} ({reason})", alarms, narrow)
+
+
+def _in_words(threat: ThreatModel) -> str:
+    """Return what an attacker may do.
+
+    >>> _in_words(ThreatModel(scenario="edges", edges=1))
+    '1 new edge between existing nodes'
+    """
+    plural = "" if threat.nodes == 1 else "s"
+    if threat.scenario == "edges":
+        return f"{threat.edges:,} new edge{'' if threat.edges == 1 else 's'} between existing nodes"
+    if threat.scenario == "features":
+        return f"features of {threat.nodes} test node{plural}, each changed by at most {threat.epsilon:g}"
+    ends = f"{threat.edges_per_node} edge{'' if threat.edges_per_node == 1 else 's'} each to test nodes"
+    given = f"in [{threat.feature_low:g}, {threat.feature_high:g}]"
+    kind = given if threat.features == "range" else "like those of real nodes"
+    return f"{threat.nodes} new node{plural} with up to {ends}, features {kind}"
 
 
 def auto_threat(data: Data, targets: Tensor) -> ThreatModel:
@@ -93,18 +113,34 @@ def _feature_range(data: Data) -> tuple[float, float]:
     return float(seen.low.min()), float(seen.high.max())
 
 
+def _too_narrow(threat: ThreatModel, data: Data) -> tuple[str, ...]:
+    """Return a sentence if new nodes have a much smaller range of features than the graph."""
+    low, high = _feature_range(data)
+    if threat.feature_high - threat.feature_low >= 0.5 * (high - low):
+        return ()
+    return (_other_range(threat, low, high, "stronger"),) if _has_range(threat) else ()
+
+
+def _has_range(threat: ThreatModel) -> bool:
+    return (threat.scenario, threat.features) == ("injection", "range")
+
+
+def _other_range(threat: ThreatModel, low: float, high: float, looks: str) -> str:
+    return (
+        f"the features lie in [{low:g}, {high:g}], but the attacker may use [{threat.feature_low:g}, "
+        f"{threat.feature_high:g}]: the network looks {looks} than it is; use threat='auto'"
+    )
+
+
 def _misfits(threat: ThreatModel, data: Data) -> list[str]:
-    """Return sentences on what does not fit a graph: another scale of features, or too many new nodes."""
+    """Return sentences on what else does not fit a graph: a wider range of features, few steps, or many new nodes."""
+    if threat.scenario != "injection":
+        return []
     low, high = _feature_range(data)
     alarms = []
-    allowed, width = threat.feature_high - threat.feature_low, high - low
-    if threat.features == "range" and width > 0 and not 0.5 * width <= allowed <= 4 * width:
-        alarms.append(
-            f"the features lie in [{low:g}, {high:g}], but the attacker may use [{threat.feature_low:g}, "
-            f"{threat.feature_high:g}]: the network looks {'stronger' if allowed < width else 'weaker'} than it is; "
-            "use threat='auto'"
-        )
-    if threat.scenario == "injection" and threat.steps * threat.step < 0.999 * threat.farthest:
+    if _has_range(threat) and threat.feature_high - threat.feature_low > 4 * (high - low) > 0:
+        alarms.append(_other_range(threat, low, high, "weaker"))
+    if threat.steps * threat.step < 0.999 * threat.farthest:
         alarms.append(
             f"{threat.steps} steps of {threat.step:g} cannot cross [{threat.feature_low:g}, {threat.feature_high:g}]: "
             "the published attack looks weaker than it is; leave step out"

@@ -13,6 +13,7 @@ from torch_geometric.data import Data
 
 from fgai_bench.attacks import ATTACKS, Attacked, ThreatModel
 from fgai_bench.attacks.auto_threat import ChosenThreat
+from fgai_bench.attacks.budget import Scenario
 from fgai_bench.attacks.catalogue import scenario_of
 from fgai_bench.card.edge_effect import EdgeEffect, measure_edge_effect
 from fgai_bench.certificates import Floor, best_floor
@@ -30,7 +31,7 @@ from fgai_bench.models.base import Output
 from fgai_bench.tasks.measurement import TOP_SHARE, reached_by_attack
 from fgai_bench.tasks.node_classification import NodeProblem
 
-CONTROL = "random-injection"
+CONTROLS: dict[Scenario, str] = {"injection": "random-injection", "edges": "random-edges"}
 SEEDS = 3  # of an attack that takes moments; one whose search is long has one
 Values = NDArray[np.float64]
 
@@ -82,7 +83,7 @@ class Evaluation:
             the part of each in it (:func:`.roc_auc_parts`). Its mean is the score.
         guess: the score of knowing nothing: the share of the most common class, or 0.5 where the score is ROC-AUC.
         score: what ranks predictions on the graph, ``f1`` or ``roc_auc``.
-        outcomes: by attack; the first is the control, random features at random places.
+        outcomes: by attack; the first is the control of the attacker's scenario, where there is one.
         floor: the highest that can be proven for the same budget, or the reason why none can.
         entropy: of the attention as a share of the largest possible, or None without attention.
         noise: the largest difference of a logit between two passes over the clean graph, which should be none.
@@ -122,7 +123,7 @@ def evaluated(
     except NotApplicable as reason:
         result.floor = str(reason)
     result.seconds["clean"] = time.perf_counter() - started
-    for name in dict.fromkeys((CONTROL, *attacks)):
+    for name in attacks:
         step(name)
         outcome = attacked_outcome(name, model, problem, chosen.threat, seed, clean)
         result.seconds[name] = outcome.seconds
@@ -132,9 +133,24 @@ def evaluated(
     if clean.attention is not None:
         result.entropy = attention_entropy_normalised(clean.attention)
     explainer = "saliency" if clean.attention is None else "attention-last"
-    result.effect = measure_edge_effect(model, problem, seed, explainer)
+    try:
+        result.effect = measure_edge_effect(model, problem, seed, explainer)
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, ValueError) as error:  # the attacks were paid for: the rest of the card stands
+        result.effect = " ".join(str(error).split())
     result.seconds["explanation"] = time.perf_counter() - started
     return result
+
+
+def with_control(attacks: Sequence[str], scenario: Scenario) -> tuple[str, ...]:
+    """Return the attacks, each once, after the random control of a scenario.
+
+    >>> with_control(["prbcd"], "edges"), with_control(["feature-pgd"], "features")
+    (('random-edges', 'prbcd'), ('feature-pgd',))
+    """
+    control = [CONTROLS[scenario]] if scenario in CONTROLS else []
+    return tuple(dict.fromkeys([*control, *attacks]))
 
 
 def draws_of(attack: str) -> int:

@@ -13,7 +13,7 @@ from fgai_bench.attacks import ATTACKS
 from fgai_bench.attacks.auto_threat import ChosenThreat
 from fgai_bench.attacks.catalogue import scenario_of
 from fgai_bench.card.edge_effect import EdgeEffect
-from fgai_bench.card.evaluation import CONTROL, AttackOutcome, Evaluation
+from fgai_bench.card.evaluation import CONTROLS, AttackOutcome, Evaluation
 from fgai_bench.statistics.intervals import mean_interval, share_interval
 
 if TYPE_CHECKING:
@@ -86,21 +86,22 @@ class Judgement:
         """Return one number, or None where it was not measured."""
         return next((row for row in self.rows if (row.quantity, row.attack) == (quantity, attack)), None)
 
+    @cached_property
+    def counted(self) -> dict[str, AttackOutcome]:
+        """Return the attacks of the attacker's scenario, by name; others are outside what he may do."""
+        outcomes, scenario = self.measured.outcomes, self.chosen.threat.scenario
+        return {name: outcome for name, outcome in outcomes.items() if scenario_of(name, scenario) == scenario}
+
     @property
     def worst(self) -> AttackOutcome | None:
-        """Return the attack that leaves the least; None where there was none."""
-        outcomes = reversed(self.measured.outcomes.values())  # of equal ones the last, a search and not the control
+        """Return the attack of the attacker's scenario that leaves the least; None where there was none."""
+        outcomes = reversed(self.counted.values())  # of equal ones the last, a search and not the control
         return min(outcomes, key=lambda outcome: outcome.right.mean(), default=None)
 
     @property
     def lowest_score(self) -> float | None:
         """Return the lowest score that an attack of the floor's threat model left; None where there was none."""
-        scores = [
-            float(outcome.right.mean(1).min())
-            for outcome in self.measured.outcomes.values()
-            if scenario_of(outcome.name) == self.chosen.threat.scenario
-        ]
-        return min(scores, default=None)
+        return min((float(outcome.right.mean(1).min()) for outcome in self.counted.values()), default=None)
 
     @property
     def reach(self) -> float:
@@ -109,22 +110,37 @@ class Judgement:
 
     @property
     def lost_among_reached(self) -> float | None:
-        """Return the share of the reached test nodes that the strongest attack takes; None where that says nothing."""
+        """Return the share of the reached test nodes that the strongest attack takes; None where that says nothing.
+
+        An attack can also help a few nodes; a share below 0 is none.
+        """
         if self.worst is None or not self.worst.reached.any() or self.measured.score != "f1":
             return None
-        return float((self.measured.right - self.worst.right)[self.worst.reached].mean())
+        return max(0.0, float((self.measured.right - self.worst.right)[self.worst.reached].mean()))
+
+    @property
+    def control_beats(self) -> str:
+        """Return a sentence if the random control does more harm than every search of its scenario, else nothing."""
+        control = CONTROLS.get(self.chosen.threat.scenario, "")
+        left = {name: float(outcome.right.mean(1).min()) for name, outcome in self.counted.items()}
+        searched = [name for name in left if name != control]
+        best = min(searched, key=left.__getitem__, default=None)
+        if best is None or control not in left or left[best] - left[control] <= CONTROL_MARGIN:
+            return ""
+        what = "random edges" if control == "random-edges" else "random features at random places"
+        return f"{what} do more harm than {best}: the search is too weak"
 
     @property
     def too_weak(self) -> list[str]:
         """Return why the attacks are no test of whether predictions stand; nothing where a proof makes it needless."""
         floor, threat = self.measured.floor, self.chosen.threat
-        if not isinstance(floor, str) and not floor.lost and threat.nodes * threat.edges_per_node:
+        if not isinstance(floor, str) and not floor.lost and any(threat.limits().values()):
             return []
-        searched = any("fixed-search" in ATTACKS.entry(name).tags for name in self.measured.outcomes)
+        searched = any("fixed-search" in ATTACKS.entry(name).tags for name in self.counted)
         reasons = [] if searched else ["no long search ran, such as worst"]
         if self.reach < LEAST_REACH:
             reasons.append(f"the attacker reaches less than {LEAST_REACH:.0%} of the test nodes")
-        return [*reasons, *(alarm for alarm in self.chosen.alarms if "stronger than it is" in alarm)]
+        return [*reasons, *filter(None, [self.control_beats]), *self.chosen.narrow]
 
     @property
     def prediction(self) -> str:
@@ -158,7 +174,7 @@ class Judgement:
             return "none"
         if not self.beats_nulls:
             return "unproven"
-        change = [row for row in self.rows if row.quantity == "attention_change"]
+        change = [row for row in self.rows if row.quantity == "attention_change" and row.attack in self.counted]
         return "unstable" if any(row.high >= row.null for row in change) else "stands"
 
     @property
@@ -168,7 +184,9 @@ class Judgement:
         reach = [f"test nodes that are reached: {', '.join(shares)}"] if shares else []
         effect = self.measured.effect
         missing = [f"the effect of edges was not measured: {effect}"] if isinstance(effect, str) and effect else []
-        return [*self.notes, *reach, *missing]
+        beside = [name for name in self.measured.outcomes if name not in self.counted]
+        other = [f"{name} is outside the attacker's scenario and does not count in the verdict" for name in beside]
+        return [*self.notes, *reach, *other, *missing]
 
     @property
     def alarms(self) -> list[str]:
@@ -224,20 +242,15 @@ class Judgement:
             alarms.append(
                 f"an attack leaves {self.lowest_score:.4f}, below the floor {floor.score:.4f}: one of them is wrong"
             )
-        left = {name: float(outcome.right.mean(1).min()) for name, outcome in self.measured.outcomes.items()}
-        searched = [name for name in left if name != CONTROL]
-        if searched and CONTROL in left:
-            best = min(searched, key=left.__getitem__)
-            if left[best] - left[CONTROL] > CONTROL_MARGIN:
-                alarms.append(f"random features at random places do more harm than {best}: the search is too weak")
-        return alarms
+        return [*alarms, *filter(None, [self.control_beats])]
 
     def _explanation_alarms(self) -> list[str]:
         alarms = []
         if self.explanation == "unproven":
             alarms.append("the attention does not rank edges by their effect better than rankings that know nothing")
+        searched = [name for name in self.counted if name not in CONTROLS.values()]
         for row in self.rows:
-            if row.quantity == "attention_change" and row.attack != CONTROL and row.high >= row.null:
+            if row.quantity == "attention_change" and row.attack in searched and row.high >= row.null:
                 much = "more than" if row.low > row.null else "about as much as"
                 numbers = f"{row.value:.3f} against {row.null:.3f}"
                 alarms.append(f"under {row.attack} the attention changes {much} a uniform one ({numbers})")

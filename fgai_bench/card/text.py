@@ -65,7 +65,7 @@ def headline(card: Judgement) -> tuple[str, str]:
         path += f", {number(attacked.value)} {interval(attacked)} under {attacked.attack}. "
         path += f"It reaches {card.reach:.1%} of the test nodes"
         lost = card.lost_among_reached
-        path += "" if lost is None else f" and takes {lost:.1%} of those it reaches"
+        path += "" if lost is None else f"; of the predictions it reaches, {lost:.1%} are lost"
     if card.prediction == "untested":
         path += f". Why it is no test: {'; '.join(card.too_weak)}"
     return f"Predictions {PREDICTION[card.prediction]}{path}.", f"Explanation: {_explanation(card)}."
@@ -84,9 +84,15 @@ def proof(card: Judgement) -> str:
     floor, threat = card.measured.floor, card.chosen.threat
     if isinstance(floor, str):
         return f"Nothing is proven: {floor}."
-    budget = f"{threat.nodes} nodes with {threat.edges_per_node} edges"
+    budget = {
+        "injection": f"{threat.nodes} nodes with {threat.edges_per_node} edges",
+        "edges": f"new edges, {threat.edges:,} at most",
+        "features": f"changes of {threat.nodes} nodes by {threat.epsilon:g}",
+    }[threat.scenario]
     searched = "" if card.lowest_score is None else f"; found: {number(card.lowest_score)}"
-    stays = f" The attention of at least {floor.explanation:.0%} of the test nodes provably stays."
+    stays = (
+        f" For at least {floor.explanation:.0%} of the test nodes, no attack inside the budget changes the attention."
+    )
     return f"Proven: at least {number(floor.score)} under {budget}{searched}.{stays if card.measured.entropy else ''}"
 
 

@@ -26,8 +26,9 @@ changes it, so ``h_1`` changes at the neighbours of A already, and the radius is
 all nodes. A changed feature changes ``h_0`` itself: one hop more than a new in-edge.
 
 **What it does not cover.** Statistics over all nodes in evaluation mode, encodings of the whole graph, a low-rank copy
-of it: there the certificate is not applicable and says why. It is also tried: a random node is injected once, and an
-output that changes beyond the radius is reported.
+of it, modules that are not known: there the certificate is not applicable and says why. It is also tried: nodes are
+injected twice, and no floor is given if an output changes beyond the radius. What a network's own ``forward`` does
+between its modules is known by these trials alone.
 """
 
 from collections.abc import Callable

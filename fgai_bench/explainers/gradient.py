@@ -8,7 +8,7 @@ from torch_geometric.data import Data
 
 from fgai_bench.explainers.base import BlockExplainer
 from fgai_bench.explainers.computation_graph import CutOutGraph, Field
-from fgai_bench.models.base import AttentionModel
+from fgai_bench.models.base import AttentionModel, ModelError
 
 MOST_EDGES = 2**18
 """Edges of the computation graphs that are differentiated at once."""
@@ -64,6 +64,8 @@ def _slope(model: AttentionModel, h: Tensor, edges: Tensor, roots: Tensor, class
     weight = torch.full((edges.size(1),), level, dtype=h.dtype, device=h.device, requires_grad=True)
     with torch.enable_grad():
         logits = model.propagate(h, edges, edge_weight=weight).logits
+        if not logits.requires_grad:
+            raise ModelError("the network's outputs have no gradient over its edges")
         return torch.autograd.grad(probabilities(logits, roots, classes).sum(), weight)[0]
 
 

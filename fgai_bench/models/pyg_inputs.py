@@ -66,10 +66,10 @@ class Signature:
             optional=tuple(p.name for p in further if p.default is not p.empty),
         )
 
-    def wanted(self, data: Data, edge_features: bool) -> tuple[str, ...]:
+    def wanted(self, data: Data, edge_attr: bool) -> tuple[str, ...]:
         """Return the names of the graph's attributes that the module is called with, beside features and edges.
 
-        ``edge_features``: a layer was built with an ``edge_dim``; otherwise an optional ``edge_attr`` is left out.
+        Without ``edge_attr``, an optional argument of that name is left out.
         """
         carried = [
             name for name, value in data.to_dict().items() if isinstance(value, Tensor) and name not in NO_EXTRA_INPUT
@@ -84,7 +84,7 @@ class Signature:
             )
         return (
             *self.needed,
-            *(n for n in self.optional if n in carried and (edge_features or n != "edge_attr")),
+            *(n for n in self.optional if n in carried and (edge_attr or n != "edge_attr")),
         )
 
 

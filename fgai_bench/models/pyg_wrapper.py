@@ -27,6 +27,33 @@ ATTENTION_CONVS = (GATConv, GATv2Conv, TransformerConv)
 _RUNNING: list[FromPyG] = []  # the wrapped networks whose forward is running, innermost last
 
 
+class OtherEdges(ModelError):
+    """Raised when a layer runs over edges that are neither the graph's nor one self-loop at each node."""
+
+
+def copied(module: nn.Module) -> Any:
+    """Return a deep copy; an activation that a layer keeps, which PyTorch refuses to copy, is copied by its value."""
+    return copy.deepcopy(module, _activations(module))
+
+
+def _activations(module: nn.Module) -> dict[int, Any]:
+    """Return copies of the tensors that a network keeps of a forward pass, by the identity of each."""
+    found: dict[int, Any] = {}
+
+    def look_into(value: Any) -> None:
+        if isinstance(value, Tensor) and not value.is_leaf:
+            found[id(value)] = value.detach().clone()
+        elif isinstance(value, list | tuple):
+            for part in value:
+                look_into(part)
+        elif isinstance(value, dict):
+            look_into(list(value.values()))
+
+    for part in module.modules():
+        look_into({name: value for name, value in vars(part).items() if name not in ("_parameters", "_modules")})
+    return found
+
+
 def mark_attention(edge_index: Tensor, weights: Tensor) -> Tensor:
     """Say that these weights are the attention of a layer of your own; call it in the layer and use what it returns.
 
@@ -76,7 +103,7 @@ class FromPyG(AttentionModel):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        module = _eager(module)
+        module = copied(_eager(module))  # a user may go on training theirs
         self.config = {
             "module": module,
             "input_norm": input_norm,
@@ -87,7 +114,7 @@ class FromPyG(AttentionModel):
         }
         if layer_norm and not in_channels:
             raise ModelError("layer normalisation of a PyG model needs in_channels, the number of features per node")
-        self.module = copy.deepcopy(module).float()
+        self.module = copied(module).float()
         self.signature = Signature.of(module)
         self._extra: ExtraInputs | None = None
         self.norm = nn.LayerNorm(in_channels) if layer_norm else None
@@ -103,8 +130,8 @@ class FromPyG(AttentionModel):
         self._forget_cached_edges()
         passing = [part for part in self.module.modules() if isinstance(part, MessagePassing)]
         convs = [conv for conv in passing if isinstance(conv, ATTENTION_CONVS)]
-        self.edge_features = any(getattr(conv, "edge_dim", None) is not None for conv in convs)
-        self.attends = bool(convs)
+        self._edge_attr: bool | None = None  # whether an optional edge_attr is passed; None until a graph carries one
+        self.readable = True  # whether the attention of its layers is read
         self._hooks = [hook for conv in convs for hook in self._listened(conv)]
         for layer in passing:
             if layer not in convs:
@@ -137,6 +164,13 @@ class FromPyG(AttentionModel):
         layer.register_propagate_forward_pre_hook(self._keep_edges)
         layer.register_message_forward_hook(self._weigh_messages)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> FromPyG:
+        memo.update(_activations(self))
+        copy_of_it = type(self).__new__(type(self))
+        memo[id(self)] = copy_of_it
+        copy_of_it.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return copy_of_it
+
     @property
     def hops(self) -> int:
         return max(sum(isinstance(part, MessagePassing) for part in self.module.modules()), self._ran or 0)
@@ -146,6 +180,7 @@ class FromPyG(AttentionModel):
 
     def on_graph(self, data: Data) -> FromPyG:
         """Take what the module needs beside features and edges from this graph, also on graphs that come from it."""
+        self._edge_attr = None
         self._extra = self._inputs_of(data)
         return self
 
@@ -205,9 +240,40 @@ class FromPyG(AttentionModel):
         finally:
             del self.local
 
+    @contextmanager
+    def without_kernels(self) -> Iterator[None]:
+        """Let the module's own layers compute everything."""
+        before, self.kernels = self.kernels, False
+        try:
+            yield
+        finally:
+            self.kernels = before
+
     def _inputs_of(self, data: Data) -> ExtraInputs:
         named = self.config["inputs"]
-        return ExtraInputs.of(data, self.signature.wanted(data, self.edge_features) if named is None else named)
+        if named is None and "edge_attr" in self.signature.optional and "edge_attr" in data and self._edge_attr is None:
+            self._edge_attr = self._uses_edge_attr(data)
+            note = "its optional edge_attr is given, since its outputs are others without"
+            self.notes = [other for other in self.notes if other != note] + [note] * self._edge_attr
+        wanted = self.signature.wanted(data, bool(self._edge_attr)) if named is None else named
+        return ExtraInputs.of(data, wanted)
+
+    def _uses_edge_attr(self, data: Data) -> bool:
+        """Tell whether the module gives other logits with the graph's edge_attr than without, or fails without it."""
+        original = copied(self.config["module"]).float().to(data.x.device).eval()
+
+        def logits(edge_attr: bool) -> Any:
+            further = ExtraInputs.of(data, self.signature.wanted(data, edge_attr)).on(data.edge_index, data.x.shape[0])
+            try:
+                with torch.no_grad():
+                    return call(original, self.signature, dense(data.x), data.edge_index, further)
+            except Exception:  # whatever a user's module raises says that it is not called so
+                return None
+
+        given, without = logits(True), logits(False)
+        if not isinstance(given, Tensor) or not isinstance(without, Tensor):
+            return isinstance(given, Tensor)
+        return not torch.equal(given, without)
 
     def _called(self, h: Tensor, edge_index: Tensor) -> Tensor:
         """Return the module's logits ``(N, C)``, or raise a sentence that says what it was called with."""
@@ -240,7 +306,7 @@ class FromPyG(AttentionModel):
 
     def held_against(self, data: Data) -> FromPyG:
         """Hold the logits against the module's; leave out the kernels, then the attention, where they differ."""
-        original = copy.deepcopy(self.config["module"]).float().to(data.x.device).eval()
+        original = copied(self.config["module"]).float().to(data.x.device).eval()
         if self.norm is not None or self.row_norm:
             return self
         with frozen_eval(self), torch.no_grad():
@@ -249,12 +315,17 @@ class FromPyG(AttentionModel):
                 logits, again = (call(original, self.signature, x, data.edge_index, further) for _ in range(2))
             except Exception:  # whatever a user's module raises, a pass of the wrapper says it in one sentence
                 return self
-            if not isinstance(logits, Tensor) or not torch.equal(logits, again):
+            if not isinstance(logits, Tensor):
                 return self
+            steady = torch.equal(logits, again)  # a network with a random part cannot be compared
             for give_up in (self._without_kernels, self._without_attention):
                 try:
-                    if torch.allclose(self(data).logits, logits, rtol=1e-3, atol=1e-4 * float(logits.abs().max())):
+                    own = self(data).logits
+                    if not steady or torch.allclose(own, logits, rtol=1e-3, atol=1e-4 * float(logits.abs().max())):
                         return self
+                except OtherEdges as error:
+                    self._without_attention(str(error))
+                    return self
                 except ValueError as error:
                     if isinstance(error, ModelError) and error.__cause__ is None:
                         raise  # a sentence for the user, not a layer that the hooks do not fit
@@ -275,14 +346,14 @@ class FromPyG(AttentionModel):
         self.kernels = False
         self.notes += ["this package's kernels compute something else than the network; its own layers are used"]
 
-    def _without_attention(self) -> None:
+    def _without_attention(self, reason: str = "the attention of its layers cannot be read") -> None:
+        self.kernels = self.readable = False  # a kernel returns an attention, and no hook would take it off
         for hook in self._hooks:
             hook.remove()
         for layer in self.module.modules():
             if isinstance(layer, ATTENTION_CONVS):
                 self._weigh(layer)
-        self.attends = False
-        self.notes += ["the attention of its layers cannot be read; mark_attention can say it"]
+        self.notes += [f"{reason}; mark_attention can say it over the graph's edges"]
 
     def _keep_attention(self, conv: nn.Module, args: Any, output: Any) -> Tensor:
         out, seen = output
@@ -291,6 +362,8 @@ class FromPyG(AttentionModel):
 
     def marked(self, used: Tensor, weights: Tensor) -> Tensor:
         """Keep the attention of a layer that marks it, and return it shifted."""
+        if not self.readable:
+            return weights
         heads = weights.view(weights.shape[0], -1)  # (E, H)
         ratio = self._ratio(used, heads)
         heads = heads if ratio is None else heads * ratio
@@ -354,7 +427,7 @@ def _eager(module: nn.Module) -> nn.Module:
     if any(isinstance(part, torch.jit.ScriptModule) for part in module.modules()):
         raise ModelError("a scripted network cannot be looked into; give it as it was before torch.jit")
     if any(hasattr(part, "_orig_mod") for part in module.modules()):
-        module = copy.deepcopy(module)
+        module = copied(module)
         for part in list(module.modules()):
             for name, child in part.named_children():
                 setattr(part, name, getattr(child, "_orig_mod", child))
@@ -397,7 +470,9 @@ def _places(used: Tensor, edge_index: Tensor) -> tuple[Tensor, int, Tensor]:
             raise ModelError(
                 f"the graph has several self-loops at node {node}; data.coalesce() leaves one of each edge"
             )
-        raise ModelError("a wrapped PyG model must attend over the edges it is given, each self-loop at most once")
+        raise OtherEdges(
+            "a layer does not run over exactly the graph's edges, so these have no attention or weight in it"
+        )
     place = torch.empty_like(keyed[0])
     place[edge_keys(keyed, size).argsort(stable=True)] = edge_keys(used, size).argsort(stable=True)
     return keyed, added.size(1), place

@@ -92,7 +92,7 @@ def test_predictions_stand_only_where_the_attacker_could_have_done_harm(card):
     little = of_200_nodes(card, 0.99, reach=0.15)
     assert little.prediction == "untested"
     assert "Predictions were not tested hard enough: 1.000 are right, 0.990" in str(little)
-    assert "It reaches 15.0% of the test nodes and takes 6.7% of those it reaches. Why it is no test: the attacker" in (
+    assert "It reaches 15.0% of the test nodes; of the predictions it reaches, 6.7% are lost. Why it is no test" in (
         str(little)
     )
     assert of_200_nodes(card, 0.99, reach=0.2).prediction == "stand"
@@ -125,10 +125,42 @@ def test_the_control_is_a_row_and_counts_in_the_worst_case(data, network):
     assert worse.lowest_score == 0.0
 
 
+def test_a_control_that_beats_the_search_leaves_the_predictions_untested(card):
+    searched = of_200_nodes(card, 0.99)
+    random = replace(searched.worst, name="random-injection", right=(np.arange(200) < 196)[None, :].astype(float))
+    outcomes = {random.name: random, "worst": replace(searched.worst, right=np.ones((1, 200)))}
+    beaten = replace(searched, measured=replace(searched.measured, outcomes=outcomes))
+    assert searched.prediction == "stand"
+    assert (beaten.prediction, beaten.too_weak) == ("untested", [beaten.control_beats])
+    assert "random features at random places do more harm than worst" in beaten.control_beats
+
+
+def test_attacks_outside_the_scenario_do_not_count_in_the_verdict(data, network):
+    """One new edge reaches a few nodes; injected nodes, which were never allowed, would have reached all."""
+    threat = fb.ThreatModel(scenario="edges", edges=1)
+    card = fb.evaluate(network, data, attacks=("prbcd",), threat=threat)
+    assert list(card.measured.outcomes) == ["random-edges", "prbcd"]
+    assert "Attacker: 1 new edge between existing nodes (as given)" in str(card)
+    assert f"Proven: at least {card.measured.floor.score:.3f} under new edges, 1 at most; found" in str(card)
+    mixed = fb.evaluate(network, data, attacks=("prbcd", "injection"), threat=threat)
+    assert list(mixed.counted) == ["random-edges", "prbcd"]
+    assert mixed.worst.name in mixed.counted
+    assert "injection is outside the attacker's scenario and does not count in the verdict" in mixed.all_notes
+    assert mixed.reach == card.reach
+    assert mixed.alarms == card.alarms
+    assert list(fb.evaluate(network, data, attacks=("feature-pgd",)).measured.outcomes) == ["feature-pgd"]
+
+
+def test_a_loss_below_zero_is_none(card):
+    helped = of_200_nodes(card, 1.0, right=(np.arange(200) < 190).astype(float))
+    assert helped.lost_among_reached == 0.0
+
+
 def test_reached_nodes_and_what_is_lost_among_them_stand_in_the_headline(card):
     outcome = card.worst
     lost = (card.measured.right - outcome.right)[outcome.reached]
-    expected = f"It reaches {outcome.reached.mean():.1%} of the test nodes and takes {lost.mean():.1%} of those"
+    reached = f"It reaches {outcome.reached.mean():.1%} of the test nodes; of the predictions it reaches, "
+    expected = f"{reached}{lost.mean():.1%} are lost."
     assert expected in str(card).split("\n")[3]
 
 

@@ -1,4 +1,4 @@
-"""Twenty networks as people write them, each with the card or the sentence that it gets."""
+"""Networks as people write them, each with the card or the sentence that it gets."""
 
 from __future__ import annotations
 
@@ -20,9 +20,12 @@ from torch_geometric.nn import (
     GCNConv,
     GINConv,
     GPSConv,
+    LabelPropagation,
+    RGCNConv,
     SAGEConv,
     Sequential,
     SGConv,
+    SuperGATConv,
 )
 from torch_geometric.utils import softmax
 
@@ -76,6 +79,40 @@ class Patched(Two):
         super().__init__(GATConv(FEATURES, WIDE), GATConv(WIDE, CLASSES))
         message = self.first.message
         self.first.message = lambda x_j, alpha: 3 * message(x_j, alpha)
+
+
+class Keeps(Two):
+    """It keeps what its layers computed, as SuperGATConv does."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        self.hidden = [self.first(x, edge_index).relu()]
+        return self.second(self.hidden[0], edge_index)
+
+
+class NoGradients(Two):
+    @torch.no_grad()
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return super().forward(x, edge_index)
+
+
+class TwoHops(Two):
+    """It attends over paths of two edges."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        adjacency = torch.zeros(x.shape[0], x.shape[0])
+        adjacency[edge_index[0], edge_index[1]] = 1
+        return super().forward(x, (adjacency @ adjacency).nonzero().t())
+
+
+class Relations(nn.Module):
+    """Every propagation of its layers runs over the edges of one type."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = RGCNConv(FEATURES, WIDE, 2), RGCNConv(WIDE, CLASSES, 2)
+
+    def forward(self, x, edge_index, edge_type):
+        return self.second(self.first(x, edge_index, edge_type).relu(), edge_index, edge_type)
 
 
 class NoEdges(nn.Module):
@@ -132,7 +169,7 @@ class Expected:
 
 
 ATTENTION, GRADIENTS = Expected("attention", True), Expected("gradients", True)
-UNKNOWN = "Nothing is proven: reach: none of its layers is PyG's"
+UNKNOWN = "Nothing is proven: reach: it is not known whether its module OwnAttention mixes nodes"
 CARDS: dict[str, tuple[Callable[[], nn.Module], Expected]] = {
     "gat": (two(GATConv), ATTENTION),
     "gatv2": (two(GATv2Conv), ATTENTION),
@@ -153,12 +190,24 @@ CARDS: dict[str, tuple[Callable[[], nn.Module], Expected]] = {
     "own attention": (two(OwnAttention), Expected(text=UNKNOWN)),
     "own attention, marked": (two(OwnAttention, marks=True), Expected("attention", text=UNKNOWN)),
     "subclass": (two(Doubled), Expected("gradients", text="the attention of its layers cannot be read")),
-    "patched": (Patched, Expected("attention", True, "kernels compute something else than the network")),
+    "patched": (Patched, Expected("attention", text="kernels compute something else than the network")),
     "dropout left on": (
         lambda: Two(GATConv(FEATURES, WIDE), GATConv(WIDE, CLASSES), dropout=0.5),
         Expected("attention", text="a random part such as dropout is on at evaluation"),
     ),
     "no edges": (NoEdges, Expected(proven=True, text="Predictions stand")),
+    "activations kept": (lambda: Keeps(GATConv(FEATURES, WIDE), GATConv(WIDE, CLASSES)), ATTENTION),
+    "super gat": (two(SuperGATConv), Expected("gradients")),
+    "no gradients": (
+        lambda: NoGradients(GCNConv(FEATURES, WIDE), GCNConv(WIDE, CLASSES)),
+        Expected(proven=True, text="not measured: the network's outputs have no gradient over its edges"),
+    ),
+    "no parameters": (lambda: LabelPropagation(2, 0.9), Expected(text="outputs have no gradient over its edges")),
+    "relations": (Relations, Expected(text="not measured: a layer does not run over exactly the graph's edges")),
+    "paths of two edges": (
+        lambda: TwoHops(GATConv(FEATURES, WIDE), GATConv(WIDE, CLASSES)),
+        Expected(text="its layer GATConv runs over other edges than the graph's"),
+    ),
     "features only": (lambda: MLP([FEATURES, WIDE, CLASSES]), Expected(proven=True)),
 }
 REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
@@ -175,6 +224,7 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
 def graph(data: Data) -> Data:
     graph = data.clone()
     graph.edge_attr = torch.linspace(0, 1, 2 * data.num_edges).view(-1, 2)
+    graph.edge_type = torch.arange(data.num_edges) % 2
     return graph
 
 
@@ -189,8 +239,9 @@ def test_any_network_gets_a_card_or_one_sentence(name, graph):
                 fb.evaluate(make(), graph, attacks=())
             return
         make, expected = CARDS[name]
-        network, inputs = make(), ("edge_attr",) if name == "edge attributes" else ()
-        if name not in ("features only", "compiled"):
+        network = make()
+        inputs = {"edge attributes": ("edge_attr",), "relations": ("edge_type",)}.get(name, ())
+        if name not in ("features only", "compiled", "no gradients", "no parameters"):
             network = trained(network, graph, *inputs, epochs=20 if name == "no edges" else 3)
         card = fb.evaluate(network, graph, attacks=("injection",))
     quantities = set(card.frame.quantity)

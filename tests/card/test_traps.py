@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.datasets import KarateClub
-from torch_geometric.nn import GAT
+from torch_geometric.nn import GAT, GATConv, GENConv, GINEConv
 
 import fgai_bench as fb
 from fgai_bench.attacks import ATTACKS, ThreatModel
@@ -88,6 +88,48 @@ def test_an_optional_input_is_left_out_where_no_layer_uses_it(data):
     network = GAT(FEATURES, 4, 2, CLASSES, v2=True).eval()
     with torch.no_grad():
         assert torch.allclose(fb.wrap(network)(graph).logits, network(graph.x, graph.edge_index), atol=1e-6)
+
+
+class WithOptional(nn.Module):
+    """Two layers that use edge attributes where they are given any."""
+
+    def __init__(self, layer: type) -> None:
+        super().__init__()
+        inside = nn.Sequential(nn.Linear(FEATURES, CLASSES), nn.ReLU(), nn.Linear(CLASSES, CLASSES))
+        self.layer = GINEConv(inside, edge_dim=2) if layer is GINEConv else layer(FEATURES, CLASSES, edge_dim=2)
+
+    def forward(self, x, edge_index, edge_attr=None):
+        return self.layer(x, edge_index, edge_attr)
+
+
+@pytest.mark.parametrize("layer", [GENConv, GINEConv, GATConv])
+def test_an_optional_input_is_given_where_the_outputs_depend_on_it(layer, data):
+    """GENConv computes something else without edge attributes, and GINEConv fails."""
+    graph = changed(data, edge_attr=torch.rand(data.num_edges, 2))
+    network = WithOptional(layer).eval()
+    with torch.no_grad():
+        own = network(graph.x, graph.edge_index, graph.edge_attr)
+        assert torch.allclose(fb.wrap(network)(graph).logits, own, atol=1e-6)
+    card = fb.evaluate(network, graph, attacks=())
+    assert card.row("f1").value == float((own.argmax(1) == graph.y)[graph.test_mask].double().mean())
+    assert "its optional edge_attr is given, since its outputs are others without" in card.notes
+    assert "the graph's edge_attr is no input of this network" not in card.notes
+    without = fb.evaluate(network, data, attacks=()) if layer is not GINEConv else card
+    assert layer is GINEConv or "its optional edge_attr is given" not in str(without)
+
+
+def test_a_network_that_keeps_activations_is_copied_by_their_values(data):
+    network = GATConv(FEATURES, CLASSES)
+    network.kept = network(data.x, data.edge_index)
+    model = fb.wrap(network)
+    model.module.kept = model(data).logits
+    again = copy.deepcopy(model)
+    assert torch.equal(again.module.kept, model.module.kept)
+    assert not again.module.kept.requires_grad
+    assert network.kept.requires_grad  # the user's own is as it was
+    with torch.no_grad():
+        assert torch.equal(again(data).logits, model(data).logits)
+    assert fb.fit("vanilla", network, data, epochs=1)(data).logits.shape == (data.num_nodes, CLASSES)
 
 
 def test_a_budget_follows_the_features_and_the_size_of_the_graph(data):
