@@ -30,7 +30,7 @@ from tests.run.conftest import reference, tiny
 
 __all__ = ["reference", "tiny"]
 
-PAGE = Path(__file__).parents[1] / "docs" / "zoo.md"
+PAGE = Path(__file__).parents[1] / "docs" / "running.md"
 
 
 @pytest.fixture(scope="module")
