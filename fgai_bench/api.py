@@ -337,7 +337,7 @@ def _notes(model: AttentionModel, problem: NodeProblem, decided: list[str], atta
         unused = [name for name in ("edge_attr", "edge_weight") if name in data and name not in model.input_names]
         notes += [f"the graph's {name} is no input of this network" for name in unused]
         if any(name.startswith("edge_") and name != "edge_index" for name in model.input_names):
-            notes.append("new edges have the graph's mean edge attribute, of whole numbers the most common one")
+            notes.append("new edges have the mean edge attribute of the graph")
     if _is_directed(data):
         notes.append("the graph is directed and stays so; edges of new nodes lead in both directions")
     single = [name for name in attacks if draws_of(name) == 1]

@@ -112,7 +112,7 @@ class Judgement:
         """Return the share of the reached test nodes that the strongest attack takes; None where that says nothing."""
         if self.worst is None or not self.worst.reached.any() or self.measured.score != "f1":
             return None
-        return max(0.0, float((self.measured.right - self.worst.right)[self.worst.reached].mean()))
+        return float((self.measured.right - self.worst.right)[self.worst.reached].mean())
 
     @property
     def too_weak(self) -> list[str]:
