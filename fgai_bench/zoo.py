@@ -27,6 +27,7 @@ from fgai_bench.data.user_graph import UNLABELLED
 from fgai_bench.models import AttentionModel
 from fgai_bench.models.base import ModelError
 from fgai_bench.models.pyg_wrapper import FromPyG
+from fgai_bench.records.canonical import sha256
 from fgai_bench.records.errors import RequestError
 from fgai_bench.records.export_format import MANIFEST, changed_files, read_manifest, sha256_of_file
 from fgai_bench.records.packing import pack_model, rebuilt_model, unpack_model
@@ -143,22 +144,33 @@ def zoo_rows(store: StoreReader) -> dict[tuple[str, int], dict[str, Mapping[str,
     return rows
 
 
-def _members(store: StoreReader) -> Iterator[Member]:
-    """Yield the clean evaluations and attacks whose model is there."""
+def _members(store: StoreReader, name: str = "") -> Iterator[Member]:
+    """Yield the clean evaluations and attacks whose model is there: those of a name, or all."""
     ready = {hash for hash, status in store.statuses().items() if status == "ok"}
-    for member in store.members():
-        if member["kind"] in ("clean", "attack") and member["step"] in ready and not member.get("metric"):
-            roles = {a["role"]: a["sha256"] for a in store.step(store.step(member["step"])["trial"])["artifacts"]}
-            if "model" in roles and store.artifacts.due(roles["model"]):
-                yield member
+    named = [
+        member
+        for member in store.members()
+        if member["step"] in ready and not member.get("metric")
+        if not name or name in (zoo_name(member), f"{member['suite'].replace(' ', '-')}/{zoo_name(member)}")
+    ]
+    there = {_trained(member) for member in named if member["kind"] == "train" and _has_model(store, member["step"])}
+    yield from (m for m in named if m["kind"] in ("clean", "attack") and _trained(m) in there)
+
+
+def _trained(member: Member) -> tuple[Any, ...]:
+    """Return what the places of a trained model share."""
+    return tuple(member[key] for key in ("suite", "task", "dataset", "model", "label", "seed"))
+
+
+def _has_model(store: StoreReader, trial: str) -> bool:
+    return any(row["role"] == "model" and store.artifacts.due(row["sha256"]) for row in store.step(trial)["artifacts"])
 
 
 def _member(store: StoreReader, name: str, seed: int, kind: str, attack: str = "") -> Member:
     """Return the place of a model's clean evaluation, or of an attack on it; raise a sentence with what there is."""
-    there = list(_members(store))
-    named = [m for m in there if name in (zoo_name(m), f"{m['suite'].replace(' ', '-')}/{zoo_name(m)}")]
+    named = list(_members(store, name))
     if not named:
-        near = difflib.get_close_matches(name, dict.fromkeys(map(zoo_name, there)), 3)
+        near = difflib.get_close_matches(name, dict.fromkeys(map(zoo_name, _members(store))), 3)
         raise RequestError(
             f"the zoo in {store.folder} has no {name!r}; "
             + (f"the nearest names are: {', '.join(near)}" if near else "`fgai-bench ls zoo` lists what it has")
@@ -177,7 +189,7 @@ def _recorded(step: Mapping[str, Any]) -> dict[str, float]:
 
 
 def zoo_store(source: str | os.PathLike[str] | None = None, data_root: str | None = None) -> StoreReader:
-    """Open a run folder or an export; without one $FGAI_BENCH_ZOO, the records of a checkout, or the release."""
+    """Open a run folder or an export; without one $FGAI_BENCH_ZOO if set, else a checkout's records or the release."""
     if source is not None:
         return StoreReader(source)
     address, committed = os.environ.get(PLACE, ""), Path(__file__).parents[1] / "results" / "records"
@@ -191,19 +203,23 @@ def zoo_store(source: str | os.PathLike[str] | None = None, data_root: str | Non
 
 
 def downloaded(address: str, manifest_sha256: str, cache: Path) -> Path:
-    """Return the folder with the files of a released export, fetched if they are not there yet, and verified."""
-    if not address or not manifest_sha256:
+    """Return the folder with the files of an export at an address, fetched if they are not there yet, and verified.
+
+    All files are held against its manifest, and the manifest against its SHA-256 where a release declares it.
+    """
+    if not address:
         raise RequestError(
-            f"no zoo is here and none was released; name a run or an export with `source`, or set {PLACE} to its folder"
+            "no trained models are installed, and none were released for download; give `source`, or set "
+            f"{PLACE}, to results/records of a checkout, a run folder, or an export with models"
         )
-    folder = cache / manifest_sha256[:16]
+    folder = cache / (manifest_sha256 or sha256(address.encode()))[:16]
     if is_export(folder):
         return folder
     part = folder.with_name(f".{folder.name}-{os.getpid()}")
     part.mkdir(parents=True, exist_ok=True)
     try:
         _fetch(address, MANIFEST, part, 16 * MIB)
-        if sha256_of_file(part / MANIFEST) != manifest_sha256:
+        if manifest_sha256 and sha256_of_file(part / MANIFEST) != manifest_sha256:
             raise RequestError(f"the {MANIFEST} of {address} is not the one that was released")
         for name, about in read_manifest(part)["files"].items():
             _fetch(address, name, part, about["bytes"])

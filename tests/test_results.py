@@ -182,10 +182,10 @@ def test_the_file_for_people_is_small_and_every_number_of_it_stands_in_the_full_
     for row in people:
         source = full[row["row"]]
         known = [float(value) for value in source.values() if re.fullmatch(r"-?[\d.]+(e-?\d+)?", value)]
-        flags = row.pop("seeds and flags")
+        flags = row.pop("seeds, settings, flags")
         assert flags.startswith(f"{source['n']} seed")
         assert flags.endswith(source["flags"])
-        printed = [row[name] for name in row if name not in ("graph", "model", "defense", "row")]
+        printed = [row[name] for name in row if name not in ("suite", "graph", "model", "defense", "row")]
         for number in re.findall(r"-?\d+\.?\d*(?:E-?\d+)?", " ".join(printed)):
             half = (
                 0.51 * 10 ** -len(number.partition("E")[0].partition(".")[2]) * 10 ** int(number.partition("E")[2] or 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,15 +20,17 @@ import fgai_bench as fb
 from fgai_bench.cli import main
 from fgai_bench.models.base import ModelError
 from fgai_bench.records.canonical import canonical
-from fgai_bench.records.errors import RequestError
+from fgai_bench.records.errors import RequestError, StoreError
 from fgai_bench.records.export import export
 from fgai_bench.records.packing import META
+from fgai_bench.records.store import StoreReader
 from fgai_bench.zoo import PLACE, downloaded
+from tests.records.test_forged import packed, reseal, rows_of
 from tests.run.conftest import reference, tiny
 
 __all__ = ["reference", "tiny"]
 
-PAGE = Path(__file__).parents[1] / "docs" / "zoo.md"
+PAGE = Path(__file__).parents[1] / "docs" / "running.md"
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +101,32 @@ def test_the_zoo_is_found_in_a_named_folder_and_listed(
     assert f"{recorded:.3f}" in said
 
 
+def test_a_mirror_serves_a_zoo_that_was_not_released(
+    zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PLACE, zoo.as_uri())
+    recorded = fb.load_model("csbm-1e3/gat/vanilla", data_root=str(tmp_path)).recorded
+    assert recorded == fb.load_model("csbm-1e3/gat/vanilla", source=zoo).recorded
+
+
+def test_a_model_is_loaded_without_decoding_the_records_of_others(zoo: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(zoo, tmp_path / "records"))
+    header, *rows = rows_of(folder, "metrics")
+    names = {row[0] for row in rows}
+    with StoreReader(zoo) as store:
+        trained = {m["step"][:12] for m in store.members() if m["label"] == "vanilla"}
+    value = header.index("value")
+    for row in rows:
+        row[value] = row[value] if row[0] in trained else "no number"
+    assert trained & names
+    assert names - trained
+    reseal(folder, {"metrics.csv.xz": packed([header, *rows])})
+    recorded = fb.load_model("csbm-1e3/gat/vanilla", source=folder).recorded
+    assert recorded == fb.load_model("csbm-1e3/gat/vanilla", source=zoo).recorded
+    with pytest.raises(StoreError, match="no number"), StoreReader(folder) as store:
+        list(store.steps())
+
+
 @pytest.mark.slow
 def test_a_checkout_has_the_models_of_its_committed_records(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(PLACE, raising=False)
@@ -111,7 +140,7 @@ def test_a_release_that_is_not_what_was_declared_is_refused(zoo: Path, tmp_path:
         downloaded(address, "0" * 64, tmp_path / "a")
     with pytest.raises(RequestError, match="cannot be fetched"):
         downloaded((tmp_path / "nowhere").as_uri(), checksum, tmp_path / "b")
-    with pytest.raises(RequestError, match="none was released"):
+    with pytest.raises(RequestError, match="give `source`, or set FGAI_BENCH_ZOO, to results/records of a checkout"):
         downloaded("", "", tmp_path / "c")
     mirror = tmp_path / "mirror"
     mirror.mkdir()

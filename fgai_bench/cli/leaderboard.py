@@ -24,7 +24,7 @@ def add(
         str, typer.Option(help="What is measured again: all, sample (one seed of each row), or none: all is reported.")
     ] = "sample",
     private: Annotated[
-        bool, typer.Option("--private", help="A board of its own, for suites that nobody registered.")
+        bool, typer.Option("--private", help="A board of its own, for suites that are not of this package.")
     ] = False,
     data_root: RootOption = None,
 ) -> None:

@@ -34,7 +34,7 @@ class Split:
 
     @classmethod
     def of(cls, data: Data, seed: int = 0) -> Split:
-        """Return the split that a graph carries: ``train_index``, ... or ``train_mask``, ...; see :meth:`given`."""
+        """Return the split that a graph carries: ``train_mask``, ... or ``train_index``, ...; see :meth:`given`."""
         split = cls.given(data, seed)
         if split is None:
             raise DataError("the graph carries no split; give it train_index, val_index and test_index, or masks")
@@ -42,17 +42,16 @@ class Split:
 
     @classmethod
     def given(cls, data: Data, seed: int = 0) -> Split | None:
-        """Return the split that a graph carries as indices or as boolean masks, or None where it carries none.
+        """Return the split that a graph carries as boolean masks or as indices, or None where it carries none.
 
-        Masks of several splits are ``(N, K)``; the seed chooses one, counted round.
+        Where it carries both, the masks count. Masks of several splits are ``(N, K)``; the seed chooses one, counted
+        round.
 
         >>> masks = {f"{part}_mask": torch.tensor([[part == p] for p in PARTS]) for part in PARTS}
         >>> Split.given(Data(**masks)).val
         tensor([1])
         """
-        names = {
-            part: name for part in PARTS for name in (f"{part}_mask", f"{part}_index") if data.get(name) is not None
-        }
+        names = split_keys(data)
         if not names:
             return None
         missing = [part for part in PARTS if part not in names]
@@ -91,6 +90,15 @@ class Split:
         if not complete and empty:
             raise DataError(f"{name} has a split without {empty[0]} nodes")
         return self
+
+
+def split_keys(data: Data) -> dict[str, str]:
+    """Return which entry of a graph names each part of its split; a mask comes before an index vector.
+
+    >>> split_keys(Data(train_mask=torch.tensor([True]), train_index=torch.tensor([0]), test_index=torch.tensor([0])))
+    {'train': 'train_mask', 'test': 'test_index'}
+    """
+    return {part: name for part in PARTS for name in (f"{part}_index", f"{part}_mask") if data.get(name) is not None}
 
 
 def _nodes_of(data: Data, name: str, seed: int) -> Tensor:

@@ -15,7 +15,7 @@ from torch_geometric.data import Data, Dataset
 from fgai_bench.data.errors import DataError
 from fgai_bench.data.graph import as_csr
 from fgai_bench.data.node_index import node_index
-from fgai_bench.data.splits import PARTS, Split
+from fgai_bench.data.splits import PARTS, Split, split_keys
 
 UNLABELLED = -1
 
@@ -119,18 +119,18 @@ def _labels(data: Data) -> Tensor:
 def given_split(data: Data, column: int = 0) -> tuple[Split, list[str]]:
     """Return the split of a graph that :func:`given_graph` checked, and a sentence for all that was decided for it.
 
-    Masks or index vectors are used as given, without nodes that have no label. A part that is not named is empty,
-    except that of the test nodes, which are then all others.
+    Masks, or else index vectors, are used as given, without nodes that have no label. A part that is not named is
+    empty, except that of the test nodes, which are then all others.
 
     Args:
         data: with any of ``train_mask``, ``val_mask``, ``test_mask`` or ``train_index``, ``val_index``, ``test_index``.
         column: which split, where masks hold several: ``(N, S)``.
     """
     nodes = data.x.shape[0]
-    keys = {part: key for part in PARTS for key in (f"{part}_mask", f"{part}_index") if data.get(key) is not None}
+    keys = split_keys(data)
     named = {part: node_index(data[key], nodes, key, column).to(data.edge_index.device) for part, key in keys.items()}
     _check_disjoint(named)
-    notes = _several(data, column)
+    notes = _several(data, column) + _overruled(data, keys, named)
     known = data.y != UNLABELLED
     if "test" not in named:
         others = known.clone()
@@ -161,6 +161,20 @@ def _several(data: Data, column: int) -> list[str]:
     if column and not widths:
         raise DataError(f"the graph has one split; there is no split {column}")
     return [f"the masks hold {width} splits: this is split {column}" for width in widths if width > 1]
+
+
+def _overruled(data: Data, keys: Mapping[str, str], named: Mapping[str, Tensor]) -> list[str]:
+    """Return a sentence if index vectors name other nodes than the masks, as those do that a new split left behind."""
+    stale = [
+        f"{part}_index"
+        for part, key in keys.items()
+        if key.endswith("_mask") and not _names_the_same(data.get(f"{part}_index"), named[part])
+    ]
+    return [f"{', '.join(stale)} of the graph name other nodes than its masks: the masks are used"] if stale else []
+
+
+def _names_the_same(index: Any, nodes: Tensor) -> bool:
+    return index is None or bool(sorted(torch.as_tensor(index).tolist()) == nodes.tolist())
 
 
 def _check_disjoint(parts: Mapping[str, Tensor]) -> None:

@@ -1,7 +1,8 @@
 """Leaderboards as CSV files: one for people, one for machines, and a checksum of every file beside them.
 
-``leaderboard_node.csv`` has the ranked rows in at most twelve columns. ``leaderboard_node_full.csv`` has a row per
-(suite, dataset, model, defense, attack) with everything that is known of it; ``row`` is the same in both.
+``leaderboard_node.csv`` has the ranked rows under the standard attack, in at most twelve columns.
+``leaderboard_node_full.csv`` has a row per (suite, dataset, model, defense, attack) with everything that is known of
+it; ``row`` is the same in both.
 ``leaderboards.sha256`` has a line per file, as ``sha256sum`` writes and checks it.
 """
 
@@ -39,7 +40,7 @@ from fgai_bench.statistics.results import Better, Results
 from fgai_bench.suites.schema import RELEASED, TUNED
 
 SUMS, FULL = "leaderboards.sha256", "_full"
-NOT_MEASURED, NOT_PROVEN = "not measured", "not proven"
+NOT_MEASURED = "not measured"
 Row = dict[str, Any]
 
 
@@ -121,16 +122,16 @@ def _relative(cell: Cell) -> tuple[float, float, float]:
 
 
 def for_people(board: Board, full: Sequence[Row]) -> list[list[Any]]:
-    """Return the header and the rows of the file for people: those that rank, best first in their block.
+    """Return the header and the rows of the file for people: those under the standard attack, best first.
 
-    Gaps and reported rows stand there without a rank, and so does a block in which nothing could be ranked.
+    Gaps and reported rows stand there without a rank, and so does a block in which nothing could be ranked. What other
+    attacks left stands in the full file only.
     """
     ranked_blocks = {_block(row) for row in full if row["rank"] is not None}
-    standard = {_block(row)[:3] for row in full if row["attack"] == STANDARD}
     shown = [
         row
         for row in full
-        if row["status"] != "null" and (board.alone or row["attack"] == STANDARD or _block(row)[:3] not in standard)
+        if row["status"] != "null" and (board.alone or row["attack"] == STANDARD)
         if row["rank"] is not None
         or row["status"] != "ok"
         or row["trust"] == REPORTED
@@ -146,11 +147,11 @@ def for_people(board: Board, full: Sequence[Row]) -> list[list[Any]]:
 
     shown.sort(key=order)
     names = {"rank": [row["rank"] for row in shown]}
-    names |= {"graph": [row["dataset"] for row in shown], "model": [row["model"] for row in shown]}
+    for name, key in {"suite": "suite", "graph": "dataset", "model": "model"}.items():
+        names[name] = [row[key] for row in shown]
     names["defense"] = [row["defense"].removesuffix(TUNED).removesuffix(RELEASED) for row in shown]
-    names["settings"] = [row["settings"] + (f", {row['trials']} trials" if row["trials"] else "") for row in shown]
     names |= {title: [write(row) for row in shown] for title, write in _columns(board).items()}
-    names |= {"seeds and flags": [_remarks(row, board) for row in shown], "row": [row["row"] for row in shown]}
+    names |= {"seeds, settings, flags": [_remarks(row) for row in shown], "row": [row["row"] for row in shown]}
     return [list(names), *map(list, zip(*names.values(), strict=True))]
 
 
@@ -168,15 +169,15 @@ def _columns(board: Board) -> dict[str, Any]:
     return {
         f"clean {board.score}": lambda row: _median(row, f"{board.score}_clean"),
         "worst [low, high]": lambda row: _between(row, board.score),
-        "floor": lambda row: _median(row, f"certified_{board.score}", NOT_PROVEN),
+        "floor": lambda row: _median(row, f"certified_{board.score}"),
         "g-JSD (uniform)": _beside_uniform,
         "explanation correctness": _correctness,
     }
 
 
-def _median(row: Row, metric: str, otherwise: str = NOT_MEASURED) -> str:
+def _median(row: Row, metric: str) -> str:
     value = row.get(f"{metric}_median", math.nan)
-    return written(value) if value == value else otherwise
+    return written(value) if value == value else NOT_MEASURED
 
 
 def _between(row: Row, metric: str) -> str:
@@ -199,11 +200,11 @@ def _correctness(row: Row) -> str:
     return f"{written(value)} {'AUROC' if 'auroc' in name else 'rank corr.'}{told}" if name else NOT_MEASURED
 
 
-def _remarks(row: Row, board: Board) -> str:
-    attack = "" if row["attack"] == STANDARD or board.alone else f"under {row['attack']}"
+def _remarks(row: Row) -> str:
+    settings = row["settings"] + (f" with {row['trials']} trials" if row["trials"] else "")
     status = "" if row["status"] == "ok" else f"{row['status']}: {row['reason']}"
     trust = AGAIN if row["trust"] == AGAIN else ""
-    return "; ".join(filter(None, (counted(row["n"], "seed"), attack, trust, status, row["flags"])))
+    return "; ".join(filter(None, (counted(row["n"], "seed"), settings, trust, status, row["flags"])))
 
 
 def to_csv(board: Board, listed: Sequence[BoardRow]) -> dict[str, str]:

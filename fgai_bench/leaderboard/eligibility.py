@@ -63,8 +63,8 @@ def _objections(members: Sequence[Labels], headers: Headers, private: bool) -> I
     yield from (f"{title} is not the suite as it is declared" for title in titles(named).values() if is_changed(title))
     suites = list(dict.fromkeys(member["suite"] for member in members))
     for suite in suites if not private else ():
-        if suite not in SUITES:
-            yield f"{suite!r} is no registered suite, and only these enter a public board; --private makes another"
+        if suite not in SUITES or not SUITES.entry(suite).ours:
+            yield f"{suite!r} is no suite of this package, and only these enter a public board; --private makes another"
     used = {member["step"]: headers[member["step"]] for member in members if member["step"] in headers}
     if others := {hash for hash, step in used.items() if not _made_by_this_program(step)}:
         yield f"{len(others)} of its steps were made by other code than this program's, or its plugins'"

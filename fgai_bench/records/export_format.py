@@ -17,14 +17,13 @@ tables with more columns (checksums, hashes of places) or with whole hashes, so 
 
 import csv
 import hashlib
-import io
 import json
 import lzma
 import math
 import zipfile
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from itertools import islice
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +58,7 @@ SHORT = 12  # hexadecimal digits of a step's hash where it is referred to
 WINDOW = 128 * MIB  # that unpacking may hold at once, whatever a file says that it needs
 LARGEST = 1024 * MIB  # an unpacked table: a small one that unpacks to more is refused before it fills the memory
 LARGEST_ZIP = 64 * 1024 * MIB  # read piece by piece
-MOST_ROWS = 10_000_000  # of all tables together, 300 bytes each in memory; 200,000 steps have seven million
+MOST_ROWS = 10_000_000  # of a table: a small file may unpack to more short rows than the memory holds
 ADVICE = "restore it or export the records again"
 csv.field_size_limit(2**31 - 1)  # a curve of 8,000 points exceeds Python's own limit
 
@@ -69,30 +68,17 @@ class DamagedExport(StoreError):
 
 
 class ExportTables:
-    """The records of an export, verified and read into memory when it is opened."""
+    """The records of an export. All files are verified when it is opened; a table is read when it is first needed.
+
+    Reading a table only splits it into lines. A step is decoded when it is asked for, once.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / MANIFEST
+        self.folder, self.path = folder, folder / MANIFEST
         if changed := changed_files(folder, but=LARGE_FILES):
             raise DamagedExport(next(iter(changed.values())))
-        tables, rows = dict[str, list[dict[str, Any]]](), 0
-        for table, columns in COLUMNS.items():
-            tables[table] = _rows(folder / file_of(table), columns, MOST_ROWS - rows)
-            rows += len(tables[table])
-        with _reading(folder):
-            environments = {row["hash"]: json.loads(row["content"]) for row in tables["environments"]}
-            self._steps: dict[str, dict[str, Any]] = {}
-            for row in tables["steps"]:
-                row["environment"] = environments[row["environment"]]
-                self._steps[row["hash"]] = {**row, **{part: [] for part in PARTS}}
-            whole = {short: hash for hash, short in short_names(self._steps).items()}
-            for part in PARTS:
-                for row in tables[part]:
-                    step = row.pop("step")
-                    self._steps[whole.get(step, step)][part].append(row)
-            places = sorted(tables["members"], key=lambda row: row["position"])
-            members = [json.loads(row["content"]) for row in places]
-            self._members = [{**member, "step": whole.get(member["step"], member["step"])} for member in members]
+        self._tables: dict[str, _Table] = {}
+        self._decoded: dict[str, dict[str, Any]] = {}
         self.artifacts = PackedArtifacts(folder)
 
     def close(self) -> None:
@@ -101,21 +87,115 @@ class ExportTables:
 
     def statuses(self) -> dict[str, str]:
         """Return the status of every step, by hash."""
-        return {hash: step["status"] for hash, step in self._steps.items()}
+        steps = self._table("steps")
+        with _reading(steps.path):
+            hash, status = map(steps.header.index, ("hash", "status"))
+            return {row[hash]: row[status] for row in _cells(steps.lines)}
 
     def steps(self) -> Iterator[dict[str, Any]]:
         """Yield every step in the order of their hashes."""
-        return iter(self._steps.values())
+        return map(self.step, self._names)
 
     def step(self, hash: str) -> dict[str, Any]:
         """Return one step."""
-        if hash not in self._steps:
-            raise StoreError(f"{self.path.parent} has no records of step {hash[:12]}")
-        return self._steps[hash]
+        if hash not in self._names:
+            raise StoreError(f"{self.folder} has no records of step {hash[:12]}")
+        if hash not in self._decoded:
+            rows = self._table("steps").rows_of(hash)
+            with _reading(self.folder):
+                (step,) = rows
+                step["environment"] = self._environments[step["environment"]]
+            self._decoded[hash] = step | {part: self._table(part).rows_of(self._names[hash], hash) for part in PARTS}
+        return self._decoded[hash]
 
     def members(self) -> list[dict[str, Any]]:
         """Return the places of all planned steps in the order of the plan."""
         return self._members
+
+    @cached_property
+    def _members(self) -> list[dict[str, Any]]:
+        whole = {name: hash for hash, name in self._names.items()}
+        table = self._table("members")
+        places = sorted(table.rows(table.lines), key=lambda row: row["position"])
+        with _reading(self.folder):
+            members = [json.loads(row["content"]) for row in places]
+            return [{**member, "step": whole.get(member["step"], member["step"])} for member in members]
+
+    @cached_property
+    def _environments(self) -> dict[str, Any]:
+        table = self._table("environments")
+        with _reading(table.path):
+            return {row["hash"]: json.loads(row["content"]) for row in table.rows(table.lines)}
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        """What the other tables call each step, by its hash."""
+        return short_names(self._table("steps").lines_of)
+
+    def _table(self, name: str) -> "_Table":
+        if name not in self._tables:
+            table = self._tables[name] = _Table(self.folder / file_of(name), COLUMNS[name])
+            if name in PARTS and (unknown := table.lines_of.keys() - {*self._names, *self._names.values()}):
+                raise DamagedExport(f"{table.path} names a step {min(unknown)!r} that the export does not hold")
+        return self._tables[name]
+
+
+class _Table:
+    """A table as the text of its rows; the file may have more columns, in another order."""
+
+    def __init__(self, path: Path, columns: Sequence[str]) -> None:
+        self.path, self.columns = path, columns
+        self.lines: list[str] = []
+        with _reading(path):
+            unpacking = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=WINDOW)
+            content = unpacking.decompress(read_bounded(path, LARGEST), LARGEST)
+            if not unpacking.eof:
+                raise ValueError(f"it ends too early, or would unpack to more than {LARGEST / MIB:.0f} MiB")
+            if content.count(b"\n") > MOST_ROWS:
+                raise ValueError(f"a table has at most {MOST_ROWS:,} rows")
+            row: list[str] = []
+            quoted = False  # whether a cell in quotes goes on in the next line
+            for line in content.decode().removesuffix("\n").split("\n"):
+                row.append(line)
+                quoted ^= line.count('"') % 2 == 1
+                if not quoted:
+                    self.lines.append("\n".join(row))
+                    row = []
+            if row:
+                raise ValueError("it ends inside a cell")
+            (self.header,) = _cells(self.lines[:1])
+            del self.lines[0]
+
+    @cached_property
+    def lines_of(self) -> dict[str, list[str]]:
+        """The lines by their first column, which names the step."""
+        found: dict[str, list[str]] = {}
+        with _reading(self.path):
+            place = self.header.index(self.columns[0])
+            for line in self.lines:
+                name = next(_cells([line]))[place] if place else line.partition(",")[0]
+                found.setdefault(name, []).append(line)
+        return found
+
+    @cached_property
+    def _readers(self) -> list[tuple[str, int, Callable[[str], Any]]]:
+        """The columns that are read, with their place and type; a part does not repeat its step."""
+        with _reading(self.path):
+            return [(c, self.header.index(c), TYPES.get(c, str)) for c in self.columns if c != "step"]
+
+    def rows_of(self, *names: str) -> list[dict[str, Any]]:
+        """Return the rows of a step, by whichever of its names the table uses."""
+        return self.rows([line for name in set(names) for line in self.lines_of.get(name, ())])
+
+    def rows(self, lines: Sequence[str]) -> list[dict[str, Any]]:
+        """Return the rows of some lines."""
+        with _reading(self.path):
+            return [{column: convert(row[place]) for column, place, convert in self._readers} for row in _cells(lines)]
+
+
+def _cells(lines: Sequence[str]) -> Iterator[list[str]]:
+    """Return the cells of every line."""
+    return csv.reader(lines, strict=True)
 
 
 class PackedArtifacts(Artifacts):
@@ -207,23 +287,6 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except Exception as error:  # a file that has its hash may still hold anything
         raise DamagedExport(f"{path} cannot be read ({type(error).__name__}: {error}); {ADVICE}") from None
-
-
-def _rows(path: Path, columns: tuple[str, ...], most: int = MOST_ROWS) -> list[dict[str, Any]]:
-    """Return the rows of a table with these columns; the file may have more columns, in another order."""
-    with _reading(path):
-        unpacking = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=WINDOW)
-        content = unpacking.decompress(read_bounded(path, LARGEST), LARGEST)
-        if not unpacking.eof:
-            raise ValueError(f"it ends too early, or would unpack to more than {LARGEST / MIB:.0f} MiB")
-        rows = csv.reader(io.TextIOWrapper(io.BytesIO(content), "utf-8", newline=""), strict=True)
-        header = next(rows)
-        chosen = [(column, header.index(column), TYPES.get(column, str)) for column in columns]
-        some = islice(rows, most)
-        kept = [{column: convert(row[index]) for column, index, convert in chosen} for row in some]
-        if next(rows, None) is not None:
-            raise ValueError(f"an export has at most {MOST_ROWS:,} rows")
-        return kept
 
 
 def number(cell: str) -> float | str | None:

@@ -174,15 +174,17 @@ def headline(answered: Sequence[Answer]) -> list[str]:
     sizes = {(threat.get("scenario"), threat.get("nodes"), threat.get("edges_per_node")) for threat in threats}
     scenario, nodes, edges = sizes.pop() if len(sizes) == 1 else ("", 0, 0)
     injects = f"may inject {nodes} nodes with {edges} edges each"
-    leaders = [[stand.name for stand in answer.stands if stand.standing.rank == 1] for answer in answered]
-    alone = Counter(names[0] for names in leaders if len(names) == 1)
-    first = [f"{name} alone on {count}" for name, count in alone.most_common()]
+    leaders = [[stand.defense for stand in answer.stands if stand.standing.rank == 1] for answer in answered]
+    alone = Counter(title(names[0].removesuffix(TUNED)) for names in leaders if len(names) == 1)
+    places = [f"{name}{'' if turn else ' ranks first'} on {n}" for turn, (name, n) in enumerate(alone.most_common())]
     shared, unranked = sum(len(names) > 1 for names in leaders), sum(not names for names in leaders)
-    first += [f"shared by several on {shared}"] * bool(shared) + [f"nobody on {unranked}"] * bool(unranked)
+    first = [listed(places)] if places else []
+    first += [f"several share the first rank on {shared}"] * bool(shared)
+    first += [f"nothing is ranked on {unranked}"] * bool(unranked)
     calm = [stand.beats_uniform for stand in stands if stand.beats_uniform is not None]
     return [
         f"The attacker knows the model and {injects if scenario == 'injection' else 'has the budget of the suite'}.",
-        f"First rank on {counted(len(answered), 'graph')}: {', '.join(first)}.",
+        f"Of {counted(len(answered), 'graph')}, {'; '.join(first)}.",
         f"In {sum(calm)} of {len(calm)} rows the attention changes less than a uniform one, which explains nothing."
         if calm
         else "Whether the attention changes less than a uniform one was not measured.",

@@ -11,6 +11,7 @@ from torch import nn
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.datasets import KarateClub
 from torch_geometric.nn import GAT, GATConv, GENConv, GINEConv
+from torch_geometric.transforms import RandomNodeSplit
 
 import fgai_bench as fb
 from fgai_bench.attacks import ATTACKS, ThreatModel
@@ -49,6 +50,22 @@ def test_masks_where_indices_are_meant_are_read_as_masks(data, network):
     assert torch.equal(split.test, data.test_mask.nonzero().view(-1))
     parts, _ = given_split(given_graph(changed(data, test_mask=None, test_index=data.test_mask)))
     assert torch.equal(parts.test, split.test)
+
+
+def test_a_new_split_by_masks_counts_and_the_indices_that_it_left_behind_are_named():
+    graph = fb.load_dataset("csbm-1e3", seed=0)
+    drawn = RandomNodeSplit(num_val=20, num_test=30)(graph)
+    split, notes = given_split(given_graph(drawn))
+    assert torch.equal(split.test, drawn.test_mask.nonzero().view(-1))
+    assert len(split.test) == 30
+    assert torch.equal(Split.of(drawn).train, split.train)
+    assert notes == [
+        "train_index, val_index, test_index of the graph name other nodes than its masks: the masks are used"
+    ]
+    assert given_split(given_graph(graph))[1] == []
+    kept = torch.arange(graph.num_nodes) % 2 == 0
+    part, _ = given_split(given_graph(graph.subgraph(kept)))
+    assert torch.equal(part.test, graph.test_mask[kept].nonzero().view(-1))
 
 
 def test_part_of_a_split_is_refused_where_all_of_it_is_needed(data):

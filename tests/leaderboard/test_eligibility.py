@@ -30,7 +30,7 @@ def leave(config: dict[str, Any], environment: dict[str, Any]) -> None:
 @pytest.fixture
 def registered(tiny: dict[str, Any]) -> Iterator[None]:
     """The tiny suite under its name, as if a package had registered it."""
-    SUITES.add("tiny", tiny, origin="tests")
+    SUITES.add("tiny", tiny, origin="fgai_bench")
     yield
     SUITES._entries.pop("tiny")
 

@@ -38,7 +38,7 @@ Parts = dict[str, torch.Tensor]
 @pytest.fixture
 def folder(reference: Path, tiny: dict[str, Any], tmp_path: Path) -> Iterator[Path]:
     """A run of the tiny suite to forge, while the suite is registered."""
-    SUITES.add("tiny", tiny, origin="tests")
+    SUITES.add("tiny", tiny, origin="fgai_bench")
     yield Path(shutil.copytree(reference, tmp_path / "run"))
     SUITES._entries.pop("tiny")
 
@@ -409,13 +409,24 @@ def test_a_suite_that_nobody_registered_makes_a_private_board(
     placed(folder, lambda m: {**m, "suite": "mine"})
     line = ["leaderboard", "add", str(folder), "--to", str(board), "--trust", "none"]
     assert main(line) == 2
-    assert "'mine' is no registered suite, and only these enter a public board" in capsys.readouterr().err
+    assert "'mine' is no suite of this package, and only these enter a public board" in capsys.readouterr().err
     assert main([*line, "--private"]) == 0
     assert {path.name for path in board.glob("*.csv")} == {
         f"private_leaderboard_{name}{part}.csv" for name in ("cost", "link", "node") for part in ("", "_full")
     }
     assert main(["leaderboard", "add", str(reference), "--to", str(board), "--trust", "none"]) == 2
     assert "is a private board" in capsys.readouterr().err
+
+
+def test_the_suite_of_a_plugin_enters_no_public_board(
+    folder: Path, tiny: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    SUITES._entries.pop("tiny")
+    SUITES.add("tiny", tiny, origin="my_plugin")
+    line = ["leaderboard", "add", str(folder), "--to", str(tmp_path / "board"), "--trust", "none"]
+    assert main([*line, "--check"]) == 1
+    assert "'tiny' is no suite of this package" in capsys.readouterr().out
+    assert main([*line, "--private"]) == 0
 
 
 def test_a_run_cannot_say_how_far_it_is_trusted(folder: Path, tmp_path: Path) -> None:

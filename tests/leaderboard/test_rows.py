@@ -174,7 +174,7 @@ def tuned_run(bench: Any, trials: dict[str, int]) -> Path:
     made = bench()
     for label in ("vanilla", "ln", "at", "fgai"):
         for seed in range(3):
-            attack = {"seed": seed, "attack_label": "injection", "defense": label}
+            attack = {"seed": seed, "attack_label": "worst", "attack": "worst", "defense": label}
             made.add("attack", attack_result(label, seed), label=label, **attack)
             if label in trials:
                 chosen = {"label": f"{label} tuned", "trials": trials[label], **attack}
@@ -240,8 +240,8 @@ def test_the_file_for_people_is_short_sorted_and_follows_from_the_full_one(with_
     texts = to_csv(NODE, entries(NODE, Results.read(with_worst)))
     people, full = (list(csv.DictReader(io.StringIO(texts[ending]))) for ending in ("", FULL))
     assert list(people[0]) == [
-        *("rank", "graph", "model", "defense", "settings", "clean f1", "worst [low, high]", "floor"),
-        *("g-JSD (uniform)", "explanation correctness", "seeds and flags", "row"),
+        *("rank", "suite", "graph", "model", "defense", "clean f1", "worst [low, high]", "floor"),
+        *("g-JSD (uniform)", "explanation correctness", "seeds, settings, flags", "row"),
     ]
     assert [row["rank"] for row in people] == sorted(row["rank"] for row in people)
     assert {row["defense"] for row in people} == {"vanilla", "ln", "at", "fgai"}  # no null, and one row for each
@@ -254,29 +254,41 @@ def test_the_file_for_people_is_short_sorted_and_follows_from_the_full_one(with_
         assert numbers(row["worst [low, high]"]) == pytest.approx(printed, abs=5e-4)
         stable = [float(source[name]) for name in ("g_jsd_median", "g_jsd_uniform")]
         assert numbers(row["g-JSD (uniform)"]) == pytest.approx(stable, rel=5e-3)
-        assert (row["floor"], row["explanation correctness"]) == ("not proven", "not measured")
-        assert row["seeds and flags"].startswith("3 seeds")
+        assert (row["floor"], row["explanation correctness"]) == ("not measured", "not measured")
+        assert (row["suite"], row["seeds, settings, flags"]) == ("node", "3 seeds; published")
 
 
-def test_people_see_gaps_with_their_reason_and_no_ranked_row_twice(broken: Path, bench: Any) -> None:
-    listed = for_people(NODE, rows(NODE, entries(NODE, Results.read(broken))))
-    shown = [dict(zip(listed[0], row, strict=True)) for row in listed[1:]]
-    (gap,) = [row for row in shown if row["defense"] == "at" and row["graph"] == "amazon-cs"]
-    assert gap["rank"] is None
-    assert "oom: needs 214 GiB" in gap["seeds and flags"]
+def test_people_see_gaps_with_their_reason_and_no_ranked_row_twice(bench: Any) -> None:
+    made = bench()
+    worst = {"attack_label": "worst", "attack": "worst"}
+    for seed in range(2):
+        for label in ("vanilla", "ln"):
+            made.add("attack", attack_result(label, seed), label=label, defense=label, seed=seed, **worst)
+        made.add("attack", Result("oom", "needs 214 GiB"), label="at", defense="at", seed=seed, **worst)
+    header, *listed = for_people(NODE, rows(NODE, entries(NODE, Results.read(made.close()))))
+    shown = {row[header.index("defense")]: dict(zip(header, row, strict=True)) for row in listed}
+    assert [shown[name]["rank"] is None for name in ("ln", "vanilla", "at")] == [False, False, True]
+    assert "oom: needs 214 GiB" in shown["at"]["seeds, settings, flags"]
     header, *tuned = for_people(
         NODE, rows(NODE, entries(NODE, Results.read(tuned_run(bench, {"vanilla": 32, "ln": 32}))))
     )
-    column = header.index("settings")
-    assert [row[column] for row in tuned] == ["tuned, 32 trials"] * 2
+    column = header.index("seeds, settings, flags")
+    assert [row[column] for row in tuned] == ["3 seeds; tuned with 32 trials"] * 2
+
+
+def test_the_file_for_people_has_no_rows_of_other_attacks(small: Path) -> None:
+    full = rows(NODE, entries(NODE, Results.read(small)))
+    assert any(row["rank"] is not None for row in full)
+    assert for_people(NODE, full)[1:] == []
 
 
 def test_a_run_of_one_seed_has_rows_without_a_rank(bench: Any) -> None:
     made = bench()
-    made.add("attack", attack_result("ln", 0), label="ln", defense="ln", attack_label="injection", seed=0)
+    where = {"label": "ln", "defense": "ln", "attack_label": "worst", "attack": "worst"}
+    made.add("attack", attack_result("ln", 0), seed=0, **where)
     header, row = for_people(NODE, rows(NODE, entries(NODE, Results.read(made.close()))))
     assert row[header.index("rank")] is None
-    assert row[header.index("seeds and flags")] == "1 seed; under injection"
+    assert row[header.index("seeds, settings, flags")] == "1 seed; published"
 
 
 def test_the_correctness_of_the_last_attention_stands_in_both_files(bench: Any, tmp_path: Path) -> None:

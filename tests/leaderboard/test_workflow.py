@@ -23,7 +23,7 @@ WORKFLOW = Path(__file__).parents[2] / ".github" / "workflows" / "submission.yml
 def folder(reference: Path, tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A run to submit, in the folder where the workflow runs."""
     monkeypatch.chdir(tmp_path)
-    SUITES.add("tiny", tiny, origin="tests")
+    SUITES.add("tiny", tiny, origin="fgai_bench")
     yield Path(shutil.copytree(reference, tmp_path / "run"))
     SUITES._entries.pop("tiny")
 

@@ -33,11 +33,11 @@ def test_ties_share_the_first_rank(small: Path) -> None:
 def test_three_sentences_come_first(small: Path, odd: Path) -> None:
     assert headline(answers(Results.read(small))) == [
         "The attacker knows the model and may inject 20 nodes with 20 edges each.",
-        "First rank on 1 graph: shared by several on 1.",
+        "Of 1 graph, several share the first rank on 1.",
         "In 0 of 4 rows the attention changes less than a uniform one, which explains nothing.",
     ]
     links = [answer for answer in answers(Results.read(odd)) if answer.task == "link"]
-    assert headline(links)[1] == "First rank on 1 graph: LN alone on 1."
+    assert headline(links)[1] == "Of 1 graph, LN ranks first on 1."
     assert headline(links)[2] == "Whether the attention changes less than a uniform one was not measured."
 
 
