@@ -120,7 +120,8 @@ def portfolio(search: PortfolioSearch) -> list[FeatureMember]:
         chosen = choose(search)
         shape = (chosen.numel(), search.victim.data.x.shape[1])
         spread = uniform(shape, search.seed, f"attack-worst-features-{name}", chosen.device)
-        members += [FeatureMember(chosen, search.loss_named(loss), 0.1 * epsilon * (2 * spread - 1)) for loss in LOSSES]
+        losses = (*LOSSES, *(("soft-auc",) if search.by_rank else ()))
+        members += [FeatureMember(chosen, loss, 0.1 * epsilon * (2 * spread - 1)) for loss in losses]
     return members
 
 
@@ -178,7 +179,7 @@ def steepest(search: PortfolioSearch) -> Tensor:
     """
     victim, embedded = search.victim, search.embedded.detach().requires_grad_()
     out = victim.model.propagate(embedded, victim.data.edge_index)
-    loss = objective_named(search.loss_named("soft-error"))
+    loss = objective_named("soft-auc" if search.by_rank else "soft-error")
     slope = gradient_of(loss(victim.read(out), out, labelled(search)), embedded).nan_to_num(0)
     search.calls += 1
     gains = []

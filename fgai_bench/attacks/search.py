@@ -30,7 +30,7 @@ MOST_COPIES, LARGEST_COPIES = 8, 2**27  # of a graph side by side, and bytes of 
 RISE = 0.1  # of a loss, from which on a score that stays is suspicious
 RELAXED = 1e-2  # weight of an edge while its gradient is taken
 PUBLISHED = {"step": 0.1, "steps": 10, "restarts": 1}  # the search of the published attacks
-COUNTING = ("soft-error", "masked-nll", "logit-ratio")  # losses of the targets that stand, or of how many stand
+COUNTING = ("masked-nll", "logit-ratio")  # losses of the targets that stand, or of how many stand
 PLACEMENTS: dict[str, Placement] = {
     "cover": cover,
     "wide-cover": partial(cover, strength=2.0),
