@@ -688,6 +688,25 @@ def lie_exposed(model: str) -> str:
     return lie_measures(model, "lie against nulls", lambda text: set(text.split()) == {"-"})
 
 
+@value
+def edge_attack_size() -> str:
+    """Return how many new edges the compared attacks have."""
+    return measured_of("edges")[0]["edges"]
+
+
+@table
+def edge_attack() -> Rows:
+    """Share of the top edges of every explanation that is left after new edges, chosen or random."""
+    rows = {row["explainer"]: f"`{row['explainer']}`" for row in measured_of("edges")}
+
+    def cell(name: str, attack: str) -> str:
+        (row,) = measured_of("edges", explainer=name, attack=attack, dataset="cora", model="gat")
+        return number(row["explainer_topk_overlap_unchanged"], 2)
+
+    attacks = ("explanation-edges", "random-edges")
+    return grid("top edges kept", attacks, {shown: name for name, shown in rows.items()}, cell)
+
+
 # The paper
 
 
