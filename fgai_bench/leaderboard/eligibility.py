@@ -51,10 +51,12 @@ def objections(run: str | os.PathLike[str], private: bool = False) -> list[str]:
     """
     with StoreReader(run) as store:
         members, headers = store.members(), store.headers()
+    reasons: list[str] = []
     try:
-        return list(_objections(members, headers, private))
+        reasons.extend(_objections(members, headers, private))
     except (AttributeError, KeyError, TypeError) as error:  # a forged place or configuration may hold anything
-        return [f"a place or a configuration of it is not one of a run ({type(error).__name__}: {error})"]
+        reasons.append(f"a place or a configuration of it is not one of a run ({type(error).__name__}: {error})")
+    return reasons
 
 
 def _objections(members: Sequence[Labels], headers: Headers, private: bool) -> Iterator[str]:

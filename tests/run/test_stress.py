@@ -48,10 +48,10 @@ def test_explanations_and_agreement_become_records(tmp_path: Path) -> None:
     assert agreed["node_jsd"] > 0
 
 
-def test_only_attacks_with_the_suites_own_budget_are_explained() -> None:
+def test_attacks_with_the_suites_own_budget_and_those_that_are_named_are_explained() -> None:
     steps = plan(resolve("stress", seeds=1, datasets=["cora"], defenses=["vanilla"]))
     explained = {(m.attack_label, m.explainer) for m in steps.members if m.kind == "explain"}
-    attacks = {"injection", "worst", "explanation"}
+    attacks = {"injection", "worst", "explanation", "explanation-edges"}
     assert explained == set(product(attacks, resolve("stress")[0].explainers))
     assert {m.attack_label for m in steps.members if m.kind == "effect"} == attacks
 
