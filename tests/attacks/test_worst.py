@@ -132,7 +132,8 @@ def test_a_model_without_a_gradient_is_attacked_by_guesses_and_transfer_and_says
     attack = ATTACKS["worst"]()
     guessed = attack(deaf, PROBLEM.data, PROBLEM.targets, threat=THREAT, seed=0)
     helped = attack(deaf, PROBLEM.data, PROBLEM.targets, threat=THREAT, seed=0, surrogate=models["vanilla"])
-    assert guessed.flags == helped.flags == ("zero gradient",)
+    assert guessed.flags == ("zero gradient",)
+    assert set(helped.flags) == {"a black-box member is stronger", "zero gradient"}
     assert f1(deaf, helped.data) <= f1(deaf, guessed.data) < f1(deaf, PROBLEM.data)
 
 
