@@ -65,7 +65,10 @@ BAD: dict[str, tuple[Callable[[Path], object], str]] = {
         "outside [-1, 1]",
     ),
     "other settings": (lambda run: forge(run, "train", setting("training", "epochs", new=1)), "training.epochs is 1"),
-    "a private suite": (lambda run: placed(run, lambda m: {**m, "suite": "mine"}), "'mine' is no suite of this package"),
+    "a private suite": (
+        lambda run: placed(run, lambda m: {**m, "suite": "mine"}),
+        "'mine' is no suite of this package",
+    ),
     "chosen seeds": (
         lambda run: placed(run, lambda m: {**m, "seed": m["seed"] * 2, "suite_seeds": "0,2"}),
         "seeds=0 2",
