@@ -8,8 +8,9 @@ Run on a machine with a GPU, or on small graphs without; several processes may w
 
 A row is named by graph, model, label and seed, as in the suite ``node``. It is trained, attacked by every injection
 attack, and then attacked further from where the standard attack ended: by its own local search with another seed
-(``continued``), and by a plain one that knows a single move (``plain``). Rows that have a file are not measured again,
-and the order of the others is random, so that a run which is cut off leaves a balanced sample.
+(``continued``), and by a plain one that knows a single move (``plain``). Every process takes the next row that no other
+has: rows with a ``.csv`` or a ``.claim`` in the folder are left out, so delete the claims of a run that was cut off.
+The order within a seed is random, so that such a run leaves a balanced sample.
 """
 
 from __future__ import annotations
@@ -67,7 +68,6 @@ def main() -> int:
     parser.add_argument("--parts", default="weaker,continued,plain,in-domain,floor", help=f"some of {','.join(PARTS)}")
     parser.add_argument("--threat", default="paper", choices=("paper", "auto"))
     parser.add_argument("--further", type=int, default=4000, help="gradients of a continuation")
-    parser.add_argument("--share", default="0/1", help="I/N: every N-th of the rows, beginning with number I")
     parser.add_argument("--within", type=float, default=float("inf"), help="seconds after which no row is begun")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, default=Path("measured"))
@@ -76,14 +76,13 @@ def main() -> int:
     if asked.collect:
         return collect(asked.out, asked.collect)
     asked.out.mkdir(parents=True, exist_ok=True)
-    first, every = map(int, asked.share.split("/"))
     began, failed = time.perf_counter(), 0
-    for name in expanded(asked.rows)[first::every]:
-        path = asked.out / f"{name.replace('/', '_').replace(' ', '-')}_{asked.threat}.csv"
-        if path.exists():
-            continue
+    for name in expanded(asked.rows):
         if time.perf_counter() - began > asked.within:
             break
+        path = asked.out / f"{name.replace('/', '_').replace(' ', '-')}_{asked.threat}.csv"
+        if path.exists() or not claimed(path.with_suffix(".claim")):
+            continue
         try:
             row = measured(name, asked.threat, asked.device, set(asked.parts.split(",")), asked.further)
         except Exception:  # the other rows are worth having
@@ -103,6 +102,15 @@ def expanded(rows: list[str]) -> list[str]:
     """
     names = ["/".join(parts) for row in rows for parts in product(*(part.split(",") for part in row.split("/")))]
     return sorted(names, key=lambda name: (int(name.rpartition("/")[2]), hashlib.sha256(name.encode()).hexdigest()))
+
+
+def claimed(path: Path) -> bool:
+    """Tell whether nobody else has this file, and take it."""
+    try:
+        path.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> None:

@@ -17,11 +17,11 @@ def open_bounded(path: str | os.PathLike[str], most: int) -> BinaryIO:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe that nobody writes to would wait for ever
     except OSError as error:
         raise UnreadableFile(f"{path} cannot be read: {error.strerror}") from None
-    found, reason = os.fstat(handle), ""
-    if not stat.S_ISREG(found.st_mode):
+    status, reason = os.fstat(handle), ""
+    if not stat.S_ISREG(status.st_mode):
         reason = f"{path} cannot be read: it is no regular file"
-    elif found.st_size > most:
-        reason = f"{path} is not read: it has more than the {most / MIB:.1f} MiB that it can need"
+    elif status.st_size > most:
+        reason = _too_large(path, most)
     if reason:
         os.close(handle)
         raise UnreadableFile(reason)
@@ -38,6 +38,13 @@ def read_bounded(path: str | os.PathLike[str], most: int) -> bytes:
     """
     with open_bounded(path, most) as stream:
         try:
-            return stream.read(most)  # it may be growing
+            content = stream.read(most + 1)
         except OSError as error:
             raise UnreadableFile(f"{path} cannot be read: {error.strerror}") from None
+    if len(content) > most:  # it grows, or the system does not tell its size
+        raise UnreadableFile(_too_large(path, most))
+    return content
+
+
+def _too_large(path: str | os.PathLike[str], most: int) -> str:
+    return f"{path} is not read: it has more than the {most / MIB:.1f} MiB that it can need"

@@ -111,9 +111,9 @@ class Worst(Attack):
         for local in tried:
             local.go_on(self.steps(TRIAL * edges))
         best = min(tried, key=lambda local: local.best.score)
-        each = SIDE_BY_SIDE * climb
-        least, most = max(self.steps(LEAST * edges), LEAST_ROUNDS * each), self.steps(MOST * edges)
-        best.until_it_stops(least, max(most, MOST_ROUNDS * each))
+        of_a_round = SIDE_BY_SIDE * climb  # gradients
+        least, most = max(self.steps(LEAST * edges), LEAST_ROUNDS * of_a_round), self.steps(MOST * edges)
+        best.until_it_stops(least, max(most, MOST_ROUNDS * of_a_round))
         return best
 
     def sources(self, search: PortfolioSearch) -> list[PortfolioMember]:

@@ -127,8 +127,8 @@ class Judgement:
         best = min(searched, key=left.__getitem__, default=None)
         if best is None or control not in left or left[best] - left[control] <= CONTROL_MARGIN:
             return ""
-        what = "random edges" if control == "random-edges" else "random features at random places"
-        return f"{what} do more harm than {best}: the search is too weak"
+        guesses = "random edges" if control == "random-edges" else "random features at random places"
+        return f"{guesses} do more harm than {best}: the search is too weak"
 
     @property
     def too_weak(self) -> list[str]:

@@ -38,11 +38,11 @@ def copied(module: nn.Module) -> Any:
 
 def _activations(module: nn.Module) -> dict[int, Any]:
     """Return copies of the tensors that a network keeps of a forward pass, by the identity of each."""
-    found: dict[int, Any] = {}
+    copies: dict[int, Any] = {}
 
     def look_into(value: Any) -> None:
         if isinstance(value, Tensor) and not value.is_leaf:
-            found[id(value)] = value.detach().clone()
+            copies[id(value)] = value.detach().clone()
         elif isinstance(value, list | tuple):
             for part in value:
                 look_into(part)
@@ -51,7 +51,7 @@ def _activations(module: nn.Module) -> dict[int, Any]:
 
     for part in module.modules():
         look_into({name: value for name, value in vars(part).items() if name not in ("_parameters", "_modules")})
-    return found
+    return copies
 
 
 def mark_attention(edge_index: Tensor, weights: Tensor) -> Tensor:

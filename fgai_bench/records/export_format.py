@@ -168,18 +168,18 @@ class _Table:
 
     @cached_property
     def lines_of(self) -> dict[str, list[str]]:
-        """The lines by their first column, which names the step."""
-        found: dict[str, list[str]] = {}
+        """Return the lines by their first column, which names the step."""
+        lines: dict[str, list[str]] = {}
         with _reading(self.path):
             place = self.header.index(self.columns[0])
             for line in self.lines:
                 name = next(_cells([line]))[place] if place else line.partition(",")[0]
-                found.setdefault(name, []).append(line)
-        return found
+                lines.setdefault(name, []).append(line)
+        return lines
 
     @cached_property
     def _readers(self) -> list[tuple[str, int, Callable[[str], Any]]]:
-        """The columns that are read, with their place and type; a part does not repeat its step."""
+        """Return the columns that are read, with their place and type; a part does not repeat its step."""
         with _reading(self.path):
             return [(c, self.header.index(c), TYPES.get(c, str)) for c in self.columns if c != "step"]
 

@@ -482,8 +482,8 @@ def _is_explained(trial: Trial, attack: AttackLine) -> bool:
         (attack.name, suite.explained_attacks),
     )
     named = all(not limit or name in limit for name, limit in limits)
-    plain = not (attack.label or attack.transfer or attack.seeds)
-    plain = plain and (not attack.threat or attack.name in suite.explained_attacks)
+    own_threat = attack.threat and attack.name not in suite.explained_attacks
+    plain = not (attack.label or attack.transfer or attack.seeds or own_threat)
     explained = "explained" in TASKS.entry(trial.task).tags
     return named and plain and explained and "control" not in ATTACKS.entry(attack.name).tags
 
