@@ -9,7 +9,8 @@ Run on a machine with a GPU, or on small graphs without; several processes may w
 A row is named by graph, model, label and seed, as in the suite ``node``. It is trained, attacked by every injection
 attack, and then attacked further from where the standard attack ended: by its own local search with another seed
 (``continued``), and by a plain one that knows a single move (``plain``). Every process takes the next row that no other
-has: rows with a ``.csv`` or a ``.claim`` in the folder are left out, so delete the claims of a run that was cut off.
+has: those with a ``.csv`` or a ``.claim`` in the folder are left out. A row that failed or was cut off leaves its
+claim: delete it to measure the row again.
 The order within a seed is random, so that such a run leaves a balanced sample.
 """
 
@@ -90,6 +91,7 @@ def main() -> int:
             failed += 1
             continue
         write(path, [row])
+        path.with_suffix(".claim").unlink()
         print(name, *(f"{key} {row.get(key, '')}" for key in COLUMNS[4:-1]), flush=True)
     return int(failed > 0)
 

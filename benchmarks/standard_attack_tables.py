@@ -7,11 +7,14 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
+
+from fgai_bench.statistics.labels import title
 
 WEAKER = ("injection", "random-injection", "learned-placement", "validation")
 STRONGER = 0.002  # by which no other attack of the same budget may leave less
 LOWERED = (0.01, 0.02)  # by which few rows, and none, may be lowered by further search
+THREATS = ("worst", "in-domain")
 CURVES, MARKS = 12, (0, 500, 1000, 2000, 3000, 4000, 6000, 8000)  # rows with a curve, and gradients of local search
 
 Row = dict[str, str]
@@ -58,18 +61,27 @@ def floors(rows: Sequence[Row]) -> Rows:
 
 
 def threats(rows: Sequence[Row]) -> Rows:
-    """Return what ``worst`` leaves under the plain range and in the domain, row by row."""
-    table = [["row", "clean", "plain range", "in-domain"]]
+    """Return what ``worst`` leaves under the plain range and in the domain, by network and graph: medians of seeds."""
     some = [row for row in rows if row["in-domain"]]
-    return table + [
-        [_name(row), *(f"{float(row[key]):.3f}" for key in ("clean", "worst", "in-domain"))] for row in some
-    ]
+    graphs = list(dict.fromkeys(row["dataset"] for row in some))
+    networks: dict[str, list[Row]] = {}
+    for row in some:
+        networks.setdefault(_network(row), []).append(row)
+
+    def cell(network: str, graph: str) -> str:
+        there = [row for row in networks[network] if row["dataset"] == graph]
+        return " / ".join(f"{median(float(row[key]) for row in there):.3f}" for key in THREATS) if there else "-"
+
+    weakest_first = sorted(networks, key=lambda name: mean(float(row["worst"]) for row in networks[name]))
+    head = ["network, GAT unless named", *map(title, graphs)]
+    return [head, *([name, *(cell(name, graph) for graph in graphs)] for name in weakest_first)]
 
 
 def score_by_gradients(rows: Sequence[Row]) -> Rows:
     """Return the score after so many gradients of the local search and its continuation; bold from its end on."""
     table = [["row", "ended after", *(f"{mark:,}" for mark in MARKS)]]
-    for row in [row for row in rows if row["curve"]][:CURVES]:
+    curved = [row for row in rows if row["curve"]]
+    for row in curved[:: max(1, len(curved) // CURVES)][:CURVES]:
         curve = [(int(calls), float(score)) for calls, score in json.loads(row["curve"])]
         began, ended = curve[0][0], int(row["gradients"]) - curve[0][0]
         cells = []
@@ -87,12 +99,18 @@ def costs(rows: Sequence[Row]) -> Rows:
     for graph, model in sorted({(row["dataset"], row["model"]) for row in rows}):
         some = [row for row in rows if (row["dataset"], row["model"]) == (graph, model)]
         cells = [[float(row[key]) for row in some if row[key]] for key in ("gradients", "processor_seconds", "seconds")]
-        table.append([graph, model, str(len(some)), *(f"{median(cell):,.0f}" if cell else "-" for cell in cells)])
+        shown = [f"{median(cell):,.{digits}f}" if cell else "-" for cell, digits in zip(cells, (0, 0, 1), strict=True)]
+        table.append([title(graph), title(model), str(len(some)), *shown])
     return table
 
 
 def _name(row: Row) -> str:
-    return f"{row['dataset']}, {row['model']} {row['label']}, seed {row['seed']}"
+    return f"{title(row['dataset'])}, {_network(row)}, seed {row['seed']}"
+
+
+def _network(row: Row) -> str:
+    label = title(row["label"])
+    return label if row["model"] == "gat" else f"{title(row['model'])}, {label}"
 
 
 TABLES: dict[str, Callable[[Sequence[Row]], Rows]] = {

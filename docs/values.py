@@ -30,6 +30,7 @@ REPLACED = ("gcn", "gnn-svd-sparse", "gnnguard-sparse")  # networks that take th
 NULL = "uniform-attention"
 FAR = 0.02  # by how much twice the search may lower a worst case before it is called unreliable
 H200 = "../benchmarks/measured/h200.csv"
+WORST = "../benchmarks/measured/standard_attack_h200.csv"
 SCORES = {"node": "f1", "link": "roc_auc", "stress": "f1", "ablation": "f1"}
 STAGES = {
     "published": "Published attack, published settings",
@@ -847,10 +848,16 @@ def explainer_seconds() -> Rows:
     return grid("explainer", GRAPHS, rows, cell)
 
 
+@value
+def seconds_of_worst(graph: str) -> str:
+    """Return the seconds of the standard attack on a trained GAT, alone on an H200."""
+    return next(f"{float(row['seconds']):.1f}" for row in read(WORST) if row["dataset"] == graph and row["seconds"])
+
+
 @table
 def standard_attack(name: str) -> Rows:
-    """A table on the standard attack against others and against further search, on small graphs on a CPU."""
-    return STANDARD_ATTACK[name](read("../benchmarks/measured/standard_attack_one_core.csv"))
+    """A table on the standard attack against others, against further search, and under both threats."""
+    return STANDARD_ATTACK[name](read(WORST))
 
 
 @table

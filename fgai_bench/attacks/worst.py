@@ -14,7 +14,7 @@ import torch
 from fgai_bench.attacks.base import Attack, Candidate, Trace, Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.injection import InjectionAttack, RandomInjection
-from fgai_bench.attacks.learned_placement import learned_member
+from fgai_bench.attacks.learned_placement import FIRST_ROUNDS, LAST_STEPS, MORE_ROUNDS, learned_member
 from fgai_bench.attacks.local_search import BLACK_BOX, CLIMB, SIDE_BY_SIDE, LocalSearch
 from fgai_bench.attacks.search import (
     HUGE,
@@ -32,7 +32,6 @@ from fgai_bench.attacks.search import (
 from fgai_bench.seeds import derive
 
 FIRST, SECOND = 40, 100  # gradients of every member of the portfolio, and of the best of them
-ROUNDS = 4  # of the learned placement: of each guess, and then of the best of them
 TIED = 4  # members whose injected nodes begin alike
 BEATEN = 0.01  # of the score: if another model's attack leaves so much less, the gradient is suspicious
 TRIAL = 2  # gradients per edge of the local search from each of the two best sources
@@ -129,7 +128,8 @@ class Worst(Attack):
         kept = [*strongest_members(small, 2), *strongest_members(large, 2)]  # short searches favour large steps
         kept += search.climb_all(kept, self.steps(SECOND))
         kept += self.tied(search, strongest_members(kept, 1)[0])
-        learned = learned_member(search, self.steps(ROUNDS), self.steps(ROUNDS), 0)
+        rounds = self.steps(FIRST_ROUNDS), self.steps(MORE_ROUNDS)  # as by itself, so that it never finds more
+        learned = learned_member(search, *rounds, self.steps(LAST_STEPS))
         others = [learned] if learned else []
         own = [member.score for member in (*members, *kept, *others) if not member.transferred]
         if transferred and transferred.score < min(own) - BEATEN:

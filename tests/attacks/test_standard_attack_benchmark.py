@@ -49,7 +49,19 @@ def test_the_tables_by_hand():
     # The local search began at 2,400 gradients and ended at 5,000; the continuation took another 1,000.
     marks = ["0.250", "0.220", "0.220", "0.220", "**0.200**"]
     assert made["score_by_gradients"][1][1:] == ["2,600", *marks, "-", "-", "-"]
-    assert made["costs"][1] == ["csbm-1e3", "gat", "2", "5,000", "27", "-"]
+    assert made["costs"][1] == ["csbm-1e3", "GAT", "2", "5,000", "27", "-"]
+
+
+def test_both_threats_stand_side_by_side_the_weakest_network_first():
+    strong = {**ROW, "label": "mlp tuned", "worst": "0.4", "in-domain": "0.4"}
+    rows = [strong, {**ROW, "in-domain": "0.3"}, {**ROW, "seed": "1", "in-domain": "0.35"}, ROW]
+    assert TABLES["threats"](rows)[1:] == [["Vanilla", "0.200 / 0.325"], ["MLP tuned", "0.400 / 0.400"]]
+
+
+def test_rows_with_a_curve_are_drawn_from_all_of_them():
+    rows = [{**ROW, "seed": str(seed)} for seed in range(26)]
+    shown = [row[0].rpartition(" ")[2] for row in TABLES["score_by_gradients"](rows)[1:]]
+    assert shown == [str(seed) for seed in range(0, 24, 2)]
 
 
 def test_a_row_below_its_floor_is_an_error(tmp_path, monkeypatch):
@@ -65,7 +77,10 @@ def test_rows_with_a_file_are_kept_and_one_that_fails_does_not_stop_the_others(t
     rows = "nowhere,csbm-1e3/gat/vanilla/0"
     assert run(monkeypatch, rows, "nothing/gat/vanilla/0", "--out", str(tmp_path)) == 1
     assert capsys.readouterr().err.count("Traceback") == 2
-    assert (list(tmp_path.iterdir()), read_rows(kept)) == ([kept], [ROW])
+    claims = [f"{name}_gat_vanilla_0_paper.claim" for name in ("nothing", "nowhere")]
+    assert {path.name for path in tmp_path.iterdir()} == {kept.name, *claims}
+    assert read_rows(kept) == [ROW]
+    assert run(monkeypatch, rows, "--out", str(tmp_path)) == 0  # a claimed row is another process's
     assert run(monkeypatch, "csbm-1e3/gat/vanilla/1", "--within", "-1", "--out", str(tmp_path)) == 0  # none is begun
 
 
