@@ -37,7 +37,6 @@ FIRST_STEP, NEXT_STEP, LAST_STEP = 0.1, 0.08, 0.05  # as shares of the feature r
 SHARPNESS = 4.0  # how suddenly a target falls while the push on it grows
 STRENGTH_ROUNDS = 2  # rounds after which the strength is known
 NEED_OF_FALLEN, NEED_OF_STANDING = 0.7, 1.2  # need that is assumed of a tried target, as a share of its push
-PICKED_AT_ONCE = 0.02  # share of the targets that are chosen before the response is asked again
 LEAST_ANSWER = 0.2  # smallest share of its margin that a pushed target is taken to have lost
 
 
@@ -108,23 +107,14 @@ class Response:
 
     def placed(self, number: int) -> NDArray[np.int64]:
         """Return so many different targets to which edges make the most targets fall, by this response (greedy)."""
-        pushed = np.zeros_like(self.margin)
+        from fgai_bench.models.kernels.numba_loops import greedy_loop
+
+        needed = np.where(self.margin > 0, self.factor * self.need / self.strength, np.inf)
         gains = self.falls(self.push, self.destination)  # (P,) of every pair, as things stand
         gain = np.bincount(self.source, weights=gains, minlength=self.margin.size)
         chosen = np.empty(number, dtype=np.int64)
-        at_once = max(1, round(PICKED_AT_ONCE * number))
-        for begin in range(0, number, at_once):
-            picks = gain.argsort(kind="stable")[::-1][: min(at_once, number - begin)]
-            chosen[begin : begin + picks.size] = picks
-            gain[picks] = -np.inf
-            pairs = _ranges(self._begins[picks], self._begins[picks + 1])
-            np.add.at(pushed, self.destination[pairs], self.push[pairs])
-            moved = np.unique(self.destination[pairs])
-            changed = self._by_destination[_ranges(self._enters[moved], self._enters[moved + 1])]  # pairs into these
-            into = self.destination[changed]
-            now = self.falls(pushed[into] + self.push[changed], into) - self.falls(pushed[into], into)
-            np.add.at(gain, self.source[changed], now - gains[changed])
-            gains[changed] = now
+        pairs = self.source, self.destination, self.push
+        greedy_loop(*pairs, self._begins, self._by_destination, self._enters, needed, SHARPNESS, gains, gain, chosen)
         return chosen
 
     def learn(self, chosen: NDArray[np.int64], left: Tensor, settled: bool) -> None:
@@ -141,16 +131,6 @@ class Response:
         self.factor[fell] = np.minimum(1.0, NEED_OF_FALLEN * known[fell])
         answer = ((self.margin - margin)[stood] / self.margin[stood]).clip(min=LEAST_ANSWER)
         self.factor[stood] = np.maximum(1.0, NEED_OF_STANDING * known[stood] / answer)
-
-
-def _ranges(begins: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return all numbers from each begin to before its end, one range after the other.
-
-    >>> _ranges(np.array([0, 5]), np.array([2, 8])).tolist()
-    [0, 1, 5, 6, 7]
-    """
-    counts = ends - begins
-    return np.repeat(begins - np.append(0, counts.cumsum()[:-1]), counts) + np.arange(counts.sum())
 
 
 def _strength(ratio: Floats, fell: int, before: float) -> float:

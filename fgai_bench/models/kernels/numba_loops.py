@@ -400,3 +400,34 @@ def sparse_product_gradient(start, stop, first, columns, kept, grad, grad_weight
             if start <= f < stop:
                 for c in range(C):
                     grad_weight[f, c] += value * grad[n, c]
+
+
+@compiled
+def greedy_loop(source, destination, push, begins, by_destination, enters, needed, sharpness, gains, gain, chosen):
+    """Fill ``chosen`` with different targets, one after the other, each the one that adds the most expected falls.
+
+    Under a push p target v falls with probability ``1 / (1 + (needed_v / p) ** sharpness)``.
+
+    Args:
+        source, destination, push: ``(P,)`` the pairs (u, v), sorted by u, and what an edge to u does to v.
+        begins: ``(T + 1,)`` the first pair from every target.
+        by_destination, enters: the pairs in the order of v, and the first one into every target.
+        needed: ``(T,)`` the push under which half would fall.
+        sharpness: of the response.
+        gains, gain: ``(P,)`` expected falls that a pair adds, and their sum over the pairs of each target; both change.
+        chosen: ``(K,)`` the result.
+    """
+    pushed = np.zeros_like(needed)
+    for place in range(chosen.size):
+        pick = gain.argmax()
+        chosen[place] = pick
+        for pair in range(begins[pick], begins[pick + 1]):
+            v = destination[pair]
+            pushed[v] += push[pair]
+            before = 1 / (1 + (needed[v] / pushed[v]) ** sharpness)
+            for entry in range(enters[v], enters[v + 1]):
+                other = by_destination[entry]
+                now = 1 / (1 + (needed[v] / (pushed[v] + push[other])) ** sharpness) - before
+                gain[source[other]] += now - gains[other]
+                gains[other] = now
+        gain[pick] = -np.inf
