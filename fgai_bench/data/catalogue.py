@@ -64,32 +64,38 @@ def _files(*paths: str, keys: tuple[str, ...] = (), url: str = "") -> tuple[RawF
 
 
 def _real(name: str, statistics: Statistics, reader: str, about: str, paper: str, *tags: str, **facts: Any) -> Dataset:
+    """Return a dataset whose summary states its size, in between the two parts of ``about`` that "; " separates."""
     title, _, more = about.partition("; ")
     summary = f"{title}: {statistics.edges:,} edges, {statistics.classes} classes{more and f', {more}'}"
-    read = f"fgai_bench.data.readers.{reader}:read"
-    return Dataset(name, statistics, read, summary=summary, paper=paper, tags=("node", *tags), **facts)
+    return Dataset(name, statistics, reader, summary=summary, paper=paper, tags=("node", *tags), **facts)
 
 
 def _npz(name: str, path: str, statistics: Statistics, nonzeros: float, about: str) -> Dataset:
     paper, files = "https://arxiv.org/abs/1811.05868", _files(path, keys=NPZ_GRAPH, url=SHCHUR)
-    return _real(name, statistics, "npz", about, paper, "real", files=files, nonzeros=nonzeros)
+    return _real(
+        name, statistics, "fgai_bench.data.readers.npz:read", about, paper, "real", files=files, nonzeros=nonzeros
+    )
 
 
 def _heterophilous(name: str, statistics: Statistics, nonzeros: float, about: str) -> Dataset:
     stem, paper = name.replace("-", "_"), "https://arxiv.org/abs/2302.11640"
+    reader = "fgai_bench.data.readers.heterophilous:read"
     facts: dict[str, Any] = {
         "files": _files(f"heterophilous/{stem}/raw/{stem}.npz", keys=NPZ_HETEROPHILOUS, url=PLATONOV),
         "split": "published",
         "score": "roc_auc" if statistics.classes == 2 else "f1",
         "nonzeros": nonzeros,
     }
-    return _real(name, statistics, "heterophilous", f"{about}; ten splits", paper, "real", "heterophilous", **facts)
+    return _real(name, statistics, reader, f"{about}; ten splits", paper, "real", "heterophilous", **facts)
 
 
 def _planetoid(name: str, folder: str, statistics: Statistics, nonzeros: float) -> Dataset:
     paper, parts = "https://arxiv.org/abs/1603.08861", ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
     files = _files(*(f"{folder}/raw/ind.{name}.{part}" for part in parts), url=PLANETOID)
-    return _real(name, statistics, "planetoid", "citations", paper, "link", "real", files=files, nonzeros=nonzeros)
+    facts: dict[str, Any] = {"files": files, "nonzeros": nonzeros}
+    return _real(
+        name, statistics, "fgai_bench.data.readers.planetoid:read", "citations", paper, "link", "real", **facts
+    )
 
 
 def _csbm(name: str, edges: int, *tags: str, degree: float = 10.0, classes: int = 5, features: int = 64) -> Dataset:
@@ -168,7 +174,7 @@ for _dataset in (
     _real(
         "ogbn-arxiv",
         ARXIV,
-        "ogb_arxiv",
+        "fgai_bench.data.readers.ogb_arxiv:read",
         "arXiv citations; split by year",
         OGB_PAPER,
         "real",
@@ -193,7 +199,7 @@ for _dataset in (
     _real(
         "cora",
         Statistics(2_708, 5_278, 1_433, 7),
-        "npz",
+        "fgai_bench.data.readers.npz:read",
         "citations inside the package",
         "https://arxiv.org/abs/1603.08861",
         "link",

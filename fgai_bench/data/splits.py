@@ -71,9 +71,9 @@ class Split:
         (True, False)
         """
         digest = hashlib.sha256()
-        for name, index in (("train", self.train), ("val", self.val), ("test", self.test)):
-            digest.update(f"{name}{index.numel()}".encode())
-            digest.update(np.sort(index.cpu().numpy().astype(np.int64)).tobytes())
+        for part in PARTS:
+            nodes = np.sort(getattr(self, part).cpu().numpy().astype(np.int64))
+            digest.update(f"{part}{nodes.size}".encode() + nodes.tobytes())
         return digest.hexdigest()
 
     def checked(self, name: str, num_nodes: int, complete: bool = True) -> Split:
@@ -108,8 +108,8 @@ def _nodes_of(data: Data, name: str, seed: int) -> Tensor:
     return node_index(value, size, name, seed % value.shape[1] if value.dim() == 2 else 0)
 
 
-def random_split(num_nodes: int, seed: int, train: float = 0.1, val: float = 0.1) -> Split:
-    """Return a uniform split by seed: ``floor(train * N)`` and ``floor(val * N)`` nodes, and all others for the test.
+def random_split(num_nodes: int, seed: int) -> Split:
+    """Return a uniform split by seed: ``floor(N / 10)`` nodes each for training and validation, the rest for tests.
 
     The split is plain random and not stratified, as in the paper.
 
@@ -117,9 +117,6 @@ def random_split(num_nodes: int, seed: int, train: float = 0.1, val: float = 0.1
     >>> len(split.train), len(split.val), len(split.test)
     (765, 765, 6120)
     """
-    if min(train, val) < 0 or train + val > 1:
-        raise DataError(f"a split needs shares in [0, 1] that sum to at most 1, not train={train} and val={val}")
     order = torch.randperm(num_nodes, generator=generator(seed, "split"))
-    first, second = int(train * num_nodes), int(val * num_nodes)
-    parts = order[:first], order[first : first + second], order[first + second :]
-    return Split(*(part.sort().values for part in parts))
+    size = int(0.1 * num_nodes)
+    return Split(*(part.sort().values for part in (order[:size], order[size : 2 * size], order[2 * size :])))

@@ -64,8 +64,6 @@ def laplacian_encoding(edge_index: Tensor, num_nodes: int, k: int = 8) -> Tensor
             [-0.4082],
             [-0.5774]])
     """
-    if k < 1:
-        raise DataError(f"a Laplacian encoding needs at least one column, not {k}")
     if edge_index.is_cuda:
         return _encoding(block_eigenvectors(edge_index, num_nodes, k), k)
     keys = undirected_keys(edge_index, num_nodes)
