@@ -16,7 +16,9 @@ from torch_geometric.data import Data
 from fgai_bench.models.affected_nodes import AffectedNodes
 from fgai_bench.models.attention import Attention
 from fgai_bench.models.sorted_edges import SortedEdges
-from fgai_bench.options import Range, Space
+from fgai_bench.options import Options, Range, Space
+from fgai_bench.registry import checked_subclass
+from fgai_bench.seeds import isolated_rng
 
 HIDDEN = -1e30  # a score below all others, but finite: a lone entry keeps its weight of one
 DROPOUT_SPACE: Space = {"model.dropout": Range(0.0, 0.8), "model.attention_dropout": Range(0.0, 0.8)}
@@ -199,6 +201,30 @@ class AttentionModel(nn.Module):
         return type(self)(**{**self.config, **changes, "seed": seed}).to(device)
 
 
+class ConfiguredModel(AttentionModel):
+    """A model that is built from options of its ``options_class``.
+
+    Args:
+        in_channels: features per node.
+        num_classes: width of the logits.
+        seed: of the initial parameters.
+        options: as in the ``options_class``.
+    """
+
+    options_class: ClassVar[type[Options]]
+
+    def __init__(self, in_channels: int, num_classes: int, seed: int = 0, **options: Any) -> None:
+        super().__init__()
+        chosen = self.options_class(**options)
+        self.config = {"in_channels": in_channels, "num_classes": num_classes, **chosen.model_dump(), "seed": seed}
+        with isolated_rng(seed, "init"):
+            self.build(in_channels, num_classes, chosen)
+
+    def build(self, in_channels: int, num_classes: int, chosen: Any) -> None:
+        """Set the modules of the chosen options, freshly initialised."""
+        raise TypeError(f"{type(self).__name__} must implement build(in_channels, num_classes, chosen)")
+
+
 def checked_model(model: Any) -> None:
     """Raise a sentence if ``model`` is not a model of this package but, say, a module that nobody has wrapped."""
     if not hasattr(model, "propagate") or not hasattr(model, "embed"):
@@ -255,6 +281,4 @@ def layer_shifts(
 
 def admitted(obj: Any, name: str) -> Any:
     """Return ``obj`` if it is the class of a model; raise a ``TypeError`` that says why it is none otherwise."""
-    if not (isinstance(obj, type) and issubclass(obj, AttentionModel)):
-        raise TypeError(f"it is {obj!r:.60} and not a subclass of fgai_bench.models.AttentionModel")
-    return obj
+    return checked_subclass(obj, AttentionModel)

@@ -16,7 +16,7 @@ from fgai_bench.fast.small_matrices import triton_is_here
 from fgai_bench.models.affected_nodes import ChangedRows
 from fgai_bench.models.base import (
     DROPOUT_SPACE,
-    AttentionModel,
+    ConfiguredModel,
     HeadWeights,
     Output,
     head_weights,
@@ -28,7 +28,6 @@ from fgai_bench.models.kernels.numba_threads import runs_compiled
 from fgai_bench.models.kernels.segments import attend, clipped, fused_kernel
 from fgai_bench.models.options import GTOptions
 from fgai_bench.models.sorted_edges import NodeMask, SortedEdges, sorted_edges
-from fgai_bench.seeds import isolated_rng
 
 ENCODINGS = 8
 
@@ -118,16 +117,10 @@ class GTLayer(nn.Module):
         return self.norm_feed(h + F.dropout(self.feed(h), self.dropout, self.training))
 
 
-class GT(AttentionModel):
+class GT(ConfiguredModel):
     """Graph Transformer: ``h = W x + P (Laplacian encodings)``, transformer blocks, a three-layer read-out.
 
     The encodings follow the graph: a changed edge index gets its own. A node sees itself through a self-loop.
-
-    Args:
-        in_channels: features per node.
-        num_classes: width of the logits.
-        seed: of the initial parameters.
-        options: as in :class:`fgai_bench.models.options.GTOptions`.
     """
 
     summary = "Graph Transformer with Laplacian positional encodings"
@@ -138,24 +131,19 @@ class GT(AttentionModel):
     options_class = GTOptions
     search_space = DROPOUT_SPACE
 
-    def __init__(self, in_channels: int, num_classes: int, seed: int = 0, **options: Any) -> None:
-        super().__init__()
-        chosen = GTOptions(**options)
-        sizes = {"in_channels": in_channels, "num_classes": num_classes}
-        self.config = {**sizes, **chosen.model_dump(), "seed": seed}
+    def build(self, in_channels: int, num_classes: int, chosen: Any) -> None:
         width = chosen.hidden
-        with isolated_rng(seed, "init"):
-            self.project = FeatureProjection(in_channels, width, chosen.dropout, chosen.input_norm, bias=True)
-            self.encode = nn.Linear(ENCODINGS, width)
-            self.layers = nn.ModuleList(GTLayer(width, h, chosen) for h in chosen.heads)
-            self.read_out = nn.Sequential(
-                nn.Linear(width, width // 2),
-                nn.ReLU(),
-                nn.Linear(width // 2, width // 4),
-                nn.ReLU(),
-                nn.Linear(width // 4, num_classes),
-                *([nn.ELU()] if chosen.output_activation == "elu" else []),
-            )
+        self.project = FeatureProjection(in_channels, width, chosen.dropout, chosen.input_norm, bias=True)
+        self.encode = nn.Linear(ENCODINGS, width)
+        self.layers = nn.ModuleList(GTLayer(width, h, chosen) for h in chosen.heads)
+        self.read_out = nn.Sequential(
+            nn.Linear(width, width // 2),
+            nn.ReLU(),
+            nn.Linear(width // 2, width // 4),
+            nn.ReLU(),
+            nn.Linear(width // 4, num_classes),
+            *([nn.ELU()] if chosen.output_activation == "elu" else []),
+        )
 
     def recordable(self, new_edges: bool) -> bool:
         return not new_edges or triton_is_here()  # the solver of their encodings needs its kernels

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from fgai_bench.models.affected_nodes import AffectedNodes
 from fgai_bench.models.base import (
     DROPOUT_SPACE,
-    AttentionModel,
+    ConfiguredModel,
     HeadWeights,
     Output,
     head_weights,
@@ -23,44 +23,25 @@ from fgai_bench.models.features import FeatureProjection, Norm
 from fgai_bench.models.kernels.elu import elu
 from fgai_bench.models.options import AttentionOptions
 from fgai_bench.models.sorted_edges import NodeMask, SortedEdges, sorted_edges
-from fgai_bench.seeds import isolated_rng
 
 
-class StackedAttention(AttentionModel):
+class StackedAttention(ConfiguredModel):
     """Hidden attention layers with concatenated heads and ELU, then one single-head layer to the classes.
 
     ``h = ELU(layer(h))`` for each hidden layer, ``logits = layer(h)``.
-
-    Args:
-        in_channels: features per node.
-        num_classes: width of the logits.
-        seed: of the initial parameters.
-        options: as in :class:`fgai_bench.models.options.AttentionOptions`.
     """
 
     local = True
     search_space = DROPOUT_SPACE
     layer_class: ClassVar[type[AttentionLayer]]
-    options_class: ClassVar[type[AttentionOptions]] = AttentionOptions
+    options_class = AttentionOptions
 
-    def __init__(self, in_channels: int, num_classes: int, seed: int = 0, **options: Any) -> None:
-        super().__init__()
-        chosen = self.options_class(**options)
-        sizes = {"in_channels": in_channels, "num_classes": num_classes}
-        self.config = {**sizes, **chosen.model_dump(), "seed": seed}
-        with isolated_rng(seed, "init"):
-            self.layers = nn.ModuleList(self.made_layers(in_channels, num_classes, chosen))
-
-    def made_layers(self, in_channels: int, num_classes: int, chosen: Any) -> list[nn.Module]:
-        """Return the layers of the chosen options, freshly initialised, first to last."""
-        widths = [in_channels, *(chosen.hidden * h for h in chosen.heads)]
-        channels_and_heads = [(chosen.hidden, h) for h in chosen.heads] + [(num_classes, 1)]
-        between: Norm = "layer" if chosen.layer_norm else "none"
-        norms: list[Norm] = [chosen.input_norm, *[between] * len(chosen.heads)]
-        return [
-            self.layer_class(width, channels, h, chosen.dropout, chosen.attention_dropout, norm, chosen.score_clip)
-            for width, (channels, h), norm in zip(widths, channels_and_heads, norms, strict=True)
-        ]
+    def build(self, in_channels: int, num_classes: int, chosen: Any) -> None:
+        self.layers, width, norm = nn.ModuleList(), in_channels, chosen.input_norm
+        for channels, heads in [*((chosen.hidden, heads) for heads in chosen.heads), (num_classes, 1)]:
+            dropouts = chosen.dropout, chosen.attention_dropout
+            self.layers.append(self.layer_class(width, channels, heads, *dropouts, norm, chosen.score_clip))
+            width, norm = channels * heads, "layer" if chosen.layer_norm else "none"
 
     def recordable(self, new_edges: bool) -> bool:
         return True
