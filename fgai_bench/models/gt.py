@@ -25,7 +25,7 @@ from fgai_bench.models.base import (
 )
 from fgai_bench.models.features import FeatureProjection
 from fgai_bench.models.kernels.numba_threads import runs_compiled
-from fgai_bench.models.kernels.segments import attend, clipped, fused_kernel
+from fgai_bench.models.kernels.segments import AttentionCall, attend, fused_kernel
 from fgai_bench.models.options import GTOptions
 from fgai_bench.models.sorted_edges import NodeMask, SortedEdges, sorted_edges
 
@@ -56,25 +56,13 @@ def dot_scores(query: Tensor, key: Tensor, edges: SortedEdges) -> Tensor:
     return (rows_at(edges.destination, query) * rows_at(edges.source, key)).sum(-1)
 
 
-def dot_product_attention(
-    qkv: Tensor,
-    edges: SortedEdges,
-    shift: Tensor | None,
-    dropout: float,
-    training: bool,
-    mask: NodeMask | None = None,
-    clip: float | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Call :func:`attend` with the scores ``s_e = q_dst(e) . k_src(e) / sqrt(D)``; ``qkv``: ``(N, 3, H, D)``.
-
-    With ``clip`` the scores are :func:`clipped`.
-    """
+def dot_product_attention(qkv: Tensor, call: AttentionCall) -> tuple[Tensor, Tensor]:
+    """Call :func:`attend` with the scores ``s_e = q_dst(e) . k_src(e) / sqrt(D)``; ``qkv``: ``(N, 3, H, D)``."""
     scale = 1 / math.sqrt(qkv.size(-1))
-    if clip is None and (fused := fused_kernel(qkv, "dot")):
-        return fused(edges, shift, dropout, training, mask, factor=scale)
+    if fused := fused_kernel(qkv, "dot", call):
+        return fused(factor=scale)
     query, key, value = qkv.unbind(1)
-    scores = clipped(scale * dot_scores(query, key, edges), clip)
-    return attend(scores, value.contiguous(), edges, shift, dropout, training, mask)
+    return attend(scale * dot_scores(query, key, call.edges), value.contiguous(), call)
 
 
 class GTLayer(nn.Module):
@@ -106,9 +94,7 @@ class GTLayer(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return ``(N, width)`` sums of values by attention and ``(E, H)`` weights; ``qkv``: ``(N, 3 width)``."""
         qkv = qkv.view(qkv.size(0), 3, self.heads, -1)  # (N, 3, H, d)
-        mixed, weights = dot_product_attention(
-            qkv, edges, shift, self.attention_dropout, self.training, mask, self.score_clip
-        )
+        mixed, weights = dot_product_attention(qkv, AttentionCall.of(self, edges, shift, mask))
         return mixed.flatten(1), weights
 
     def fed(self, h: Tensor, mixed: Tensor) -> Tensor:

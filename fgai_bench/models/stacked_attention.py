@@ -60,7 +60,7 @@ class StackedAttention(ConfiguredModel):
         unshifted = score_shift is None and edge_weight is None and self.config["self_loops"]
         if affected is not None and not h.is_cuda and unshifted:
             return self._propagated_in_parts(h, affected)
-        return self._propagated(h, edge_index, score_shift, edge_weight, affected)
+        return self._propagated(h, edge_index, score_shift, edge_weight, affected)[0]
 
     def _propagated_in_parts(self, h: Tensor, affected: AffectedNodes) -> Output:
         """Return the output, computed anew only where new nodes change it; it has no hidden layers."""
@@ -76,8 +76,7 @@ class StackedAttention(ConfiguredModel):
         return elu(h) if self.config["output_activation"] == "elu" else h
 
     def with_layers(self, h: Tensor, edge_index: Tensor) -> tuple[Output, tuple[HeadWeights, ...]]:
-        seen: list[HeadWeights] = []
-        return self._propagated(h, edge_index, seen=seen), tuple(seen)
+        return self._propagated(h, edge_index)
 
     def _propagated(
         self,
@@ -86,19 +85,17 @@ class StackedAttention(ConfiguredModel):
         score_shift: Tensor | None = None,
         edge_weight: Tensor | None = None,
         affected: AffectedNodes | None = None,
-        seen: list[HeadWeights] | None = None,
-    ) -> Output:
-        """Return the output; ``seen`` is filled with the attention of every layer, where a list is given."""
+    ) -> tuple[Output, tuple[HeadWeights, ...]]:
+        """Return the output and the attention of every layer."""
         edges = sorted_edges(edge_index, h.size(0))
         shifts = layer_shifts(len(self.layers), edges, score_shift, edge_weight, self.config["self_loops"])
-        hidden: list[Tensor] = []
+        hidden, seen = list[Tensor](), list[HeadWeights]()
         for depth, (layer, shift) in enumerate(zip(self.layers, shifts, strict=True)):
             projected = h if depth == 0 else layer.project(elu(hidden[-1]))  # type: ignore[operator]
             h, weights = layer(projected, edges, shift, affected and affected.mask(depth))
             hidden.append(affected.filled(depth, h) if affected and depth < len(self.layers) - 1 else h)
-            if seen is not None:
-                seen.append(head_weights(edges, weights))
-        return Output(self._logits(h), keyed_attention(edges, weights), tuple(hidden[:-1]))
+            seen.append(head_weights(edges, weights))
+        return Output(self._logits(h), keyed_attention(edges, weights), tuple(hidden[:-1])), tuple(seen)
 
     def shifting(self, out: Output, h: Tensor, edge_index: Tensor) -> Callable[[Tensor], Output]:
         last, edges = self.layers[-1], sorted_edges(edge_index, h.size(0))

@@ -15,7 +15,7 @@ from fgai_bench.defenses.edge_products import EdgeProducts
 from fgai_bench.defenses.plain_gcn import PlainGCNModel
 from fgai_bench.fast.ordered_sums import rows_at
 from fgai_bench.models.base import HeadWeights, Output, head_weights, keyed_attention, layer_shifts
-from fgai_bench.models.kernels.segments import attend
+from fgai_bench.models.kernels.segments import AttentionCall, attend
 from fgai_bench.models.sorted_edges import SortedEdges, sorted_edges
 from fgai_bench.options import OWN_NETWORK, LogRange, Space
 
@@ -89,7 +89,7 @@ class SoftMedianModel(PlainGCNModel):
         presence = None if weight is None else edges.in_order(F.pad(weight, (0, edges.added), value=1.0))
         distance = products.distances(values, neighbour_median(values, edges, presence))  # (E,)
         scores = -distance.unsqueeze(1) / (self.config["temperature"] * math.sqrt(values.shape[1]))
-        out, weights = attend(scores, values.unsqueeze(1).contiguous(), edges, shift, 0.0, False)
+        out, weights = attend(scores, values.unsqueeze(1).contiguous(), AttentionCall(edges, shift))
         return out.squeeze(1), weights
 
     def classified(self, support: Tensor, structure: Neighbourhoods, score_shift: Tensor | None = None) -> Output:
