@@ -138,22 +138,16 @@ class AttentionModel(nn.Module):
     def restricted(self, part: Tensor, rows: Tensor, edge_index: Tensor, num_nodes: int) -> bool:
         """Tell whether a part of a graph gives the same output, at nodes whose computation graph lies whole in it.
 
-        Args:
-            part: ``(2, M)`` edges between nodes of the part.
-            rows: ``(P,)`` the node of the graph that each node of the part is a copy of.
-            edge_index: of the graph, from which a model may take along what it computes of the whole.
-            num_nodes: of the graph.
+        ``part``, ``(2, M)``, are edges between nodes of the part, which are copies of the nodes ``rows``, ``(P,)``. The
+        other arguments are of the graph, from which a model may take along what it computes of the whole.
         """
         return self.local
 
     def joined(self, edge_index: Tensor, graphs: Sequence[Tensor], num_nodes: int, new_nodes: int) -> bool:
         """Tell whether several graphs side by side in one give the outputs that each gives alone.
 
-        Args:
-            edge_index: of all: the first ``num_nodes`` of each graph come first, then the ``new_nodes`` of each.
-            graphs: the edges of each, from which a model may take along what it computes of a whole graph.
-            num_nodes: of each, before new ones.
-            new_nodes: of each.
+        In ``edge_index`` the first ``num_nodes`` of each graph come first, then the ``new_nodes`` of each. From
+        ``graphs``, the edges of each, a model may take along what it computes of a whole graph.
         """
         return self.injection_radius is not None
 
@@ -161,13 +155,8 @@ class AttentionModel(nn.Module):
         """Return what stays the same on a graph with new nodes while their features change; None if nothing is known.
 
         :meth:`propagate` then takes it as ``affected``: only the rows of the new nodes are not those of ``embedded``,
-        and only their gradient is needed.
-
-        Args:
-            embedded: the result of :meth:`embed` for the nodes before, ``(N, ...)``.
-            clean: the output on the graph before, in evaluation mode.
-            edge_index: with the new nodes, made by :func:`fgai_bench.models.sorted_edges.append_nodes`.
-            new_nodes: how many of the last nodes are new.
+        ``(N, ...)``, and only their gradient is needed. ``embedded`` and the output ``clean`` are of the graph before,
+        in evaluation mode; ``edge_index`` is made by :func:`fgai_bench.models.sorted_edges.append_nodes`.
         """
         if not self.local or clean.attention is None:
             return None

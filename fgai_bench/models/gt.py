@@ -32,9 +32,7 @@ from fgai_bench.models.sorted_edges import NodeMask, SortedEdges, sorted_edges
 ENCODINGS = 8
 
 
-@OncePerTensor
-def _solved(edge_index: Tensor, num_nodes: int) -> Solved:
-    return Solved.of(edge_index, num_nodes, ENCODINGS)
+_solved = OncePerTensor(Solved.of)
 
 
 @OncePerTensor
@@ -43,7 +41,7 @@ def _encodings(edge_index: Tensor, num_nodes: int) -> Tensor:
     if before is None or not edge_index.is_cuda:
         return laplacian_encoding(edge_index, num_nodes, ENCODINGS).to(edge_index.device)
     new_edges = edge_index[:, before.edge_index.size(1) - before.added :]
-    return grown_encoding(_solved(before.edge_index, before.num_nodes), new_edges, num_nodes)
+    return grown_encoding(_solved(before.edge_index, before.num_nodes, ENCODINGS), new_edges, num_nodes)
 
 
 def dot_scores(query: Tensor, key: Tensor, edges: SortedEdges) -> Tensor:
@@ -115,6 +113,7 @@ class GT(ConfiguredModel):
     cost: ClassVar[dict[str, float]] = {"arrays_per_node": 12.6}
     global_because = "its Laplacian encodings describe the whole graph"
     options_class = GTOptions
+    layers: Any  # a list of GTLayer
     search_space = DROPOUT_SPACE
 
     def build(self, in_channels: int, num_classes: int, chosen: Any) -> None:
@@ -170,19 +169,13 @@ class GT(ConfiguredModel):
     def _encoded(self, h: Tensor, edge_index: Tensor) -> Tensor:
         return h + self.encode(_encodings(edge_index, h.size(0)).to(h.dtype))
 
-    def _block(self, index: int) -> GTLayer:
-        block = self.layers[index]
-        assert isinstance(block, GTLayer)
-        return block
-
     def _propagated_where_changed(self, h: Tensor, edge_index: Tensor, affected: ChangedRows) -> Output:
         """Return the output with only those rows computed anew that the new nodes change; without hidden layers."""
         rows = affected.rows[0]
         assert rows is not None
         encoded = self.encode(_encodings(edge_index, h.size(0)).index_select(0, rows).to(h.dtype))
         new = h.index_select(0, rows) + encoded  # (R, width)
-        for depth in range(len(self.layers)):
-            block, known = self._block(depth), affected.inputs[depth]
+        for depth, (block, known) in enumerate(zip(self.layers, affected.inputs, strict=True)):
             qkv = affected.replaced(depth, affected.prepared(depth, block.qkv), block.qkv(new))
             mixed, weights = block.mixed(qkv, affected.edges, None, affected.mask(depth))
             given = affected.replaced(depth, known, new)
@@ -218,7 +211,7 @@ class GT(ConfiguredModel):
         return Output(self.read_out(h), keyed_attention(edges, weights), tuple(given[:-1])), tuple(seen)
 
     def shifting(self, out: Output, h: Tensor, edge_index: Tensor) -> Callable[[Tensor], Output]:
-        last, edges, given = self._block(-1), sorted_edges(edge_index, h.size(0)), out.hidden[-1]
+        last, edges, given = self.layers[-1], sorted_edges(edge_index, h.size(0)), out.hidden[-1]
         qkv = last.qkv(given)
 
         def shifted(score_shift: Tensor) -> Output:

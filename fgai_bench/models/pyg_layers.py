@@ -61,10 +61,7 @@ class PlainForward:
     ) -> bool:
         """Tell whether the layer is evaluated on features and on the graph's own edges, and is given nothing else."""
         usual = (
-            self.network.kernels
-            and isinstance(x, Tensor)
-            and x.dim() == 2
-            and edge_index is self.network.edges_of_pass()
+            self.network.kernels and isinstance(x, Tensor) and x.dim() == 2 and edge_index is self.network.edges_of_pass
         )
         return (
             usual

@@ -22,7 +22,7 @@ from fgai_bench.models.base import (
 from fgai_bench.models.features import FeatureProjection, Norm
 from fgai_bench.models.kernels.elu import elu
 from fgai_bench.models.options import AttentionOptions
-from fgai_bench.models.sorted_edges import NodeMask, SortedEdges, sorted_edges
+from fgai_bench.models.sorted_edges import sorted_edges
 
 
 class StackedAttention(ConfiguredModel):
@@ -35,6 +35,7 @@ class StackedAttention(ConfiguredModel):
     search_space = DROPOUT_SPACE
     layer_class: ClassVar[type[AttentionLayer]]
     options_class = AttentionOptions
+    layers: Any  # a list of AttentionLayer
 
     def build(self, in_channels: int, num_classes: int, chosen: Any) -> None:
         self.layers, width, norm = nn.ModuleList(), in_channels, chosen.input_norm
@@ -47,7 +48,7 @@ class StackedAttention(ConfiguredModel):
         return True
 
     def embed(self, x: Tensor) -> Tensor:
-        return self.layers[0].project(x)  # type: ignore[operator]
+        return self.layers[0].project(x)
 
     def propagate(
         self,
@@ -68,8 +69,7 @@ class StackedAttention(ConfiguredModel):
             out, weights = layer(h.index_select(0, part.rows), part.edges, None, part.mask)
             changed = out.index_select(0, part.inside)
             if depth < len(self.layers) - 1:
-                project = self.layers[depth + 1].project
-                h = affected.next_input(depth, changed, partial(_activated, project))  # type: ignore[arg-type]
+                h = affected.next_input(depth, changed, partial(_activated, self.layers[depth + 1].project))
         return Output(*affected.output(self._logits(changed), weights))
 
     def _logits(self, h: Tensor) -> Tensor:
@@ -91,7 +91,7 @@ class StackedAttention(ConfiguredModel):
         shifts = layer_shifts(len(self.layers), edges, score_shift, edge_weight, self.config["self_loops"])
         hidden, seen = list[Tensor](), list[HeadWeights]()
         for depth, (layer, shift) in enumerate(zip(self.layers, shifts, strict=True)):
-            projected = h if depth == 0 else layer.project(elu(hidden[-1]))  # type: ignore[operator]
+            projected = h if depth == 0 else layer.project(elu(hidden[-1]))
             h, weights = layer(projected, edges, shift, affected and affected.mask(depth))
             hidden.append(affected.filled(depth, h) if affected and depth < len(self.layers) - 1 else h)
             seen.append(head_weights(edges, weights))
@@ -99,7 +99,7 @@ class StackedAttention(ConfiguredModel):
 
     def shifting(self, out: Output, h: Tensor, edge_index: Tensor) -> Callable[[Tensor], Output]:
         last, edges = self.layers[-1], sorted_edges(edge_index, h.size(0))
-        projected = last.project(elu(out.hidden[-1])) if out.hidden else h  # type: ignore[operator]
+        projected = last.project(elu(out.hidden[-1])) if out.hidden else h
 
         def shifted(score_shift: Tensor) -> Output:
             (shift,) = layer_shifts(1, edges, score_shift, None, self.config["self_loops"])
@@ -118,7 +118,7 @@ class AttentionLayer(nn.Module):
     """One attention layer: a node-wise projection, then attention to the projected nodes over the edges.
 
     Subclasses declare in :attr:`projections` how many projections of the features they need (side by side in
-    :meth:`project`), and implement ``forward(projected, edges, shift, mask) -> (out (N, H*D), weights (E, H))``.
+    ``project``), and implement ``forward(projected, edges, shift, mask) -> (out (N, H*D), weights (E, H))``.
     """
 
     projections: ClassVar[int] = 1
@@ -138,8 +138,3 @@ class AttentionLayer(nn.Module):
         self.score_clip = score_clip
         self.project = FeatureProjection(in_channels, self.projections * heads * out_channels, dropout, norm)
         self.bias = nn.Parameter(torch.zeros(heads * out_channels))
-
-    def forward(
-        self, projected: Tensor, edges: SortedEdges, shift: Tensor | None = None, mask: NodeMask | None = None
-    ) -> tuple[Tensor, Tensor]:
-        raise TypeError(f"{type(self).__name__} must implement forward(projected, edges, shift, mask)")
