@@ -60,13 +60,8 @@ class GCNModel(AttentionModel):
     Subclasses compute S of a graph in :meth:`structure`, and in :meth:`profile` the part of the features it depends
     on. The structure is computed anew for every input graph, so an attack has to pass the preprocessing, too.
 
-    Args:
-        in_channels: features per node.
-        num_classes: width of the logits.
-        hidden: width of the hidden layer.
-        dropout: on the hidden layer, while training.
-        seed: of the initial parameters.
-        options: options of the subclass, kept in ``config`` together with its ``defaults``.
+    The arguments are those of :class:`fgai_bench.models.base.ConfiguredModel`, with the options of
+    :class:`GCNOptions` and those of the subclass, which has ``defaults``.
     """
 
     network_class: ClassVar[type] = GCN
@@ -87,7 +82,7 @@ class GCNModel(AttentionModel):
 
     def structure(self, profile: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Any:
         """Return the structure that :meth:`classified` uses: by default an :data:`Aggregation`."""
-        raise TypeError(f"{type(self).__name__} must implement structure(profile, edge_index, edge_weight)")
+        raise NotImplementedError
 
     def classified(self, support: Tensor, structure: Any, score_shift: Tensor | None = None) -> Output:
         """Map projected features and structure to the output: ``(N, hidden) -> Output``."""

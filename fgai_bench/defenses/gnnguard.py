@@ -164,10 +164,7 @@ class GNNGuardModel(GCNModel):
     with a learned memory ``beta`` in (0, 1). The coefficients of a destination are non-negative and sum to one; those
     of the last layer are the attention. The gradient flows through the similarities, so attacks see them.
 
-    Args:
-        threshold: similarity below which an edge is pruned.
-        dense: hold N x N coefficients instead of one per edge; the same function.
-        arguments: as in :class:`GCNModel`.
+    With ``dense`` there are N x N coefficients instead of one per edge; the function is the same.
     """
 
     defaults: ClassVar[dict[str, Any]] = {"threshold": 0.1, "dense": False}

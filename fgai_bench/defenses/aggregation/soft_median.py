@@ -25,12 +25,8 @@ Neighbourhoods = tuple[EdgeProducts, Tensor | None]  # the edges, and the share 
 def neighbour_median(values: Tensor, edges: SortedEdges, presence: Tensor | None = None) -> Tensor:
     """Return the median of every node's in-neighbours and itself, feature by feature: ``(N, D) -> (N, D)``.
 
-    It is the smallest value up to which half of the weight lies, so of two values the lower one.
-
-    Args:
-        values: ``(N, D)``.
-        edges: of the graph, with loops.
-        presence: ``(E,)`` the weight of each sorted edge; one if not given.
+    It is the smallest value up to which half of the weight lies, so of two values the lower one. ``edges`` have loops;
+    ``presence``, ``(E,)``, is the weight of each sorted edge.
 
     >>> edges = sorted_edges(torch.tensor([[1, 2], [0, 0]]), 3)
     >>> neighbour_median(torch.tensor([[5.0], [1.0], [9.0]]), edges).view(-1).tolist()
@@ -64,12 +60,7 @@ class SoftMedianModel(PlainGCNModel):
 
     ``a`` is 1 for an edge; edge weights stand in its place, in the median too. The paper takes the entries of a
     normalised or a diffused adjacency instead (Soft Median GDC). Here all neighbours count alike, so a layer is local
-    and its weights are an attention. A high temperature T gives the mean, a low one a row
-    near the median.
-
-    Args:
-        temperature: T.
-        arguments: as in :class:`fgai_bench.defenses.deeprobust_gcn.GCNModel`.
+    and its weights are an attention. A high temperature T gives the mean, a low one a row near the median.
     """
 
     local = True
