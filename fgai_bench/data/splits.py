@@ -26,11 +26,9 @@ class Split:
     test: Tensor
 
     def __post_init__(self) -> None:
-        """Read boolean masks as the nodes that they mark."""
         for part in PARTS:
-            nodes = getattr(self, part)
-            if nodes.dtype == torch.bool:
-                object.__setattr__(self, part, node_index(nodes, nodes.shape[0], f"the {part} mask"))
+            if (nodes := getattr(self, part)).dtype == torch.bool:
+                object.__setattr__(self, part, nodes.nonzero().view(-1))
 
     @classmethod
     def of(cls, data: Data, seed: int = 0) -> Split:
@@ -60,7 +58,11 @@ class Split:
                 f"the graph carries {' and '.join(names.values())} but neither {missing[0]}_mask nor "
                 f"{missing[0]}_index; give it all three parts or none"
             )
-        return cls(*(_nodes_of(data, name, seed) for name in names.values()))
+        nodes: list[Tensor] = []
+        for name, value in ((name, data[name]) for name in names.values()):
+            size = data.x.shape[0] if data.x is not None else value.shape[0] if value.dim() == 2 else data.num_nodes
+            nodes.append(node_index(value, size, name, seed % value.shape[1] if value.dim() == 2 else 0))
+        return cls(*nodes)
 
     @property
     def hash(self) -> str:
@@ -82,9 +84,8 @@ class Split:
         A ``complete`` split has every node in a part; a graph's own split may leave nodes out, but no part empty.
         """
         index = torch.cat([self.train, self.val, self.test])
-        inside = not index.numel() or (int(index.min()) >= 0 and int(index.max()) < num_nodes)
-        distinct = index.unique().numel() == index.numel()
-        if not (inside and distinct) or (complete and index.numel() != num_nodes):
+        inside = not index.numel() or 0 <= int(index.min()) <= int(index.max()) < num_nodes
+        if not inside or len(index.unique()) < len(index) or (complete and len(index) != num_nodes):
             raise DataError(f"{name} must have each of its {num_nodes} nodes in exactly one part of the split")
         empty = [part for part in PARTS if not getattr(self, part).numel()]
         if not complete and empty:
@@ -99,13 +100,6 @@ def split_keys(data: Data) -> dict[str, str]:
     {'train': 'train_mask', 'test': 'test_index'}
     """
     return {part: name for part in PARTS for name in (f"{part}_index", f"{part}_mask") if data.get(name) is not None}
-
-
-def _nodes_of(data: Data, name: str, seed: int) -> Tensor:
-    """Return the nodes that a mask or an index vector of the graph names; the seed chooses one of several masks."""
-    value: Tensor = data[name]
-    size = data.x.shape[0] if data.x is not None else value.shape[0] if value.dim() == 2 else data.num_nodes
-    return node_index(value, size, name, seed % value.shape[1] if value.dim() == 2 else 0)
 
 
 def random_split(num_nodes: int, seed: int) -> Split:
