@@ -15,11 +15,11 @@ from fgai_bench.defenses.deeprobust_gcn import (
     Aggregation,
     GCNModel,
     GCNOptions,
-    ReplacedModel,
     inverse_root,
     normalised,
     quiet,
 )
+from fgai_bench.defenses.vanilla import ReplacedModel
 from fgai_bench.fast.cached_results import OncePerTensor
 from fgai_bench.fast.ordered_sums import SparseRows, sum_at
 from fgai_bench.options import OWN_NETWORK, Choice, Space

@@ -10,8 +10,9 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from fgai_bench.defenses.deeprobust_gcn import GCNModel, GCNOptions, ReplacedModel, dense_adjacency, edge_presence
+from fgai_bench.defenses.deeprobust_gcn import GCNModel, GCNOptions, dense_adjacency, edge_presence
 from fgai_bench.defenses.edge_products import EdgeProducts
+from fgai_bench.defenses.vanilla import ReplacedModel
 from fgai_bench.models.attention import Attention
 from fgai_bench.models.base import Output, keyed_attention
 from fgai_bench.models.features import dense

@@ -15,12 +15,12 @@ from fgai_bench.defenses.deeprobust_gcn import (
     Aggregation,
     GCNModel,
     GCNOptions,
-    ReplacedModel,
     dense_adjacency,
     normalised,
     quiet,
 )
 from fgai_bench.defenses.training import Progress, Training, finished
+from fgai_bench.defenses.vanilla import ReplacedModel
 from fgai_bench.models.base import AttentionModel
 from fgai_bench.models.features import dense
 from fgai_bench.seeds import isolated_rng

@@ -16,12 +16,12 @@ from pydantic import Field
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.defenses.base import Defense, Fit, Objective
-from fgai_bench.defenses.training import num_classes
+from fgai_bench.defenses.base import Fit, Objective
+from fgai_bench.defenses.vanilla import ReplacedModel
 from fgai_bench.fast.cached_results import OncePerTensor
 from fgai_bench.fast.ordered_sums import sum_at
 from fgai_bench.models.attention import Attention
-from fgai_bench.models.base import AttentionModel, ConfiguredModel, Output
+from fgai_bench.models.base import ConfiguredModel, Output
 from fgai_bench.models.gat import GATLayer
 from fgai_bench.models.gatv2 import GATv2Layer
 from fgai_bench.models.one_hop import OneHopLayer
@@ -189,7 +189,7 @@ def _counted(votes: Tensor, ballots: Ballots, num_nodes: int) -> Tensor:
     return sum_at(ballots.owner, ballots.count.unsqueeze(1) * votes, num_nodes)
 
 
-class VotingEnsemble(Defense):
+class VotingEnsemble(ReplacedModel):
     """Train voters in place of the model; options as in :class:`VotesOptions`.
 
     The loss is the mean cross-entropy of all voters on the training nodes. Only edges into training and validation
@@ -207,13 +207,9 @@ class VotingEnsemble(Defense):
         "defense.dropout": Range(0.0, 0.8),
     }
 
-    def __init__(self, **options: Any) -> None:
-        self.options = VotesOptions(**options)
-
-    def student(self, fit: Fit) -> AttentionModel:
-        classes = num_classes(fit.student, fit.data)
-        model = VotesModel(fit.data.x.shape[1], classes, seed=fit.seed, **self.options.model_dump())
-        return model.to(fit.data.edge_index.device)
+    name = "votes"
+    options_class = VotesOptions
+    model_class = VotesModel
 
     def objective(self, fit: Fit) -> Objective:
         student, data, nodes = fit.student, fit.data, fit.data.x.shape[0]

@@ -173,6 +173,10 @@ class AttentionModel(nn.Module):
         """Map ``data.x`` and ``data.edge_index`` to :class:`Output`."""
         return self.propagate(self.embed(data.x), data.edge_index, score_shift)
 
+    def on(self, data: Data) -> Callable[[], Output]:
+        """Return a function for the output on one graph while parameters change; a model may compute the rest once."""
+        return lambda: self(data)
+
     def hops_behind(self, out: Output) -> int | None:
         """Return how many hops behind a node its output can depend on, given one; None for the whole graph."""
         return len(out.hidden) + 1 if self.local else None

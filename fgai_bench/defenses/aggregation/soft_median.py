@@ -10,9 +10,10 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from fgai_bench.defenses.deeprobust_gcn import GCNOptions, ReplacedModel
+from fgai_bench.defenses.deeprobust_gcn import GCNOptions
 from fgai_bench.defenses.edge_products import EdgeProducts
 from fgai_bench.defenses.plain_gcn import PlainGCNModel
+from fgai_bench.defenses.vanilla import ReplacedModel
 from fgai_bench.fast.ordered_sums import rows_at
 from fgai_bench.models.base import HeadWeights, Output, head_weights, keyed_attention, layer_shifts
 from fgai_bench.models.kernels.segments import AttentionCall, attend
