@@ -34,6 +34,7 @@ from fgai_bench.models import align, build_model
 from fgai_bench.models.gat import GATLayer
 from fgai_bench.models.gatv2 import GATv2Layer
 from fgai_bench.models.gt import dot_product_attention
+from fgai_bench.models.kernels.segments import AttentionCall
 from fgai_bench.models.sorted_edges import SortedEdges, sorted_edges
 from fgai_bench.tasks.node_classification import NodeProblem
 
@@ -191,7 +192,7 @@ class _Transformer(nn.Module):
 
     def forward(self, h: Tensor) -> Tensor:
         qkv = self.project(h).view(h.size(0), 3, 8, 8)
-        return dot_product_attention(qkv, self.edges, None, 0.0, training=False)[0].flatten(1) + self.skip(h)
+        return dot_product_attention(qkv, AttentionCall(self.edges))[0].flatten(1) + self.skip(h)
 
 
 def bytes_moved(name: str, edges: SortedEdges) -> int:

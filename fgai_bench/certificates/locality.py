@@ -68,10 +68,11 @@ def _radius_of_wrapped(model: FromPyG, data: Data) -> int:
 
     passing = [part for part in model.modules() if isinstance(part, pyg.MessagePassing)]
     hooks = [layer.register_propagate_forward_pre_hook(keep) for layer in passing]
+    before, model.kernels = model.kernels, False  # the module's own layers tell what they propagate
     try:
-        with model.without_kernels():
-            model(data)
+        model(data)
     finally:
+        model.kernels = before
         for hook in hooks:
             hook.remove()
     training = next((part for part in model.modules() if part.training), None)

@@ -29,7 +29,7 @@ def verify(
 ) -> None:
     """Load datasets and compare them with their declarations; exit 1 when one is wrong, or missing and required."""
     chosen = [DATASETS.entry(name).name for name in names or []]
-    from fgai_bench.data import verification_failed, verify_dataset, verify_datasets
+    from fgai_bench.data import verify_dataset, verify_datasets
 
     verifications = [verify_dataset(name, root) for name in chosen] if chosen else verify_datasets(root)
     columns = ["name", "status", "nodes", "edges", "features", "classes"]
@@ -41,7 +41,7 @@ def verify(
     for verification in verifications:
         if verification.message:
             typer.echo(verification.message)
-    if verification_failed(verifications):
+    if any(verification.failed for verification in verifications):
         raise typer.Exit(1)
 
 

@@ -14,6 +14,5 @@ from .readers.csbm import generate_csbm as generate_csbm
 from .splits import Split as Split
 from .splits import random_split as random_split
 from .verify import Verification as Verification
-from .verify import verification_failed as verification_failed
 from .verify import verify_dataset as verify_dataset
 from .verify import verify_datasets as verify_datasets

@@ -1,6 +1,6 @@
 """Extend a graph so that everything it carries still fits, and find what an extended graph changed and can reach."""
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -52,25 +52,19 @@ def extended(data: Data, x: Tensor, edge_index: Tensor) -> Data:
             continue
         if name == "y":
             content[name] = with_new_rows(value, x.shape[0] - nodes, value.new_full((), -1))
-        elif belongs_to_edges(name, value, nodes, edges):
-            content[name] = with_new_rows(value, edge_index.shape[1] - edges)
-        elif belongs_to_nodes(name, value, nodes, edges):
-            content[name] = with_new_rows(value, x.shape[0] - nodes)
+        else:
+            new = {"edge": edge_index.shape[1] - edges, "node": x.shape[0] - nodes, "graph": 0}
+            content[name] = with_new_rows(value, new[one_row_per(name, value, nodes, edges)])
     return Data.from_dict({**content, "x": x, "edge_index": edge_index})
 
 
-def belongs_to_edges(name: str, value: Tensor, nodes: int, edges: int) -> bool:
-    """Tell whether an attribute has one row per edge; where nodes and edges are as many, its name decides."""
-    return _one_row_per(name, value, edges) and (edges != nodes or "edge" in name)
-
-
-def belongs_to_nodes(name: str, value: Tensor, nodes: int, edges: int) -> bool:
-    """Tell whether an attribute has one row per node; where nodes and edges are as many, its name decides."""
-    return _one_row_per(name, value, nodes) and (edges != nodes or "edge" not in name)
-
-
-def _one_row_per(name: str, value: Tensor, rows: int) -> bool:
-    return not name.endswith("index") and value.dim() > 0 and value.layout == torch.strided and value.shape[0] == rows
+def one_row_per(name: str, value: Tensor, nodes: int, edges: int) -> Literal["edge", "node", "graph"]:
+    """Tell what an attribute describes; where nodes and edges are as many, its name decides."""
+    if name.endswith("index") or not value.dim() or value.layout != torch.strided:
+        return "graph"
+    if value.shape[0] == edges and (edges != nodes or "edge" in name):
+        return "edge"
+    return "node" if value.shape[0] == nodes else "graph"
 
 
 def row_differences(before: Tensor, after: Tensor) -> Tensor:
@@ -109,10 +103,8 @@ def reached_nodes(clean: Data, attacked: Data, layers: int | None) -> Tensor:
     source, destination = attacked.edge_index
     reached = torch.zeros(size, dtype=torch.bool, device=source.device)
     reached[:nodes] = row_differences(clean.x, attacked.x).to(source.device) > 0
-    if not layers:
-        return reached[:nodes]
-    reached[destination[reached[source]]] = True
-    reached[destination[edges:]] = True
-    for _ in range(layers - 1):
+    for layer in range(layers):
         reached[destination[reached[source]]] = True
+        if not layer:
+            reached[destination[edges:]] = True
     return reached[:nodes]

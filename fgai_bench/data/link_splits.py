@@ -44,8 +44,7 @@ class LinkSplit:
         digest = hashlib.sha256()
         for f in fields(self):
             pairs = getattr(self, f.name).cpu().numpy().astype(np.int64)
-            digest.update(f"{f.name}{pairs.shape[1]}".encode())
-            digest.update(pairs[:, np.lexsort(pairs)].tobytes())
+            digest.update(f"{f.name}{pairs.shape[1]}".encode() + pairs[:, np.lexsort(pairs)].tobytes())
         return digest.hexdigest()
 
 

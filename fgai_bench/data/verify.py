@@ -1,7 +1,6 @@
 """Verify that datasets are present, unchanged, and of the declared size."""
 
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,8 +17,6 @@ class Verification:
     """The result of verifying one dataset.
 
     Attributes:
-        name: name of the dataset.
-        status: ``"ok"``; ``"missing"``, a file does not exist; ``"wrong"``, the data is not what is declared.
         counts: size of the graph as loaded; if it could not be loaded, the declared size.
         optional: no checksum of its files is known, so that its absence is no failure.
         message: the sentence for the person who has to put it right; empty if ok.
@@ -30,6 +27,11 @@ class Verification:
     counts: Statistics | None
     optional: bool = False
     message: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Tell whether the dataset is wrong, or missing without being optional."""
+        return self.status == "wrong" or (self.status == "missing" and not self.optional)
 
 
 def verify_dataset(name: str, root: str | os.PathLike[str] | None = None) -> Verification:
@@ -51,14 +53,3 @@ def verify_dataset(name: str, root: str | os.PathLike[str] | None = None) -> Ver
 def verify_datasets(root: str | os.PathLike[str] | None = None) -> list[Verification]:
     """Verify every registered dataset except the larger sizes of generated ones."""
     return [verify_dataset(name, root) for name in DATASETS if "scaling" not in DATASETS.entry(name).tags]
-
-
-def verification_failed(verifications: Iterable[Verification]) -> bool:
-    """Tell whether a dataset is wrong, or missing without being optional.
-
-    >>> verification_failed([Verification("a", "ok", None), Verification("b", "missing", None, optional=True)])
-    False
-    >>> verification_failed([Verification("a", "missing", None)])
-    True
-    """
-    return any(v.status == "wrong" or (v.status == "missing" and not v.optional) for v in verifications)

@@ -13,10 +13,7 @@ from pydantic import Field
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.defenses.base import Defense, Fit, Objective
 from fgai_bench.defenses.edge_products import EdgeProducts
-from fgai_bench.defenses.out_of_memory import dense_bytes, require_memory
-from fgai_bench.defenses.training import num_classes
 from fgai_bench.models.base import AttentionModel, Output
 from fgai_bench.models.features import feature_product
 from fgai_bench.models.sorted_edges import SortedEdges
@@ -60,13 +57,8 @@ class GCNModel(AttentionModel):
     Subclasses compute S of a graph in :meth:`structure`, and in :meth:`profile` the part of the features it depends
     on. The structure is computed anew for every input graph, so an attack has to pass the preprocessing, too.
 
-    Args:
-        in_channels: features per node.
-        num_classes: width of the logits.
-        hidden: width of the hidden layer.
-        dropout: on the hidden layer, while training.
-        seed: of the initial parameters.
-        options: options of the subclass, kept in ``config`` together with its ``defaults``.
+    The arguments are those of :class:`fgai_bench.models.base.ConfiguredModel`, with the options of
+    :class:`GCNOptions` and those of the subclass, which has ``defaults``.
     """
 
     network_class: ClassVar[type] = GCN
@@ -87,7 +79,7 @@ class GCNModel(AttentionModel):
 
     def structure(self, profile: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Any:
         """Return the structure that :meth:`classified` uses: by default an :data:`Aggregation`."""
-        raise TypeError(f"{type(self).__name__} must implement structure(profile, edge_index, edge_weight)")
+        raise NotImplementedError
 
     def classified(self, support: Tensor, structure: Any, score_shift: Tensor | None = None) -> Output:
         """Map projected features and structure to the output: ``(N, hidden) -> Output``."""
@@ -129,54 +121,9 @@ class GCNModel(AttentionModel):
         return affected
 
     def on(self, data: Data) -> Callable[[], Output]:
-        """Return a function for the output on one graph while parameters change; the structure is computed once."""
         with torch.no_grad():
             structure = self.structure(self.profile(data.x), data.edge_index, None)
         return lambda: self.classified(self.project(data.x), structure)
-
-
-class ReplacedModel(Defense):
-    """A defense that trains a network of its own; of the given model only the number of classes is used.
-
-    The training is that of every defense (epochs, learning rate, weight decay, best epoch on validation); its defaults
-    are also those of DeepRobust's networks.
-
-    Attributes:
-        name: in the registry, for messages.
-        matrices: N x N arrays of single precision that are alive at the peak of training or attack.
-        profiles: N x F arrays likewise.
-        options_class, model_class, form: what the network is built from; ``form`` holds options that no user chooses.
-    """
-
-    name: ClassVar[str]
-    options_class: ClassVar[type[GCNOptions]] = GCNOptions
-    model_class: ClassVar[type[GCNModel]]
-    form: ClassVar[Mapping[str, Any]] = {}
-    matrices: ClassVar[float] = 0
-    profiles: ClassVar[float] = 0
-
-    def __init__(self, **options: Any) -> None:
-        self.options: Any = self.options_class(**options)
-
-    def build(self, data: Data, num_classes: int, seed: int) -> GCNModel:
-        """Return the network to train, freshly initialised."""
-        return self.model_class(data.x.shape[1], num_classes, seed=seed, **self.form, **self.options.model_dump())
-
-    def student(self, fit: Fit) -> GCNModel:
-        """Return the network to train; raise :class:`OutOfMemory` before building anything that would not fit."""
-        device, (num_nodes, num_features) = fit.data.edge_index.device, fit.data.x.shape
-        needed = dense_bytes(num_nodes, self.matrices, num_features, self.profiles)
-        require_memory(f"{self.name} on {num_nodes} nodes", needed, device)
-        return self.build(fit.data, num_classes(fit.student, fit.data), fit.seed).to(device)
-
-    def objective(self, fit: Fit) -> Objective:
-        assert isinstance(fit.student, GCNModel)
-        output = fit.student.on(fit.data)
-        return Objective(
-            lambda epoch: {"prediction": fit.task.loss(output())},
-            output=output,
-            recordable=fit.student.recordable(new_edges=False),
-        )
 
 
 def inverse_root(degree: Tensor) -> Tensor:

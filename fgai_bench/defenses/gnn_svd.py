@@ -15,11 +15,11 @@ from fgai_bench.defenses.deeprobust_gcn import (
     Aggregation,
     GCNModel,
     GCNOptions,
-    ReplacedModel,
     inverse_root,
     normalised,
     quiet,
 )
+from fgai_bench.defenses.vanilla import ReplacedModel
 from fgai_bench.fast.cached_results import OncePerTensor
 from fgai_bench.fast.ordered_sums import SparseRows, sum_at
 from fgai_bench.options import OWN_NETWORK, Choice, Space
@@ -139,12 +139,7 @@ class GNNSVDModel(GCNModel):
     """DeepRobust's GCNSVD: a GCN on ``D^(-1/2) (A_k + I) D^(-1/2)``, where ``A_k`` is the truncated SVD of the graph.
 
     Every input graph gets its own decomposition. Row sums of a low-rank graph may be negative: such a node
-    gets degree 0 (GCNSVD gets NaN there).
-
-    Args:
-        rank: k, how many singular values are kept.
-        dense: build ``A_k`` as an N x N matrix instead of multiplying through its factors; the same function.
-        arguments: as in :class:`GCNModel`.
+    gets degree 0 (GCNSVD gets NaN there). With ``dense``, ``A_k`` is an N x N matrix instead of two factors.
     """
 
     global_because = "its low-rank graph depends on all edges"

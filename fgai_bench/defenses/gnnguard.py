@@ -10,8 +10,9 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from fgai_bench.defenses.deeprobust_gcn import GCNModel, GCNOptions, ReplacedModel, dense_adjacency, edge_presence
+from fgai_bench.defenses.deeprobust_gcn import GCNModel, GCNOptions, dense_adjacency, edge_presence
 from fgai_bench.defenses.edge_products import EdgeProducts
+from fgai_bench.defenses.vanilla import ReplacedModel
 from fgai_bench.models.attention import Attention
 from fgai_bench.models.base import Output, keyed_attention
 from fgai_bench.models.features import dense
@@ -164,10 +165,7 @@ class GNNGuardModel(GCNModel):
     with a learned memory ``beta`` in (0, 1). The coefficients of a destination are non-negative and sum to one; those
     of the last layer are the attention. The gradient flows through the similarities, so attacks see them.
 
-    Args:
-        threshold: similarity below which an edge is pruned.
-        dense: hold N x N coefficients instead of one per edge; the same function.
-        arguments: as in :class:`GCNModel`.
+    With ``dense`` there are N x N coefficients instead of one per edge; the function is the same.
     """
 
     defaults: ClassVar[dict[str, Any]] = {"threshold": 0.1, "dense": False}

@@ -15,10 +15,7 @@ _CGROUP = Path("/sys/fs/cgroup")
 class OutOfMemory(Exception):
     """Raised when a method needs more memory than the device has; the runner records such a step as ``oom``.
 
-    Attributes:
-        method: name of the method and size of its problem, as in ``pro-gnn on 169343 nodes``.
-        needed: bytes that the method needs.
-        available: bytes that the device has.
+    ``method`` is its name and the size of its problem; ``needed`` and ``available`` are bytes.
 
     >>> str(OutOfMemory("pro-gnn on 169343 nodes", 574 * 2**30, 20 * 2**30))
     'pro-gnn on 169343 nodes needs about 574.0 GiB, 20.0 GiB are available: it would take 29 such devices'

@@ -4,7 +4,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from fgai_bench.defenses.deeprobust_gcn import Aggregation, GCNModel, ReplacedModel, edge_presence, edge_wise
+from fgai_bench.defenses.deeprobust_gcn import Aggregation, GCNModel, GCNOptions, edge_presence, edge_wise
+from fgai_bench.defenses.vanilla import ReplacedModel
 from fgai_bench.models.base import Output
 from fgai_bench.models.sorted_edges import sorted_edges
 from fgai_bench.options import OWN_NETWORK, Space
@@ -41,4 +42,5 @@ class PlainGCN(ReplacedModel):
     paper = "https://arxiv.org/abs/1609.02907"
     tags: ClassVar[tuple[str, ...]] = ("node", "replaces-model", "no-attention")
     search_space: ClassVar[Space | None] = OWN_NETWORK
+    options_class = GCNOptions
     model_class = PlainGCNModel

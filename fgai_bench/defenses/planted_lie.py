@@ -19,12 +19,8 @@ class PlantedLie(Defense):
     with :math:`T_v` the edges into v that truly matter: the others, the node's self-loop too, should get r times their
     attention. No other edge tells the label, so the prediction has to come from the true ones, through small weights
     and large values. A plain penalty on their attention would drive it to zero, and the prediction would no longer
-    come from them. On a graph without such edges it trains as vanilla does.
-
-    Args:
-        weight: lambda.
-        ratio: r.
-        honest: turn the attention round: true edges should get r times the attention of others.
+    come from them. On a graph without such edges it trains as vanilla does. ``weight`` is lambda and ``ratio`` r; where
+    it is ``honest``, true edges should get r times the attention of others.
     """
 
     summary = "a check of measures: the attention is trained to look away from the edges that decide"

@@ -15,12 +15,12 @@ from fgai_bench.defenses.deeprobust_gcn import (
     Aggregation,
     GCNModel,
     GCNOptions,
-    ReplacedModel,
     dense_adjacency,
     normalised,
     quiet,
 )
 from fgai_bench.defenses.training import Progress, Training, finished
+from fgai_bench.defenses.vanilla import ReplacedModel
 from fgai_bench.models.base import AttentionModel
 from fgai_bench.models.features import dense
 from fgai_bench.seeds import isolated_rng
@@ -67,12 +67,7 @@ class ProGNNModel(GCNModel):
 
     Pro-GNN learns S for the nodes it was trained on. The changes of a test graph A' to the training graph A are taken
     as given: the model sees ``S + (A' - A)``, clipped to [0, 1] and normalised as S was. On the training graph that is
-    S, and the edges of injected nodes count as they are.
-
-    Args:
-        num_nodes: number of nodes of the training graph.
-        symmetric: use ``(S + S^T) / 2``.
-        arguments: as in :class:`GCNModel`.
+    S, and the edges of injected nodes count as they are. ``num_nodes`` are those of the training graph.
     """
 
     global_because = "its learned graph depends on all nodes"
@@ -99,8 +94,7 @@ class ProGNNModel(GCNModel):
     def rebuilt(self, seed: int = 0, **changes: Any) -> AttentionModel:
         """Return a freshly initialised model; the learned graph is kept, since it belongs to the nodes."""
         fresh = super().rebuilt(seed, **changes)
-        assert isinstance(fresh, ProGNNModel)
-        fresh.correction.copy_(self.correction)
+        fresh.load_state_dict({"correction": self.correction}, strict=False)
         return fresh
 
 
@@ -133,9 +127,7 @@ def shrink_singular_values(matrix: Tensor, alpha: float) -> Tensor:
 class StructureLearner(DeepRobustProGNN):
     """DeepRobust's ProGNN, whose steps on structure and network are taken one epoch at a time.
 
-    Attributes:
-        history: the network's training loss per epoch.
-        graph: ``(N, N)`` the learned adjacency of the best step on validation, not normalised.
+    ``graph``, ``(N, N)``, is the learned adjacency of the best step on validation, not normalised.
     """
 
     def __init__(self, network: torch.nn.Module, arguments: SimpleNamespace, adjacency: Tensor) -> None:

@@ -16,19 +16,18 @@ from pydantic import Field
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.defenses.base import Defense, Fit, Objective
-from fgai_bench.defenses.training import num_classes
+from fgai_bench.defenses.base import Fit, Objective
+from fgai_bench.defenses.vanilla import ReplacedModel
 from fgai_bench.fast.cached_results import OncePerTensor
 from fgai_bench.fast.ordered_sums import sum_at
 from fgai_bench.models.attention import Attention
-from fgai_bench.models.base import AttentionModel, Output
+from fgai_bench.models.base import ConfiguredModel, Output
 from fgai_bench.models.gat import GATLayer
 from fgai_bench.models.gatv2 import GATv2Layer
 from fgai_bench.models.one_hop import OneHopLayer
 from fgai_bench.models.options import OneHopOptions
 from fgai_bench.models.sorted_edges import SortedEdges, sorted_edges
 from fgai_bench.options import Choice, Range, Space
-from fgai_bench.seeds import isolated_rng
 
 LAYERS = {"gat": GATLayer, "gatv2": GATv2Layer}
 
@@ -98,7 +97,7 @@ class Ballots:
 _ballots = OncePerTensor(Ballots.of)
 
 
-class VotesModel(AttentionModel):
+class VotesModel(ConfiguredModel):
     r"""Voters that share one network of one attention layer; voter g sees the messages of the sources in group g.
 
     Every voter also sees the node's own features. The class with the most votes wins, the first of equal ones. The
@@ -106,24 +105,13 @@ class VotesModel(AttentionModel):
     vote is replaced by the voter's softmax (straight-through), so that attacks have a direction.
 
     The attention of an edge is the mean over the voters: that of the one voter that sees it, divided by S.
-
-    Args:
-        in_channels: features per node.
-        num_classes: width of the logits.
-        seed: of the initial parameters.
-        options: as in :class:`VotesOptions`.
     """
 
     options_class = VotesOptions
 
-    def __init__(self, in_channels: int, num_classes: int, seed: int = 0, **options: Any) -> None:
-        super().__init__()
-        chosen = VotesOptions(**options)
-        sizes = {"in_channels": in_channels, "num_classes": num_classes}
-        self.config = {**sizes, **chosen.model_dump(), "seed": seed}
+    def build(self, in_channels: int, num_classes: int, chosen: Any) -> None:
         self.voters = chosen.voters
-        with isolated_rng(seed, "init"):
-            self.layer = OneHopLayer(LAYERS[chosen.base], in_channels, num_classes, chosen)
+        self.layer = OneHopLayer(LAYERS[chosen.base], in_channels, num_classes, chosen)
 
     @property
     def hops(self) -> int:
@@ -201,7 +189,7 @@ def _counted(votes: Tensor, ballots: Ballots, num_nodes: int) -> Tensor:
     return sum_at(ballots.owner, ballots.count.unsqueeze(1) * votes, num_nodes)
 
 
-class VotingEnsemble(Defense):
+class VotingEnsemble(ReplacedModel):
     """Train voters in place of the model; options as in :class:`VotesOptions`.
 
     The loss is the mean cross-entropy of all voters on the training nodes. Only edges into training and validation
@@ -219,13 +207,9 @@ class VotingEnsemble(Defense):
         "defense.dropout": Range(0.0, 0.8),
     }
 
-    def __init__(self, **options: Any) -> None:
-        self.options = VotesOptions(**options)
-
-    def student(self, fit: Fit) -> AttentionModel:
-        classes = num_classes(fit.student, fit.data)
-        model = VotesModel(fit.data.x.shape[1], classes, seed=fit.seed, **self.options.model_dump())
-        return model.to(fit.data.edge_index.device)
+    name = "votes"
+    options_class = VotesOptions
+    model_class = VotesModel
 
     def objective(self, fit: Fit) -> Objective:
         student, data, nodes = fit.student, fit.data, fit.data.x.shape[0]

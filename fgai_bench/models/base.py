@@ -16,7 +16,9 @@ from torch_geometric.data import Data
 from fgai_bench.models.affected_nodes import AffectedNodes
 from fgai_bench.models.attention import Attention
 from fgai_bench.models.sorted_edges import SortedEdges
-from fgai_bench.options import Range, Space
+from fgai_bench.options import Options, Range, Space
+from fgai_bench.registry import checked_subclass
+from fgai_bench.seeds import isolated_rng
 
 HIDDEN = -1e30  # a score below all others, but finite: a lone entry keeps its weight of one
 DROPOUT_SPACE: Space = {"model.dropout": Range(0.0, 0.8), "model.attention_dropout": Range(0.0, 0.8)}
@@ -136,22 +138,16 @@ class AttentionModel(nn.Module):
     def restricted(self, part: Tensor, rows: Tensor, edge_index: Tensor, num_nodes: int) -> bool:
         """Tell whether a part of a graph gives the same output, at nodes whose computation graph lies whole in it.
 
-        Args:
-            part: ``(2, M)`` edges between nodes of the part.
-            rows: ``(P,)`` the node of the graph that each node of the part is a copy of.
-            edge_index: of the graph, from which a model may take along what it computes of the whole.
-            num_nodes: of the graph.
+        ``part``, ``(2, M)``, are edges between nodes of the part, which are copies of the nodes ``rows``, ``(P,)``. The
+        other arguments are of the graph, from which a model may take along what it computes of the whole.
         """
         return self.local
 
     def joined(self, edge_index: Tensor, graphs: Sequence[Tensor], num_nodes: int, new_nodes: int) -> bool:
         """Tell whether several graphs side by side in one give the outputs that each gives alone.
 
-        Args:
-            edge_index: of all: the first ``num_nodes`` of each graph come first, then the ``new_nodes`` of each.
-            graphs: the edges of each, from which a model may take along what it computes of a whole graph.
-            num_nodes: of each, before new ones.
-            new_nodes: of each.
+        In ``edge_index`` the first ``num_nodes`` of each graph come first, then the ``new_nodes`` of each. From
+        ``graphs``, the edges of each, a model may take along what it computes of a whole graph.
         """
         return self.injection_radius is not None
 
@@ -159,13 +155,8 @@ class AttentionModel(nn.Module):
         """Return what stays the same on a graph with new nodes while their features change; None if nothing is known.
 
         :meth:`propagate` then takes it as ``affected``: only the rows of the new nodes are not those of ``embedded``,
-        and only their gradient is needed.
-
-        Args:
-            embedded: the result of :meth:`embed` for the nodes before, ``(N, ...)``.
-            clean: the output on the graph before, in evaluation mode.
-            edge_index: with the new nodes, made by :func:`fgai_bench.models.sorted_edges.append_nodes`.
-            new_nodes: how many of the last nodes are new.
+        ``(N, ...)``, and only their gradient is needed. ``embedded`` and the output ``clean`` are of the graph before,
+        in evaluation mode; ``edge_index`` is made by :func:`fgai_bench.models.sorted_edges.append_nodes`.
         """
         if not self.local or clean.attention is None:
             return None
@@ -182,6 +173,10 @@ class AttentionModel(nn.Module):
         """Map ``data.x`` and ``data.edge_index`` to :class:`Output`."""
         return self.propagate(self.embed(data.x), data.edge_index, score_shift)
 
+    def on(self, data: Data) -> Callable[[], Output]:
+        """Return a function for the output on one graph while parameters change; a model may compute the rest once."""
+        return lambda: self(data)
+
     def hops_behind(self, out: Output) -> int | None:
         """Return how many hops behind a node its output can depend on, given one; None for the whole graph."""
         return len(out.hidden) + 1 if self.local else None
@@ -197,6 +192,30 @@ class AttentionModel(nn.Module):
         """Return a freshly initialised model of the same class with a changed configuration, on the same device."""
         device = next(self.parameters()).device
         return type(self)(**{**self.config, **changes, "seed": seed}).to(device)
+
+
+class ConfiguredModel(AttentionModel):
+    """A model that is built from options of its ``options_class``.
+
+    Args:
+        in_channels: features per node.
+        num_classes: width of the logits.
+        seed: of the initial parameters.
+        options: as in the ``options_class``.
+    """
+
+    options_class: ClassVar[type[Options]]
+
+    def __init__(self, in_channels: int, num_classes: int, seed: int = 0, **options: Any) -> None:
+        super().__init__()
+        chosen = self.options_class(**options)
+        self.config = {"in_channels": in_channels, "num_classes": num_classes, **chosen.model_dump(), "seed": seed}
+        with isolated_rng(seed, "init"):
+            self.build(in_channels, num_classes, chosen)
+
+    def build(self, in_channels: int, num_classes: int, chosen: Any) -> None:
+        """Set the modules of the chosen options, freshly initialised."""
+        raise TypeError(f"{type(self).__name__} must implement build(in_channels, num_classes, chosen)")
 
 
 def checked_model(model: Any) -> None:
@@ -255,6 +274,4 @@ def layer_shifts(
 
 def admitted(obj: Any, name: str) -> Any:
     """Return ``obj`` if it is the class of a model; raise a ``TypeError`` that says why it is none otherwise."""
-    if not (isinstance(obj, type) and issubclass(obj, AttentionModel)):
-        raise TypeError(f"it is {obj!r:.60} and not a subclass of fgai_bench.models.AttentionModel")
-    return obj
+    return checked_subclass(obj, AttentionModel)

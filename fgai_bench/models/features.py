@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fgai_bench.data.graph import select_rows
 from fgai_bench.fast.cached_results import OncePerTensor
 from fgai_bench.fast.ordered_sums import SparseRows
 from fgai_bench.models.kernels.numba_threads import runs_compiled
@@ -88,15 +89,7 @@ def row_sums(x: Tensor, of: Callable[[Tensor], Tensor] = lambda value: value) ->
 
 def dense_rows(x: Tensor, rows: Tensor) -> Tensor:
     """Return the given rows of ``x`` as a dense matrix: ``(N, F), (R,) -> (R, F)``; x dense or sparse CSR."""
-    if x.layout != torch.sparse_csr:
-        return x[rows]
-    begin, counts = x.crow_indices()[rows], x.crow_indices().diff()[rows]  # (R,)
-    owner = torch.repeat_interleave(torch.arange(rows.numel(), device=x.device), counts)  # (nnz of the rows,)
-    within = torch.arange(owner.numel(), device=x.device) - (counts.cumsum(0) - counts)[owner]
-    place = begin[owner] + within
-    dense = x.values().new_zeros(rows.numel(), x.shape[1])
-    dense[owner, x.col_indices()[place]] = x.values()[place]
-    return dense
+    return dense(select_rows(x, rows))
 
 
 def append_rows(x: Tensor, rows: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from fgai_bench.models.kernels.segments import attend_additively
+from fgai_bench.models.kernels.segments import AttentionCall, attend_additively
 from fgai_bench.models.sorted_edges import NodeMask, SortedEdges
 from fgai_bench.models.stacked_attention import AttentionLayer, StackedAttention
 
@@ -27,10 +27,8 @@ class GATLayer(AttentionLayer):
         self, projected: Tensor, edges: SortedEdges, shift: Tensor | None = None, mask: NodeMask | None = None
     ) -> tuple[Tensor, Tensor]:
         values = projected.view(-1, self.heads, self.out_channels)  # (N, H, D)
-        further = self.attention_dropout, self.training, mask
-        out, weights = attend_additively(
-            values, self.att_src, self.att_dst, edges, shift, *further, clip=self.score_clip
-        )
+        call = AttentionCall.of(self, edges, shift, mask)
+        out, weights = attend_additively(values, self.att_src, self.att_dst, call)
         return out.flatten(1) + self.bias, weights
 
 

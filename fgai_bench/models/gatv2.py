@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from fgai_bench.fast.ordered_sums import rows_at
 from fgai_bench.models.kernels.numba_threads import runs_compiled
-from fgai_bench.models.kernels.segments import attend, clipped, fused_kernel
+from fgai_bench.models.kernels.segments import AttentionCall, attend, fused_kernel
 from fgai_bench.models.sorted_edges import NodeMask, SortedEdges
 from fgai_bench.models.stacked_attention import AttentionLayer, StackedAttention
 
@@ -24,26 +24,12 @@ def dynamic_scores(left: Tensor, right: Tensor, att: Tensor, edges: SortedEdges,
     return (F.leaky_relu(pairs, slope) * att).sum(-1)
 
 
-def attend_dynamically(
-    sides: Tensor,
-    att: Tensor,
-    edges: SortedEdges,
-    shift: Tensor | None,
-    dropout: float,
-    training: bool,
-    mask: NodeMask | None = None,
-    slope: float = 0.2,
-    clip: float | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Call :func:`attend` on the left side of ``sides``, ``(N, 2, H, D)``, with scores as in :func:`dynamic_scores`.
-
-    With ``clip`` the scores are :func:`clipped`.
-    """
-    if clip is None and (fused := fused_kernel(sides, "dynamic")):
-        return fused(edges, shift, dropout, training, mask, c=att, factor=slope)
+def attend_dynamically(sides: Tensor, att: Tensor, call: AttentionCall, slope: float = 0.2) -> tuple[Tensor, Tensor]:
+    """Call :func:`attend` on the left side of ``sides``, ``(N, 2, H, D)``, with scores as in :func:`dynamic_scores`."""
+    if fused := fused_kernel(sides, "dynamic", call):
+        return fused(c=att, factor=slope)
     left, right = sides.unbind(1)
-    scores = clipped(dynamic_scores(left, right, att, edges, slope), clip)
-    return attend(scores, left.contiguous(), edges, shift, dropout, training, mask)
+    return attend(dynamic_scores(left, right, att, call.edges, slope), left.contiguous(), call)
 
 
 class GATv2Layer(AttentionLayer):
@@ -63,9 +49,7 @@ class GATv2Layer(AttentionLayer):
         self, projected: Tensor, edges: SortedEdges, shift: Tensor | None = None, mask: NodeMask | None = None
     ) -> tuple[Tensor, Tensor]:
         sides = projected.view(-1, 2, self.heads, self.out_channels)
-        out, weights = attend_dynamically(
-            sides, self.att, edges, shift, self.attention_dropout, self.training, mask, clip=self.score_clip
-        )
+        out, weights = attend_dynamically(sides, self.att, AttentionCall.of(self, edges, shift, mask))
         return out.flatten(1) + self.bias, weights
 
 

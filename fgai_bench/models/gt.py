@@ -16,7 +16,7 @@ from fgai_bench.fast.small_matrices import triton_is_here
 from fgai_bench.models.affected_nodes import ChangedRows
 from fgai_bench.models.base import (
     DROPOUT_SPACE,
-    AttentionModel,
+    ConfiguredModel,
     HeadWeights,
     Output,
     head_weights,
@@ -25,17 +25,14 @@ from fgai_bench.models.base import (
 )
 from fgai_bench.models.features import FeatureProjection
 from fgai_bench.models.kernels.numba_threads import runs_compiled
-from fgai_bench.models.kernels.segments import attend, clipped, fused_kernel
+from fgai_bench.models.kernels.segments import AttentionCall, attend, fused_kernel
 from fgai_bench.models.options import GTOptions
 from fgai_bench.models.sorted_edges import NodeMask, SortedEdges, sorted_edges
-from fgai_bench.seeds import isolated_rng
 
 ENCODINGS = 8
 
 
-@OncePerTensor
-def _solved(edge_index: Tensor, num_nodes: int) -> Solved:
-    return Solved.of(edge_index, num_nodes, ENCODINGS)
+_solved = OncePerTensor(Solved.of)
 
 
 @OncePerTensor
@@ -44,7 +41,7 @@ def _encodings(edge_index: Tensor, num_nodes: int) -> Tensor:
     if before is None or not edge_index.is_cuda:
         return laplacian_encoding(edge_index, num_nodes, ENCODINGS).to(edge_index.device)
     new_edges = edge_index[:, before.edge_index.size(1) - before.added :]
-    return grown_encoding(_solved(before.edge_index, before.num_nodes), new_edges, num_nodes)
+    return grown_encoding(_solved(before.edge_index, before.num_nodes, ENCODINGS), new_edges, num_nodes)
 
 
 def dot_scores(query: Tensor, key: Tensor, edges: SortedEdges) -> Tensor:
@@ -57,25 +54,13 @@ def dot_scores(query: Tensor, key: Tensor, edges: SortedEdges) -> Tensor:
     return (rows_at(edges.destination, query) * rows_at(edges.source, key)).sum(-1)
 
 
-def dot_product_attention(
-    qkv: Tensor,
-    edges: SortedEdges,
-    shift: Tensor | None,
-    dropout: float,
-    training: bool,
-    mask: NodeMask | None = None,
-    clip: float | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Call :func:`attend` with the scores ``s_e = q_dst(e) . k_src(e) / sqrt(D)``; ``qkv``: ``(N, 3, H, D)``.
-
-    With ``clip`` the scores are :func:`clipped`.
-    """
+def dot_product_attention(qkv: Tensor, call: AttentionCall) -> tuple[Tensor, Tensor]:
+    """Call :func:`attend` with the scores ``s_e = q_dst(e) . k_src(e) / sqrt(D)``; ``qkv``: ``(N, 3, H, D)``."""
     scale = 1 / math.sqrt(qkv.size(-1))
-    if clip is None and (fused := fused_kernel(qkv, "dot")):
-        return fused(edges, shift, dropout, training, mask, factor=scale)
+    if fused := fused_kernel(qkv, "dot", call):
+        return fused(factor=scale)
     query, key, value = qkv.unbind(1)
-    scores = clipped(scale * dot_scores(query, key, edges), clip)
-    return attend(scores, value.contiguous(), edges, shift, dropout, training, mask)
+    return attend(scale * dot_scores(query, key, call.edges), value.contiguous(), call)
 
 
 class GTLayer(nn.Module):
@@ -107,9 +92,7 @@ class GTLayer(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return ``(N, width)`` sums of values by attention and ``(E, H)`` weights; ``qkv``: ``(N, 3 width)``."""
         qkv = qkv.view(qkv.size(0), 3, self.heads, -1)  # (N, 3, H, d)
-        mixed, weights = dot_product_attention(
-            qkv, edges, shift, self.attention_dropout, self.training, mask, self.score_clip
-        )
+        mixed, weights = dot_product_attention(qkv, AttentionCall.of(self, edges, shift, mask))
         return mixed.flatten(1), weights
 
     def fed(self, h: Tensor, mixed: Tensor) -> Tensor:
@@ -118,16 +101,10 @@ class GTLayer(nn.Module):
         return self.norm_feed(h + F.dropout(self.feed(h), self.dropout, self.training))
 
 
-class GT(AttentionModel):
+class GT(ConfiguredModel):
     """Graph Transformer: ``h = W x + P (Laplacian encodings)``, transformer blocks, a three-layer read-out.
 
     The encodings follow the graph: a changed edge index gets its own. A node sees itself through a self-loop.
-
-    Args:
-        in_channels: features per node.
-        num_classes: width of the logits.
-        seed: of the initial parameters.
-        options: as in :class:`fgai_bench.models.options.GTOptions`.
     """
 
     summary = "Graph Transformer with Laplacian positional encodings"
@@ -136,26 +113,22 @@ class GT(AttentionModel):
     cost: ClassVar[dict[str, float]] = {"arrays_per_node": 12.6}
     global_because = "its Laplacian encodings describe the whole graph"
     options_class = GTOptions
+    layers: Any  # a list of GTLayer
     search_space = DROPOUT_SPACE
 
-    def __init__(self, in_channels: int, num_classes: int, seed: int = 0, **options: Any) -> None:
-        super().__init__()
-        chosen = GTOptions(**options)
-        sizes = {"in_channels": in_channels, "num_classes": num_classes}
-        self.config = {**sizes, **chosen.model_dump(), "seed": seed}
+    def build(self, in_channels: int, num_classes: int, chosen: Any) -> None:
         width = chosen.hidden
-        with isolated_rng(seed, "init"):
-            self.project = FeatureProjection(in_channels, width, chosen.dropout, chosen.input_norm, bias=True)
-            self.encode = nn.Linear(ENCODINGS, width)
-            self.layers = nn.ModuleList(GTLayer(width, h, chosen) for h in chosen.heads)
-            self.read_out = nn.Sequential(
-                nn.Linear(width, width // 2),
-                nn.ReLU(),
-                nn.Linear(width // 2, width // 4),
-                nn.ReLU(),
-                nn.Linear(width // 4, num_classes),
-                *([nn.ELU()] if chosen.output_activation == "elu" else []),
-            )
+        self.project = FeatureProjection(in_channels, width, chosen.dropout, chosen.input_norm, bias=True)
+        self.encode = nn.Linear(ENCODINGS, width)
+        self.layers = nn.ModuleList(GTLayer(width, h, chosen) for h in chosen.heads)
+        self.read_out = nn.Sequential(
+            nn.Linear(width, width // 2),
+            nn.ReLU(),
+            nn.Linear(width // 2, width // 4),
+            nn.ReLU(),
+            nn.Linear(width // 4, num_classes),
+            *([nn.ELU()] if chosen.output_activation == "elu" else []),
+        )
 
     def recordable(self, new_edges: bool) -> bool:
         return not new_edges or triton_is_here()  # the solver of their encodings needs its kernels
@@ -196,19 +169,13 @@ class GT(AttentionModel):
     def _encoded(self, h: Tensor, edge_index: Tensor) -> Tensor:
         return h + self.encode(_encodings(edge_index, h.size(0)).to(h.dtype))
 
-    def _block(self, index: int) -> GTLayer:
-        block = self.layers[index]
-        assert isinstance(block, GTLayer)
-        return block
-
     def _propagated_where_changed(self, h: Tensor, edge_index: Tensor, affected: ChangedRows) -> Output:
         """Return the output with only those rows computed anew that the new nodes change; without hidden layers."""
         rows = affected.rows[0]
         assert rows is not None
         encoded = self.encode(_encodings(edge_index, h.size(0)).index_select(0, rows).to(h.dtype))
         new = h.index_select(0, rows) + encoded  # (R, width)
-        for depth in range(len(self.layers)):
-            block, known = self._block(depth), affected.inputs[depth]
+        for depth, (block, known) in enumerate(zip(self.layers, affected.inputs, strict=True)):
             qkv = affected.replaced(depth, affected.prepared(depth, block.qkv), block.qkv(new))
             mixed, weights = block.mixed(qkv, affected.edges, None, affected.mask(depth))
             given = affected.replaced(depth, known, new)
@@ -244,7 +211,7 @@ class GT(AttentionModel):
         return Output(self.read_out(h), keyed_attention(edges, weights), tuple(given[:-1])), tuple(seen)
 
     def shifting(self, out: Output, h: Tensor, edge_index: Tensor) -> Callable[[Tensor], Output]:
-        last, edges, given = self._block(-1), sorted_edges(edge_index, h.size(0)), out.hidden[-1]
+        last, edges, given = self.layers[-1], sorted_edges(edge_index, h.size(0)), out.hidden[-1]
         qkv = last.qkv(given)
 
         def shifted(score_shift: Tensor) -> Output:

@@ -4,23 +4,15 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from fgai_bench.models.base import AttentionModel, Output
+from fgai_bench.models.base import ConfiguredModel, Output
 from fgai_bench.models.features import FeatureProjection, Norm
 from fgai_bench.models.kernels.elu import elu
 from fgai_bench.models.options import MLPOptions
 from fgai_bench.options import Choice, Range, Space
-from fgai_bench.seeds import isolated_rng
 
 
-class MLP(AttentionModel):
-    """A perceptron with one hidden layer: ``logits = W_2 ELU(W_1 x + b_1) + b_2``. Edges play no part.
-
-    Args:
-        in_channels: features per node.
-        num_classes: width of the logits.
-        seed: of the initial parameters.
-        options: as in :class:`fgai_bench.models.options.MLPOptions`.
-    """
+class MLP(ConfiguredModel):
+    """A perceptron with one hidden layer: ``logits = W_2 ELU(W_1 x + b_1) + b_2``. Edges play no part."""
 
     summary = "perceptron on the node's own features: the control that no edge can touch"
     paper = "https://arxiv.org/abs/1811.05868"
@@ -30,15 +22,10 @@ class MLP(AttentionModel):
     options_class = MLPOptions
     search_space: ClassVar[Space] = {"model.hidden": Choice(64, 256), "model.dropout": Range(0.0, 0.8)}
 
-    def __init__(self, in_channels: int, num_classes: int, seed: int = 0, **options: Any) -> None:
-        super().__init__()
-        chosen = MLPOptions(**options)
-        sizes = {"in_channels": in_channels, "num_classes": num_classes}
-        self.config = {**sizes, **chosen.model_dump(), "seed": seed}
+    def build(self, in_channels: int, num_classes: int, chosen: Any) -> None:
         between: Norm = "layer" if chosen.layer_norm else "none"
-        with isolated_rng(seed, "init"):
-            self.first = FeatureProjection(in_channels, chosen.hidden, chosen.dropout, chosen.input_norm, bias=True)
-            self.second = FeatureProjection(chosen.hidden, num_classes, chosen.dropout, between, bias=True)
+        self.first = FeatureProjection(in_channels, chosen.hidden, chosen.dropout, chosen.input_norm, bias=True)
+        self.second = FeatureProjection(chosen.hidden, num_classes, chosen.dropout, between, bias=True)
 
     @property
     def hops(self) -> int:

@@ -60,8 +60,8 @@ class OneHop(StackedAttention):
     options_class = OneHopOptions
     search_space: ClassVar[Space] = {**DROPOUT_SPACE, "model.hidden": Choice(64, 128)}
 
-    def made_layers(self, in_channels: int, num_classes: int, chosen: Any) -> list[nn.Module]:
-        return [OneHopLayer(self.layer_class, in_channels, num_classes, chosen)]
+    def build(self, in_channels: int, num_classes: int, chosen: Any) -> None:
+        self.layers = nn.ModuleList([OneHopLayer(self.layer_class, in_channels, num_classes, chosen)])
 
 
 class GATOneHop(OneHop):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from fgai_bench.data.extend import belongs_to_edges, belongs_to_nodes, with_new_rows
+from fgai_bench.data.extend import one_row_per, with_new_rows
 from fgai_bench.models.attention import edge_keys
 from fgai_bench.models.base import ModelError
 
@@ -109,15 +109,9 @@ class ExtraInputs:
     def of(cls, data: Data, names: Sequence[str]) -> ExtraInputs:
         """Collect the named attributes of a graph."""
         inputs = cls(data.edge_index, data.x.shape[0])
-        nodes, edges = inputs.num_nodes, data.edge_index.shape[1]
+        kinds = {"edge": inputs.per_edge, "node": inputs.per_node, "graph": inputs.constant}
         for name in names:
-            value = data[name]
-            if belongs_to_edges(name, value, nodes, edges):
-                inputs.per_edge[name] = value
-            elif belongs_to_nodes(name, value, nodes, edges):
-                inputs.per_node[name] = value
-            else:
-                inputs.constant[name] = value
+            kinds[one_row_per(name, data[name], inputs.num_nodes, data.edge_index.shape[1])][name] = data[name]
         return inputs
 
     @property

@@ -13,7 +13,7 @@ from torch_geometric.nn import GATConv, GATv2Conv, TransformerConv
 from fgai_bench.fast.cached_results import OncePerTensor
 from fgai_bench.models.gatv2 import attend_dynamically
 from fgai_bench.models.gt import dot_product_attention
-from fgai_bench.models.kernels.segments import attend_additively
+from fgai_bench.models.kernels.segments import AttentionCall, attend_additively
 from fgai_bench.models.sorted_edges import SortedEdges, edges_without_loops, sorted_edges
 
 HOOKED_STEPS = ("_propagate", "_message", "_aggregate", "_edge_update")  # where a hook may change what a layer computes
@@ -61,10 +61,7 @@ class PlainForward:
     ) -> bool:
         """Tell whether the layer is evaluated on features and on the graph's own edges, and is given nothing else."""
         usual = (
-            self.network.kernels
-            and isinstance(x, Tensor)
-            and x.dim() == 2
-            and edge_index is self.network.edges_of_pass()
+            self.network.kernels and isinstance(x, Tensor) and x.dim() == 2 and edge_index is self.network.edges_of_pass
         )
         return (
             usual
@@ -95,19 +92,17 @@ def _attended(layer: Any, x: Tensor, edges: SortedEdges, shift: Tensor | None) -
         product: Tensor = linear(x)
         return product.view(-1, *shape)
 
-    heads = (layer.heads, layer.out_channels)
+    heads, call = (layer.heads, layer.out_channels), AttentionCall(edges, shift)
     if isinstance(layer, GATConv):
         att = (layer.att_src[0], layer.att_dst[0])
-        out, weights = attend_additively(
-            by(layer.lin, *heads), *att, edges, shift, 0.0, False, slope=layer.negative_slope
-        )
+        out, weights = attend_additively(by(layer.lin, *heads), *att, call, slope=layer.negative_slope)
     elif isinstance(layer, GATv2Conv):
         left = by(layer.lin_l, *heads)
         sides = torch.stack([left, left if layer.share_weights else by(layer.lin_r, *heads)], 1)
-        out, weights = attend_dynamically(sides, layer.att[0], edges, shift, 0.0, False, slope=layer.negative_slope)
+        out, weights = attend_dynamically(sides, layer.att[0], call, slope=layer.negative_slope)
     else:
         parts = [by(linear, *heads) for linear in (layer.lin_query, layer.lin_key, layer.lin_value)]
-        out, weights = dot_product_attention(torch.stack(parts, 1), edges, shift, 0.0, False)
+        out, weights = dot_product_attention(torch.stack(parts, 1), call)
     out = out.flatten(1) if layer.concat else out.mean(1)
     width = out.shape[1]
     if isinstance(layer, TransformerConv):

@@ -88,7 +88,6 @@ class FromPyG(AttentionModel):
         input_norm, layer_norm, in_channels: of the input, for the defenses ``row-norm`` and ``ln``.
         inputs: names of further arguments that are taken from the graph; None for those that the module's forward
             names and the graph carries.
-        seed: of freshly initialised copies.
 
     ``notes`` says what is not as in the module.
     """
@@ -121,11 +120,11 @@ class FromPyG(AttentionModel):
         self.row_norm = input_norm == "row"
         self._seen: list[tuple[Tensor | SortedEdges, Tensor]] = []
         self._ran: int | None = None  # attention layers of a pass
-        self._edge_index: Tensor | None = None
+        self.edges_of_pass: Tensor | None = None
         self._shift: Tensor | None = None
         self._presence: Tensor | None = None
         self._used: Any = None  # the edges that the running layer was given
-        self.kernels = True  # plain attention layers run through the kernels of this package
+        self.kernels = True  # whether plain attention layers run through the kernels of this package
         self.notes: list[str] = []
         self._forget_cached_edges()
         passing = [part for part in self.module.modules() if isinstance(part, MessagePassing)]
@@ -218,7 +217,7 @@ class FromPyG(AttentionModel):
             self._passed(h, edge_index)  # to see which layers attend
         if (score_shift is not None and not self._ran) or (edge_weight is not None and not self.hops):
             raise ValueError("no layer of the network is PyG's or calls mark_attention, so its edges have no weights")
-        self._edge_index, self._shift = edge_index, score_shift
+        self.edges_of_pass, self._shift = edge_index, score_shift
         self._presence = None if edge_weight is None else edge_weight.clamp(min=1e-30).log()
         try:
             _RUNNING.append(self)
@@ -228,7 +227,7 @@ class FromPyG(AttentionModel):
         finally:
             _RUNNING.remove(self)
             self._seen.clear()
-            self._edge_index = self._shift = self._presence = None
+            self.edges_of_pass = self._shift = self._presence = None
         return Output(logits, layers[-1].averaged() if layers else None), layers
 
     @contextmanager
@@ -239,15 +238,6 @@ class FromPyG(AttentionModel):
             yield
         finally:
             del self.local
-
-    @contextmanager
-    def without_kernels(self) -> Iterator[None]:
-        """Let the module's own layers compute everything."""
-        before, self.kernels = self.kernels, False
-        try:
-            yield
-        finally:
-            self.kernels = before
 
     def _inputs_of(self, data: Data) -> ExtraInputs:
         named = self.config["inputs"]
@@ -375,7 +365,7 @@ class FromPyG(AttentionModel):
         return None if ratio is None else weights * ratio
 
     def _shift_messages(self, conv: Any, inputs: Any, messages: Tensor) -> Tensor | None:
-        ratio = None if self._edge_index is None else self._ratio(self._edge_index, conv._alpha)
+        ratio = None if self.edges_of_pass is None else self._ratio(self.edges_of_pass, conv._alpha)
         if ratio is None:
             return None
         conv._alpha = conv._alpha * ratio
@@ -383,7 +373,7 @@ class FromPyG(AttentionModel):
 
     def _give_weights(self, layer: nn.Module, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]] | None:
         bound = inspect.signature(layer.forward).bind(*args, **kwargs)
-        if self._presence is None or bound.arguments.get("edge_index") is not self._edge_index:
+        if self._presence is None or bound.arguments.get("edge_index") is not self.edges_of_pass:
             return None
         own, weight = bound.arguments.get("edge_weight"), self._presence.exp()
         bound.arguments["edge_weight"] = weight if own is None else own * weight
@@ -393,15 +383,11 @@ class FromPyG(AttentionModel):
         self._used = inputs[0]
 
     def _weigh_messages(self, layer: nn.Module, inputs: Any, messages: Tensor) -> Tensor | None:
-        if self._presence is None or self._edge_index is None:
+        if self._presence is None or self.edges_of_pass is None:
             return None
-        edges, _, place = _places(self._used, self._edge_index)
+        edges, _, place = _places(self._used, self.edges_of_pass)
         weight = nn.functional.pad(self._presence.exp(), (0, edges.shape[1] - self._presence.numel()), value=1.0)
         return messages * torch.empty_like(weight).index_copy(0, place, weight).view(-1, *[1] * (messages.dim() - 1))
-
-    def edges_of_pass(self) -> Tensor | None:
-        """Return the edges that the network was called with; None outside of a pass."""
-        return self._edge_index
 
     def shift_of(self, edges: int) -> Tensor | None:
         """Return the shift of the scores of the layer that runs, ``(edges,)``, added self-loops last; None for none."""
@@ -413,9 +399,9 @@ class FromPyG(AttentionModel):
 
     def _ratio(self, used: Tensor, weights: Tensor) -> Tensor | None:
         """Return the shift's factor on each weight: ``e^d * sum(w) / sum(w e^d)`` per destination, ``(E, H)``."""
-        if self._edge_index is None or (shift := self.shift_of(used.size(1))) is None:
+        if self.edges_of_pass is None or (shift := self.shift_of(used.size(1))) is None:
             return None
-        _, _, place = _places(used, self._edge_index)
+        _, _, place = _places(used, self.edges_of_pass)
         factor = torch.empty_like(shift).index_copy(0, place, shift).exp().unsqueeze(-1)  # (E, 1)
         before, after = (sum_at(used[1], w, int(used.max()) + 1) for w in (weights, weights * factor))
         return factor * rows_at(used[1], before / after.clamp(min=1e-38))

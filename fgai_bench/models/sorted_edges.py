@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -150,8 +150,7 @@ def append_nodes(edge_index: Tensor, num_nodes: int, new_edges: Tensor, new_node
 @OncePerTensor
 def edges_without_loops(edge_index: Tensor, num_nodes: int) -> SortedEdges:
     """Sort the edges by destination as they are: no loop is added."""
-    destination, order = _in_order(edge_index[1])
-    return replace(edges_between(edge_index[0, order], destination, num_nodes), edge_index=edge_index, order=order)
+    return _sorted(edge_index, edge_index[0, :0], num_nodes)
 
 
 def edges_between(source: Tensor, destination: Tensor, num_nodes: int) -> SortedEdges:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from fgai_bench.models.affected_nodes import AffectedNodes
 from fgai_bench.models.base import (
     DROPOUT_SPACE,
-    AttentionModel,
+    ConfiguredModel,
     HeadWeights,
     Output,
     head_weights,
@@ -22,51 +22,33 @@ from fgai_bench.models.base import (
 from fgai_bench.models.features import FeatureProjection, Norm
 from fgai_bench.models.kernels.elu import elu
 from fgai_bench.models.options import AttentionOptions
-from fgai_bench.models.sorted_edges import NodeMask, SortedEdges, sorted_edges
-from fgai_bench.seeds import isolated_rng
+from fgai_bench.models.sorted_edges import sorted_edges
 
 
-class StackedAttention(AttentionModel):
+class StackedAttention(ConfiguredModel):
     """Hidden attention layers with concatenated heads and ELU, then one single-head layer to the classes.
 
     ``h = ELU(layer(h))`` for each hidden layer, ``logits = layer(h)``.
-
-    Args:
-        in_channels: features per node.
-        num_classes: width of the logits.
-        seed: of the initial parameters.
-        options: as in :class:`fgai_bench.models.options.AttentionOptions`.
     """
 
     local = True
     search_space = DROPOUT_SPACE
     layer_class: ClassVar[type[AttentionLayer]]
-    options_class: ClassVar[type[AttentionOptions]] = AttentionOptions
+    options_class = AttentionOptions
+    layers: Any  # a list of AttentionLayer
 
-    def __init__(self, in_channels: int, num_classes: int, seed: int = 0, **options: Any) -> None:
-        super().__init__()
-        chosen = self.options_class(**options)
-        sizes = {"in_channels": in_channels, "num_classes": num_classes}
-        self.config = {**sizes, **chosen.model_dump(), "seed": seed}
-        with isolated_rng(seed, "init"):
-            self.layers = nn.ModuleList(self.made_layers(in_channels, num_classes, chosen))
-
-    def made_layers(self, in_channels: int, num_classes: int, chosen: Any) -> list[nn.Module]:
-        """Return the layers of the chosen options, freshly initialised, first to last."""
-        widths = [in_channels, *(chosen.hidden * h for h in chosen.heads)]
-        channels_and_heads = [(chosen.hidden, h) for h in chosen.heads] + [(num_classes, 1)]
-        between: Norm = "layer" if chosen.layer_norm else "none"
-        norms: list[Norm] = [chosen.input_norm, *[between] * len(chosen.heads)]
-        return [
-            self.layer_class(width, channels, h, chosen.dropout, chosen.attention_dropout, norm, chosen.score_clip)
-            for width, (channels, h), norm in zip(widths, channels_and_heads, norms, strict=True)
-        ]
+    def build(self, in_channels: int, num_classes: int, chosen: Any) -> None:
+        self.layers, width, norm = nn.ModuleList(), in_channels, chosen.input_norm
+        for channels, heads in [*((chosen.hidden, heads) for heads in chosen.heads), (num_classes, 1)]:
+            dropouts = chosen.dropout, chosen.attention_dropout
+            self.layers.append(self.layer_class(width, channels, heads, *dropouts, norm, chosen.score_clip))
+            width, norm = channels * heads, "layer" if chosen.layer_norm else "none"
 
     def recordable(self, new_edges: bool) -> bool:
         return True
 
     def embed(self, x: Tensor) -> Tensor:
-        return self.layers[0].project(x)  # type: ignore[operator]
+        return self.layers[0].project(x)
 
     def propagate(
         self,
@@ -79,7 +61,7 @@ class StackedAttention(AttentionModel):
         unshifted = score_shift is None and edge_weight is None and self.config["self_loops"]
         if affected is not None and not h.is_cuda and unshifted:
             return self._propagated_in_parts(h, affected)
-        return self._propagated(h, edge_index, score_shift, edge_weight, affected)
+        return self._propagated(h, edge_index, score_shift, edge_weight, affected)[0]
 
     def _propagated_in_parts(self, h: Tensor, affected: AffectedNodes) -> Output:
         """Return the output, computed anew only where new nodes change it; it has no hidden layers."""
@@ -87,16 +69,14 @@ class StackedAttention(AttentionModel):
             out, weights = layer(h.index_select(0, part.rows), part.edges, None, part.mask)
             changed = out.index_select(0, part.inside)
             if depth < len(self.layers) - 1:
-                project = self.layers[depth + 1].project
-                h = affected.next_input(depth, changed, partial(_activated, project))  # type: ignore[arg-type]
+                h = affected.next_input(depth, changed, partial(_activated, self.layers[depth + 1].project))
         return Output(*affected.output(self._logits(changed), weights))
 
     def _logits(self, h: Tensor) -> Tensor:
         return elu(h) if self.config["output_activation"] == "elu" else h
 
     def with_layers(self, h: Tensor, edge_index: Tensor) -> tuple[Output, tuple[HeadWeights, ...]]:
-        seen: list[HeadWeights] = []
-        return self._propagated(h, edge_index, seen=seen), tuple(seen)
+        return self._propagated(h, edge_index)
 
     def _propagated(
         self,
@@ -105,23 +85,21 @@ class StackedAttention(AttentionModel):
         score_shift: Tensor | None = None,
         edge_weight: Tensor | None = None,
         affected: AffectedNodes | None = None,
-        seen: list[HeadWeights] | None = None,
-    ) -> Output:
-        """Return the output; ``seen`` is filled with the attention of every layer, where a list is given."""
+    ) -> tuple[Output, tuple[HeadWeights, ...]]:
+        """Return the output and the attention of every layer."""
         edges = sorted_edges(edge_index, h.size(0))
         shifts = layer_shifts(len(self.layers), edges, score_shift, edge_weight, self.config["self_loops"])
-        hidden: list[Tensor] = []
+        hidden, seen = list[Tensor](), list[HeadWeights]()
         for depth, (layer, shift) in enumerate(zip(self.layers, shifts, strict=True)):
-            projected = h if depth == 0 else layer.project(elu(hidden[-1]))  # type: ignore[operator]
+            projected = h if depth == 0 else layer.project(elu(hidden[-1]))
             h, weights = layer(projected, edges, shift, affected and affected.mask(depth))
             hidden.append(affected.filled(depth, h) if affected and depth < len(self.layers) - 1 else h)
-            if seen is not None:
-                seen.append(head_weights(edges, weights))
-        return Output(self._logits(h), keyed_attention(edges, weights), tuple(hidden[:-1]))
+            seen.append(head_weights(edges, weights))
+        return Output(self._logits(h), keyed_attention(edges, weights), tuple(hidden[:-1])), tuple(seen)
 
     def shifting(self, out: Output, h: Tensor, edge_index: Tensor) -> Callable[[Tensor], Output]:
         last, edges = self.layers[-1], sorted_edges(edge_index, h.size(0))
-        projected = last.project(elu(out.hidden[-1])) if out.hidden else h  # type: ignore[operator]
+        projected = last.project(elu(out.hidden[-1])) if out.hidden else h
 
         def shifted(score_shift: Tensor) -> Output:
             (shift,) = layer_shifts(1, edges, score_shift, None, self.config["self_loops"])
@@ -140,7 +118,7 @@ class AttentionLayer(nn.Module):
     """One attention layer: a node-wise projection, then attention to the projected nodes over the edges.
 
     Subclasses declare in :attr:`projections` how many projections of the features they need (side by side in
-    :meth:`project`), and implement ``forward(projected, edges, shift, mask) -> (out (N, H*D), weights (E, H))``.
+    ``project``), and implement ``forward(projected, edges, shift, mask) -> (out (N, H*D), weights (E, H))``.
     """
 
     projections: ClassVar[int] = 1
@@ -160,8 +138,3 @@ class AttentionLayer(nn.Module):
         self.score_clip = score_clip
         self.project = FeatureProjection(in_channels, self.projections * heads * out_channels, dropout, norm)
         self.bias = nn.Parameter(torch.zeros(heads * out_channels))
-
-    def forward(
-        self, projected: Tensor, edges: SortedEdges, shift: Tensor | None = None, mask: NodeMask | None = None
-    ) -> tuple[Tensor, Tensor]:
-        raise TypeError(f"{type(self).__name__} must implement forward(projected, edges, shift, mask)")

@@ -230,5 +230,5 @@ def without_test_nodes(data: Data, split: Split) -> tuple[Data, Split]:
     kept = torch.ones(data.x.shape[0], dtype=torch.bool, device=split.test.device).index_fill_(0, split.test, False)
     edges, _ = subgraph(kept, data.edge_index, relabel_nodes=True)
     number = kept.cumsum(0) - 1
-    seen = Data(x=select_rows(data.x, kept), edge_index=edges, y=data.y[kept], score=score_of(data))
+    seen = Data(x=select_rows(data.x, kept.nonzero().view(-1)), edge_index=edges, y=data.y[kept], score=score_of(data))
     return seen, Split(number[split.train], number[split.val], split.test[:0])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fgai_bench.data import DATASETS, verification_failed, verify_dataset, verify_datasets
+from fgai_bench.data import DATASETS, verify_dataset, verify_datasets
 
 
 def test_every_dataset_of_the_data_root_is_as_declared(data_root: Path) -> None:
@@ -13,7 +13,7 @@ def test_every_dataset_of_the_data_root_is_as_declared(data_root: Path) -> None:
     not_ok = {name: verification.status for name, verification in found.items() if verification.status != "ok"}
     assert set(not_ok) <= {"ogbn-arxiv", "roman-empire", "amazon-ratings", "questions"}
     assert all(verification.counts == DATASETS[name].statistics for name, verification in found.items())
-    assert not verification_failed(found.values())
+    assert not any(verification.failed for verification in found.values())
 
 
 def test_without_files_only_the_embedded_and_the_generated_are_ok(tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ def test_without_files_only_the_embedded_and_the_generated_are_ok(tmp_path: Path
     ]
     assert {verification.status for verification in found} == {"ok", "missing"}
     assert all(str(tmp_path) in verification.message for verification in found if verification.status == "missing")
-    assert verification_failed(found)
+    assert any(verification.failed for verification in found)
 
 
 def test_a_changed_file_is_wrong_and_says_so(data_root: Path, tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_a_changed_file_is_wrong_and_says_so(data_root: Path, tmp_path: Path) ->
     found = verify_dataset("amazon-photo", tmp_path)
     assert (found.status, found.optional) == ("wrong", False)
     assert found.message.startswith(f"amazon-photo: {target} has checksum ")
-    assert verification_failed([found])
+    assert found.failed
 
 
 def test_other_counts_than_declared_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +49,7 @@ def test_a_missing_optional_dataset_names_its_stand_in(tmp_path: Path) -> None:
     found = verify_dataset("ogbn-arxiv", tmp_path)
     assert found.optional
     assert found.message.endswith("or use arxiv-topology")
-    assert not verification_failed([found])
+    assert not found.failed
 
 
 def _declared_larger() -> object:

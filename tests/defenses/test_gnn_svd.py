@@ -10,14 +10,15 @@ from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
 from fgai_bench.attacks import ATTACKS, ThreatModel
-from fgai_bench.data import Split, generate_csbm, load_dataset, random_split
+from fgai_bench.data import Split, generate_csbm, load_dataset
 from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.defenses.deeprobust_gcn import dense_adjacency, quiet
 from fgai_bench.defenses.gnn_svd import GNNSVDModel, LowRank, block_svd, low_rank, truncated_svd
 from fgai_bench.metrics import micro_f1
 from fgai_bench.models import build_model
+from fgai_bench.seeds import generator
 
-SPLIT = random_split(100, seed=0, train=0.3, val=0.2)
+SPLIT = Split(*torch.randperm(100, generator=generator(0, "split")).split([30, 20, 50]))
 
 
 def graph() -> Data:

@@ -9,18 +9,18 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
-from fgai_bench.data import generate_csbm, load_dataset, random_split
+from fgai_bench.data import Split, generate_csbm, load_dataset
 from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.defenses.deeprobust_gcn import dense_adjacency, quiet
 from fgai_bench.defenses.pro_gnn import ProGNNModel, ProGNNOptions, shrink_singular_values
 from fgai_bench.models import build_model
-from fgai_bench.seeds import isolated_rng
+from fgai_bench.seeds import generator, isolated_rng
 
 with quiet():
     from deeprobust.graph.defense import ProGNN as DeepRobustProGNN
     from deeprobust.graph.defense.pgd import prox_operators
 
-SPLIT = random_split(100, seed=0, train=0.3, val=0.2)
+SPLIT = Split(*torch.randperm(100, generator=generator(0, "split")).split([30, 20, 50]))
 
 
 def graph() -> Data:

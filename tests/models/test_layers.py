@@ -14,7 +14,7 @@ from fgai_bench.models import build_model
 from fgai_bench.models.gat import GATLayer
 from fgai_bench.models.gatv2 import GATv2Layer
 from fgai_bench.models.gt import GTLayer
-from fgai_bench.models.kernels.segments import attend, segment_softmax, weighted_sum
+from fgai_bench.models.kernels.segments import AttentionCall, attend, segment_softmax, weighted_sum
 from fgai_bench.models.options import GTOptions
 from fgai_bench.models.sorted_edges import sorted_edges
 from fgai_bench.testing.fixture import tiny_graph, tiny_problem
@@ -106,7 +106,7 @@ def test_the_core_has_the_right_gradients(graph):
     shift = torch.randn(edges.source.numel(), dtype=torch.float64, generator=generator, requires_grad=True)
     assert torch.autograd.gradcheck(lambda s: segment_softmax(s, edges), scores)
     assert torch.autograd.gradcheck(lambda s, v: weighted_sum(s, v, edges), (scores, values))
-    assert torch.autograd.gradcheck(lambda s, v, d: attend(s, v, edges, d, 0.0, False), (scores, values, shift))
+    assert torch.autograd.gradcheck(lambda s, v, d: attend(s, v, AttentionCall(edges, d)), (scores, values, shift))
 
 
 def test_softmax_survives_large_scores(graph):

@@ -41,13 +41,8 @@ def block_eigenvectors(edge_index: Tensor, num_nodes: int, k: int) -> Tensor:
     until :math:`\lVert M x_j - \theta_j x_j \rVert` is small for the first ``k``. The start has a fixed seed: an
     encoding depends on its graph alone. Memory is O(E + N m).
 
-    Args:
-        edge_index: (2, E); direction, order, loops and repetitions of edges do not matter.
-        num_nodes: N.
-        k: number of eigenvectors.
-
-    Returns:
-        (N, min(k, N - components)), float64, columns of unit length, sorted by eigenvalue; zero at isolated nodes.
+    Shapes: (2, E) -> (N, min(k, N - components)), float64, columns of unit length, sorted by eigenvalue; zero at
+    isolated nodes. Direction, order, loops and repetitions of edges do not matter.
     """
     rows, columns = both_directions(edge_index, num_nodes)
     matrix = Normalised.of(rows, columns, num_nodes)

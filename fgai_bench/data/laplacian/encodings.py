@@ -49,13 +49,8 @@ def laplacian_encoding(edge_index: Tensor, num_nodes: int, k: int = 8) -> Tensor
     A graph on the CPU is solved by the Lanczos method and remembered. On CUDA it is solved afresh by a block iteration:
     to recognise it would mean to copy and sort its edges on the CPU. The two agree to some 1e-6.
 
-    Args:
-        edge_index: (2, E); direction, order, loops and repetitions of edges do not matter.
-        num_nodes: N.
-        k: columns of the encoding.
-
-    Returns:
-        (N, k) on the device of ``edge_index``, columns of unit length, sorted by eigenvalue; the caller's own copy.
+    Shapes: (2, E) -> (N, k) on the same device, columns of unit length, sorted by eigenvalue; the caller's own copy.
+    Direction, order, loops and repetitions of edges do not matter.
 
     >>> path = torch.tensor([[0, 1, 2], [1, 2, 3]])
     >>> laplacian_encoding(path, num_nodes=4, k=1)
@@ -64,8 +59,6 @@ def laplacian_encoding(edge_index: Tensor, num_nodes: int, k: int = 8) -> Tensor
             [-0.4082],
             [-0.5774]])
     """
-    if k < 1:
-        raise DataError(f"a Laplacian encoding needs at least one column, not {k}")
     if edge_index.is_cuda:
         return _encoding(block_eigenvectors(edge_index, num_nodes, k), k)
     keys = undirected_keys(edge_index, num_nodes)

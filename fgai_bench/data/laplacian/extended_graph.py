@@ -88,9 +88,7 @@ class Solved:
     def grown(self, new_edges: Tensor, num_nodes: int) -> Tensor:
         """Return the eigenvectors of the graph with more nodes and edges, (N', <= k), as ``block_eigenvectors`` does.
 
-        Args:
-            new_edges: (2, M) those that the graph before does not have; direction and repetitions do not matter.
-            num_nodes: N', at least as many as before.
+        ``new_edges``, (2, M), are those that the graph before lacks; direction and repetitions do not matter.
         """
         if not self.rounds:
             if recording():

@@ -6,7 +6,6 @@ from numpy.typing import NDArray
 from torch_geometric.data import Data
 
 from fgai_bench.data.errors import DataError
-from fgai_bench.data.graph import sorted_unique
 from fgai_bench.seeds import derive
 
 Integers = NDArray[np.int64]
@@ -63,7 +62,7 @@ def _distinct(random: np.random.Generator, labels: Integers, count: int, same: b
     keys = np.empty(0, np.int64)
     while len(keys) < count:
         drawn = _pairs(random, labels, 2 * (count - len(keys)) + 16, same)
-        keys = sorted_unique(np.concatenate([keys, drawn]))
+        keys = torch.from_numpy(np.concatenate([keys, drawn])).unique().numpy()
     return random.permutation(keys)[:count]
 
 

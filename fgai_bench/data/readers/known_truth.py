@@ -63,19 +63,15 @@ def generate_motifs(
     size = (drawn.num_nodes - nodes) // motifs
     inside = drawn.edge_index[:, drawn.edge_mask > 0]
     inside = inside[:, inside[0] != inside[1]]
+    owner = (inside[0] - nodes) // size  # (M,)
+    members = nodes + owner.unsqueeze(1) * size + torch.arange(size)  # (M, size)
     return Data(
         x=_degrees(to_undirected(drawn.edge_index, num_nodes=drawn.num_nodes), drawn.num_nodes),
         edge_index=drawn.edge_index,
         y=drawn.y,
-        **_for_each_member(inside, nodes, size),
+        truth_nodes=members.flatten(),
+        truth_edges=inside.repeat_interleave(size, dim=1),
     )
-
-
-def _for_each_member(edges: Tensor, first: int, size: int) -> dict[str, Tensor]:
-    """Return the truth in which an edge of a motif matters to all of the motif's nodes."""
-    motif = (edges[0] - first) // size  # (M,)
-    members = first + motif.unsqueeze(1) * size + torch.arange(size)  # (M, size)
-    return {"truth_nodes": members.flatten(), "truth_edges": edges.repeat_interleave(size, dim=1)}
 
 
 def _degrees(edge_index: Tensor, num_nodes: int) -> Tensor:

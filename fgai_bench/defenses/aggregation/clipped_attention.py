@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, ClassVar
 
 from pydantic import Field
@@ -11,24 +10,6 @@ from fgai_bench.defenses.base import FitError
 from fgai_bench.defenses.vanilla import Vanilla
 from fgai_bench.models.base import AttentionModel
 from fgai_bench.options import LogRange, Options, Space
-
-
-def largest_share(clip: float, others: int, together: int = 1) -> float:
-    r"""Return the most attention that ``together`` in-edges can draw from a node with ``others`` further ones.
-
-    Scores lie in [-c, c], so :math:`e^{s}` lies in :math:`[e^{-c}, e^c]`. With m edges beside d others, the
-    self-loop among them where the model adds one, the m have at most
-
-    .. math::
-        \frac{m e^c}{m e^c + d e^{-c}} = \frac{m e^{2c}}{m e^{2c} + d}
-
-    of the attention, in every head, whatever the features and the parameters are.
-
-    >>> round(largest_share(0.5, others=9), 3), largest_share(0.5, others=0)
-    (0.232, 1.0)
-    """
-    pull = together * math.exp(2 * clip)
-    return pull / (pull + others)
 
 
 class ClippedOptions(Options):
@@ -40,8 +21,9 @@ class ClippedOptions(Options):
 class ClippedAttention(Vanilla):
     r"""Bound the scores by :math:`s \mapsto c \tanh(s / c)` before the softmax, in every layer; train as vanilla.
 
-    This bounds the attention of one neighbour by :func:`largest_share`. It does not bound the neighbour's values, so
-    it is no floor of the score. Unlike a hard clip it has a gradient everywhere, which attacks can follow.
+    A neighbour beside d other in-edges then has at most the share :math:`e^{2c} / (e^{2c} + d)` of the attention. This
+    does not bound its values, so it is no floor of the score. Unlike a hard clip it has a gradient everywhere, which
+    attacks can follow.
     """
 
     summary = "attention scores between -c and c: bounds the pull of one neighbour"

@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor
 
 from fgai_bench.defenses.aggregation.smoothed_logits import ScaledGraph, SmoothedLogits, SmoothingOptions
-from fgai_bench.defenses.deeprobust_gcn import ReplacedModel
+from fgai_bench.defenses.vanilla import ReplacedModel
 from fgai_bench.fast.ordered_sums import rows_at, sum_at
 from fgai_bench.models.base import Output
 from fgai_bench.options import OWN_NETWORK, LogRange, Space
@@ -56,9 +56,6 @@ class ElasticModel(SmoothedLogits):
 
     where :math:`\Pi_{\lambda_1}` shortens the rows of Z to that length. Here Z has a row for each direction of an edge;
     the two are each other's negative. A step passes messages twice: for Y, and for Z.
-
-    Args:
-        options: as in :class:`ElasticOptions`; others as in :class:`fgai_bench.defenses.deeprobust_gcn.GCNModel`.
     """
 
     defaults: ClassVar[dict[str, Any]] = {"steps": 10, "lambda1": 3.0, "lambda2": 3.0}

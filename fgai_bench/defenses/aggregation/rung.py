@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor
 
 from fgai_bench.defenses.aggregation.smoothed_logits import ScaledGraph, SmoothedLogits, SmoothingOptions
-from fgai_bench.defenses.deeprobust_gcn import ReplacedModel
+from fgai_bench.defenses.vanilla import ReplacedModel
 from fgai_bench.models.base import Output, keyed_attention
 from fgai_bench.options import OWN_NETWORK, LogRange, Range, Space
 
@@ -57,9 +57,6 @@ class RUNGModel(SmoothedLogits):
     For :math:`g = f / \sqrt d` this is an average: j has the weight :math:`W_{ij} A_{ij} / (d_i (q_i + \lambda))` and
     :math:`g_i^0` the weight :math:`\lambda / (q_i + \lambda)`. Those of the last step are the attention. An edge
     between nodes that differ by more than :math:`\gamma` has none.
-
-    Args:
-        options: as in :class:`RUNGOptions`; others as in :class:`fgai_bench.defenses.deeprobust_gcn.GCNModel`.
     """
 
     defaults: ClassVar[dict[str, Any]] = {"steps": 10, "cut": 3.0, "smoothing": 0.9}

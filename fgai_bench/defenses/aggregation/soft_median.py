@@ -10,12 +10,13 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from fgai_bench.defenses.deeprobust_gcn import GCNOptions, ReplacedModel
+from fgai_bench.defenses.deeprobust_gcn import GCNOptions
 from fgai_bench.defenses.edge_products import EdgeProducts
 from fgai_bench.defenses.plain_gcn import PlainGCNModel
+from fgai_bench.defenses.vanilla import ReplacedModel
 from fgai_bench.fast.ordered_sums import rows_at
 from fgai_bench.models.base import HeadWeights, Output, head_weights, keyed_attention, layer_shifts
-from fgai_bench.models.kernels.segments import attend
+from fgai_bench.models.kernels.segments import AttentionCall, attend
 from fgai_bench.models.sorted_edges import SortedEdges, sorted_edges
 from fgai_bench.options import OWN_NETWORK, LogRange, Space
 
@@ -25,12 +26,8 @@ Neighbourhoods = tuple[EdgeProducts, Tensor | None]  # the edges, and the share 
 def neighbour_median(values: Tensor, edges: SortedEdges, presence: Tensor | None = None) -> Tensor:
     """Return the median of every node's in-neighbours and itself, feature by feature: ``(N, D) -> (N, D)``.
 
-    It is the smallest value up to which half of the weight lies, so of two values the lower one.
-
-    Args:
-        values: ``(N, D)``.
-        edges: of the graph, with loops.
-        presence: ``(E,)`` the weight of each sorted edge; one if not given.
+    It is the smallest value up to which half of the weight lies, so of two values the lower one. ``edges`` have loops;
+    ``presence``, ``(E,)``, is the weight of each sorted edge.
 
     >>> edges = sorted_edges(torch.tensor([[1, 2], [0, 0]]), 3)
     >>> neighbour_median(torch.tensor([[5.0], [1.0], [9.0]]), edges).view(-1).tolist()
@@ -64,12 +61,7 @@ class SoftMedianModel(PlainGCNModel):
 
     ``a`` is 1 for an edge; edge weights stand in its place, in the median too. The paper takes the entries of a
     normalised or a diffused adjacency instead (Soft Median GDC). Here all neighbours count alike, so a layer is local
-    and its weights are an attention. A high temperature T gives the mean, a low one a row
-    near the median.
-
-    Args:
-        temperature: T.
-        arguments: as in :class:`fgai_bench.defenses.deeprobust_gcn.GCNModel`.
+    and its weights are an attention. A high temperature T gives the mean, a low one a row near the median.
     """
 
     local = True
@@ -89,7 +81,7 @@ class SoftMedianModel(PlainGCNModel):
         presence = None if weight is None else edges.in_order(F.pad(weight, (0, edges.added), value=1.0))
         distance = products.distances(values, neighbour_median(values, edges, presence))  # (E,)
         scores = -distance.unsqueeze(1) / (self.config["temperature"] * math.sqrt(values.shape[1]))
-        out, weights = attend(scores, values.unsqueeze(1).contiguous(), edges, shift, 0.0, False)
+        out, weights = attend(scores, values.unsqueeze(1).contiguous(), AttentionCall(edges, shift))
         return out.squeeze(1), weights
 
     def classified(self, support: Tensor, structure: Neighbourhoods, score_shift: Tensor | None = None) -> Output:

@@ -83,8 +83,6 @@ def fused_attention(
     ``given``, ``(E, H)``, or ``additive``: ``LeakyReLU(scores_src + others_dst)``, both ``(N, H)``. With ``mask``,
     edges that touch no node whose gradient is needed add nothing to any gradient.
     """
-    if dropout and seed is None:
-        raise ValueError("fused_attention needs a seed for its dropout")
     masks = (NOTHING, NOTHING) if mask is None else (mask.destinations, mask.sources)
     call = _Call(edges, form == "additive", factor, dropout, 0 if seed is None else int(seed), *masks)
     moved = values.new_empty(0) if shift is None else shift

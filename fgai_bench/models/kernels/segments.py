@@ -4,9 +4,12 @@ The formulas here are the plain twins of the fused kernels. They keep ``(E, head
 backward pass; the kernels do not.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -78,60 +81,55 @@ def clipped(scores: Tensor, clip: float | None) -> Tensor:
     return scores if clip is None else clip * torch.tanh(scores / clip)
 
 
-def attend(
-    scores: Tensor,
-    values: Tensor,
-    edges: SortedEdges,
-    shift: Tensor | None,
-    dropout: float,
-    training: bool,
-    mask: NodeMask | None = None,
-) -> tuple[Tensor, Tensor]:
+@dataclass(frozen=True)
+class AttentionCall:
+    """What the attention of a layer depends on beside its tensors.
+
+    Attributes:
+        edges: the graph's sorted edges.
+        shift: ``(E,)`` added to the scores of every head, in the order of ``edges.edge_index``.
+        dropout: share of the weights that are dropped.
+        mask: the nodes to be computed. Elsewhere the sums and gradients may be anything finite: a kernel skips them.
+        clip: the bound of scores that are :func:`clipped`.
+    """
+
+    edges: SortedEdges
+    shift: Tensor | None = None
+    dropout: float = 0.0
+    mask: NodeMask | None = None
+    clip: float | None = None
+
+    @classmethod
+    def of(cls, layer: Any, edges: SortedEdges, shift: Tensor | None, mask: NodeMask | None) -> AttentionCall:
+        """Return the call of a layer, which drops weights while it trains."""
+        return cls(edges, shift, layer.attention_dropout if layer.training else 0.0, mask, layer.score_clip)
+
+
+def attend(scores: Tensor, values: Tensor, call: AttentionCall) -> tuple[Tensor, Tensor]:
     """Turn scores into attention weights and return the weighted sum of the values.
 
-    Args:
-        scores: ``(E, H)`` in the order of the sorted edges.
-        values: ``(N, H, D)``.
-        edges: the graph's sorted edges.
-        shift: ``(E,)`` added to the scores of every head, in the order of ``edges.edge_index``, or None.
-        dropout: share of the weights that are dropped while training.
-        training: whether dropout is on.
-        mask: the nodes to be computed. Elsewhere the sums and gradients may be anything finite: a kernel skips them.
-
-    Returns:
-        ``(N, H, D)`` the sums and ``(E, H)`` the weights before dropout, in sorted order.
+    Shapes: ``(E, H)`` in sorted order, ``(N, H, D)`` -> ``(N, H, D)`` and the weights before dropout, ``(E, H)``.
     """
-    if fused := fused_kernel(values, "given"):
-        return fused(edges, shift, dropout, training, mask, scores=scores)
-    if shift is not None:
-        scores = scores + edges.in_order(shift).unsqueeze(-1)
+    scores, edges = clipped(scores, call.clip), call.edges
+    if fused := fused_kernel(values, "given", call):
+        return fused(scores=scores)
+    if call.shift is not None:
+        scores = scores + edges.in_order(call.shift).unsqueeze(-1)
     weights = segment_softmax(scores, edges)
-    return weighted_sum(F.dropout(weights, dropout, training), values, edges), weights
+    return weighted_sum(F.dropout(weights, call.dropout), values, edges), weights
 
 
 def attend_additively(
-    values: Tensor,
-    att_src: Tensor,
-    att_dst: Tensor,
-    edges: SortedEdges,
-    shift: Tensor | None,
-    dropout: float,
-    training: bool,
-    mask: NodeMask | None = None,
-    slope: float = 0.2,
-    clip: float | None = None,
+    values: Tensor, att_src: Tensor, att_dst: Tensor, call: AttentionCall, slope: float = 0.2
 ) -> tuple[Tensor, Tensor]:
-    """Call :func:`attend` with ``s_e = LeakyReLU(att_src . v_src(e) + att_dst . v_dst(e))``, both ``(H, D)``.
-
-    With ``clip`` the scores are :func:`clipped`.
-    """
-    if clip is None and (fused := fused_kernel(values, "linear")):
-        return fused(edges, shift, dropout, training, mask, c=att_src, d=att_dst, factor=slope)
+    """Call :func:`attend` with ``s_e = LeakyReLU(att_src . v_src(e) + att_dst . v_dst(e))``, both ``(H, D)``."""
+    if fused := fused_kernel(values, "linear", call):
+        return fused(c=att_src, d=att_dst, factor=slope)
     by_source, by_destination = (values.flatten(1) @ _per_head(att) for att in (att_src, att_dst))  # (N, H) each
-    if clip is None and (fused := fused_kernel(values, "additive")):
-        return fused(edges, shift, dropout, training, mask, scores=by_source, others=by_destination, factor=slope)
-    scores = rows_at(edges.source, by_source) + rows_at(edges.destination, by_destination)  # (E, H)
-    return attend(clipped(F.leaky_relu(scores, slope), clip), values, edges, shift, dropout, training, mask)
+    if fused := fused_kernel(values, "additive", call):
+        return fused(scores=by_source, others=by_destination, factor=slope)
+    scores = rows_at(call.edges.source, by_source) + rows_at(call.edges.destination, by_destination)  # (E, H)
+    return attend(F.leaky_relu(scores, slope), values, call)
 
 
 def _per_head(att: Tensor) -> Tensor:
@@ -143,16 +141,16 @@ def _per_head(att: Tensor) -> Tensor:
     return (att.unsqueeze(-1) * heads.unsqueeze(1)).flatten(0, 1)
 
 
-def fused_kernel(x: Tensor, form: str) -> FusedKernel | None:
-    """Return the fused kernel for ``x``, called as ``kernel(edges, shift, dropout, training, mask, **scores)``.
+def fused_kernel(x: Tensor, form: str, call: AttentionCall) -> FusedKernel | None:
+    """Return the fused kernel for ``x`` and a call, itself called as ``kernel(**scores)``.
 
     On CUDA it takes ``x``, ``(N, P, H, D)`` or ``(N, H, D)``, and scores in the forms of
     :mod:`fgai_bench.models.kernels.triton_attention`, in single precision and for heads that fit one program; on a CPU
-    with Numba, values ``(N, H, D)`` and scores that are ``given`` or ``additive``. None where there is none, and inside
-    of :func:`plain_attention`.
+    with Numba, values ``(N, H, D)`` and scores that are ``given`` or ``additive``. None where there is none, where a
+    kernel would have to clip the scores, and inside of :func:`plain_attention`.
     """
     kernel = None
-    if _plain.get():
+    if _plain.get() or (call.clip is not None and form != "given"):
         return None
     if runs_compiled(x):
         from fgai_bench.models.kernels import numba_attention
@@ -160,24 +158,14 @@ def fused_kernel(x: Tensor, form: str) -> FusedKernel | None:
         kernel = numba_attention.fused_attention if form in numba_attention.FORMS else None
     elif x.is_cuda and x.dtype == torch.float32 and x.shape[-2:].numel() <= LARGEST_FUSED and x.numel() < 2**31:
         kernel = _cuda_kernel(form)
-    return None if kernel is None else partial(_fused, kernel, x, form)
+    return None if kernel is None else partial(_fused, kernel, x, form, call)
 
 
-def _fused(
-    kernel: FusedKernel,
-    x: Tensor,
-    form: str,
-    edges: SortedEdges,
-    shift: Tensor | None,
-    dropout: float,
-    training: bool,
-    mask: NodeMask | None,
-    **scores: Any,
-) -> tuple[Tensor, Tensor]:
-    in_order = None if shift is None else edges.in_order(shift)
+def _fused(kernel: FusedKernel, x: Tensor, form: str, call: AttentionCall, **scores: Any) -> tuple[Tensor, Tensor]:
+    in_order = None if call.shift is None else call.edges.in_order(call.shift)
     # From the generator that the plain path draws from, and on the device, so that a replayed recording draws anew.
-    seed = torch.randint(2**31 - 1, (1,), device=x.device) if training and dropout else None
-    return kernel(x, edges, form, shift=in_order, dropout=dropout * training, seed=seed, mask=mask, **scores)
+    seed = torch.randint(2**31 - 1, (1,), device=x.device) if call.dropout else None
+    return kernel(x, call.edges, form, shift=in_order, dropout=call.dropout, seed=seed, mask=call.mask, **scores)
 
 
 @cache

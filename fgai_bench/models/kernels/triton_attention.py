@@ -410,23 +410,15 @@ def fused_attention(
 
     Args:
         x: ``(N, P, H, D)`` the nodes' tensors, see the module; ``(N, H, D)`` if these are the values alone.
-        edges: the graph's sorted edges.
-        form: form of the scores: ``given``, ``linear``, ``dynamic`` or ``dot``, see the module.
-        scores: ``(E, H)`` in sorted order, for the form ``given``.
-        c: ``(H, D)`` the coefficients of the source's values in linear scores, or of the sums in dynamic scores.
-        d: ``(H, D)`` the coefficients of the destination's values in linear scores.
+        edges, mask: as in :class:`fgai_bench.models.kernels.segments.AttentionCall`; at masked destinations sums are 0.
+        form, scores, c, d: of the scores, see the module; ``(E, H)`` given ones, in sorted order.
         shift: ``(E,)`` added to the scores of every head, in sorted order.
         factor: the slope of the LeakyReLU, or the scale of a dot product.
-        dropout: share of weights that are dropped, drawn from ``seed``.
-        seed: ``(1,)`` integer of the dropout, on the device, so that a replayed recording draws anew.
-        mask: the nodes to compute; at other destinations the sums are 0 and the weights arbitrary, and other sources
-            get any finite gradient.
+        dropout, seed: share of dropped weights, and the ``(1,)`` integer on the device that they are drawn from.
 
     Returns:
         ``(N, H, D)`` sums and ``(E, H)`` weights before dropout, in sorted order.
     """
-    if dropout and seed is None:
-        raise ValueError("fused_attention needs a seed for its dropout")
     if 2 * edges.source.numel() * x.size(-2) >= 2**31:
         raise ValueError(f"fused_attention counts in 32 bits: {edges.source.numel()} edges are too many")
     call = _Call(edges, form, dropout, edges.pointer if seed is None else seed, factor, mask)
