@@ -187,7 +187,7 @@ def learned_member(search: PortfolioSearch, first: int, more: int, last: int) ->
     trials = []
     for averaging, share, loss in STARTS:
         response = Response.of(search.victim, margin, per_node, averaging, share)
-        nowhere = PortfolioMember("learned", targets[:0], loss, FIRST_STEP, near_the_middle(search, 0))
+        nowhere = PortfolioMember(targets[:0], loss, FIRST_STEP, near_the_middle(search, 0))
         trials.append(PlacementTrial(search, response, nowhere))
     for _ in range(first):
         play(search, trials)
