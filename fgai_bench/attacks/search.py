@@ -102,8 +102,12 @@ class PortfolioSearch:
             edges = attached_edges(self.embedded.size(0), attached)
             nodes = self.threat.nodes
             scene = InjectionScene.with_edges(self.victim, self.embedded, self.clean, edges, nodes, self.domain)
-            self.last = attached, replace(scene, reference=replace(scene.reference, prediction=self.truth))
+            self.last = attached, replace(scene, reference=self.labelled())
         return self.last[1]
+
+    def labelled(self) -> Reference:
+        """Return the clean output with what should be predicted in the place of what is."""
+        return replace(Reference.of(self.clean, self.victim.read), prediction=self.truth)
 
     def score(self, logits: Tensor) -> Tensor:
         """Return what is left of the victim by the score that ranks it: ``(..., M, C) -> (...)``."""
@@ -125,7 +129,7 @@ class PortfolioSearch:
             return [self.climb(member, steps) for member in members]
         losses = [objective_named(member.loss) for member in members]
         scene = copies.scene(self.victim.data.edge_index, [member.attached for member in members], self.domain)
-        reference = replace(Reference.of(self.clean, self.victim.read), prediction=self.truth)
+        reference = self.labelled()
 
         def objective(features: Tensor) -> tuple[Tensor, Tensor]:
             out = scene.output(features)
