@@ -192,12 +192,11 @@ class NodeProblem(Problem):
             embedded = model.embed(graph.x)
             return f_acc_curve(
                 lambda edges: model.propagate(embedded, edges).logits[:nodes].argmax(1),
-                graph,
+                graph.edge_index,
                 ranking,
                 self.data.y,
                 right,
-                highest=highest,
-                right_before=True,
+                highest,
             )
 
     def _nulls(self, model: AttentionModel) -> dict[str, Callable[[], Attention]]:
