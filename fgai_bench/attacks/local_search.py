@@ -129,9 +129,7 @@ class LocalSearch:
     def round(self, drawn: Sequence[str] = (), longer: int = 1) -> None:
         """Try some moves side by side, and keep the best of them unless it is worse than what there was.
 
-        Args:
-            drawn: the moves; by default by chance, more often those that have helped.
-            longer: how many times as long each climbs.
+        If no moves are given, they are drawn. Each climbs ``longer`` times as long as usual.
         """
         if self.stale:
             self.outlook, self.stale = self.looked(), False
@@ -293,13 +291,7 @@ class LocalSearch:
         return np.argwhere(attached < 0)
 
     def _fill(self, attached: Ints, slots: Ints, wanted: Ints) -> None:
-        """Fill free slots with targets drawn from the first that are wanted; a node gets those of its targets' class.
-
-        Args:
-            attached: ``(nodes, per_node)`` changed in place.
-            slots: ``(S, 2)`` the free ones.
-            wanted: targets, best first.
-        """
+        """Fill free slots ``(S, 2)`` with targets drawn from the first that are wanted, each by a node of its class."""
         taken = np.zeros(self.targets.size, dtype=bool)
         taken[self.place[attached[attached >= 0]]] = True
         best = wanted[~taken[wanted]] if not taken.all() else wanted

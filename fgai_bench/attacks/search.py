@@ -113,6 +113,11 @@ class PortfolioSearch:
         """Return what is left of the victim by the score that ranks it: ``(..., M, C) -> (...)``."""
         return self.measure(logits).to(logits.dtype)
 
+    def scores(self, candidates: Sequence[Candidate]) -> list[float]:
+        """Return what each attacked graph leaves of the victim."""
+        with torch.no_grad():
+            return [float(self.score(self.victim.read(self.victim.model(one.data)))) for one in candidates]
+
     def climb_all(self, members: Sequence[PortfolioMember], steps: int) -> list[PortfolioMember]:
         """Continue members for so many steps each; on a GPU side by side, where copies of the graph do not interact."""
         together = max(1, min(MOST_COPIES, LARGEST_COPIES // max(self.embedded.nbytes, 1)))
@@ -321,9 +326,7 @@ def strongest(search: PortfolioSearch, candidates: Sequence[Candidate]) -> Candi
 
     Its curve is the harm of the best so far, from candidate to candidate; its flags are those of all candidates.
     """
-    with torch.no_grad():
-        logits = [search.victim.read(search.victim.model(candidate.data)) for candidate in candidates]
-        left = [float(search.score(rows)) for rows in logits]
+    left = search.scores(candidates)
     curve = tuple(1.0 - min(left[: place + 1]) for place in range(len(left)))
     calls = sum(candidate.trace.gradient_calls for candidate in candidates)
     flags = tuple(dict.fromkeys(flag for candidate in candidates for flag in candidate.trace.flags))

@@ -87,9 +87,7 @@ class Worst(Attack):
 
     def strongest(self, search: PortfolioSearch, candidates: Sequence[Candidate]) -> Candidate:
         """Return the candidate with the lowest score; its curve ends with what its own graph shows."""
-        victim = search.victim
-        with torch.no_grad():
-            scores = [float(search.score(victim.read(victim.model(candidate.data)))) for candidate in candidates]
+        scores = search.scores(candidates)
         calls = search.calls + sum(candidate.trace.gradient_calls for candidate in candidates)
         last = 1.0 - min(scores)
         curve = (*(min(harm, last) for harm in search.curve), last)

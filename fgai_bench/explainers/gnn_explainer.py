@@ -58,11 +58,10 @@ class GNNExplainerMasks(Explainer):
 
     def explain(self, model: AttentionModel, data: Data, nodes: Tensor, seed: int) -> Tensor:
         with frozen_eval(model):
-            surface, h = Surface(model).eval(), model.embed(data.x).detach()
-            return torch.stack([self._mask(surface, h, data.edge_index, node, seed) for node in nodes.tolist()])
-
-    def _mask(self, surface: Surface, h: Tensor, edge_index: Tensor, node: int, seed: int) -> Tensor:
-        algorithm = GNNExplainer(epochs=self.epochs, lr=self.lr)
-        explainer = PyGExplainer(surface, algorithm, "model", MODEL, edge_mask_type="object")
-        with isolated_rng(seed, "explain"):
-            return explainer(h, edge_index, index=node).edge_mask.detach()
+            surface, h, masks = Surface(model).eval(), model.embed(data.x).detach(), []
+            for node in nodes.tolist():
+                algorithm = GNNExplainer(epochs=self.epochs, lr=self.lr)
+                explainer = PyGExplainer(surface, algorithm, "model", MODEL, edge_mask_type="object")
+                with isolated_rng(seed, "explain"):
+                    masks.append(explainer(h, data.edge_index, index=node).edge_mask.detach())
+            return torch.stack(masks)
