@@ -43,18 +43,12 @@ class Surface(nn.Module):
 
 
 class GNNExplainerMasks(Explainer):
-    """GNNExplainer (Ying et al. 2019): gradient descent finds an edge mask for each node.
-
-    Args:
-        epochs, lr: epochs and learning rate of the search.
-    """
+    """GNNExplainer (Ying et al. 2019): gradient descent finds an edge mask for each node."""
 
     summary = "GNNExplainer: for each node an edge mask of its own, by gradient descent"
     paper = "https://arxiv.org/abs/1903.03894"
     tags = ("post-hoc", "random")
-
-    def __init__(self, epochs: int = 50, lr: float = 0.05) -> None:
-        self.epochs, self.lr = epochs, lr
+    epochs, lr = 50, 0.05  # of the search
 
     def explain(self, model: AttentionModel, data: Data, nodes: Tensor, seed: int) -> Tensor:
         with frozen_eval(model):

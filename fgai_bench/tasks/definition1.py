@@ -119,7 +119,7 @@ def audit(vanilla: AttentionModel, defended: AttentionModel, data: Data, options
     """Audit one pair of models on one graph, without randomness; a model given twice is audited against itself."""
     options = options or AuditOptions()
     with frozen_eval(vanilla), frozen_eval(defended):
-        scene = _Scene.of(defended, data, options)
+        scene = _Scene(defended, data, options)
         with torch.no_grad():
             reference = scene.out if vanilla is defended else vanilla(data)
         beta_1 = scene.overlap(_graph_weights(reference), scene.weights, options.k1)
@@ -151,30 +151,18 @@ class _Worst:
         return _Worst(torch.where(worse, value, self.value), torch.where(worse[destination], shift, self.shift))
 
 
-@dataclass(frozen=True)
 class _Scene:
     """A model on a graph, embedded once, whose last scores are shifted many times."""
 
-    model: AttentionModel
-    data: Data
-    options: AuditOptions
-    embedded: Tensor
-    out: Output
-    y: Tensor
-    weights: Tensor
-    groups: Tensor
-    destination: Tensor
-
-    @classmethod
-    def of(cls, model: AttentionModel, data: Data, options: AuditOptions) -> _Scene:
+    def __init__(self, model: AttentionModel, data: Data, options: AuditOptions) -> None:
+        self.model, self.data, self.options = model, data, options
         with torch.no_grad():
-            embedded = model.embed(data.x)
-            out = model.propagate(embedded, data.edge_index)
-        weights = _graph_weights(out)
-        assert out.attention is not None
-        destination = out.attention.edge_index[1]
-        groups = destination[: weights.numel()]
-        return cls(model, data, options, embedded, out, out.logits.softmax(1), weights, groups, destination)
+            self.embedded = model.embed(data.x)
+            self.out = model.propagate(self.embedded, data.edge_index)
+        self.y, self.weights = self.out.logits.softmax(1), _graph_weights(self.out)
+        assert self.out.attention is not None
+        self.destination = self.out.attention.edge_index[1]
+        self.groups = self.destination[: self.weights.numel()]
 
     def over_radii(self) -> tuple[Tensor, Tensor]:
         """Return beta_2 and alpha_2 for every radius: ``(R, N), (R, N)``; larger radii keep results of smaller ones.
