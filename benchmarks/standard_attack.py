@@ -236,7 +236,7 @@ def member_of(search: PortfolioSearch, attacked: Attacked) -> PortfolioMember:
         own = target[owner == size + node]
         attached[node, : own.numel()] = own
     assert attacked.injected is not None
-    return search.tried(PortfolioMember("recorded", attached, "margin", SMALL, attacked.injected))
+    return search.tried(PortfolioMember(attached, "margin", SMALL, attacked.injected))
 
 
 def continued(search: PortfolioSearch, start: PortfolioMember, further: int) -> LocalSearch:

@@ -20,20 +20,13 @@ WORTH_RECORDING = 3  # steps above which a recording pays: the first is taken wi
 
 
 class Ascent(NamedTuple):
-    """The result of one ascent, still on its device.
+    """The result of one ascent, still on its device."""
 
-    Attributes:
-        point: the best iterate.
-        value: ``()`` the objective there.
-        values: ``(steps + 1,)`` the objective at the start and after each step.
-        finite, moving: ``(steps,)`` whether each gradient was finite, and whether it was not all zero.
-    """
-
-    point: Tensor
-    value: Tensor
-    values: Tensor
-    finite: Tensor
-    moving: Tensor
+    point: Tensor  # the best iterate
+    value: Tensor  # () the objective there
+    values: Tensor  # (steps + 1,) the objective at the start and after each step
+    finite: Tensor  # (steps,) whether each gradient was finite
+    moving: Tensor  # (steps,) whether it was not all zero
 
     @property
     def followed(self) -> int:
@@ -43,17 +36,11 @@ class Ascent(NamedTuple):
 
 @dataclass(frozen=True)
 class BestAscent:
-    """The best of several ascents. Its point stays on the device; reading its properties waits for the device.
+    """The best of several ascents. Its point stays on the device; reading its properties waits for the device."""
 
-    Attributes:
-        best: the ascent with the largest value.
-        restarts: all of them.
-        gradients: how many gradients a step takes.
-    """
-
-    best: Ascent
-    restarts: tuple[Ascent, ...]
-    gradients: int = 1
+    best: Ascent  # the one with the largest value
+    restarts: tuple[Ascent, ...]  # all of them
+    gradients: int = 1  # that a step takes
 
     @classmethod
     def over(cls, climb: Callable[[Tensor], Ascent], starts: Sequence[Tensor], gradients: int = 1) -> BestAscent:
@@ -150,20 +137,13 @@ def gradient_of(value: Tensor, x: Tensor, retain: bool = False) -> Tensor:
 
 
 class Summit(NamedTuple):
-    """The result of a long ascent, still on its device.
+    """The result of a long ascent, still on its device."""
 
-    Attributes:
-        point: ``(B * nodes, F)`` of each candidate the iterate with its lowest score.
-        score: ``(B,)`` these scores: what is left of the victim, lower means stronger.
-        finite, moving: ``()`` whether every gradient was finite, and whether one of them was not zero.
-        rise: ``()`` by how much a candidate's objective was higher at the end than at the start, at most.
-    """
-
-    point: Tensor
-    score: Tensor
-    finite: Tensor
-    moving: Tensor
-    rise: Tensor
+    point: Tensor  # (B * nodes, F) of each candidate the iterate with its lowest score
+    score: Tensor  # (B,) these scores: what is left of the victim, lower means stronger
+    finite: Tensor  # () whether every gradient was finite
+    moving: Tensor  # () whether one of them was not zero
+    rise: Tensor  # () by how much a candidate's objective was higher at the end than at the start, at most
 
 
 def ascend_long(

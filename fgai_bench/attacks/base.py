@@ -94,14 +94,7 @@ NO_SEARCH = Trace()
 
 @dataclass(frozen=True)
 class Candidate:
-    """The attacked graph that a search found, before it is checked.
-
-    Attributes:
-        data: the attacked graph; original nodes and edges first, in their order.
-        trace: the report of the search.
-        kept: share of the target predictions that stayed what they were, where the attack cares.
-        injected: ``(nodes, F)`` features of the injected nodes, where the attack changed no others; else None.
-    """
+    """The attacked graph that a search found, before it is checked; fields as in :class:`Attacked`."""
 
     data: Data
     trace: Trace | BestAscent = NO_SEARCH

@@ -264,13 +264,7 @@ def _rounding(x: Tensor, epsilon: float) -> float:
 
 
 def _check_attached(edges: Tensor, nodes: int, threat: ThreatModel, targets: Tensor | None) -> None:
-    """Raise if an injected node has too many edges, or an edge to a node that is no target.
-
-    Args:
-        edges: ``(2, P)`` new edges.
-        nodes: number of the original nodes.
-        threat, targets: as for :func:`check_budget`.
-    """
+    """Raise if one of the new edges ``(2, P)`` joins no target and injected node, or an injected node has too many."""
     import torch
 
     if not bool(((edges >= nodes).sum(0) == 1).all()):

@@ -17,7 +17,7 @@ from fgai_bench.attacks.search import PUBLISHED, PortfolioSearch, strongest
 from fgai_bench.data import undirected_edge_count
 from fgai_bench.data.extend import extended
 from fgai_bench.models.attention import edge_keys
-from fgai_bench.models.base import AttentionModel, Output
+from fgai_bench.models.base import Output
 from fgai_bench.seeds import generator, isolated_rng
 
 STEPS = 40  # of every member of `worst-edges` but the published one
@@ -98,6 +98,8 @@ class PRBCD(Attack):
         model, data = victim.model, victim.data
         if not threat.edges or not threat.steps:
             return Candidate(with_edges(data, data.edge_index[:, :0]))
+        encoded = not model.local and "positional-encoding" in model.tags
+        doubts = ("gradients with the encodings of a graph that holds every candidate edge",) if encoded else ()
         embedded, clean = victim.evaluated()
         reference = self.reference(victim, clean)
         surface = _Surface(victim)
@@ -119,7 +121,7 @@ class PRBCD(Attack):
             _, flipped = search.attack(embedded, data.edge_index, reference.prediction, threat.edges)
         pairs = absent(flipped.to(data.edge_index.device), data.edge_index, data.x.shape[0])
         curve = tuple(float(loss) for loss in search.attack_statistics["loss"])
-        return Candidate(with_edges(data, pairs), Trace(len(curve), curve, _doubts(model)))
+        return Candidate(with_edges(data, pairs), Trace(len(curve), curve, doubts))
 
     def _budgets(self, data: Data) -> list[float] | None:
         """Return how many new edges each node may get; None without local budgets."""
@@ -156,12 +158,6 @@ class WorstEdges(Attack):
             members = [LabelledPRBCD(**options) for options in PORTFOLIO]
             candidates += [member.search(victim, longer, seed) for member in members]
         return strongest(PortfolioSearch(victim, threat, seed), candidates)
-
-
-def _doubts(model: AttentionModel) -> tuple[str, ...]:
-    """Return reasons to distrust a search by edge weights on this model."""
-    encoded = not model.local and "positional-encoding" in model.tags
-    return ("gradients with the encodings of a graph that holds every candidate edge",) if encoded else ()
 
 
 class _Surface(nn.Module):

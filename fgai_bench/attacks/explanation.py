@@ -63,23 +63,14 @@ PLACEMENTS: tuple[Placement, ...] = (random, cover, partial(cover, strength=0.5)
 
 @dataclass(frozen=True)
 class Stage:
-    """The state of a search: a placement, its features, and their score.
+    """The state of a search: a placement, its features, and their score."""
 
-    Attributes:
-        ascent: on the placement.
-        start: ``(nodes, F)`` where its search began.
-        point: ``(nodes, F)`` where it stands.
-        score: the change of attention, or less than any change where too few predictions are kept.
-        price: of a lost margin, where the search ended.
-        flags: reasons for distrust.
-    """
-
-    ascent: _ConstrainedAscent
-    start: Tensor
-    point: Tensor
-    score: float = -1.0
-    price: float = PRICE
-    flags: tuple[str, ...] = ()
+    ascent: _ConstrainedAscent  # on the placement
+    start: Tensor  # (nodes, F) where its search began
+    point: Tensor  # (nodes, F) where it stands
+    score: float = -1.0  # the change of attention, or less than any change where too few predictions are kept
+    price: float = PRICE  # of a lost margin, where the search ended
+    flags: tuple[str, ...] = ()  # reasons for distrust
 
     def climb(self, steps: int) -> Stage:
         """Continue for so many steps, at a price for lost margins, and return the stage at the best point."""
@@ -120,6 +111,7 @@ class ExplanationAttack(Attack):
     tags = ("injection", "gradient", "attention")
     cost: ClassVar[dict[str, float]] = {"gradients": 400}  # under the paper's ten steps
 
+    placements: ClassVar[Sequence[Placement]] = PLACEMENTS
     slack = 1.0  # logit margin below which a target is pushed back
     scales = tuple(2.0**power for power in range(-4, 7))  # of the tried steps; no feature moves by more than one step
 
@@ -133,7 +125,7 @@ class ExplanationAttack(Attack):
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         steps = threat.steps if threat.nodes else 0
-        ascents = self.ascents(victim, threat, seed) if threat.nodes else self.ascents(victim, threat, seed)[:1]
+        ascents = self.ascents(victim, threat, seed)[: None if threat.nodes else 1]
         starts = starting_points(victim.data, threat, seed, ascents[0].domain)
         tried = [ascent.stage(starts[0]).climb(SHORT * steps) for ascent in ascents]
         best = max(tried, key=lambda stage: stage.score)
@@ -148,13 +140,11 @@ class ExplanationAttack(Attack):
         point = best.ascent.domain.straight_through(last.best.point)
         return Candidate(best.ascent.scene.graph(point), Trace(calls, curve, flags), kept, injected=point)
 
-    def ascents(
-        self, victim: Victim, threat: ThreatModel, seed: int | None, placements: Sequence[Placement] = PLACEMENTS
-    ) -> list[_ConstrainedAscent]:
+    def ascents(self, victim: Victim, threat: ThreatModel, seed: int | None) -> list[_ConstrainedAscent]:
         """Return an ascent for every placement."""
         embedded, clean = victim.evaluated()
         domain = FeatureDomain.of(threat, victim.data)
-        edges = [attached_edges(clean.logits.size(0), place(victim, clean, threat, seed)) for place in placements]
+        edges = [attached_edges(clean.logits.size(0), place(victim, clean, threat, seed)) for place in self.placements]
         scenes = [InjectionScene.with_edges(victim, embedded, clean, new, threat.nodes, domain) for new in edges]
         return [_ConstrainedAscent(self, scene, threat) for scene in scenes]
 
@@ -208,9 +198,8 @@ class _ConstrainedAscent:
         with torch.no_grad():
             out = self.scene.output(features)
             logits = self.scene.victim.read(out)
-            return self.attack.change(logits, out, self.scene.reference).item(), kept_share(
-                logits, self.scene.reference
-            )
+            change = self.attack.change(logits, out, self.scene.reference).item()
+            return change, kept_share(logits, self.scene.reference)
 
     def _direction(self, x: Tensor) -> Tensor:
         """Return the gradient of the change, per injected node without the part that would break predictions."""

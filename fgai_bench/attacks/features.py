@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -12,8 +13,7 @@ from fgai_bench.attacks.ascent import BestAscent, ascend, ascend_long, gradient_
 from fgai_bench.attacks.base import Attack, Candidate, Trace, Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.objectives import Reference, objective_named
-from fgai_bench.attacks.placement import cover
-from fgai_bench.attacks.placement import random as random_placement
+from fgai_bench.attacks.placement import Placement, cover, random
 from fgai_bench.attacks.search import PUBLISHED, PortfolioSearch, strongest
 from fgai_bench.models.features import dense_rows, replace_rows
 from fgai_bench.seeds import generator, uniform
@@ -22,7 +22,6 @@ FIRST, LAST, FINALISTS = 30, 150, 2  # steps of the two stages of `worst-feature
 STEP = 0.5  # the first step, as a share of the largest change
 CHUNK = 1024  # targets whose features are differentiated together
 LOSSES = ("margin", "nll", "tvd", "soft-error")
-NodeChoice = Callable[[PortfolioSearch], Tensor]
 
 
 def with_changed_rows(data: Data, nodes: Tensor, rows: Tensor) -> Data:
@@ -76,19 +75,12 @@ class FeaturePGD(Attack):
 
 @dataclass(frozen=True)
 class FeatureMember:
-    """A member of the portfolio: which rows change, which loss is raised, and the change so far.
+    """A member of the portfolio: which rows change, which loss is raised, and the change so far."""
 
-    Attributes:
-        chosen: ``(R,)`` nodes whose features change.
-        loss: a name of ``OBJECTIVES``.
-        change: ``(R, F)`` added to their features.
-        score: what it leaves of the victim; lower means stronger.
-    """
-
-    chosen: Tensor
-    loss: str
-    change: Tensor
-    score: float = float("inf")
+    chosen: Tensor  # (R,) nodes whose features change
+    loss: str  # a name of OBJECTIVES
+    change: Tensor  # (R, F) added to their features
+    score: float = float("inf")  # what it leaves of the victim; lower means stronger
 
 
 class WorstFeatures(Attack):
@@ -129,7 +121,7 @@ def climbed(search: PortfolioSearch, member: FeatureMember, steps: int) -> Featu
     """Continue a member for so many steps; return it with its change of the lowest score."""
     victim, loss, epsilon = search.victim, objective_named(member.loss), search.threat.epsilon
     rows = dense_rows(victim.data.x, member.chosen)  # (R, F)
-    reference = labelled(search)
+    reference = search.labelled()
 
     def objective(change: Tensor) -> tuple[Tensor, Tensor]:
         embedded = search.embedded.index_copy(0, member.chosen, victim.model.embed(rows + change))
@@ -149,9 +141,11 @@ def candidate(search: PortfolioSearch, member: FeatureMember) -> Candidate:
     return Candidate(with_changed_rows(data, member.chosen, dense_rows(data.x, member.chosen) + member.change))
 
 
-def random_nodes(search: PortfolioSearch) -> Tensor:
-    """Choose random targets: ``(R,)``."""
-    return random_placement(search.victim, search.clean, _single(search.threat, search.victim), search.seed)[0]
+def placed(placement: Placement, search: PortfolioSearch) -> Tensor:
+    """Choose as many targets as may change, by the placement of one injected node with so many edges: ``(R,)``."""
+    targets = min(search.threat.nodes, search.victim.targets.numel())
+    single = search.threat.model_copy(update={"nodes": 1, "edges_per_node": targets})
+    return placement(search.victim, search.clean, single, search.seed)[0]
 
 
 def smallest_margins(search: PortfolioSearch) -> Tensor:
@@ -167,11 +161,6 @@ def smallest_margins(search: PortfolioSearch) -> Tensor:
     return victim.targets[order[: search.threat.nodes]]
 
 
-def crossroads(search: PortfolioSearch) -> Tensor:
-    """Choose the targets whose neighbourhoods, together, hold the most targets that can be flipped: ``(R,)``."""
-    return cover(search.victim, search.clean, _single(search.threat, search.victim), search.seed, strength=0.5)[0]
-
-
 def steepest(search: PortfolioSearch) -> Tensor:
     """Choose the targets whose features can raise the smooth share of errors the most, to first order: ``(R,)``.
 
@@ -180,7 +169,7 @@ def steepest(search: PortfolioSearch) -> Tensor:
     victim, embedded = search.victim, search.embedded.detach().requires_grad_()
     out = victim.model.propagate(embedded, victim.data.edge_index)
     loss = objective_named("soft-auc" if search.by_rank else "soft-error")
-    slope = gradient_of(loss(victim.read(out), out, labelled(search)), embedded).nan_to_num(0)
+    slope = gradient_of(loss(victim.read(out), out, search.labelled()), embedded).nan_to_num(0)
     search.calls += 1
     gains = []
     for some in victim.targets.split(CHUNK):  # the features of all targets at once may be too many to hold
@@ -189,19 +178,9 @@ def steepest(search: PortfolioSearch) -> Tensor:
     return victim.targets[torch.cat(gains).argsort(descending=True, stable=True)[: search.threat.nodes]]
 
 
-def labelled(search: PortfolioSearch) -> Reference:
-    """Return the clean output with what should be predicted in the place of what is."""
-    return replace(Reference.of(search.clean, search.victim.read), prediction=search.truth)
-
-
-CHOICES: dict[str, NodeChoice] = {
-    "random": random_nodes,
+CHOICES: dict[str, Callable[[PortfolioSearch], Tensor]] = {
+    "random": partial(placed, random),
     "margin": smallest_margins,
-    "cover": crossroads,
+    "cover": partial(placed, partial(cover, strength=0.5)),
     "gradient": steepest,
 }
-
-
-def _single(threat: ThreatModel, victim: Victim) -> ThreatModel:
-    """Return the budget of a placement that chooses as many distinct targets as may change."""
-    return threat.model_copy(update={"nodes": 1, "edges_per_node": min(threat.nodes, victim.targets.numel())})

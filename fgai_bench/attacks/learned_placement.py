@@ -25,6 +25,7 @@ from fgai_bench.attacks.search import PortfolioMember, PortfolioSearch, near_the
 
 Averaging = Literal["symmetric", "mean"]
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 STARTS: tuple[tuple[Averaging, float, str], ...] = (  # averaging, share of targets within reach, and what is raised
     ("symmetric", 0.5, "margin"),
@@ -52,23 +53,15 @@ class Response:
     with :math:`d` the degrees with the loop and b the edges of an injected node. Target v needs :math:`n_v`, its margin
     times :math:`\sqrt{d_v}` (``symmetric``, the averaging of a GCN) or :math:`d_v` (``mean``). The strength
     :math:`\kappa` and a factor :math:`f_v` for every target that was tried are learned.
-
-    Attributes:
-        margin: ``(T,)`` by how much each target is predicted rightly, unattacked.
-        source, destination: ``(P,)`` the pairs (u, v), sorted by u.
-        push: ``(P,)`` their :math:`a_{uv}`.
-        need: ``(T,)`` :math:`n_v`.
-        strength: :math:`\kappa`.
-        factor: ``(T,)`` :math:`f_v`.
     """
 
-    margin: Floats
-    source: NDArray[np.int64]
-    destination: NDArray[np.int64]
-    push: Floats
-    need: Floats
-    strength: float
-    factor: Floats = field(init=False)
+    margin: Floats  # (T,) by how much each target is predicted rightly, unattacked
+    source: Ints  # (P,) the u of all pairs, ascending
+    destination: Ints  # (P,) their v
+    push: Floats  # (P,) their a_uv
+    need: Floats  # (T,) n_v
+    strength: float  # kappa
+    factor: Floats = field(init=False)  # (T,) f_v
 
     def __post_init__(self) -> None:
         size = np.arange(self.margin.size + 1)
@@ -99,13 +92,13 @@ class Response:
         strength = float(cost[min(int(share * values.size), cost.size - 1)]) if cost.size else 1.0
         return cls(values, source, destination, push, need, strength)
 
-    def falls(self, push: Floats, targets: NDArray[np.int64] | slice = slice(None)) -> Floats:
+    def falls(self, push: Floats, targets: Ints | slice = slice(None)) -> Floats:
         """Return how likely targets are to fall under a push; 0 for those that are wrong already."""
         with np.errstate(divide="ignore"):
             ratio = np.log(push) - np.log(self.factor[targets] * self.need[targets] / self.strength)
         return np.where(self.margin[targets] > 0, expit(SHARPNESS * ratio), 0.0)
 
-    def placed(self, number: int) -> NDArray[np.int64]:
+    def placed(self, number: int) -> Ints:
         """Return so many different targets to which edges make the most targets fall, by this response (greedy)."""
         from fgai_bench.models.kernels.numba_loops import greedy_loop
 
@@ -117,7 +110,7 @@ class Response:
         greedy_loop(*pairs, self._begins, self._by_destination, self._enters, needed, SHARPNESS, gains, gain, chosen)
         return chosen
 
-    def learn(self, chosen: NDArray[np.int64], left: Tensor, settled: bool) -> None:
+    def learn(self, chosen: Ints, left: Tensor, settled: bool) -> None:
         """Learn from the margins under edges to these targets; the strength too, unless it is settled."""
         margin = left.double().cpu().numpy()
         attached = np.zeros_like(self.margin)
@@ -174,10 +167,7 @@ class LearnedPlacement(Attack):
 def learned_member(search: PortfolioSearch, first: int, more: int, last: int) -> PortfolioMember | None:
     """Return the best attack that learned placements give; None where a target has not one prediction.
 
-    Args:
-        search: the victim, and what was spent.
-        first, more: rounds of each guess of the response, and further ones of the best.
-        last: gradients of the end.
+    Each guess of the response gets ``first`` rounds, the best of them ``more``, and its end ``last`` gradients.
     """
     logits, targets = search.victim.read(search.clean), search.victim.targets
     if logits.size(0) != targets.numel():
@@ -187,7 +177,7 @@ def learned_member(search: PortfolioSearch, first: int, more: int, last: int) ->
     trials = []
     for averaging, share, loss in STARTS:
         response = Response.of(search.victim, margin, per_node, averaging, share)
-        nowhere = PortfolioMember("learned", targets[:0], loss, FIRST_STEP, near_the_middle(search, 0))
+        nowhere = PortfolioMember(targets[:0], loss, FIRST_STEP, near_the_middle(search, 0))
         trials.append(PlacementTrial(search, response, nowhere))
     for _ in range(first):
         play(search, trials)
@@ -215,7 +205,7 @@ class PlacementTrial:
     best: PortfolioMember
     rounds: int = 0
 
-    def placed(self) -> tuple[NDArray[np.int64], PortfolioMember]:
+    def placed(self) -> tuple[Ints, PortfolioMember]:
         """Return the targets that the response chooses, and the best member with its edges there."""
         targets, threat = self.search.victim.targets, self.search.threat
         per_node = min(threat.edges_per_node, targets.numel())
@@ -223,7 +213,7 @@ class PlacementTrial:
         attached = targets[self._shared_out(chosen, threat.nodes, per_node)]
         return chosen, replace(self.best, attached=attached, step=NEXT_STEP if self.rounds else FIRST_STEP)
 
-    def learn(self, chosen: NDArray[np.int64], member: PortfolioMember) -> None:
+    def learn(self, chosen: Ints, member: PortfolioMember) -> None:
         """Learn from a member with edges to these targets, and keep it if it is the strongest."""
         with torch.no_grad():
             logits = self.search.victim.read(self.search.scene(member.attached).output(member.features))
@@ -231,7 +221,7 @@ class PlacementTrial:
         self.best = min(self.best, member, key=lambda member: member.score)
         self.rounds += 1
 
-    def _shared_out(self, chosen: NDArray[np.int64], nodes: int, per_node: int) -> Tensor:
+    def _shared_out(self, chosen: Ints, nodes: int, per_node: int) -> Tensor:
         """Return the target of each edge, ``(nodes, per_node)``: those of one class share a node, few repeat."""
         order = torch.from_numpy(chosen).to(self.search.truth.device)
         order = order[self.search.truth[order].argsort(stable=True)]

@@ -5,6 +5,7 @@ It goes on until it stops finding: until the last fifth of all gradients has low
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -43,21 +44,13 @@ TAIL, LEAST_GAIN = 0.2, 0.001  # the search ends if this share of its gradients 
 
 @dataclass(frozen=True)
 class Outlook:
-    """What the best attack so far looks like from within: where its edges help, and which targets still stand.
+    """What the best attack so far looks like from within: where its edges help, and which targets still stand."""
 
-    Attributes:
-        border, hubs: targets with something at stake, nearest to the border first, or the most at stake first where
-            ROC-AUC ranks; targets with the most at stake around.
-        help: ``(nodes, per_node)`` how much each edge raises the loss; None if unknown.
-        pull: ``(nodes, P)`` the targets to which a new edge would raise it most, best first; None if unknown.
-        slope: ``(nodes, F)`` the gradient of the loss by the features.
-    """
-
-    border: Ints
-    hubs: Ints
-    help: Floats | None
-    pull: Ints | None
-    slope: Tensor
+    border: Ints  # targets with something at stake, nearest to the border first; by ROC-AUC, the most at stake first
+    hubs: Ints  # targets with the most at stake around
+    help: Floats | None  # (nodes, per_node) how much each edge raises the loss; None if unknown
+    pull: Ints | None  # (nodes, P) targets to which a new edge would raise it most, best first; None if unknown
+    slope: Tensor  # (nodes, F) the gradient of the loss by the features
 
 
 @dataclass
@@ -65,22 +58,16 @@ class LocalSearch:
     """The search of the neighbourhood of an attack; every round tries some moves and keeps the best if it is no worse.
 
     Moves that have lowered the score are drawn more often.
-
-    Attributes:
-        search: the victim, and what was spent.
-        sources: other attacks, whose injected nodes are grafted onto the best one.
-        best: the strongest attack so far.
-        seed: of all draws.
-        climb: gradients of a candidate.
-        history: gradients taken and the lowest score, after every round.
     """
 
-    search: PortfolioSearch
-    sources: Sequence[PortfolioMember]
-    best: PortfolioMember
-    seed: int
-    climb: int = CLIMB
-    history: list[tuple[int, float]] = field(default_factory=list)
+    search: PortfolioSearch  # the victim, and what was spent
+    sources: Sequence[PortfolioMember]  # other attacks, whose injected nodes are grafted onto the best one
+    best: PortfolioMember  # the strongest attack so far
+    seed: int  # of all draws
+    climb: int = CLIMB  # gradients of a candidate
+    history: list[tuple[int, float]] = field(default_factory=list)  # gradients taken, lowest score, after every round
+    outlook: Outlook = field(init=False)
+    stale: bool = True  # whether the best attack has no outlook yet
 
     def __post_init__(self) -> None:
         victim, size = self.search.victim, self.search.embedded.size(0)
@@ -102,8 +89,8 @@ class LocalSearch:
         self.moves: dict[str, tuple[float, Move]] = {
             "climb": (3, lambda attached, features, share: features),
             "copy": (3, self.copy),
-            "border": (2, self.to_the_border),
-            "hub": (2, self.to_hubs),
+            "border": (2, partial(self.refill, "border")),
+            "hub": (2, partial(self.refill, "hubs")),
             "pull": (2, self.to_where_it_pulls),
             "regroup": (1, self.regroup),
             "graft": (1 if any(source is not self.best for source in self.sources) else 0, self.graft),
@@ -115,7 +102,6 @@ class LocalSearch:
             "steepest": (1 if bits else 0, self.steepest),
         }
         self.gains = dict.fromkeys(self.moves, 0.0)
-        self.outlook: Outlook | None = None
 
     def go_on(self, gradients: int) -> None:
         """Search for so many further gradients."""
@@ -143,12 +129,10 @@ class LocalSearch:
     def round(self, drawn: Sequence[str] = (), longer: int = 1) -> None:
         """Try some moves side by side, and keep the best of them unless it is worse than what there was.
 
-        Args:
-            drawn: the moves; by default by chance, more often those that have helped.
-            longer: how many times as long each climbs.
+        If no moves are given, they are drawn. Each climbs ``longer`` times as long as usual.
         """
-        if self.outlook is None:
-            self.outlook = self.looked()
+        if self.stale:
+            self.outlook, self.stale = self.looked(), False
         if not self.history:
             self.history.append((self.search.calls, self.best.score))
         drawn = drawn or self.drawn()
@@ -161,7 +145,7 @@ class LocalSearch:
             self.gains[name] += max(self.best.score - member.score, 0.0)
         top = strongest_members(climbed, 1)[0]
         if top.score <= self.best.score:
-            self.best, self.outlook = top, None
+            self.best, self.stale = top, True
         self.history.append((self.search.calls, self.best.score))
 
     def drawn(self) -> list[str]:
@@ -209,25 +193,17 @@ class LocalSearch:
         features = self.moves[name][1](attached, features, float(self.draw.choice(SHARES)))
         loss, step = self.search.loss_named(str(self.draw.choice(LOSSES))), float(self.draw.choice(self.steps))
         where = torch.from_numpy(attached).to(self.best.attached.device)
-        return replace(self.best, name=name, attached=where, features=features, loss=loss, step=step)
+        return replace(self.best, attached=where, features=features, loss=loss, step=step)
 
-    def to_the_border(self, attached: Ints, features: Tensor, share: float) -> Tensor:
-        """Move edges to targets that still stand and are nearest to the border."""
-        assert self.outlook is not None
-        self._fill(attached, self._dropped(attached, share), self.outlook.border)
-        return features
-
-    def to_hubs(self, attached: Ints, features: Tensor, share: float) -> Tensor:
-        """Move edges to targets that have many standing targets around them."""
-        assert self.outlook is not None
-        self._fill(attached, self._dropped(attached, share), self.outlook.hubs)
+    def refill(self, where: str, attached: Ints, features: Tensor, share: float) -> Tensor:
+        """Move edges to where the outlook says: to targets at the ``border``, or ``hubs``."""
+        self._fill(attached, self._dropped(attached, share), getattr(self.outlook, where))
         return features
 
     def to_where_it_pulls(self, attached: Ints, features: Tensor, share: float) -> Tensor:
         """Move edges to where the gradient of relaxed edges points."""
-        assert self.outlook is not None
         if self.outlook.pull is None:
-            return self.to_the_border(attached, features, share)
+            return self.refill("border", attached, features, share)
         for node, slot in self._dropped(attached, share):
             taken = np.isin(self.outlook.pull[node], self.place[attached[attached >= 0]])
             best = self.outlook.pull[node][~taken][:CHOICE]
@@ -283,7 +259,6 @@ class LocalSearch:
 
     def flip(self, attached: Ints, features: Tensor, share: float) -> Tensor:
         """Flip the binary features of each injected node that promise the most by their gradient."""
-        assert self.outlook is not None
         bits = self.search.domain.project(features)
         promise = (self.outlook.slope * (1 - 2 * bits)).masked_fill(~self.binary, -torch.inf)
         chosen = promise.topk(max(1, round(share * int(self.binary.sum()))), dim=1).indices
@@ -291,7 +266,6 @@ class LocalSearch:
 
     def steepest(self, attached: Ints, features: Tensor, share: float) -> Tensor:
         """Give injected nodes the binary features that raise the loss the most, by its gradient."""
-        assert self.outlook is not None
         nodes, slope = self._nodes(share), self.outlook.slope
         largest = slope.amax(1, keepdim=True).clamp(min=torch.finfo(slope.dtype).tiny)
         bits = torch.where(slope > 0, 0.5 + 0.5 * slope / largest, 0.0)
@@ -305,7 +279,6 @@ class LocalSearch:
 
     def _dropped(self, attached: Ints, share: float) -> Ints:
         """Take edges away, half of the time those that help least, and return all free slots: ``(S, 2)``."""
-        assert self.outlook is not None
         there = np.argwhere(attached >= 0)
         number = min(len(there), max(1, round(share * attached.size)))
         if self.outlook.help is not None and self.draw.random() < 0.5:
@@ -318,13 +291,7 @@ class LocalSearch:
         return np.argwhere(attached < 0)
 
     def _fill(self, attached: Ints, slots: Ints, wanted: Ints) -> None:
-        """Fill free slots with targets drawn from the first that are wanted; a node gets those of its targets' class.
-
-        Args:
-            attached: ``(nodes, per_node)`` changed in place.
-            slots: ``(S, 2)`` the free ones.
-            wanted: targets, best first.
-        """
+        """Fill free slots ``(S, 2)`` with targets drawn from the first that are wanted, each by a node of its class."""
         taken = np.zeros(self.targets.size, dtype=bool)
         taken[self.place[attached[attached >= 0]]] = True
         best = wanted[~taken[wanted]] if not taken.all() else wanted

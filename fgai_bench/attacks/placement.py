@@ -55,23 +55,13 @@ def random_targets(targets: Tensor, threat: ThreatModel, seed: int | None) -> Te
     return targets[chance.topk(per_node).indices]
 
 
-def cover(
-    victim: Victim,
-    clean: Output,
-    threat: ThreatModel,
-    seed: int | None,
-    strength: float = 0.0,
-) -> Tensor:
+def cover(victim: Victim, clean: Output, threat: ThreatModel, seed: int | None, strength: float = 0.0) -> Tensor:
     """Attach to the targets whose neighbourhoods, together, hold the most targets that can still be flipped (greedy).
 
     A target u that is predicted rightly has a need ``w_u`` of 1, a little more near the border. It is served by an edge
     to itself, and by ``min(1, 3 strength / (d_u + 1)) w_u`` by an edge to one of its neighbours (fully where
     ``strength`` is 0: then it is the classical maximum coverage). Each edge goes where it serves the most need that is
     left. Targets of one class share an injected node.
-
-    Args:
-        victim, clean, threat, seed: as for every placement.
-        strength: how far an edge to a neighbour serves a target of large degree; 0 for fully.
     """
     need = _flippable(victim, clean)
     chosen = _greedy_cover(victim, need.double().cpu().numpy(), threat, strength)
@@ -87,7 +77,7 @@ def defective(victim: Victim, clean: Output, threat: ThreatModel, seed: int | No
     with :math:`p_v` the probability of the true class, :math:`d_v` the degree with the loop, b the edges per node.
     """
     truth, logits = victim.truth(clean), victim.read(clean)
-    degree = _degrees(victim)[victim.targets].double() + 1
+    degree = torch.bincount(victim.data.edge_index[1], minlength=victim.data.x.shape[0])[victim.targets].double() + 1
     if logits.shape[0] == victim.targets.numel():
         doubt = 1.05 - logits.softmax(1).gather(1, truth.unsqueeze(1)).squeeze(1).double()
     else:  # links: an end point stands in several pairs, so degrees alone decide
@@ -127,10 +117,6 @@ def _flippable(victim: Victim, clean: Output) -> Tensor:
         return stakes(victim, logits, truth)
     margin = margins(logits, truth)
     return (margin > 0) * (1 + 0.5 * torch.exp(-margin.clamp(min=0) / margin.abs().mean().clamp(min=1e-9)))
-
-
-def _degrees(victim: Victim) -> Tensor:
-    return torch.bincount(victim.data.edge_index[1], minlength=victim.data.x.shape[0])
 
 
 def _greedy_cover(victim: Victim, need: NDArray[np.float64], threat: ThreatModel, strength: float) -> Tensor:

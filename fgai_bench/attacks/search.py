@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -43,74 +43,45 @@ PLACEMENTS: dict[str, Placement] = {
 
 @dataclass(frozen=True)
 class PortfolioMember:
-    """A member of a portfolio: where edges go, which loss is raised, and the features so far.
+    """A member of a portfolio: where edges go, which loss is raised, and the features so far."""
 
-    Attributes:
-        name: for the record.
-        attached: ``(nodes, each)`` the targets of every injected node.
-        loss: a name of ``OBJECTIVES``.
-        step: its first step, as a share of the feature range.
-        features: ``(nodes, F)`` where it stands.
-        score: what it leaves of the victim; lower means stronger.
-        transferred: whether it started from an attack on another model.
-    """
-
-    name: str
-    attached: Tensor
-    loss: str
-    step: float
-    features: Tensor
-    score: float = float("inf")
-    transferred: bool = False
+    attached: Tensor  # (nodes, each) the targets of every injected node
+    loss: str  # a name of OBJECTIVES
+    step: float  # its first step, as a share of the feature range
+    features: Tensor  # (nodes, F) where it stands
+    score: float = float("inf")  # what it leaves of the victim; lower means stronger
+    transferred: bool = False  # whether it started from an attack on another model
 
 
-@dataclass
 class PortfolioSearch:
-    """The search of a portfolio on one victim: what is computed once, and what was spent.
+    """The search of a portfolio on one victim: what is computed once, and what was spent."""
 
-    Attributes:
-        victim, threat, seed: of the attack.
-        domain: the rows that injected nodes may have.
-        embedded, clean: the victim's, unattacked.
-        truth: ``(M,)`` what predictions should be.
-        by_rank: whether ROC-AUC ranks the nodes.
-        measure: the score of logits ``(..., M, C)``: ROC-AUC of links, what the dataset is ranked by of nodes.
-        last: the attachments that were looked at last, and their scene.
-        copies: of the graph, by their number, on which several members climb at once.
-        calls: gradients of the victim's model that were taken.
-        has_gradient: whether one of them was not zero.
-        rise: by how much an ascent has raised its loss at most.
-        lowest: the lowest score that was seen.
-        flags: reasons for distrust, as keys.
-        curve: how much harm the best member did, after every ascent.
-    """
+    def __init__(self, victim: Victim, threat: ThreatModel, seed: int | None) -> None:
+        self.victim, self.threat, self.seed = victim, threat, seed
+        self.domain = FeatureDomain.of(threat, victim.data)  # the rows that injected nodes may have
+        self.embedded, self.clean = victim.evaluated()  # unattacked
+        self.truth = victim.truth(self.clean)  # (M,) what predictions should be
+        links = "roc_auc" if hasattr(victim.readout, "labels") else "f1"
+        self.measure = score_function(score_of(victim.data) if victim.readout is None else links, self.truth)
+        self.by_rank = ranked_by_pairs(victim)  # whether ROC-AUC ranks the nodes
+        self.last: tuple[Tensor, InjectionScene] | None = None  # the last attachments, and their scene
+        self.copies: dict[int, Copies | None] = {}  # of the graph, by their number, for several members at once
+        self.calls = 0  # gradients of the victim's model that were taken
+        self.has_gradient = False  # whether one of them was not zero
+        self.rise = 0.0  # by how much an ascent has raised its loss at most
+        self.lowest = 1.0  # the lowest score that was seen
+        self.flags: dict[str, None] = {}  # reasons for distrust, as keys
+        self.curve: list[float] = []  # how much harm the best member did, after every ascent
 
-    victim: Victim
-    threat: ThreatModel
-    seed: int | None
-    domain: FeatureDomain = field(init=False)
-    embedded: Tensor = field(init=False)
-    clean: Output = field(init=False)
-    truth: Tensor = field(init=False)
-    by_rank: bool = field(init=False)
-    measure: Callable[[Tensor], Tensor] = field(init=False)
-    last: tuple[Tensor, InjectionScene] | None = field(init=False, default=None)
-    copies: dict[int, Copies | None] = field(init=False, default_factory=dict)
-    calls: int = 0
-    has_gradient: bool = False
-    rise: float = 0.0
-    lowest: float = 1.0
-    flags: dict[str, None] = field(default_factory=dict)
-    curve: list[float] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.domain = FeatureDomain.of(self.threat, self.victim.data)
-        self.embedded, self.clean = self.victim.evaluated()
-        self.truth = self.victim.truth(self.clean)
-        links = "roc_auc" if hasattr(self.victim.readout, "labels") else "f1"
-        score = score_of(self.victim.data) if self.victim.readout is None else links
-        self.measure = score_function(score, self.truth)
-        self.by_rank = ranked_by_pairs(self.victim)
+    def started(self, portfolio: Sequence[tuple[str, str, float]], some: Sequence[int]) -> list[PortfolioMember]:
+        """Return some members of a portfolio of (placement, loss, first step) where they start."""
+        names = dict.fromkeys(portfolio[index][0] for index in some)
+        places = {name: PLACEMENTS[name](self.victim, self.clean, self.threat, self.seed) for name in names}
+        return [
+            PortfolioMember(places[place], loss, step, near_the_middle(self, index))
+            for index, (place, loss, step) in enumerate(portfolio)
+            if index in some
+        ]
 
     def margins(self, logits: Tensor) -> Tensor:
         """Return by how much each target is right; by ROC-AUC, beyond the clean median of the other class: ``(T,)``."""
@@ -131,12 +102,21 @@ class PortfolioSearch:
             edges = attached_edges(self.embedded.size(0), attached)
             nodes = self.threat.nodes
             scene = InjectionScene.with_edges(self.victim, self.embedded, self.clean, edges, nodes, self.domain)
-            self.last = attached, replace(scene, reference=replace(scene.reference, prediction=self.truth))
+            self.last = attached, replace(scene, reference=self.labelled())
         return self.last[1]
+
+    def labelled(self) -> Reference:
+        """Return the clean output with what should be predicted in the place of what is."""
+        return replace(Reference.of(self.clean, self.victim.read), prediction=self.truth)
 
     def score(self, logits: Tensor) -> Tensor:
         """Return what is left of the victim by the score that ranks it: ``(..., M, C) -> (...)``."""
         return self.measure(logits).to(logits.dtype)
+
+    def scores(self, candidates: Sequence[Candidate]) -> list[float]:
+        """Return what each attacked graph leaves of the victim."""
+        with torch.no_grad():
+            return [float(self.score(self.victim.read(self.victim.model(one.data)))) for one in candidates]
 
     def climb_all(self, members: Sequence[PortfolioMember], steps: int) -> list[PortfolioMember]:
         """Continue members for so many steps each; on a GPU side by side, where copies of the graph do not interact."""
@@ -154,7 +134,7 @@ class PortfolioSearch:
             return [self.climb(member, steps) for member in members]
         losses = [objective_named(member.loss) for member in members]
         scene = copies.scene(self.victim.data.edge_index, [member.attached for member in members], self.domain)
-        reference = replace(Reference.of(self.clean, self.victim.read), prediction=self.truth)
+        reference = self.labelled()
 
         def objective(features: Tensor) -> tuple[Tensor, Tensor]:
             out = scene.output(features)
@@ -230,33 +210,26 @@ class PortfolioSearch:
         each would do.
         """
         targets, nodes = self.victim.targets, self.threat.nodes
-        scene, loss = self.scene(member.attached), objective_named(member.loss)
+        scene, loss, model = self.scene(member.attached), objective_named(member.loss), self.victim.model
         new = self.embedded.size(0) + torch.arange(nodes, device=targets.device).repeat_interleave(targets.numel())
         features = scene.domain.straight_through(member.features)
-        embedded = torch.cat([self.embedded, self.victim.model.embed(features).detach()])
-        gradient = relaxed_gradient(
-            self.victim.model,
-            embedded,
-            scene.edge_index,
-            torch.stack([new, targets.repeat(nodes)]),
-            lambda out: loss(self.victim.read(out), out, scene.reference),
-        )
+        embedded = torch.cat([self.embedded, model.embed(features).detach()])
+        more = torch.stack([new, targets.repeat(nodes)])
+
+        def value(out: Output) -> Tensor:
+            return loss(self.victim.read(out), out, scene.reference)
+
+        gradient = relaxed_gradient(model, embedded, scene.edge_index, more, value)
         self.calls += gradient is not None
         return None if gradient is None else gradient.view(nodes, targets.numel())
 
 
 @dataclass(frozen=True)
 class Copies:
-    """Copies of a graph side by side in one, so that one pass serves several searches.
-
-    Attributes:
-        number: how many.
-        victim: the model and all copies.
-        embedded, clean: the victim's, unattacked.
-    """
+    """Copies of a graph side by side in one, so that one pass serves several searches."""
 
     number: int
-    victim: Victim
+    victim: Victim  # the model and all copies
     embedded: Tensor
     clean: Output
 
@@ -295,14 +268,9 @@ class Copies:
 def relaxed_gradient(
     model: AttentionModel, embedded: Tensor, edge_index: Tensor, more: Tensor, value: Callable[[Output], Tensor]
 ) -> Tensor | None:
-    """Return how a value would rise with the weight of further edges: ``(P,)``, or None without edge weights.
+    """Return how a value of the output would rise with the weight of ``more`` edges ``(2, P)``, added with a small one.
 
-    Args:
-        model: the victim.
-        embedded: ``(N, ...)`` its embedded nodes.
-        edge_index: ``(2, E)`` the edges that are there.
-        more: ``(2, P)`` those that are added with a small weight.
-        value: of the output.
+    The result is ``(P,)``, or None without edge weights.
     """
     edges = torch.cat([edge_index, more], dim=1)
     weight = torch.full((more.size(1),), RELAXED, device=more.device, requires_grad=True)
@@ -320,10 +288,9 @@ def near_the_middle(search: PortfolioSearch, index: int) -> Tensor:
     return _drawn(search, f"near-{index}", 0.05)
 
 
-def at_corners(search: PortfolioSearch, index: int) -> Tensor:
+def at_corners(search: PortfolioSearch) -> Tensor:
     """Start at random corners of the range: ``(nodes, F)``."""
-    spread = _drawn(search, f"corner-{index}", 1.0)
-    return cornered(search, spread)
+    return cornered(search, _drawn(search, "corner-0", 1.0))
 
 
 def cornered(search: PortfolioSearch, features: Tensor) -> Tensor:
@@ -359,9 +326,7 @@ def strongest(search: PortfolioSearch, candidates: Sequence[Candidate]) -> Candi
 
     Its curve is the harm of the best so far, from candidate to candidate; its flags are those of all candidates.
     """
-    with torch.no_grad():
-        logits = [search.victim.read(search.victim.model(candidate.data)) for candidate in candidates]
-        left = [float(search.score(rows)) for rows in logits]
+    left = search.scores(candidates)
     curve = tuple(1.0 - min(left[: place + 1]) for place in range(len(left)))
     calls = sum(candidate.trace.gradient_calls for candidate in candidates)
     flags = tuple(dict.fromkeys(flag for candidate in candidates for flag in candidate.trace.flags))

@@ -10,15 +10,7 @@ from typing import ClassVar
 
 from fgai_bench.attacks.base import Attack, Candidate, Trace, Victim
 from fgai_bench.attacks.budget import ThreatModel
-from fgai_bench.attacks.search import (
-    LARGE,
-    PLACEMENTS,
-    SMALL,
-    PortfolioMember,
-    PortfolioSearch,
-    near_the_middle,
-    strongest_members,
-)
+from fgai_bench.attacks.search import LARGE, SMALL, PortfolioSearch, strongest_members
 
 MEMBERS: tuple[tuple[str, str, float], ...] = (
     ("near-cover", "margin", LARGE),
@@ -43,12 +35,7 @@ class ValidationAttack(Attack):
         search = PortfolioSearch(victim, threat, seed)
         if not threat.nodes or not min(threat.edges_per_node, victim.targets.numel()):
             return Candidate(victim.data)
-        names = dict.fromkeys(place for place, *_ in MEMBERS)
-        places = {name: PLACEMENTS[name](victim, search.clean, threat, seed) for name in names}
-        members = [
-            PortfolioMember(f"{place} {loss}", places[place], loss, step, near_the_middle(search, index))
-            for index, (place, loss, step) in enumerate(MEMBERS)
-        ]
+        members = search.started(MEMBERS, range(len(MEMBERS)))
         for kept, steps in STAGES:
             members = [search.climb(member, steps) for member in strongest_members(members, kept)]
         return search.candidate(members[0], Trace(search.calls, tuple(search.curve), search.doubts))

@@ -19,14 +19,12 @@ from fgai_bench.attacks.local_search import BLACK_BOX, CLIMB, SIDE_BY_SIDE, Loca
 from fgai_bench.attacks.search import (
     HUGE,
     LARGE,
-    PLACEMENTS,
     PUBLISHED,
     SMALL,
     PortfolioMember,
     PortfolioSearch,
     at_corners,
     imitating,
-    near_the_middle,
     strongest_members,
 )
 from fgai_bench.seeds import derive
@@ -89,9 +87,7 @@ class Worst(Attack):
 
     def strongest(self, search: PortfolioSearch, candidates: Sequence[Candidate]) -> Candidate:
         """Return the candidate with the lowest score; its curve ends with what its own graph shows."""
-        victim = search.victim
-        with torch.no_grad():
-            scores = [float(search.score(victim.read(victim.model(candidate.data)))) for candidate in candidates]
+        scores = search.scores(candidates)
         calls = search.calls + sum(candidate.trace.gradient_calls for candidate in candidates)
         last = 1.0 - min(scores)
         curve = (*(min(harm, last) for harm in search.curve), last)
@@ -121,7 +117,7 @@ class Worst(Attack):
         members = self.portfolio(search)
         members += [replace(members[i], features=imitating(search, members[i].attached)) for i in IMITATIONS]
         # Where the victim hides its gradient, another model's direction is a good start; else corners take its place.
-        start = transferred or replace(members[0], name="cover corners", features=at_corners(search, 0))
+        start = transferred or replace(members[0], features=at_corners(search))
         members += [replace(start, loss="scaled-margin", step=step) for step in (SMALL, LARGE)]
         members = search.climb_all(members, self.steps(FIRST))
         small, large = ([m for m in members if (m.step == SMALL) == is_small] for is_small in (True, False))
@@ -149,19 +145,11 @@ class Worst(Attack):
         other = PortfolioSearch(replace(search.victim, model=surrogate, surrogate=None), search.threat, search.seed)
         members = other.climb_all(self.portfolio(other, TRANSFERRED), self.steps(FIRST))
         best = other.climb(strongest_members(members, 1)[0], self.steps(SECOND))
-        return search.tried(replace(best, name=f"transferred {best.name}", transferred=True))
+        return search.tried(replace(best, transferred=True))
 
     def portfolio(self, search: PortfolioSearch, some: Sequence[int] = range(len(PORTFOLIO))) -> list[PortfolioMember]:
         """Return the members, or some of them, where they start."""
-        names = dict.fromkeys(PORTFOLIO[index][0] for index in some)
-        places = {name: PLACEMENTS[name](search.victim, search.clean, search.threat, search.seed) for name in names}
-        return [
-            PortfolioMember(
-                f"{place} {loss}", places[place], search.loss_named(loss), step, near_the_middle(search, index)
-            )
-            for index, (place, loss, step) in enumerate(PORTFOLIO)
-            if index in some
-        ]
+        return search.started([(place, search.loss_named(loss), step) for place, loss, step in PORTFOLIO], some)
 
 
 class WorstContinued(Worst):

@@ -41,21 +41,13 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True)
 class Question:
-    """One trained network on one graph, as a proof sees it.
+    """One trained network on one graph, as a proof sees it."""
 
-    Attributes:
-        model: the trained network, in evaluation mode.
-        data: the clean graph.
-        targets: ``(T,)`` the nodes that are scored and that an attacker may attach to.
-        correct: ``(T,)`` boolean, which of them are classified correctly, by more than rounding.
-        output: the network's output on the clean graph.
-    """
-
-    model: AttentionModel
-    data: Data
-    targets: Tensor
-    correct: Tensor
-    output: Output
+    model: AttentionModel  # trained, in evaluation mode
+    data: Data  # the clean graph
+    targets: Tensor  # (T,) the nodes that are scored and that an attacker may attach to
+    correct: Tensor  # (T,) boolean, which of them are classified correctly, by more than rounding
+    output: Output  # of the network, on the clean graph
 
 
 @dataclass(frozen=True)
@@ -152,14 +144,9 @@ class Certificate:
 def best_floor(
     model: AttentionModel, data: Data, targets: Tensor, threat: ThreatModel, names: Iterable[str] | None = None
 ) -> Floor:
-    """Return the highest floor that one of the certificates proves; raise ``NotApplicable`` if none applies.
+    """Return the highest floor that one of the certificates proves, of those with ``names`` if there are any.
 
-    Args:
-        model: trained.
-        data: the clean graph.
-        targets: ``(T,)`` the nodes that are scored and that an attacker may attach to.
-        threat: what the attacker may do.
-        names: of ``CERTIFICATES``; all if not given.
+    Raise ``NotApplicable`` with their reasons if none applies.
     """
     floors, reasons = [], []
     for name in CERTIFICATES if names is None else names:

@@ -50,7 +50,7 @@ def largest_cover(cover: sparse.csr_matrix, most: int) -> int:
     """
     sizes = np.asarray(cover.sum(1)).ravel()
     coverable = int((np.asarray(cover.sum(0)).ravel() > 0).sum())
-    best = min(coverable, int(_largest(sizes, most)))
+    best = min(coverable, int(np.sort(sizes)[::-1][:most].sum()))
     below = _greedy_cover(cover, most)
     if below >= best or sizes.max(initial=0) <= 1:
         return best
@@ -76,10 +76,6 @@ def _priced(
     picked = np.zeros(value.size)
     picked[chosen] = 1
     return float((1 - prices).sum() + value[chosen].sum()), columns @ picked - 1
-
-
-def _largest(values: NDArray[np.float64], most: int) -> float:
-    return float(np.sort(values)[::-1][:most].sum())
 
 
 def _greedy_cover(cover: sparse.csr_matrix, most: int) -> int:

@@ -59,15 +59,12 @@ def radius_of(model: AttentionModel, data: Data) -> int:
 def _radius_of_wrapped(model: FromPyG, data: Data) -> int:
     """Count how often the layers of a wrapped network propagate; all its modules must be known."""
     _check_modules(model.config["module"])
-    layers: list[Any] = []
-    used: list[Any] = []
-
-    def keep(layer: Any, inputs: Any) -> None:
-        layers.append(layer)
-        used.append(inputs[0])
-
+    calls: list[tuple[Any, Any]] = []  # layers, and the edges that they ran over
     passing = [part for part in model.modules() if isinstance(part, pyg.MessagePassing)]
-    hooks = [layer.register_propagate_forward_pre_hook(keep) for layer in passing]
+    hooks = [
+        layer.register_propagate_forward_pre_hook(lambda layer, inputs: calls.append((layer, inputs[0])))
+        for layer in passing
+    ]
     before, model.kernels = model.kernels, False  # the module's own layers tell what they propagate
     try:
         model(data)
@@ -78,12 +75,12 @@ def _radius_of_wrapped(model: FromPyG, data: Data) -> int:
     training = next((part for part in model.modules() if part.training), None)
     if training is not None:
         raise NotApplicable(f"its module {type(training).__name__} stays in training mode at evaluation")
-    if not layers and not model.ignores_edges(data):
+    if not calls and not model.ignores_edges(data):
         raise NotApplicable("none of its layers is PyG's, so it is not known how far a change spreads")
-    for layer, edges in zip(layers, used, strict=True):
+    for layer, edges in calls:
         _check_edges(layer, edges, data)
-    degrees_count = any(isinstance(layer, pyg.GCNConv) and layer.normalize for layer in layers)
-    return len(layers) - 1 + degrees_count
+    degrees_count = any(isinstance(layer, pyg.GCNConv) and layer.normalize for layer, _ in calls)
+    return len(calls) - 1 + degrees_count
 
 
 def _check_modules(network: nn.Module) -> None:

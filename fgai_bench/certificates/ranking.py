@@ -20,17 +20,11 @@ from torch import Tensor
 
 
 class Pairs(NamedTuple):
-    """Pairs of a positive and a negative target.
-
-    Attributes:
-        number: how many there are.
-        won: how many are in order, ties counted half.
-        lost: how many of those an attack can take, at most.
-    """
+    """Pairs of a positive and a negative target."""
 
     number: int
-    won: float
-    lost: float
+    won: float  # how many are in order, ties counted half
+    lost: float  # how many of those an attack can take, at most
 
 
 def lost_pairs(positives: Tensor, negatives: Tensor, moved: int) -> int:

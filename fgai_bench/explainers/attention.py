@@ -8,7 +8,7 @@ from torch_geometric.data import Data
 
 from fgai_bench.explainers.base import BlockExplainer
 from fgai_bench.explainers.computation_graph import Field
-from fgai_bench.explainers.gradient import GradientExplainer, part_of, probabilities
+from fgai_bench.explainers.gradient import GradientExplainer, probabilities
 from fgai_bench.fast.ordered_sums import sum_at
 from fgai_bench.metrics.base import NotApplicable
 from fgai_bench.metrics.f_slope import attention_over
@@ -139,29 +139,14 @@ def _along_paths(field: Field, layers: list[tuple[Tensor, Tensor]]) -> Tensor:
 
 
 class WeightGradientExplainer(GradientExplainer):
-    """An explainer by gradients with respect to attention weights, each of which is taken by itself."""
+    """An explainer by gradients with respect to attention weights, each of which is taken by itself.
+
+    No parameter is differentiable, so ``h`` has to be: the weights must be part of a history.
+    """
 
     def prepared(self, model: AttentionModel, data: Data, seed: int) -> Callable[[Field], Tensor]:
         layer_attentions(model, data)  # not applicable without the attention of every layer
         return super().prepared(model, data, seed)
-
-    def scored(self, model: AttentionModel, embedded: Tensor, field: Field, classes: Tensor) -> Tensor:
-        part = part_of(model, field)
-        if part is None:
-            return torch.cat([self._alone(model, embedded, one, classes) for one in field.split(0)])
-        # Differentiable, though no parameter is: the weights must be part of a history.
-        rows = embedded[part.rows].requires_grad_()
-        return self.products(model, rows, part.edges, part.roots, classes[field.nodes])
-
-    def _alone(self, model: AttentionModel, embedded: Tensor, field: Field, classes: Tensor) -> Tensor:
-        """Return the scores of one node on the whole graph, for a model that cannot be restricted to a part."""
-        rows = embedded.detach().clone().requires_grad_()
-        products = self.products(model, rows, field.edge_index, field.nodes, classes[field.nodes])
-        return products[field.edges]
-
-    def products(self, model: AttentionModel, h: Tensor, edges: Tensor, roots: Tensor, classes: Tensor) -> Tensor:
-        """Return the scores of all edges of a graph for the predictions of its roots: ``(M,)``."""
-        raise TypeError(f"{type(self).__name__} must implement products(model, h, edges, roots, classes)")
 
 
 class AttentionGradient(WeightGradientExplainer):
@@ -179,7 +164,7 @@ class AttentionGradient(WeightGradientExplainer):
 
     def products(self, model: AttentionModel, h: Tensor, edges: Tensor, roots: Tensor, classes: Tensor) -> Tensor:
         with torch.enable_grad(), plain_attention():
-            out, layers = model.with_layers(h, edges)
+            out, layers = model.with_layers(h.detach().requires_grad_(), edges)
             wanted = [layer.weights for layer in layers]
             slopes = torch.autograd.grad(probabilities(out.logits, roots, classes).sum(), wanted)
         parts = [
@@ -208,7 +193,7 @@ class Contribution(WeightGradientExplainer):
     def products(self, model: AttentionModel, h: Tensor, edges: Tensor, roots: Tensor, classes: Tensor) -> Tensor:
         block = torch.arange(roots.numel(), device=roots.device)
         with torch.enable_grad(), plain_attention():
-            out, layers = model.with_layers(h, edges)
+            out, layers = model.with_layers(h.detach().requires_grad_(), edges)
             last, logits = layers[-1], out.logits[roots]  # (B, C)
             slopes = [torch.autograd.grad(column.sum(), last.weights, retain_graph=True)[0] for column in logits.T]
         owner = torch.full_like(edges[0, :1], -1).repeat(h.size(0)).index_copy_(0, roots, block)[last.edge_index[1]]

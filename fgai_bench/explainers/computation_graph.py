@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -38,29 +39,16 @@ def joined_ranges(first: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class CutOutGraph:
-    """Computation graphs cut out of a graph, side by side in one graph without edges between them.
+    """Computation graphs cut out of a graph, side by side in one graph without edges between them."""
 
-    Attributes:
-        edges: ``(2, M)`` between nodes of this graph.
-        rows: ``(P,)`` the node of the whole graph that each of its nodes is a copy of.
-        roots: ``(B,)`` its node that each computation graph belongs to.
-    """
-
-    edges: Tensor
-    rows: Tensor
-    roots: Tensor
+    edges: Tensor  # (2, M) between nodes of this graph
+    rows: Tensor  # (P,) the node of the whole graph that each of its nodes is a copy of
+    roots: Tensor  # (B,) its node that each computation graph belongs to
 
 
 @dataclass(frozen=True)
 class Field:
     """The computation graphs of some nodes, as a list of (node, edge) pairs.
-
-    Attributes:
-        nodes: ``(B,)`` whose computation graphs these are.
-        owner: ``(M,)`` position in ``nodes``, ascending.
-        edges: ``(M,)`` position of the edge in the graph's ``edge_index``.
-        edge_index: ``(2, E)`` of the whole graph.
-        num_nodes: N of the whole graph.
 
     >>> path = torch.tensor([[0, 1, 2], [1, 2, 3]])
     >>> field = next(fields(path, 4, torch.tensor([3, 1]), hops=2))
@@ -68,11 +56,11 @@ class Field:
     ([0, 0, 1], [1, 2, 0])
     """
 
-    nodes: Tensor
-    owner: Tensor
-    edges: Tensor
-    edge_index: Tensor
-    num_nodes: int
+    nodes: Tensor  # (B,) whose computation graphs these are
+    owner: Tensor  # (M,) position in `nodes`, ascending
+    edges: Tensor  # (M,) position of the edge in the graph's `edge_index`
+    edge_index: Tensor  # (2, E) of the whole graph
+    num_nodes: int  # of the whole graph
 
     @property
     def pointer(self) -> Tensor:
@@ -98,13 +86,8 @@ class Field:
         for stop in range(1, len(begins)):
             if stop == len(begins) - 1 or begins[stop + 1] - begins[start] > limit:
                 inside = slice(begins[start], begins[stop])
-                yield Field(
-                    self.nodes[start:stop],
-                    self.owner[inside] - start,
-                    self.edges[inside],
-                    self.edge_index,
-                    self.num_nodes,
-                )
+                nodes, owner, edges = self.nodes[start:stop], self.owner[inside] - start, self.edges[inside]
+                yield Field(nodes, owner, edges, self.edge_index, self.num_nodes)
                 start = stop
 
     def part(self) -> CutOutGraph:
@@ -139,7 +122,6 @@ def fields(edge_index: Tensor, num_nodes: int, nodes: Tensor, hops: int) -> Iter
 def field_of(edge_index: Tensor, num_nodes: int, nodes: Tensor, hops: int) -> Field:
     """Return the computation graphs of all nodes at once; for few nodes."""
     blocks = list(fields(edge_index, num_nodes, nodes, hops))
-    begins = torch.tensor([0, *(block.nodes.numel() for block in blocks)]).cumsum(0)
-    owner = [block.owner + int(begin) for block, begin in zip(blocks, begins[:-1], strict=True)]
-    edges = [block.edges for block in blocks]
-    return Field(nodes, torch.cat(owner), torch.cat(edges), edge_index, num_nodes)
+    begins = accumulate((block.nodes.numel() for block in blocks), initial=0)
+    owner = [block.owner + begin for block, begin in zip(blocks, begins, strict=False)]
+    return Field(nodes, torch.cat(owner), torch.cat([block.edges for block in blocks]), edge_index, num_nodes)

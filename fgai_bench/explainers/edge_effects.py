@@ -32,19 +32,12 @@ MOST_COPIED_EDGES = 2**18
 
 @dataclass(frozen=True)
 class Copies:
-    """Copies of computation graphs, each with some of its edges left out.
+    """Copies of computation graphs, each with some of its edges left out."""
 
-    Attributes:
-        field: the computation graphs.
-        copied: ``(K,)`` the node of ``field.nodes`` that each copy belongs to.
-        left_out: ``(D,)`` positions among the pairs of the field, of the edges that are left out.
-        of_copy: ``(D,)`` the copy that leaves it out, ascending.
-    """
-
-    field: Field
-    copied: Tensor
-    left_out: Tensor
-    of_copy: Tensor
+    field: Field  # the computation graphs
+    copied: Tensor  # (K,) the node of `field.nodes` that each copy belongs to
+    left_out: Tensor  # (D,) positions among the pairs of the field, of the edges that are left out
+    of_copy: Tensor  # (D,) the copy that leaves it out, ascending
 
     def some(self, start: int, stop: int) -> Copies:
         """Return the copies from ``start`` to ``stop``."""
@@ -78,20 +71,14 @@ def outputs_without(model: AttentionModel, data: Data, copies: Copies) -> Tensor
     """Return the logits of the node of each copy, without the edges that it leaves out: ``(K, C)``."""
     with frozen_eval(model), torch.no_grad():
         embedded = model.embed(data.x)
-        parts = [_side_by_side(model, embedded, part) for part in copies.in_parts(MOST_COPIED_EDGES)]
-    return torch.cat(parts)
+        return torch.cat([_outputs(model, embedded, some) for some in copies.in_parts(MOST_COPIED_EDGES)])
 
 
-def _side_by_side(model: AttentionModel, embedded: Tensor, copies: Copies) -> Tensor:
+def _outputs(model: AttentionModel, embedded: Tensor, copies: Copies) -> Tensor:
     part = part_of(model, copies.expanded())
-    if part is None:
-        return _on_the_whole(model, embedded, copies)
-    return model.propagate(embedded[part.rows], part.edges).logits[part.roots]
-
-
-def _on_the_whole(model: AttentionModel, embedded: Tensor, copies: Copies) -> Tensor:
-    edges = copies.field.edge_index
-    rows = []
+    if part is not None:
+        return model.propagate(embedded[part.rows], part.edges).logits[part.roots]
+    edges, rows = copies.field.edge_index, []
     for place, owner in enumerate(copies.copied.tolist()):
         kept = torch.ones(edges.size(1), dtype=torch.bool, device=edges.device)
         kept[copies.field.edges[copies.left_out[copies.of_copy == place]]] = False
@@ -115,12 +102,7 @@ def deletion_effects(model: AttentionModel, data: Data, field: Field, chosen: Te
 
     Above 0, the edge supports the prediction (or, in the loss, the label).
 
-    Args:
-        model: any model; it is left exactly as it was.
-        data: the graph.
-        field: the computation graphs of B nodes.
-        chosen: ``(K,)`` positions among the pairs of the field, of the edges that are deleted.
-        labels: ``(B,)`` the labels of the nodes.
+    The edges are given by their positions ``chosen`` ``(K,)`` among the pairs of the field; ``labels`` is ``(B,)``.
     """
     owner = field.owner[chosen]
     logits = whole_outputs(model, data, field.nodes)  # (B, C)
@@ -176,19 +158,13 @@ def drawn_pairs(field: Field, most: int, seed: int, among: Tensor | None = None)
     return order[rank < most].sort().values
 
 
-def top_pairs(data: Data, scores: EdgeScores, count: Tensor, seed: int, among: Tensor | None = None) -> Tensor:
+def top_pairs(data: Data, scores: EdgeScores, count: Tensor, seed: int, among: Tensor) -> Tensor:
     """Tell which pairs are the ``count`` of each node with the highest scores: ``(M,)`` boolean.
 
     Equal scores are ordered by a draw for each node, in which the order of the graph's edges has no part.
-
-    Args:
-        data: the graph.
-        scores: of M (node, edge) pairs of B nodes.
-        count: ``(B,)`` how many pairs of each node.
-        seed: of the draws.
-        among: ``(M,)`` boolean, the pairs that are ranked; all of them if None.
+    ``count`` is ``(B,)``; ``among`` ``(M,)`` boolean, the pairs that are ranked.
     """
-    pairs = (torch.ones_like(scores.owner, dtype=torch.bool) if among is None else among).nonzero().squeeze(1)
+    pairs = among.nonzero().squeeze(1)
     owner, values = scores.owner[pairs], scores.values[pairs]
     order, _ = ranks_in_groups(edge_keys(data.edge_index[:, scores.edges[pairs]], data.x.shape[0]).argsort(), owner)
     sizes = torch.bincount(owner, minlength=scores.nodes.numel())
@@ -204,10 +180,7 @@ def top_pairs(data: Data, scores: EdgeScores, count: Tensor, seed: int, among: T
 def outputs_by_removal(model: AttentionModel, data: Data, scores: EdgeScores, gone: Tensor) -> Tensor:
     """Return the logits of all nodes after the removal of some of their edges, in each of R rounds: ``(R, B, C)``.
 
-    Args:
-        model, data: what is measured.
-        scores: of all edges that can matter to each of B nodes.
-        gone: ``(R, M)`` boolean, which of the (node, edge) pairs are removed.
+    ``scores`` are of all M (node, edge) pairs that can matter; ``gone`` ``(R, M)`` boolean says which are removed.
     """
     field = Field(scores.nodes, scores.owner, scores.edges, data.edge_index, data.x.shape[0])
     nodes = scores.nodes.numel()

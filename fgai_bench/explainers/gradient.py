@@ -1,6 +1,7 @@
-"""Explain a prediction by its gradient with respect to edge weights: saliency, and what gradient explainers share."""
+"""Explain a prediction by its gradient over edge weights: saliency, integrated gradients, and what they share."""
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -12,12 +13,6 @@ from fgai_bench.models.base import AttentionModel, ModelError
 
 MOST_EDGES = 2**18
 """Edges of the computation graphs that are differentiated at once."""
-
-
-def predicted_classes(model: AttentionModel, embedded: Tensor, data: Data) -> Tensor:
-    """Return the predicted class of every node: ``(N,)``."""
-    with torch.no_grad():
-        return model.propagate(embedded, data.edge_index).logits.argmax(1)
 
 
 def probabilities(logits: Tensor, rows: Tensor, classes: Tensor) -> Tensor:
@@ -33,34 +28,12 @@ def part_of(model: AttentionModel, field: Field) -> CutOutGraph | None:
 
 
 def weight_gradient(
-    model: AttentionModel, embedded: Tensor, field: Field, classes: Tensor, level: float = 1.0
+    model: AttentionModel, h: Tensor, edges: Tensor, roots: Tensor, classes: Tensor, level: float = 1.0
 ) -> Tensor:
-    r"""Return the derivative of each node's predicted probability with respect to the weight of each of its edges.
+    r"""Return the derivative of the predicted probabilities of the roots with respect to each edge's weight: ``(M,)``.
 
-    .. math:: \partial p_v / \partial w_e \quad \text{at} \quad w = (\text{level}, ..., \text{level})
-
-    Args:
-        model: a model in evaluation mode.
-        embedded: ``(N, ...)`` its embedded nodes.
-        field: the (node, edge) pairs.
-        classes: ``(N,)`` the class of each node whose probability is differentiated.
-        level: the weight of every edge.
-
-    Returns:
-        ``(M,)`` in the order of the field's pairs.
+    .. math:: \partial \textstyle\sum_v p_v / \partial w_e \quad \text{at} \quad w = (\text{level}, ..., \text{level})
     """
-    part = part_of(model, field)
-    if part is not None:
-        return _slope(model, embedded[part.rows], part.edges, part.roots, classes[field.nodes], level)
-    # The whole graph for each node: slower, and right for every model.
-    alone = [
-        _slope(model, embedded, one.edge_index, one.nodes, classes[one.nodes], level)[one.edges]
-        for one in field.split(0)
-    ]
-    return torch.cat(alone)
-
-
-def _slope(model: AttentionModel, h: Tensor, edges: Tensor, roots: Tensor, classes: Tensor, level: float) -> Tensor:
     weight = torch.full((edges.size(1),), level, dtype=h.dtype, device=h.device, requires_grad=True)
     with torch.enable_grad():
         logits = model.propagate(h, edges, edge_weight=weight).logits
@@ -70,12 +43,12 @@ def _slope(model: AttentionModel, h: Tensor, edges: Tensor, roots: Tensor, class
 
 
 class GradientExplainer(BlockExplainer):
-    """An explainer by gradients of the predicted probability: :meth:`scored` is asked about parts that fit memory."""
+    """An explainer by gradients of the predicted probability: :meth:`products` is asked about parts that fit memory."""
 
     def prepared(self, model: AttentionModel, data: Data, seed: int) -> Callable[[Field], Tensor]:
         with torch.no_grad():
             embedded = model.embed(data.x)
-        classes = predicted_classes(model, embedded, data)
+            classes = model.propagate(embedded, data.edge_index).logits.argmax(1)  # (N,)
 
         def score(field: Field) -> Tensor:
             return torch.cat([self.scored(model, embedded, part, classes) for part in field.split(MOST_EDGES)])
@@ -84,7 +57,19 @@ class GradientExplainer(BlockExplainer):
 
     def scored(self, model: AttentionModel, embedded: Tensor, field: Field, classes: Tensor) -> Tensor:
         """Return the scores of a field, ``(M,)``, from embedded nodes and predicted classes, ``(N, ...), (N,)``."""
-        raise TypeError(f"{type(self).__name__} must implement scored(model, embedded, field, classes)")
+        part = part_of(model, field)
+        if part is not None:
+            return self.products(model, embedded[part.rows], part.edges, part.roots, classes[field.nodes])
+        # The whole graph for each node: slower, and right for every model.
+        alone = [
+            self.products(model, embedded, one.edge_index, one.nodes, classes[one.nodes])[one.edges]
+            for one in field.split(0)
+        ]
+        return torch.cat(alone)
+
+    def products(self, model: AttentionModel, h: Tensor, edges: Tensor, roots: Tensor, classes: Tensor) -> Tensor:
+        """Return the scores of all edges of a graph for the predictions of its roots: ``(M,)``."""
+        raise TypeError(f"{type(self).__name__} must implement products(model, h, edges, roots, classes)")
 
 
 class Saliency(GradientExplainer):
@@ -98,8 +83,22 @@ class Saliency(GradientExplainer):
     summary = "size of the gradient of the predicted probability over edge weights"
     paper = "https://arxiv.org/abs/1312.6034"
     tags = ("gradient",)
-    levels: tuple[float, ...] = (1.0,)
+    levels: ClassVar[tuple[float, ...]] = (1.0,)  # of the weights at which the gradient is taken
 
-    def scored(self, model: AttentionModel, embedded: Tensor, field: Field, classes: Tensor) -> Tensor:
-        slopes = [weight_gradient(model, embedded, field, classes, level) for level in self.levels]
+    def products(self, model: AttentionModel, h: Tensor, edges: Tensor, roots: Tensor, classes: Tensor) -> Tensor:
+        slopes = [weight_gradient(model, h, edges, roots, classes, level) for level in self.levels]
         return torch.stack(slopes).mean(0).abs()
+
+
+class IntegratedGradients(Saliency):
+    r"""Integrated gradients (Sundararajan et al. 2017) over edge weights, from a graph without edges to the graph.
+
+    .. math:: s_v(e) = \Big| \int_0^1 \frac{\partial p_v}{\partial w_e}(t, ..., t) \, dt \Big|
+
+    by the midpoint rule. Before their size is taken, the scores of a node sum to what its edges together change.
+    """
+
+    summary = "integrated gradients of the predicted probability over edge weights, from no edges to all"
+    paper = "https://arxiv.org/abs/1703.01365"
+    tags = ("gradient",)
+    levels = tuple((step + 0.5) / 16 for step in range(16))

@@ -15,21 +15,15 @@ from fgai_bench.explainers.computation_graph import Field
 class EdgeScores:
     """A score for each edge that can matter to each node.
 
-    Attributes:
-        nodes: ``(B,)`` the nodes whose predictions are explained.
-        owner: ``(M,)`` position in ``nodes``, ascending.
-        edges: ``(M,)`` position of the edge in the graph's ``edge_index``.
-        values: ``(M,)`` the scores.
-
     >>> scores = EdgeScores(torch.tensor([7]), torch.tensor([0, 0]), torch.tensor([2, 0]), torch.tensor([0.5, 0.25]))
     >>> scores.dense(3).tolist()
     [[0.25, 0.0, 0.5]]
     """
 
-    nodes: Tensor
-    owner: Tensor
-    edges: Tensor
-    values: Tensor
+    nodes: Tensor  # (B,) the nodes whose predictions are explained
+    owner: Tensor  # (M,) position in `nodes`, ascending
+    edges: Tensor  # (M,) position of the edge in the graph's `edge_index`
+    values: Tensor  # (M,) the scores
 
     @classmethod
     def on(cls, field: Field, values: Tensor) -> EdgeScores:

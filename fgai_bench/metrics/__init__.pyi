@@ -2,7 +2,6 @@ from .base import NotApplicable as NotApplicable
 from .catalogue import METRICS as METRICS
 from .cost import Cost as Cost
 from .cost import measure as measure
-from .f_slope import f_acc as f_acc
 from .f_slope import f_acc_curve as f_acc_curve
 from .f_slope import f_slope as f_slope
 from .floors import certified_explanations as certified_explanations

@@ -9,7 +9,7 @@ from fgai_bench.metrics.base import CORRELATION, FGAI, HIGHER_SHARE, NotApplicab
 from fgai_bench.metrics.inputs import finite_pair
 from fgai_bench.metrics.ranks import below_and_equal, group_spearman, shown
 from fgai_bench.metrics.stability import destinations
-from fgai_bench.metrics.topk import ranks_in_groups
+from fgai_bench.metrics.topk import largest_of_groups
 from fgai_bench.models.attention import Attention, align
 
 Pairs = Sequence[tuple[Attention, Attention]]
@@ -40,13 +40,8 @@ def explanation_overlap(pairs: Pairs) -> float:
     w, w_tilde, node = _joined(named)
     w, w_tilde, node = w[w > 0], w_tilde[w > 0], node[w > 0]
     k = shown(torch.bincount(node))  # (nodes,)
-    shared = _top(w, node, k) & _top(w_tilde, node, k)
+    shared = largest_of_groups(w, node, k) & largest_of_groups(w_tilde, node, k)
     return float((torch.bincount(node, shared.double()) / k).mean())
-
-
-def _top(w: Tensor, node: Tensor, k: Tensor) -> Tensor:
-    order, rank = ranks_in_groups(w.argsort(descending=True, stable=True), node)
-    return torch.empty_like(order, dtype=torch.bool).index_copy_(0, order, rank < k[node[order]])
 
 
 def _joined(pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -11,9 +10,6 @@ from torch import Tensor
 from fgai_bench.metrics.base import FGAI, NULLS, SLOPE, NotApplicable, metric
 from fgai_bench.metrics.inputs import finite
 from fgai_bench.models.attention import Attention, align
-
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
 
 RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 
@@ -82,60 +78,37 @@ def deletion_order(attention: Attention, highest: bool = True) -> Tensor:
     return weight.argsort(descending=highest, stable=True)
 
 
-def f_acc(correct_before: Tensor, correct_after: Tensor) -> float:
-    """Return the share of the nodes classified correctly before that still are after: two ``(N,)`` boolean masks.
-
-    >>> f_acc(torch.tensor([True, True, False]), torch.tensor([True, False, True]))
-    0.5
-    """
-    if correct_before.shape != correct_after.shape:
-        raise ValueError(
-            f"f_acc needs masks of one shape, got {tuple(correct_before.shape)} and {tuple(correct_after.shape)}"
-        )
-    before = int(correct_before.sum())
-    if not before:
-        raise NotApplicable("no node was classified correctly before edges were deleted")
-    return int((correct_before & correct_after).sum()) / before
-
-
 def f_acc_curve(
     predict: Callable[[Tensor], Tensor],
-    data: Data,
+    edges: Tensor,
     attention: Attention,
     y: Tensor,
     nodes: Tensor,
-    rates: Sequence[float] = RATES,
     highest: bool = True,
-    right_before: bool = False,
+    rates: Sequence[float] = RATES,
 ) -> tuple[float, ...]:
     """Return ``F_acc`` at each rate: ``F+`` deletes the edges of highest attention first, ``F-`` those of lowest.
 
     Args:
         predict: maps an ``edge_index`` to the predicted class of every node ``(N,)``; features stay as they are.
-        data: the graph whose edges are deleted.
-        attention: what ranks its edges, matched by (source, destination); edges without attention count 0.
+        edges: ``(2, E)`` of the graph.
+        attention: what ranks them, matched by (source, destination); edges without attention count 0.
         y: ``(N,)`` true classes.
-        nodes: the nodes that count, for example the test nodes: indices or a mask.
-        rates: shares of the edges to delete.
+        nodes: ``(K,)`` the nodes that count: those classified correctly before, for example before an attack.
         highest: True for ``F+``, False for ``F-``.
-        right_before: whether ``nodes`` are already those classified correctly before, for example on the graph before
-            an attack; otherwise those of them count that are right on ``data`` as it is.
+        rates: shares of the edges to delete.
 
-    >>> from torch_geometric.data import Data
-    >>> data = Data(edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
-    >>> attention = Attention(data.edge_index, torch.tensor([0.9, 0.1]))
+    >>> edges = torch.tensor([[0, 1], [1, 0]])
+    >>> attention = Attention(edges, torch.tensor([0.9, 0.1]))
     >>> in_degree = lambda edges: torch.bincount(edges[1], minlength=2)
-    >>> f_acc_curve(in_degree, data, attention, torch.tensor([1, 1]), torch.tensor([0, 1]), rates=(0.0, 0.5))
+    >>> f_acc_curve(in_degree, edges, attention, torch.tensor([1, 1]), torch.tensor([0, 1]), rates=(0.0, 0.5))
     (1.0, 0.5)
     """
-    if data.edge_index is None:
-        raise ValueError("f_acc_curve needs a graph with an edge_index")
-    edges = data.edge_index
+    if not nodes.numel():
+        raise NotApplicable("no node was classified correctly before edges were deleted")
     order = deletion_order(attention_over(edges, attention), highest)
-    intact = predict(edges)[nodes] == y[nodes]
-    before = torch.ones_like(intact) if right_before else intact
-    after = (predict(edges[:, kept_mask(order, rate)])[nodes] == y[nodes] if rate else intact for rate in rates)
-    return tuple(f_acc(before, correct) for correct in after)
+    left = (edges[:, kept_mask(order, rate)] if rate else edges for rate in rates)
+    return tuple(int((predict(kept)[nodes] == y[nodes]).sum()) / nodes.numel() for kept in left)
 
 
 def kept_mask(order: Tensor, rate: float) -> Tensor:

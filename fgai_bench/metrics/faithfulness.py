@@ -19,6 +19,7 @@ from fgai_bench.metrics.inputs import finite_pair
 from fgai_bench.metrics.ranks import group_spearman, ranks, shown, top_chance
 
 Pairs = Sequence[tuple[Tensor, Tensor]]
+BOTH = "both edges that matter and edges that do not"
 
 
 @metric(
@@ -109,11 +110,11 @@ def _extreme(values: Tensor, node: Tensor, which: str) -> Tensor:
     return start.scatter_reduce(0, node, values, which)
 
 
-def _differs(effects: Tensor, node: Tensor) -> Tensor:
-    """Tell which nodes have edges of different effect: ``(nodes,)`` boolean; raise if none has."""
-    differs = _extreme(effects, node, "amax") > _extreme(effects, node, "amin")
+def _differs(values: Tensor, node: Tensor, edges: str = "edges of different effect") -> Tensor:
+    """Tell which nodes have edges of different values: ``(nodes,)`` boolean; raise if none has."""
+    differs = _extreme(values, node, "amax") > _extreme(values, node, "amin")
     if not bool(differs.any()):
-        raise NotApplicable("no explained node has edges of different effect")
+        raise NotApplicable(f"no explained node has {edges}")
     return differs
 
 
@@ -214,7 +215,7 @@ def truth_share(pairs: Pairs) -> float:
     0.5
     """
     scores, truth, node = _joined(pairs)
-    counted = _has_both(truth, node)
+    counted = _differs(truth, node, BOTH)
     whole, on_true = torch.bincount(node, scores), torch.bincount(node, scores * truth)
     return float((on_true / whole.clamp(min=1e-300))[counted].mean())
 
@@ -240,14 +241,6 @@ def truth_auroc(pairs: Pairs) -> float:
     """
     scores, truth, node = _joined(pairs)
     matters = (truth > 0).double()
-    true, size, counted = torch.bincount(node, matters), torch.bincount(node), _has_both(truth, node)
+    true, size, counted = torch.bincount(node, matters), torch.bincount(node), _differs(truth, node, BOTH)
     above = torch.bincount(node, ranks(scores, node) * matters) - true * (true + 1) / 2
     return float((above / (true * (size - true)))[counted].mean())
-
-
-def _has_both(truth: Tensor, node: Tensor) -> Tensor:
-    """Tell which nodes have edges that matter and edges that do not: ``(nodes,)`` boolean; raise if none has."""
-    both = _extreme(truth, node, "amax") > _extreme(truth, node, "amin").clamp(min=0)
-    if not bool(both.any()):
-        raise NotApplicable("no explained node has both edges that matter and edges that do not")
-    return both

@@ -30,10 +30,13 @@ def group_topk_mask(w: Tensor, groups: Tensor, share: float) -> Tensor:
     >>> group_topk_mask(torch.tensor([0.2, 0.9, 0.8, 0.1]), torch.tensor([0, 1, 0, 1]), 0.5).tolist()
     [False, True, True, False]
     """
-    order, rank = ranks_in_groups(w.detach().argsort(descending=True, stable=True), groups)
-    mask = torch.empty_like(groups, dtype=torch.bool)
-    mask[order] = rank < group_counts(groups, share)[groups[order]]
-    return mask
+    return largest_of_groups(w.detach(), groups, group_counts(groups, share))
+
+
+def largest_of_groups(w: Tensor, groups: Tensor, counts: Tensor) -> Tensor:
+    """Return the same mask for given numbers of entries: ``(E,), (E,), (G,) -> (E,)``."""
+    order, rank = ranks_in_groups(w.argsort(descending=True, stable=True), groups)
+    return torch.empty_like(groups, dtype=torch.bool).index_copy_(0, order, rank < counts[groups[order]])
 
 
 def ranks_in_groups(order: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:

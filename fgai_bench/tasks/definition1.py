@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from pydantic import Field, field_validator
@@ -64,21 +65,14 @@ class AuditOptions(Options):
 
 @dataclass(frozen=True)
 class Audit:
-    """The result of an audit, for the D nodes that have an in-edge.
+    """The result of an audit, for the D nodes that have an in-edge."""
 
-    Attributes:
-        radii: the R that were tried.
-        nodes: ``(D,)``.
-        beta_1, alpha_1: ``(D,)``.
-        beta_2, alpha_2: ``(R, D)``, the worst found within each radius.
-    """
-
-    radii: tuple[float, ...]
-    nodes: Tensor
-    beta_1: Tensor
-    alpha_1: Tensor
-    beta_2: Tensor
-    alpha_2: Tensor
+    radii: tuple[float, ...]  # the R that were tried
+    nodes: Tensor  # (D,)
+    beta_1: Tensor  # (D,)
+    alpha_1: Tensor  # (D,)
+    beta_2: Tensor  # (R, D) the worst found within each radius
+    alpha_2: Tensor  # (R, D) likewise
 
     def holds(self, alpha: float, beta: float) -> tuple[float, ...]:
         """Return the share of the nodes on which all four conditions hold, for each radius.
@@ -125,7 +119,7 @@ def audit(vanilla: AttentionModel, defended: AttentionModel, data: Data, options
     """Audit one pair of models on one graph, without randomness; a model given twice is audited against itself."""
     options = options or AuditOptions()
     with frozen_eval(vanilla), frozen_eval(defended):
-        scene = _Scene.of(defended, data, options)
+        scene = _Scene(defended, data, options)
         with torch.no_grad():
             reference = scene.out if vanilla is defended else vanilla(data)
         beta_1 = scene.overlap(_graph_weights(reference), scene.weights, options.k1)
@@ -157,30 +151,18 @@ class _Worst:
         return _Worst(torch.where(worse, value, self.value), torch.where(worse[destination], shift, self.shift))
 
 
-@dataclass(frozen=True)
 class _Scene:
     """A model on a graph, embedded once, whose last scores are shifted many times."""
 
-    model: AttentionModel
-    data: Data
-    options: AuditOptions
-    embedded: Tensor
-    out: Output
-    y: Tensor
-    weights: Tensor
-    groups: Tensor
-    destination: Tensor
-
-    @classmethod
-    def of(cls, model: AttentionModel, data: Data, options: AuditOptions) -> _Scene:
+    def __init__(self, model: AttentionModel, data: Data, options: AuditOptions) -> None:
+        self.model, self.data, self.options = model, data, options
         with torch.no_grad():
-            embedded = model.embed(data.x)
-            out = model.propagate(embedded, data.edge_index)
-        weights = _graph_weights(out)
-        assert out.attention is not None
-        destination = out.attention.edge_index[1]
-        groups = destination[: weights.numel()]
-        return cls(model, data, options, embedded, out, out.logits.softmax(1), weights, groups, destination)
+            self.embedded = model.embed(data.x)
+            self.out = model.propagate(self.embedded, data.edge_index)
+        self.y, self.weights = self.out.logits.softmax(1), _graph_weights(self.out)
+        assert self.out.attention is not None
+        self.destination = self.out.attention.edge_index[1]
+        self.groups = self.destination[: self.weights.numel()]
 
     def over_radii(self) -> tuple[Tensor, Tensor]:
         """Return beta_2 and alpha_2 for every radius: ``(R, N), (R, N)``; larger radii keep results of smaller ones.
@@ -193,8 +175,8 @@ class _Scene:
         results: list[tuple[Tensor, Tensor]] = []
         for radius in self.options.radii:
             forgotten = self._climb(self._corner(radius), radius, forgotten, self._forget_topk)
-            for way in (self._lower_prediction, self._raise_prediction):
-                moved = self._climb(nothing.shift, radius, moved, way)
+            for way in (-1, 1):
+                moved = self._climb(nothing.shift, radius, moved, partial(self._move_prediction, way))
             moved = self._climb(moved.shift, radius, moved, self._move_output)
             results.append((1 - forgotten.value, moved.value))
         return torch.stack([beta for beta, _ in results]), torch.stack([alpha for _, alpha in results])
@@ -225,15 +207,13 @@ class _Scene:
         moved = distances(self.y, out.logits.softmax(1))
         return moved.detach(), moved.sum()
 
-    def _raise_prediction(self, out: Output) -> tuple[Tensor, Tensor]:
-        """Return how far the output of each node moves ``(N,)``, and the likelihood of the predictions, to ascend."""
-        likelihood = out.logits.log_softmax(1).gather(1, self.y.argmax(1, keepdim=True)).sum()
-        return self._move_output(out)[0], likelihood
+    def _move_prediction(self, way: int, out: Output) -> tuple[Tensor, Tensor]:
+        """Return how far the output of each node moves ``(N,)``, and the likelihood of the predictions, to ascend.
 
-    def _lower_prediction(self, out: Output) -> tuple[Tensor, Tensor]:
-        """Return the same with the objective of moving the output away from the predictions."""
-        moved, likelihood = self._raise_prediction(out)
-        return moved, -likelihood
+        With the ``way`` -1 it is the likelihood with its sign changed, to move the output away from the predictions.
+        """
+        likelihood = out.logits.log_softmax(1).gather(1, self.y.argmax(1, keepdim=True)).sum()
+        return self._move_output(out)[0], way * likelihood
 
     def _climb(
         self, start: Tensor, radius: float, worst: _Worst, look: Callable[[Output], tuple[Tensor, Tensor]]

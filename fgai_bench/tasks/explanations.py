@@ -51,13 +51,11 @@ PARTLY, ROUNDS = 0.1, 8  # of robust fidelity: the probability that an edge is d
 
 @dataclass(frozen=True)
 class Effects:
-    """The true effects of edges on the explained nodes.
+    """The true effects of edges on the explained nodes, on the clean and on the attacked graph.
 
-    Attributes:
-        clean, attacked: the effects on the clean and on the attacked graph, of the same nodes; values ``(M, 5)``: the
-            ``QUANTITIES``, then 1 for an edge of the draw from the computation graph, 0 for a further edge into it.
-        steady: ``(S,)`` a second sample, of reached nodes whose prediction the attack did not change: under a strong
-            attack the first holds few of them.
+    Their values are ``(M, 5)``: the ``QUANTITIES``, then 1 for an edge of the draw from the computation graph, 0 for a
+    further edge into the node. ``steady`` ``(S,)`` is a second sample, of reached nodes whose prediction the attack did
+    not change: under a strong attack the first holds few of them.
     """
 
     clean: EdgeScores
@@ -200,20 +198,14 @@ def explain_offers(
 
 @dataclass(frozen=True)
 class ExplainedGraph:
-    """An explainer's scores on one graph, and what the model says when it is asked to do without their edges.
-
-    Attributes:
-        scores: of all edges of the computation graphs.
-        asked: ``(M,)`` boolean, the pairs that are asked about. The others are never deleted.
-        seed: of the draws: which of equal scores come first, and what is deleted of a part.
-    """
+    """An explainer's scores on one graph, and what the model says when it is asked to do without their edges."""
 
     problem: Problem
     model: AttentionModel
     graph: Data
-    scores: EdgeScores
-    asked: Tensor
-    seed: int
+    scores: EdgeScores  # of all edges of the computation graphs
+    asked: Tensor  # (M,) boolean, the pairs that are asked about; the others are never deleted
+    seed: int  # of the draws: which of equal scores come first, and what is deleted of a part
 
     def first(self, count: int) -> ExplainedGraph:
         """Return the same of the first nodes."""
@@ -298,27 +290,25 @@ class ExplainedGraph:
     def claims(self, effects: EdgeScores, counted: Mapping[str, Tensor]) -> dict[str, Callable[[], tuple[Any, ...]]]:
         """Return the inputs of metrics by name: what the scores claim of the asked edges, beside what is true there.
 
-        Args:
-            effects: of at least these nodes.
-            counted: ``(B,)`` boolean, the nodes whose known edges count, by the end of the name of the input.
+        ``counted`` ``(B,)`` boolean are the nodes whose known edges count, by the end of the name of the input.
         """
 
         @cache
         def pairs() -> list[tuple[Tensor, Tensor]]:
             return self.against(effects.first(self.scores.nodes.numel()))
 
-        def quantity(column: int, signed: bool = False) -> Callable[[], tuple[Any, ...]]:
+        def quantity(column: int, signed: bool) -> Callable[[], tuple[Any, ...]]:
             return lambda: ([(s, e[:, column] if signed else e[:, column].abs()) for s, e in pairs()],)
 
         known = counted if has_truth(self.problem.data) else {}
         return {
-            **{f"effects{of}": quantity(column) for column, of in enumerate(("", "-logit", "-loss"))},
             **{
-                f"effects-signed{of}": quantity(column, signed=True)
+                f"effects{'-signed' * signed}{of}": quantity(column, signed)
                 for column, of in enumerate(("", "-logit", "-loss"))
+                for signed in (False, True)
             },
             **{f"truths{end}": partial(self.truths, nodes) for end, nodes in known.items()},
-            "truths-turned": quantity(QUANTITIES.index("turned")),
+            "truths-turned": quantity(QUANTITIES.index("turned"), False),
             "probabilities-without-top": lambda: (self.whole, self.without_top),
             "probabilities-only-top": lambda: (self.whole, self.only_top),
             "fidelities": lambda: (fidelity(self.whole, self.without_top), fidelity(self.whole, self.only_top)),

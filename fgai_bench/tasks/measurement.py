@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import torch
@@ -39,25 +40,19 @@ class Offers:
     """
 
     def __init__(self, inputs: Mapping[str, Callable[[], Arguments]] | None = None) -> None:
-        self._inputs: dict[str, Callable[[], Arguments]] = dict(inputs or {})
-        self._computed: dict[str, Arguments] = {}
+        self._inputs = {name: cache(arguments) for name, arguments in (inputs or {}).items()}
         self.curves: dict[str, Curve] = {}
 
     def add(self, **inputs: Callable[[], Arguments]) -> Offers:
         """Offer more inputs; an underscore in a name stands for a hyphen."""
-        self._inputs |= {name.replace("_", "-"): arguments for name, arguments in inputs.items()}
+        self._inputs |= {name.replace("_", "-"): cache(arguments) for name, arguments in inputs.items()}
         return self
 
     def __contains__(self, name: object) -> bool:
         return name in self._inputs
 
-    def __iter__(self) -> Any:
-        return iter(self._inputs)
-
     def __getitem__(self, name: str) -> Arguments:
-        if name not in self._computed:
-            self._computed[name] = self._inputs[name]()
-        return self._computed[name]
+        return self._inputs[name]()
 
 
 def measured(offers: Offers, names: Iterable[str] | None = None) -> Measured:

@@ -176,29 +176,19 @@ class NodeProblem(Problem):
         for sign, end in (("pos", "highest"), ("neg", "lowest")):
 
             def curve(sign: str = sign, highest: bool = end == "highest") -> tuple[Any, ...]:
-                accuracies = self._f_acc(model, graph, ranking(), clean, highest)
+                attention, test, y = ranking(), self.split.test, self.data.y
+                right = test[clean.logits[test].argmax(1) == y[test]]
+                with frozen_eval(model), torch.no_grad():
+                    embedded = model.embed(graph.x)
+
+                    def predict(edges: Tensor) -> Tensor:
+                        return model.propagate(embedded, edges).logits[: len(y)].argmax(1)
+
+                    accuracies = f_acc_curve(predict, graph.edge_index, attention, y, right, highest)
                 offers.curves[f"f_acc_{sign}{'_' if null else ''}{null}"] = (RATES, accuracies)
                 return RATES, accuracies
 
             offers.add(**{f"curve-{end}{'-' if null else ''}{null}": curve})
-
-    def _f_acc(
-        self, model: AttentionModel, graph: Data, ranking: Attention, clean: Output, highest: bool
-    ) -> tuple[float, ...]:
-        """Return ``F_acc`` at every rate, of the test nodes that were right on the clean graph."""
-        test, nodes = self.split.test, self.data.x.shape[0]
-        right = test[clean.logits[test].argmax(1) == self.data.y[test]]
-        with frozen_eval(model), torch.no_grad():
-            embedded = model.embed(graph.x)
-            return f_acc_curve(
-                lambda edges: model.propagate(embedded, edges).logits[:nodes].argmax(1),
-                graph,
-                ranking,
-                self.data.y,
-                right,
-                highest=highest,
-                right_before=True,
-            )
 
     def _nulls(self, model: AttentionModel) -> dict[str, Callable[[], Attention]]:
         """Return rankings of the edges that know nothing of the model, and the attention of an untrained one."""

@@ -71,7 +71,7 @@ def test_a_search_looks_at_ranks_where_they_are_the_score() -> None:
     search = searched("roc_auc")
     with frozen_eval(search.victim.model):
         attached = PLACEMENTS["random"](search.victim, search.clean, search.threat, 0)
-        member = search.tried(PortfolioMember("drawn", attached, "soft-auc", 0.1, near_the_middle(search, 0)))
+        member = search.tried(PortfolioMember(attached, "soft-auc", 0.1, near_the_middle(search, 0)))
         local = LocalSearch(search, [member], member, seed=0)
         outlook = local.looked()
         with torch.no_grad():

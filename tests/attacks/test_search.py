@@ -27,7 +27,7 @@ def members(search: PortfolioSearch, number: int) -> list[PortfolioMember]:
     draws = [PLACEMENTS["random"](search.victim, search.clean, search.threat, seed) for seed in range(number)]
     losses = ("margin", "nll", "masked-nll")
     return [
-        PortfolioMember("drawn", attached, losses[index % 3], 0.1, near_the_middle(search, index))
+        PortfolioMember(attached, losses[index % 3], 0.1, near_the_middle(search, index))
         for index, attached in enumerate(draws)
     ]
 
@@ -41,7 +41,7 @@ def test_candidates_side_by_side_climb_as_they_do_alone(name):
     with frozen_eval(model):
         search = search_on(model)
         some = members(search, 3)
-        some[1] = PortfolioMember("fewer", some[1].attached.clone(), "margin", 0.05, some[1].features)
+        some[1] = PortfolioMember(some[1].attached.clone(), "margin", 0.05, some[1].features)
         some[1].attached[0, 1] = -1
         alone = [search.climb(member, 4) for member in some]
         search.copies[3] = Copies.of(search.victim, search.embedded, search.clean, 3)
@@ -110,7 +110,7 @@ def test_a_search_goes_on_while_it_finds_and_ends_when_it_does_not():
     local = local_search()
     local.search.calls = 1000
     local.history = [(100, 0.9), (790, 0.8), (900, 0.5)]
-    local.best = PortfolioMember("best", local.best.attached, "margin", 0.1, local.best.features, 0.5)
+    local.best = PortfolioMember(local.best.attached, "margin", 0.1, local.best.features, 0.5)
     assert not local.has_stopped()  # .8 at 790 of 1000 gradients, .5 now
     local.history = [(100, 0.9), (790, 0.5005), (900, 0.5)]
     assert local.has_stopped()
@@ -127,7 +127,7 @@ def test_a_small_budget_is_searched_until_the_rule_ends_it(monkeypatch):
 
 def test_a_search_whose_gradient_misleads_also_tries_moves_as_they_are():
     local = local_search()
-    local.outlook, before = local.looked(), local.search.calls
+    local.outlook, local.stale, before = local.looked(), False, local.search.calls
     local.search.has_gradient, local.search.flags[BLACK_BOX] = True, None
     local.round()
     assert local.search.calls == before + SIDE_BY_SIDE // 2 * local.climb

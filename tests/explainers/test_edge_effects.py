@@ -95,7 +95,7 @@ def test_removal_takes_the_top_edges_of_each_node() -> None:
     model, data = trained_model(), tiny_graph()
     scores = EXPLAINERS["gatt"]().sparse(model, data, NODES)(data, NODES)
     counts = torch.tensor([[0, 0, 0], [1, 2, 3]])
-    gone = torch.stack([top_pairs(data, scores, count, seed=0) for count in counts])
+    gone = torch.stack([top_pairs(data, scores, count, 0, torch.ones_like(scores.owner).bool()) for count in counts])
     found = outputs_by_removal(model, data, scores, gone).softmax(2)
     assert found.shape == (2, 3, CLASSES)
     with torch.no_grad():

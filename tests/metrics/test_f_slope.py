@@ -8,10 +8,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch_geometric.data import Data
 
 from fgai_bench.metrics import NotApplicable, degree_ranking, f_slope, random_ranking, uniform_ranking
-from fgai_bench.metrics.f_slope import RATES, deletion_order, f_acc, f_acc_curve, kept_mask
+from fgai_bench.metrics.f_slope import RATES, deletion_order, f_acc_curve, kept_mask
 from fgai_bench.models.attention import Attention
 
 STAR = torch.tensor([[1, 2, 3, 4, 0], [0, 0, 0, 0, 1]])
@@ -72,35 +71,30 @@ def test_impossible_share_is_refused() -> None:
         kept_mask(deletion_order(Attention(STAR, torch.ones(5))), 1.5)
 
 
-def test_f_acc_counts_only_nodes_that_were_right_before() -> None:
-    before, after = torch.tensor([True, True, True, False]), torch.tensor([True, False, True, True])
-    assert f_acc(before, after) == 2 / 3
-
-
-def test_f_acc_without_a_right_node_is_not_applicable() -> None:
+def test_a_curve_without_a_right_node_is_not_applicable() -> None:
     with pytest.raises(NotApplicable, match="no node was classified correctly"):
-        f_acc(torch.tensor([False]), torch.tensor([True]))
+        f_acc_curve(in_degree, STAR, Attention(STAR, torch.ones(5)), in_degree(STAR), torch.arange(0))
 
 
 def test_curve_follows_the_deleted_edges() -> None:
-    data, y = Data(edge_index=STAR, num_nodes=5), in_degree(STAR)
+    y = in_degree(STAR)
     att = Attention(STAR, torch.tensor([0.1, 0.2, 0.3, 0.4, 1.0]))
     every, rates = torch.arange(5), (0.0, 0.2, 0.4)
     # 4->... the edge 0->1 goes first and takes node 1 with it, then 4->0 takes node 0.
-    assert f_acc_curve(in_degree, data, att, y, every, rates) == (1.0, 4 / 5, 3 / 5)
+    assert f_acc_curve(in_degree, STAR, att, y, every, rates=rates) == (1.0, 4 / 5, 3 / 5)
     # The lowest edges all point at node 0.
-    assert f_acc_curve(in_degree, data, att, y, every, rates, highest=False) == (1.0, 4 / 5, 4 / 5)
-    # Only the nodes that are asked for count, by index or by mask.
-    assert f_acc_curve(in_degree, data, att, y, torch.tensor([2, 3]), rates) == (1.0, 1.0, 1.0)
-    assert f_acc_curve(in_degree, data, att, y, torch.tensor([1, 1, 0, 0, 0]).bool(), rates) == (1.0, 0.5, 0.0)
+    assert f_acc_curve(in_degree, STAR, att, y, every, False, rates) == (1.0, 4 / 5, 4 / 5)
+    # Only the nodes that are asked for count.
+    assert f_acc_curve(in_degree, STAR, att, y, torch.tensor([2, 3]), rates=rates) == (1.0, 1.0, 1.0)
+    assert f_acc_curve(in_degree, STAR, att, y, torch.tensor([0, 1]), rates=rates) == (1.0, 0.5, 0.0)
 
 
 def test_curve_matches_attention_to_edges_by_key() -> None:
-    data, y, order = Data(edge_index=STAR, num_nodes=5), in_degree(STAR), torch.tensor([4, 2, 0, 3, 1])
+    y, order = in_degree(STAR), torch.tensor([4, 2, 0, 3, 1])
     att = Attention(STAR, torch.tensor([0.1, 0.2, 0.3, 0.4, 1.0]))
     mixed = Attention(STAR[:, order], att.weight[order])
-    args = (y, torch.arange(5), (0.0, 0.2, 0.4))
-    assert f_acc_curve(in_degree, data, mixed, *args) == f_acc_curve(in_degree, data, att, *args)
+    args = (y, torch.arange(5), True, (0.0, 0.2, 0.4))
+    assert f_acc_curve(in_degree, STAR, mixed, *args) == f_acc_curve(in_degree, STAR, att, *args)
 
 
 def test_sanity_rankings_rank_the_same_edges() -> None:
