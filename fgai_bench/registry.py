@@ -290,10 +290,17 @@ def _parsed(module: str) -> ast.Module:
 def _version_of(origin: str) -> str:
     """Return the version of the distribution or module that registered something, empty where it has none."""
     top = origin.partition(".")[0]
-    if version := getattr(sys.modules.get(top), "__version__", ""):
-        return str(version)
+    return str(getattr(sys.modules.get(top), "__version__", "") or distribution_version(top))
+
+
+def distribution_version(name: str) -> str:
+    """Return the installed version, read from metadata without an import; empty if the package is not installed.
+
+    >>> distribution_version("no-such-distribution")
+    ''
+    """
     try:
-        return importlib.metadata.version(top)
+        return importlib.metadata.version(name)
     except (importlib.metadata.PackageNotFoundError, ValueError):
         return ""
 

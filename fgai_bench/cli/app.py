@@ -135,17 +135,12 @@ def request_sentence(error: Exception) -> str | None:
     True
     """
     if isinstance(error, UsageError):
-        return _usage_sentence(error)
+        message = " ".join(error.format_message().split()).rstrip(".")  # type: ignore[attr-defined]
+        context = getattr(error, "ctx", None)
+        if context is None or message.endswith("?"):
+            return message
+        return f"{message}; '{context.command_path} --help' lists what is possible"
     if isinstance(error, OSError) and error.errno in DISK_ERRORS:
         return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
     ours = any(ancestor.__module__.partition(".")[0] == "fgai_bench" for ancestor in type(error).__mro__)
     return " ".join(str(error).split()) if isinstance(error, ValueError) and ours else None
-
-
-def _usage_sentence(error: Exception) -> str:
-    """Return the parser's message; if it suggests nothing, add the ``--help`` command that lists the choices."""
-    message = " ".join(error.format_message().split()).rstrip(".")  # type: ignore[attr-defined]
-    context = getattr(error, "ctx", None)
-    if context is None or message.endswith("?"):
-        return message
-    return f"{message}; '{context.command_path} --help' lists what is possible"
