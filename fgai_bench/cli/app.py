@@ -1,6 +1,6 @@
 """Assemble the application ``fgai-bench``: its commands, its global options, and the exit codes of every command.
 
-To add a command, write a function in a module of its own and register it with one line below. The module imports
+To add a command, write a function in a module here and register it with one line below. The module imports
 nothing heavy at the top, because ``--help`` imports every command. The function prints results to the standard output,
 raises ``typer.Exit(1)`` when something failed, and raises a ``ValueError`` subclass of this package when the request is
 wrong.
@@ -18,13 +18,10 @@ import typer
 from fgai_bench import __version__
 from fgai_bench.cli import data, leaderboard, records
 from fgai_bench.cli.audit import audit
-from fgai_bench.cli.check import check
-from fgai_bench.cli.claims import claims
-from fgai_bench.cli.compare import compare
 from fgai_bench.cli.doctor import doctor
 from fgai_bench.cli.evaluate import evaluate
-from fgai_bench.cli.ls import ls
-from fgai_bench.cli.report import report
+from fgai_bench.cli.ls import check, ls
+from fgai_bench.cli.report import claims, compare, report
 from fgai_bench.cli.run import run
 from fgai_bench.cli.status import status
 from fgai_bench.cli.tune import tune

@@ -1,5 +1,6 @@
-"""Define ``fgai-bench ls``, which lists the registered names that the other commands accept."""
+"""Define ``fgai-bench ls``, which lists registered names, and ``check``, which tests the contract of one of them."""
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,17 +30,6 @@ def kind_named(name: str) -> str:
     """
     plural = name if name in KINDS else f"{name}s"
     return plural if plural in KINDS else KINDS.entry(name).name
-
-
-def kinds_holding(name: str) -> list[str]:
-    """Return the kinds with a contract in which ``name`` is registered; raise if there is none, with similar names."""
-    holding = [kind for kind in CHECKED if name in KINDS[kind]]
-    if not holding:
-        every: Registry[Any] = Registry("name")
-        for known in dict.fromkeys(known for kind in CHECKED for known in KINDS[kind]):
-            every.declare(known, known)
-        every.entry(name)
-    return holding
 
 
 def ls(
@@ -119,3 +109,40 @@ def _entry(registry: Registry[Any], name: str) -> Entry[Any]:
         return registry.entry(name)
     except RegistryError as reason:
         return Entry(name, None, summary=str(reason), origin="")
+
+
+def check(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A registered name; see `fgai-bench ls`.")],
+    kind: Annotated[str | None, typer.Option(help="Which kind of thing NAME is, where several share the name.")] = None,
+) -> None:
+    """Run the contract checks of one registered entry; exit 1 when one of them fails."""
+    kind = kind_of(name, kind)
+    KINDS[kind].entry(name)
+    from fgai_bench.testing import run_checks
+
+    results = run_checks(kind, name)
+    rows = [(r.name, str(r.status), r.message) for r in results if r.status != "skipped"]
+    skipped = Counter(result.message for result in results if result.status == "skipped")
+    folded = [(f"{count} check{'s' if count > 1 else ''}", "skipped", reason) for reason, count in skipped.items()]
+    print_table(f"{kind} {name}", ["check", "status", "message"], [*rows, *folded])
+    if any(result.status not in ("passed", "skipped") for result in results):
+        raise typer.Exit(1)
+
+
+def kind_of(name: str, kind: str | None) -> str:
+    """Return the kind that ``kind`` names; if None, the only kind in which ``name`` is registered.
+
+    >>> kind_of("gat", None), kind_of("gat", "model")
+    ('models', 'models')
+    """
+    if kind is not None:
+        return kind_named(kind)
+    holding = [kind for kind in CHECKED if name in KINDS[kind]]
+    if not holding:
+        every: Registry[Any] = Registry("name")
+        for known in dict.fromkeys(known for kind in CHECKED for known in KINDS[kind]):
+            every.declare(known, known)
+        every.entry(name)  # raises, with similar names
+    if len(holding) > 1:
+        raise RegistryError(f"{name!r} is the name of several things; add --kind {' or --kind '.join(holding)}")
+    return holding[0]

@@ -153,9 +153,17 @@ def _write(
     counts = {file_of(name): len(rows) for name, rows in tables.items()}
     with replace_folder(folder) as new:
         for name, rows in tables.items():
-            (new / file_of(name)).write_bytes(packed_table(COLUMNS[name], rows))
-        for name, holders in packs.items():
-            write_pack(new / name, ((hash, store.artifacts.read(hash)) for hash, store in sorted(holders.items())))
+            text = io.StringIO(newline="")
+            writer = csv.DictWriter(text, COLUMNS[name], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+            (new / file_of(name)).write_bytes(lzma.compress(text.getvalue().encode(), lzma.FORMAT_XZ))
+        for name, holders in packs.items():  # equal artifacts have equal bytes
+            with zipfile.ZipFile(new / name, "w") as pack:
+                for hash, store in sorted(holders.items()):
+                    info = zipfile.ZipInfo(hash, EPOCH)
+                    info.compress_type, info.create_system = zipfile.ZIP_DEFLATED, 3
+                    pack.writestr(info, store.artifacts.read(hash), compresslevel=9)
         (new / SHEET).write_text(datasheet(merged), encoding="utf-8")
         manifest: dict[str, Any] = {
             "format": FORMAT,
@@ -163,29 +171,18 @@ def _write(
             "superseded": superseded,
             "steps": len(merged.steps),
             "suites": merged.by_suite(),
-            "files": {file.name: _about(file, counts.get(file.name)) for file in sorted(new.iterdir())},
+            "files": {
+                file.name: {
+                    "sha256": sha256_of_file(file),
+                    "bytes": file.stat().st_size,
+                    **({"rows": counts[file.name]} if file.name in counts else {}),
+                }
+                for file in sorted(new.iterdir())
+            },
         }
         manifest["sha256"] = sha256(manifest)
         (new / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return manifest
-
-
-def packed_table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> bytes:
-    """Return rows as compressed CSV without a date: the same rows have the same bytes."""
-    out = io.StringIO(newline="")
-    writer = csv.DictWriter(out, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return lzma.compress(out.getvalue().encode(), lzma.FORMAT_XZ)
-
-
-def write_pack(path: Path, contents: Iterable[tuple[str, bytes]]) -> None:
-    """Write artifacts, given by hash in order, as one zip; the same artifacts have the same bytes."""
-    with zipfile.ZipFile(path, "w") as pack:
-        for name, content in contents:
-            info = zipfile.ZipInfo(name, EPOCH)
-            info.compress_type, info.create_system = zipfile.ZIP_DEFLATED, 3
-            pack.writestr(info, content, compresslevel=9)
 
 
 def _tables(merged: Merged) -> dict[str, list[dict[str, Any]]]:
@@ -217,29 +214,23 @@ def _tables(merged: Merged) -> dict[str, list[dict[str, Any]]]:
 
 
 def _drawn_artifacts(merged: Merged, packed: set[str]) -> Iterator[Wanted]:
-    """Yield the artifacts that figures are drawn from.
+    """Yield the artifacts that figures are drawn from: of the lowest seed of each suite, without or under one attack.
 
-    Figures show one seed and one attack, so those of others are left out, except where a model or a graph is exported:
-    with all that it recorded, a step can be gone on from.
+    Those of others are exported with a model or a graph: with all that it recorded, a step can be gone on from.
     """
-    drawn = _drawn(merged)
-    for hash, result in merged.steps.items():
-        rows = result.step["artifacts"]
-        if hash in drawn or packed.intersection(row["sha256"] for row in rows):
-            yield from ((result, row) for row in rows if row["role"] in DRAWN_ROLES)
-
-
-def _drawn(merged: Merged) -> set[str]:
-    """Return the steps that figures may show: trainings and published attacks of the lowest seed of each suite."""
     lowest: dict[str, int] = {}
     for member in merged.members:
         lowest[member["suite"]] = min(lowest.get(member["suite"], member["seed"]), member["seed"])
-    return {
+    drawn = {
         member["step"]
         for member in merged.members
         if member["task"] == "node" and member["attack_label"] in DRAWN_ATTACKS
         if member["seed"] == lowest[member["suite"]]
     }
+    for hash, result in merged.steps.items():
+        rows = result.step["artifacts"]
+        if hash in drawn or packed.intersection(row["sha256"] for row in rows):
+            yield from ((result, row) for row in rows if row["role"] in DRAWN_ROLES)
 
 
 def _size(name: str, merged: Merged, holders: Mapping[str, StoreReader], folder: Path) -> str:
@@ -269,12 +260,6 @@ def _artifacts(name: str, merged: Merged) -> Iterator[Wanted]:
     role = PACKS[name][1]
     for result in merged.steps.values():
         yield from ((result, row) for row in result.step["artifacts"] if row["role"] == role)
-
-
-def _about(file: Path, rows: int | None) -> dict[str, Any]:
-    """Return what a manifest says of a file; ``rows`` of a table."""
-    about = {"sha256": sha256_of_file(file), "bytes": file.stat().st_size}
-    return about if rows is None else {**about, "rows": rows}
 
 
 def _writable_folder(folder: Path) -> Path:

@@ -109,7 +109,9 @@ def _weaker_than_smaller_budget(attacks: list[dict[str, Any]]) -> Iterator[str]:
     """Yield the attacks that do less harm than the same attack with a smaller budget."""
     same = defaultdict(list)
     for step in attacks:
-        same[_attack_without_budget(step)].append(step)
+        config = step["config"]
+        threat = {key: value for key, value in config["threat"].items() if key not in BUDGET}
+        same[canonical([config["attack"], config["crafted_on"], threat])].append(step)
     for alike in same.values():
         for step in alike:
             smaller = [other for other in alike if _has_larger_budget(step, other)]
@@ -139,13 +141,6 @@ def change_budget(step: dict[str, Any]) -> str:
     return canonical(
         {key: value for key, value in step["config"]["threat"].items() if key not in ("step", "steps", "restarts")}
     )
-
-
-def _attack_without_budget(step: dict[str, Any]) -> str:
-    """Return the identity of an attack without its budget, as canonical JSON."""
-    config = step["config"]
-    threat = {key: value for key, value in config["threat"].items() if key not in BUDGET}
-    return canonical([config["attack"], config["crafted_on"], threat])
 
 
 def _has_larger_budget(step: dict[str, Any], other: dict[str, Any]) -> bool:

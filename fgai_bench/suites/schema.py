@@ -331,7 +331,9 @@ class Suite(Options):
     @field_validator("seeds", mode="before")
     @classmethod
     def _seeds(cls, value: Any) -> Any:
-        return range(_counted(value)) if isinstance(value, int) else value
+        if isinstance(value, int) and (isinstance(value, bool) or not 1 <= value <= 10_000):
+            raise ValueError(f"a number of seeds lies between 1 and 10000, not {value}")
+        return range(value) if isinstance(value, int) else value
 
     @field_validator("seeds")
     @classmethod
@@ -369,12 +371,6 @@ class Suite(Options):
                 "a threat model belongs to the suite, never to a defense, unless 'unequal_budgets' is true"
             )
         return self
-
-
-def _counted(number: int) -> int:
-    if isinstance(number, bool) or not 1 <= number <= 10_000:
-        raise ValueError(f"a number of seeds lies between 1 and 10000, not {number}")
-    return number
 
 
 def _distinct(key: str, values: Any) -> None:

@@ -24,18 +24,28 @@ DIGITS = 4  # significant digits of a suggested number: what a person would writ
 def suggest(space: Space, history: History, seed: int, number: int) -> dict[str, Any]:
     """Return the settings of trial ``number``; trial 0 is the suite's own settings, so nothing is set.
 
-    Args:
-        space: the space.
-        history: settings and value of every trial of earlier batches, in order; no value for a trial that failed.
-        seed: seed of the search.
-        number: number of the trial.
+    ``history`` has the settings and the value of every trial of earlier batches, in order; no value for a trial that
+    failed.
     """
     if number == 0:
         return {}
-    from optuna.samplers import TPESampler
+    import optuna
 
-    sampler = TPESampler(seed=derive(seed, f"trial-{number}") % 2**32)
-    asked = study_of(space, history, sampler).ask(distributions(space))
+    known, trials = distributions(space), []
+    for values, value in history:
+        inside = {name: setting for name, setting in values.items() if setting in space[name]}
+        state = optuna.trial.TrialState.FAIL if value is None else optuna.trial.TrialState.COMPLETE
+        own = {name: known[name] for name in inside}
+        trials.append(optuna.trial.create_trial(state=state, params=inside, distributions=own, value=value))
+    level = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)  # Optuna reports every study and trial otherwise
+    try:
+        sampler = optuna.samplers.TPESampler(seed=derive(seed, f"trial-{number}") % 2**32)
+        study = optuna.create_study(direction="maximize", sampler=sampler)
+        study.add_trials(trials)
+    finally:
+        optuna.logging.set_verbosity(level)
+    asked = study.ask(known)
     return {name: _rounded(asked.params[name], dimension) for name, dimension in space.items()}
 
 
@@ -52,27 +62,6 @@ def distributions(space: Space) -> dict[str, optuna.distributions.BaseDistributi
         return FloatDistribution(*bounds, log=log)
 
     return {name: of(dimension) for name, dimension in space.items()}
-
-
-def study_of(space: Space, history: History, sampler: optuna.samplers.BaseSampler | None = None) -> optuna.Study:
-    """Return a study in memory that holds these trials; settings that the space does not hold are left out."""
-    import optuna
-
-    all_distributions = distributions(space)
-    trials = []
-    for values, value in history:
-        inside = {name: setting for name, setting in values.items() if setting in space[name]}
-        state = optuna.trial.TrialState.FAIL if value is None else optuna.trial.TrialState.COMPLETE
-        known = {name: all_distributions[name] for name in inside}
-        trials.append(optuna.trial.create_trial(state=state, params=inside, distributions=known, value=value))
-    level = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)  # Optuna reports every study and trial otherwise
-    try:
-        study = optuna.create_study(direction="maximize", sampler=sampler)
-        study.add_trials(trials)
-    finally:
-        optuna.logging.set_verbosity(level)
-    return study
 
 
 def _rounded(value: Any, dimension: Dimension) -> Any:
