@@ -49,11 +49,9 @@ class OldPaths(MetaPathFinder, Loader):
     """Find modules by the paths of earlier releases."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Return a spec for an old path, and None for every other name."""
         return ModuleSpec(name, self, is_package=f"{name}." in " ".join(MODULES)) if name in MODULES else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Return the stand-in of a module that moved."""
         return OldModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:

@@ -174,10 +174,10 @@ class Registry(Generic[T]):
         return len(self.names())
 
     def _add(self, entry: Entry[T]) -> None:
-        first = self._entries.get(entry.name)
-        if first is not None and _is_same(first, entry):
-            return  # an entry point of a module whose decorator has registered the very same object
-        if first is not None:
+        if (first := self._entries.get(entry.name)) is not None:
+            path, same = _path_of(first.target), _path_of(first.target) == _path_of(entry.target)
+            if OURS not in (first.origin, entry.origin) and path is not None and same:
+                return  # an entry point of a module whose decorator has registered the very same object
             raise RegistryError(
                 f"{self.kind} {entry.name!r} is already registered by {first.origin}; {entry.origin} needs another name"
             )
@@ -223,12 +223,6 @@ class Registry(Generic[T]):
                     importlib.import_module(point.module)
                 except Exception as error:
                     self._broken.append(f"{origin} cannot be loaded: {on_one_line(error)}")
-
-
-def _is_same(first: Entry[Any], second: Entry[Any]) -> bool:
-    """Tell whether two entries of one name lead to one object, as a decorated class that an entry point names does."""
-    paths = [_path_of(entry.target) for entry in (first, second)]
-    return OURS not in (first.origin, second.origin) and paths[0] == paths[1] is not None
 
 
 def _path_of(target: Any) -> str | None:

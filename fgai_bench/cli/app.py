@@ -22,8 +22,7 @@ from fgai_bench.cli.doctor import doctor
 from fgai_bench.cli.evaluate import evaluate
 from fgai_bench.cli.ls import check, ls
 from fgai_bench.cli.report import claims, compare, report
-from fgai_bench.cli.run import run
-from fgai_bench.cli.status import status
+from fgai_bench.cli.run import run, status
 from fgai_bench.cli.tune import tune
 from fgai_bench.cli.verify import break_, verify
 from fgai_bench.fast.threads import PASSIVE

@@ -65,7 +65,6 @@ def show(done: Run) -> None:
 def _means(
     frame: pd.DataFrame, names: str, values: str, columns: list[str], more: list[str] | None = None
 ) -> list[list[str]]:
-    """Return one row per model of the run, with values averaged over its seeds."""
     chosen = frame[frame[names].isin(columns)]
     table = chosen.pivot_table(index=[*ROW, *(more or [])], columns=names, values=values, sort=False)
     return [[*map(str, place), *(f"{row[name]:.4f}" for name in columns)] for place, row in table.iterrows()]

@@ -120,15 +120,9 @@ def execution(
     from fgai_bench.run.options import Execution
     from fgai_bench.run.progress import observer_for
 
-    known: dict[str, Any] = {
-        "device": device,
-        "jobs": jobs,
-        "executor": executor,
-        "address": address,
-        "data_root": data_root,
-    }
-    observer = observer_for(sys.stdout)
-    known |= {"retry_failed": retry_failed, "plugins": plugins_of_command(), "observer": observer}
+    known: dict[str, Any] = {"device": device, "jobs": jobs, "executor": executor, "address": address}
+    known |= {"data_root": data_root, "retry_failed": retry_failed}
+    known |= {"plugins": plugins_of_command(), "observer": observer_for(sys.stdout)}
     Execution(**known)  # a dry run refuses what the run would refuse
     return known
 

@@ -1,4 +1,4 @@
-"""Define ``fgai-bench run``, which runs a suite or, with ``--dry-run``, prints its plan."""
+"""Define ``fgai-bench run``, which runs a suite or prints its plan, and ``status``, which says how far a run is."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import typer
 from fgai_bench.cli.options import (
     FolderOption,
     NamesOption,
+    RunArgument,
     SetOption,
     SuiteOption,
     listed,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from fgai_bench.run.plan import Plan
     from fgai_bench.run.resume import Run
 
+SHOWN_DAMAGE = 5  # damaged steps, before the rest is only counted
 PLAN_COLUMNS = ["suite", "task", "dataset", "model", "defense", "label", "seeds", "attacks"]
 
 
@@ -127,7 +129,6 @@ def conclude(done: Run) -> None:
     If some steps could be tried again, list the steps without a value and exit 1. So do an attack below a floor and a
     dataset whose files could not be had.
     """
-    from fgai_bench.cli.status import failures
     from fgai_bench.records.flags import below_floors
     from fgai_bench.records.result import RETRIED
     from fgai_bench.records.store import StoreReader
@@ -146,3 +147,68 @@ def conclude(done: Run) -> None:
     typer.echo(f"next: fgai-bench report {shlex.quote(str(done.folder))}")
     if failed or wrong or done.absent:
         raise typer.Exit(1)
+
+
+def status(
+    folder: RunArgument,
+) -> None:
+    """Show how many steps of a run are done and how many are waiting; exit 1 when a step has failed."""
+    from fgai_bench.records.lock import holder
+    from fgai_bench.records.merge import counts_by_suite, in_words
+    from fgai_bench.records.result import RETRIED
+    from fgai_bench.records.store import StoreReader
+
+    with StoreReader(folder) as store:
+        members, damaged = store.members(), store.damaged()
+        headers = {} if damaged else store.headers()
+        statuses = store.statuses() if damaged else {hash: header["status"] for hash, header in headers.items()}
+    suites = counts_by_suite(members, statuses).items()
+    rows = [[suite, str(sum(counts.values())), in_words(counts)] for suite, counts in suites]
+    print_table(f"run {folder}", ["suite", "steps", "by status"], rows)
+    typer.echo(f"being written by {writer}" if (writer := holder(folder)) else "nobody is writing to it")
+    for sentence in list(damaged.values())[:SHOWN_DAMAGE]:
+        typer.echo(f"damaged: {sentence}")
+    if len(damaged) > SHOWN_DAMAGE:
+        typer.echo(f"damaged: {len(damaged) - SHOWN_DAMAGE} more steps, as where checkpoints were not brought along")
+    for sentence in remarks(members, headers):
+        typer.echo(sentence)
+    if set(statuses.values()) - {"ok"}:
+        failures(folder)
+    if damaged or any(status in RETRIED for status in statuses.values()):
+        raise typer.Exit(1)
+
+
+def remarks(members: list[dict[str, Any]], headers: dict[str, dict[str, Any]]) -> list[str]:
+    """Return what to know of the records: changed suites, steps of other code than the rest, or than this program's."""
+    from fgai_bench.records.merge import made_by_other_code
+    from fgai_bench.run.identity import is_present
+
+    mixed = made_by_other_code(members, headers)
+    placed = {member["step"] for member in members if member["step"] in headers} - mixed
+    earlier = [hash for hash in placed if is_present(headers[hash]["kind"], headers[hash]["config"]) is False]
+    counted = (
+        (len(mixed), "the rest and are not mixed with it"),
+        (len(earlier), "this program's; a new run computes them anew and leaves them in the store"),
+    )
+    return [f"{number} recorded steps were made by other code than {whose}" for number, whose in counted if number]
+
+
+def failures(folder: Path) -> None:
+    """Print a table of the recorded steps that have no value, with the reason for each."""
+    from fgai_bench.records.errors import StoreError
+    from fgai_bench.records.store import StoreReader
+
+    rows: list[list[str]] = []
+    with StoreReader(folder) as store:
+        statuses = store.statuses()
+        for member in store.members():
+            if statuses.get(member["step"], "ok") != "ok":
+                names = [str(member[key]) for key in ("kind", "dataset", "model", "label", "attack_label", "seed")]
+                try:
+                    reason = store.step(member["step"])["reason"]
+                except StoreError as error:
+                    reason = str(error)
+                rows.append([*names, statuses[member["step"]], reason])
+    if rows:
+        columns = ["step", "dataset", "model", "defense", "attack", "seed", "status", "reason"]
+        print_table("without a value", columns, rows)

@@ -1,6 +1,5 @@
 """Artifact files of a run: named by the hash of their content, never half written, verified whenever they are read."""
 
-import contextlib
 import os
 import re
 import tempfile
@@ -31,7 +30,6 @@ class Artifacts:
         self.folder = folder
 
     def path(self, name: str) -> Path:
-        """Return the path of the artifact with this hash."""
         return self.folder / f"{name}{SUFFIX}"
 
     def write(self, content: bytes) -> str:
@@ -39,16 +37,11 @@ class Artifacts:
         name = sha256(content)
         self.folder.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=self.folder, prefix=f".{name}.", suffix=PART)
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(temporary, self.path(name))
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, self.path(name))
         return name
 
     def read(self, name: str) -> bytes:

@@ -5,7 +5,6 @@ import io
 import json
 import lzma
 import os
-import shutil
 import tempfile
 import zipfile
 from collections import Counter
@@ -186,7 +185,6 @@ def _write(
 
 
 def _tables(merged: Merged) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of every table, by the name of the table."""
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in COLUMNS}
     environments: dict[str, str] = {}
     names = short_names(merged.steps)
@@ -278,21 +276,15 @@ def _writable_folder(folder: Path) -> Path:
 
 @contextmanager
 def replace_folder(folder: Path) -> Iterator[Path]:
-    """Yield a new folder to fill, which replaces ``folder`` when the block ends; an exception changes nothing."""
+    """Yield a new folder to fill, which replaces ``folder`` when the block ends; an exception in it changes nothing."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
-        new, old = Path(temporary) / "new", Path(temporary) / "old"
+        new = Path(temporary) / "new"
         new.mkdir()
         yield new
         if folder.exists():
-            folder.rename(old)
-        try:
-            new.rename(folder)
-        except BaseException:
-            if old.exists():
-                old.rename(folder)
-            raise
-        shutil.rmtree(old, ignore_errors=True)
+            folder.rename(Path(temporary) / "old")
+        new.rename(folder)
 
 
 def datasheet(merged: Merged) -> str:

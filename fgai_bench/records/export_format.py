@@ -85,7 +85,6 @@ class ExportTables:
         self.artifacts.close()
 
     def statuses(self) -> dict[str, str]:
-        """Return the status of every step, by hash."""
         steps = self._table("steps")
         with _reading(steps.path):
             hash, status = map(steps.header.index, ("hash", "status"))

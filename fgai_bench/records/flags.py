@@ -54,10 +54,7 @@ def below_floors(
 ) -> dict[str, str]:
     """Return the attacks of a run below a recorded floor of their budget, by hash, with the sentence.
 
-    Args:
-        members: places of the run's steps; without a floor among them, no step is read.
-        ready: hashes of the steps that have values.
-        read: gives a step by its hash.
+    ``ready`` are the hashes of the steps that have values; without a floor among the places, no step is read.
     """
     kinds = {member["step"]: member["kind"] for member in members if member["step"] in ready}
     if "certify" not in kinds.values():

@@ -122,7 +122,6 @@ def curves(members: Members, steps: ByHash) -> pd.DataFrame:
 
 
 def provenance(steps: ByHash) -> pd.DataFrame:
-    """Return one row per recorded step: hashes, configuration, data, environment, times, artifacts."""
     import pandas as pd
 
     rows = [
@@ -139,7 +138,6 @@ def provenance(steps: ByHash) -> pd.DataFrame:
 
 
 def _place(member: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the columns that say where a step stands."""
     return tuple([member[key] for key in PLACE_COLUMNS])
 
 

@@ -46,13 +46,7 @@ class StoredResult:
 
 @dataclass(frozen=True)
 class Merged:
-    """The results and places that hold after a merge, and those that do not.
-
-    Attributes:
-        steps: hash to the result that holds.
-        members: the places, in the order of the runs and their plans.
-        superseded: results and places that do not hold, and why.
-    """
+    """The results that hold after a merge, by hash, the places, and the steps that do not hold, with the reason."""
 
     steps: dict[str, StoredResult]
     members: list[dict[str, Any]]

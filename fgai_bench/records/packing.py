@@ -181,7 +181,6 @@ def _metadata(content: bytes) -> dict[str, Any]:
 
 
 def _path_of(kind: type) -> str:
-    """Return the path of a class as ``module:name``."""
     return f"{kind.__module__}:{kind.__qualname__}"
 
 

@@ -226,12 +226,7 @@ class Store(StoreReader):
 
 
 class RunTables:
-    """The records of a run folder, read from its SQLite file.
-
-    Args:
-        folder: the run folder.
-        writable: for the one process that writes; a file without tables gets them.
-    """
+    """The records of a run folder, read from its SQLite file; if ``writable``, a file without tables gets them."""
 
     def __init__(self, folder: Path, writable: bool = False) -> None:
         self.folder, self.path = folder, folder / FILE
@@ -341,7 +336,6 @@ class RunTables:
             return self.connection.execute("SELECT * FROM members ORDER BY position, place").fetchall()
 
     def _value(self, query: str) -> Any:
-        """Return the single value that a query gives."""
         return self.connection.execute(query).fetchone()[0]
 
     @contextmanager
@@ -356,7 +350,6 @@ class RunTables:
 
 
 def checksum(*cells: object) -> str:
-    """Return the SHA-256 over the other cells of a row."""
     return hashlib.sha256("\n".join(map(str, cells)).encode("utf-8", "surrogatepass")).hexdigest()
 
 

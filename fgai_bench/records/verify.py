@@ -99,7 +99,6 @@ class RecordedRow:
 
     @cached_property
     def model(self) -> AttentionModel:
-        """Return the trained model that the row is about."""
         content = self.store.artifact(self.step["trial"], "model")
         return unpack_model(content, self.config["model"], self.problem.data.x.shape[1], self.problem.num_outputs)
 
@@ -137,7 +136,6 @@ class RecordedRow:
 
     @cached_property
     def measured(self) -> Measured:
-        """Return what the row is when it is measured again."""
         torch.set_num_threads(self.config["threads"])
         with threadpool_limits(self.config["threads"]):
             if self.step["kind"] == "attack":

@@ -66,7 +66,6 @@ class Execution:
 
     @cached_property
     def resolved_device(self) -> str:
-        """Return the device that is meant; raise if the machine does not have it."""
         return resolved_device(self.device)
 
     @cached_property

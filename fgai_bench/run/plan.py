@@ -44,12 +44,7 @@ EVALUATION_SEEDS = range(10)  # split seeds that no choice of settings may look 
 
 @dataclass(frozen=True)
 class Step(RecordedStep):
-    """One unit of work: a training, an attack or a measurement.
-
-    Attributes:
-        time_limit: seconds after which the step is stopped.
-        exclusive: whether no other step may run at the same time.
-    """
+    """One unit of work: a training, an attack or a measurement; ``exclusive`` if nothing else may run beside it."""
 
     time_limit: float | None = None
     exclusive: bool = False
@@ -184,24 +179,9 @@ class Trial:
         return "" if declared == "f1" else declared
 
     @property
-    def data_config(self) -> dict[str, str]:
-        """Return what the trial makes of its dataset, as far as it is not the usual: another score, or split."""
-        split = {"split": self.suite.split} if self.suite.split != "transductive" else {}
-        return {**split, **({"score": self.score} if self.score else {})}
-
-    @property
     def released(self) -> tuple[Setting, ...]:
         """Return the released program's settings for this trial; none for a line that does not ask for them."""
         return released_settings(self.task, self.dataset, self.model, self.line.released) if self.line.released else ()
-
-    @property
-    def released_budget(self) -> dict[str, Any]:
-        """Return the budget that the released configurations give the attack on this method; raise if there is none."""
-        cell = (self.task, self.dataset, self.model, self.line.released or self.line.name)
-        configured = released_settings(*cell)
-        if not configured:
-            raise SuiteError("the released program has no configuration of {3} with {2} on {1}".format(*cell))
-        return configured[0].inner
 
     @cached_property
     def chosen(self) -> tuple[TunedSetting, ...]:
@@ -359,12 +339,13 @@ class _Draft:
         tags = DEFENSES.entry(trial.line.name).tags
         teacher = self.validate(trial.teacher, attack) if "needs-teacher" in tags else None
         threat = _merged(ThreatModel, trial.suite.threat.model_dump(), trial.settings["threat"])
+        changed = any(chosen.model or chosen.training or chosen.defense or chosen.inner for chosen in trial.chosen)
         config = {
             **self._training_settings(trial),
             "teacher": teacher.hash if teacher else None,
             "seed": trial.seed,
             "validation": plain({**_versioned(ATTACKS, attack), "threat": threat}),
-            "keep": trial.line.name == TEACHER.name and not trial.line.options and not _changes(trial),
+            "keep": trial.line.name == TEACHER.name and not trial.line.options and not changed,
         }
         return self._step("validate", config, {"teacher": teacher.hash} if teacher else {}, trial.suite)
 
@@ -391,7 +372,12 @@ class _Draft:
         }
         content: dict[str, Any] = {
             "task": _versioned(TASKS, trial.task),
-            "dataset": {**_versioned(DATASETS, trial.dataset), **trial.data_config, "source": source},
+            "dataset": {
+                **_versioned(DATASETS, trial.dataset),
+                **({"split": suite.split} if suite.split != "transductive" else {}),
+                **({"score": trial.score} if trial.score else {}),
+                "source": source,
+            },
             "model": {**_versioned(MODELS, trial.model), "options": {**suite.model, **settings["model"]}},
             "defense": {**_versioned(DEFENSES, line.name), "options": options},
             "training": _merged(Training, suite.training.model_dump(), settings["training"]),
@@ -479,12 +465,6 @@ def _versioned(registry: Registry[Any], name: str) -> dict[str, Any]:
     return {"name": name, "version": registry.entry(name).version}
 
 
-def _changes(trial: Trial) -> bool:
-    """Tell whether a search chose something for the trial that the suite's own settings do not say."""
-    chosen = trial.chosen[0] if trial.chosen else None
-    return bool(chosen and (chosen.model or chosen.training or chosen.defense or chosen.inner))
-
-
 def _inner(trial: Trial) -> dict[str, Any]:
     inner = trial.line.inner or trial.suite.inner
     threat = _merged(ThreatModel, trial.suite.inner.threat, trial.settings["inner"])
@@ -500,7 +480,12 @@ def _threat(trial: Trial, attack: AttackLine) -> dict[str, Any]:
     """Merge the budgets of suite, trial and attack; the scenario is the attack's own unless its line sets another."""
     suite = trial.suite.threat.model_dump()
     scenario = {"scenario": scenario_of(attack.name, suite["scenario"])}
-    released = trial.released_budget if attack.budgets == "released" else {}
+    released = {}
+    if attack.budgets == "released":
+        cell = (trial.task, trial.dataset, trial.model, trial.line.released or trial.line.name)
+        if not (configured := released_settings(*cell)):
+            raise SuiteError("the released program has no configuration of {3} with {2} on {1}".format(*cell))
+        released = configured[0].inner
     return _merged(ThreatModel, suite, scenario, released, trial.settings["threat"], attack.threat)
 
 

@@ -110,7 +110,6 @@ class PlainLines(Observer):
         return f"took {spoken(took)} with {self.slots} worker{'s' * (self.slots > 1)}, which were busy {busy:.0%} of it"
 
     def _show(self, step: Step, result: Result) -> None:
-        """Print the result of a step that was just counted."""
         self._print(
             f"[{self.count}/{self.total}] {self._title(step)}: {outcome(result)} ({spoken(self.time_left())} left)"
         )
@@ -171,7 +170,6 @@ class Live(PlainLines):
         self.tick()
 
     def _remove(self, step: Step) -> None:
-        """Remove the bar of a step, if it has one."""
         if step.hash in self.running:
             self.display.remove_task(self.running.pop(step.hash))
 

@@ -79,7 +79,6 @@ def resolve(
 
 
 def changed(suite: Suite, **changes: Any) -> Suite:
-    """Return the suite with other values, validated as if they had been written in the file."""
     finite(changes)
     try:
         return Suite(**{**dict(suite), **changes}).derived_from(suite)
@@ -131,20 +130,16 @@ def _narrowed(
     if strangers and len(parts) > 1:
         names = ", ".join(part.name for part in parts)
         raise SuiteError(f"{key} {', '.join(strangers)}: in no part of the suite; run one of {names} alone")
-    return tuple(
-        changed(part, **{key: lines})
-        for part in parts
-        if (lines := _selected(getattr(part, key), wanted, strangers, line))
-    )
-
-
-def _selected(lines: Sequence[Any], wanted: Sequence[str], strangers: Sequence[str], line: Callable[[str], Any]) -> Any:
-    chosen: list[Any] = []
-    for name in wanted:
-        exact = [entry for entry in lines if not isinstance(entry, str) and entry.title == name]
-        matching = [line(name)] if name in strangers else exact or [entry for entry in lines if name in _title(entry)]
-        chosen += [entry for entry in matching if entry not in chosen]
-    return tuple(chosen)
+    narrowed = []
+    for part in parts:
+        chosen: list[Any] = []
+        for name in wanted:
+            there = [line(name)] if name in strangers else [e for e in getattr(part, key) if name in _title(e)]
+            exact = [entry for entry in there if not isinstance(entry, str) and entry.title == name]
+            chosen += [entry for entry in exact or there if entry not in chosen]
+        if chosen:
+            narrowed.append(changed(part, **{key: tuple(chosen)}))
+    return tuple(narrowed)
 
 
 def _assigned(parts: tuple[Suite, ...], assignment: str) -> tuple[Suite, ...]:
@@ -219,7 +214,6 @@ def program() -> dict[str, Any]:
 
 @cache
 def _configurations() -> tuple[Setting, ...]:
-    """Return a setting for every row of the configurations."""
     stand_ins = yaml.safe_load(text_of("paper.yaml"))["stand_ins"]
     settings = []
     for row in csv.DictReader(text_of("released_settings.csv").splitlines()):

@@ -22,7 +22,6 @@ def run_checks(kind: str, name: str) -> list[CheckResult]:
 
 
 def checks_of(kind: str) -> list[Check]:
-    """Return the checks of ``kind``, one of ``CONTRACTS``."""
     return checks_in(CONTRACTS[kind])
 
 

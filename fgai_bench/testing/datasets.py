@@ -23,10 +23,7 @@ PARTS = ("train_index", "val_index", "test_index")
 class DatasetSubject:
     """A dataset to be checked; if its files are missing, every check is skipped and nothing is downloaded.
 
-    Attributes:
-        load: returns the graph with the split of a seed.
-        declared: the statistics that it must have, if it declares any.
-        tags: as for every subject.
+    ``load`` returns the graph with the split of a seed.
     """
 
     load: Callable[[int], Data]
@@ -35,7 +32,6 @@ class DatasetSubject:
 
     @cached_property
     def data(self) -> Data:
-        """Return the graph with the split of seed 0."""
         try:
             return self.load(0)
         except MissingDataError as reason:

@@ -28,7 +28,6 @@ class MetricSubject(EntrySubject):
         return inputs_of(self.tags).partition("-")[0]
 
     def argument(self, seed: int) -> Any:
-        """Return one argument, drawn by seed."""
         return DRAWS[self.inputs](torch.Generator().manual_seed(seed))
 
     def value(self, a: Any, b: Any) -> Any:

@@ -58,7 +58,6 @@ class SearchCell:
 
     @property
     def name(self) -> str:
-        """Return the names of the cell's parts."""
         again = f" repeat {self.repeat}" if self.repeat else ""
         return f"{self.task} {self.dataset} {self.model} {self.line.title}{again}"
 
@@ -70,7 +69,6 @@ class SearchCell:
 
     @property
     def space_hash(self) -> str:
-        """Return the hash of the space."""
         return sha256(described(self.space))
 
     def trained(self, number: int, values: Mapping[str, Any], seeds: Sequence[int] = ()) -> list[Trial]:
@@ -85,7 +83,6 @@ class SearchCell:
         return [Trial(self.suite, self.task, self.dataset, self.model, TEACHER, seed) for seed in seeds or self.seeds]
 
     def setting(self, number: int, values: Mapping[str, Any], **known: Any) -> TunedSetting:
-        """Return values as the chosen setting of this cell."""
         when = When(task=(self.task,), dataset=(self.dataset,), model=(self.model,), defense=(self.line.name,))
         search = {"split": self.suite.split, "trials": self.trials, "trial": number}
         return TunedSetting(when=when, **search, **by_section(values), **known)

@@ -16,15 +16,10 @@ SCORES = ("validation_clean", "validation_attacked")
 
 @dataclass(frozen=True)
 class Tried:
-    """One trial: its settings and its scores, each the mean over the split seeds.
+    """One trial: its settings, and its scores by split seed; trial 0 has the suite's own settings.
 
-    Attributes:
-        number: its number; 0 is the suite's own settings.
-        values: the settings that it changes.
-        by_seed: split seed to the scores by name.
-        reason: why a seed has no scores; empty where all have.
-        seconds: of all its steps.
-        final: split seed of the final to its scores under the standard attack; empty for what did not reach it.
+    ``reason`` says why a seed has no scores. ``final`` has the scores under the standard attack, by split seed of the
+    final; it is empty for what did not reach the final.
     """
 
     number: int
@@ -51,7 +46,6 @@ class Tried:
 
     @property
     def attacked(self) -> float:
-        """Return the validation score under the attack of the search, or of the final."""
         return self.mean("validation_attacked")
 
 
@@ -97,7 +91,6 @@ class SearchOutcome:
 
     @cached_property
     def choice(self) -> Tried | None:
-        """Return the best of the final; None if all failed."""
         return next(iter(replace(self, tried=self.finalists).best(1)), None)
 
     @property

@@ -50,7 +50,6 @@ def suggest(space: Space, history: History, seed: int, number: int) -> dict[str,
 
 
 def distributions(space: Space) -> dict[str, optuna.distributions.BaseDistribution]:
-    """Return a space in Optuna's terms."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     def of(dimension: Dimension) -> optuna.distributions.BaseDistribution:

@@ -157,7 +157,6 @@ class CellSearch:
         return plan
 
     def outcome(self) -> SearchOutcome:
-        """Return the trials measured so far."""
         tried = [self._tried(number) for number in range(len(self.values))]
         scores = {seed: self.store.result(hash).metrics for seed, hash in self.reference.items()}
         references = {seed: own["validation_clean"] for seed, own in scores.items() if "validation_clean" in own}

@@ -37,13 +37,8 @@ class Event:
 class WorkerSettings:
     """Settings of every worker.
 
-    Attributes:
-        plugins: modules to import first.
-        data_root: where the datasets lie.
-        threads: per step.
-        devices: GPUs to share among the workers.
-        variables: of the environment, where the worker's machine does not set them itself.
-        datasets: graphs in memory, by name.
+    ``devices`` are GPUs that the workers share, ``variables`` those of the environment that a worker's machine does not
+    set itself, and ``datasets`` graphs in memory, by name.
     """
 
     plugins: Sequence[str] = ()

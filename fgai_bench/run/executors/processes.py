@@ -57,7 +57,6 @@ class _Worker:
         return self.last.alone and same and str(job.config.get("device")).startswith("cuda")
 
     def give(self, job: Job | None) -> None:
-        """Set the job that the worker has now."""
         self.job, self.last, self.began = job, job or self.last, False
         self.deadline = time.monotonic() + START_LIMIT
 

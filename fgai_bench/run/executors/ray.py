@@ -27,12 +27,15 @@ class RayExecutor:
     Args:
         address: address of a running cluster; None starts one on this machine, whatever else runs there.
         slots: number of steps at a time on a cluster that is started here.
-        settings: settings of the workers.
         gpu: whether a step needs a GPU; ``slots`` of them then share the machine's GPUs.
     """
 
-    def __init__(self, address: str | None, slots: int, settings: WorkerSettings, gpu: bool = False) -> None:
-        self._ray = _import_ray()
+    def __init__(self, address: str | None, slots: int, settings: WorkerSettings, gpu: bool) -> None:
+        try:
+            import ray
+        except ImportError:
+            raise ExecutorError("--executor ray needs Ray: pip install ray") from None
+        self._ray: Any = ray
         handed_over = {name: value for name, value in os.environ.items() if name.startswith(VARIABLE_PREFIX)}
         self.settings = replace(settings, variables=handed_over)
         self._refs: dict[Any, Job] = {}
@@ -133,14 +136,6 @@ def _check_reachable(address: str | None) -> None:
         socket.create_connection((host, int(port)), timeout=ANSWER_LIMIT).close()
     except (OSError, OverflowError) as error:
         raise ExecutorError(f"no Ray cluster at {address}: {error}") from None
-
-
-def _import_ray() -> Any:
-    try:
-        import ray
-    except ImportError:
-        raise ExecutorError("--executor ray needs Ray: pip install ray") from None
-    return ray
 
 
 def _words(error: BaseException) -> str:
