@@ -7,7 +7,6 @@ with nothing but bytecode in them, would be found as empty packages.
 from __future__ import annotations
 
 import importlib
-import sys
 import warnings
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -56,9 +55,3 @@ class OldPaths(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Do nothing: names are looked up when they are asked for."""
-
-
-def keep_old_paths() -> None:
-    """Make old import paths work in this process."""
-    if not any(isinstance(finder, OldPaths) for finder in sys.meta_path):
-        sys.meta_path.insert(0, OldPaths())

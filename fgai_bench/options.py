@@ -138,17 +138,6 @@ def joined(*spaces: Space) -> dict[str, Dimension]:
     return space
 
 
-def described(space: Space) -> dict[str, list[Any]]:
-    """Return a space as plain data, for its hash and for files.
-
-    >>> described({"training.lr": LogRange(0.001, 0.1), "training.epochs": Choice(200, 400)})
-    {'training.lr': ['LogRange', 0.001, 0.1], 'training.epochs': ['Choice', 200, 400]}
-    """
-    return {
-        name: [type(d).__name__, *(d.values if isinstance(d, Choice) else (d.low, d.high))] for name, d in space.items()
-    }
-
-
 def by_section(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return chosen values as the sections of a setting.
 

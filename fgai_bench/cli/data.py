@@ -65,9 +65,5 @@ def fetch(
 
 
 def counts(size: Statistics | None) -> list[str]:
-    """Return the numbers of nodes, undirected edges, features and classes as cells of a table.
-
-    >>> counts(Statistics(nodes=2708, edges=5278, features=1433, classes=7))
-    ['2,708', '5,278', '1,433', '7']
-    """
+    """Return the numbers of nodes, undirected edges, features and classes as cells of a table."""
     return [f"{n:,}" for n in (size.nodes, size.edges, size.features, size.classes)] if size else [""] * 4

@@ -1,7 +1,6 @@
 """Define ``fgai-bench ls``, which lists registered names, and ``check``, which tests the contract of one of them."""
 
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -79,16 +78,13 @@ def _print_zoo(source: Path | None) -> None:
     with zoo_store(source) as store:
         rows, folder = zoo_rows(store), store.folder
     columns = ["name", "seed", "clean", "injection", "worst", "attacks"]
-    lines = [
-        [name, str(seed), *(_score(scores.get(a, {})) for a in ("", "injection", "worst")), str(len(scores) - 1)]
-        for (name, seed), scores in rows.items()
-    ]
+    lines = []
+    for (name, seed), scores in rows.items():
+        named = [scores.get(attack, {}) for attack in ("", "injection", "worst")]
+        shown = [next((f"{own[key]:.3f}" for key in ("f1", "roc_auc") if key in own), "--") for own in named]
+        lines.append([name, str(seed), *shown, str(len(scores) - 1)])
     print_table(f"zoo: {folder}", columns, lines)
     typer.echo("fb.load_model(NAME, seed=SEED) returns the model, fb.load_attacked(NAME, seed=SEED) the attacked graph")
-
-
-def _score(values: Mapping[str, float]) -> str:
-    return next((f"{values[name]:.3f}" for name in ("f1", "roc_auc") if name in values), "--")
 
 
 def _print_registry(kind: str, registry: Registry[Any]) -> None:
@@ -130,11 +126,7 @@ def check(
 
 
 def kind_of(name: str, kind: str | None) -> str:
-    """Return the kind that ``kind`` names; if None, the only kind in which ``name`` is registered.
-
-    >>> kind_of("gat", None), kind_of("gat", "model")
-    ('models', 'models')
-    """
+    """Return the kind that ``kind`` names; if None, the only kind in which ``name`` is registered."""
     if kind is not None:
         return kind_named(kind)
     holding = [kind for kind in CHECKED if name in KINDS[kind]]

@@ -14,11 +14,7 @@ import typer
 
 
 def path_of(text: str | Path) -> Path:
-    """Return a path that can exist; raise if it is empty, too long, or holds a NUL.
-
-    >>> path_of("runs/quick").name
-    'quick'
-    """
+    """Return a path that can exist; raise if it is empty, too long, or holds a NUL."""
     if not os.fspath(text):
         raise typer.BadParameter("a path is needed, not an empty text")
     try:
@@ -77,11 +73,7 @@ def seeds_of(text: str | None) -> int | list[int] | None:
 
 
 def numbers(text: str) -> list[int]:
-    """Return a list of whole numbers, separated by commas.
-
-    >>> numbers("1000, 1001")
-    [1000, 1001]
-    """
+    """Return a list of whole numbers, separated by commas."""
     return [whole(part) for part in listed(text) or []]
 
 

@@ -103,7 +103,9 @@ def export(
                 if value not in there:
                     words = ", ".join(map(str, there))
                     raise RequestError(f"there are no records of the {field} {value!r}; there are some of {words}")
-            merged = merged.of(field, chosen)
+            members = [member for member in merged.members if member[field] in chosen]
+            placed = {member["step"] for member in members} & merged.steps.keys()
+            merged = replace(merged, steps={hash: merged.steps[hash] for hash in sorted(placed)}, members=members)
         if not merged.steps:
             raise RequestError(f"there are no records to export in {', '.join(map(str, runs))}; nothing was written")
         tables = _tables(merged)

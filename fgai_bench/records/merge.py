@@ -52,12 +52,6 @@ class Merged:
     members: list[dict[str, Any]]
     superseded: list[dict[str, str]]
 
-    def of(self, field: str, chosen: Sequence[str | int]) -> Merged:
-        """Return the part of this merge whose places have one of some values in a field, such as the dataset."""
-        members = [member for member in self.members if member[field] in chosen]
-        steps = {member["step"]: self.steps[member["step"]] for member in members if member["step"] in self.steps}
-        return Merged(dict(sorted(steps.items())), members, self.superseded)
-
     def by_suite(self) -> dict[str, dict[str, int]]:
         """Return how many steps of each suite have each status, by the title of the suite."""
         return counts_by_suite(self.members, {hash: result.step["status"] for hash, result in self.steps.items()})

@@ -36,20 +36,12 @@ REGISTRIES: dict[str, Registry[Any]] = {
 
 
 def environment(device: str = "cpu", threads: int = 1) -> dict[str, Any]:
-    """Return what is the same for all steps of one process: program, versions, machine.
-
-    >>> environment()["package"] == __version__
-    True
-    """
+    """Return what is the same for all steps of one process: program, versions, machine."""
     return {**_program(), "device": _device_name(device), "threads": threads, "host": socket.gethostname()}
 
 
 def plugins_used(config: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """Return the packages and modules, with their versions, whose entries a step uses; nothing for built-in ones.
-
-    >>> plugins_used({"model": {"name": "gat"}, "defense": {"name": "fgai"}})
-    {}
-    """
+    """Return the packages and modules, with their versions, whose entries a step uses; nothing for built-in ones."""
     chosen = [(registry, config[key]["name"]) for key, registry in REGISTRIES.items() if config.get(key)]
     entries = [registry.entry(name) for registry, name in chosen if name in registry]  # a node may lack a plugin
     versions = {entry.origin: entry.origin_version or _commit_of(entry.target) for entry in entries if not entry.ours}

@@ -24,7 +24,7 @@ from torch_geometric.data import Data
 
 from fgai_bench.attacks import ATTACKS
 from fgai_bench.attacks.budget import BudgetExceeded, Ledger, ThreatModel, check_budget
-from fgai_bench.certificates import Floor, best_floor
+from fgai_bench.certificates import best_floor
 from fgai_bench.defenses import DEFENSES
 from fgai_bench.metrics import METRICS, NotApplicable
 from fgai_bench.metrics.base import inputs_of
@@ -234,7 +234,11 @@ def doubts(row: RecordedRow) -> Iterator[str]:
         yield from differences(row)
         return
     values = {line["name"]: float(line["value"]) for line in row.step["metrics"] if line["value"] is not None}
-    floor, left = _floor(row), ranking_score(row.config, values)
+    floor, left = None, ranking_score(row.config, values)
+    threat, targets = row.threat, row.problem.targets
+    if row.config["task"]["name"] == "node" and (threat.scenario, threat.targets) == ("injection", "test"):
+        with suppress(NotApplicable):
+            floor = best_floor(row.model, row.problem.data, targets, threat.resolved(row.problem.data))
     if floor and left is not None and floor.score > left + (0 if row.is_exact else SHARE):
         yield f"{left:.4f} is recorded, below the floor {floor.score:.4f} that {floor.kind!r} proves for its model"
     if "graph" in row.config["attack"] and sha256(row.contents["attacked"]) != row.config["attack"]["graph"]:
@@ -259,16 +263,6 @@ def model_difference(model: AttentionModel, planned: AttentionModel) -> str:
         if is_plain(due) and own != due:
             return f"its model has {name} {own} and not {due} as in its configuration"
     return ""
-
-
-def _floor(row: RecordedRow) -> Floor | None:
-    """Return what is proven for the model of an injection attack on nodes; None where nothing is."""
-    problem, threat = row.problem, row.threat
-    if row.config["task"]["name"] != "node" or (threat.scenario, threat.targets) != ("injection", "test"):
-        return None
-    with suppress(NotApplicable):
-        return best_floor(row.model, problem.data, problem.targets, threat.resolved(problem.data))
-    return None
 
 
 def differences(row: RecordedRow) -> Iterator[str]:

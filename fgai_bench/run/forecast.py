@@ -38,11 +38,7 @@ class Size:
 
     @classmethod
     def declared(cls, dataset: Dataset, outputs: float | None = None) -> Size | None:
-        """Return what a dataset declares, without reading it; None if it declares nothing.
-
-        >>> Size.declared(DATASETS["cora"]).links
-        13264
-        """
+        """Return what a dataset declares, without reading it; None if it declares nothing."""
         if (facts := dataset.statistics) is None:
             return None
         sparse = dataset.nonzeros < 0.1

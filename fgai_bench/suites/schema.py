@@ -94,11 +94,7 @@ class DefenseLine(Options):
         return self.label or self.name
 
     def as_tuned(self) -> DefenseLine:
-        """Return the line of the same defense with chosen settings.
-
-        >>> DefenseLine(name="fgai").as_tuned().title
-        'fgai tuned'
-        """
+        """Return the line of the same defense with chosen settings."""
         return self.model_copy(update={"label": f"{self.title}{TUNED}", "tuned": True})
 
 

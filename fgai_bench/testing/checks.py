@@ -90,10 +90,7 @@ def checks_in(subject: Any) -> list[Check]:
 
 
 def require(condition: bool, seen: str) -> None:
-    """Raise :class:`CheckFailed` with the message ``seen`` if the condition does not hold.
-
-    >>> require(1 + 1 == 2, "arithmetic is broken")
-    """
+    """Raise :class:`CheckFailed` with the message ``seen`` if the condition does not hold."""
     if not condition:
         raise CheckFailed(seen)
 

@@ -9,7 +9,7 @@ from typing import Any
 from fgai_bench.data import DATASETS
 from fgai_bench.defenses import DEFENSES
 from fgai_bench.models import MODELS
-from fgai_bench.options import OPTIMISER, Dimension, by_section, described, joined
+from fgai_bench.options import OPTIMISER, Choice, Dimension, by_section, joined
 from fgai_bench.records.canonical import sha256
 from fgai_bench.records.errors import RequestError
 from fgai_bench.run.plan import EVALUATION_SEEDS, TEACHER, Trial, applies
@@ -69,7 +69,11 @@ class SearchCell:
 
     @property
     def space_hash(self) -> str:
-        return sha256(described(self.space))
+        plain = {
+            name: [type(d).__name__, *(d.values if isinstance(d, Choice) else (d.low, d.high))]
+            for name, d in self.space.items()
+        }
+        return sha256(plain)
 
     def trained(self, number: int, values: Mapping[str, Any], seeds: Sequence[int] = ()) -> list[Trial]:
         """Return the trainings of one trial, one for each split seed: those of the search, or others."""

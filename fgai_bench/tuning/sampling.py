@@ -31,7 +31,15 @@ def suggest(space: Space, history: History, seed: int, number: int) -> dict[str,
         return {}
     import optuna
 
-    known, trials = distributions(space), []
+    def distribution(dimension: Dimension) -> optuna.distributions.BaseDistribution:
+        if isinstance(dimension, Choice):
+            return optuna.distributions.CategoricalDistribution(dimension.values)
+        log, low, high = isinstance(dimension, LogRange), dimension.low, dimension.high
+        if isinstance(low, int) and isinstance(high, int):
+            return optuna.distributions.IntDistribution(low, high, log=log)
+        return optuna.distributions.FloatDistribution(low, high, log=log)
+
+    known, trials = {name: distribution(dimension) for name, dimension in space.items()}, []
     for values, value in history:
         inside = {name: setting for name, setting in values.items() if setting in space[name]}
         state = optuna.trial.TrialState.FAIL if value is None else optuna.trial.TrialState.COMPLETE
@@ -47,20 +55,6 @@ def suggest(space: Space, history: History, seed: int, number: int) -> dict[str,
         optuna.logging.set_verbosity(level)
     asked = study.ask(known)
     return {name: _rounded(asked.params[name], dimension) for name, dimension in space.items()}
-
-
-def distributions(space: Space) -> dict[str, optuna.distributions.BaseDistribution]:
-    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-
-    def of(dimension: Dimension) -> optuna.distributions.BaseDistribution:
-        if isinstance(dimension, Choice):
-            return CategoricalDistribution(dimension.values)
-        log, bounds = isinstance(dimension, LogRange), (dimension.low, dimension.high)
-        if all(isinstance(bound, int) for bound in bounds):
-            return IntDistribution(int(dimension.low), int(dimension.high), log=log)
-        return FloatDistribution(*bounds, log=log)
-
-    return {name: of(dimension) for name, dimension in space.items()}
 
 
 def _rounded(value: Any, dimension: Dimension) -> Any:

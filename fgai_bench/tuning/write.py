@@ -10,7 +10,6 @@ import pandas as pd
 import yaml
 
 from fgai_bench.records.canonical import canonical, plain
-from fgai_bench.suites.schema import TunedSetting
 from fgai_bench.tuning.cells import FINAL_ATTACK, FINALISTS
 from fgai_bench.tuning.outcome import SCORES, TOLERANCE, SearchOutcome, Tried
 
@@ -39,13 +38,17 @@ def as_suite(outcomes: Sequence[SearchOutcome]) -> str:
     cell, suite = outcomes[0].cell, outcomes[0].cell.suite
     lines = [line for line in suite.defenses if any(outcome.cell.line == line for outcome in outcomes)]
     shown = (*lines, *(line.as_tuned() for line in lines))
-    chosen = [outcome.chosen for outcome in outcomes if outcome.chosen is not None]
+    tuned = []
+    for setting in filter(None, (outcome.chosen for outcome in outcomes)):
+        own = plain(setting.model_dump(exclude_defaults=True))
+        when = {key: names[0] for key, names in own["when"].items()}
+        tuned.append({**own, "when": when, "trial": setting.trial, "feasible": setting.feasible})
     content = {
         **plain(suite.model_dump(mode="json", exclude_defaults=True, exclude={"tuned"})),
         "name": f"{suite.name}-tuned",
         "summary": f"{suite.name} with its own settings and with those of {outcomes[0].cell.trials} trials each",
         "defenses": [plain(line.model_dump(exclude_defaults=True)) for line in shown],
-        "tuned": [_setting(setting) for setting in chosen],
+        "tuned": tuned,
     }
     seeds, finals = (", ".join(map(str, some)) for some in (cell.seeds, cell.finals))
     head = (
@@ -55,12 +58,6 @@ def as_suite(outcomes: Sequence[SearchOutcome]) -> str:
         f"# {TOLERANCE} of the vanilla model's. All trials stand in {TRIALS}.\n"
     )
     return head + yaml.safe_dump(content, sort_keys=False, width=120, default_flow_style=None)
-
-
-def _setting(setting: TunedSetting) -> dict[str, Any]:
-    content: dict[str, Any] = plain(setting.model_dump(exclude_defaults=True))
-    when = {key: names[0] for key, names in content["when"].items()}
-    return {**content, "when": when, "trial": setting.trial, "feasible": setting.feasible}
 
 
 def _row(outcome: SearchOutcome, tried: Tried, seeds: Sequence[int]) -> dict[str, Any]:

@@ -42,23 +42,16 @@ class RayExecutor:
         self._last_seen = time.monotonic()
         self._started_here = not self._ray.is_initialized()
         if self._started_here:
-            self._connect(address, slots)
+            _check_reachable(address)
+            size = {"num_cpus": slots * settings.threads, "include_dashboard": False} if address is None else {}
+            try:
+                self._ray.init(address=address or "local", **size, log_to_driver=False, logging_level="error")
+            except (ConnectionError, RuntimeError, ValueError) as error:
+                raise ExecutorError(f"no Ray cluster at {address or 'this machine'}: {_words(error)}") from None
         needs = {"num_cpus": settings.threads, "num_gpus": 1 if gpu else 0, "max_retries": RETRIES}
         self._remote = self._ray.remote(**needs)(run_remotely)
         self._key = "GPU" if gpu else "CPU"
         self._units_per_step = 1 if gpu else settings.threads
-
-    def _connect(self, address: str | None, slots: int) -> None:
-        quiet = {"log_to_driver": False, "logging_level": "error"}
-        _check_reachable(address)
-        try:
-            if address is None:
-                size = {"num_cpus": slots * self.settings.threads, "include_dashboard": False}
-                self._ray.init(address="local", **size, **quiet)
-            else:
-                self._ray.init(address=address, **quiet)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            raise ExecutorError(f"no Ray cluster at {address or 'this machine'}: {_words(error)}") from None
 
     @property
     def slots(self) -> int:
