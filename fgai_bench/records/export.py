@@ -255,11 +255,10 @@ def _holders(wanted: Iterable[Wanted], stores: Sequence[StoreReader]) -> dict[st
     return holders
 
 
-def _artifacts(name: str, merged: Merged) -> Iterator[Wanted]:
-    """Yield every graph or model that the merged steps name, with the result that names it."""
-    role = PACKS[name][1]
-    for result in merged.steps.values():
-        yield from ((result, row) for row in result.step["artifacts"] if row["role"] == role)
+def _artifacts(name: str, merged: Merged) -> list[Wanted]:
+    """Return every graph or model that the merged steps name, with the result that names it."""
+    results, role = merged.steps.values(), PACKS[name][1]
+    return [(result, row) for result in results for row in result.step["artifacts"] if row["role"] == role]
 
 
 def _writable_folder(folder: Path) -> Path:
@@ -321,12 +320,6 @@ def _programs(merged: Merged) -> list[tuple[str, ...]]:
 
 
 def _sheet_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Write a Markdown table; whatever a name holds stays in its cell.
-
-    >>> print(_sheet_table(("a",), [("1 | <b>",)]))
-    | a |
-    |---|
-    | 1 \\| &lt;b> |
-    """
+    """Write a Markdown table; whatever a name holds stays in its cell."""
     written = [f"| {' | '.join(map(markdown_cell, cells))} |" for cells in (head, *rows)]
     return "\n".join([written[0], "|" + "---|" * len(head), *written[1:]])

@@ -48,8 +48,10 @@ def unpack_model(content: bytes, config: Mapping[str, Any], in_channels: int, nu
 def rebuilt_model(content: bytes, built: AttentionModel | None = None) -> AttentionModel:
     """Return the model of a file, made as ``built`` is if it is of that class, else from what the file says alone."""
     about = _metadata(content)
-    same = built is not None and about["class"] == _path_of(type(built))
-    model = (built.rebuilt if built is not None and same else _class_at(about["class"]))(**about["config"])
+    if built is not None and about["class"] == _path_of(type(built)):
+        model = built.rebuilt(**about["config"])
+    else:
+        model = _class_at(about["class"])(**about["config"])
     model.load_state_dict(tensors.load(content))
     return model.eval()
 

@@ -53,10 +53,7 @@ TrainingChanges = Annotated[dict[str, Any], AfterValidator(lambda value: partial
 
 
 class InnerLine(Options):
-    """The attack inside adversarial training: its own budget, never that of the evaluation.
-
-    ``threat`` is what differs from the paper's threat model.
-    """
+    """The attack inside adversarial training: its own budget, what differs from the paper's, never the evaluation's."""
 
     attack: str = "injection"
     options: dict[str, Any] = Field(default_factory=dict)

@@ -21,12 +21,9 @@ PARTS = ("train_index", "val_index", "test_index")
 
 @dataclass(frozen=True)
 class DatasetSubject:
-    """A dataset to be checked; if its files are missing, every check is skipped and nothing is downloaded.
+    """A dataset to be checked; if its files are missing, every check is skipped and nothing is downloaded."""
 
-    ``load`` returns the graph with the split of a seed.
-    """
-
-    load: Callable[[int], Data]
+    load: Callable[[int], Data]  # returns the graph with the split of a seed
     declared: Statistics | None = None
     tags: frozenset[str] = frozenset()
 

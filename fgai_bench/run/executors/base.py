@@ -35,10 +35,9 @@ class Event:
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """Settings of every worker.
+    """Settings of every worker: ``devices`` are GPUs that are shared, ``datasets`` graphs in memory.
 
-    ``devices`` are GPUs that the workers share, ``variables`` those of the environment that a worker's machine does not
-    set itself, and ``datasets`` graphs in memory, by name.
+    ``variables`` of the environment hold where a worker's machine does not set them itself.
     """
 
     plugins: Sequence[str] = ()
