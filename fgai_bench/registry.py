@@ -205,7 +205,10 @@ class Registry(Generic[T]):
                 raise RegistryError(f"{name!r} of {origin} cannot be {article} {self.kind}: {reason}") from None
         attributes = {key: getattr(obj, key, None) for key in METADATA}
         attributes["summary"] = attributes["summary"] or (getattr(obj, "__doc__", None) or "").strip().split("\n")[0]
-        return Entry.of(name, obj, attributes, origin=origin, origin_version=origin_version or _version_of(origin))
+        top = origin.partition(".")[0]
+        origin_version = origin_version or str(getattr(sys.modules.get(top), "__version__", ""))
+        where = {"origin": origin, "origin_version": origin_version or distribution_version(top)}
+        return Entry.of(name, obj, attributes, **where)
 
     def _read_entry_points(self) -> None:
         """Add the entries of installed packages under this registry's group; they cannot replace a name of ours."""
@@ -275,12 +278,6 @@ def _parsed(module: str) -> ast.Module:
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         return ast.Module([], [])
     return ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
-
-
-def _version_of(origin: str) -> str:
-    """Return the version of the distribution or module that registered something, empty where it has none."""
-    top = origin.partition(".")[0]
-    return str(getattr(sys.modules.get(top), "__version__", "") or distribution_version(top))
 
 
 def distribution_version(name: str) -> str:
