@@ -69,14 +69,8 @@ def load_attacked(
 ) -> Data:
     """Return the graph that an attack on a recorded model made, with ``y``, ``test_mask`` and ``recorded`` scores.
 
-    Injected nodes come last, with the label -1. The clean graph is read from the raw files of its dataset.
-
-    Args:
-        name: of the model, as in :func:`load_model`.
-        seed: of its training.
-        attack: the label of the attack in its suite.
-        source: as in :func:`load_model`.
-        data_root: folder of raw datasets, and of a downloaded zoo.
+    Injected nodes come last, with the label -1. The clean graph is read from the raw files of its dataset, which lie
+    below ``data_root``. ``attack`` is the label of the attack in its suite; the rest is as in :func:`load_model`.
     """
     with zoo_store(source, data_root) as store:
         step = store.step(_member(store, name, seed, "attack", attack)["step"])

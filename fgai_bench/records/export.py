@@ -75,11 +75,9 @@ def export(
     """Write the records of ``runs``, merged, to the folder ``out`` and return its manifest.
 
     Args:
-        runs: run folders, or folders of exported records.
         out: a path where nothing is yet, an empty folder, or an earlier export, which is replaced once all is written.
         only: export only the records whose suite, dataset, model, defense or seed is named, as in ``{"seed": [0]}``.
-        extras: what else to export, as far as the runs hold it: ``graphs`` (attacked ones, as differences), ``models``.
-        say: receives the sizes of these before anything is written.
+        extras: some of ``graphs`` (attacked ones, as differences) and ``models``; ``say`` receives their sizes before.
         trust: of a board in each step that was added to it, by hash; what the runs say of themselves does not count,
             and what stands at no place of a suite is left out.
         measured: steps as a board measured them again, by hash; they take the place of those of the runs.
