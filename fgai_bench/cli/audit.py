@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fgai_bench.cli.options import listed, path_of, takes_execution, whole
+from fgai_bench.cli.options import listed, path_of, print_table, takes_execution, whole
 from fgai_bench.cli.run import conclude
-from fgai_bench.cli.terminal import print_table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fgai_bench.cli.options import path_of
-from fgai_bench.cli.terminal import print_table
+from fgai_bench.cli.options import path_of, print_table
 from fgai_bench.registry import Entry, Registry, RegistryError, registry_path
 
 KINDS: Registry[Registry[Any]] = Registry("kind")

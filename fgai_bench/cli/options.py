@@ -1,4 +1,4 @@
-"""Options and arguments that several commands share, declared once; and how texts of the command line are read."""
+"""What commands share: options and arguments, how texts of the command line are read, and how tables are printed."""
 
 import errno
 import functools
@@ -6,11 +6,13 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+PIPE_WIDTH = 240
 
 
 def path_of(text: str | Path) -> Path:
@@ -75,6 +77,26 @@ def seeds_of(text: str | None) -> int | list[int] | None:
 def numbers(text: str) -> list[int]:
     """Return a list of whole numbers, separated by commas."""
     return [whole(part) for part in listed(text) or []]
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print ``rows`` under the headings ``columns``, which may all be empty; cells are plain text, never markup.
+
+    A table is as wide as the terminal, or unwrapped when the output goes to a file or a pipe.
+    """
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_header=any(columns))
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console.print(Text(title, style="bold"))
+    console.print(table)
 
 
 NamesOption = Annotated[str | None, typer.Option(help="Names separated by commas; else the suite's.")]

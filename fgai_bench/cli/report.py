@@ -4,8 +4,7 @@ from typing import Annotated
 
 import typer
 
-from fgai_bench.cli.options import OutOption, RunArgument, listed
-from fgai_bench.cli.terminal import print_table
+from fgai_bench.cli.options import OutOption, RunArgument, listed, print_table
 
 START_PAGES = ("page.html", "index.md")
 

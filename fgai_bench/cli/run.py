@@ -16,11 +16,11 @@ from fgai_bench.cli.options import (
     SetOption,
     SuiteOption,
     listed,
+    print_table,
     seeds_of,
     takes_execution,
     whole,
 )
-from fgai_bench.cli.terminal import print_table
 
 if TYPE_CHECKING:
     from fgai_bench.run.plan import Plan

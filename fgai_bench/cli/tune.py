@@ -17,10 +17,10 @@ from fgai_bench.cli.options import (
     folder_of,
     listed,
     numbers,
+    print_table,
     takes_execution,
     whole,
 )
-from fgai_bench.cli.terminal import print_table
 
 if TYPE_CHECKING:
     from fgai_bench.tuning.cells import SearchCell

@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fgai_bench.cli.options import RootOption, RunArgument, whole
-from fgai_bench.cli.terminal import print_table
+from fgai_bench.cli.options import RootOption, RunArgument, print_table, whole
 
 
 def verify(

@@ -173,16 +173,18 @@ def _applied(suite: Suite, key: str, value: Any) -> Suite | None:
     if not dot or not option:
         return None
     if head in SECTIONS:
-        return _with(suite, Setting(**{SECTIONS[head]: {option: value}}))
-    if head in suite.models:
-        return _with(suite, Setting(when=When(model=(head,)), model={option: value}))
-    if any(head in _title(line) for line in suite.defenses):
+        setting = Setting(**{SECTIONS[head]: {option: value}})
+    elif head in suite.models:
+        setting = Setting(when=When(model=(head,)), model={option: value})
+    elif any(head in _title(line) for line in suite.defenses):
         # Options on a defense's own line come before all settings, so they are changed there, too.
         own = [_with_option(line, head, option, value, option in line.options) for line in suite.defenses]
-        return _with(changed(suite, defenses=own), Setting(when=When(defense=(head,)), defense={option: value}))
-    if any(head in _title(line) for line in suite.attacks):
+        suite, setting = changed(suite, defenses=own), Setting(when=When(defense=(head,)), defense={option: value})
+    elif any(head in _title(line) for line in suite.attacks):
         return changed(suite, attacks=[_with_option(line, head, option, value) for line in suite.attacks])
-    return None
+    else:
+        return None
+    return changed(suite, assigned=(*suite.assigned, setting))
 
 
 def _with_option(line: Any, head: str, option: str, value: Any, wanted: bool = True) -> Any:
@@ -190,10 +192,6 @@ def _with_option(line: Any, head: str, option: str, value: Any, wanted: bool = T
     if not wanted or head not in _title(line):
         return line
     return line.model_copy(update={"options": {**line.options, option: value}})
-
-
-def _with(suite: Suite, setting: Setting) -> Suite:
-    return changed(suite, assigned=(*suite.assigned, setting))
 
 
 @cache
