@@ -7,7 +7,6 @@ with nothing but bytecode in them, would be found as empty packages.
 from __future__ import annotations
 
 import importlib
-import sys
 import warnings
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -49,18 +48,10 @@ class OldPaths(MetaPathFinder, Loader):
     """Find modules by the paths of earlier releases."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Return a spec for an old path, and None for every other name."""
         return ModuleSpec(name, self, is_package=f"{name}." in " ".join(MODULES)) if name in MODULES else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Return the stand-in of a module that moved."""
         return OldModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
         """Do nothing: names are looked up when they are asked for."""
-
-
-def keep_old_paths() -> None:
-    """Make old import paths work in this process."""
-    if not any(isinstance(finder, OldPaths) for finder in sys.meta_path):
-        sys.meta_path.insert(0, OldPaths())

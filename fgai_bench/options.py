@@ -57,11 +57,8 @@ SECTIONS = ("training", "model", "defense", "inner")
 class Training(Options):
     """Settings of the optimiser, the same for every defense of a trial.
 
-    Attributes:
-        epochs: passes over the training nodes.
-        lr: learning rate of Adam.
-        weight_decay: of Adam.
-        keep: the parameters of the ``best`` epoch on validation or of the ``last``; the defense's own choice if None.
+    ``keep`` says whose parameters are returned: of the ``best`` epoch on validation, or of the ``last``; the defense's
+    own choice if None. The optimiser is Adam.
     """
 
     epochs: int = Field(200, ge=0, le=1_000_000)
@@ -141,17 +138,6 @@ def joined(*spaces: Space) -> dict[str, Dimension]:
     return space
 
 
-def described(space: Space) -> dict[str, list[Any]]:
-    """Return a space as plain data, for its hash and for files.
-
-    >>> described({"training.lr": LogRange(0.001, 0.1), "training.epochs": Choice(200, 400)})
-    {'training.lr': ['LogRange', 0.001, 0.1], 'training.epochs': ['Choice', 200, 400]}
-    """
-    return {
-        name: [type(d).__name__, *(d.values if isinstance(d, Choice) else (d.low, d.high))] for name, d in space.items()
-    }
-
-
 def by_section(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return chosen values as the sections of a setting.
 
@@ -189,7 +175,9 @@ def sentence(error: ValidationError, model: type[BaseModel]) -> str:
     elif first["type"] == "value_error":
         message = f"{key}: {first['ctx']['error']}" if key else str(first["ctx"]["error"])
     else:
-        message = f"{key}: {first['msg'][:1].lower()}{first['msg'][1:]}, not {_short(first['input'])}"
+        text = " ".join(repr(first["input"]).split())
+        short = text if len(text) <= 60 else text[:57] + "..."
+        message = f"{key}: {first['msg'][:1].lower()}{first['msg'][1:]}, not {short}"
     return message if len(findings) == 1 else f"{message} (and {len(findings) - 1} more)"
 
 
@@ -232,8 +220,3 @@ def _model_inside(annotation: Any) -> Any:
     if hasattr(annotation, "model_fields"):
         return annotation
     return next((inside for part in getattr(annotation, "__args__", ()) if (inside := _model_inside(part))), None)
-
-
-def _short(value: Any) -> str:
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -174,10 +174,10 @@ class Registry(Generic[T]):
         return len(self.names())
 
     def _add(self, entry: Entry[T]) -> None:
-        first = self._entries.get(entry.name)
-        if first is not None and _is_same(first, entry):
-            return  # an entry point of a module whose decorator has registered the very same object
-        if first is not None:
+        if (first := self._entries.get(entry.name)) is not None:
+            path, same = _path_of(first.target), _path_of(first.target) == _path_of(entry.target)
+            if OURS not in (first.origin, entry.origin) and path is not None and same:
+                return  # an entry point of a module whose decorator has registered the very same object
             raise RegistryError(
                 f"{self.kind} {entry.name!r} is already registered by {first.origin}; {entry.origin} needs another name"
             )
@@ -205,7 +205,10 @@ class Registry(Generic[T]):
                 raise RegistryError(f"{name!r} of {origin} cannot be {article} {self.kind}: {reason}") from None
         attributes = {key: getattr(obj, key, None) for key in METADATA}
         attributes["summary"] = attributes["summary"] or (getattr(obj, "__doc__", None) or "").strip().split("\n")[0]
-        return Entry.of(name, obj, attributes, origin=origin, origin_version=origin_version or _version_of(origin))
+        top = origin.partition(".")[0]
+        origin_version = origin_version or str(getattr(sys.modules.get(top), "__version__", ""))
+        where = {"origin": origin, "origin_version": origin_version or distribution_version(top)}
+        return Entry.of(name, obj, attributes, **where)
 
     def _read_entry_points(self) -> None:
         """Add the entries of installed packages under this registry's group; they cannot replace a name of ours."""
@@ -225,12 +228,6 @@ class Registry(Generic[T]):
                     self._broken.append(f"{origin} cannot be loaded: {on_one_line(error)}")
 
 
-def _is_same(first: Entry[Any], second: Entry[Any]) -> bool:
-    """Tell whether two entries of one name lead to one object, as a decorated class that an entry point names does."""
-    paths = [_path_of(entry.target) for entry in (first, second)]
-    return OURS not in (first.origin, second.origin) and paths[0] == paths[1] is not None
-
-
 def _path_of(target: Any) -> str | None:
     if isinstance(target, str):
         return target
@@ -239,11 +236,7 @@ def _path_of(target: Any) -> str | None:
 
 
 def object_at(path: str) -> Any:
-    """Import the object at ``"module:attribute"``.
-
-    >>> object_at("math:tau") > 6
-    True
-    """
+    """Import the object at ``"module:attribute"``."""
     module, _, attribute = path.partition(":")
     target = importlib.import_module(module)
     for part in attribute.split("."):
@@ -287,13 +280,10 @@ def _parsed(module: str) -> ast.Module:
     return ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
 
 
-def _version_of(origin: str) -> str:
-    """Return the version of the distribution or module that registered something, empty where it has none."""
-    top = origin.partition(".")[0]
-    if version := getattr(sys.modules.get(top), "__version__", ""):
-        return str(version)
+def distribution_version(name: str) -> str:
+    """Return the installed version, read from metadata without an import; empty if the package is not installed."""
     try:
-        return importlib.metadata.version(top)
+        return importlib.metadata.version(name)
     except (importlib.metadata.PackageNotFoundError, ValueError):
         return ""
 
@@ -306,11 +296,7 @@ def on_one_line(error: BaseException) -> str:
 
 
 def checked_subclass(obj: Any, base: type, *methods: str) -> Any:
-    """Return a class that a registry may keep: a subclass of ``base`` with one of the methods of its own.
-
-    >>> checked_subclass(bool, int)
-    <class 'bool'>
-    """
+    """Return a class that a registry may keep: a subclass of ``base`` with one of the methods of its own."""
     path = f"{base.__module__.rpartition('.')[0]}.{base.__name__}"
     if not (isinstance(obj, type) and issubclass(obj, base)):
         raise TypeError(f"it is {obj!r:.60} and not a subclass of {path}")

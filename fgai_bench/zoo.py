@@ -69,14 +69,8 @@ def load_attacked(
 ) -> Data:
     """Return the graph that an attack on a recorded model made, with ``y``, ``test_mask`` and ``recorded`` scores.
 
-    Injected nodes come last, with the label -1. The clean graph is read from the raw files of its dataset.
-
-    Args:
-        name: of the model, as in :func:`load_model`.
-        seed: of its training.
-        attack: the label of the attack in its suite.
-        source: as in :func:`load_model`.
-        data_root: folder of raw datasets, and of a downloaded zoo.
+    Injected nodes come last, with the label -1. The clean graph is read from the raw files of its dataset, which lie
+    below ``data_root``. ``attack`` is the label of the attack in its suite; the rest is as in :func:`load_model`.
     """
     with zoo_store(source, data_root) as store:
         step = store.step(_member(store, name, seed, "attack", attack)["step"])
@@ -153,17 +147,19 @@ def _members(store: StoreReader, name: str = "") -> Iterator[Member]:
         if member["step"] in ready and not member.get("metric")
         if not name or name in (zoo_name(member), f"{member['suite'].replace(' ', '-')}/{zoo_name(member)}")
     ]
-    there = {_trained(member) for member in named if member["kind"] == "train" and _has_model(store, member["step"])}
+    has_model = {
+        member["step"]
+        for member in named
+        if member["kind"] == "train"
+        for row in store.step(member["step"])["artifacts"]
+        if row["role"] == "model" and store.artifacts.due(row["sha256"])
+    }
+    there = {_trained(member) for member in named if member["step"] in has_model}
     yield from (m for m in named if m["kind"] in ("clean", "attack") and _trained(m) in there)
 
 
 def _trained(member: Member) -> tuple[Any, ...]:
-    """Return what the places of a trained model share."""
     return tuple(member[key] for key in ("suite", "task", "dataset", "model", "label", "seed"))
-
-
-def _has_model(store: StoreReader, trial: str) -> bool:
-    return any(row["role"] == "model" and store.artifacts.due(row["sha256"]) for row in store.step(trial)["artifacts"])
 
 
 def _member(store: StoreReader, name: str, seed: int, kind: str, attack: str = "") -> Member:

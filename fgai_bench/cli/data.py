@@ -1,12 +1,10 @@
 """Define ``fgai-bench data``, which lists the datasets, verifies their files and downloads them."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fgai_bench.cli.options import RootOption
-from fgai_bench.cli.terminal import print_table
+from fgai_bench.cli.options import RootOption, print_table
 from fgai_bench.data import DATASETS, Statistics
 
 app = typer.Typer(help="List, verify and fetch datasets.")
@@ -17,9 +15,13 @@ def list_datasets(root: RootOption = None) -> None:
     """List the datasets with their declared sizes and whether their files are present."""
     from fgai_bench.data import data_root
 
-    folder = data_root(root)
-    columns = ["name", "nodes", "edges", "features", "classes", "files"]
-    print_table(f"datasets under {folder}", columns, [_declared(name, folder) for name in DATASETS])
+    folder, rows = data_root(root), []
+    for name in DATASETS:
+        dataset = DATASETS[name]
+        missing, total = len(dataset.missing(folder)), len(dataset.files)
+        whereabouts = f"{missing} of {total} missing" if missing else "here" if total else "generated"
+        rows.append([name, *counts(dataset.statistics), "in the package" if dataset.embedded else whereabouts])
+    print_table(f"datasets under {folder}", ["name", "nodes", "edges", "features", "classes", "files"], rows)
 
 
 @app.command()
@@ -62,17 +64,5 @@ def fetch(
 
 
 def counts(size: Statistics | None) -> list[str]:
-    """Return the numbers of nodes, undirected edges, features and classes as cells of a table.
-
-    >>> counts(Statistics(nodes=2708, edges=5278, features=1433, classes=7))
-    ['2,708', '5,278', '1,433', '7']
-    """
+    """Return the numbers of nodes, undirected edges, features and classes as cells of a table."""
     return [f"{n:,}" for n in (size.nodes, size.edges, size.features, size.classes)] if size else [""] * 4
-
-
-def _declared(name: str, folder: Path) -> list[str]:
-    """Return the row of a dataset; one that a plugin registered as a plain function declares only its name."""
-    dataset = DATASETS[name]
-    missing, total = len(dataset.missing(folder)), len(dataset.files)
-    whereabouts = f"{missing} of {total} missing" if missing else "here" if total else "generated"
-    return [name, *counts(dataset.statistics), "in the package" if dataset.embedded else whereabouts]

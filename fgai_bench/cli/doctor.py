@@ -12,7 +12,8 @@ from typing import Annotated
 import typer
 
 from fgai_bench import __version__
-from fgai_bench.cli.terminal import print_table
+from fgai_bench.cli.options import print_table
+from fgai_bench.registry import distribution_version
 
 # Distributions whose import name is not their own name with underscores.
 IMPORT_NAMES = {"PyYAML": "yaml", "scikit-learn": "sklearn"}
@@ -27,37 +28,25 @@ def doctor(
     ] = False,
 ) -> None:
     """Print versions, devices, threads and folders; exit 1 when a dependency is missing or broken."""
+    from fgai_bench.data import data_root
+    from fgai_bench.records.provenance import checkout
+
+    source = checkout()
+    commit = f"{source['commit']}{'+' if source['dirty'] else ''}" if source["commit"] else "none: not a git checkout"
+    python = f"{platform.python_version()} ({sys.executable})"
+    program = [("fgai-bench", __version__), ("commit", commit), ("python", python), ("data root", str(data_root()))]
+    declared = (importlib.metadata.requires("fgai-bench") if distribution_version("fgai-bench") else None) or []
+    required = [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in declared if "extra ==" not in line]
     machine = machine_facts()
     packages, beside = (
-        [(name, package_version(name) or absent, import_verdict(name) if imports else "") for name in names]
-        for names, absent in ((required_packages(), "missing"), (BESIDE_TORCH, "not installed"))
+        [(name, distribution_version(name) or absent, import_verdict(name) if imports else "") for name in names]
+        for names, absent in ((required, "missing"), (BESIDE_TORCH, "not installed"))
     )
-    print_table("program", ["", ""], program_facts())
+    print_table("program", ["", ""], program)
     print_table("machine", ["", ""], machine)
     print_table("packages", ["name", "version", "import" if imports else ""], [*packages, *beside])
     if any(cell == "missing" or cell.startswith("fails") for row in [*machine, *packages] for cell in row):
         raise typer.Exit(1)
-
-
-def required_packages() -> list[str]:
-    """Return the core dependencies that the distribution ``fgai-bench`` declares, without its extras."""
-    try:
-        requirements = importlib.metadata.requires("fgai-bench") or []
-    except importlib.metadata.PackageNotFoundError:
-        requirements = []
-    return [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in requirements if "extra ==" not in line]
-
-
-def package_version(name: str) -> str | None:
-    """Return the installed version, read from metadata without an import; None when the package is not installed.
-
-    >>> package_version("no-such-distribution") is None
-    True
-    """
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def import_verdict(name: str) -> str:
@@ -72,21 +61,6 @@ def import_verdict(name: str) -> str:
     except Exception as error:  # a broken installation can raise anything, and the report must show it
         return f"fails: {type(error).__name__}: {error}"
     return f"{time.perf_counter() - began:.1f} s"
-
-
-def program_facts() -> list[tuple[str, str]]:
-    """Return names and values that describe this program and the folders it uses."""
-    from fgai_bench.data import data_root
-    from fgai_bench.records.provenance import checkout
-
-    source = checkout()
-    commit = f"{source['commit']}{'+' if source['dirty'] else ''}" if source["commit"] else "none: not a git checkout"
-    return [
-        ("fgai-bench", __version__),
-        ("commit", commit),
-        ("python", f"{platform.python_version()} ({sys.executable})"),
-        ("data root", str(data_root())),
-    ]
 
 
 def machine_facts() -> list[tuple[str, str]]:

@@ -5,7 +5,6 @@ import io
 import json
 import lzma
 import os
-import shutil
 import tempfile
 import zipfile
 from collections import Counter
@@ -76,11 +75,9 @@ def export(
     """Write the records of ``runs``, merged, to the folder ``out`` and return its manifest.
 
     Args:
-        runs: run folders, or folders of exported records.
         out: a path where nothing is yet, an empty folder, or an earlier export, which is replaced once all is written.
         only: export only the records whose suite, dataset, model, defense or seed is named, as in ``{"seed": [0]}``.
-        extras: what else to export, as far as the runs hold it: ``graphs`` (attacked ones, as differences), ``models``.
-        say: receives the sizes of these before anything is written.
+        extras: some of ``graphs`` (attacked ones, as differences) and ``models``; ``say`` receives their sizes before.
         trust: of a board in each step that was added to it, by hash; what the runs say of themselves does not count,
             and what stands at no place of a suite is left out.
         measured: steps as a board measured them again, by hash; they take the place of those of the runs.
@@ -104,7 +101,9 @@ def export(
                 if value not in there:
                     words = ", ".join(map(str, there))
                     raise RequestError(f"there are no records of the {field} {value!r}; there are some of {words}")
-            merged = merged.of(field, chosen)
+            members = [member for member in merged.members if member[field] in chosen]
+            placed = {member["step"] for member in members} & merged.steps.keys()
+            merged = replace(merged, steps={hash: merged.steps[hash] for hash in sorted(placed)}, members=members)
         if not merged.steps:
             raise RequestError(f"there are no records to export in {', '.join(map(str, runs))}; nothing was written")
         tables = _tables(merged)
@@ -153,9 +152,17 @@ def _write(
     counts = {file_of(name): len(rows) for name, rows in tables.items()}
     with replace_folder(folder) as new:
         for name, rows in tables.items():
-            (new / file_of(name)).write_bytes(packed_table(COLUMNS[name], rows))
-        for name, holders in packs.items():
-            write_pack(new / name, ((hash, store.artifacts.read(hash)) for hash, store in sorted(holders.items())))
+            text = io.StringIO(newline="")
+            writer = csv.DictWriter(text, COLUMNS[name], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+            (new / file_of(name)).write_bytes(lzma.compress(text.getvalue().encode(), lzma.FORMAT_XZ))
+        for name, holders in packs.items():  # equal artifacts have equal bytes
+            with zipfile.ZipFile(new / name, "w") as pack:
+                for hash, store in sorted(holders.items()):
+                    info = zipfile.ZipInfo(hash, EPOCH)
+                    info.compress_type, info.create_system = zipfile.ZIP_DEFLATED, 3
+                    pack.writestr(info, store.artifacts.read(hash), compresslevel=9)
         (new / SHEET).write_text(datasheet(merged), encoding="utf-8")
         manifest: dict[str, Any] = {
             "format": FORMAT,
@@ -163,33 +170,21 @@ def _write(
             "superseded": superseded,
             "steps": len(merged.steps),
             "suites": merged.by_suite(),
-            "files": {file.name: _about(file, counts.get(file.name)) for file in sorted(new.iterdir())},
+            "files": {
+                file.name: {
+                    "sha256": sha256_of_file(file),
+                    "bytes": file.stat().st_size,
+                    **({"rows": counts[file.name]} if file.name in counts else {}),
+                }
+                for file in sorted(new.iterdir())
+            },
         }
         manifest["sha256"] = sha256(manifest)
         (new / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return manifest
 
 
-def packed_table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> bytes:
-    """Return rows as compressed CSV without a date: the same rows have the same bytes."""
-    out = io.StringIO(newline="")
-    writer = csv.DictWriter(out, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return lzma.compress(out.getvalue().encode(), lzma.FORMAT_XZ)
-
-
-def write_pack(path: Path, contents: Iterable[tuple[str, bytes]]) -> None:
-    """Write artifacts, given by hash in order, as one zip; the same artifacts have the same bytes."""
-    with zipfile.ZipFile(path, "w") as pack:
-        for name, content in contents:
-            info = zipfile.ZipInfo(name, EPOCH)
-            info.compress_type, info.create_system = zipfile.ZIP_DEFLATED, 3
-            pack.writestr(info, content, compresslevel=9)
-
-
 def _tables(merged: Merged) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of every table, by the name of the table."""
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in COLUMNS}
     environments: dict[str, str] = {}
     names = short_names(merged.steps)
@@ -217,29 +212,23 @@ def _tables(merged: Merged) -> dict[str, list[dict[str, Any]]]:
 
 
 def _drawn_artifacts(merged: Merged, packed: set[str]) -> Iterator[Wanted]:
-    """Yield the artifacts that figures are drawn from.
+    """Yield the artifacts that figures are drawn from: of the lowest seed of each suite, without or under one attack.
 
-    Figures show one seed and one attack, so those of others are left out, except where a model or a graph is exported:
-    with all that it recorded, a step can be gone on from.
+    Those of others are exported with a model or a graph: with all that it recorded, a step can be gone on from.
     """
-    drawn = _drawn(merged)
-    for hash, result in merged.steps.items():
-        rows = result.step["artifacts"]
-        if hash in drawn or packed.intersection(row["sha256"] for row in rows):
-            yield from ((result, row) for row in rows if row["role"] in DRAWN_ROLES)
-
-
-def _drawn(merged: Merged) -> set[str]:
-    """Return the steps that figures may show: trainings and published attacks of the lowest seed of each suite."""
     lowest: dict[str, int] = {}
     for member in merged.members:
         lowest[member["suite"]] = min(lowest.get(member["suite"], member["seed"]), member["seed"])
-    return {
+    drawn = {
         member["step"]
         for member in merged.members
         if member["task"] == "node" and member["attack_label"] in DRAWN_ATTACKS
         if member["seed"] == lowest[member["suite"]]
     }
+    for hash, result in merged.steps.items():
+        rows = result.step["artifacts"]
+        if hash in drawn or packed.intersection(row["sha256"] for row in rows):
+            yield from ((result, row) for row in rows if row["role"] in DRAWN_ROLES)
 
 
 def _size(name: str, merged: Merged, holders: Mapping[str, StoreReader], folder: Path) -> str:
@@ -264,17 +253,10 @@ def _holders(wanted: Iterable[Wanted], stores: Sequence[StoreReader]) -> dict[st
     return holders
 
 
-def _artifacts(name: str, merged: Merged) -> Iterator[Wanted]:
-    """Yield every graph or model that the merged steps name, with the result that names it."""
-    role = PACKS[name][1]
-    for result in merged.steps.values():
-        yield from ((result, row) for row in result.step["artifacts"] if row["role"] == role)
-
-
-def _about(file: Path, rows: int | None) -> dict[str, Any]:
-    """Return what a manifest says of a file; ``rows`` of a table."""
-    about = {"sha256": sha256_of_file(file), "bytes": file.stat().st_size}
-    return about if rows is None else {**about, "rows": rows}
+def _artifacts(name: str, merged: Merged) -> list[Wanted]:
+    """Return every graph or model that the merged steps name, with the result that names it."""
+    results, role = merged.steps.values(), PACKS[name][1]
+    return [(result, row) for result in results for row in result.step["artifacts"] if row["role"] == role]
 
 
 def _writable_folder(folder: Path) -> Path:
@@ -293,21 +275,15 @@ def _writable_folder(folder: Path) -> Path:
 
 @contextmanager
 def replace_folder(folder: Path) -> Iterator[Path]:
-    """Yield a new folder to fill, which replaces ``folder`` when the block ends; an exception changes nothing."""
+    """Yield a new folder to fill, which replaces ``folder`` when the block ends; an exception in it changes nothing."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
-        new, old = Path(temporary) / "new", Path(temporary) / "old"
+        new = Path(temporary) / "new"
         new.mkdir()
         yield new
         if folder.exists():
-            folder.rename(old)
-        try:
-            new.rename(folder)
-        except BaseException:
-            if old.exists():
-                old.rename(folder)
-            raise
-        shutil.rmtree(old, ignore_errors=True)
+            folder.rename(Path(temporary) / "old")
+        new.rename(folder)
 
 
 def datasheet(merged: Merged) -> str:
@@ -342,12 +318,6 @@ def _programs(merged: Merged) -> list[tuple[str, ...]]:
 
 
 def _sheet_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Write a Markdown table; whatever a name holds stays in its cell.
-
-    >>> print(_sheet_table(("a",), [("1 | <b>",)]))
-    | a |
-    |---|
-    | 1 \\| &lt;b> |
-    """
+    """Write a Markdown table; whatever a name holds stays in its cell."""
     written = [f"| {' | '.join(map(markdown_cell, cells))} |" for cells in (head, *rows)]
     return "\n".join([written[0], "|" + "---|" * len(head), *written[1:]])

@@ -82,22 +82,18 @@ class ExportTables:
         self.artifacts = PackedArtifacts(folder)
 
     def close(self) -> None:
-        """Close the zip files."""
         self.artifacts.close()
 
     def statuses(self) -> dict[str, str]:
-        """Return the status of every step, by hash."""
         steps = self._table("steps")
         with _reading(steps.path):
             hash, status = map(steps.header.index, ("hash", "status"))
-            return {row[hash]: row[status] for row in _cells(steps.lines)}
+            return {row[hash]: row[status] for row in csv.reader(steps.lines, strict=True)}
 
     def steps(self) -> Iterator[dict[str, Any]]:
-        """Yield every step in the order of their hashes."""
         return map(self.step, self._names)
 
     def step(self, hash: str) -> dict[str, Any]:
-        """Return one step."""
         if hash not in self._names:
             raise StoreError(f"{self.folder} has no records of step {hash[:12]}")
         if hash not in self._decoded:
@@ -109,7 +105,6 @@ class ExportTables:
         return self._decoded[hash]
 
     def members(self) -> list[dict[str, Any]]:
-        """Return the places of all planned steps in the order of the plan."""
         return self._members
 
     @cached_property
@@ -163,7 +158,7 @@ class _Table:
                     row = []
             if row:
                 raise ValueError("it ends inside a cell")
-            (self.header,) = _cells(self.lines[:1])
+            (self.header,) = csv.reader(self.lines[:1], strict=True)
             del self.lines[0]
 
     @cached_property
@@ -173,7 +168,7 @@ class _Table:
         with _reading(self.path):
             place = self.header.index(self.columns[0])
             for line in self.lines:
-                name = next(_cells([line]))[place] if place else line.partition(",")[0]
+                name = next(csv.reader([line], strict=True))[place] if place else line.partition(",")[0]
                 lines.setdefault(name, []).append(line)
         return lines
 
@@ -188,14 +183,11 @@ class _Table:
         return self.rows([line for name in set(names) for line in self.lines_of.get(name, ())])
 
     def rows(self, lines: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the rows of some lines."""
         with _reading(self.path):
-            return [{column: convert(row[place]) for column, place, convert in self._readers} for row in _cells(lines)]
-
-
-def _cells(lines: Sequence[str]) -> Iterator[list[str]]:
-    """Return the cells of every line."""
-    return csv.reader(lines, strict=True)
+            return [
+                {column: convert(row[place]) for column, place, convert in self._readers}
+                for row in csv.reader(lines, strict=True)
+            ]
 
 
 class PackedArtifacts(Artifacts):
@@ -217,11 +209,9 @@ class PackedArtifacts(Artifacts):
             self._packs |= dict.fromkeys(pack.namelist(), pack)
 
     def due(self, name: str) -> bool:
-        """Tell whether the artifact is part of the export."""
         return name in self._packs
 
     def read(self, name: str) -> bytes:
-        """Return the content with this hash, verified, or raise :class:`DamagedArtifact`."""
         if name not in self._packs:
             raise MissingArtifact(f"{self.folder} has no {name[:12]}: it stayed with its run; export with --with")
         if self._packs[name].getinfo(name).file_size > artifacts.LARGEST:
@@ -236,7 +226,6 @@ class PackedArtifacts(Artifacts):
         return content
 
     def close(self) -> None:
-        """Close the files."""
         self._opened.close()
 
 

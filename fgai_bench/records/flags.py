@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 from fgai_bench.records.canonical import canonical
@@ -38,13 +38,8 @@ def derived_flags(steps: Iterable[dict[str, Any]]) -> dict[str, list[str]]:
             floors[step["trial"]].append(step)
     reasons: dict[str, list[str]] = defaultdict(list)
     for trial, attacks in trials.items():
-        for hash, reason in _below_a_floor(attacks, floors[trial]):
-            reasons[hash].append(reason)
-        for hash in _weaker_than_control(attacks):
-            reasons[hash].append(WEAKER)
-        for hash in _weaker_than_smaller_budget(attacks):
-            reasons[hash].append(IMPROVES)
-        for hash, reason in _beaten_standards(attacks):
+        compared = (_weaker_than_control, _weaker_than_smaller_budget, _beaten_standards)
+        for hash, reason in chain(_below_a_floor(attacks, floors[trial]), *(compare(attacks) for compare in compared)):
             reasons[hash].append(reason)
     return dict(reasons)
 
@@ -54,10 +49,7 @@ def below_floors(
 ) -> dict[str, str]:
     """Return the attacks of a run below a recorded floor of their budget, by hash, with the sentence.
 
-    Args:
-        members: places of the run's steps; without a floor among them, no step is read.
-        ready: hashes of the steps that have values.
-        read: gives a step by its hash.
+    ``ready`` are the hashes of the steps that have values; without a floor among the places, no step is read.
     """
     kinds = {member["step"]: member["kind"] for member in members if member["step"] in ready}
     if "certify" not in kinds.values():
@@ -66,14 +58,14 @@ def below_floors(
     return {hash: flag for hash, found in flags for flag in found if flag.startswith(BELOW_FLOOR)}
 
 
-def _weaker_than_control(attacks: list[dict[str, Any]]) -> Iterator[str]:
+def _weaker_than_control(attacks: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
     """Yield the gradient attacks on the prediction that do less harm than a random control with the same budget."""
     controls = [step for step in attacks if "control" in step["config"]["attack_tags"]]
     for step in attacks:
         if {"gradient", "prediction"}.issubset(step["config"]["attack_tags"]) and not step["config"]["crafted_on"]:
             same = [control for control in controls if change_budget(control) == change_budget(step)]
             if any(attacked_score(control) < attacked_score(step) for control in same):  # type: ignore[operator]
-                yield step["hash"]
+                yield step["hash"], WEAKER
 
 
 def _below_a_floor(attacks: list[dict[str, Any]], floors: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
@@ -105,17 +97,19 @@ def _beaten_standards(attacks: list[dict[str, Any]]) -> Iterator[tuple[str, str]
                 yield step["hash"], STRONGER.format(attack=other["config"]["attack"]["name"])
 
 
-def _weaker_than_smaller_budget(attacks: list[dict[str, Any]]) -> Iterator[str]:
+def _weaker_than_smaller_budget(attacks: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
     """Yield the attacks that do less harm than the same attack with a smaller budget."""
     same = defaultdict(list)
     for step in attacks:
-        same[_attack_without_budget(step)].append(step)
+        config = step["config"]
+        threat = {key: value for key, value in config["threat"].items() if key not in BUDGET}
+        same[canonical([config["attack"], config["crafted_on"], threat])].append(step)
     for alike in same.values():
         for step in alike:
             smaller = [other for other in alike if _has_larger_budget(step, other)]
             gains = [attacked_score(step) - attacked_score(other) for other in smaller]  # type: ignore[operator]
             if any(gain > TOLERANCE for gain in gains):
-                yield step["hash"]
+                yield step["hash"], IMPROVES
 
 
 def attacked_score(step: dict[str, Any]) -> float | None:
@@ -139,13 +133,6 @@ def change_budget(step: dict[str, Any]) -> str:
     return canonical(
         {key: value for key, value in step["config"]["threat"].items() if key not in ("step", "steps", "restarts")}
     )
-
-
-def _attack_without_budget(step: dict[str, Any]) -> str:
-    """Return the identity of an attack without its budget, as canonical JSON."""
-    config = step["config"]
-    threat = {key: value for key, value in config["threat"].items() if key not in BUDGET}
-    return canonical([config["attack"], config["crafted_on"], threat])
 
 
 def _has_larger_budget(step: dict[str, Any], other: dict[str, Any]) -> bool:

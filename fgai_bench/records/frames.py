@@ -92,7 +92,7 @@ def records(members: Members, steps: ByHash) -> pd.DataFrame:
 
     rows = []
     for placed in placed_steps(members, steps):
-        place = _place(placed.member)
+        place = [placed.member[key] for key in PLACE_COLUMNS]
         shared = (
             placed.flags,
             *(placed.ledger.get(name, math.nan) for name in LEDGER),
@@ -114,7 +114,7 @@ def curves(members: Members, steps: ByHash) -> pd.DataFrame:
             continue
         for curve in step["curves"]:
             x, y = curve["x"], curve["y"]
-            same = (*_place(member), step["trial"], step["hash"], curve["name"])
+            same = (*(member[key] for key in PLACE_COLUMNS), step["trial"], step["hash"], curve["name"])
             points = (*([value] * len(x) for value in same), range(len(x)), x, y)
             for column, values in zip(columns.values(), points, strict=True):
                 column.extend(values)
@@ -122,7 +122,6 @@ def curves(members: Members, steps: ByHash) -> pd.DataFrame:
 
 
 def provenance(steps: ByHash) -> pd.DataFrame:
-    """Return one row per recorded step: hashes, configuration, data, environment, times, artifacts."""
     import pandas as pd
 
     rows = [
@@ -136,11 +135,6 @@ def provenance(steps: ByHash) -> pd.DataFrame:
         for step in steps.values()
     ]
     return pd.DataFrame(rows)
-
-
-def _place(member: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the columns that say where a step stands."""
-    return tuple([member[key] for key in PLACE_COLUMNS])
 
 
 def _rows(step: Mapping[str, Any]) -> Iterator[MetricRow]:

@@ -57,7 +57,6 @@ def holder(folder: Path) -> str | None:
 
 
 def _describe(path: Path) -> str:
-    """Return the holder that a lock file names, in words."""
     try:
         holder = json.loads(read_bounded(path, LARGEST))
         since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(holder["since"]))

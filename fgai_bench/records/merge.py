@@ -46,23 +46,11 @@ class StoredResult:
 
 @dataclass(frozen=True)
 class Merged:
-    """The results and places that hold after a merge, and those that do not.
-
-    Attributes:
-        steps: hash to the result that holds.
-        members: the places, in the order of the runs and their plans.
-        superseded: results and places that do not hold, and why.
-    """
+    """The results that hold after a merge, by hash, the places, and the steps that do not hold, with the reason."""
 
     steps: dict[str, StoredResult]
     members: list[dict[str, Any]]
     superseded: list[dict[str, str]]
-
-    def of(self, field: str, chosen: Sequence[str | int]) -> Merged:
-        """Return the part of this merge whose places have one of some values in a field, such as the dataset."""
-        members = [member for member in self.members if member[field] in chosen]
-        steps = {member["step"]: self.steps[member["step"]] for member in members if member["step"] in self.steps}
-        return Merged(dict(sorted(steps.items())), members, self.superseded)
 
     def by_suite(self) -> dict[str, dict[str, int]]:
         """Return how many steps of each suite have each status, by the title of the suite."""
@@ -106,7 +94,12 @@ def merge(stores: Sequence[StoreReader], first_holds: bool = False) -> Merged:
     steps = {}
     for hash, results in sorted(recorded.items()):
         steps[hash] = _holding_result(results, words.get(hash, hash[:12]), first_holds)
-        superseded += [_superseded(result, steps[hash]) for result in results if _differs(result, steps[hash])]
+        kept = steps[hash]
+        for result in results:
+            if any(result.step[key] != kept.step[key] for key in ("status", "reason", "started", "environment")):
+                same = result.rank == kept.rank < len(GOOD)
+                why = "the same values" if same else f"{result.step['status']} gave way to {kept.step['status']}"
+                superseded.append({"step": hash, "why": why})
     members = []
     for candidates in places.values():
         members.append(_holding_member(candidates, steps))
@@ -156,7 +149,11 @@ def differing(
     values, other_values = _compared_values(step), _compared_values(other)
     for name in sorted(values.keys() | other_values.keys()):
         a, b = values.get(name), other_values.get(name)
-        if not (_close(a, b, relative, absolute) if isinstance(a, float) and isinstance(b, float) else a == b):
+        if isinstance(a, float) and isinstance(b, float):
+            same = math.isclose(a, b, rel_tol=relative, abs_tol=absolute) or (math.isnan(a) and math.isnan(b))
+        else:
+            same = a == b
+        if not same:
             return f"{name} is {a} and {b}"
     return ""
 
@@ -170,30 +167,9 @@ def _compared_values(step: Mapping[str, Any]) -> dict[str, float | str]:
     return {"status": step["status"], **values, **spent, "flags": flags, **({"model": model} if model else {})}
 
 
-def _close(a: float, b: float, relative: float = RELATIVE, absolute: float = ABSOLUTE) -> bool:
-    """Tell whether two numbers are equal but for rounding; a NaN is equal to a NaN.
-
-    >>> _close(0.1, 0.1000001), _close(0.1, 0.101), _close(math.nan, math.nan)
-    (True, False, True)
-    """
-    return math.isclose(a, b, rel_tol=relative, abs_tol=absolute) or (math.isnan(a) and math.isnan(b))
-
-
 def _model_hash(step: Mapping[str, Any]) -> str | None:
     """Return the hash of a training's model: trainings may agree in every value and differ in their weights."""
     return next((row["sha256"] for row in step["artifacts"] if row["role"] == "model"), None)
-
-
-def _differs(result: StoredResult, kept: StoredResult) -> bool:
-    """Tell whether a result is another one than that which holds, and not the same record in two folders."""
-    return any(result.step[key] != kept.step[key] for key in ("status", "reason", "started", "environment"))
-
-
-def _superseded(result: StoredResult, kept: StoredResult) -> dict[str, str]:
-    """Return the entry for a result that does not hold: its step, and why ``kept`` holds instead."""
-    same = result.rank == kept.rank < len(GOOD)
-    why = "the same values" if same else f"{result.step['status']} gave way to {kept.step['status']}"
-    return {"step": result.step["hash"], "why": why}
 
 
 def _holding_member(candidates: Sequence[dict[str, Any]], steps: Mapping[str, StoredResult]) -> dict[str, Any]:

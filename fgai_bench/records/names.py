@@ -30,9 +30,14 @@ def titles(members: Iterable[Mapping[str, Any]]) -> dict[str, str]:
         seeds[suite].add(member["seed"])
         own = member.get("suite_seeds", "")
         declared[suite].add(own if isinstance(own, str) else spans(tuple(own)))  # older places have a list
-    return {
-        suite: _title(suite, there, set().union(*map(_seeds_of, declared[suite]))) for suite, there in seeds.items()
-    }
+    named = {}
+    for suite, there in seeds.items():
+        own = set().union(*map(_seeds_of, declared[suite]))
+        counted_on = there == set(range(len(there)))
+        is_whole = not own or there == own or (counted_on and there > own)
+        counted = str(len(there)) if counted_on else " ".join(map(str, sorted(there)))
+        named[suite] = suite if is_whole else f"{suite}{', ' if is_changed(suite) else CHANGED}seeds={counted}"
+    return named
 
 
 def place_in_words(member: Mapping[str, Any]) -> str:
@@ -67,17 +72,5 @@ def _seeds_of(text: str) -> set[int]:
 
 
 def is_changed(title: str) -> bool:
-    """Tell whether a title names a change.
-
-    >>> is_changed("node, changed: seeds=2"), is_changed("node")
-    (True, False)
-    """
+    """Tell whether a title names a change."""
     return CHANGED in title
-
-
-def _title(suite: str, seeds: set[int], declared: set[int]) -> str:
-    counted_on = seeds == set(range(len(seeds)))
-    if not declared or seeds == declared or (counted_on and seeds > declared):
-        return suite
-    counted = str(len(seeds)) if counted_on else " ".join(map(str, sorted(seeds)))
-    return f"{suite}{', ' if is_changed(suite) else CHANGED}seeds={counted}"

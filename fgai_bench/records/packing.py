@@ -26,8 +26,6 @@ from fgai_bench.tasks.explanations import Effects
 
 # One entry only: the order of several is not fixed, and equal content must have equal bytes.
 META = "fgai_bench"
-
-
 PARTS = ("edges", "features", "changed", "changed_features")  # of an attacked graph
 
 
@@ -43,19 +41,17 @@ def unpack_model(content: bytes, config: Mapping[str, Any], in_channels: int, nu
 
     A defense may have changed the model's arguments, or put another class in its place; both are in the file.
     """
-    about = _metadata(content)
     built = build_model(config["name"], in_channels, num_outputs, **config["options"])
-    if about["class"] == _path_of(type(built)):
-        model = built.rebuilt(**about["config"])
-        model.load_state_dict(tensors.load(content))
-        return model.eval()
-    return rebuilt_model(content)
+    return rebuilt_model(content, built)
 
 
-def rebuilt_model(content: bytes) -> AttentionModel:
-    """Return the model of a file that needs nothing else, as :func:`pack_model` writes it of our models."""
+def rebuilt_model(content: bytes, built: AttentionModel | None = None) -> AttentionModel:
+    """Return the model of a file, made as ``built`` is if it is of that class, else from what the file says alone."""
     about = _metadata(content)
-    model = _class_at(about["class"])(**about["config"])
+    if built is not None and about["class"] == _path_of(type(built)):
+        model = built.rebuilt(**about["config"])
+    else:
+        model = _class_at(about["class"])(**about["config"])
     model.load_state_dict(tensors.load(content))
     return model.eval()
 
@@ -187,7 +183,6 @@ def _metadata(content: bytes) -> dict[str, Any]:
 
 
 def _path_of(kind: type) -> str:
-    """Return the path of a class as ``module:name``."""
     return f"{kind.__module__}:{kind.__qualname__}"
 
 

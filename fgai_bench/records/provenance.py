@@ -1,7 +1,6 @@
 """Describe which program, which versions and which machine produced a result."""
 
 import functools
-import importlib.metadata
 import os
 import platform
 import socket
@@ -19,7 +18,7 @@ from fgai_bench.defenses import DEFENSES
 from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.metrics import METRICS
 from fgai_bench.models import MODELS
-from fgai_bench.registry import Registry
+from fgai_bench.registry import Registry, distribution_version
 from fgai_bench.tasks import TASKS
 
 PACKAGES = ("torch", "torch-geometric", "numpy", "scipy", "scikit-learn", "deeprobust")
@@ -37,20 +36,12 @@ REGISTRIES: dict[str, Registry[Any]] = {
 
 
 def environment(device: str = "cpu", threads: int = 1) -> dict[str, Any]:
-    """Return what is the same for all steps of one process: program, versions, machine.
-
-    >>> environment()["package"] == __version__
-    True
-    """
+    """Return what is the same for all steps of one process: program, versions, machine."""
     return {**_program(), "device": _device_name(device), "threads": threads, "host": socket.gethostname()}
 
 
 def plugins_used(config: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """Return the packages and modules, with their versions, whose entries a step uses; nothing for built-in ones.
-
-    >>> plugins_used({"model": {"name": "gat"}, "defense": {"name": "fgai"}})
-    {}
-    """
+    """Return the packages and modules, with their versions, whose entries a step uses; nothing for built-in ones."""
     chosen = [(registry, config[key]["name"]) for key, registry in REGISTRIES.items() if config.get(key)]
     entries = [registry.entry(name) for registry, name in chosen if name in registry]  # a node may lack a plugin
     versions = {entry.origin: entry.origin_version or _commit_of(entry.target) for entry in entries if not entry.ours}
@@ -72,16 +63,9 @@ def _program() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "processors": os.cpu_count(),
-        "versions": {name: _version(name) for name in PACKAGES},
+        "versions": {name: distribution_version(name) or "not installed" for name in PACKAGES},
         **checkout(),
     }
-
-
-def _version(name: str) -> str:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
 
 
 def checkout() -> dict[str, Any]:
@@ -104,18 +88,12 @@ def _git(root: Path, *arguments: str) -> str | None:
 
 @functools.cache
 def _device_name(device: str) -> str:
-    if device == "cpu":
-        return _processor()
-    import torch
+    """Return the name of a GPU, or of the processor as the system gives it; else its architecture."""
+    if device != "cpu":
+        import torch
 
-    return torch.cuda.get_device_name(device)
-
-
-def _processor() -> str:
-    """Return the processor's name as the system gives it, else its architecture."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
+        return torch.cuda.get_device_name(device)
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.is_file() else ()
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.machine()

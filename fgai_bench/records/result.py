@@ -25,7 +25,6 @@ class RecordedStep:
 
     Attributes:
         hash: identity of the step, computed from ``config`` alone.
-        kind: what the step does.
         config: everything that changes the result, as plain data.
         inputs: role to hash of the steps whose artifacts it needs: ``teacher``, ``model``, ``other``, ``attacked``,
             ``effects``.
@@ -45,19 +44,14 @@ class Result:
 
     Attributes:
         status: ``ok``, or the type of the cell that stands where a value would.
-        reason: one sentence, when the status is not ``ok``.
-        detail: the traceback of a failure.
+        reason, detail: one sentence and the traceback, when the status is not ``ok``.
         metrics: measured values; the same on every run of the same step on the same device.
         cost: seconds and memory; another on every run.
         not_applicable: metric to the reason why it has no value here.
-        curves: name to x and y.
-        ledger: what an attack spent.
         flags: reasons for distrust.
         facts: about the data: checksum, split hash, sizes.
         artifacts: role to content.
-        environment: where it ran.
-        started: seconds since 1970.
-        seconds: wall time of the step.
+        started, seconds: since 1970, and wall time of the step.
     """
 
     status: Status = "ok"
@@ -99,8 +93,6 @@ def bounded(text: str, limit: int) -> str:
 
     >>> bounded("a" * 100 + "b" * 100, 20)
     'aaaaaaaaaa [... 180 characters cut ...] bbbbbbbbbb'
-    >>> bounded("short", 20)
-    'short'
     """
     text = text.encode("utf-8", "backslashreplace").decode()
     if len(text) <= limit + SLACK:

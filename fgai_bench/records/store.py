@@ -69,7 +69,6 @@ class StoreReader:
         self.path, self.artifacts = self._tables.path, self._tables.artifacts
 
     def close(self) -> None:
-        """Close the files."""
         self._tables.close()
 
     def __enter__(self) -> Self:
@@ -204,44 +203,30 @@ class Store(StoreReader):
         """Drop damaged records and files that no record names; return one sentence for each damaged step."""
         damaged = self.damaged()
         self.forget(damaged)
-        sentences = [*damaged.values(), *self._repaired_members()]
-        self.artifacts.remove_all_but(row["sha256"] for step in self.steps() for row in step["artifacts"])
-        return sentences
-
-    def _repaired_members(self) -> Iterator[str]:
-        """Drop places that have changed; yield a sentence if there were any."""
+        sentences = list(damaged.values())
         rows = self._tables.member_rows()
-        changed = [cells[0] for *cells, written in rows if checksum(*cells) != written]
-        if changed:
+        if changed := [cells[0] for *cells, written in rows if checksum(*cells) != written]:
             with self.transaction() as execute:
                 for place in changed:
                     execute("DELETE FROM members WHERE place = ?", (place,))
-            yield (
+            sentences.append(
                 f"{self.path} was damaged: {len(changed)} places of its plan are lost; run the suites of this folder "
                 "again to write them anew"
             )
+        self.artifacts.remove_all_but(row["sha256"] for step in self.steps() for row in step["artifacts"])
+        return sentences
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:
         """Yield a function that executes SQL; everything it writes is kept, or nothing if the block raises."""
         connection = self._tables.connection
-        with self._tables.sqlite_errors():
+        with self._tables.sqlite_errors(), connection:
             connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection.execute
-            except BaseException:
-                connection.execute("ROLLBACK")
-                raise
-            connection.execute("COMMIT")
+            yield connection.execute
 
 
 class RunTables:
-    """The records of a run folder, read from its SQLite file.
-
-    Args:
-        folder: the run folder.
-        writable: for the one process that writes; a file without tables gets them.
-    """
+    """The records of a run folder, read from its SQLite file; if ``writable``, a file without tables gets them."""
 
     def __init__(self, folder: Path, writable: bool = False) -> None:
         self.folder, self.path = folder, folder / FILE
@@ -258,7 +243,7 @@ class RunTables:
                         f"{folder} holds no records: its run ended before it wrote one; "
                         f"`fgai-bench run --out {folder}` starts it again"
                     )
-                self._create_tables()
+                self.connection.executescript(SCHEMA)
             except BaseException:
                 self.connection.close()
                 raise
@@ -302,21 +287,10 @@ class RunTables:
             )
         return bool(tables)
 
-    def _create_tables(self) -> None:
-        """Create the tables in one transaction: on a full disk the file stays empty and can be tried again."""
-        try:
-            self.connection.executescript(SCHEMA)
-        except sqlite3.Error:
-            if self.connection.in_transaction:
-                self.connection.execute("ROLLBACK")
-            raise
-
     def close(self) -> None:
-        """Close the connection to the file."""
         self.connection.close()
 
     def statuses(self) -> dict[str, str]:
-        """Return the status of every recorded step, by the hash of the step."""
         with self.sqlite_errors():
             return dict(self.connection.execute("SELECT hash, status FROM steps ORDER BY hash").fetchall())
 
@@ -332,11 +306,9 @@ class RunTables:
             last = rows[-1][0]
 
     def steps(self) -> Iterator[dict[str, Any]]:
-        """Yield every recorded step, verified, in the order of their hashes."""
         return map(self.verified, self.rows())
 
     def step(self, hash: str) -> dict[str, Any]:
-        """Return one recorded step, verified."""
         with self.sqlite_errors():
             row = self.connection.execute("SELECT * FROM steps WHERE hash = ?", (hash,)).fetchone()
         if row is None:
@@ -353,7 +325,6 @@ class RunTables:
         return dict(json.loads(cells[-1]))
 
     def members(self) -> list[dict[str, Any]]:
-        """Return the places of all planned steps in the order of the plan."""
         rows = self.member_rows()
         if any(checksum(*cells) != written for *cells, written in rows):
             raise StoreError(f"{self.path} is damaged: a label of its plan has changed; run again to write it anew")
@@ -365,7 +336,6 @@ class RunTables:
             return self.connection.execute("SELECT * FROM members ORDER BY position, place").fetchall()
 
     def _value(self, query: str) -> Any:
-        """Return the single value that a query gives."""
         return self.connection.execute(query).fetchone()[0]
 
     @contextmanager
@@ -380,7 +350,6 @@ class RunTables:
 
 
 def checksum(*cells: object) -> str:
-    """Return the SHA-256 over the other cells of a row."""
     return hashlib.sha256("\n".join(map(str, cells)).encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -46,13 +46,8 @@ def submit(
 ) -> Submission:
     """Score an attacked graph against a row of a run; record it if it leaves less than any attack of the same budget.
 
-    Args:
-        run: the run folder.
-        row: the first digits of the hash of a recorded attack.
-        attacked: the safetensors file.
-        by: the name of who found it.
-        is_present: tells whether a step of a kind and configuration was made by the code that is here.
-        data_root: folder of raw datasets.
+    ``row`` is the first digits of the hash of a recorded attack, ``attacked`` a safetensors file, ``by`` the name of
+    who found it. ``is_present`` tells whether a step of a kind and configuration was made by the code that is here.
 
     Raises :class:`RequestError` or :class:`BudgetExceeded` where the graph is not one that the row's attacker may make.
     """
@@ -69,7 +64,10 @@ def submit(
                 "the program that made it"
             )
         victim = RecordedRow(store, step, data_root)
-        content = read_bounded(attacked, _largest(victim))
+        limits, width = victim.threat.limits(), victim.problem.data.x.shape[1]
+        rows = limits["nodes"] + limits["changed_nodes"]
+        # A graph inside the row's budget has at most so many bytes, every number with eight of them.
+        content = read_bounded(attacked, MIB + 8 * int(rows * (width + 1) + 4 * limits["edges"]))
         graph, ledger = victim.judged(content)
         found = measured(victim.problem.attack_offers(victim.model, graph))
         rivals = [other for other in store.steps() if other["kind"] == "attack" and other["trial"] == step["trial"]]
@@ -110,13 +108,6 @@ def row_named(store: StoreReader, name: str) -> tuple[dict[str, Any], dict[str, 
             f"{name!r} is no row of {store.folder}: {reason}; `fgai-bench verify {store.folder} --list` names them"
         )
     return store.step(found[0]), members[found[0]]
-
-
-def _largest(victim: RecordedRow) -> int:
-    """Return the bytes that a graph inside the row's budget has at most, every number with eight of them."""
-    limits, width = victim.threat.limits(), victim.problem.data.x.shape[1]
-    rows = limits["nodes"] + limits["changed_nodes"]
-    return MIB + 8 * int(rows * (width + 1) + 4 * limits["edges"])
 
 
 def submitted_config(attack: Mapping[str, Any], graph: str, by: str) -> dict[str, Any]:

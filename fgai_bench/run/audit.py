@@ -33,8 +33,13 @@ def audit_run(
         only: which models to audit: names by ``suite``, ``dataset``, ``model`` and ``label``; a missing key means all.
         execution: fields of :class:`fgai_bench.run.options.Execution`: ``device``, ``jobs``, ...
     """
+    from fgai_bench.tasks.definition1 import AuditOptions
+
     how = Execution(**execution)
-    validated = _validated_options(options or {})
+    try:
+        validated = AuditOptions(**(options or {})).model_dump()
+    except ValidationError as error:
+        raise RequestError(f"the audit: {sentence(error, AuditOptions)}") from None
     with StoreReader(folder) as store:
         steps = audit_plan(store, validated, how.resolved_device, only or {})
     return run_plan(steps, Path(folder), how)
@@ -44,34 +49,26 @@ def audit_plan(store: StoreReader, options: Mapping[str, Any], device: str, only
     """Return one audit step per trial and its vanilla model, after the two recorded trainings that it builds on."""
     steps: dict[str, Step] = {}
     members: list[Member] = []
-    _check_names(store, only)
-    for member, trained, teacher in _pairs(store, only):
-        for source in (teacher, trained):
-            steps[source.hash] = source
-        step = _audit_step(trained, teacher, options, device)
-        steps[step.hash] = step
-        members.append(Member(**{**member, "kind": "audit", "step": step.hash, "flags": ()}))
-    if not members:
-        chosen = "".join(f" of {key} {', '.join(names)}" for key, names in only.items())
-        raise RequestError(f"{store.folder} holds no trained node classifier{chosen} together with its vanilla model")
-    return Plan(steps, tuple(members))
-
-
-def _check_names(store: StoreReader, only: Mapping[str, Sequence[str]]) -> None:
     for key, names in only.items():
         there = sorted({str(member[key]) for member in store.members()})
         for name in names:
             if name not in there:
                 raise RequestError(f"{store.folder} has no {key} {name!r}; it has {', '.join(there)}")
-
-
-def _validated_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    from fgai_bench.tasks.definition1 import AuditOptions
-
-    try:
-        return AuditOptions(**options).model_dump()
-    except ValidationError as error:
-        raise RequestError(f"the audit: {sentence(error, AuditOptions)}") from None
+    for member, trained, teacher in _pairs(store, only):
+        config = {
+            **{key: trained.config[key] for key in KEPT},
+            "trained": trained.hash,
+            "teacher": teacher.hash,
+            "audit": plain(dict(options)),
+            "device": device,
+        }
+        step = step_of("audit", config, {"model": trained.hash, "teacher": teacher.hash}, trained.hash)
+        steps |= {own.hash: own for own in (teacher, trained, step)}
+        members.append(Member(**{**member, "kind": "audit", "step": step.hash, "flags": ()}))
+    if not members:
+        chosen = "".join(f" of {key} {', '.join(names)}" for key, names in only.items())
+        raise RequestError(f"{store.folder} holds no trained node classifier{chosen} together with its vanilla model")
+    return Plan(steps, tuple(members))
 
 
 def _pairs(store: StoreReader, only: Mapping[str, Sequence[str]]) -> Iterator[tuple[dict[str, Any], Step, Step]]:
@@ -96,14 +93,3 @@ def _training(store: StoreReader, hash: str) -> Step:
     config = store.step(hash)["config"]
     inputs = {"teacher": config["teacher"]} if config["teacher"] else {}
     return Step(hash, "train", config, inputs, hash)
-
-
-def _audit_step(trained: Step, teacher: Step, options: Mapping[str, Any], device: str) -> Step:
-    config = {
-        **{key: trained.config[key] for key in KEPT},
-        "trained": trained.hash,
-        "teacher": teacher.hash,
-        "audit": plain(dict(options)),
-        "device": device,
-    }
-    return step_of("audit", config, {"model": trained.hash, "teacher": teacher.hash}, trained.hash)

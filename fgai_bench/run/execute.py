@@ -100,7 +100,6 @@ def diagnosis(error: BaseException) -> tuple[Status, str]:
 
 
 def train(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
-    """Train one model with one defense."""
     _check_task(config)
     _check_memory(config, problem)
     training = Training(**config["training"])
@@ -202,7 +201,6 @@ def _inner_options(defense: Any, inner: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def clean(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
-    """Measure a trained model without an attack."""
     model = _model("model", config, inputs, problem)
     warm_up(config, lambda: problem.clean(model, sanity=config["sanity"]))
     with measured_cost(config["device"], every=0.02) as cost:
@@ -296,7 +294,6 @@ def explain(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progres
 
 
 def certify(config: Mapping[str, Any], inputs: Inputs, problem: Problem, progress: Progress | None) -> Result:
-    """Prove the floor of a trained model under a threat model."""
     model = _model("model", config, inputs, problem)
     with measured_cost(config["device"], every=0.02) as cost:
         floor = measured_floor(config, model, problem)
@@ -325,7 +322,6 @@ def _model(role: str, config: Mapping[str, Any], inputs: Inputs, problem: Proble
 
 
 def _result(measurements: Measured, problem: Problem, cost: Mapping[str, float]) -> Result:
-    """Return measurements as the result to be recorded."""
     return Result(
         metrics={name: float(value) for name, value in measurements.metrics.items()},
         not_applicable=measurements.not_applicable,

@@ -6,13 +6,13 @@ None of them changes a result; what does is part of a step's configuration.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from types import FunctionType
 from typing import Any
 
-from fgai_bench.data import DATASETS, Dataset
+from fgai_bench.data import DATASETS
 from fgai_bench.fast.threads import cores, free_cores
 from fgai_bench.records.errors import RequestError
 from fgai_bench.run.executors.base import Executor, WorkerSettings
@@ -66,7 +66,6 @@ class Execution:
 
     @cached_property
     def resolved_device(self) -> str:
-        """Return the device that is meant; raise if the machine does not have it."""
         return resolved_device(self.device)
 
     @cached_property
@@ -81,7 +80,9 @@ class Execution:
         """
         device = steps[0].config["device"] if steps else "cpu"
         threads = max((step.config["threads"] for step in steps), default=1)
-        graphs = graphs_in_memory(step.config["dataset"]["name"] for step in steps)
+        known = {name: DATASETS[name] for name in dict.fromkeys(step.config["dataset"]["name"] for step in steps)}
+        # Workers cannot read these from files.
+        graphs = {name: graph for name, graph in known.items() if not isinstance(graph.reader, str | FunctionType)}
         devices = visible_devices() if device == "cuda" and self.executor == "local" else ()
         settings = WorkerSettings(tuple(self.plugins), self.root, threads, devices, datasets=graphs)
         slots = self.jobs or (max(1, free_cores(cores(), os.getloadavg()[0]) // threads) if device == "cpu" else 1)
@@ -92,9 +93,3 @@ class Execution:
 
             return RayExecutor(self.address, slots, settings, gpu=device == "cuda")
         return Processes(slots if more else min(slots, len(steps)), settings)
-
-
-def graphs_in_memory(names: Iterable[str]) -> dict[str, Dataset]:
-    """Return the datasets that are graphs of this process, which its workers cannot read from files."""
-    datasets = {name: DATASETS[name] for name in dict.fromkeys(names)}
-    return {name: known for name, known in datasets.items() if not isinstance(known.reader, str | FunctionType)}

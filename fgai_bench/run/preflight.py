@@ -21,8 +21,6 @@ DEVICE_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/dev/kfd")
 def resolved_device(name: str) -> str:
     """Replace ``auto`` by the device that the machine has; raise if it does not have the device.
 
-    >>> resolved_device("cpu")
-    'cpu'
     >>> resolved_device("gpu")
     Traceback (most recent call last):
     ...
@@ -30,7 +28,8 @@ def resolved_device(name: str) -> str:
     """
     if name not in ("auto", "cpu", "cuda"):
         raise RequestError(f"unknown device {name!r}; possible are auto, cpu and cuda")
-    if name == "cpu" or (name == "auto" and not _maybe_cuda()):
+    maybe_cuda = not sys.platform.startswith("linux") or any(Path(path).exists() for path in DEVICE_FILES)
+    if name == "cpu" or (name == "auto" and not maybe_cuda):
         return "cpu"
     import torch
 
@@ -61,14 +60,10 @@ def checked_folder(folder: Path) -> Path:
                 raise RequestError(f"{parent} cannot be written to; choose another folder with --out")
             break
     made = (folder / FILE).is_file() and (folder / FILE).stat().st_size > 0
-    if folder.is_dir() and not made and any(_foreign(path) for path in folder.iterdir()):
+    known = (FILE, f"{FILE}-journal", LOCK)  # a run that is killed at its very start leaves these behind
+    if folder.is_dir() and not made and any(path.name not in known or path.is_dir() for path in folder.iterdir()):
         raise RequestError(f"{folder} is not empty and is not a run; choose another folder with --out")
     return folder
-
-
-def _foreign(path: Path) -> bool:
-    """Tell whether a file is not one of those that a run killed at its very start leaves behind."""
-    return not path.is_file() or path.is_symlink() or path.name not in ("store.sqlite", "store.sqlite-journal", LOCK)
 
 
 def checked_data_root(root: str | os.PathLike[str] | None) -> str | None:
@@ -135,7 +130,3 @@ def check_data(steps: Iterable[Step], root: str | None) -> dict[str, str]:
             if len(absent) == len(names):
                 raise
     return absent
-
-
-def _maybe_cuda() -> bool:
-    return not sys.platform.startswith("linux") or any(Path(path).exists() for path in DEVICE_FILES)

@@ -33,11 +33,8 @@ class Observer:
     def begin(self, plan: Plan, done: Iterable[str], slots: int) -> None:
         """Receive all steps when a run starts, the hashes of recorded ones, and how many steps run at a time."""
 
-    def extended(self, steps: Iterable[Step], done: Iterable[str]) -> None:
-        """Receive steps that were added to the plan, and the hashes of those that the store holds already."""
-
-    def named(self, words: Mapping[str, str]) -> None:
-        """Receive what to add to the titles of steps, by hash: the number of a trial."""
+    def extended(self, steps: Iterable[Step], done: Iterable[str], words: Mapping[str, str]) -> None:
+        """Receive steps that were added to the plan, and by hash what to add to their titles: the number of a trial."""
 
     def started(self, step: Step) -> None:
         """Receive a step that was given to a worker."""
@@ -71,21 +68,18 @@ class PlainLines(Observer):
 
     @property
     def count(self) -> int:
-        """Return how many steps are done."""
         return self.total - len(self.left)
 
     def begin(self, plan: Plan, done: Iterable[str], slots: int) -> None:
         self.slots = slots
-        self.extended(plan.steps.values(), done)
+        self.extended(plan.steps.values(), done, {})
         if self.left:
             self._print(f"{len(self.left)} of {self.total} steps to run, {slots} at a time")
 
-    def extended(self, steps: Iterable[Step], done: Iterable[str]) -> None:
+    def extended(self, steps: Iterable[Step], done: Iterable[str], words: Mapping[str, str]) -> None:
         new = [step.hash for step in steps]
         self.total += len(new)
         self.left |= {*new} - {*done}
-
-    def named(self, words: Mapping[str, str]) -> None:
         self.words.update(words)
 
     def _title(self, step: Step) -> str:
@@ -116,7 +110,6 @@ class PlainLines(Observer):
         return f"took {spoken(took)} with {self.slots} worker{'s' * (self.slots > 1)}, which were busy {busy:.0%} of it"
 
     def _show(self, step: Step, result: Result) -> None:
-        """Print the result of a step that was just counted."""
         self._print(
             f"[{self.count}/{self.total}] {self._title(step)}: {outcome(result)} ({spoken(self.time_left())} left)"
         )
@@ -177,7 +170,6 @@ class Live(PlainLines):
         self.tick()
 
     def _remove(self, step: Step) -> None:
-        """Remove the bar of a step, if it has one."""
         if step.hash in self.running:
             self.display.remove_task(self.running.pop(step.hash))
 

@@ -14,11 +14,8 @@ if TYPE_CHECKING:
 SUITES: Registry[Suite] = Registry("suite", "fgai_bench.suites", "fgai_bench.suites.load:admitted")
 
 
-def _summary(path: Path) -> str:
-    """Return the line ``summary:`` of a suite, read without a YAML parser, which would delay every listing."""
-    line = re.search(r"^summary: *(.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
-    return line[1].strip("\"'") if line else path.stem
-
-
 for _path in sorted(Path(__file__).with_name("yaml").glob("*.yaml")):
-    SUITES.declare(_path.stem, f"fgai_bench.suites.load:{_path.stem}", summary=_summary(_path))
+    # Read without a YAML parser, which would delay every listing.
+    _line = re.search(r"^summary: *(.*)$", _path.read_text(encoding="utf-8"), re.MULTILINE)
+    _summary = _line[1].strip("\"'") if _line else _path.stem
+    SUITES.declare(_path.stem, f"fgai_bench.suites.load:{_path.stem}", summary=_summary)

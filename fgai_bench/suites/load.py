@@ -108,15 +108,9 @@ def load_file(path: Path) -> Suite:
         raise SuiteError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict):
         raise SuiteError(f"{path} must be a mapping with keys such as datasets, models and defenses")
-    return validated({"name": path.stem, **_beside(path, content)}, str(path))
-
-
-def _beside(path: Path, content: dict[str, Any]) -> dict[str, Any]:
-    """Return the content with included paths made relative to the file that names them."""
-    include = content.get("include")
-    if not isinstance(include, list):
-        return content
-    return {**content, "include": [str(path.parent / i) if isinstance(i, str) and is_path(i) else i for i in include]}
+    if isinstance(include := content.get("include"), list):  # paths are relative to the file that names them
+        include[:] = [str(path.parent / i) if isinstance(i, str) and is_path(i) else i for i in include]
+    return validated({"name": path.stem, **content}, str(path))
 
 
 def validated(content: dict[str, Any], where: str) -> Suite:

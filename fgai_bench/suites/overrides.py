@@ -22,7 +22,7 @@ from fgai_bench.defenses import DEFENSES
 from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.metrics import METRICS
 from fgai_bench.models import MODELS
-from fgai_bench.options import SuiteError, finite, sentence
+from fgai_bench.options import SuiteError, by_section, finite, sentence
 from fgai_bench.suites.load import grids, load_suite, parse
 from fgai_bench.suites.schema import RELEASED, AttackLine, DefenseLine, Setting, Suite, TunedSetting, When
 from fgai_bench.tasks import TASKS
@@ -79,7 +79,6 @@ def resolve(
 
 
 def changed(suite: Suite, **changes: Any) -> Suite:
-    """Return the suite with other values, validated as if they had been written in the file."""
     finite(changes)
     try:
         return Suite(**{**dict(suite), **changes}).derived_from(suite)
@@ -131,20 +130,16 @@ def _narrowed(
     if strangers and len(parts) > 1:
         names = ", ".join(part.name for part in parts)
         raise SuiteError(f"{key} {', '.join(strangers)}: in no part of the suite; run one of {names} alone")
-    return tuple(
-        changed(part, **{key: lines})
-        for part in parts
-        if (lines := _selected(getattr(part, key), wanted, strangers, line))
-    )
-
-
-def _selected(lines: Sequence[Any], wanted: Sequence[str], strangers: Sequence[str], line: Callable[[str], Any]) -> Any:
-    chosen: list[Any] = []
-    for name in wanted:
-        exact = [entry for entry in lines if not isinstance(entry, str) and entry.title == name]
-        matching = [line(name)] if name in strangers else exact or [entry for entry in lines if name in _title(entry)]
-        chosen += [entry for entry in matching if entry not in chosen]
-    return tuple(chosen)
+    narrowed = []
+    for part in parts:
+        chosen: list[Any] = []
+        for name in wanted:
+            there = [line(name)] if name in strangers else [e for e in getattr(part, key) if name in _title(e)]
+            exact = [entry for entry in there if not isinstance(entry, str) and entry.title == name]
+            chosen += [entry for entry in exact or there if entry not in chosen]
+        if chosen:
+            narrowed.append(changed(part, **{key: tuple(chosen)}))
+    return tuple(narrowed)
 
 
 def _assigned(parts: tuple[Suite, ...], assignment: str) -> tuple[Suite, ...]:
@@ -162,7 +157,9 @@ def _assigned(parts: tuple[Suite, ...], assignment: str) -> tuple[Suite, ...]:
     except ValidationError as error:
         raise SuiteError(f"--set {key}: {sentence(error, Setting)}") from None
     if all(part is None for part in applied):
-        raise SuiteError(f"--set {key}: no such key; {_possible(parts)}")
+        names = {title for p in parts for line in (*p.models, *p.defenses, *p.attacks) for title in _title(line)}
+        heads = [f"{name}.OPTION" for name in (*SECTIONS, *sorted(names - set(SECTIONS)))]
+        raise SuiteError(f"--set {key}: no such key; possible are {', '.join([*heads, *SUITE_KEYS])}")
     head, dot, option = key.strip().partition(".")
     change = () if head in MEASUREMENT_KEYS else (f"{SECTIONS.get(head, head)}{dot}{option}={' '.join(text.split())}",)
     return tuple(new.derived_from(new, *change) if new else part for new, part in zip(applied, parts, strict=True))
@@ -176,16 +173,18 @@ def _applied(suite: Suite, key: str, value: Any) -> Suite | None:
     if not dot or not option:
         return None
     if head in SECTIONS:
-        return _with(suite, Setting(**{SECTIONS[head]: {option: value}}))
-    if head in suite.models:
-        return _with(suite, Setting(when=When(model=(head,)), model={option: value}))
-    if any(head in _title(line) for line in suite.defenses):
+        setting = Setting(**{SECTIONS[head]: {option: value}})
+    elif head in suite.models:
+        setting = Setting(when=When(model=(head,)), model={option: value})
+    elif any(head in _title(line) for line in suite.defenses):
         # Options on a defense's own line come before all settings, so they are changed there, too.
         own = [_with_option(line, head, option, value, option in line.options) for line in suite.defenses]
-        return _with(changed(suite, defenses=own), Setting(when=When(defense=(head,)), defense={option: value}))
-    if any(head in _title(line) for line in suite.attacks):
+        suite, setting = changed(suite, defenses=own), Setting(when=When(defense=(head,)), defense={option: value})
+    elif any(head in _title(line) for line in suite.attacks):
         return changed(suite, attacks=[_with_option(line, head, option, value) for line in suite.attacks])
-    return None
+    else:
+        return None
+    return changed(suite, assigned=(*suite.assigned, setting))
 
 
 def _with_option(line: Any, head: str, option: str, value: Any, wanted: bool = True) -> Any:
@@ -193,16 +192,6 @@ def _with_option(line: Any, head: str, option: str, value: Any, wanted: bool = T
     if not wanted or head not in _title(line):
         return line
     return line.model_copy(update={"options": {**line.options, option: value}})
-
-
-def _with(suite: Suite, setting: Setting) -> Suite:
-    return changed(suite, assigned=(*suite.assigned, setting))
-
-
-def _possible(parts: tuple[Suite, ...]) -> str:
-    names = {title for p in parts for line in (*p.models, *p.defenses, *p.attacks) for title in _title(line)}
-    heads = [f"{name}.OPTION" for name in (*SECTIONS, *sorted(names - set(SECTIONS)))]
-    return f"possible are {', '.join([*heads, *SUITE_KEYS])}"
 
 
 @cache
@@ -223,20 +212,17 @@ def program() -> dict[str, Any]:
 
 @cache
 def _configurations() -> tuple[Setting, ...]:
-    """Return a setting for every row of the configurations."""
     stand_ins = yaml.safe_load(text_of("paper.yaml"))["stand_ins"]
-    return tuple(_of_row(row, stand_ins) for row in csv.DictReader(text_of("released_settings.csv").splitlines()))
-
-
-def _of_row(row: dict[str, str], stand_ins: list[dict[str, str]]) -> Setting:
-    datasets = [row["dataset"], *(known["stand_in"] for known in stand_ins if known["dataset"] == row["dataset"])]
-    when = {"task": row["task"], "dataset": datasets, "model": row["model"], "defense": row["used_for"].split(", ")}
-    sections: dict[str, dict[str, Any]] = {}
-    for column, target in program()["columns"].items():
-        section, option = target.split(".")
-        if numbers := [yaml.safe_load(part) for part in row[column].split()]:
-            sections.setdefault(section, {})[option] = numbers if option == "heads" else numbers[0]
-    return Setting(**{"when": when, **sections})
+    settings = []
+    for row in csv.DictReader(text_of("released_settings.csv").splitlines()):
+        datasets = [row["dataset"], *(known["stand_in"] for known in stand_ins if known["dataset"] == row["dataset"])]
+        when = {"task": row["task"], "dataset": datasets, "model": row["model"], "defense": row["used_for"].split(", ")}
+        values = {}
+        for column, target in program()["columns"].items():
+            if numbers := [yaml.safe_load(part) for part in row[column].split()]:
+                values[target] = numbers if target.endswith(".heads") else numbers[0]
+        settings.append(Setting(**{"when": when, **by_section(values)}))
+    return tuple(settings)
 
 
 @cache
@@ -262,22 +248,19 @@ def with_settings(suite: Suite, settings: str) -> Suite:
     if settings == "published":
         return suite
     if settings == "released":
-        return _as_released(suite)
+        methods = program()["methods"]
+        own = {line.title: line.models for line in suite.defenses if line.title in methods}
+        if not own:
+            names = ", ".join(methods)
+            raise SuiteError(f"{suite.name} has no line of the released program, whose methods are {names}")
+        lines = [DefenseLine(name=methods[n], label=n + RELEASED, models=m, released=n) for n, m in own.items()]
+        return suite.model_copy(update={"defenses": tuple(lines)})
     known = tuple(setting for setting in suite.tuned or committed_settings() if setting.split == suite.split)
-    own = [line for line in suite.defenses if not line.tuned]
-    if not any(line.name in setting.when.defense for line in own for setting in known):
+    untuned = [line for line in suite.defenses if not line.tuned]
+    if not any(line.name in setting.when.defense for line in untuned for setting in known):
         raise SuiteError(
             f"no settings have been chosen for a defense of {suite.name} under the {suite.split} split; "
             "`fgai-bench tune` searches them"
         )
-    lines = (*(own if settings == "both" else ()), *(line.as_tuned() for line in own))
-    return suite.model_copy(update={"defenses": lines, "tuned": known})
-
-
-def _as_released(suite: Suite) -> Suite:
-    known = program()["methods"]
-    own = {line.title: line.models for line in suite.defenses if line.title in known}
-    if not own:
-        raise SuiteError(f"{suite.name} has no line of the released program, whose methods are {', '.join(known)}")
-    lines = [DefenseLine(name=known[n], label=n + RELEASED, models=models, released=n) for n, models in own.items()]
-    return suite.model_copy(update={"defenses": tuple(lines)})
+    shown = (*(untuned if settings == "both" else ()), *(line.as_tuned() for line in untuned))
+    return suite.model_copy(update={"defenses": shown, "tuned": known})

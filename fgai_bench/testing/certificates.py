@@ -27,7 +27,6 @@ class CertificateSubject(EntrySubject):
     """A certificate to be checked on the tiny graph, on every network of ours to which it applies."""
 
     def floors(self, model: AttentionModel, threats: list[ThreatModel]) -> list[Floor]:
-        """Return the floors of a network on the tiny graph."""
         problem = tiny_problem()
         return self.entry.load()().floors(model, problem.data, problem.targets, threats)
 

@@ -20,7 +20,6 @@ class EntrySubject:
 
     @property
     def tags(self) -> frozenset[str]:
-        """Return the tags of the entry."""
         return self.entry.tags
 
 
@@ -43,13 +42,9 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class Check:
-    """A named property that an entry must have.
+    """A property that an entry must have: of those with the tags ``needs``, and of none with a tag of ``unless``.
 
-    Attributes:
-        name: ``check_...``.
-        look: raises :class:`CheckFailed` if the property does not hold; its docstring states the property.
-        needs: tags that an entry must have for the check to apply.
-        unless: tags that exempt an entry from the check.
+    ``look`` raises :class:`CheckFailed` if the property does not hold; its docstring states the property.
     """
 
     name: str
@@ -95,10 +90,7 @@ def checks_in(subject: Any) -> list[Check]:
 
 
 def require(condition: bool, seen: str) -> None:
-    """Raise :class:`CheckFailed` with the message ``seen`` if the condition does not hold.
-
-    >>> require(1 + 1 == 2, "arithmetic is broken")
-    """
+    """Raise :class:`CheckFailed` with the message ``seen`` if the condition does not hold."""
     if not condition:
         raise CheckFailed(seen)
 

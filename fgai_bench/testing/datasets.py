@@ -21,21 +21,14 @@ PARTS = ("train_index", "val_index", "test_index")
 
 @dataclass(frozen=True)
 class DatasetSubject:
-    """A dataset to be checked; if its files are missing, every check is skipped and nothing is downloaded.
+    """A dataset to be checked; if its files are missing, every check is skipped and nothing is downloaded."""
 
-    Attributes:
-        load: returns the graph with the split of a seed.
-        declared: the statistics that it must have, if it declares any.
-        tags: as for every subject.
-    """
-
-    load: Callable[[int], Data]
+    load: Callable[[int], Data]  # returns the graph with the split of a seed
     declared: Statistics | None = None
     tags: frozenset[str] = frozenset()
 
     @cached_property
     def data(self) -> Data:
-        """Return the graph with the split of seed 0."""
         try:
             return self.load(0)
         except MissingDataError as reason:

@@ -22,7 +22,6 @@ class ExplainerSubject(EntrySubject):
     """An explainer to be checked on three nodes of the tiny graph and a trained GAT."""
 
     def scores(self, seed: int = 0, **changes: Any) -> Tensor:
-        """Return the scores of all edges for the three nodes."""
         arguments = {"model": trained_model(), "data": tiny_graph(), "nodes": torch.tensor(NODES), **changes}
         return self.entry.load()()(arguments["model"], arguments["data"], arguments["nodes"], seed=seed)
 

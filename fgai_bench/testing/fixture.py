@@ -21,10 +21,7 @@ EPOCHS = 2
 def tiny_graph(isolated: bool = False, sparse: bool = False, binary: bool = False) -> Data:
     """Return a connected graph: 36 nodes in 3 classes, distinct Laplacian eigenvalues, features that separate classes.
 
-    Args:
-        isolated: append a node without edges.
-        sparse: features as CSR.
-        binary: features of 0 and 1.
+    It has an isolated node more, sparse features (CSR), or features of 0 and 1 if asked.
 
     >>> tiny_graph()
     Data(x=[36, 8], edge_index=[2, 140], y=[36], train_index=[15], val_index=[9], test_index=[12])
@@ -34,7 +31,13 @@ def tiny_graph(isolated: bool = False, sparse: bool = False, binary: bool = Fals
     x = torch.rand(NODES, FEATURES, generator=draw) * (torch.rand(NODES, FEATURES, generator=draw) < 0.5)
     x[:, :CLASSES] += 2 * torch.nn.functional.one_hot(y, CLASSES)
     x = (x > 0).to(x.dtype) if binary else x
-    edge_index = _edges(y, draw)
+    # A path through all nodes, so that the graph is connected, and random pairs, mostly within classes.
+    low, high = torch.triu_indices(NODES, NODES, 1)
+    chance = torch.where(y[low] == y[high], 0.16, 0.02)
+    kept = (torch.rand(low.numel(), generator=draw) < chance) | (high == low + 1)
+    pairs = torch.stack([low[kept], high[kept]])
+    both = torch.cat([pairs, pairs.flip(0)], dim=1)
+    edge_index = both[:, (both[0] * NODES + both[1]).argsort()]
     if isolated:
         x, y = torch.cat([x, x[:1]]), torch.cat([y, y[:1]])
     order = torch.randperm(NODES, generator=draw)
@@ -44,26 +47,13 @@ def tiny_graph(isolated: bool = False, sparse: bool = False, binary: bool = Fals
     )
 
 
-def _edges(y: Tensor, draw: torch.Generator) -> Tensor:
-    """Return a path through all nodes, so that the graph is connected, and random pairs, mostly within classes."""
-    nodes = y.numel()
-    low, high = torch.triu_indices(nodes, nodes, 1)
-    chance = torch.where(y[low] == y[high], 0.16, 0.02)
-    kept = (torch.rand(low.numel(), generator=draw) < chance) | (high == low + 1)
-    pairs = torch.stack([low[kept], high[kept]])
-    both = torch.cat([pairs, pairs.flip(0)], dim=1)
-    return both[:, (both[0] * nodes + both[1]).argsort()]
-
-
 @cache
 def tiny_problem() -> NodeProblem:
-    """Return node classification on the tiny graph."""
     data = tiny_graph()
     return NodeProblem(data, Split.of(data))
 
 
 def tiny_model(name: str = "gat", seed: int = 0) -> AttentionModel:
-    """Return a registered model for the tiny graph, freshly initialised."""
     return build_model(name, FEATURES, CLASSES, seed=seed)
 
 

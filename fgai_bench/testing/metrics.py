@@ -28,7 +28,6 @@ class MetricSubject(EntrySubject):
         return inputs_of(self.tags).partition("-")[0]
 
     def argument(self, seed: int) -> Any:
-        """Return one argument, drawn by seed."""
         return DRAWS[self.inputs](torch.Generator().manual_seed(seed))
 
     def value(self, a: Any, b: Any) -> Any:
@@ -69,12 +68,10 @@ DRAWS: dict[str, Any] = {
     "curve": lambda draw: torch.rand(len(RATES), generator=draw).tolist(),
     "labels": lambda draw: torch.randint(3, (7,), generator=draw),
     "scores": lambda draw: torch.rand(len(LABELS), generator=draw),
-    "kept": lambda draw: float(torch.rand(1, generator=draw)),
-    "validation": lambda draw: float(torch.rand(1, generator=draw)),
+    **dict.fromkeys(("kept", "validation", "fidelities"), lambda draw: float(torch.rand(1, generator=draw))),
     "explanations": lambda draw: [(_attention(draw), _attention(draw)) for _ in range(2)],
     "effects": lambda draw: [(torch.rand(6, generator=draw), torch.randn(6, generator=draw) / 9) for _ in range(2)],
     "truths": lambda draw: [(torch.rand(6, generator=draw), torch.arange(6) < 2 + node) for node in range(2)],
-    "fidelities": lambda draw: float(torch.rand(1, generator=draw)),
     "falls": lambda draw: 2 * torch.rand(5, generator=draw) - 1,
     "shares": lambda draw: torch.rand(5, generator=draw),
     "reached": lambda draw: torch.rand(9, generator=draw) < 0.5,

@@ -23,12 +23,9 @@ TOLERANCE = 1e-4
 
 @dataclass(frozen=True)
 class ModelSubject:
-    """A model to be checked: freshly built from a registry, or fitted by a defense.
+    """A model to be checked: freshly built from a registry, or ``fitted`` by a defense.
 
-    Attributes:
-        build: returns the model with the initial weights of a seed.
-        declared: tags of the entry.
-        fitted: the model whose outputs are checked; if None, the one built with seed 0.
+    ``build`` returns it with the initial weights of a seed; ``declared`` are the tags of the entry.
     """
 
     build: Callable[[int], AttentionModel]
@@ -37,7 +34,6 @@ class ModelSubject:
 
     @cached_property
     def model(self) -> AttentionModel:
-        """Return the model in evaluation mode."""
         return (self.build(0) if self.fitted is None else self.fitted).eval()
 
     @cached_property
@@ -46,12 +42,10 @@ class ModelSubject:
         return self.declared | ({"attention"} if self.output(tiny_graph()).attention is not None else set())
 
     def output(self, data: Data, **options: Any) -> Output:
-        """Return the model's output without gradients."""
         with torch.no_grad():
             return self.model(data, **options)
 
     def attention(self, data: Data, **options: Any) -> Attention:
-        """Return the attention of the model's output."""
         attention = self.output(data, **options).attention
         require(attention is not None, "the output has no attention")
         assert attention is not None

@@ -20,7 +20,6 @@ class SuiteSubject:
 
     @cached_property
     def plan(self) -> Plan:
-        """Return the steps that the suite expands to, shared by the checks."""
         return plan(resolve(self.suite))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from fgai_bench.data import DATASETS
 from fgai_bench.defenses import DEFENSES
 from fgai_bench.models import MODELS
-from fgai_bench.options import OPTIMISER, Dimension, by_section, described, joined
+from fgai_bench.options import OPTIMISER, Choice, Dimension, by_section, joined
 from fgai_bench.records.canonical import sha256
 from fgai_bench.records.errors import RequestError
 from fgai_bench.run.plan import EVALUATION_SEEDS, TEACHER, Trial, applies
@@ -58,7 +58,6 @@ class SearchCell:
 
     @property
     def name(self) -> str:
-        """Return the names of the cell's parts."""
         again = f" repeat {self.repeat}" if self.repeat else ""
         return f"{self.task} {self.dataset} {self.model} {self.line.title}{again}"
 
@@ -70,8 +69,11 @@ class SearchCell:
 
     @property
     def space_hash(self) -> str:
-        """Return the hash of the space."""
-        return sha256(described(self.space))
+        plain = {
+            name: [type(d).__name__, *(d.values if isinstance(d, Choice) else (d.low, d.high))]
+            for name, d in self.space.items()
+        }
+        return sha256(plain)
 
     def trained(self, number: int, values: Mapping[str, Any], seeds: Sequence[int] = ()) -> list[Trial]:
         """Return the trainings of one trial, one for each split seed: those of the search, or others."""
@@ -85,7 +87,6 @@ class SearchCell:
         return [Trial(self.suite, self.task, self.dataset, self.model, TEACHER, seed) for seed in seeds or self.seeds]
 
     def setting(self, number: int, values: Mapping[str, Any], **known: Any) -> TunedSetting:
-        """Return values as the chosen setting of this cell."""
         when = When(task=(self.task,), dataset=(self.dataset,), model=(self.model,), defense=(self.line.name,))
         search = {"split": self.suite.split, "trials": self.trials, "trial": number}
         return TunedSetting(when=when, **search, **by_section(values), **known)

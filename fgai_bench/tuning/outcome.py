@@ -16,15 +16,10 @@ SCORES = ("validation_clean", "validation_attacked")
 
 @dataclass(frozen=True)
 class Tried:
-    """One trial: its settings and its scores, each the mean over the split seeds.
+    """One trial: its settings, and its scores by split seed; trial 0 has the suite's own settings.
 
-    Attributes:
-        number: its number; 0 is the suite's own settings.
-        values: the settings that it changes.
-        by_seed: split seed to the scores by name.
-        reason: why a seed has no scores; empty where all have.
-        seconds: of all its steps.
-        final: split seed of the final to its scores under the standard attack; empty for what did not reach it.
+    ``reason`` says why a seed has no scores. ``final`` has the scores under the standard attack, by split seed of the
+    final; it is empty for what did not reach the final.
     """
 
     number: int
@@ -47,12 +42,10 @@ class Tried:
 
     @property
     def clean(self) -> float:
-        """Return the clean validation score."""
         return self.mean("validation_clean")
 
     @property
     def attacked(self) -> float:
-        """Return the validation score under the attack of the search, or of the final."""
         return self.mean("validation_attacked")
 
 
@@ -98,27 +91,18 @@ class SearchOutcome:
 
     @cached_property
     def choice(self) -> Tried | None:
-        """Return the best of the final; None if all failed."""
         return next(iter(replace(self, tried=self.finalists).best(1)), None)
 
     @property
     def evidence(self) -> str:
         """Return the hash of all trials with their settings and scores."""
-        return sha256([[t.number, dict(t.values), _plain({**t.by_seed, **t.final}), t.reason] for t in self.tried])
+        scores = [{str(s): dict(by_name) for s, by_name in {**t.by_seed, **t.final}.items()} for t in self.tried]
+        return sha256([[t.number, dict(t.values), own, t.reason] for t, own in zip(self.tried, scores, strict=True)])
 
     @property
     def chosen(self) -> TunedSetting | None:
         """Return the choice as a setting of a suite; None if all trials failed."""
-        if self.choice is None:
+        if (choice := self.choice) is None:
             return None
-        return self.cell.setting(
-            self.choice.number,
-            self.choice.values,
-            feasible=self.feasible(self.choice),
-            space=self.cell.space_hash,
-            evidence=self.evidence,
-        )
-
-
-def _plain(by_seed: Mapping[int, Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    return {str(seed): dict(scores) for seed, scores in by_seed.items()}
+        found = {"feasible": self.feasible(choice), "space": self.cell.space_hash, "evidence": self.evidence}
+        return self.cell.setting(choice.number, choice.values, **found)

@@ -24,55 +24,37 @@ DIGITS = 4  # significant digits of a suggested number: what a person would writ
 def suggest(space: Space, history: History, seed: int, number: int) -> dict[str, Any]:
     """Return the settings of trial ``number``; trial 0 is the suite's own settings, so nothing is set.
 
-    Args:
-        space: the space.
-        history: settings and value of every trial of earlier batches, in order; no value for a trial that failed.
-        seed: seed of the search.
-        number: number of the trial.
+    ``history`` has the settings and the value of every trial of earlier batches, in order; no value for a trial that
+    failed.
     """
     if number == 0:
         return {}
-    from optuna.samplers import TPESampler
-
-    sampler = TPESampler(seed=derive(seed, f"trial-{number}") % 2**32)
-    asked = study_of(space, history, sampler).ask(distributions(space))
-    return {name: _rounded(asked.params[name], dimension) for name, dimension in space.items()}
-
-
-def distributions(space: Space) -> dict[str, optuna.distributions.BaseDistribution]:
-    """Return a space in Optuna's terms."""
-    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-
-    def of(dimension: Dimension) -> optuna.distributions.BaseDistribution:
-        if isinstance(dimension, Choice):
-            return CategoricalDistribution(dimension.values)
-        log, bounds = isinstance(dimension, LogRange), (dimension.low, dimension.high)
-        if all(isinstance(bound, int) for bound in bounds):
-            return IntDistribution(int(dimension.low), int(dimension.high), log=log)
-        return FloatDistribution(*bounds, log=log)
-
-    return {name: of(dimension) for name, dimension in space.items()}
-
-
-def study_of(space: Space, history: History, sampler: optuna.samplers.BaseSampler | None = None) -> optuna.Study:
-    """Return a study in memory that holds these trials; settings that the space does not hold are left out."""
     import optuna
 
-    all_distributions = distributions(space)
-    trials = []
+    def distribution(dimension: Dimension) -> optuna.distributions.BaseDistribution:
+        if isinstance(dimension, Choice):
+            return optuna.distributions.CategoricalDistribution(dimension.values)
+        log, low, high = isinstance(dimension, LogRange), dimension.low, dimension.high
+        if isinstance(low, int) and isinstance(high, int):
+            return optuna.distributions.IntDistribution(low, high, log=log)
+        return optuna.distributions.FloatDistribution(low, high, log=log)
+
+    known, trials = {name: distribution(dimension) for name, dimension in space.items()}, []
     for values, value in history:
         inside = {name: setting for name, setting in values.items() if setting in space[name]}
         state = optuna.trial.TrialState.FAIL if value is None else optuna.trial.TrialState.COMPLETE
-        known = {name: all_distributions[name] for name in inside}
-        trials.append(optuna.trial.create_trial(state=state, params=inside, distributions=known, value=value))
+        own = {name: known[name] for name in inside}
+        trials.append(optuna.trial.create_trial(state=state, params=inside, distributions=own, value=value))
     level = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)  # Optuna reports every study and trial otherwise
     try:
+        sampler = optuna.samplers.TPESampler(seed=derive(seed, f"trial-{number}") % 2**32)
         study = optuna.create_study(direction="maximize", sampler=sampler)
         study.add_trials(trials)
     finally:
         optuna.logging.set_verbosity(level)
-    return study
+    asked = study.ask(known)
+    return {name: _rounded(asked.params[name], dimension) for name, dimension in space.items()}
 
 
 def _rounded(value: Any, dimension: Dimension) -> Any:

@@ -76,7 +76,11 @@ def tune(
                 observer.said(f"{fault}; done")
             if execution.retry_failed:
                 store.forget([hash for hash, status in store.statuses().items() if status in RETRIED])
-            outcomes = _searched(cells, store, executor, observer, device, contents)
+            outcomes: list[SearchOutcome] = []
+            for _, group in groupby(cells, key=lambda cell: (cell.dataset, cell.task)):  # workers keep its graph
+                searches = [CellSearch(cell, store, device, contents) for cell in group]
+                SearchSchedule(searches, store, executor, observer).run()
+                outcomes += [search.outcome() for search in searches]
             write_outcomes(folder, outcomes)
     return outcomes
 
@@ -97,23 +101,6 @@ def cells_to_search(
     if not cells:
         raise SuiteError("nothing to tune: no dataset of the suite is for one of its tasks, or no defense for them")
     return cells
-
-
-def _searched(
-    cells: Sequence[SearchCell],
-    store: Store,
-    executor: Executor,
-    observer: Observer,
-    device: str,
-    contents: Mapping[str, str],
-) -> list[SearchOutcome]:
-    """Search the cells of one dataset after those of another, so that workers keep a graph while it is needed."""
-    outcomes: list[SearchOutcome] = []
-    for _, group in groupby(cells, key=lambda cell: (cell.dataset, cell.task)):
-        study = SearchSchedule([CellSearch(cell, store, device, contents) for cell in group], store, executor, observer)
-        study.run()
-        outcomes += [search.outcome() for search in study.searches]
-    return outcomes
 
 
 @dataclass
@@ -170,10 +157,10 @@ class CellSearch:
         return plan
 
     def outcome(self) -> SearchOutcome:
-        """Return the trials measured so far."""
         tried = [self._tried(number) for number in range(len(self.values))]
-        references = {seed: self._scores(hash).get("validation_clean") for seed, hash in self.reference.items()}
-        return SearchOutcome(self.cell, tried, {seed: score for seed, score in references.items() if score is not None})
+        scores = {seed: self.store.result(hash).metrics for seed, hash in self.reference.items()}
+        references = {seed: own["validation_clean"] for seed, own in scores.items() if "validation_clean" in own}
+        return SearchOutcome(self.cell, tried, references)
 
     def _tried(self, number: int) -> Tried:
         results = {seed: self.store.result(hash) for seed, hash in self.steps[number].items()}
@@ -182,9 +169,6 @@ class CellSearch:
         final = {seed: scores.pop(seed) for seed in self.cell.finals if seed in scores}
         seconds = sum(r.seconds for r in results.values())
         return Tried(number, self.values[number], scores, failed[0] if failed else "", seconds, final)
-
-    def _scores(self, hash: str) -> Mapping[str, float]:
-        return self.store.result(hash).metrics
 
 
 class SearchSchedule(Schedule):
@@ -215,5 +199,5 @@ class SearchSchedule(Schedule):
                 self.plan.steps.update(new)
                 self.wait_for(new.values())
                 trials = {m.step: f"trial {m.label.rpartition('#')[2]}" for m in plan.members if "#" in m.label}
-                self.observer.named({hash: f"{words} of {search.cell.trials}" for hash, words in trials.items()})
-                self.observer.extended(new.values(), self.done)
+                words = {hash: f"{trial} of {search.cell.trials}" for hash, trial in trials.items()}
+                self.observer.extended(new.values(), self.done, words)

@@ -10,7 +10,6 @@ import pandas as pd
 import yaml
 
 from fgai_bench.records.canonical import canonical, plain
-from fgai_bench.suites.schema import Suite, TunedSetting
 from fgai_bench.tuning.cells import FINAL_ATTACK, FINALISTS
 from fgai_bench.tuning.outcome import SCORES, TOLERANCE, SearchOutcome, Tried
 
@@ -18,8 +17,11 @@ TUNED, TRIALS = "tuned.yaml", "trials.csv"
 
 
 def write_outcomes(folder: Path, outcomes: Sequence[SearchOutcome]) -> list[Path]:
-    """Write ``tuned.yaml`` and ``trials.csv``, each as a whole or not at all."""
-    texts = {TUNED: as_suite(outcomes), TRIALS: as_table(outcomes)}
+    """Write ``tuned.yaml``, and ``trials.csv`` with a row per trial, each as a whole or not at all."""
+    seeds = sorted({seed for outcome in outcomes for tried in outcome.tried for seed in (*tried.by_seed, *tried.final)})
+    rows = [_row(outcome, tried, seeds) for outcome in outcomes for tried in outcome.tried]
+    table = pd.DataFrame(rows).to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    texts = {TUNED: as_suite(outcomes), TRIALS: table}
     for name, text in texts.items():
         part = folder / f"{name}.part"
         part.write_text(text, encoding="utf-8", newline="\n")
@@ -36,13 +38,17 @@ def as_suite(outcomes: Sequence[SearchOutcome]) -> str:
     cell, suite = outcomes[0].cell, outcomes[0].cell.suite
     lines = [line for line in suite.defenses if any(outcome.cell.line == line for outcome in outcomes)]
     shown = (*lines, *(line.as_tuned() for line in lines))
-    chosen = [outcome.chosen for outcome in outcomes if outcome.chosen is not None]
+    tuned = []
+    for setting in filter(None, (outcome.chosen for outcome in outcomes)):
+        own = plain(setting.model_dump(exclude_defaults=True))
+        when = {key: names[0] for key, names in own["when"].items()}
+        tuned.append({**own, "when": when, "trial": setting.trial, "feasible": setting.feasible})
     content = {
-        **_written(suite),
+        **plain(suite.model_dump(mode="json", exclude_defaults=True, exclude={"tuned"})),
         "name": f"{suite.name}-tuned",
         "summary": f"{suite.name} with its own settings and with those of {outcomes[0].cell.trials} trials each",
         "defenses": [plain(line.model_dump(exclude_defaults=True)) for line in shown],
-        "tuned": [_setting(setting) for setting in chosen],
+        "tuned": tuned,
     }
     seeds, finals = (", ".join(map(str, some)) for some in (cell.seeds, cell.finals))
     head = (
@@ -54,31 +60,9 @@ def as_suite(outcomes: Sequence[SearchOutcome]) -> str:
     return head + yaml.safe_dump(content, sort_keys=False, width=120, default_flow_style=None)
 
 
-def _written(suite: Suite) -> dict[str, Any]:
-    content = plain(suite.model_dump(mode="json", exclude_defaults=True))
-    return {key: value for key, value in content.items() if key in Suite.model_fields and key != "tuned"}
-
-
-def _setting(setting: TunedSetting) -> dict[str, Any]:
-    content: dict[str, Any] = plain(setting.model_dump(exclude_defaults=True))
-    when = {key: names[0] for key, names in content["when"].items()}
-    return {**content, "when": when, "trial": setting.trial, "feasible": setting.feasible}
-
-
-def as_table(outcomes: Sequence[SearchOutcome]) -> str:
-    """Return the text of ``trials.csv``: one row per trial, with its settings and scores."""
-    seeds = sorted({seed for outcome in outcomes for tried in outcome.tried for seed in (*tried.by_seed, *tried.final)})
-    rows = [_row(outcome, tried, seeds) for outcome in outcomes for tried in outcome.tried]
-    text: str = pd.DataFrame(rows).to_csv(index=False, float_format="%.6g", lineterminator="\n")
-    return text
-
-
 def _row(outcome: SearchOutcome, tried: Tried, seeds: Sequence[int]) -> dict[str, Any]:
     cell, scores, final = outcome.cell, {**tried.by_seed, **tried.final}, replace(tried, by_seed=tried.final)
-    marks = {
-        "feasible": outcome.feasible(tried),
-        "chosen": outcome.choice is not None and tried.number == outcome.choice.number,
-    }
+    chosen = outcome.choice is not None and tried.number == outcome.choice.number
     return {
         "task": cell.task,
         "dataset": cell.dataset,
@@ -95,7 +79,8 @@ def _row(outcome: SearchOutcome, tried: Tried, seeds: Sequence[int]) -> dict[str
         "final_attacked": final.attacked,
         "reference": outcome.reference(tried),
         "allowed": outcome.reference(tried) - TOLERANCE,
-        **{name: "yes" if mark else "no" for name, mark in marks.items()},
+        "feasible": "yes" if outcome.feasible(tried) else "no",
+        "chosen": "yes" if chosen else "no",
         "seconds": round(tried.seconds, 2),
         "space": cell.space_hash[:12],
         "settings": canonical(dict(tried.values)),

@@ -35,15 +35,9 @@ class Event:
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """Settings of every worker.
+    """Settings of every worker: ``devices`` are GPUs that are shared, ``datasets`` graphs in memory.
 
-    Attributes:
-        plugins: modules to import first.
-        data_root: where the datasets lie.
-        threads: per step.
-        devices: GPUs to share among the workers.
-        variables: of the environment, where the worker's machine does not set them itself.
-        datasets: graphs in memory, by name.
+    ``variables`` of the environment hold where a worker's machine does not set them itself.
     """
 
     plugins: Sequence[str] = ()

@@ -31,19 +31,14 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 @dataclass
 class _Worker:
-    """A worker process, the connection to it, its current job and the last job that it was given.
-
-    Attributes:
-        began: whether the worker has begun the job: it is up, and its libraries are imported.
-        deadline: when the job, or the start of the worker before it, has taken too long; by the monotonic clock.
-    """
+    """A worker process, the connection to it, its current job and the last job that it was given."""
 
     process: subprocess.Popen[bytes]
     connection: Connection[Any, Any]
     job: Job | None = None
     last: Job | None = None
-    began: bool = False
-    deadline: float = math.inf
+    began: bool = False  # the worker is up, its libraries are imported, and it runs the job
+    deadline: float = math.inf  # of the job, or of the start of the worker before it, by the monotonic clock
 
     def suits(self, job: Job) -> bool:
         """Tell whether earlier jobs of this process leave the measured cost of the job unaffected.
@@ -57,7 +52,6 @@ class _Worker:
         return self.last.alone and same and str(job.config.get("device")).startswith("cuda")
 
     def give(self, job: Job | None) -> None:
-        """Set the job that the worker has now."""
         self.job, self.last, self.began = job, job or self.last, False
         self.deadline = time.monotonic() + START_LIMIT
 

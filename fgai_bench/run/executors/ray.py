@@ -27,35 +27,31 @@ class RayExecutor:
     Args:
         address: address of a running cluster; None starts one on this machine, whatever else runs there.
         slots: number of steps at a time on a cluster that is started here.
-        settings: settings of the workers.
         gpu: whether a step needs a GPU; ``slots`` of them then share the machine's GPUs.
     """
 
-    def __init__(self, address: str | None, slots: int, settings: WorkerSettings, gpu: bool = False) -> None:
-        self._ray = _import_ray()
+    def __init__(self, address: str | None, slots: int, settings: WorkerSettings, gpu: bool) -> None:
+        try:
+            import ray
+        except ImportError:
+            raise ExecutorError("--executor ray needs Ray: pip install ray") from None
+        self._ray: Any = ray
         handed_over = {name: value for name, value in os.environ.items() if name.startswith(VARIABLE_PREFIX)}
         self.settings = replace(settings, variables=handed_over)
         self._refs: dict[Any, Job] = {}
         self._last_seen = time.monotonic()
         self._started_here = not self._ray.is_initialized()
         if self._started_here:
-            self._connect(address, slots)
+            _check_reachable(address)
+            size = {"num_cpus": slots * settings.threads, "include_dashboard": False} if address is None else {}
+            try:
+                self._ray.init(address=address or "local", **size, log_to_driver=False, logging_level="error")
+            except (ConnectionError, RuntimeError, ValueError) as error:
+                raise ExecutorError(f"no Ray cluster at {address or 'this machine'}: {_words(error)}") from None
         needs = {"num_cpus": settings.threads, "num_gpus": 1 if gpu else 0, "max_retries": RETRIES}
         self._remote = self._ray.remote(**needs)(run_remotely)
         self._key = "GPU" if gpu else "CPU"
         self._units_per_step = 1 if gpu else settings.threads
-
-    def _connect(self, address: str | None, slots: int) -> None:
-        quiet = {"log_to_driver": False, "logging_level": "error"}
-        _check_reachable(address)
-        try:
-            if address is None:
-                size = {"num_cpus": slots * self.settings.threads, "include_dashboard": False}
-                self._ray.init(address="local", **size, **quiet)
-            else:
-                self._ray.init(address=address, **quiet)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            raise ExecutorError(f"no Ray cluster at {address or 'this machine'}: {_words(error)}") from None
 
     @property
     def slots(self) -> int:
@@ -133,14 +129,6 @@ def _check_reachable(address: str | None) -> None:
         socket.create_connection((host, int(port)), timeout=ANSWER_LIMIT).close()
     except (OSError, OverflowError) as error:
         raise ExecutorError(f"no Ray cluster at {address}: {error}") from None
-
-
-def _import_ray() -> Any:
-    try:
-        import ray
-    except ImportError:
-        raise ExecutorError("--executor ray needs Ray: pip install ray") from None
-    return ray
 
 
 def _words(error: BaseException) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
 import gc
 import os
 import signal
@@ -82,16 +81,13 @@ def _can_go_on(job: Job, event: Event) -> bool:
     After work that fails while it is recorded no random numbers can be drawn on the device, in the whole process.
     """
     failed = event.result is not None and event.result.status in ("failed", "oom")
-    return not _has_children() and not (failed and job.config["device"] != "cpu")
-
-
-def _has_children() -> bool:
-    """Tell whether this process has children that have not ended."""
+    if failed and job.config["device"] != "cpu":
+        return False
     for child in psutil.Process().children():
         with contextlib.suppress(psutil.Error):
             if child.status() != psutil.STATUS_ZOMBIE:
-                return True
-    return False
+                return False
+    return True
 
 
 def free_circles() -> None:
@@ -101,9 +97,5 @@ def free_circles() -> None:
     alive when this is first called, libraries above all, is not looked at again: else it would take 0.2 s.
     """
     gc.collect()
-    _freeze_once()
-
-
-@functools.cache
-def _freeze_once() -> None:
-    gc.freeze()
+    if not gc.get_freeze_count():
+        gc.freeze()
