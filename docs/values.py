@@ -359,7 +359,7 @@ def gains(suite: str, *models: str) -> Rows:
 
     def cell(row: tuple[str, str], graph: str) -> str:
         by = gain(suite, *row, graph)
-        return signed(by.difference, *(by.bounds or (0.0, 0.0)), by.side)
+        return signed(by.value, *(by.bounds or (0.0, 0.0)), by.side)
 
     return grid("tuned minus published", CITATIONS if suite == "link" else GRAPHS, rows, cell)
 

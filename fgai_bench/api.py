@@ -104,9 +104,7 @@ def fit(
         options: of the training (``epochs``, ``lr``, ``weight_decay``) and of the defense, by name.
     """
     entry = DEFENSES.entry(defense)
-    own = {name: value for name, value in options.items() if name not in Training.model_fields}
-    given = {name: value for name, value in options.items() if name in Training.model_fields}
-    training = _made(Training, "training", "of a defense", given)
+    own, training = _sorted_options(options)
     try:
         method: Any = _made(entry.load(), "defense", defense, own)
     except FitError as error:
@@ -197,6 +195,8 @@ def certify(
         split: which split, where the masks hold several.
     """
     names = [certificate] if certificate else list(CERTIFICATES)
+    for name in names:
+        CERTIFICATES.entry(name)
     trained, problem, _ = _prepared(model, data, split)
     aimed = problem.targets if targets is None else _targets(targets, problem.data)
     return best_floor(trained, problem.data, aimed, chosen_threat(threat, problem.data, aimed).threat, names)
@@ -238,25 +238,11 @@ def evaluate(
     names = with_control(names, chosen.threat.scenario)
     with shown_progress(("clean", *names, "explanation"), progress) as step:
         measured = evaluated(trained, problem, chosen, names, seed, step)
-    directed, notes = _is_directed(problem.data), _notes(trained, problem, decided, names)
+    facts, notes = _facts(trained, problem), _notes(trained, problem, decided, names)
     if isinstance(data, str):
         flattered = "test nodes that the network was trained on would flatter it"
         notes = (f"{data} with its split of seed 0; {flattered}", *notes)
-    edge_index, nodes = problem.data.edge_index, problem.data.x.shape[0]
-    facts = {
-        "nodes": nodes,
-        "edges": edge_index.shape[1] if directed else undirected_edge_count(edge_index),
-        "features": problem.data.x.shape[1],
-        "classes": problem.num_outputs,
-        "test nodes": problem.targets.numel(),
-        "parameters": sum(parameter.numel() for parameter in trained.parameters()),
-    }
-    title = (
-        f"{type(trained.module if isinstance(trained, FromPyG) else trained).__name__} ({facts['parameters']:,} "
-        f"parameters) on a graph of {nodes:,} nodes, {facts['edges']:,} {'directed' if directed else 'undirected'} "
-        f"edges, {facts['features']:,} features and {facts['classes']} classes"
-    )
-    return Card(title, facts, measured, chosen, notes)
+    return Card(_title(trained, facts, problem.data), facts, measured, chosen, notes)
 
 
 def _prepared(model: nn.Module, data: Data | str, split: int) -> tuple[AttentionModel, NodeProblem, list[str]]:
@@ -271,17 +257,22 @@ def _prepared(model: nn.Module, data: Data | str, split: int) -> tuple[Attention
         wrapped.config["in_channels"] = wrapped.config["in_channels"] or graph.x.shape[1]
         wrapped = wrapped.held_against(graph)
     parts, decided = given_split(graph, split)
-    expected = wrapped.config.get("in_channels") if not isinstance(wrapped, FromPyG) else None
+    _check_fit(wrapped, graph)
+    return wrapped, NodeProblem(graph, parts), decided
+
+
+def _check_fit(model: AttentionModel, graph: Data) -> None:
+    """Raise if a model cannot be run on a graph, or has fewer outputs than the graph has classes."""
+    expected = model.config.get("in_channels") if not isinstance(model, FromPyG) else None
     if expected is not None and expected != graph.x.shape[1]:
         raise ModelError(f"the model takes {expected} features per node, but the graph has {graph.x.shape[1]}")
-    with frozen_eval(wrapped), torch.no_grad():
-        logits = wrapped(graph).logits
+    with frozen_eval(model), torch.no_grad():
+        logits = model(graph).logits
     classes = int(graph.y.max()) + 1
     if logits.shape[1] < classes:
         raise ModelError(f"the network has {logits.shape[1]} outputs, but the labels go up to class {classes - 1}")
     if not bool(torch.isfinite(logits).all()):
         raise ModelError("the network's outputs on the clean graph are not finite")
-    return wrapped, NodeProblem(graph, parts), decided
 
 
 def _targets(targets: Any, graph: Data) -> Tensor:
@@ -292,6 +283,13 @@ def _targets(targets: Any, graph: Data) -> Tensor:
     if unlabelled:
         raise ThreatError(f"{unlabelled} of the targets have no label, so that no attack on them can be judged")
     return index
+
+
+def _sorted_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], Training]:
+    """Return the options that are not the training's, and the training; by name."""
+    own = {name: value for name, value in options.items() if name not in Training.model_fields}
+    given = {name: value for name, value in options.items() if name in Training.model_fields}
+    return own, _made(Training, "training", "of a defense", given)
 
 
 def _made(kind: Any, what: str, name: str, options: Mapping[str, Any]) -> Any:
@@ -308,9 +306,30 @@ def _made(kind: Any, what: str, name: str, options: Mapping[str, Any]) -> Any:
         raise FitError(f"the {what} {name!r}: {sentence(error, options_model(error))}") from None
 
 
+def _facts(model: AttentionModel, problem: NodeProblem) -> dict[str, int]:
+    data = problem.data
+    return {
+        "nodes": data.x.shape[0],
+        "edges": data.edge_index.shape[1] if _is_directed(data) else undirected_edge_count(data.edge_index),
+        "features": data.x.shape[1],
+        "classes": problem.num_outputs,
+        "test nodes": problem.targets.numel(),
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+    }
+
+
 def _is_directed(data: Data) -> bool:
     loops = int((data.edge_index[0] == data.edge_index[1]).sum())
     return 2 * undirected_edge_count(data.edge_index) != torch.unique(data.edge_index, dim=1).shape[1] - loops
+
+
+def _title(model: AttentionModel, facts: Mapping[str, int], data: Data) -> str:
+    name = type(model.module).__name__ if isinstance(model, FromPyG) else type(model).__name__
+    kind = "directed" if _is_directed(data) else "undirected"
+    return (
+        f"{name} ({facts['parameters']:,} parameters) on a graph of {facts['nodes']:,} nodes, "
+        f"{facts['edges']:,} {kind} edges, {facts['features']:,} features and {facts['classes']} classes"
+    )
 
 
 def _notes(model: AttentionModel, problem: NodeProblem, decided: list[str], attacks: Sequence[str]) -> tuple[str, ...]:

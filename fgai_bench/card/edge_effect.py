@@ -24,15 +24,10 @@ LEAST_IN_EDGES, MOST_IN_EDGES = 3, 20  # in-edges that such a node has: fewer ha
 
 @dataclass(frozen=True)
 class EdgeEffect:
-    """Rank correlation of rankings with the measured effect of edges, one value per node.
+    """Rank correlation of rankings with the measured effect of edges, one value per node: arrays ``(n,)``."""
 
-    Attributes:
-        explained: of the explanation: the model's attention, or its gradients, ``(n,)``.
-        random, degree: of rankings that know nothing, ``(n,)``.
-    """
-
-    explained: NDArray[np.float64]
-    random: NDArray[np.float64]
+    explained: NDArray[np.float64]  # of the model's attention, or of its gradients
+    random: NDArray[np.float64]  # of rankings that know nothing
     degree: NDArray[np.float64]
 
 

@@ -38,69 +38,41 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Stability:
-    """How much the attention of the reached nodes changes: one value per draw and node, and the same of a null.
+    """How much the attention of the reached nodes changes: for each draw an array ``(R,)`` with a value per node."""
 
-    Attributes:
-        overlap: ``(S,)`` arrays ``(R,)``: share of the top half of each node's in-edges that stays there.
-        divergence: the same of the Jensen-Shannon divergence of its attention, 0 to ln 2.
-        null: the divergence of a uniform attention, which knows nothing.
-    """
-
-    overlap: tuple[Values, ...]
-    divergence: tuple[Values, ...]
-    null: tuple[Values, ...]
+    overlap: tuple[Values, ...]  # share of the top half of each node's in-edges that stays there
+    divergence: tuple[Values, ...]  # Jensen-Shannon divergence of its attention, 0 to ln 2
+    null: tuple[Values, ...]  # the same of a uniform attention, which knows nothing
 
 
 @dataclass(frozen=True)
 class AttackOutcome:
-    """What one attack leaves.
-
-    Attributes:
-        name: the attack.
-        right: ``(S, T)`` which test nodes are predicted rightly after each draw; see :class:`Evaluation`.
-        reached: ``(S, T)`` boolean, which test nodes each draw reaches.
-        stability: of the attention, or None for a network without one.
-        ledger: what the strongest draw spent.
-        flags: reasons for distrust.
-        seconds: of all draws.
-    """
+    """What one attack leaves."""
 
     name: str
-    right: Values
-    reached: NDArray[np.bool_]
-    stability: Stability | None
-    ledger: dict[str, float]
+    right: Values  # (S, T): which test nodes are predicted rightly after each draw; see :class:`Evaluation`
+    reached: NDArray[np.bool_]  # (S, T): which test nodes each draw reaches
+    stability: Stability | None  # of the attention; None for a network without one, or if no node with edges is reached
+    ledger: dict[str, float]  # what the strongest draw spent
     flags: tuple[str, ...]
-    seconds: float
+    seconds: float  # of all draws
 
 
 @dataclass
 class Evaluation:
-    """Everything that was measured; see the attributes of its parts.
+    """Everything that was measured; see the attributes of its parts."""
 
-    Attributes:
-        right: ``(T,)`` which test nodes are predicted rightly on the clean graph, 0 or 1; where ROC-AUC is the score,
-            the part of each in it (:func:`.roc_auc_parts`). Its mean is the score.
-        guess: the score of knowing nothing: the share of the most common class, or 0.5 where the score is ROC-AUC.
-        score: what ranks predictions on the graph, ``f1`` or ``roc_auc``.
-        outcomes: by attack; the first is the control of the attacker's scenario, where there is one.
-        floor: the highest that can be proven for the same budget, or the reason why none can.
-        entropy: of the attention as a share of the largest possible, or None without attention.
-        noise: the largest difference of a logit between two passes over the clean graph, which should be none.
-        effect: attention, or gradients where there is none, against the measured effect of edges; or why it was not
-            measured.
-        seconds: by part.
-    """
-
+    # (T,): which test nodes are predicted rightly on the clean graph, 0 or 1; where ROC-AUC is the score, the part of
+    # each in it (``roc_auc_parts``). Its mean is the score.
     right: Values
-    guess: float
-    score: str = "f1"
-    outcomes: dict[str, AttackOutcome] = field(default_factory=dict)
-    floor: Floor | str = ""
-    noise: float = 0.0
-    entropy: float | None = None
-    effect: EdgeEffect | str = ""
-    seconds: dict[str, float] = field(default_factory=dict)
+    guess: float  # the score of knowing nothing: the share of the most common class, or 0.5 for ROC-AUC
+    score: str = "f1"  # what ranks predictions on the graph, ``f1`` or ``roc_auc``
+    outcomes: dict[str, AttackOutcome] = field(default_factory=dict)  # by attack, the control of the scenario first
+    floor: Floor | str = ""  # the highest that can be proven for the same budget, or the reason why none can
+    noise: float = 0.0  # the largest difference of a logit between two passes over the clean graph
+    entropy: float | None = None  # of the attention as a share of the largest possible; None without attention
+    effect: EdgeEffect | str = ""  # the explanation against the measured effect of edges; or why it was not measured
+    seconds: dict[str, float] = field(default_factory=dict)  # by part
 
 
 def evaluated(
@@ -178,9 +150,10 @@ def attacked_outcome(
     strongest = found[int(right.mean(1).argmin())]
     flags = tuple(dict.fromkeys(flag for result in found for flag in result.flags))
     ledger = {key: float(value) for key, value in asdict(strongest.ledger).items()}
-    known = [stability for stability in stabilities if stability is not None]
+    known = [draw for draw in stabilities if draw is not None]
+    stability = Stability(*zip(*known, strict=True)) if known else None
     took = time.perf_counter() - started
-    return AttackOutcome(name, right, np.stack(reached), _joined(known), ledger, flags, took)
+    return AttackOutcome(name, right, np.stack(reached), stability, ledger, flags, took)
 
 
 def in_scenario(threat: ThreatModel, attack: str) -> ThreatModel:
@@ -214,32 +187,22 @@ def _guess(problem: NodeProblem) -> float:
 
 def _stability(
     model: AttentionModel, problem: NodeProblem, attacked: Data, clean: Output, perturbed: Output
-) -> Stability | None:
-    """Return the change of the attention of the reached nodes, beside that of a uniform attention."""
+) -> tuple[Values, Values, Values] | None:
+    """Return overlap, divergence and null of one draw, as in :class:`Stability`."""
     if clean.attention is None or perturbed.attention is None:
         return None
     data = problem.data
     reached = reached_by_attack(model, data, attacked, clean, perturbed)
     into = edges_into(clean.attention, reached)
     if not into.of_graph().weight.numel():
-        return Stability((), (), ())
+        return None
     uniform = [uniform_attention(graph.edge_index, graph.x.shape[0]) for graph in (data, attacked)]
-    return Stability(
-        (_numbers(node_topk_overlap_values(into, perturbed.attention, TOP_SHARE)),),
-        (_numbers(node_jsd_values(into, perturbed.attention)),),
-        (_numbers(node_jsd_values(edges_into(uniform[0], reached), uniform[1])),),
+    return (
+        _numbers(node_topk_overlap_values(into, perturbed.attention, TOP_SHARE)),
+        _numbers(node_jsd_values(into, perturbed.attention)),
+        _numbers(node_jsd_values(edges_into(uniform[0], reached), uniform[1])),
     )
 
 
 def _numbers(nodes_and_values: tuple[Tensor, Tensor]) -> Values:
     return nodes_and_values[1].double().cpu().numpy()
-
-
-def _joined(draws: Sequence[Stability]) -> Stability | None:
-    if not draws:
-        return None
-    return Stability(
-        tuple(values for draw in draws for values in draw.overlap),
-        tuple(values for draw in draws for values in draw.divergence),
-        tuple(values for draw in draws for values in draw.null),
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -29,44 +29,28 @@ CONTROL_MARGIN = 0.005  # of the test nodes: what a control may take beyond an a
 
 @dataclass(frozen=True)
 class CardRow:
-    """One number of a card.
+    """One number of a card."""
 
-    Attributes:
-        part: ``prediction`` or ``explanation``.
-        quantity: what was measured; attack: under which attack, ``clean`` for none.
-        value: its mean over attack seeds and nodes; low, high: its 95 % interval over both.
-        null: what knowing nothing gives.
-        seeds, nodes: how many stand behind it.
-    """
-
-    part: str
+    part: str  # ``prediction`` or ``explanation``
     quantity: str
-    attack: str
-    value: float
-    low: float
+    attack: str  # ``clean`` for none
+    value: float  # mean over attack seeds and nodes
+    low: float  # of its 95 % interval over both
     high: float
-    null: float
+    null: float  # what knowing nothing gives
     seeds: int
     nodes: int
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the measurements of one network on one graph say.
+    """What the measurements of one network on one graph say."""
 
-    Attributes:
-        title: what was evaluated, in words.
-        facts: sizes of the graph and of the network, by name.
-        measured: everything that was measured.
-        chosen: the attacker's budget.
-        notes: what was decided on the way, one sentence each.
-    """
-
-    title: str
-    facts: dict[str, int]
+    title: str  # what was evaluated, in words
+    facts: dict[str, int]  # sizes of the graph and of the network, by name
     measured: Evaluation
-    chosen: ChosenThreat
-    notes: tuple[str, ...] = field(default=())
+    chosen: ChosenThreat  # the attacker's budget
+    notes: tuple[str, ...] = ()  # what was decided on the way, one sentence each
 
     @cached_property
     def rows(self) -> list[CardRow]:
@@ -198,10 +182,11 @@ class Judgement:
         return CardRow("prediction", self.measured.score, attack, *interval, *about)
 
     def _stability_rows(self) -> list[CardRow]:
-        known = [(o.name, o.stability) for o in self.measured.outcomes.values() if o.stability and o.stability.overlap]
+        known = [(o.name, o.stability) for o in self.measured.outcomes.values() if o.stability]
+        nulls = [float(np.mean([values.mean() for values in stability.null])) for _, stability in known]
         change = [
-            _mean("attention_change", name, stability.divergence, _mean_of(stability.null), (0.0, float(np.log(2))))
-            for name, stability in known
+            _mean("attention_change", name, stability.divergence, null, (0.0, float(np.log(2))))
+            for (name, stability), null in zip(known, nulls, strict=True)
         ]
         kept = [_mean("attention_top_half_kept", name, stability.overlap, 1.0, (0.0, 1.0)) for name, stability in known]
         return [*change, *kept]
@@ -258,10 +243,6 @@ class Judgement:
             share = f"{self.measured.entropy:.3f} of the largest entropy"
             alarms.append(f"the attention is nearly uniform ({share}): it hardly prefers one neighbour to another")
         return alarms
-
-
-def _mean_of(draws: Sequence[np.ndarray]) -> float:
-    return float(np.mean([values.mean() for values in draws]))
 
 
 def _mean(quantity: str, attack: str, draws: Sequence[np.ndarray], null: float, bounds: tuple[float, float]) -> CardRow:

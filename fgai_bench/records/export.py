@@ -5,6 +5,7 @@ import io
 import json
 import lzma
 import os
+import shutil
 import tempfile
 import zipfile
 from collections import Counter
@@ -275,15 +276,21 @@ def _writable_folder(folder: Path) -> Path:
 
 @contextmanager
 def replace_folder(folder: Path) -> Iterator[Path]:
-    """Yield a new folder to fill, which replaces ``folder`` when the block ends; an exception in it changes nothing."""
+    """Yield a new folder to fill, which replaces ``folder`` when the block ends; an exception changes nothing."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
-        new = Path(temporary) / "new"
+        new, old = Path(temporary) / "new", Path(temporary) / "old"
         new.mkdir()
         yield new
         if folder.exists():
-            folder.rename(Path(temporary) / "old")
-        new.rename(folder)
+            folder.rename(old)
+        try:
+            new.rename(folder)
+        except BaseException:
+            if old.exists():
+                old.rename(folder)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def datasheet(merged: Merged) -> str:

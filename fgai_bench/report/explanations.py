@@ -256,7 +256,7 @@ def rightness_csv(compared: Iterable[Rightness]) -> str:
     rows = []
     for row in compared:
         both = (row.more_right, row.beyond_null)
-        numbers = [(c.difference, *c.bounds, c.side) if c.bounds else ("",) * 4 for c in both]
+        numbers = [(c.value, *c.bounds, c.side) if c.bounds else ("",) * 4 for c in both]
         rows.append([*(getattr(row, name) for name in names), *numbers[0], *numbers[1]])
     return as_csv([header, *rows])
 

@@ -118,37 +118,12 @@ class Decision:
     # how many seeds would tell, if difference and spread stay as they are; None where no number would
     enough: int | None = None
 
-    @property
-    def seeds(self) -> int:
-        """Return how many seeds both sides have."""
-        return len(self.evidence.comparison.differences)
-
-    @property
-    def is_ratio(self) -> bool:
-        """Tell whether the cell is shown as a ratio: where logarithms are compared."""
-        return self.evidence.comparison.scale == "log"
-
-    @property
-    def value(self) -> float:
-        """Return the difference in the metric's units, or the ratio; NaN where there is none."""
-        return self.evidence.comparison.ratio if self.is_ratio else self.evidence.comparison.difference
-
-    @property
-    def bounds(self) -> tuple[float, float] | None:
-        """Return the 95 % interval of :attr:`value`."""
-        return self.evidence.comparison.ratio_bounds if self.is_ratio else self.evidence.comparison.bounds
-
-    @property
-    def place(self) -> str:
-        """Return the cell's name as pages write it."""
-        return f"{title(self.dataset)}/{title(self.model)}"
-
     def __str__(self) -> str:
         """Return the cell with what it says: ``Cora/GAT holds: +0.5 [+0.25, +0.75]``."""
-        shown = self.evidence.missing or self.evidence.why
-        if self.value == self.value:
-            shown = difference_text(self.value, self.bounds, self.is_ratio)
-        return f"{self.place} {self.outcome}: {shown}"
+        shown, compared = self.evidence.missing or self.evidence.why, self.evidence.comparison
+        if compared.differences:
+            shown = difference_text(compared.value, compared.bounds, compared.is_ratio)
+        return f"{title(self.dataset)}/{title(self.model)} {self.outcome}: {shown}"
 
 
 @dataclass(frozen=True)
@@ -207,20 +182,25 @@ class Verdict:
         return "not tested" if len(self.showing) + self.count("missing") >= self.needed else "undecided"
 
     @property
+    def comparisons(self) -> list[Comparison]:
+        """Return what the measured cells compared."""
+        return [d.evidence.comparison for d in self.decisions if d.evidence.comparison.differences]
+
+    @property
     def is_ratio(self) -> bool:
         """Tell whether the cells are shown as ratios."""
-        return any(decision.is_ratio for decision in self.decisions)
+        return any(compared.is_ratio for compared in self.comparisons)
 
     @property
     def bounds(self) -> tuple[float, float] | None:
         """Return the lowest and the highest bound of all measured cells."""
-        known = [decision.bounds for decision in self.decisions if decision.bounds]
+        known = [compared.bounds for compared in self.comparisons if compared.bounds]
         return (min(low for low, _ in known), max(high for _, high in known)) if known else None
 
     @property
     def value(self) -> float:
         """Return the mean over the measured cells, the geometric mean of ratios."""
-        values = [decision.value for decision in self.decisions if decision.value == decision.value]
+        values = [compared.value for compared in self.comparisons]
         return math.exp(mean([math.log(value) for value in values])) if values and self.is_ratio else mean(values)
 
     @property
@@ -289,13 +269,13 @@ def _claim_line(verdict: Verdict) -> list[Any]:
 
 
 def _cell_line(claim: Claim, decision: Decision) -> list[Any]:
-    evidence, toward = decision.evidence, decision.evidence.toward
+    evidence, toward, compared = decision.evidence, decision.evidence.toward, decision.evidence.comparison
     return [
         *(claim.id, claim.condition, decision.dataset, decision.model, decision.outcome, int(decision.shown_alone)),
-        *(decision.value, *(decision.bounds or ("", "")), int(decision.is_ratio)),
-        evidence.comparison.scale if decision.seeds else "",
+        *(compared.value, *(compared.bounds or ("", "")), int(compared.is_ratio)),
+        compared.scale if compared.differences else "",
         p_value(toward) if toward else "",
-        *(decision.seeds, decision.enough, evidence.missing or evidence.why),
+        *(len(compared.differences), decision.enough, evidence.missing or evidence.why),
     ]
 
 

@@ -227,13 +227,8 @@ def in_units(value: float, scale: Scale) -> float:
     (1.0, 0.5, 0.25)
     """
     if scale == "log":
-        return _exp(value)
+        return math.exp(min(value, LARGEST_EXPONENT))  # two seeds can have any interval
     return float(special.expit(value)) if scale == "logit" else value
-
-
-def _exp(value: float) -> float:
-    """Return the exponential, or the largest number where it has none: two seeds can have any interval."""
-    return math.exp(min(value, LARGEST_EXPONENT))
 
 
 def centre_interval(values: Mapping[int, float], scale: Scale) -> tuple[float, float] | None:
@@ -268,7 +263,7 @@ class Comparison:
         """Compare two rows of values, each by seed, in the metric's units.
 
         >>> ten_times = Comparison.of({0: 0.01, 1: 0.1}, {0: 0.001, 1: 0.01}, "log")
-        >>> round(ten_times.ratio, 6)
+        >>> round(ten_times.value, 6)
         10.0
         """
         shared = sorted(left.keys() & right.keys())
@@ -297,31 +292,25 @@ class Comparison:
         return (above < SIGNIFICANT) - (below < SIGNIFICANT)
 
     @property
-    def difference(self) -> float:
-        """Return the estimated difference in the metric's units, at the centre of the right side."""
+    def is_ratio(self) -> bool:
+        """Tell whether :attr:`value` is a ratio: where logarithms are compared."""
+        return self.scale == "log"
+
+    @property
+    def value(self) -> float:
+        """Return the ratio left over right, or the difference in the metric's units at the centre of the right side."""
         return self._shown(self.difference_on_scale)
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """Return the interval of :attr:`difference`; it excludes zero where that on the scale does."""
+        """Return the interval of :attr:`value`; it excludes zero, or a ratio of 1, where that on the scale does."""
         bounds = self.bounds_on_scale
         return (self._shown(bounds[0]), self._shown(bounds[1])) if bounds else None
 
-    @property
-    def ratio(self) -> float:
-        """Return left over right, for differences of logarithms: the median ratio, of few seeds the geometric mean."""
-        return _exp(self.difference_on_scale)
-
-    @property
-    def ratio_bounds(self) -> tuple[float, float] | None:
-        """Return the interval of :attr:`ratio`."""
-        bounds = self.bounds_on_scale
-        return (_exp(bounds[0]), _exp(bounds[1])) if bounds else None
-
     def _shown(self, difference: float) -> float:
-        if self.scale == "identity":
-            return difference
-        return in_units(self.anchor + difference, self.scale) - in_units(self.anchor, self.scale)
+        if self.scale == "logit":
+            return in_units(self.anchor + difference, self.scale) - in_units(self.anchor, self.scale)
+        return in_units(difference, self.scale)
 
 
 def mean_interval(draws: Sequence[np.ndarray], level: float = LEVEL) -> tuple[float, float, float]:

@@ -123,9 +123,13 @@ class Results:
         """Return what to call a suite: its name, and what was changed of it."""
         return self.titles.get(suite or "", suite or "")
 
+    def score(self, task: str, dataset: str) -> str:
+        """Return the metric that ranks a dataset of a task: what it declares, else F1."""
+        return self.scores.get((task, dataset), "f1")
+
     @cached_property
     def scores(self) -> dict[tuple[str, str], str]:
-        """Return the metric that ranks a task and dataset, for datasets that declare one; F1 ranks all other nodes."""
+        """Return the metric that ranks a task and dataset, for datasets that declare one."""
         every = self.places.items()
         return {(place.task, place.dataset): m.score for place, seeds in every for m in seeds.values() if m.score}
 

@@ -102,7 +102,7 @@ def test_an_open_cell_is_no_support_and_says_how_many_seeds_would_tell(wide: Pat
 def test_divergences_are_compared_as_ratios(wide: Path) -> None:
     sides = [Side(name, "g_jsd", "attacked") for name in ("vanilla", "fgai")]
     (decision,) = verdict(wide, claim("greater", *sides)).decisions
-    assert decision.value == pytest.approx(16.0)  # 0.008 and 0.0005, the same wobble on both
+    assert decision.evidence.comparison.value == pytest.approx(16.0)  # 0.008 and 0.0005, the same wobble on both
     assert str(decision) == "Amazon-Photo/GAT holds: x16 [x16, x16]"
 
 

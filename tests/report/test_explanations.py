@@ -123,9 +123,9 @@ def test_attention_is_compared_with_vanilla_and_beyond_a_uniform_one(run: Path) 
     assert set(found) == {"fgai", "at"}  # layer norm's attention is not stabler than vanilla's, however right
     fgai = found["fgai"]
     # +.12, +.08, +.13: mean .11, 4.303 standard errors of .01528; beyond uniform +.01, 0, 0
-    assert fgai.more_right.difference == pytest.approx(0.11)
+    assert fgai.more_right.value == pytest.approx(0.11)
     assert fgai.more_right.bounds == pytest.approx((0.0443, 0.1757), abs=1e-4)
-    assert fgai.beyond_null.difference == pytest.approx(0.01 / 3)
+    assert fgai.beyond_null.value == pytest.approx(0.01 / 3)
     assert fgai.beyond_null.bounds == pytest.approx((-0.0110, 0.0177), abs=1e-4)
 
 
@@ -144,8 +144,8 @@ def test_searched_settings_are_held_against_a_vanilla_model_that_was_searched_fo
     fill(made, "node", " tuned", 0.05)
     found = {(one.origin, one.defense): one for one in rightness(Results.read(made.close()))}
     assert set(found) == {(origin, name) for origin in ("node", "node, tuned") for name in ("fgai", "at")}
-    assert found["node", "fgai"].more_right.difference == pytest.approx(0.11)
-    assert found["node, tuned", "fgai"].more_right.difference == pytest.approx(0.06)
+    assert found["node", "fgai"].more_right.value == pytest.approx(0.11)
+    assert found["node, tuned", "fgai"].more_right.value == pytest.approx(0.06)
 
 
 def ask(made: Any, label: str, explainer: str, values: dict[str, tuple[float, ...]], **where: Any) -> None:

@@ -70,13 +70,9 @@ def _tradeoff(ax: Axes, results: Results, places: Sequence[Place], labels: Seque
     if nulls:
         ax.axvline(null_cell(cells).mean, **UNIFORM_LINE)
         ax.axvspan(min(nulls), max(nulls), color=UNIFORM_LINE["color"], alpha=0.12, linewidth=0)
-    names = f"{title(places[0].model)} on {title(places[0].dataset)}"
-    ax.set(title=names, xlabel="g-JSD (left is stabler)", ylabel=f"attacked {title(_score(results, places[0]))}")
+    names, score = f"{title(places[0].model)} on {title(places[0].dataset)}", results.score("node", places[0].dataset)
+    ax.set(title=names, xlabel="g-JSD (left is stabler)", ylabel=f"attacked {title(score)}")
     _logarithmic(ax)
-
-
-def _score(results: Results, place: Place) -> str:
-    return results.scores.get((place.task, place.dataset), "f1")
 
 
 def _logarithmic(ax: Axes) -> None:
@@ -91,7 +87,7 @@ def _logarithmic(ax: Axes) -> None:
 
 
 def _tradeoff_point(ax: Axes, results: Results, place: Place, labels: Sequence[str]) -> None:
-    x, y = (cell(results, place, metric) for metric in ("g_jsd", _score(results, place)))
+    x, y = (cell(results, place, metric) for metric in ("g_jsd", results.score("node", place.dataset)))
     if x.values and y.values and x.mean > 0:
         style = style_of(place.label, labels)
         # A bar that would reach zero has no place on a logarithmic axis.

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from fgai_bench.records.frames import LEDGER
@@ -126,6 +127,7 @@ class _Grid:
     def __init__(self, spec: Spec, results: Results, suite: str) -> None:
         self.spec, self.results, self.suite = spec, results, suite
         datasets = ordered(results.names("dataset", suite=suite, task=spec.task))
+        self._score = partial(results.score, spec.task)
         self.scores = list(dict.fromkeys(map(self._score, datasets)))
         attacks = results.names("attack", suite=suite, kind="attack", task=spec.task)
         self.attack = "injection" if "injection" in attacks else next(iter(attacks), "")
@@ -207,9 +209,6 @@ class _Grid:
             return (self._method(line),)
         return (self._title(line.dataset) if key == "dataset" else title(getattr(line, key)),)
 
-    def _score(self, dataset: str) -> str:
-        return self.results.scores.get((self.spec.task, dataset), "f1")
-
     def _caption(self) -> str:
         """Return the first sentence of the caption, in which the scores of the datasets stand for F1."""
         if self.scores == ["f1"]:
@@ -270,11 +269,9 @@ def show(row: Cell, column: Column, standing: Standing | None = None) -> Shown:
 
 def with_change(shown: Shown, comparison: Comparison) -> Shown:
     """Return a cell with its change from another row, bold where it is shown: a difference, a ratio of divergences."""
-    ratio = comparison.scale == "log"
-    bounds = comparison.ratio_bounds if ratio else comparison.bounds
-    centre = comparison.ratio if ratio else comparison.difference
-    form = "x{:.2f} [{:.2f}, {:.2f}]" if ratio else "{:+.3f} [{:+.3f}, {:+.3f}]"
-    text = f"{shown.text}, {form.format(centre, *bounds)}" if bounds else shown.text
+    form = "x{:.2f} [{:.2f}, {:.2f}]" if comparison.is_ratio else "{:+.3f} [{:+.3f}, {:+.3f}]"
+    bounds = comparison.bounds
+    text = f"{shown.text}, {form.format(comparison.value, *bounds)}" if bounds else shown.text
     return replace(shown, text=text, bold=comparison.side != 0)
 
 
