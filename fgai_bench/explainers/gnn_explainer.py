@@ -43,19 +43,26 @@ class Surface(nn.Module):
 
 
 class GNNExplainerMasks(Explainer):
-    """GNNExplainer (Ying et al. 2019): gradient descent finds an edge mask for each node."""
+    """GNNExplainer (Ying et al. 2019): gradient descent finds an edge mask for each node.
+
+    Args:
+        epochs, lr: epochs and learning rate of the search.
+    """
 
     summary = "GNNExplainer: for each node an edge mask of its own, by gradient descent"
     paper = "https://arxiv.org/abs/1903.03894"
     tags = ("post-hoc", "random")
-    epochs, lr = 50, 0.05  # of the search
+
+    def __init__(self, epochs: int = 50, lr: float = 0.05) -> None:
+        self.epochs, self.lr = epochs, lr
 
     def explain(self, model: AttentionModel, data: Data, nodes: Tensor, seed: int) -> Tensor:
         with frozen_eval(model):
-            surface, h, masks = Surface(model).eval(), model.embed(data.x).detach(), []
-            for node in nodes.tolist():
-                algorithm = GNNExplainer(epochs=self.epochs, lr=self.lr)
-                explainer = PyGExplainer(surface, algorithm, "model", MODEL, edge_mask_type="object")
-                with isolated_rng(seed, "explain"):
-                    masks.append(explainer(h, data.edge_index, index=node).edge_mask.detach())
-            return torch.stack(masks)
+            surface, h = Surface(model).eval(), model.embed(data.x).detach()
+            return torch.stack([self._mask(surface, h, data.edge_index, node, seed) for node in nodes.tolist()])
+
+    def _mask(self, surface: Surface, h: Tensor, edge_index: Tensor, node: int, seed: int) -> Tensor:
+        algorithm = GNNExplainer(epochs=self.epochs, lr=self.lr)
+        explainer = PyGExplainer(surface, algorithm, "model", MODEL, edge_mask_type="object")
+        with isolated_rng(seed, "explain"):
+            return explainer(h, edge_index, index=node).edge_mask.detach()

@@ -1,7 +1,6 @@
 """Explain a prediction by its gradient over edge weights: saliency, integrated gradients, and what they share."""
 
 from collections.abc import Callable
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -83,7 +82,7 @@ class Saliency(GradientExplainer):
     summary = "size of the gradient of the predicted probability over edge weights"
     paper = "https://arxiv.org/abs/1312.6034"
     tags = ("gradient",)
-    levels: ClassVar[tuple[float, ...]] = (1.0,)  # of the weights at which the gradient is taken
+    levels: tuple[float, ...] = (1.0,)  # of the weights at which the gradient is taken
 
     def products(self, model: AttentionModel, h: Tensor, edges: Tensor, roots: Tensor, classes: Tensor) -> Tensor:
         slopes = [weight_gradient(model, h, edges, roots, classes, level) for level in self.levels]
@@ -96,9 +95,14 @@ class IntegratedGradients(Saliency):
     .. math:: s_v(e) = \Big| \int_0^1 \frac{\partial p_v}{\partial w_e}(t, ..., t) \, dt \Big|
 
     by the midpoint rule. Before their size is taken, the scores of a node sum to what its edges together change.
+
+    Args:
+        steps: points of the midpoint rule.
     """
 
     summary = "integrated gradients of the predicted probability over edge weights, from no edges to all"
     paper = "https://arxiv.org/abs/1703.01365"
     tags = ("gradient",)
-    levels = tuple((step + 0.5) / 16 for step in range(16))
+
+    def __init__(self, steps: int = 16) -> None:
+        self.levels = tuple((step + 0.5) / steps for step in range(steps))

@@ -15,12 +15,18 @@ from fgai_bench.seeds import isolated_rng
 
 
 class PGExplainerMasks(Explainer):
-    """PGExplainer (Luo et al. 2020): a small network predicts masks from embeddings, trained on the clean graph."""
+    """PGExplainer (Luo et al. 2020): a small network predicts masks from embeddings, trained on the clean graph.
+
+    Args:
+        epochs, lr: epochs and learning rate of its training, which visits the explained nodes in every epoch.
+    """
 
     summary = "PGExplainer: edge masks by a network trained on the clean graph"
     paper = "https://arxiv.org/abs/2011.04573"
     tags = ("post-hoc", "random")
-    epochs, lr = 10, 0.003  # of its training, which visits the explained nodes in every epoch
+
+    def __init__(self, epochs: int = 10, lr: float = 0.003) -> None:
+        self.epochs, self.lr = epochs, lr
 
     def fitted(self, model: AttentionModel, data: Data, nodes: Tensor, *, seed: int = 0) -> Answer:
         with frozen_eval(model), isolated_rng(seed, "explain"):

@@ -13,7 +13,8 @@ from torch_geometric.nn import GATConv
 from fgai_bench.attacks import ATTACKS, Attacked, ThreatModel
 from fgai_bench.data.extend import reached_nodes
 from fgai_bench.explainers import EXPLAINERS
-from fgai_bench.explainers.gnn_explainer import Surface
+from fgai_bench.explainers.gnn_explainer import GNNExplainerMasks, Surface
+from fgai_bench.explainers.pg_explainer import PGExplainerMasks
 from fgai_bench.metrics import NotApplicable
 from fgai_bench.metrics.explanation_stability import explanation_overlap
 from fgai_bench.models import Attention, from_pyg
@@ -50,15 +51,8 @@ def test_a_mask_of_ones_is_the_model_itself_and_a_mask_of_zeros_leaves_a_node_al
     assert torch.allclose(surface(h, data.edge_index), alone, atol=1e-5)
 
 
-def short(name: str, **settings: float) -> Any:
-    """Return an explainer with other epochs, or another learning rate."""
-    explainer = EXPLAINERS[name]()
-    vars(explainer).update(settings)
-    return explainer
-
-
-@pytest.mark.parametrize("explainer", [short("gnn-explainer", epochs=3), short("pg-explainer", epochs=1)])
-def test_a_mask_covers_the_edges_that_a_node_can_see(explainer: Any) -> None:
+@pytest.mark.parametrize("explainer", [GNNExplainerMasks(epochs=3), PGExplainerMasks(epochs=1)])
+def test_a_mask_covers_the_edges_that_a_node_can_see(explainer: GNNExplainerMasks | PGExplainerMasks) -> None:
     """On the path 0 - 1 - 2 - 3 - 4 two layers let node 0 see what happens on 0 - 1 and 1 - 2, and nothing further."""
     pairs = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
     edges = torch.cat([pairs, pairs.flip(0)], dim=1)
@@ -90,7 +84,7 @@ def test_gnn_explainer_finds_the_edge_that_decides() -> None:
     )
     of_node = [(edges[1] == node).nonzero().flatten() for node in range(problem.data.x.shape[0])]
     node, into = max(enumerate(of_node), key=lambda pair: without[pair[1]].max() - without[pair[1]].min())
-    explainer = short("gnn-explainer", epochs=100, lr=0.1)
+    explainer = GNNExplainerMasks(epochs=100, lr=0.1)
     mask = explainer(model, problem.data, torch.tensor([node]), seed=0)[0, into]
     rank = without[into].argsort()  # the first costs most to lose
     assert mask[rank[0]] > mask[rank[-1]]
@@ -111,7 +105,7 @@ def recorded(explainer: Any, attacked: Data) -> dict[str, float]:
 
 @pytest.mark.parametrize("name", ["gnn-explainer", "pg-explainer"])
 def test_what_is_recorded(name: str, attacked: Attacked) -> None:
-    found = recorded(short(name, epochs=2), attacked.data)
+    found = recorded(EXPLAINERS[name](epochs=2), attacked.data)
     kinds = ("topk_overlap", "rank_correlation")
     spearman = [f"effect_spearman{sign}{of}" for sign in ("", "_signed") for of in ("", "_logit", "_loss")]
     fidelities = ("fidelity_plus", "fidelity_minus", "characterisation", "robust_fidelity")
@@ -127,7 +121,7 @@ def test_what_is_recorded(name: str, attacked: Attacked) -> None:
 
 
 def test_without_an_attack_there_is_nothing_but_the_noise() -> None:
-    found = recorded(short("gnn-explainer", epochs=2), tiny_problem().data)
+    found = recorded(GNNExplainerMasks(epochs=2), tiny_problem().data)
     assert found["explainer_topk_overlap"] == found["explainer_topk_overlap_floor"]
     assert found["attention_topk_overlap"] == 1
 
