@@ -127,9 +127,10 @@ class ExplanationAttack(Attack):
         steps = threat.steps if threat.nodes else 0
         ascents = self.ascents(victim, threat, seed)[: None if threat.nodes else 1]
         starts = starting_points(victim.data, threat, seed, ascents[0].domain)
-        tried = [ascent.stage(starts[0]).climb(SHORT * steps) for ascent in ascents]
+        tried = [Stage(ascent, starts[0], starts[0]).climb(SHORT * steps) for ascent in ascents]
         best = max(tried, key=lambda stage: stage.score)
-        longer = [stage.climb(LONG * steps) for stage in (best, *map(best.ascent.stage, starts[1:]))]
+        others = [Stage(best.ascent, start, start) for start in starts[1:]]
+        longer = [stage.climb(LONG * steps) for stage in (best, *others)]
         best = max((best, *longer), key=lambda stage: stage.score)
         last = BestAscent.over(best.ascent.run, [best.point], gradients=2)
         kept = best.ascent.look(last.best.point)[1]
@@ -155,10 +156,6 @@ class _ConstrainedAscent:
     def __init__(self, attack: ExplanationAttack, scene: InjectionScene, threat: ThreatModel) -> None:
         self.attack, self.scene, self.threat = attack, scene, threat
         self.domain, self.step = scene.domain, threat.step * scene.domain.unit
-
-    def stage(self, start: Tensor) -> Stage:
-        """Return the stage of a search that has not begun."""
-        return Stage(self, start, start)
 
     def priced(self, price: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
         """Return the change less the price of lost margins, and the score, lower meaning stronger: ``(), ()``."""

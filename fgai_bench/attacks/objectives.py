@@ -20,17 +20,11 @@ Readout = Callable[[Output], Tensor]
 
 @dataclass(frozen=True)
 class Reference:
-    """The clean output that an attack moves away from.
+    """The clean output that an attack moves away from."""
 
-    Attributes:
-        logits: ``(M, C)`` of the targets.
-        prediction: ``(M,)`` the clean prediction.
-        weight: ``(E,)`` attention on the graph's edges, or None.
-    """
-
-    logits: Tensor
-    prediction: Tensor
-    weight: Tensor | None
+    logits: Tensor  # (M, C) of the targets
+    prediction: Tensor  # (M,) the clean prediction
+    weight: Tensor | None  # (E,) attention on the graph's edges
 
     @cached_property
     def probabilities(self) -> Tensor:
