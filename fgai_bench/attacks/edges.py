@@ -170,14 +170,8 @@ class _Surface(nn.Module):
 def within_budgets(weight: Tensor, pairs: Tensor, local: Sequence[float], budget: float, whole: bool = False) -> Tensor:
     """Return the weights of candidate edges, lowered where a node or all of them together have too much: ``(P,)``.
 
-    The largest weight comes first; each keeps what the budgets of its two nodes and the common one have left.
-
-    Args:
-        weight: ``(P,)`` in [0, 1].
-        pairs: ``(2, P)`` the nodes of each candidate.
-        local: the budget of each node.
-        budget: of all edges.
-        whole: choose edges instead: each of positive weight counts one, or zero where a budget is below one.
+    The largest weight comes first; each keeps what the ``local`` budgets of its two nodes and the common one have left.
+    With ``whole``, edges are chosen instead: each of positive weight counts one, or zero where a budget is below one.
 
     >>> pairs = torch.tensor([[0, 0, 1], [1, 2, 2]])
     >>> within_budgets(torch.tensor([0.5, 1.0, 0.75]), pairs, [1.0, 1.0, 1.5], 9).tolist()

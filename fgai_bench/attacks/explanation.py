@@ -142,7 +142,6 @@ class ExplanationAttack(Attack):
         return Candidate(best.ascent.scene.graph(point), Trace(calls, curve, flags), kept, injected=point)
 
     def ascents(self, victim: Victim, threat: ThreatModel, seed: int | None) -> list[_ConstrainedAscent]:
-        """Return an ascent for every placement."""
         embedded, clean = victim.evaluated()
         domain = FeatureDomain.of(threat, victim.data)
         edges = [attached_edges(clean.logits.size(0), place(victim, clean, threat, seed)) for place in self.placements]

@@ -173,5 +173,4 @@ def _pairs(logits: Tensor, y: Tensor, changed: int | None) -> Pairs:
 
 
 def admitted(obj: Any, name: str) -> Any:
-    """Return the class of a certificate, or raise a ``TypeError`` that says why it is none."""
     return checked_subclass(obj, Certificate, "bound")

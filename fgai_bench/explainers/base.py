@@ -82,5 +82,4 @@ class BlockExplainer(Explainer):
 
 
 def admitted(obj: Any, name: str) -> Any:
-    """Return the class of an explainer, or raise a ``TypeError`` that says why it is none."""
     return checked_subclass(obj, Explainer, "explain", "fitted", "__call__")

@@ -127,13 +127,8 @@ def edge_effects(model: AttentionModel, data: Data, nodes: Tensor, *, only_into:
     .. math:: \Delta_v(e) = p_v(G) - p_v(G \setminus e)
 
     with :math:`p_v` the probability of the class that v is predicted to have on G: above 0, the edge supports the
-    prediction. A direction of an undirected edge is an edge of its own.
-
-    Args:
-        model: any model; it is left exactly as it was.
-        data: the graph.
-        nodes: ``(B,)`` the nodes.
-        only_into: leave out edges that do not lead into the node itself.
+    prediction. A direction of an undirected edge is an edge of its own. With ``only_into``, edges that do not lead into
+    the node itself are left out. Any model will do; it is left exactly as it was.
 
     >>> from fgai_bench.testing.fixture import tiny_graph, trained_model
     >>> effects = edge_effects(trained_model(), tiny_graph(), torch.tensor([0]))

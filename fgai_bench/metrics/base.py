@@ -112,15 +112,7 @@ INPUTS: dict[str, tuple[str, tuple[Where, ...]]] = {
 
 
 class NotApplicable(ValueError):
-    """Raised where a metric has no value; ``reason`` says why in one sentence, which a table shows in place of a value.
-
-    >>> str(NotApplicable("the model has no attention"))
-    'the model has no attention'
-    """
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    """Raised where a metric has no value; it says why in one sentence, which a table shows in place of a value."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +147,6 @@ class metric:  # noqa: N801, a decorator
     scoped: bool = False
 
     def __call__(self, function: F) -> F:
-        """Return the function as it is."""
         return function
 
     def entries(self) -> dict[str, dict[str, Any]]:

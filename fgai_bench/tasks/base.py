@@ -127,5 +127,4 @@ class Problem:
 
 
 def admitted(obj: Any, name: str) -> Any:
-    """Return the class of a task, or raise a ``TypeError`` that says why it is none."""
     return checked_subclass(obj, Problem)

@@ -208,7 +208,6 @@ class ExplainedGraph:
     seed: int  # of the draws: which of equal scores come first, and what is deleted of a part
 
     def first(self, count: int) -> ExplainedGraph:
-        """Return the same of the first nodes."""
         scores = self.scores.first(count)
         return replace(self, scores=scores, asked=self.asked[: scores.owner.numel()])
 

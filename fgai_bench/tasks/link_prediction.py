@@ -49,11 +49,9 @@ class LinkSupervision:
         return as_two_classes(link_scores(out.logits, self.train))
 
     def loss(self, out: Output) -> Tensor:
-        """Return the binary cross-entropy on the training pairs."""
         return F.binary_cross_entropy_with_logits(link_scores(out.logits, self.train), self.train_labels)
 
     def score(self, out: Output) -> Tensor:
-        """Return the ROC-AUC on the validation pairs."""
         return self.val_score(as_two_classes(link_scores(out.logits, self.val)))
 
 
@@ -135,5 +133,4 @@ class LinkProblem(Problem):
         return offers.add(scores=lambda: self._scores(perturbed), model=lambda: (model,))
 
     def _scores(self, out: Output) -> tuple[Tensor, Tensor]:
-        """Return the scores and the labels of the test links."""
         return link_scores(out.logits, self.test), self.test_labels

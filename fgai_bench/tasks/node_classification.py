@@ -160,7 +160,6 @@ class NodeProblem(Problem):
         return {"labels": lambda: self._labels(out)} | ({"scores": scores} if self.num_outputs == 2 else {})
 
     def _labels(self, out: Output) -> tuple[Tensor, Tensor]:
-        """Return the predicted and the true classes of the test nodes."""
         return out.logits[self.split.test].argmax(1), self.data.y[self.split.test]
 
     def _offer_curves(
