@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.explainers.computation_graph import Field, field_of, fields
-from fgai_bench.explainers.scores import EdgeScores
+from fgai_bench.explainers.computation_graph import EdgeScores, Field, field_of, fields
 from fgai_bench.models.base import AttentionModel, frozen_eval
 from fgai_bench.registry import checked_subclass
 

@@ -28,7 +28,6 @@ from fgai_bench.explainers.edge_effects import (
     drawn_pairs,
     outputs_by_removal,
     top_pairs,
-    whole_outputs,
 )
 from fgai_bench.explainers.gradient import part_of
 from fgai_bench.metrics import NotApplicable, edges_into
@@ -219,7 +218,7 @@ class ExplainedGraph:
     @cached_property
     def whole(self) -> Tensor:
         """Return the output distributions of the explained nodes: ``(B, C)``."""
-        return whole_outputs(self.model, self.graph, self.scores.nodes).softmax(1)
+        return self.problem.output(self.model, self.graph).logits[self.scores.nodes].softmax(1)
 
     @property
     def predicted(self) -> Tensor:
