@@ -94,7 +94,9 @@ class Problem:
         name, loss = settings.pop("attack", "injection"), settings.pop("loss", None)
         climbs = loss is not None and "gradient" in ATTACKS.entry(name).tags  # a control has nothing to maximise
         attack = ATTACKS[name](loss=loss) if climbs else ATTACKS[name]()  # type: ignore[call-arg]
-        targets, readout = self.training_targets(settings.pop("targets", "all"))
+        if (which := settings.pop("targets", "all")) not in ("all", "train"):
+            raise ValueError(f"an inner attack aims at 'all' nodes or the 'train' {self.task}s, not at {which!r}")
+        targets, readout = self.training_targets(which)
         return BoundAttack(attack, targets, ThreatModel(**settings), readout)
 
     def training_targets(self, which: str) -> tuple[Tensor, Readout | None]:

@@ -42,18 +42,12 @@ ALPHAS, BETAS = (0.05, 0.1, 0.2, 0.5), (0.5, 0.75, 0.9, 1.0)
 
 
 class AuditOptions(Options):
-    """The constants of Definition 1 that an audit uses, and the effort of its search.
+    """The constants of Definition 1 that an audit uses, and the effort of its search."""
 
-    Attributes:
-        radii: R, in units of a score before the softmax, ascending.
-        k1, k2: share of each node's in-edges in the two top-k, rounded down, at least one edge.
-        steps: number of steps of each ascent.
-    """
-
-    radii: tuple[float, ...] = (0.1, 0.25, 0.5, 1.0, 2.0)
-    k1: float = Field(0.5, gt=0, le=1)
-    k2: float = Field(0.5, gt=0, le=1)
-    steps: int = Field(20, ge=1, le=1_000_000)
+    radii: tuple[float, ...] = (0.1, 0.25, 0.5, 1.0, 2.0)  # R, in units of a score before the softmax, ascending
+    k1: float = Field(0.5, gt=0, le=1)  # share of each node's in-edges in a top-k, rounded down, at least one edge
+    k2: float = Field(0.5, gt=0, le=1)  # likewise
+    steps: int = Field(20, ge=1, le=1_000_000)  # of each ascent
 
     @field_validator("radii")
     @classmethod
