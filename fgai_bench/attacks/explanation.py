@@ -19,7 +19,7 @@ from fgai_bench.attacks.injection import InjectionScene, starting_points
 from fgai_bench.attacks.objectives import Reference, margins, objective_named
 from fgai_bench.attacks.placement import Placement, attached_edges, cover, random
 from fgai_bench.fast.ordered_sums import sum_at
-from fgai_bench.metrics import NotApplicable
+from fgai_bench.metrics.inputs import attention_of
 from fgai_bench.models.base import Output
 
 SHORT, LONG = 4, 10  # steps of the first two stages, per step of the threat model
@@ -31,9 +31,7 @@ def crowding(out: Output) -> Tensor:
 
     It is :math:`\sum_e \tau / w_e` over its edges in the top half, with :math:`\tau` the smallest weight there.
     """
-    if out.attention is None:
-        raise NotApplicable("an attack on the attention needs a model that has one")
-    attention = out.attention.of_graph()
+    attention = attention_of(out, "an attack on the attention needs a model that has one").of_graph()
     border = attention.weight.topk(max(attention.weight.numel() // 2, 1), sorted=False).values.min()
     near = torch.where(attention.weight >= border, border / attention.weight.clamp(min=1e-30), 0.0)
     return sum_at(attention.edge_index[1], near, out.logits.size(0))

@@ -32,11 +32,7 @@ def with_changed_rows(data: Data, nodes: Tensor, rows: Tensor) -> Data:
 
 
 class FeaturePGD(Attack):
-    """``threat.nodes`` random targets have their features moved by at most ``threat.epsilon`` per entry.
-
-    Args:
-        loss: as for the injection attack.
-    """
+    """``threat.nodes`` random targets have their features moved by at most ``threat.epsilon`` per entry."""
 
     summary = "bounded change of existing features by PGD"
     paper = "https://arxiv.org/abs/1706.06083"

@@ -98,11 +98,7 @@ def starting_points(data: Data, threat: ThreatModel, seed: int | None, domain: F
 
 
 class InjectionAttack(Attack):
-    """PGD on the features of injected nodes, through the model as it predicts.
-
-    Args:
-        loss: ``nll``, ``margin``, ``tvd``, ``attention-topk`` or ``attention-jsd``.
-    """
+    """PGD on the features of injected nodes, through the model as it predicts; ``loss`` is one of ``OBJECTIVES``."""
 
     summary = "injected nodes, features by PGD through the defended model; five losses, restarts"
     paper = "https://arxiv.org/abs/2111.04314"

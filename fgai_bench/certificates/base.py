@@ -96,9 +96,7 @@ class Certificate:
     A certificate checks the conditions of its proof on the given network and graph, and raises
     :class:`fgai_bench.metrics.NotApplicable` with the reason where one of them does not hold.
 
-    Attributes:
-        summary, paper, version: what ``fgai-bench ls`` shows; ``version`` changes when floors change.
-        tags: none are defined.
+    ``summary``, ``paper`` and ``version`` are what ``fgai-bench ls`` shows; ``version`` changes when floors change.
     """
 
     summary: ClassVar[str] = ""

@@ -33,6 +33,7 @@ from torch_geometric.data import Data
 
 from fgai_bench.losses import topk_surrogate
 from fgai_bench.metrics.base import NotApplicable
+from fgai_bench.metrics.inputs import attention_of
 from fgai_bench.metrics.topk import group_counts, group_topk_mask
 from fgai_bench.models.base import AttentionModel, Output, frozen_eval
 from fgai_bench.options import Options
@@ -154,8 +155,7 @@ class _Scene:
             self.embedded = model.embed(data.x)
             self.out = model.propagate(self.embedded, data.edge_index)
         self.y, self.weights = self.out.logits.softmax(1), _graph_weights(self.out)
-        assert self.out.attention is not None
-        self.destination = self.out.attention.edge_index[1]
+        self.destination = attention_of(self.out).edge_index[1]
         self.groups = self.destination[: self.weights.numel()]
 
     def over_radii(self) -> tuple[Tensor, Tensor]:
@@ -228,9 +228,7 @@ class _Scene:
 
 def _graph_weights(out: Output) -> Tensor:
     """Return the attention on the graph's own edges, in their order: ``(E,)``."""
-    if out.attention is None:
-        raise NotApplicable("the model has no attention that Definition 1 could be about")
-    weights = out.attention.of_graph().weight
+    weights = attention_of(out, "the model has no attention that Definition 1 could be about").of_graph().weight
     if not weights.numel():
         raise NotApplicable("the graph has no edges that attention could choose between")
     return weights

@@ -32,13 +32,14 @@ from fgai_bench.explainers.edge_effects import (
 from fgai_bench.explainers.gradient import part_of
 from fgai_bench.metrics import NotApplicable, edges_into
 from fgai_bench.metrics.faithfulness import fidelity
+from fgai_bench.metrics.inputs import attention_of
 from fgai_bench.metrics.ranks import shown
 from fgai_bench.models import Attention
 from fgai_bench.models.base import AttentionModel
 from fgai_bench.seeds import generator
 from fgai_bench.tasks.base import Problem
 from fgai_bench.tasks.edge_truth import has_truth, nodes_with_truth, truths
-from fgai_bench.tasks.measurement import Offers, attention_of
+from fgai_bench.tasks.measurement import Offers
 
 SAMPLE = 256  # nodes that are explained, unless a suite says otherwise
 SEARCHED_SAMPLE = 8  # the first nodes of the sample, for explainers that search for each node
