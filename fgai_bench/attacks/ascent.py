@@ -44,7 +44,6 @@ class BestAscent:
 
     @classmethod
     def over(cls, climb: Callable[[Tensor], Ascent], starts: Sequence[Tensor], gradients: int = 1) -> BestAscent:
-        """Climb from every start."""
         ascents = tuple(climb(start) for start in starts)
         if len(ascents) == 1:
             return cls(ascents[0], ascents, gradients)
@@ -167,9 +166,7 @@ def ascend_long(
     Args:
         objective: features to ``()`` or ``(B,)`` the values that are raised and the scores that count.
         start: ``(B * nodes, F)`` where the search begins.
-        low, high: the box.
         step: root mean square of the first step, for all rows or ``(B * nodes, 1)`` for each.
-        steps: gradients to take.
         recordable: the objective reads nothing back either: on CUDA a step is then recorded and replayed.
         candidates: B, how many searches the rows belong to, equally many rows to each.
 

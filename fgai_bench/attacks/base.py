@@ -173,5 +173,4 @@ class Attack:
 
 
 def admitted(obj: Any, name: str) -> Any:
-    """Return the class of an attack, or raise a ``TypeError`` that says why it is none."""
     return checked_subclass(obj, Attack, "search", "__call__")

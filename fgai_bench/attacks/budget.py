@@ -136,23 +136,14 @@ class ThreatModel(Options):
 
 @dataclass(frozen=True)
 class Ledger:
-    """What an attack really spent, counted on the graph it returned.
+    """What an attack really spent, counted on the graph it returned."""
 
-    Attributes:
-        nodes: injected nodes.
-        edges: new undirected edges.
-        largest_feature: largest magnitude among the injected features.
-        changed_nodes: existing nodes whose features changed.
-        feature_change: largest change of an existing feature.
-        gradient_calls: gradients of the model that the search took.
-    """
-
-    nodes: int = 0
-    edges: int = 0
-    largest_feature: float = 0.0
-    changed_nodes: int = 0
-    feature_change: float = 0.0
-    gradient_calls: int = 0
+    nodes: int = 0  # injected
+    edges: int = 0  # new and undirected
+    largest_feature: float = 0.0  # largest magnitude among the injected features
+    changed_nodes: int = 0  # existing nodes whose features changed
+    feature_change: float = 0.0  # largest change of an existing feature
+    gradient_calls: int = 0  # gradients of the model that the search took
 
 
 def check_budget(

@@ -82,7 +82,6 @@ class FeatureDomain:
 
     @property
     def width(self) -> Bound:
-        """Return ``high - low``."""
         return self.high - self.low
 
     def clamp(self, features: Tensor) -> Tensor:
@@ -159,9 +158,6 @@ class FeatureDomain:
         tried = [_similarity(self._nearest(2.0**power * around), around) for power in range(SCALES)]  # (M, 1) each
         similarity, power = torch.stack(tried).max(0)
         return similarity, torch.exp2(power.to(around.dtype)) * around
-
-
-ANY = FeatureDomain()
 
 
 @OncePerTensor

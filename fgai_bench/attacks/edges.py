@@ -102,13 +102,15 @@ class PRBCD(Attack):
         doubts = ("gradients with the encodings of a graph that holds every candidate edge",) if encoded else ()
         embedded, clean = victim.evaluated()
         reference = self.reference(victim, clean)
+        degree = torch.bincount(data.edge_index[1], minlength=data.x.shape[0])
+        local = None if self.local is None else (self.local * degree).floor().tolist()
         surface = _Surface(victim)
 
         def objective(logits: Tensor, labels: Tensor, index: Tensor | None) -> Tensor:
             return self._objective(logits, surface.out, reference)
 
         with isolated_rng(seed or 0, "attack-prbcd"):
-            search = _additive_search(self.greedy, self._budgets(data))(
+            search = _additive_search(self.greedy, local)(
                 surface,
                 block_size=max(self.block_size, 2 * threat.edges),
                 epochs=threat.steps,
@@ -122,13 +124,6 @@ class PRBCD(Attack):
         pairs = absent(flipped.to(data.edge_index.device), data.edge_index, data.x.shape[0])
         curve = tuple(float(loss) for loss in search.attack_statistics["loss"])
         return Candidate(with_edges(data, pairs), Trace(len(curve), curve, doubts))
-
-    def _budgets(self, data: Data) -> list[float] | None:
-        """Return how many new edges each node may get; None without local budgets."""
-        if self.local is None:
-            return None
-        degree = torch.bincount(data.edge_index[1], minlength=data.x.shape[0])
-        return [float(most) for most in (self.local * degree).floor()]
 
     def reference(self, victim: Victim, clean: Output) -> Reference:
         """Return what the search moves away from: the clean output."""
@@ -175,14 +170,8 @@ class _Surface(nn.Module):
 def within_budgets(weight: Tensor, pairs: Tensor, local: Sequence[float], budget: float, whole: bool = False) -> Tensor:
     """Return the weights of candidate edges, lowered where a node or all of them together have too much: ``(P,)``.
 
-    The largest weight comes first; each keeps what the budgets of its two nodes and the common one have left.
-
-    Args:
-        weight: ``(P,)`` in [0, 1].
-        pairs: ``(2, P)`` the nodes of each candidate.
-        local: the budget of each node.
-        budget: of all edges.
-        whole: choose edges instead: each of positive weight counts one, or zero where a budget is below one.
+    The largest weight comes first; each keeps what the ``local`` budgets of its two nodes and the common one have left.
+    With ``whole``, edges are chosen instead: each of positive weight counts one, or zero where a budget is below one.
 
     >>> pairs = torch.tensor([[0, 0, 1], [1, 2, 2]])
     >>> within_budgets(torch.tensor([0.5, 1.0, 0.75]), pairs, [1.0, 1.0, 1.5], 9).tolist()

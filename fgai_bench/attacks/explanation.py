@@ -19,7 +19,7 @@ from fgai_bench.attacks.injection import InjectionScene, starting_points
 from fgai_bench.attacks.objectives import Reference, margins, objective_named
 from fgai_bench.attacks.placement import Placement, attached_edges, cover, random
 from fgai_bench.fast.ordered_sums import sum_at
-from fgai_bench.metrics import NotApplicable
+from fgai_bench.metrics.inputs import attention_of
 from fgai_bench.models.base import Output
 
 SHORT, LONG = 4, 10  # steps of the first two stages, per step of the threat model
@@ -31,9 +31,7 @@ def crowding(out: Output) -> Tensor:
 
     It is :math:`\sum_e \tau / w_e` over its edges in the top half, with :math:`\tau` the smallest weight there.
     """
-    if out.attention is None:
-        raise NotApplicable("an attack on the attention needs a model that has one")
-    attention = out.attention.of_graph()
+    attention = attention_of(out, "an attack on the attention needs a model that has one").of_graph()
     border = attention.weight.topk(max(attention.weight.numel() // 2, 1), sorted=False).values.min()
     near = torch.where(attention.weight >= border, border / attention.weight.clamp(min=1e-30), 0.0)
     return sum_at(attention.edge_index[1], near, out.logits.size(0))
@@ -127,9 +125,10 @@ class ExplanationAttack(Attack):
         steps = threat.steps if threat.nodes else 0
         ascents = self.ascents(victim, threat, seed)[: None if threat.nodes else 1]
         starts = starting_points(victim.data, threat, seed, ascents[0].domain)
-        tried = [ascent.stage(starts[0]).climb(SHORT * steps) for ascent in ascents]
+        tried = [Stage(ascent, starts[0], starts[0]).climb(SHORT * steps) for ascent in ascents]
         best = max(tried, key=lambda stage: stage.score)
-        longer = [stage.climb(LONG * steps) for stage in (best, *map(best.ascent.stage, starts[1:]))]
+        others = [Stage(best.ascent, start, start) for start in starts[1:]]
+        longer = [stage.climb(LONG * steps) for stage in (best, *others)]
         best = max((best, *longer), key=lambda stage: stage.score)
         last = BestAscent.over(best.ascent.run, [best.point], gradients=2)
         kept = best.ascent.look(last.best.point)[1]
@@ -141,7 +140,6 @@ class ExplanationAttack(Attack):
         return Candidate(best.ascent.scene.graph(point), Trace(calls, curve, flags), kept, injected=point)
 
     def ascents(self, victim: Victim, threat: ThreatModel, seed: int | None) -> list[_ConstrainedAscent]:
-        """Return an ascent for every placement."""
         embedded, clean = victim.evaluated()
         domain = FeatureDomain.of(threat, victim.data)
         edges = [attached_edges(clean.logits.size(0), place(victim, clean, threat, seed)) for place in self.placements]
@@ -155,10 +153,6 @@ class _ConstrainedAscent:
     def __init__(self, attack: ExplanationAttack, scene: InjectionScene, threat: ThreatModel) -> None:
         self.attack, self.scene, self.threat = attack, scene, threat
         self.domain, self.step = scene.domain, threat.step * scene.domain.unit
-
-    def stage(self, start: Tensor) -> Stage:
-        """Return the stage of a search that has not begun."""
-        return Stage(self, start, start)
 
     def priced(self, price: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
         """Return the change less the price of lost margins, and the score, lower meaning stronger: ``(), ()``."""

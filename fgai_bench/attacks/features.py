@@ -32,11 +32,7 @@ def with_changed_rows(data: Data, nodes: Tensor, rows: Tensor) -> Data:
 
 
 class FeaturePGD(Attack):
-    """``threat.nodes`` random targets have their features moved by at most ``threat.epsilon`` per entry.
-
-    Args:
-        loss: as for the injection attack.
-    """
+    """``threat.nodes`` random targets have their features moved by at most ``threat.epsilon`` per entry."""
 
     summary = "bounded change of existing features by PGD"
     paper = "https://arxiv.org/abs/1706.06083"
@@ -99,7 +95,9 @@ class WorstFeatures(Attack):
             members = [climbed(search, member, FIRST) for member in portfolio(search)]
             members = sorted(members, key=lambda member: member.score)[:FINALISTS]
             members += [climbed(search, member, LAST) for member in members]
-            candidates += [candidate(search, member) for member in members]
+            for member in members:
+                rows = dense_rows(victim.data.x, member.chosen) + member.change
+                candidates.append(Candidate(with_changed_rows(victim.data, member.chosen, rows)))
         result = strongest(search, candidates)
         calls, curve, flags = result.trace.gradient_calls, result.trace.curve, result.trace.flags
         return replace(result, trace=Trace(calls + search.calls, curve, (*flags, *search.doubts)))
@@ -133,12 +131,6 @@ def climbed(search: PortfolioSearch, member: FeatureMember, steps: int) -> Featu
     top = ascend_long(objective, member.change, -epsilon, epsilon, STEP * epsilon, steps, recordable=recordable)
     search.count(top, steps)
     return replace(member, change=top.point, score=float(top.score))
-
-
-def candidate(search: PortfolioSearch, member: FeatureMember) -> Candidate:
-    """Return the attacked graph of a member."""
-    data = search.victim.data
-    return Candidate(with_changed_rows(data, member.chosen, dense_rows(data.x, member.chosen) + member.change))
 
 
 def placed(placement: Placement, search: PortfolioSearch) -> Tensor:

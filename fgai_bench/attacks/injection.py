@@ -17,7 +17,7 @@ from torch_geometric.data import Data
 from fgai_bench.attacks.ascent import BestAscent, ascend
 from fgai_bench.attacks.base import Attack, Candidate, Victim
 from fgai_bench.attacks.budget import ThreatModel
-from fgai_bench.attacks.domain import ANY, FeatureDomain
+from fgai_bench.attacks.domain import FeatureDomain
 from fgai_bench.attacks.objectives import Reference, objective_named
 from fgai_bench.attacks.placement import attached_edges, random_targets
 from fgai_bench.data.extend import extended
@@ -52,7 +52,7 @@ class InjectionScene:
     embedded: Tensor
     affected: Any | None
     reference: Reference
-    domain: FeatureDomain = ANY
+    domain: FeatureDomain
 
     @classmethod
     def prepare(cls, victim: Victim, threat: ThreatModel, seed: int | None) -> InjectionScene:
@@ -62,7 +62,7 @@ class InjectionScene:
 
     @classmethod
     def with_edges(
-        cls, victim: Victim, embedded: Tensor, clean: Output, edges: Tensor, nodes: int, domain: FeatureDomain = ANY
+        cls, victim: Victim, embedded: Tensor, clean: Output, edges: Tensor, nodes: int, domain: FeatureDomain
     ) -> InjectionScene:
         """Attach ``nodes`` injected nodes by these edges; ``embedded`` and ``clean`` are the victim's, unattacked.
 
@@ -82,7 +82,6 @@ class InjectionScene:
         return self.victim.model.propagate(embedded, self.edge_index, **known)
 
     def graph(self, features: Tensor) -> Data:
-        """Return the attacked graph with these injected features."""
         data, rows = self.victim.data, self.domain.straight_through(features).detach()
         return extended(data, append_rows(data.x, rows), self.edge_index)
 
@@ -99,11 +98,7 @@ def starting_points(data: Data, threat: ThreatModel, seed: int | None, domain: F
 
 
 class InjectionAttack(Attack):
-    """PGD on the features of injected nodes, through the model as it predicts.
-
-    Args:
-        loss: ``nll``, ``margin``, ``tvd``, ``attention-topk`` or ``attention-jsd``.
-    """
+    """PGD on the features of injected nodes, through the model as it predicts; ``loss`` is one of ``OBJECTIVES``."""
 
     summary = "injected nodes, features by PGD through the defended model; five losses, restarts"
     paper = "https://arxiv.org/abs/2111.04314"

@@ -104,7 +104,6 @@ class LocalSearch:
         self.gains = dict.fromkeys(self.moves, 0.0)
 
     def go_on(self, gradients: int) -> None:
-        """Search for so many further gradients."""
         until = self.search.calls + gradients
         while self.search.calls < until:
             self.round()

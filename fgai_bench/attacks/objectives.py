@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fgai_bench.losses import jsd, topk_surrogate, tvd
+from fgai_bench.metrics.base import NotApplicable
 from fgai_bench.metrics.topk import topk_mask
 from fgai_bench.models.base import Output
 
@@ -20,17 +21,11 @@ Readout = Callable[[Output], Tensor]
 
 @dataclass(frozen=True)
 class Reference:
-    """The clean output that an attack moves away from.
+    """The clean output that an attack moves away from."""
 
-    Attributes:
-        logits: ``(M, C)`` of the targets.
-        prediction: ``(M,)`` the clean prediction.
-        weight: ``(E,)`` attention on the graph's edges, or None.
-    """
-
-    logits: Tensor
-    prediction: Tensor
-    weight: Tensor | None
+    logits: Tensor  # (M, C) of the targets
+    prediction: Tensor  # (M,) the clean prediction
+    weight: Tensor | None  # (E,) attention on the graph's edges
 
     @cached_property
     def probabilities(self) -> Tensor:
@@ -159,7 +154,7 @@ def margins(logits: Tensor, labels: Tensor) -> Tensor:
 
 def _weights(out: Output, reference: Reference) -> tuple[Tensor, Tensor]:
     if out.attention is None or reference.weight is None:
-        raise ValueError("an attack on the attention needs a model that has one")
+        raise NotApplicable("an attack on the attention needs a model that has one")
     # An attack keeps the original edges first and in their order, so the first E weights are keyed by the same edges.
     return reference.weight, out.attention.weight[: reference.weight.numel()]
 

@@ -65,8 +65,7 @@ def cover(victim: Victim, clean: Output, threat: ThreatModel, seed: int | None, 
     """
     need = _flippable(victim, clean)
     chosen = _greedy_cover(victim, need.double().cpu().numpy(), threat, strength)
-    order = _grouped(victim, clean, chosen)
-    return _filled(order, threat, victim.targets, seed)
+    return _handed_out(victim, clean, chosen, threat, seed)
 
 
 def defective(victim: Victim, clean: Output, threat: ThreatModel, seed: int | None) -> Tensor:
@@ -85,7 +84,7 @@ def defective(victim: Victim, clean: Output, threat: ThreatModel, seed: int | No
     score = doubt * (0.9 / (degree * max(threat.edges_per_node, 1)).sqrt() + 0.1 / degree)
     slots = threat.nodes * min(threat.edges_per_node, victim.targets.numel())
     order = victim.targets[score.argsort(descending=True, stable=True)[:slots]]
-    return _filled(_grouped(victim, clean, order), threat, victim.targets, seed)
+    return _handed_out(victim, clean, order, threat, seed)
 
 
 def ranked_by_pairs(victim: Victim) -> bool:
@@ -154,16 +153,14 @@ def _greedy_cover(victim: Victim, need: NDArray[np.float64], threat: ThreatModel
     return torch.from_numpy(chosen).to(victim.targets.device)
 
 
-def _grouped(victim: Victim, clean: Output, chosen: Tensor) -> Tensor:
-    """Return the chosen targets by predicted class, so that targets of one injected node need the same message."""
-    if victim.readout is not None:
-        return chosen
-    return chosen[clean.logits[chosen].argmax(1).argsort(stable=True)]
+def _handed_out(victim: Victim, clean: Output, order: Tensor, threat: ThreatModel, seed: int | None) -> Tensor:
+    """Hand the chosen targets out, ``per_node`` to an injected node; where they do not suffice, go round again.
 
-
-def _filled(order: Tensor, threat: ThreatModel, targets: Tensor, seed: int | None) -> Tensor:
-    """Hand the chosen targets out, ``per_node`` to an injected node; where they do not suffice, go round again."""
-    per_node = min(threat.edges_per_node, targets.numel())
+    They come by predicted class, so that targets of one injected node need the same message.
+    """
+    if victim.readout is None:
+        order = order[clean.logits[order].argmax(1).argsort(stable=True)]
+    targets, per_node = victim.targets, min(threat.edges_per_node, victim.targets.numel())
     slots = threat.nodes * per_node
     if order.numel() >= slots:
         return order[:slots].view(threat.nodes, per_node)

@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.explainers import EXPLAINERS, edge_effects
+from fgai_bench.explainers import EXPLAINERS, EdgeScores, edge_effects
 from fgai_bench.explainers.computation_graph import field_of
-from fgai_bench.explainers.scores import EdgeScores
 from fgai_bench.metrics.ranks import spearman
 from fgai_bench.models import AttentionModel
 from fgai_bench.models.base import frozen_eval

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.attacks.budget import ThreatModel
+from fgai_bench.attacks.objectives import margins
 from fgai_bench.certificates.catalogue import CERTIFICATES
 from fgai_bench.certificates.ranking import Pairs, lost_pairs
 from fgai_bench.data.dataset import score_of
@@ -25,18 +26,14 @@ ROUNDING = 1e-4  # a prediction whose logit leads by less, relative to the large
 
 
 class Bound(NamedTuple):
-    """Upper bounds that hold for every attack inside one threat model.
+    """Upper bounds that hold for every attack inside one threat model: how many of the targets it can change.
 
-    Attributes:
-        lost: how many of the targets that are classified correctly can be misclassified.
-        moved: how many of the targets can have another explanation (the attention into them).
-        changed: how many of the targets can have another output at all; None where the proof does not say. A graph
-            that ROC-AUC ranks needs it.
+    A graph that ROC-AUC ranks needs ``changed``; it is None where the proof does not say.
     """
 
-    lost: int
-    moved: int
-    changed: int | None = None
+    lost: int  # of those that are classified correctly, how many can be misclassified
+    moved: int  # how many can have another explanation (the attention into them)
+    changed: int | None = None  # how many can have another output at all
 
 
 @dataclass(frozen=True)
@@ -99,9 +96,7 @@ class Certificate:
     A certificate checks the conditions of its proof on the given network and graph, and raises
     :class:`fgai_bench.metrics.NotApplicable` with the reason where one of them does not hold.
 
-    Attributes:
-        summary, paper, version: what ``fgai-bench ls`` shows; ``version`` changes when floors change.
-        tags: none are defined.
+    ``summary``, ``paper`` and ``version`` are what ``fgai-bench ls`` shows; ``version`` changes when floors change.
     """
 
     summary: ClassVar[str] = ""
@@ -128,7 +123,7 @@ class Certificate:
             output = model(data)
             y, logits = data.y[targets], output.logits[targets]
             right = logits.argmax(1) == y
-            certain = right & (_lead(logits, y) > ROUNDING * logits.abs().amax(1).clamp(min=1e-30))
+            certain = right & (margins(logits, y.clamp(min=0)) > ROUNDING * logits.abs().amax(1).clamp(min=1e-30))
             proven = self.bound(Question(model, data, targets, certain, output))
             correct = int(right.sum())
             unsure = correct - int(certain.sum())
@@ -175,12 +170,5 @@ def _pairs(logits: Tensor, y: Tensor, changed: int | None) -> Pairs:
     return Pairs(number, won, won - int(certain[0].sum()) + lost_pairs(*certain, changed))
 
 
-def _lead(logits: Tensor, y: Tensor) -> Tensor:
-    """Return by how much the logit of the true class leads the highest other one: ``(T, C), (T,) -> (T,)``."""
-    others = logits.scatter(1, y.clamp(min=0).unsqueeze(1), -torch.inf)
-    return logits.gather(1, y.clamp(min=0).unsqueeze(1)).squeeze(1) - others.amax(1)
-
-
 def admitted(obj: Any, name: str) -> Any:
-    """Return the class of a certificate, or raise a ``TypeError`` that says why it is none."""
     return checked_subclass(obj, Certificate, "bound")

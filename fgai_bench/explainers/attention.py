@@ -12,6 +12,7 @@ from fgai_bench.explainers.gradient import GradientExplainer, probabilities
 from fgai_bench.fast.ordered_sums import sum_at
 from fgai_bench.metrics.base import NotApplicable
 from fgai_bench.metrics.f_slope import attention_over
+from fgai_bench.metrics.inputs import attention_of
 from fgai_bench.models import Attention
 from fgai_bench.models.base import AttentionModel
 from fgai_bench.models.kernels.segments import plain_attention
@@ -20,18 +21,14 @@ from fgai_bench.models.kernels.segments import plain_attention
 def last_attention(model: AttentionModel, data: Data) -> Attention:
     """Return the attention of the last layer over the edges of the graph; raise where the model has none."""
     with torch.no_grad():
-        attention = model(data).attention
-    if attention is None:
-        raise NotApplicable("the model has no attention")
-    return attention
+        return attention_of(model(data))
 
 
 def layer_attentions(model: AttentionModel, data: Data) -> tuple[Attention, ...]:
     """Return the attention of every layer, first to last, heads averaged; raise where the model does not tell them."""
     with torch.no_grad():
         out, layers = model.with_layers(model.embed(data.x), data.edge_index)
-    if out.attention is None:
-        raise NotApplicable("the model has no attention")
+    attention_of(out)  # not applicable without one
     if not layers:
         raise NotApplicable("the model does not tell the attention of its hidden layers")
     return tuple(layer.averaged() for layer in layers)

@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.explainers.computation_graph import Field, field_of, fields
-from fgai_bench.explainers.scores import EdgeScores
+from fgai_bench.explainers.computation_graph import EdgeScores, Field, field_of, fields
 from fgai_bench.models.base import AttentionModel, frozen_eval
 from fgai_bench.registry import checked_subclass
 
@@ -82,5 +81,4 @@ class BlockExplainer(Explainer):
 
 
 def admitted(obj: Any, name: str) -> Any:
-    """Return the class of an explainer, or raise a ``TypeError`` that says why it is none."""
     return checked_subclass(obj, Explainer, "explain", "fitted", "__call__")

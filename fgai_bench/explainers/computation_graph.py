@@ -1,4 +1,4 @@
-"""Find the edges that can matter to a node, for many nodes at once, and cut their computation graphs out of a graph.
+"""Find the edges that can matter to nodes, cut computation graphs out of a graph, and keep a score for each edge.
 
 A model of L layers sees, from a node, the edges that end within L - 1 hops behind it: its computation graph. Scores of
 many nodes are kept as one list of (node, edge) pairs, block by block, never as a matrix of all nodes and edges.
@@ -6,9 +6,8 @@ many nodes are kept as one list of (node, edge) pairs, block by block, never as 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -100,10 +99,10 @@ class Field:
         return CutOutGraph(place[: 2 * pairs].view(2, pairs), unique % self.num_nodes, place[2 * pairs :])
 
 
-def fields(edge_index: Tensor, num_nodes: int, nodes: Tensor, hops: int) -> Iterator[Field]:
+def fields(edge_index: Tensor, num_nodes: int, nodes: Tensor, hops: int, together: int = 0) -> Iterator[Field]:
     """Yield the computation graphs of the nodes, a block of them at a time, for a model of ``hops`` layers."""
     incoming = edges_without_loops(edge_index, num_nodes)
-    for block in nodes.split(max(1, TABLE_ENTRIES // num_nodes)):
+    for block in nodes.split(together or max(1, TABLE_ENTRIES // num_nodes)):
         seen = torch.zeros(block.numel(), num_nodes, dtype=torch.bool, device=block.device)
         seen[torch.arange(block.numel(), device=block.device), block] = True
         frontier = seen
@@ -121,7 +120,53 @@ def fields(edge_index: Tensor, num_nodes: int, nodes: Tensor, hops: int) -> Iter
 
 def field_of(edge_index: Tensor, num_nodes: int, nodes: Tensor, hops: int) -> Field:
     """Return the computation graphs of all nodes at once; for few nodes."""
-    blocks = list(fields(edge_index, num_nodes, nodes, hops))
-    begins = accumulate((block.nodes.numel() for block in blocks), initial=0)
-    owner = [block.owner + begin for block, begin in zip(blocks, begins, strict=False)]
-    return Field(nodes, torch.cat(owner), torch.cat([block.edges for block in blocks]), edge_index, num_nodes)
+    return next(fields(edge_index, num_nodes, nodes, hops, nodes.numel()))
+
+
+@dataclass(frozen=True)
+class EdgeScores:
+    """A score for each edge that can matter to each node.
+
+    >>> scores = EdgeScores(torch.tensor([7]), torch.tensor([0, 0]), torch.tensor([2, 0]), torch.tensor([0.5, 0.25]))
+    >>> scores.dense(3).tolist()
+    [[0.25, 0.0, 0.5]]
+    """
+
+    nodes: Tensor  # (B,) the nodes whose predictions are explained
+    owner: Tensor  # (M,) position in `nodes`, ascending
+    edges: Tensor  # (M,) position of the edge in the graph's `edge_index`
+    values: Tensor  # (M,) the scores
+
+    @classmethod
+    def on(cls, field: Field, values: Tensor) -> EdgeScores:
+        """Return values in the order of a field's pairs."""
+        return cls(field.nodes, field.owner, field.edges, values)
+
+    @classmethod
+    def joined(cls, blocks: Iterable[EdgeScores]) -> EdgeScores:
+        """Return the scores of several blocks of nodes as one."""
+        listed = list(blocks)
+        begins = torch.tensor([0, *(block.nodes.numel() for block in listed)]).cumsum(0).tolist()
+        owner = [block.owner + begin for block, begin in zip(listed, begins[:-1], strict=True)]
+        parts = [[block.nodes for block in listed], owner, [b.edges for b in listed], [b.values for b in listed]]
+        return cls(*(torch.cat(part) for part in parts))
+
+    def dense(self, num_edges: int) -> Tensor:
+        """Return ``(B, E)`` with 0 where an edge cannot matter: for few nodes."""
+        whole = self.values.new_zeros(self.nodes.numel(), num_edges)
+        whole[self.owner, self.edges] = self.values
+        return whole
+
+    def of(self, place: int) -> tuple[Tensor, Tensor]:
+        """Return the edges that can matter to one node, and their scores: two ``(m,)``."""
+        begin, end = torch.searchsorted(self.owner, torch.tensor([place, place + 1], device=self.owner.device)).tolist()
+        return self.edges[begin:end], self.values[begin:end]
+
+    def only(self, mask: Tensor) -> EdgeScores:
+        """Return the scores of some pairs; ``mask`` is ``(M,)`` boolean."""
+        return EdgeScores(self.nodes, self.owner[mask], self.edges[mask], self.values[mask])
+
+    def first(self, count: int) -> EdgeScores:
+        """Return the scores of the first ``count`` nodes."""
+        end = int(torch.searchsorted(self.owner, count))
+        return EdgeScores(self.nodes[:count], self.owner[:end], self.edges[:end], self.values[:end])

@@ -16,9 +16,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.explainers.computation_graph import Field, field_of, joined_ranges
+from fgai_bench.explainers.computation_graph import EdgeScores, Field, field_of, joined_ranges
 from fgai_bench.explainers.gradient import part_of
-from fgai_bench.explainers.scores import EdgeScores
 from fgai_bench.metrics.topk import ranks_in_groups
 from fgai_bench.models.attention import edge_keys
 from fgai_bench.models.base import AttentionModel, frozen_eval
@@ -86,12 +85,6 @@ def _outputs(model: AttentionModel, embedded: Tensor, copies: Copies) -> Tensor:
     return torch.stack(rows)
 
 
-def whole_outputs(model: AttentionModel, data: Data, nodes: Tensor) -> Tensor:
-    """Return the logits of the nodes on the graph as it is: ``(B, C)``."""
-    with frozen_eval(model), torch.no_grad():
-        return model(data).logits[nodes]
-
-
 def deletion_effects(model: AttentionModel, data: Data, field: Field, chosen: Tensor, labels: Tensor) -> Tensor:
     r"""Return the exact effects of deleting single edges, in four quantities: ``(K, 4)``, in the order of `QUANTITIES`.
 
@@ -105,7 +98,8 @@ def deletion_effects(model: AttentionModel, data: Data, field: Field, chosen: Te
     The edges are given by their positions ``chosen`` ``(K,)`` among the pairs of the field; ``labels`` is ``(B,)``.
     """
     owner = field.owner[chosen]
-    logits = whole_outputs(model, data, field.nodes)  # (B, C)
+    with frozen_eval(model), torch.no_grad():
+        logits = model(data).logits[field.nodes]  # (B, C)
     if not chosen.numel():
         return logits.new_zeros(0, len(QUANTITIES))
     copies = Copies(field, owner, chosen, torch.arange(chosen.numel(), device=owner.device))
@@ -127,13 +121,8 @@ def edge_effects(model: AttentionModel, data: Data, nodes: Tensor, *, only_into:
     .. math:: \Delta_v(e) = p_v(G) - p_v(G \setminus e)
 
     with :math:`p_v` the probability of the class that v is predicted to have on G: above 0, the edge supports the
-    prediction. A direction of an undirected edge is an edge of its own.
-
-    Args:
-        model: any model; it is left exactly as it was.
-        data: the graph.
-        nodes: ``(B,)`` the nodes.
-        only_into: leave out edges that do not lead into the node itself.
+    prediction. A direction of an undirected edge is an edge of its own. With ``only_into``, edges that do not lead into
+    the node itself are left out. Any model will do; it is left exactly as it was.
 
     >>> from fgai_bench.testing.fixture import tiny_graph, trained_model
     >>> effects = edge_effects(trained_model(), tiny_graph(), torch.tensor([0]))

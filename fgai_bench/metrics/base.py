@@ -112,50 +112,30 @@ INPUTS: dict[str, tuple[str, tuple[Where, ...]]] = {
 
 
 class NotApplicable(ValueError):
-    """Raised where a metric has no value; ``reason`` says why in one sentence, which a table shows in place of a value.
-
-    >>> str(NotApplicable("the model has no attention"))
-    'the model has no attention'
-    """
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    """Raised where a metric has no value; it says why in one sentence, which a table shows in place of a value."""
 
 
 @dataclass(frozen=True)
 class metric:  # noqa: N801, a decorator
     """Declare the metric that a function computes. The catalogue reads this from the source, without importing torch.
 
-    Args:
-        name: of the metric in ``METRICS``.
-        inputs: a name of ``INPUTS``, what the function is called with.
-        summary: what ``fgai-bench ls`` shows.
-        tags: ``needs-k`` and ``needs-share``, a further argument, half of the edges; ``distance``, 0 between a thing
-            and itself; ``similarity``, 1; ``symmetric``, the order of the two does not matter.
-        direction: which way is better.
-        range: the closed interval of possible values.
-        scale: where errors are symmetric: as it is, of its logarithm, of its logit.
-        paper: link to the work it comes from.
-        also: further metrics that differ in their inputs only: name to (inputs, summary).
-        uniform: inputs of the null ``NAME_uniform``, what a uniform attention scores; empty for none.
-        scoped: whether it and those of ``also`` are measured for each of ``SCOPES``: ``NAME_covered``, ...
+    Tags: ``needs-k`` and ``needs-share``, a further argument, half of the edges; ``distance``, 0 between a thing and
+    itself; ``similarity``, 1; ``symmetric``, the order of the two does not matter.
     """
 
-    name: str
-    inputs: str
-    summary: str
+    name: str  # in METRICS
+    inputs: str  # a name of INPUTS, what the function is called with
+    summary: str  # what `fgai-bench ls` shows
     tags: tuple[str, ...] = ()
-    direction: Direction = "none"
-    range: tuple[float, float] | None = None
-    scale: Scale = "identity"
-    paper: str = ""
-    also: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    uniform: str = ""
-    scoped: bool = False
+    direction: Direction = "none"  # which way is better
+    range: tuple[float, float] | None = None  # the closed interval of possible values
+    scale: Scale = "identity"  # where errors are symmetric: as it is, of its logarithm, of its logit
+    paper: str = ""  # link to the work it comes from
+    also: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # of other inputs: name to (inputs, summary)
+    uniform: str = ""  # inputs of the null `NAME_uniform`, what a uniform attention scores; empty for none
+    scoped: bool = False  # whether it and those of `also` are measured for each of SCOPES: `NAME_covered`, ...
 
     def __call__(self, function: F) -> F:
-        """Return the function as it is."""
         return function
 
     def entries(self) -> dict[str, dict[str, Any]]:

@@ -16,16 +16,12 @@ _MIB = 2**20
 
 @dataclass
 class Cost:
-    """The time and the memory that a block of code took; both are NaN until the block ends.
+    """The wall time and the peak memory that a block of code took; both are NaN until the block ends.
 
-    Attributes:
-        memory: which memory ``peak_mib`` counts: ``gpu`` is the memory that torch allocated on the GPU, ``rss`` is the
-            resident set (the main memory) of the whole process.
-        seconds: wall time; the GPU finishes its queued work before the clock starts and before it stops.
-        peak_mib: peak memory in MiB.
+    The GPU finishes its queued work before the clock starts and before it stops.
     """
 
-    memory: Literal["gpu", "rss"]
+    memory: Literal["gpu", "rss"]  # that torch allocated on the GPU; the resident set of the whole process
     seconds: float = math.nan
     peak_mib: float = math.nan
 

@@ -1,9 +1,18 @@
-"""Checks of a metric's inputs: values that are finite, of one shape, not empty, not negative."""
+"""Checks of a metric's inputs: values that are finite, of one shape, not empty, not negative; an attention at all."""
 
 import torch
 from torch import Tensor
 
 from fgai_bench.metrics.base import NotApplicable
+from fgai_bench.models.attention import Attention
+from fgai_bench.models.base import Output
+
+
+def attention_of(out: Output, sentence: str = "the model has no attention") -> Attention:
+    """Return the attention of an output, or raise :class:`NotApplicable` with a sentence for a model that has none."""
+    if out.attention is None:
+        raise NotApplicable(sentence)
+    return out.attention
 
 
 def finite(values: Tensor, name: str) -> Tensor:

@@ -43,34 +43,24 @@ class BoundAttack:
 class Problem:
     """One task on one dataset and seed.
 
-    Attributes:
-        cost: for forecasts of memory: ``outputs`` of a model, where they are not the classes.
-        tags: ``explained``, its predictions are of nodes, and explainers can be asked about them; ``inductive``,
-            :meth:`prepare` takes ``inductive=True``, and training then sees no test nodes.
-        data: the graph that the model sees, labels included; attacks start from it.
-        training_data: the same graph with the test labels or the test nodes taken out; defenses get this one.
-        split: training, validation and test parts.
-        supervision: what a defense may learn from.
-        targets: ``(T,)`` nodes that the attacker's nodes are attached to.
-        readout: what of an output an attack tries to change; None for the targets' own logits.
-        num_outputs: width of the model's logits.
-        provenance: dataset, checksum, split hash and counts, for the records.
+    Tags: ``explained``, its predictions are of nodes, and explainers can be asked about them; ``inductive``,
+    :meth:`prepare` takes ``inductive=True``, and training then sees no test nodes.
     """
 
     summary: ClassVar[str] = ""
     paper: ClassVar[str] = ""
     version: ClassVar[str] = "1"
     tags: ClassVar[tuple[str, ...]] = ()
-    cost: ClassVar[Mapping[str, float]] = {}
+    cost: ClassVar[Mapping[str, float]] = {}  # for forecasts of memory: `outputs`, where they are not the classes
     task: ClassVar[str]
-    data: Data
-    training_data: Data
-    split: Any
-    supervision: Supervision
-    targets: Tensor
-    readout: Any = None
-    num_outputs: int
-    provenance: dict[str, Any]
+    data: Data  # the graph that the model sees, labels included; attacks start from it
+    training_data: Data  # the same without the test labels or the test nodes; defenses get this one
+    split: Any  # training, validation and test parts
+    supervision: Supervision  # what a defense may learn from
+    targets: Tensor  # (T,) nodes that the attacker's nodes are attached to
+    readout: Any = None  # what of an output an attack tries to change; None for the targets' own logits
+    num_outputs: int  # width of the model's logits
+    provenance: dict[str, Any]  # dataset, checksum, split hash and counts, for the records
 
     @classmethod
     def prepare(cls, dataset: str, seed: int, root: Any = None, device: str = "cpu") -> Problem:
@@ -104,7 +94,9 @@ class Problem:
         name, loss = settings.pop("attack", "injection"), settings.pop("loss", None)
         climbs = loss is not None and "gradient" in ATTACKS.entry(name).tags  # a control has nothing to maximise
         attack = ATTACKS[name](loss=loss) if climbs else ATTACKS[name]()  # type: ignore[call-arg]
-        targets, readout = self.training_targets(settings.pop("targets", "all"))
+        if (which := settings.pop("targets", "all")) not in ("all", "train"):
+            raise ValueError(f"an inner attack aims at 'all' nodes or the 'train' {self.task}s, not at {which!r}")
+        targets, readout = self.training_targets(which)
         return BoundAttack(attack, targets, ThreatModel(**settings), readout)
 
     def training_targets(self, which: str) -> tuple[Tensor, Readout | None]:
@@ -137,5 +129,4 @@ class Problem:
 
 
 def admitted(obj: Any, name: str) -> Any:
-    """Return the class of a task, or raise a ``TypeError`` that says why it is none."""
     return checked_subclass(obj, Problem)

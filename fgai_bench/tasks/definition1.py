@@ -33,6 +33,7 @@ from torch_geometric.data import Data
 
 from fgai_bench.losses import topk_surrogate
 from fgai_bench.metrics.base import NotApplicable
+from fgai_bench.metrics.inputs import attention_of
 from fgai_bench.metrics.topk import group_counts, group_topk_mask
 from fgai_bench.models.base import AttentionModel, Output, frozen_eval
 from fgai_bench.options import Options
@@ -42,18 +43,12 @@ ALPHAS, BETAS = (0.05, 0.1, 0.2, 0.5), (0.5, 0.75, 0.9, 1.0)
 
 
 class AuditOptions(Options):
-    """The constants of Definition 1 that an audit uses, and the effort of its search.
+    """The constants of Definition 1 that an audit uses, and the effort of its search."""
 
-    Attributes:
-        radii: R, in units of a score before the softmax, ascending.
-        k1, k2: share of each node's in-edges in the two top-k, rounded down, at least one edge.
-        steps: number of steps of each ascent.
-    """
-
-    radii: tuple[float, ...] = (0.1, 0.25, 0.5, 1.0, 2.0)
-    k1: float = Field(0.5, gt=0, le=1)
-    k2: float = Field(0.5, gt=0, le=1)
-    steps: int = Field(20, ge=1, le=1_000_000)
+    radii: tuple[float, ...] = (0.1, 0.25, 0.5, 1.0, 2.0)  # R, in units of a score before the softmax, ascending
+    k1: float = Field(0.5, gt=0, le=1)  # share of each node's in-edges in a top-k, rounded down, at least one edge
+    k2: float = Field(0.5, gt=0, le=1)  # likewise
+    steps: int = Field(20, ge=1, le=1_000_000)  # of each ascent
 
     @field_validator("radii")
     @classmethod
@@ -160,8 +155,7 @@ class _Scene:
             self.embedded = model.embed(data.x)
             self.out = model.propagate(self.embedded, data.edge_index)
         self.y, self.weights = self.out.logits.softmax(1), _graph_weights(self.out)
-        assert self.out.attention is not None
-        self.destination = self.out.attention.edge_index[1]
+        self.destination = attention_of(self.out).edge_index[1]
         self.groups = self.destination[: self.weights.numel()]
 
     def over_radii(self) -> tuple[Tensor, Tensor]:
@@ -234,9 +228,7 @@ class _Scene:
 
 def _graph_weights(out: Output) -> Tensor:
     """Return the attention on the graph's own edges, in their order: ``(E,)``."""
-    if out.attention is None:
-        raise NotApplicable("the model has no attention that Definition 1 could be about")
-    weights = out.attention.of_graph().weight
+    weights = attention_of(out, "the model has no attention that Definition 1 could be about").of_graph().weight
     if not weights.numel():
         raise NotApplicable("the graph has no edges that attention could choose between")
     return weights

@@ -28,18 +28,18 @@ from fgai_bench.explainers.edge_effects import (
     drawn_pairs,
     outputs_by_removal,
     top_pairs,
-    whole_outputs,
 )
 from fgai_bench.explainers.gradient import part_of
 from fgai_bench.metrics import NotApplicable, edges_into
 from fgai_bench.metrics.faithfulness import fidelity
+from fgai_bench.metrics.inputs import attention_of
 from fgai_bench.metrics.ranks import shown
 from fgai_bench.models import Attention
 from fgai_bench.models.base import AttentionModel
 from fgai_bench.seeds import generator
 from fgai_bench.tasks.base import Problem
 from fgai_bench.tasks.edge_truth import has_truth, nodes_with_truth, truths
-from fgai_bench.tasks.measurement import Offers, attention_of
+from fgai_bench.tasks.measurement import Offers
 
 SAMPLE = 256  # nodes that are explained, unless a suite says otherwise
 SEARCHED_SAMPLE = 8  # the first nodes of the sample, for explainers that search for each node
@@ -208,7 +208,6 @@ class ExplainedGraph:
     seed: int  # of the draws: which of equal scores come first, and what is deleted of a part
 
     def first(self, count: int) -> ExplainedGraph:
-        """Return the same of the first nodes."""
         scores = self.scores.first(count)
         return replace(self, scores=scores, asked=self.asked[: scores.owner.numel()])
 
@@ -220,7 +219,7 @@ class ExplainedGraph:
     @cached_property
     def whole(self) -> Tensor:
         """Return the output distributions of the explained nodes: ``(B, C)``."""
-        return whole_outputs(self.model, self.graph, self.scores.nodes).softmax(1)
+        return self.problem.output(self.model, self.graph).logits[self.scores.nodes].softmax(1)
 
     @property
     def predicted(self) -> Tensor:

@@ -49,11 +49,9 @@ class LinkSupervision:
         return as_two_classes(link_scores(out.logits, self.train))
 
     def loss(self, out: Output) -> Tensor:
-        """Return the binary cross-entropy on the training pairs."""
         return F.binary_cross_entropy_with_logits(link_scores(out.logits, self.train), self.train_labels)
 
     def score(self, out: Output) -> Tensor:
-        """Return the ROC-AUC on the validation pairs."""
         return self.val_score(as_two_classes(link_scores(out.logits, self.val)))
 
 
@@ -116,8 +114,6 @@ class LinkProblem(Problem):
         return held
 
     def training_targets(self, which: str) -> tuple[Tensor, Readout | None]:
-        if which not in ("all", "train"):
-            raise ValueError(f"an inner attack aims at 'all' nodes or the 'train' links, not at {which!r}")
         nodes = torch.arange(self.data.x.shape[0], device=self.targets.device)
         return (nodes if which == "all" else torch.unique(self.split.train_pos)), self.supervision.outputs
 
@@ -135,5 +131,4 @@ class LinkProblem(Problem):
         return offers.add(scores=lambda: self._scores(perturbed), model=lambda: (model,))
 
     def _scores(self, out: Output) -> tuple[Tensor, Tensor]:
-        """Return the scores and the labels of the test links."""
         return link_scores(out.logits, self.test), self.test_labels

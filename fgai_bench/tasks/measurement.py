@@ -12,8 +12,9 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.data.extend import reached_nodes
-from fgai_bench.metrics import METRICS, NotApplicable, edges_into, unchanged, uniform_attention
+from fgai_bench.metrics import METRICS, NotApplicable, unchanged, uniform_attention
 from fgai_bench.metrics.base import INPUTS, inputs_of
+from fgai_bench.metrics.inputs import attention_of
 from fgai_bench.models import Attention, align
 from fgai_bench.models.base import AttentionModel, Output
 
@@ -81,13 +82,6 @@ def value_of(name: str, offers: Offers) -> float:
     return float(METRICS[entry.name](*arguments))
 
 
-def attention_of(out: Output) -> Attention:
-    """Return the attention of an output, or raise :class:`NotApplicable` for a model that has none."""
-    if out.attention is None:
-        raise NotApplicable("the model has no attention")
-    return out.attention
-
-
 def clean_offers(out: Output, again: Output, logits: Callable[[Output], Tensor]) -> Offers:
     """Offer an output on the clean graph, and a second evaluation of it; ``logits`` reads the (M, C) that count."""
     return Offers().add(
@@ -137,12 +131,6 @@ def uniform_offers(clean: Data, other: Data) -> dict[str, Callable[[], Arguments
         "weights-uniform": lambda: align(*attentions(), common=True),
         "weights-or-zero-uniform": lambda: align(*attentions()),
     }
-
-
-def into_unchanged(clean: Output, other: Output, nodes: int) -> Arguments:
-    """Return the weights of two attentions into the nodes whose prediction did not change."""
-    same = unchanged(clean.logits, other.logits[:nodes])
-    return align(edges_into(attention_of(clean), same), attention_of(other), common=True)
 
 
 def reached_by_attack(model: AttentionModel, data: Data, attacked: Data, clean: Output, perturbed: Output) -> Tensor:

@@ -18,14 +18,14 @@ from fgai_bench.data.graph import select_rows
 from fgai_bench.defenses.training import NodeSupervision
 from fgai_bench.metrics import NotApplicable, degree_ranking, edges_into, f_acc_curve, random_ranking, uniform_ranking
 from fgai_bench.metrics.f_slope import RATES
+from fgai_bench.metrics.inputs import attention_of
+from fgai_bench.metrics.prediction import unchanged
 from fgai_bench.models import Attention, align
 from fgai_bench.models.base import AttentionModel, Output, frozen_eval
 from fgai_bench.tasks.base import Problem
 from fgai_bench.tasks.measurement import (
     Offers,
-    attention_of,
     clean_offers,
-    into_unchanged,
     not_empty,
     pair_offers,
     reached_by_attack,
@@ -95,8 +95,6 @@ class NodeProblem(Problem):
         return held
 
     def training_targets(self, which: str) -> tuple[Tensor, Readout | None]:
-        if which not in ("all", "train"):
-            raise ValueError(f"an inner attack aims at 'all' nodes or the 'train' nodes, not at {which!r}")
         nodes = torch.arange(self.training_data.x.shape[0], device=self.targets.device)
         return (nodes if which == "all" else self.training_split.train), None
 
@@ -113,10 +111,15 @@ class NodeProblem(Problem):
         nodes = self.data.x.shape[0]
         clean, perturbed = self.output(model, self.data), self.output(model, attacked)
         offers = pair_offers(clean, perturbed, lambda o: o.logits[:nodes])
+
+        def weights_unchanged() -> tuple[Tensor, Tensor]:
+            same = unchanged(clean.logits, perturbed.logits[:nodes])
+            return align(edges_into(attention_of(clean), same), attention_of(perturbed), common=True)
+
         offers.add(
             **self._reached_offers(model, attacked, clean, perturbed),
             **self._score_offers(perturbed),
-            weights_unchanged=lambda: into_unchanged(clean, perturbed, nodes),
+            weights_unchanged=weights_unchanged,
             model=lambda: (model,),
             **uniform_offers(self.data, attacked),
         )
@@ -160,7 +163,6 @@ class NodeProblem(Problem):
         return {"labels": lambda: self._labels(out)} | ({"scores": scores} if self.num_outputs == 2 else {})
 
     def _labels(self, out: Output) -> tuple[Tensor, Tensor]:
-        """Return the predicted and the true classes of the test nodes."""
         return out.logits[self.split.test].argmax(1), self.data.y[self.split.test]
 
     def _offer_curves(

@@ -12,7 +12,6 @@ from fgai_bench.tasks.validation import share_of_budget
 
 @functools.lru_cache(maxsize=4)
 def _prepared(task: str, dataset: str, content: str, seed: int, root: str | None, inductive: bool) -> Problem:
-    """Return a problem in main memory."""
     if content and content_sha256(dataset, root) != content:
         raise ValueError(f"the graph that {dataset!r} gives here is not the one that the step was planned for")
     further: dict[str, Any] = {"inductive": True} if inductive else {}  # not every task has such a split

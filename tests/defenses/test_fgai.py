@@ -13,6 +13,7 @@ from torch_geometric.data import Data
 
 import fgai_bench as fb
 from fgai_bench.attacks.base import Victim
+from fgai_bench.attacks.domain import FeatureDomain
 from fgai_bench.attacks.injection import InjectionScene
 from fgai_bench.data.splits import Split
 from fgai_bench.defenses import DEFENSES, Fit, NodeSupervision, Training
@@ -246,7 +247,7 @@ def test_the_second_perturbation_follows_the_gradient_of_the_change_of_attention
     task = NodeSupervision(data, split)
     faithful = Faithfulness(FGAIOptions(k=1.0), Fit(model, data, split, task, Training(), 0, teacher=model))
     victim = Victim(model, data, torch.tensor([0]))
-    scene = InjectionScene.with_edges(victim, *victim.evaluated(), torch.tensor([[4, 0], [0, 4]]), 1)
+    scene = InjectionScene.with_edges(victim, *victim.evaluated(), torch.tensor([[4, 0], [0, 4]]), 1, FeatureDomain())
     features = torch.tensor([[z]], requires_grad=True)
     out = scene.output(features)
     change = faithful.attention_change(victim.read(out), out, scene.reference)

@@ -97,7 +97,7 @@ def test_the_inner_attack_aims_at_training_links() -> None:
     assert readout is not None
     assert readout(model().eval()(on.data)).shape == (2 * on.split.train_pos.size(1), 2)
     with pytest.raises(ValueError, match="'train' links, not at 'test'"):
-        on.training_targets("test")
+        on.inner({"targets": "test"})
 
 
 def test_from_training_to_the_attacked_record() -> None:
