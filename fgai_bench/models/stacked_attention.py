@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
@@ -122,6 +123,7 @@ class AttentionLayer(nn.Module):
     """
 
     projections: ClassVar[int] = 1
+    coefficients: ClassVar[tuple[str, ...]]  # names of its parameters (H, D)
 
     def __init__(
         self,
@@ -138,3 +140,6 @@ class AttentionLayer(nn.Module):
         self.score_clip = score_clip
         self.project = FeatureProjection(in_channels, self.projections * heads * out_channels, dropout, norm)
         self.bias = nn.Parameter(torch.zeros(heads * out_channels))
+        bound = math.sqrt(6 / (heads + out_channels))
+        for name in self.coefficients:
+            setattr(self, name, nn.Parameter(torch.empty(heads, out_channels).uniform_(-bound, bound)))
