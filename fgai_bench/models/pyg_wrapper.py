@@ -413,10 +413,7 @@ def _eager(module: nn.Module) -> nn.Module:
 def from_pyg(module: nn.Module, in_channels: int = 0, inputs: Sequence[str] | None = None) -> FromPyG:
     """Wrap a copy of ``module``, whose ``forward(x, edge_index, ...)`` or ``forward(data)`` returns logits ``(N, C)``.
 
-    The last GATConv, GATv2Conv or TransformerConv in it, or the last :func:`mark_attention`, gives the attention,
-    averaged over its heads.
-
-    ``in_channels`` is needed only by the defense ``ln``; ``inputs`` are as in :class:`FromPyG`.
+    The arguments are as in :class:`FromPyG`; ``in_channels`` is needed only by the defense ``ln``.
     """
     return FromPyG(module, in_channels=in_channels, inputs=inputs)
 
