@@ -162,11 +162,6 @@ def score_of(data: Any) -> str:
     return score
 
 
-def _is_graph(obj: Any) -> bool:
-    """Tell whether an object is a PyG graph or a PyG dataset, without importing torch."""
-    return any(kind.__module__.startswith("torch_geometric.data") for kind in type(obj).__mro__)
-
-
 DECLARED_FACTS = ("statistics", "files", "split", "score", "summary", "paper", "version", "tags")
 
 
@@ -178,7 +173,7 @@ def admitted(obj: Any, name: str) -> Dataset:
     """
     if isinstance(obj, Dataset):
         return obj
-    if _is_graph(obj):
+    if any(kind.__module__.startswith("torch_geometric.data") for kind in type(obj).__mro__):  # imports no torch
         return _of_graph(name, obj)
     if not callable(obj) or isinstance(obj, type):
         raise TypeError(f"it is {obj!r:.60}, neither a Dataset nor a function of the data root nor a PyG Data")

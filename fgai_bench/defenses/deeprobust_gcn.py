@@ -13,7 +13,6 @@ from pydantic import Field
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.defenses.edge_products import EdgeProducts
 from fgai_bench.models.base import AttentionModel, Output
 from fgai_bench.models.features import feature_product
 from fgai_bench.models.sorted_edges import SortedEdges
@@ -164,10 +163,3 @@ def edge_presence(edges: SortedEdges, edge_weight: Tensor | None) -> Tensor:
     if edge_weight is None:
         return torch.ones(edges.source.numel(), device=edges.source.device)
     return F.pad(edge_weight, (0, edges.added), value=1.0)[edges.order]
-
-
-def edge_wise(edges: SortedEdges, weight: Tensor) -> Aggregation:
-    """Return the aggregation by ``D^(-1/2) A D^(-1/2)`` with ``A`` given per sorted edge, loops included: ``(E,)``."""
-    products = EdgeProducts(edges)
-    scale = inverse_root(products.totals(weight)).unsqueeze(1)  # (N, 1)
-    return lambda h: scale * products.sums(weight, scale * h)

@@ -30,9 +30,6 @@ class Vanilla(Defense):
 class ReplacedModel(Vanilla):
     """A defense that trains a network of its own; of the given model only the number of classes is used.
 
-    The training is that of every defense (epochs, learning rate, weight decay, best epoch on validation); its defaults
-    are also those of DeepRobust's networks.
-
     Attributes:
         name: in the registry, for messages.
         matrices: N x N arrays of single precision that are alive at the peak of training or attack.

@@ -7,12 +7,11 @@ it. Work that can be recorded reads nothing back from the device, and neither it
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Generic, TypeVar
+from typing import Any
 from weakref import WeakMethod
 
 import torch
 
-T = TypeVar("T")
 WARM_UP = 1
 """Rounds before the recording: kernels compile, and what is computed once per graph is computed."""
 
@@ -73,19 +72,19 @@ def _stream(index: int, name: str) -> torch.cuda.Stream:
     return torch.cuda.Stream(index)
 
 
-class Replayed(Generic[T]):
+class Replayed:
     """Run ``work`` as it is for the first rounds, then record it, then replay it; use inside :func:`own_stream`.
 
     From the recording on, every call returns the same tensors with new values: clone what must outlive the next call.
     Random draws go on from round to round, as they would without a recording.
     """
 
-    def __init__(self, work: Callable[[], T], warm_up: int = WARM_UP) -> None:
-        self._work, self._left = work, warm_up
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self._work, self._left = work, WARM_UP
         self._graph: torch.cuda.CUDAGraph | None = None
-        self._result: T | None = None
+        self._result: Any = None
 
-    def __call__(self) -> T:
+    def __call__(self) -> Any:
         if self._left:
             self._left -= 1
             return self._work()
@@ -94,4 +93,4 @@ class Replayed(Generic[T]):
             with torch.cuda.graph(self._graph, stream=torch.cuda.current_stream()):
                 self._result = self._work()
         self._graph.replay()
-        return self._result  # type: ignore[return-value]
+        return self._result

@@ -64,13 +64,8 @@ def product(
 ) -> Tensor:
     """Return the product of a sparse matrix and a dense one, ``(R, C), (C, M) -> (R, M)``.
 
-    Args:
-        pointer: ``(R + 1,)`` where the entries of each row begin.
-        column: ``(nnz,)`` the column of each entry, in 32 bits.
-        first, row: ``(R + 1,)``, ``(pieces,)`` the first piece of each row and the row of each piece, in 32 bits.
-        chunk: entries of a piece, at most.
-        values: ``(nnz,)`` the entries.
-        dense: ``(C, M)`` of the type of the values.
+    The matrix has the ``pointer`` and ``column`` of :class:`fgai_bench.fast.ordered_sums.SparseRows`, whose ``chunks``
+    of at most ``chunk`` entries are ``first`` and ``row``; all but the pointer are in 32 bits.
     """
     dense, rows, width = dense.contiguous(), first.numel() - 1, dense.shape[1]
     out = dense.new_empty(rows, width)

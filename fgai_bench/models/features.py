@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -17,38 +16,31 @@ from fgai_bench.models.kernels.numba_threads import runs_compiled
 Norm = Literal["none", "row", "layer"]
 
 
-@dataclass(frozen=True)
-class _Pattern:
-    """The positions of the non-zeros of a CSR matrix and of its transpose, and where each of them goes in it."""
-
-    rows: SparseRows
-    transposed: SparseRows
-    to_transpose: Tensor
+Pattern = tuple[SparseRows, SparseRows, Tensor]
 
 
 @OncePerTensor
-def _pattern(x: Tensor) -> _Pattern:
+def _pattern(x: Tensor) -> Pattern:
+    """Return the positions of the non-zeros in a CSR matrix and in its transpose, and where each goes in the latter."""
     crow, col, (rows, columns) = x.crow_indices(), x.col_indices(), x.shape
     row = torch.repeat_interleave(torch.arange(rows, device=x.device), crow.diff())  # (nnz,)
     to_transpose = (col * rows + row).argsort()
     counts = torch.bincount(col, minlength=columns)
     crow_t = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-    transposed = SparseRows(crow_t, row[to_transpose], (columns, rows))
-    return _Pattern(SparseRows(crow, col, (rows, columns)), transposed, to_transpose)
+    return SparseRows(crow, col, (rows, columns)), SparseRows(crow_t, row[to_transpose], (columns, rows)), to_transpose
 
 
 class _SparseProduct(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, values: Tensor, weight: Tensor, pattern: _Pattern) -> Tensor:
+    def forward(ctx: Any, values: Tensor, weight: Tensor, pattern: Pattern) -> Tensor:
         ctx.save_for_backward(values)
-        ctx.pattern = pattern
-        return pattern.rows.product(values, weight)
+        rows, *ctx.transposed = pattern
+        return rows.product(values, weight)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, None]:
-        (values,) = ctx.saved_tensors
-        transposed = values[ctx.pattern.to_transpose]
-        return None, ctx.pattern.transposed.product(transposed, grad.contiguous()), None
+        (values,), (transposed, order) = ctx.saved_tensors, ctx.transposed
+        return None, transposed.product(values[order], grad.contiguous()), None
 
 
 def feature_product(x: Tensor, weight: Tensor, dropout: float = 0.0, training: bool = False) -> Tensor:

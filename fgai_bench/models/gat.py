@@ -1,10 +1,8 @@
 """Define the model GAT (Velickovic et al. 2018, https://arxiv.org/abs/1710.10903)."""
 
-import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from fgai_bench.models.kernels.segments import AttentionCall, attend_additively
 from fgai_bench.models.sorted_edges import NodeMask, SortedEdges
@@ -17,11 +15,9 @@ class GATLayer(AttentionLayer):
     Shapes: projected ``(N, H * D)`` -> out ``(N, H * D)``, weights ``(E, H)``.
     """
 
-    def __init__(self, in_channels: int, out_channels: int, heads: int = 1, *args: Any, **kwargs: Any) -> None:
-        super().__init__(in_channels, out_channels, heads, *args, **kwargs)
-        bound = math.sqrt(6 / (heads + out_channels))
-        self.att_src = nn.Parameter(torch.empty(heads, out_channels).uniform_(-bound, bound))
-        self.att_dst = nn.Parameter(torch.empty(heads, out_channels).uniform_(-bound, bound))
+    coefficients = ("att_src", "att_dst")
+    att_src: Tensor
+    att_dst: Tensor
 
     def forward(
         self, projected: Tensor, edges: SortedEdges, shift: Tensor | None = None, mask: NodeMask | None = None

@@ -1,11 +1,9 @@
 """Define the model GATv2 (Brody et al. 2022, https://arxiv.org/abs/2105.14491)."""
 
-import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from fgai_bench.fast.ordered_sums import rows_at
 from fgai_bench.models.kernels.numba_threads import runs_compiled
@@ -39,11 +37,8 @@ class GATv2Layer(AttentionLayer):
     """
 
     projections = 2
-
-    def __init__(self, in_channels: int, out_channels: int, heads: int = 1, *args: Any, **kwargs: Any) -> None:
-        super().__init__(in_channels, out_channels, heads, *args, **kwargs)
-        bound = math.sqrt(6 / (heads + out_channels))
-        self.att = nn.Parameter(torch.empty(heads, out_channels).uniform_(-bound, bound))
+    coefficients = ("att",)
+    att: Tensor
 
     def forward(
         self, projected: Tensor, edges: SortedEdges, shift: Tensor | None = None, mask: NodeMask | None = None

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 from torch_geometric.data import Data
 from torch_geometric.nn import GATConv, GATv2Conv, MessagePassing, TransformerConv
 
@@ -38,20 +39,9 @@ def copied(module: nn.Module) -> Any:
 
 def _activations(module: nn.Module) -> dict[int, Any]:
     """Return copies of the tensors that a network keeps of a forward pass, by the identity of each."""
-    copies: dict[int, Any] = {}
-
-    def look_into(value: Any) -> None:
-        if isinstance(value, Tensor) and not value.is_leaf:
-            copies[id(value)] = value.detach().clone()
-        elif isinstance(value, list | tuple):
-            for part in value:
-                look_into(part)
-        elif isinstance(value, dict):
-            look_into(list(value.values()))
-
-    for part in module.modules():
-        look_into({name: value for name, value in vars(part).items() if name not in ("_parameters", "_modules")})
-    return copies
+    kept = [{**vars(part), "_parameters": None, "_modules": None} for part in module.modules()]
+    tensors = [value for value in tree_leaves(kept) if isinstance(value, Tensor) and not value.is_leaf]
+    return {id(tensor): tensor.detach().clone() for tensor in tensors}
 
 
 def mark_attention(edge_index: Tensor, weights: Tensor) -> Tensor:
@@ -423,10 +413,7 @@ def _eager(module: nn.Module) -> nn.Module:
 def from_pyg(module: nn.Module, in_channels: int = 0, inputs: Sequence[str] | None = None) -> FromPyG:
     """Wrap a copy of ``module``, whose ``forward(x, edge_index, ...)`` or ``forward(data)`` returns logits ``(N, C)``.
 
-    The last GATConv, GATv2Conv or TransformerConv in it, or the last :func:`mark_attention`, gives the attention,
-    averaged over its heads.
-
-    ``in_channels`` is needed only by the defense ``ln``; ``inputs`` are as in :class:`FromPyG`.
+    The arguments are as in :class:`FromPyG`; ``in_channels`` is needed only by the defense ``ln``.
     """
     return FromPyG(module, in_channels=in_channels, inputs=inputs)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -69,7 +69,7 @@ class StackedAttention(ConfiguredModel):
             out, weights = layer(h.index_select(0, part.rows), part.edges, None, part.mask)
             changed = out.index_select(0, part.inside)
             if depth < len(self.layers) - 1:
-                h = affected.next_input(depth, changed, partial(_activated, self.layers[depth + 1].project))
+                h = affected.next_input(depth, changed, self.layers[depth + 1].following)
         return Output(*affected.output(self._logits(changed), weights))
 
     def _logits(self, h: Tensor) -> Tensor:
@@ -91,7 +91,7 @@ class StackedAttention(ConfiguredModel):
         shifts = layer_shifts(len(self.layers), edges, score_shift, edge_weight, self.config["self_loops"])
         hidden, seen = list[Tensor](), list[HeadWeights]()
         for depth, (layer, shift) in enumerate(zip(self.layers, shifts, strict=True)):
-            projected = h if depth == 0 else layer.project(elu(hidden[-1]))
+            projected = h if depth == 0 else layer.following(hidden[-1])
             h, weights = layer(projected, edges, shift, affected and affected.mask(depth))
             hidden.append(affected.filled(depth, h) if affected and depth < len(self.layers) - 1 else h)
             seen.append(head_weights(edges, weights))
@@ -99,7 +99,7 @@ class StackedAttention(ConfiguredModel):
 
     def shifting(self, out: Output, h: Tensor, edge_index: Tensor) -> Callable[[Tensor], Output]:
         last, edges = self.layers[-1], sorted_edges(edge_index, h.size(0))
-        projected = last.project(elu(out.hidden[-1])) if out.hidden else h
+        projected = last.following(out.hidden[-1]) if out.hidden else h
 
         def shifted(score_shift: Tensor) -> Output:
             (shift,) = layer_shifts(1, edges, score_shift, None, self.config["self_loops"])
@@ -107,11 +107,6 @@ class StackedAttention(ConfiguredModel):
             return Output(self._logits(h), keyed_attention(edges, weights), out.hidden)
 
         return shifted
-
-
-def _activated(project: Callable[[Tensor], Tensor], h: Tensor) -> Tensor:
-    """Return the projection of a hidden layer's output, row by row: ``(N, ...) -> (N, ...)``."""
-    return project(elu(h))
 
 
 class AttentionLayer(nn.Module):
@@ -122,6 +117,7 @@ class AttentionLayer(nn.Module):
     """
 
     projections: ClassVar[int] = 1
+    coefficients: ClassVar[tuple[str, ...]]  # names of its parameters (H, D)
 
     def __init__(
         self,
@@ -138,3 +134,10 @@ class AttentionLayer(nn.Module):
         self.score_clip = score_clip
         self.project = FeatureProjection(in_channels, self.projections * heads * out_channels, dropout, norm)
         self.bias = nn.Parameter(torch.zeros(heads * out_channels))
+        bound = math.sqrt(6 / (heads + out_channels))
+        for name in self.coefficients:
+            setattr(self, name, nn.Parameter(torch.empty(heads, out_channels).uniform_(-bound, bound)))
+
+    def following(self, h: Tensor) -> Tensor:
+        """Return the projection of the output of the layer before, row by row."""
+        return self.project(elu(h))

@@ -17,9 +17,9 @@ from torch_geometric.utils import to_undirected
 from fgai_bench.attacks import ATTACKS, ThreatModel
 from fgai_bench.data import Split, generate_csbm
 from fgai_bench.defenses import DEFENSES, Training
-from fgai_bench.defenses.deeprobust_gcn import GCNModel, GCNOptions, edge_presence, edge_wise, normalised, quiet
+from fgai_bench.defenses.deeprobust_gcn import GCNModel, GCNOptions, normalised, quiet
+from fgai_bench.defenses.plain_gcn import ScaledGraph
 from fgai_bench.models import AttentionModel, build_model
-from fgai_bench.models.sorted_edges import sorted_edges
 from fgai_bench.seeds import generator
 
 with quiet():
@@ -191,11 +191,9 @@ def test_normalisation_is_deeprobusts() -> None:
 
 def test_edge_wise_normalisation_is_the_dense_one() -> None:
     data = graph()
-    edges = sorted_edges(data.edge_index, 100)
     dense = torch.zeros(100, 100)
     dense[data.edge_index[1], data.edge_index[0]] = 1
-    aggregate = edge_wise(edges, edge_presence(edges, None))
-    assert torch.allclose(aggregate(data.x), normalised(dense) @ data.x, atol=1e-5)
+    assert torch.allclose(ScaledGraph.of(data.edge_index, 100)(data.x), normalised(dense) @ data.x, atol=1e-5)
 
 
 def test_the_split_is_the_one_that_is_asked_for() -> None:

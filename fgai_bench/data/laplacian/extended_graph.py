@@ -139,16 +139,13 @@ def _followed(
     """Return the eigenvectors, (N, k), and their largest residual, (), after rounds of known degrees."""
     block = orthonormal(start, trivial)
     for i, turn in enumerate(rounds):
-        cut = _cut(matrix, block, k) if i else None  # every random block has about the same
+        cut = None  # that of the round: every random block has about the same
+        if i:
+            values, _ = eigen(block.T @ (matrix @ block), rough=True)
+            cut = torch.minimum(values[-1], values[k - 1] - NARROWEST_GAP).clamp(min=NARROWEST_GAP - 1)
         block = orthonormal(filtered(matrix, trivial, block, turn, cut), trivial)
     _, vectors, residuals = ritz(matrix, block)
     return vectors[:, :k], residuals[:k].max()
-
-
-def _cut(matrix: Normalised, basis: Tensor, k: int) -> Tensor:
-    """Return where the filter ends, (): at the smallest eigenvalue that an orthonormal basis, (N, m), has found."""
-    values, _ = eigen(basis.T @ (matrix @ basis), rough=True)
-    return torch.minimum(values[-1], values[k - 1] - NARROWEST_GAP).clamp(min=NARROWEST_GAP - 1)
 
 
 def _rounds_to(matrix: Normalised, trivial: Trivial, start: Tensor, k: int) -> tuple[Round, ...]:

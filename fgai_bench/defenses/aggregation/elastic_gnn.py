@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 from pydantic import Field
 from torch import Tensor
 
-from fgai_bench.defenses.aggregation.smoothed_logits import ScaledGraph, SmoothedLogits, SmoothingOptions
+from fgai_bench.defenses.aggregation.smoothed_logits import SmoothedLogits, SmoothingOptions
+from fgai_bench.defenses.plain_gcn import ScaledGraph
 from fgai_bench.defenses.vanilla import ReplacedModel
 from fgai_bench.fast.ordered_sums import rows_at, sum_at
 from fgai_bench.models.base import Output

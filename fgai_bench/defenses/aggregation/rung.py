@@ -8,7 +8,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from fgai_bench.defenses.aggregation.smoothed_logits import ScaledGraph, SmoothedLogits, SmoothingOptions
+from fgai_bench.defenses.aggregation.smoothed_logits import SmoothedLogits, SmoothingOptions
+from fgai_bench.defenses.plain_gcn import ScaledGraph
 from fgai_bench.defenses.vanilla import ReplacedModel
 from fgai_bench.models.base import Output, keyed_attention
 from fgai_bench.options import OWN_NETWORK, LogRange, Range, Space

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from fgai_bench.defenses.deeprobust_gcn import GCNOptions, edge_presence, inverse_root
-from fgai_bench.defenses.edge_products import EdgeProducts
-from fgai_bench.defenses.plain_gcn import PlainGCNModel
+from fgai_bench.defenses.deeprobust_gcn import GCNOptions
+from fgai_bench.defenses.plain_gcn import PlainGCNModel, ScaledGraph
 from fgai_bench.models.base import Output
-from fgai_bench.models.sorted_edges import sorted_edges
 
 
 class SmoothingOptions(GCNOptions):
@@ -21,27 +18,6 @@ class SmoothingOptions(GCNOptions):
 
     hidden: int = Field(64, ge=1, le=65_536)
     steps: int = Field(10, ge=1, le=1000)
-
-
-@dataclass(frozen=True)
-class ScaledGraph:
-    """A graph with its degrees: the ``(E,)`` weights of its sorted edges, ``(N,)`` their sums at the destinations.
-
-    Every node has a loop (``loop``: ``(E,)`` boolean); ``scale`` is one by the root of the degree, ``(N, 1)``.
-    """
-
-    products: EdgeProducts
-    presence: Tensor
-    loop: Tensor
-    degree: Tensor
-    scale: Tensor
-
-    @classmethod
-    def of(cls, edge_index: Tensor, num_nodes: int, edge_weight: Tensor | None = None) -> ScaledGraph:
-        edges = sorted_edges(edge_index, num_nodes)
-        products, presence = EdgeProducts(edges), edge_presence(edges, edge_weight)
-        degree = products.totals(presence)
-        return cls(products, presence, edges.source == edges.destination, degree, inverse_root(degree).unsqueeze(1))
 
 
 class SmoothedLogits(PlainGCNModel):
@@ -56,9 +32,6 @@ class SmoothedLogits(PlainGCNModel):
     @property
     def hops(self) -> int:
         return self.hops_per_step * self.config["steps"]
-
-    def structure(self, profile: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Any:
-        return ScaledGraph.of(edge_index, profile.shape[0], edge_weight)
 
     def classified(self, support: Tensor, structure: ScaledGraph, score_shift: Tensor | None = None) -> Output:
         first, second = self.network.gc1, self.network.gc2

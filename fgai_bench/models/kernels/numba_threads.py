@@ -25,12 +25,8 @@ def over_rows(loop: Callable[..., None], pointer: Values, *arguments: Values | f
     """Run ``loop(start, stop, *arguments)`` on ranges of rows that hold about equally many entries, one per thread.
 
     Uses as many threads as torch does, fewer for little work. They live for one call, so that no thread or lock remains
-    that could block a fork or a second caller.
-
-    Args:
-        loop: fills the rows from start to stop; one of ``numba_loops``.
-        pointer: ``(N + 1,)`` where the entries of each row begin.
-        arguments: further arguments of the loop; tensors become arrays that share their memory.
+    that could block a fork or a second caller. The entries of a row begin at its ``pointer``, ``(N + 1,)``; tensors
+    among the ``arguments`` become arrays that share their memory.
     """
     arrays = [_array(x) for x in arguments]
     begins = _array(pointer)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fgai_bench.defenses.aggregation.elastic_gnn import ElasticModel
-from fgai_bench.defenses.aggregation.smoothed_logits import ScaledGraph
+from fgai_bench.defenses.plain_gcn import ScaledGraph
 from fgai_bench.testing.fixture import tiny_graph
 
 PAIR = torch.tensor([[0, 1], [1, 0]])
