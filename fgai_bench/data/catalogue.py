@@ -63,10 +63,11 @@ def _files(*paths: str, keys: tuple[str, ...] = (), url: str = "") -> tuple[RawF
     return tuple(RawFile(path, SHA256.get(name, ""), keys, url and f"{url}/{name}") for path, name in names.items())
 
 
-def _real(name: str, statistics: Statistics, reader: str, about: str, paper: str, *tags: str, **facts: Any) -> Dataset:
-    """Return a dataset whose summary states its size, in between the two parts of ``about`` that "; " separates."""
-    title, _, more = about.partition("; ")
-    summary = f"{title}: {statistics.edges:,} edges, {statistics.classes} classes{more and f', {more}'}"
+def _real(
+    name: str, statistics: Statistics, reader: str, about: str, paper: str, *tags: str, more: str = "", **facts: Any
+) -> Dataset:
+    """Return a dataset whose summary says what it is ``about``, its size, and what ``more`` there is to know."""
+    summary = f"{about}: {statistics.edges:,} edges, {statistics.classes} classes{more and f', {more}'}"
     return Dataset(name, statistics, reader, summary=summary, paper=paper, tags=("node", *tags), **facts)
 
 
@@ -85,8 +86,9 @@ def _heterophilous(name: str, statistics: Statistics, nonzeros: float, about: st
         "split": "published",
         "score": "roc_auc" if statistics.classes == 2 else "f1",
         "nonzeros": nonzeros,
+        "more": "ten splits",
     }
-    return _real(name, statistics, reader, f"{about}; ten splits", paper, "real", "heterophilous", **facts)
+    return _real(name, statistics, reader, about, paper, "real", "heterophilous", **facts)
 
 
 def _planetoid(name: str, folder: str, statistics: Statistics, nonzeros: float) -> Dataset:
@@ -175,10 +177,11 @@ for _dataset in (
         "ogbn-arxiv",
         ARXIV,
         "fgai_bench.data.readers.ogb_arxiv:read",
-        "arXiv citations; split by year",
+        "arXiv citations",
         OGB_PAPER,
         "real",
         "large",
+        more="split by year",
         files=_files(*(f"ogbn_arxiv/{table}.csv.gz" for table in OGB_TABLES)),
         split="published",
         archive=OGB_ARCHIVE,

@@ -10,10 +10,8 @@ import urllib.request
 import zipfile
 from pathlib import Path
 
-from fgai_bench.data.checksum import file_sha256, require_checksum
 from fgai_bench.data.dataset import Dataset, RawFile
 from fgai_bench.data.errors import DataError, MissingDataError
-from fgai_bench.data.readers.npz import read_arrays
 
 SILENT_SECONDS = 30.0  # after which a server that sends nothing is given up
 
@@ -94,6 +92,9 @@ def _from_archive(dataset: Dataset, root: Path, folder: Path) -> dict[RawFile, P
 
 
 def _verify(dataset: Dataset, file: RawFile, path: Path) -> None:
+    from fgai_bench.data.checksum import file_sha256, require_checksum
+    from fgai_bench.data.readers.npz import read_arrays
+
     if file.keys:
         read_arrays(dataset.name, file, path)
     else:

@@ -154,6 +154,8 @@ def test_another_graph_in_the_archive_is_refused(server: tuple[str, Pages], tmp_
     with pytest.raises(DataError, match=r"arxiv-topology: .* has checksum"):
         built(TINY, "1" * 64, server, tmp_path / "root")
     assert list((tmp_path / "root").iterdir()) == []
+    with pytest.raises(DataError, match="out of range for its 3 nodes"):
+        built({**TINY, "indices": np.array([1, 7, 1])}, "", server, tmp_path / "root")
 
 
 def test_an_archive_without_years_is_one_sentence(server: tuple[str, Pages], tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch_geometric.data import Data
 
 from fgai_bench.data.dataset import Dataset
+from fgai_bench.data.graph import check_edges
 from fgai_bench.data.readers.npz import read_arrays
 from fgai_bench.seeds import derive
 
@@ -25,6 +26,7 @@ def read(dataset: Dataset, root: Path) -> Data:
     arrays = read_arrays(dataset.name, file, dataset.path(file, root))
     labels = arrays["label"].astype(np.int64)
     targets = arrays["indices"].astype(np.int64)
+    check_edges(dataset.name, targets, len(labels))
     indptr = arrays["indptr"].astype(np.int64)
     sources = np.repeat(np.arange(len(labels)), indptr[1:] - indptr[:-1])
     further = {"year": "year", "train_index": "train_idx", "val_index": "valid_idx", "test_index": "test_idx"}

@@ -137,6 +137,11 @@ def generate_planted(
     >>> graph.num_nodes, graph.truth_nodes.numel()
     (48, 80)
     """
+    if min(nodes, planted, features) < 1 or carriers < classes * planted or strength < 0:
+        raise DataError(
+            f"planted edges need nodes, features and at least {planted} carriers in each of {classes} classes, "
+            f"and a strength of at least 0; asked were {carriers} carriers of strength {strength:g}"
+        )
     random = np.random.default_rng(derive(graph_seed, "planted"))
     labels = np.concatenate([random.permutation(nodes) % classes, np.arange(carriers) % classes])
     means = random.standard_normal((classes, features), dtype=np.float32)

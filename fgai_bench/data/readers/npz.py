@@ -8,13 +8,14 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.io import parse_npz
 
 from fgai_bench.data.checksum import arrays_sha256, require_checksum
 from fgai_bench.data.dataset import Dataset, RawFile
 from fgai_bench.data.errors import DataError
-from fgai_bench.data.graph import csr_tensor
+from fgai_bench.data.graph import check_edges, csr_tensor
 
 
 def read(dataset: Dataset, root: Path) -> Data:
@@ -25,17 +26,16 @@ def read(dataset: Dataset, root: Path) -> Data:
     """
     file = dataset.files[0]
     arrays = read_arrays(dataset.name, file, dataset.path(file, root))
-    matrix = sp.csr_matrix(
-        (arrays["attr_data"].astype(np.float32), arrays["attr_indices"], arrays["attr_indptr"]),
-        shape=tuple(int(size) for size in arrays["attr_shape"]),
-    )
-    empty = sp.csr_matrix((matrix.shape[0], 0), dtype=np.float32)
+    features = _features(dataset.name, arrays)
+    nodes = features.size(0)
+    check_edges(dataset.name, arrays["adj_indices"], nodes)
+    empty = sp.csr_matrix((nodes, 0), dtype=np.float32)
     attributes = {f"attr_{part}": getattr(empty, part) for part in ("data", "indices", "indptr", "shape")}
-    data: Data = parse_npz({**arrays, **attributes})
-    matrix.sum_duplicates()  # and columns sorted in each row
-    matrix.data[matrix.data > 0] = 1
-    indptr, indices, values = (torch.from_numpy(part) for part in (matrix.indptr, matrix.indices, matrix.data))
-    data.x = csr_tensor(indptr, indices, values, matrix.shape)
+    try:
+        data: Data = parse_npz({**arrays, **attributes})
+    except (ValueError, IndexError) as error:
+        raise DataError(f"{dataset.name}: the adjacency of {file.path} is not a CSR matrix ({error})") from error
+    data.x = features
     return data
 
 
@@ -55,3 +55,17 @@ def read_arrays(name: str, file: RawFile, path: Path) -> dict[str, NDArray[np.ge
         ) from error
     require_checksum(name, file, path, arrays_sha256(arrays))
     return arrays
+
+
+def _features(name: str, arrays: dict[str, NDArray[np.generic]]) -> Tensor:
+    """Return CSR features (N, F), columns sorted in each row, positive entries set to one."""
+    parts = (arrays["attr_data"].astype(np.float32), arrays["attr_indices"], arrays["attr_indptr"])
+    try:
+        matrix = sp.csr_matrix(parts, shape=tuple(int(size) for size in arrays["attr_shape"]))
+        matrix.check_format(full_check=True)
+    except ValueError as error:
+        raise DataError(f"{name}: its features are not a CSR matrix ({error})") from error
+    matrix.sum_duplicates()
+    matrix.data[matrix.data > 0] = 1
+    indptr, indices, values = (torch.from_numpy(part) for part in (matrix.indptr, matrix.indices, matrix.data))
+    return csr_tensor(indptr, indices, values, matrix.shape)

@@ -35,6 +35,7 @@ def build_topology(name: str, folder: Path, target: Path) -> None:
     """
     edges, *columns = _tables(name, folder, "raw/edge", "raw/node-label", "raw/node_year")
     (source, cited), (labels, years, *split) = edges.T, (column[:, 0] for column in columns)
+    check_edges(name, edges, len(labels))
     order = np.lexsort((cited, source))
     indptr = np.append(0, np.bincount(source, minlength=len(labels)).cumsum())
     arrays = {"indptr": indptr, "indices": cited[order], "label": labels, "year": years}

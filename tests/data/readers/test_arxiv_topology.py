@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fgai_bench.data import Dataset, RawFile, load_dataset
+from fgai_bench.data import DataError, Dataset, RawFile, load_dataset
 from fgai_bench.data.catalogue import NPZ_TOPOLOGY
 from fgai_bench.data.readers.arxiv_topology import SIGNAL, surrogate_features
 
@@ -36,6 +36,12 @@ def test_a_small_file_is_read_with_its_published_split(tmp_path: Path) -> None:
     assert data.edge_index.tolist() == [[0, 0, 2], [1, 2, 1]]
     assert data.year.tolist() == [2000, 2001, 2002]
     assert (data.train_index.tolist(), data.val_index.tolist(), data.test_index.tolist()) == ([0], [1], [2])
+
+
+def test_bad_citations(tmp_path: Path) -> None:
+    np.savez(tmp_path / "t.npz", **{**topology(), "indices": np.array([1, 5, 1])})
+    with pytest.raises(DataError, match=r"^t has an edge with node 5, out of range for its 3 nodes$"):
+        Dataset("t", None, READ, (RawFile("t.npz", "", NPZ_TOPOLOGY),))(tmp_path)
 
 
 def test_arxiv_topology_has_ogbs_split_whatever_the_seed(data_root: Path) -> None:

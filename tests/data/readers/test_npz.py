@@ -86,6 +86,19 @@ def test_the_checksum_is_of_the_arrays_not_of_the_archive(write_npz: Write) -> N
     assert tiny(arrays_sha256(arrays))(path.parent).num_nodes == 4
 
 
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"adj_indices": np.array([1, 2, 7])}, r"^tiny has an edge with node 7, out of range for its 4 nodes$"),
+        ({"adj_indptr": np.array([0, 1, 3])}, r"^tiny: the adjacency of tiny.npz is not a CSR matrix \(.*\)$"),
+        ({"attr_indices": np.array([0, 1, 9, 0])}, r"^tiny: its features are not a CSR matrix \(.*\)$"),
+    ],
+)
+def test_an_inconsistent_matrix(write_npz: Write, changes: dict[str, object], sentence: str) -> None:
+    with pytest.raises(DataError, match=sentence):
+        tiny()(write_npz(**changes).parent)
+
+
 class Bomb:
     """Says so if it is ever unpickled."""
 
