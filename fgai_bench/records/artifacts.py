@@ -1,5 +1,6 @@
 """Artifact files of a run: named by the hash of their content, never half written, verified whenever they are read."""
 
+import contextlib
 import os
 import re
 import tempfile
@@ -30,6 +31,7 @@ class Artifacts:
         self.folder = folder
 
     def path(self, name: str) -> Path:
+        """Return the path of the artifact with this hash."""
         return self.folder / f"{name}{SUFFIX}"
 
     def write(self, content: bytes) -> str:
@@ -37,11 +39,17 @@ class Artifacts:
         name = sha256(content)
         self.folder.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=self.folder, prefix=f".{name}.", suffix=PART)
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, self.path(name))
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(temporary, self.path(name))
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+        _sync_folder(self.folder)
         return name
 
     def read(self, name: str) -> bytes:
@@ -61,12 +69,30 @@ class Artifacts:
         """Tell whether the artifact should be here, so that its absence is damage."""
         return True
 
-    def remove_all_but(self, wanted: Iterable[str]) -> None:
-        """Delete artifacts that no record names, such as those of a run that was killed.
+    def close(self) -> None:
+        """Close what is open; a folder has nothing that is."""
+
+    def remove_all_but(self, wanted: Iterable[str]) -> list[Path]:
+        """Delete artifacts that no record names, such as those of a run that was killed, and return the deleted paths.
 
         Only files that have the name of an artifact, or of one being written, are deleted, and nothing behind a link.
         """
+        if self.folder.is_symlink() or not self.folder.is_dir():
+            return []
         keep = {f"{name}{SUFFIX}" for name in wanted}
-        for path in () if self.folder.is_symlink() else self.folder.glob("*"):
-            if path.name not in keep and WRITTEN.fullmatch(path.name) and path.is_file() and not path.is_symlink():
-                path.unlink()
+        with os.scandir(self.folder) as entries:
+            others = [entry for entry in entries if entry.name not in keep and WRITTEN.fullmatch(entry.name)]
+        orphans = sorted(Path(entry.path) for entry in others if entry.is_file(follow_symlinks=False))
+        for path in orphans:
+            path.unlink(missing_ok=True)
+        return orphans
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename survive a power cut, where the system lets a folder be opened."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

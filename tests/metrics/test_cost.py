@@ -11,7 +11,7 @@ import psutil
 import pytest
 import torch
 
-from fgai_bench.metrics import Cost, NotApplicable, measure
+from fgai_bench.metrics import Cost, measure
 
 MIB = 2**20
 
@@ -82,7 +82,3 @@ def test_what_other_streams_have_used_before_does_not_count() -> None:
     with measure("cuda") as second:
         multiply()
     assert second.peak_mib == pytest.approx(first.peak_mib, abs=2)
-
-
-def test_not_applicable_keeps_its_reason() -> None:
-    assert NotApplicable("the model has no attention").reason == "the model has no attention"

@@ -98,7 +98,7 @@ def test_files_that_no_record_names_are_removed_and_nothing_else(tmp_path: Path)
     foreign = [tmp_path / name for name in ("thesis.pt", ".notes.part", "mine.safetensors", ".hidden")]
     for path in foreign:
         path.touch()
-    artifacts.remove_all_but([kept])
+    assert set(artifacts.remove_all_but([kept])) == {artifacts.path(orphan), half}
     assert set(tmp_path.iterdir()) == {artifacts.path(kept), tmp_path / "a folder", *foreign}
 
 
@@ -108,7 +108,7 @@ def test_nothing_is_removed_behind_a_link(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     linked = Artifacts(tmp_path / "link")
     assert linked.read(name) == b"somebody's"
-    linked.remove_all_but([])
+    assert linked.remove_all_but([]) == []
     assert artifacts.read(name) == b"somebody's"
 
 
