@@ -57,8 +57,11 @@ SECTIONS = ("training", "model", "defense", "inner")
 class Training(Options):
     """Settings of the optimiser, the same for every defense of a trial.
 
-    ``keep`` says whose parameters are returned: of the ``best`` epoch on validation, or of the ``last``; the defense's
-    own choice if None. The optimiser is Adam.
+    Attributes:
+        epochs: passes over the training nodes.
+        lr: learning rate of Adam.
+        weight_decay: of Adam.
+        keep: the parameters of the ``best`` epoch on validation or of the ``last``; the defense's own choice if None.
     """
 
     epochs: int = Field(200, ge=0, le=1_000_000)

@@ -113,6 +113,8 @@ def f_acc_curve(
 
 def kept_mask(order: Tensor, rate: float) -> Tensor:
     """Return a mask of the edges that remain after deleting the share ``rate``, rounded down: ``(E,)``."""
+    if not 0 <= rate <= 1:
+        raise ValueError(f"the share of deleted edges lies between 0 and 1, got {rate}")
     kept = torch.ones_like(order, dtype=torch.bool)
     # 0.29 * 100 is 28.999...: without the nudge a whole number of edges would lose one.
     kept[order[: int(rate * order.numel() + 1e-9)]] = False

@@ -165,6 +165,9 @@ def characterisation(fidelity_plus: float, fidelity_minus: float) -> float:
     >>> characterisation(0.5, 0.5)
     0.5
     """
+    for share in (fidelity_plus, fidelity_minus):
+        if not 0 <= share <= 1:
+            raise ValueError(f"a fidelity lies between 0 and 1, got {share}")
     necessary, sufficient = float(fidelity_plus), 1 - float(fidelity_minus)
     return 2 * necessary * sufficient / (necessary + sufficient) if necessary and sufficient else 0.0
 

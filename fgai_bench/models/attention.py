@@ -35,6 +35,8 @@ class Attention:
                 f"attention needs edge_index (2, E) and weight (E,), got {tuple(self.edge_index.shape)} "
                 f"and {tuple(self.weight.shape)}"
             )
+        if not 0 <= self.added <= self.weight.numel():
+            raise ValueError(f"attention over {self.weight.numel()} edges cannot have {self.added} added self-loops")
 
     def of_graph(self) -> Attention:
         """Return the attention on the edges of the graph, without the self-loops that the model added."""

@@ -53,7 +53,13 @@ TrainingChanges = Annotated[dict[str, Any], AfterValidator(lambda value: partial
 
 
 class InnerLine(Options):
-    """The attack inside adversarial training: its own budget, what differs from the paper's, never the evaluation's."""
+    """The attack inside adversarial training: its own budget, never that of the evaluation.
+
+    Attributes:
+        attack: a name of ``ATTACKS``.
+        options: options of that attack.
+        threat: what differs from the paper's threat model.
+    """
 
     attack: str = "injection"
     options: dict[str, Any] = Field(default_factory=dict)
@@ -68,10 +74,14 @@ class DefenseLine(Options):
     without them. A teacher is trained with the line's ``released``, ``model`` and ``training``.
 
     Attributes:
+        name: a name of ``DEFENSES``.
         label: name of the row in tables; the defense's name if empty.
+        options: options of the defense.
         inner: the attack inside its training, where it differs from the suite's.
-        model, training: options of the model, and settings of the optimiser.
+        model: options of the model.
+        training: settings of the optimiser.
         models, datasets: those that it is run with; all of the suite if empty.
+        tuned: take the chosen settings.
         released: the method of the released program whose settings it takes: vanilla, ln, at or fgai.
     """
 
@@ -88,10 +98,15 @@ class DefenseLine(Options):
 
     @property
     def title(self) -> str:
+        """Return the label; if it is empty, the name."""
         return self.label or self.name
 
     def as_tuned(self) -> DefenseLine:
-        """Return the line of the same defense with chosen settings."""
+        """Return the line of the same defense with chosen settings.
+
+        >>> DefenseLine(name="fgai").as_tuned().title
+        'fgai tuned'
+        """
         return self.model_copy(update={"label": f"{self.title}{TUNED}", "tuned": True})
 
 
@@ -99,7 +114,9 @@ class AttackLine(Options):
     """One attack of a suite.
 
     Attributes:
+        name: a name of ``ATTACKS``.
         label: name of the row in tables; the attack's name if empty, with that of its own threat model if it has one.
+        options: options of the attack.
         threat: what differs from the suite's threat model, as in a sweep over budgets; or the name of a threat model.
         budgets: whose nodes, edges and steps it has: those of the ``suite``, or for each method those of the authors'
             ``released`` configurations, which needs ``unequal_budgets``.
@@ -124,11 +141,19 @@ class AttackLine(Options):
 
     @property
     def title(self) -> str:
+        """Return the label; if it is empty, the name."""
         return self.label or self.name
 
 
 class When(Options):
-    """The cells that a setting is for, one name of each kind or several; a key that is left out matches everything."""
+    """The cells that a setting is for; a key that is left out matches everything.
+
+    Attributes:
+        task: one name or several.
+        dataset: one name or several.
+        model: one name or several.
+        defense: one name or label, or several.
+    """
 
     task: tuple[str, ...] = ()
     dataset: tuple[str, ...] = ()
@@ -149,7 +174,13 @@ class When(Options):
 class Setting(Options):
     """Options for the cells that ``when`` selects.
 
-    ``inner`` is the budget of the attack inside a training, ``threat`` what differs from the suite's threat model.
+    Attributes:
+        when: the cells.
+        model: options of the model.
+        training: settings of the optimiser.
+        defense: options of the defense.
+        inner: options and budget of the attack inside its training.
+        threat: what differs from the suite's threat model.
     """
 
     when: When = When()
@@ -201,7 +232,8 @@ class Suite(Options):
         summary: one line for ``fgai-bench ls suites``.
         include: names or paths of suites that this one is made of; then it has no grid of its own.
         tasks: names of tasks, ``node`` and ``link``.
-        datasets, models: names of ``DATASETS`` and ``MODELS``.
+        datasets: names of ``DATASETS``.
+        models: names of ``MODELS``.
         defenses: names of ``DEFENSES``, or lines with a label and options.
         attacks: names of ``ATTACKS``, or lines with a label, options and a budget of their own.
         inner: the attack inside adversarial trainings.
@@ -267,6 +299,7 @@ class Suite(Options):
 
     @property
     def title(self) -> str:
+        """Return the name in records, and what was changed: ``node, changed: training.epochs=5``."""
         return f"{self.name}, changed: {', '.join(self._changes)}" if self._changes else self.name
 
     @property
@@ -298,9 +331,7 @@ class Suite(Options):
     @field_validator("seeds", mode="before")
     @classmethod
     def _seeds(cls, value: Any) -> Any:
-        if isinstance(value, int) and (isinstance(value, bool) or not 1 <= value <= 10_000):
-            raise ValueError(f"a number of seeds lies between 1 and 10000, not {value}")
-        return range(value) if isinstance(value, int) else value
+        return range(_counted(value)) if isinstance(value, int) else value
 
     @field_validator("seeds")
     @classmethod
@@ -338,6 +369,12 @@ class Suite(Options):
                 "a threat model belongs to the suite, never to a defense, unless 'unequal_budgets' is true"
             )
         return self
+
+
+def _counted(number: int) -> int:
+    if isinstance(number, bool) or not 1 <= number <= 10_000:
+        raise ValueError(f"a number of seeds lies between 1 and 10000, not {number}")
+    return number
 
 
 def _distinct(key: str, values: Any) -> None:

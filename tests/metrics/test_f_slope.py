@@ -66,6 +66,11 @@ def test_highest_and_lowest_delete_opposite_edges() -> None:
     assert kept_mask(deletion_order(att, highest=False), 0.4).tolist() == [False, False, True, True, True]
 
 
+def test_impossible_share_is_refused() -> None:
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        kept_mask(deletion_order(Attention(STAR, torch.ones(5))), 1.5)
+
+
 def test_a_curve_without_a_right_node_is_not_applicable() -> None:
     with pytest.raises(NotApplicable, match="no node was classified correctly"):
         f_acc_curve(in_degree, STAR, Attention(STAR, torch.ones(5)), in_degree(STAR), torch.arange(0))

@@ -138,3 +138,5 @@ def test_characterisation_is_pygs_score() -> None:
     for plus, minus in ((0.3, 0.6), (0.9, 0.0), (0.5, 1.0), (0.0, 0.2)):
         expected = float(characterization_score(torch.tensor(plus), torch.tensor(minus)))
         assert characterisation(plus, minus) == pytest.approx(expected, abs=1e-6)
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        characterisation(1.2, 0.0)

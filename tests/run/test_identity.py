@@ -134,11 +134,11 @@ class Own(Vanilla):
 }
 GAT, METRICS, OTHER_RETURN = "models/gat.py", "metrics/stability.py", ("    return ", "    0 + 1\n    return ")
 SAME = [  # edits after which the code computes what it did: file, what stands there, what it becomes
-    (GAT, "import math", "# a comment\nimport math"),
+    (GAT, "from typing", "# a comment\nfrom typing"),
     (GAT, '"""Graph Attention Network;', '"""A network;'),
     (GAT, 'summary = "', 'summary = "The '),
-    (GAT, "import math\n", "import math\nimport os\n"),
-    (GAT, "heads: int = 1", "heads: float = 1"),
+    (GAT, "import Tensor\n", "import Tensor\nimport os\n"),
+    (GAT, "edges: SortedEdges", "edges: object"),
     (GAT, "\n\nclass ", "\nUNUSED = 1\n\n\nclass "),
     (METRICS, "g_tvd with no attack", "without an attack"),
     ("../own_constants.py", "# a comment", "# a word"),
@@ -148,7 +148,7 @@ SAME = [  # edits after which the code computes what it did: file, what stands t
 ]
 AT_AND_METRIC = [("defenses/adversarial_training.py", "default=0.1", "default=0.2"), (METRICS, *OTHER_RETURN)]
 LAYER_AND_PLUGIN = [
-    (GAT, "math.sqrt(6 /", "math.sqrt(7 /"),
+    (GAT, "+ self.bias", "- self.bias"),
     ("../own_constants.py", "RATE = 3", "RATE = 4"),  # three calls deep
     ("../own_base.py", "return 1", "return 2"),  # in the base of a task
 ]
