@@ -206,7 +206,7 @@ class Registry(Generic[T]):
         attributes = {key: getattr(obj, key, None) for key in METADATA}
         attributes["summary"] = attributes["summary"] or (getattr(obj, "__doc__", None) or "").strip().split("\n")[0]
         top = origin.partition(".")[0]
-        origin_version = origin_version or str(getattr(sys.modules.get(top), "__version__", ""))
+        origin_version = origin_version or str(getattr(sys.modules.get(top), "__version__", None) or "")
         where = {"origin": origin, "origin_version": origin_version or distribution_version(top)}
         return Entry.of(name, obj, attributes, **where)
 

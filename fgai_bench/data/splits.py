@@ -26,9 +26,11 @@ class Split:
     test: Tensor
 
     def __post_init__(self) -> None:
+        """Read boolean masks as the nodes that they mark."""
         for part in PARTS:
-            if (nodes := getattr(self, part)).dtype == torch.bool:
-                object.__setattr__(self, part, nodes.nonzero().view(-1))
+            nodes = getattr(self, part)
+            if nodes.dtype == torch.bool:
+                object.__setattr__(self, part, node_index(nodes, nodes.shape[0], f"the {part} mask"))
 
     @classmethod
     def of(cls, data: Data, seed: int = 0) -> Split:
@@ -58,11 +60,7 @@ class Split:
                 f"the graph carries {' and '.join(names.values())} but neither {missing[0]}_mask nor "
                 f"{missing[0]}_index; give it all three parts or none"
             )
-        nodes: list[Tensor] = []
-        for name, value in ((name, data[name]) for name in names.values()):
-            size = data.x.shape[0] if data.x is not None else value.shape[0] if value.dim() == 2 else data.num_nodes
-            nodes.append(node_index(value, size, name, seed % value.shape[1] if value.dim() == 2 else 0))
-        return cls(*nodes)
+        return cls(*(_nodes_of(data, name, seed) for name in names.values()))
 
     @property
     def hash(self) -> str:
@@ -73,9 +71,9 @@ class Split:
         (True, False)
         """
         digest = hashlib.sha256()
-        for part in PARTS:
-            nodes = np.sort(getattr(self, part).cpu().numpy().astype(np.int64))
-            digest.update(f"{part}{nodes.size}".encode() + nodes.tobytes())
+        for name, index in (("train", self.train), ("val", self.val), ("test", self.test)):
+            digest.update(f"{name}{index.numel()}".encode())
+            digest.update(np.sort(index.cpu().numpy().astype(np.int64)).tobytes())
         return digest.hexdigest()
 
     def checked(self, name: str, num_nodes: int, complete: bool = True) -> Split:
@@ -84,8 +82,9 @@ class Split:
         A ``complete`` split has every node in a part; a graph's own split may leave nodes out, but no part empty.
         """
         index = torch.cat([self.train, self.val, self.test])
-        inside = not index.numel() or 0 <= int(index.min()) <= int(index.max()) < num_nodes
-        if not inside or len(index.unique()) < len(index) or (complete and len(index) != num_nodes):
+        inside = not index.numel() or (int(index.min()) >= 0 and int(index.max()) < num_nodes)
+        distinct = index.unique().numel() == index.numel()
+        if not (inside and distinct) or (complete and index.numel() != num_nodes):
             raise DataError(f"{name} must have each of its {num_nodes} nodes in exactly one part of the split")
         empty = [part for part in PARTS if not getattr(self, part).numel()]
         if not complete and empty:
@@ -102,8 +101,15 @@ def split_keys(data: Data) -> dict[str, str]:
     return {part: name for part in PARTS for name in (f"{part}_index", f"{part}_mask") if data.get(name) is not None}
 
 
-def random_split(num_nodes: int, seed: int) -> Split:
-    """Return a uniform split by seed: ``floor(N / 10)`` nodes each for training and validation, the rest for tests.
+def _nodes_of(data: Data, name: str, seed: int) -> Tensor:
+    """Return the nodes that a mask or an index vector of the graph names; the seed chooses one of several masks."""
+    value: Tensor = data[name]
+    size = data.x.shape[0] if data.x is not None else value.shape[0] if value.dim() == 2 else data.num_nodes
+    return node_index(value, size, name, seed % value.shape[1] if value.dim() == 2 else 0)
+
+
+def random_split(num_nodes: int, seed: int, train: float = 0.1, val: float = 0.1) -> Split:
+    """Return a uniform split by seed: ``floor(train * N)`` and ``floor(val * N)`` nodes, and all others for the test.
 
     The split is plain random and not stratified, as in the paper.
 
@@ -111,6 +117,9 @@ def random_split(num_nodes: int, seed: int) -> Split:
     >>> len(split.train), len(split.val), len(split.test)
     (765, 765, 6120)
     """
+    if min(train, val) < 0 or train + val > 1:
+        raise DataError(f"a split needs shares in [0, 1] that sum to at most 1, not train={train} and val={val}")
     order = torch.randperm(num_nodes, generator=generator(seed, "split"))
-    size = int(0.1 * num_nodes)
-    return Split(*(part.sort().values for part in (order[:size], order[size : 2 * size], order[2 * size :])))
+    first, second = int(train * num_nodes), int(val * num_nodes)
+    parts = order[:first], order[first : first + second], order[first + second :]
+    return Split(*(part.sort().values for part in parts))

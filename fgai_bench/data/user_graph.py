@@ -63,8 +63,12 @@ def _features(data: Data) -> Tensor:
         raise DataError(
             "the graph has no features; set data.x, such as torch.ones(data.num_nodes, 10) where there are none"
         )
-    if not isinstance(x, Tensor) or x.dim() != 2 or 0 in x.shape or x.is_complex():
-        raise DataError(f"data.x must have the shape (nodes, features), not {_form(x)}, and no complex numbers")
+    if not isinstance(x, Tensor):
+        raise DataError(f"data.x must be a tensor, dense or sparse, not the type {type(x).__name__}")
+    if x.dim() != 2 or not x.shape[1] or not x.shape[0]:
+        raise DataError(f"data.x must have the shape (nodes, features), not {tuple(x.shape)}")
+    if x.is_complex():
+        raise DataError("data.x has complex numbers; networks of this benchmark take real ones")
     x = x.detach().float()
     if x.layout != torch.strided:
         x = as_csr(x)
@@ -74,18 +78,14 @@ def _features(data: Data) -> Tensor:
     return x
 
 
-def _form(value: Any) -> str:
-    """Return the type and the shape of what stands in the place of a tensor."""
-    return f"{tuple(value.shape)} of {value.dtype}" if isinstance(value, Tensor) else f"the type {type(value).__name__}"
-
-
 def _edges(data: Data) -> Tensor:
     edges: Tensor | None = data.edge_index
     if edges is None:
         other = " (adj_t alone is not enough)" if "adj_t" in data else ""
         raise DataError(f"the graph has no edge_index{other}; give it one of shape (2, edges)")
     if not isinstance(edges, Tensor) or edges.dim() != 2 or edges.shape[0] != 2 or edges.is_floating_point():
-        raise DataError(f"data.edge_index must hold integers of the shape (2, edges), not {_form(edges)}")
+        shape = tuple(getattr(edges, "shape", ()))
+        raise DataError(f"data.edge_index must hold integers of the shape (2, edges), not {shape}")
     nodes = data.x.shape[0]
     if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < nodes:
         wrong = int(edges.min()) if int(edges.min()) < 0 else int(edges.max())
@@ -98,12 +98,14 @@ def _labels(data: Data) -> Tensor:
     nodes = data.x.shape[0]
     if y is None:
         raise DataError("the graph has no labels; set data.y, the class of every node")
-    if isinstance(y, Tensor) and y.shape == (nodes, 1):
+    if not isinstance(y, Tensor):
+        raise DataError(f"data.y must be a tensor, not the type {type(y).__name__}")
+    if y.dim() == 2 and y.shape[1] == 1:
         y = y.squeeze(1)
-    if not isinstance(y, Tensor) or y.shape != (nodes,):
+    if y.shape != (nodes,):
+        several = "; of several labels per node, choose one" if y.dim() == 2 and y.shape[0] == nodes else ""
         raise DataError(
-            f"data.y must have one class for each of the {nodes} nodes, not {_form(y)}; of several labels per node, "
-            "choose one"
+            f"data.y must have one class for each of the {nodes} nodes, not the shape {tuple(y.shape)}{several}"
         )
     if y.is_floating_point():
         known = torch.isfinite(y)
@@ -163,9 +165,16 @@ def _several(data: Data, column: int) -> list[str]:
 
 def _overruled(data: Data, keys: Mapping[str, str], named: Mapping[str, Tensor]) -> list[str]:
     """Return a sentence if index vectors name other nodes than the masks, as those do that a new split left behind."""
-    masked = {f"{part}_index": named[part].tolist() for part, key in keys.items() if key.endswith("_mask")}
-    stale = [name for name, nodes in masked.items() if name in data and sorted(data[name].tolist()) != nodes]
+    stale = [
+        f"{part}_index"
+        for part, key in keys.items()
+        if key.endswith("_mask") and not _names_the_same(data.get(f"{part}_index"), named[part])
+    ]
     return [f"{', '.join(stale)} of the graph name other nodes than its masks: the masks are used"] if stale else []
+
+
+def _names_the_same(index: Any, nodes: Tensor) -> bool:
+    return index is None or bool(sorted(torch.as_tensor(index).tolist()) == nodes.tolist())
 
 
 def _check_disjoint(parts: Mapping[str, Tensor]) -> None:

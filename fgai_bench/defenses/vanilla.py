@@ -38,6 +38,7 @@ class ReplacedModel(Vanilla):
     """
 
     name: ClassVar[str]
+    search_space: ClassVar[Space | None] = None
     options_class: ClassVar[type[Options]]
     model_class: ClassVar[type[AttentionModel]]
     form: ClassVar[Mapping[str, Any]] = {}

@@ -99,10 +99,10 @@ class Field:
         return CutOutGraph(place[: 2 * pairs].view(2, pairs), unique % self.num_nodes, place[2 * pairs :])
 
 
-def fields(edge_index: Tensor, num_nodes: int, nodes: Tensor, hops: int, together: int = 0) -> Iterator[Field]:
+def fields(edge_index: Tensor, num_nodes: int, nodes: Tensor, hops: int) -> Iterator[Field]:
     """Yield the computation graphs of the nodes, a block of them at a time, for a model of ``hops`` layers."""
     incoming = edges_without_loops(edge_index, num_nodes)
-    for block in nodes.split(together or max(1, TABLE_ENTRIES // num_nodes)):
+    for block in nodes.split(max(1, TABLE_ENTRIES // num_nodes)):
         seen = torch.zeros(block.numel(), num_nodes, dtype=torch.bool, device=block.device)
         seen[torch.arange(block.numel(), device=block.device), block] = True
         frontier = seen
@@ -120,7 +120,11 @@ def fields(edge_index: Tensor, num_nodes: int, nodes: Tensor, hops: int, togethe
 
 def field_of(edge_index: Tensor, num_nodes: int, nodes: Tensor, hops: int) -> Field:
     """Return the computation graphs of all nodes at once; for few nodes."""
-    return next(fields(edge_index, num_nodes, nodes, hops, nodes.numel()))
+    blocks = list(fields(edge_index, num_nodes, nodes, hops))
+    begins = torch.tensor([0, *(block.nodes.numel() for block in blocks)]).cumsum(0)
+    owner = [block.owner + int(begin) for block, begin in zip(blocks, begins[:-1], strict=True)]
+    edges = [block.edges for block in blocks]
+    return Field(nodes, torch.cat(owner), torch.cat(edges), edge_index, num_nodes)
 
 
 @dataclass(frozen=True)

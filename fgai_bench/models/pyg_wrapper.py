@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves
 from torch_geometric.data import Data
 from torch_geometric.nn import GATConv, GATv2Conv, MessagePassing, TransformerConv
 
@@ -39,9 +38,20 @@ def copied(module: nn.Module) -> Any:
 
 def _activations(module: nn.Module) -> dict[int, Any]:
     """Return copies of the tensors that a network keeps of a forward pass, by the identity of each."""
-    kept = [{**vars(part), "_parameters": None, "_modules": None} for part in module.modules()]
-    tensors = [value for value in tree_leaves(kept) if isinstance(value, Tensor) and not value.is_leaf]
-    return {id(tensor): tensor.detach().clone() for tensor in tensors}
+    copies: dict[int, Any] = {}
+
+    def look_into(value: Any) -> None:
+        if isinstance(value, Tensor) and not value.is_leaf:
+            copies[id(value)] = value.detach().clone()
+        elif isinstance(value, list | tuple):
+            for part in value:
+                look_into(part)
+        elif isinstance(value, dict):
+            look_into(list(value.values()))
+
+    for part in module.modules():
+        look_into({name: value for name, value in vars(part).items() if name not in ("_parameters", "_modules")})
+    return copies
 
 
 def mark_attention(edge_index: Tensor, weights: Tensor) -> Tensor:

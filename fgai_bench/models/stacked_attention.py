@@ -117,7 +117,7 @@ class AttentionLayer(nn.Module):
     """
 
     projections: ClassVar[int] = 1
-    coefficients: ClassVar[tuple[str, ...]]  # names of its parameters (H, D)
+    coefficients: ClassVar[tuple[str, ...]] = ()  # names of its parameters (H, D)
 
     def __init__(
         self,

@@ -61,8 +61,10 @@ def checked_folder(folder: Path) -> Path:
             break
     made = (folder / FILE).is_file() and (folder / FILE).stat().st_size > 0
     known = (FILE, f"{FILE}-journal", LOCK)  # a run that is killed at its very start leaves these behind
-    if folder.is_dir() and not made and any(path.name not in known or path.is_dir() for path in folder.iterdir()):
-        raise RequestError(f"{folder} is not empty and is not a run; choose another folder with --out")
+    if folder.is_dir() and not made:
+        others = [path for path in folder.iterdir() if path.name not in known or path.is_symlink() or path.is_dir()]
+        if others:
+            raise RequestError(f"{folder} is not empty and is not a run; choose another folder with --out")
     return folder
 
 

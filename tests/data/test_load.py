@@ -143,7 +143,7 @@ def test_a_users_dataset_is_a_function_of_the_root(monkeypatch: pytest.MonkeyPat
         ),
         (
             {"y": torch.tensor([0, 1])},
-            r"^the dataset 'bad' .* one class for each of the 3 nodes, not \(2,\)",
+            r"^the dataset 'bad' .* one class for each of the 3 nodes, not the shape \(2,\)$",
         ),
         (
             {"y": torch.tensor([0, -1, 1])},

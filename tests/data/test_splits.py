@@ -42,6 +42,12 @@ def test_parts_are_random_and_not_a_prefix() -> None:
     assert 4_000 < random_split(10_000, seed=0).train.float().mean() < 6_000
 
 
+@pytest.mark.parametrize(("train", "val"), [(-0.1, 0.1), (0.6, 0.6)])
+def test_impossible_shares(train: float, val: float) -> None:
+    with pytest.raises(DataError, match="a split needs shares in"):
+        random_split(10, 0, train=train, val=val)
+
+
 @pytest.mark.parametrize("parts", [([0], [1], [1, 2]), ([0], [1], []), ([0], [1], [3]), ([0, 0], [1], [2])], ids=str)
 def test_overlap_gap_and_strangers_are_refused(parts: tuple[list[int], ...]) -> None:
     split = Split(*(torch.tensor(part, dtype=torch.long) for part in parts))

@@ -191,6 +191,14 @@ def test_a_folder_with_somebodys_files_is_refused_and_they_stay(
     assert path.read_text() == "mine"
 
 
+def test_a_link_in_the_place_of_a_lock_is_refused_and_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("mine")
+    (tmp_path / "e").mkdir()
+    (tmp_path / "e" / "run.lock").symlink_to(tmp_path / "thesis.tex")
+    assert main(["run", "--out", str(tmp_path / "e"), "--device", "cpu"]) == 2
+    assert (tmp_path / "thesis.tex").read_text() == "mine"
+
+
 def test_what_a_run_killed_at_its_start_leaves_is_taken_up(tiny: dict[str, Any], tmp_path: Path) -> None:
     with run_lock(tmp_path):
         lock = (tmp_path / "run.lock").read_text()

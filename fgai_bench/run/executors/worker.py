@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import gc
 import os
 import signal
@@ -81,13 +82,16 @@ def _can_go_on(job: Job, event: Event) -> bool:
     After work that fails while it is recorded no random numbers can be drawn on the device, in the whole process.
     """
     failed = event.result is not None and event.result.status in ("failed", "oom")
-    if failed and job.config["device"] != "cpu":
-        return False
+    return not _has_children() and not (failed and job.config["device"] != "cpu")
+
+
+def _has_children() -> bool:
+    """Tell whether this process has children that have not ended."""
     for child in psutil.Process().children():
         with contextlib.suppress(psutil.Error):
             if child.status() != psutil.STATUS_ZOMBIE:
-                return False
-    return True
+                return True
+    return False
 
 
 def free_circles() -> None:
@@ -97,5 +101,9 @@ def free_circles() -> None:
     alive when this is first called, libraries above all, is not looked at again: else it would take 0.2 s.
     """
     gc.collect()
-    if not gc.get_freeze_count():
-        gc.freeze()
+    _freeze_once()
+
+
+@functools.cache
+def _freeze_once() -> None:
+    gc.freeze()
