@@ -53,7 +53,9 @@ class Fit:
     Attributes:
         student: the model that is trained.
         data: the graph; labels of test nodes are hidden.
+        split: training, validation and test parts.
         task: the task's loss, validation score and outputs; use it instead of labels, and links work too.
+        training: epochs, learning rate, weight decay.
         seed: seed of everything that this training draws.
         teacher: the trained vanilla model, for a defense with the tag ``needs-teacher``.
         inner: an attack ``inner(model, data, seed)``, for a defense with the tag ``needs-inner``.
@@ -142,11 +144,14 @@ class Defense:
         """Return a trained model; the arguments stay unchanged, and test labels are never read.
 
         Args:
+            model: the model to defend.
+            data: the graph.
             split: the nodes to learn from; the split that the graph carries if not given.
             seed: seed of dropout, initial weights and inner attack.
             supervision: the task; node classification on ``split`` if not given.
-            teacher, inner: the trained vanilla model and the attack of an inner maximisation, ``inner(model, data,
-                seed)``, if the defense needs them.
+            teacher: the trained vanilla model, if the defense needs one.
+            inner: the attack of an inner maximisation, ``inner(model, data, seed)``, if the defense needs one.
+            training: settings of the optimiser.
             progress: is called with ``(epoch, epochs)`` after every epoch.
         """
         checked_model(model)
@@ -183,7 +188,10 @@ class Defense:
 
     def student(self, fit: Fit) -> AttentionModel:
         """Return the model to train, made from the given one or from the teacher."""
-        return self.prepared(fit.required("teacher") if self.starts_from == "teacher" else fit.student, fit.seed)
+        start = fit.student
+        if self.starts_from == "teacher":
+            start = fit.required("teacher")
+        return self.prepared(start, fit.seed)
 
     def prepared(self, model: AttentionModel, seed: int) -> AttentionModel:
         """Return the model to train: by default a copy of the given one."""
