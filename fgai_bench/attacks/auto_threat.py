@@ -20,12 +20,19 @@ NamedThreat = Literal["auto", "paper", "in-domain"]
 
 @dataclass(frozen=True)
 class ChosenThreat:
-    """A threat model that was chosen for a graph, with its description and alarms."""
+    """A threat model that was chosen for a graph, with its description and alarms.
+
+    Attributes:
+        threat: the budget.
+        sentence: what the attacker may do, and why so much.
+        alarms: reasons why the budget does not fit the graph.
+        narrow: those of the alarms by which a network looks stronger than it is.
+    """
 
     threat: ThreatModel
-    sentence: str  # what the attacker may do, and why so much
-    alarms: tuple[str, ...] = ()  # reasons why the budget does not fit the graph
-    narrow: tuple[str, ...] = ()  # those of the alarms by which a network looks stronger than it is
+    sentence: str
+    alarms: tuple[str, ...] = ()
+    narrow: tuple[str, ...] = ()
 
 
 def chosen_threat(
@@ -49,8 +56,8 @@ def chosen_threat(
         raise ThreatError(f"unknown threat {threat!r}; possible are 'auto', 'paper', 'in-domain' and a ThreatModel")
     if not isinstance(threat, ThreatModel):
         chosen = chosen.model_copy(update={"scenario": scenario})
-    narrow, others = _misfits(chosen, data)
-    alarms = (*narrow, *others, *_uneven(data, threat))
+    narrow = _too_narrow(chosen, data)
+    alarms = (*narrow, *_misfits(chosen, data), *_uneven(data, threat))
     return ChosenThreat(chosen, f"{_in_words(chosen)} ({reason})", alarms, narrow)
 
 
@@ -90,8 +97,14 @@ def auto_threat(data: Data, targets: Tensor) -> ThreatModel:
     low, high = _feature_range(data)
     if low == high:
         low, high = min(low, 0.0), max(high, 0.0)
-    feature_range, epsilon = {"feature_low": low, "feature_high": high}, 0.05 * (high - low)
-    return ThreatModel(nodes=nodes, edges_per_node=edges, **feature_range, edges=nodes * edges, epsilon=epsilon)
+    return ThreatModel(
+        nodes=nodes,
+        edges_per_node=edges,
+        feature_low=low,
+        feature_high=high,
+        edges=nodes * edges,
+        epsilon=0.05 * (high - low),
+    )
 
 
 def _feature_range(data: Data) -> tuple[float, float]:
@@ -100,19 +113,33 @@ def _feature_range(data: Data) -> tuple[float, float]:
     return float(seen.low.min()), float(seen.high.max())
 
 
-def _misfits(threat: ThreatModel, data: Data) -> tuple[tuple[str, ...], list[str]]:
-    """Return a sentence on a much narrower range of features than the graph's; then on a wider one, steps and nodes."""
-    if threat.scenario != "injection":
-        return (), []
+def _too_narrow(threat: ThreatModel, data: Data) -> tuple[str, ...]:
+    """Return a sentence if new nodes have a much smaller range of features than the graph."""
     low, high = _feature_range(data)
-    width = threat.feature_high - threat.feature_low
-    sentence = (
+    if threat.feature_high - threat.feature_low >= 0.5 * (high - low):
+        return ()
+    return (_other_range(threat, low, high, "stronger"),) if _has_range(threat) else ()
+
+
+def _has_range(threat: ThreatModel) -> bool:
+    return (threat.scenario, threat.features) == ("injection", "range")
+
+
+def _other_range(threat: ThreatModel, low: float, high: float, looks: str) -> str:
+    return (
         f"the features lie in [{low:g}, {high:g}], but the attacker may use [{threat.feature_low:g}, "
-        f"{threat.feature_high:g}]: the network looks {{}} than it is; use threat='auto'"
+        f"{threat.feature_high:g}]: the network looks {looks} than it is; use threat='auto'"
     )
-    is_narrow, alarms = threat.features == "range" and width < 0.5 * (high - low), []
-    if threat.features == "range" and width > 4 * (high - low) > 0:
-        alarms.append(sentence.format("weaker"))
+
+
+def _misfits(threat: ThreatModel, data: Data) -> list[str]:
+    """Return sentences on what else does not fit a graph: a wider range of features, few steps, or many new nodes."""
+    if threat.scenario != "injection":
+        return []
+    low, high = _feature_range(data)
+    alarms = []
+    if _has_range(threat) and threat.feature_high - threat.feature_low > 4 * (high - low) > 0:
+        alarms.append(_other_range(threat, low, high, "weaker"))
     if threat.steps * threat.step < 0.999 * threat.farthest:
         alarms.append(
             f"{threat.steps} steps of {threat.step:g} cannot cross [{threat.feature_low:g}, {threat.feature_high:g}]: "
@@ -121,7 +148,7 @@ def _misfits(threat: ThreatModel, data: Data) -> tuple[tuple[str, ...], list[str
     size = data.x.shape[0]
     if threat.nodes > max(1, LARGE_SHARE * size):
         alarms.append(f"{threat.nodes} nodes are added to a graph of {size}; threat='auto' scales them to the graph")
-    return (sentence.format("stronger"),) * is_narrow, alarms
+    return alarms
 
 
 def _uneven(data: Data, threat: object) -> list[str]:

@@ -1,6 +1,6 @@
 """Assemble the application ``fgai-bench``: its commands, its global options, and the exit codes of every command.
 
-To add a command, write a function in a module here and register it with one line below. The module imports
+To add a command, write a function in a module of its own and register it with one line below. The module imports
 nothing heavy at the top, because ``--help`` imports every command. The function prints results to the standard output,
 raises ``typer.Exit(1)`` when something failed, and raises a ``ValueError`` subclass of this package when the request is
 wrong.
@@ -18,11 +18,15 @@ import typer
 from fgai_bench import __version__
 from fgai_bench.cli import data, leaderboard, records
 from fgai_bench.cli.audit import audit
+from fgai_bench.cli.check import check
+from fgai_bench.cli.claims import claims
+from fgai_bench.cli.compare import compare
 from fgai_bench.cli.doctor import doctor
 from fgai_bench.cli.evaluate import evaluate
-from fgai_bench.cli.ls import check, ls
-from fgai_bench.cli.report import claims, compare, report
-from fgai_bench.cli.run import run, status
+from fgai_bench.cli.ls import ls
+from fgai_bench.cli.report import report
+from fgai_bench.cli.run import run
+from fgai_bench.cli.status import status
 from fgai_bench.cli.tune import tune
 from fgai_bench.cli.verify import break_, verify
 from fgai_bench.fast.threads import PASSIVE
@@ -131,12 +135,17 @@ def request_sentence(error: Exception) -> str | None:
     True
     """
     if isinstance(error, UsageError):
-        message = " ".join(error.format_message().split()).rstrip(".")  # type: ignore[attr-defined]
-        context = getattr(error, "ctx", None)
-        if context is None or message.endswith("?"):
-            return message
-        return f"{message}; '{context.command_path} --help' lists what is possible"
+        return _usage_sentence(error)
     if isinstance(error, OSError) and error.errno in DISK_ERRORS:
         return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
     ours = any(ancestor.__module__.partition(".")[0] == "fgai_bench" for ancestor in type(error).__mro__)
     return " ".join(str(error).split()) if isinstance(error, ValueError) and ours else None
+
+
+def _usage_sentence(error: Exception) -> str:
+    """Return the parser's message; if it suggests nothing, add the ``--help`` command that lists the choices."""
+    message = " ".join(error.format_message().split()).rstrip(".")  # type: ignore[attr-defined]
+    context = getattr(error, "ctx", None)
+    if context is None or message.endswith("?"):
+        return message
+    return f"{message}; '{context.command_path} --help' lists what is possible"

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fgai_bench.cli.options import listed, path_of, print_table, takes_execution, whole
+from fgai_bench.cli.options import listed, path_of, takes_execution, whole
 from fgai_bench.cli.run import conclude
+from fgai_bench.cli.terminal import print_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,6 +65,7 @@ def show(done: Run) -> None:
 def _means(
     frame: pd.DataFrame, names: str, values: str, columns: list[str], more: list[str] | None = None
 ) -> list[list[str]]:
+    """Return one row per model of the run, with values averaged over its seeds."""
     chosen = frame[frame[names].isin(columns)]
     table = chosen.pivot_table(index=[*ROW, *(more or [])], columns=names, values=values, sort=False)
     return [[*map(str, place), *(f"{row[name]:.4f}" for name in columns)] for place, row in table.iterrows()]

@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from fgai_bench.cli.options import RootOption, print_table
+from fgai_bench.cli.options import RootOption
+from fgai_bench.cli.terminal import print_table
 from fgai_bench.data import DATASETS, Statistics
 
 app = typer.Typer(help="List, verify and fetch datasets.")

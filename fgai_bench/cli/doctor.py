@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from fgai_bench import __version__
-from fgai_bench.cli.options import print_table
+from fgai_bench.cli.terminal import print_table
 from fgai_bench.registry import distribution_version
 
 # Distributions whose import name is not their own name with underscores.

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fgai_bench.cli.options import folder_of, listed, whole
 from fgai_bench.records.errors import RequestError
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 def evaluate(
@@ -55,7 +58,7 @@ def evaluate(
         typer.echo(f"\nThe card is {card.to_html(out)}")
 
 
-def made(path: str) -> tuple[Any, Any]:
+def made(path: str) -> tuple[nn.Module, Any]:
     """Call the function at ``MODULE:FUNCTION`` or ``FILE.py:FUNCTION`` and return its model and its graph."""
     from torch import nn
 

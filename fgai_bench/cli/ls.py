@@ -1,12 +1,13 @@
-"""Define ``fgai-bench ls``, which lists registered names, and ``check``, which tests the contract of one of them."""
+"""Define ``fgai-bench ls``, which lists the registered names that the other commands accept."""
 
-from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from fgai_bench.cli.options import path_of, print_table
+from fgai_bench.cli.options import path_of
+from fgai_bench.cli.terminal import print_table
 from fgai_bench.registry import Entry, Registry, RegistryError, registry_path
 
 KINDS: Registry[Registry[Any]] = Registry("kind")
@@ -28,6 +29,17 @@ def kind_named(name: str) -> str:
     """
     plural = name if name in KINDS else f"{name}s"
     return plural if plural in KINDS else KINDS.entry(name).name
+
+
+def kinds_holding(name: str) -> list[str]:
+    """Return the kinds with a contract in which ``name`` is registered; raise if there is none, with similar names."""
+    holding = [kind for kind in CHECKED if name in KINDS[kind]]
+    if not holding:
+        every: Registry[Any] = Registry("name")
+        for known in dict.fromkeys(known for kind in CHECKED for known in KINDS[kind]):
+            every.declare(known, known)
+        every.entry(name)
+    return holding
 
 
 def ls(
@@ -77,13 +89,16 @@ def _print_zoo(source: Path | None) -> None:
     with zoo_store(source) as store:
         rows, folder = zoo_rows(store), store.folder
     columns = ["name", "seed", "clean", "injection", "worst", "attacks"]
-    lines = []
-    for (name, seed), scores in rows.items():
-        named = [scores.get(attack, {}) for attack in ("", "injection", "worst")]
-        shown = [next((f"{own[key]:.3f}" for key in ("f1", "roc_auc") if key in own), "--") for own in named]
-        lines.append([name, str(seed), *shown, str(len(scores) - 1)])
+    lines = [
+        [name, str(seed), *(_score(scores.get(a, {})) for a in ("", "injection", "worst")), str(len(scores) - 1)]
+        for (name, seed), scores in rows.items()
+    ]
     print_table(f"zoo: {folder}", columns, lines)
     typer.echo("fb.load_model(NAME, seed=SEED) returns the model, fb.load_attacked(NAME, seed=SEED) the attacked graph")
+
+
+def _score(values: Mapping[str, float]) -> str:
+    return next((f"{values[name]:.3f}" for name in ("f1", "roc_auc") if name in values), "--")
 
 
 def _print_registry(kind: str, registry: Registry[Any]) -> None:
@@ -104,36 +119,3 @@ def _entry(registry: Registry[Any], name: str) -> Entry[Any]:
         return registry.entry(name)
     except RegistryError as reason:
         return Entry(name, None, summary=str(reason), origin="")
-
-
-def check(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A registered name; see `fgai-bench ls`.")],
-    kind: Annotated[str | None, typer.Option(help="Which kind of thing NAME is, where several share the name.")] = None,
-) -> None:
-    """Run the contract checks of one registered entry; exit 1 when one of them fails."""
-    kind = kind_of(name, kind)
-    KINDS[kind].entry(name)
-    from fgai_bench.testing import run_checks
-
-    results = run_checks(kind, name)
-    rows = [(r.name, str(r.status), r.message) for r in results if r.status != "skipped"]
-    skipped = Counter(result.message for result in results if result.status == "skipped")
-    folded = [(f"{count} check{'s' if count > 1 else ''}", "skipped", reason) for reason, count in skipped.items()]
-    print_table(f"{kind} {name}", ["check", "status", "message"], [*rows, *folded])
-    if any(result.status not in ("passed", "skipped") for result in results):
-        raise typer.Exit(1)
-
-
-def kind_of(name: str, kind: str | None) -> str:
-    """Return the kind that ``kind`` names; if None, the only kind in which ``name`` is registered."""
-    if kind is not None:
-        return kind_named(kind)
-    holding = [kind for kind in CHECKED if name in KINDS[kind]]
-    if not holding:
-        every: Registry[Any] = Registry("name")
-        for known in dict.fromkeys(known for kind in CHECKED for known in KINDS[kind]):
-            every.declare(known, known)
-        every.entry(name)  # raises, with similar names
-    if len(holding) > 1:
-        raise RegistryError(f"{name!r} is the name of several things; add --kind {' or --kind '.join(holding)}")
-    return holding[0]

@@ -1,4 +1,4 @@
-"""What commands share: options and arguments, how texts of the command line are read, and how tables are printed."""
+"""Options and arguments that several commands share, declared once; and how texts of the command line are read."""
 
 import errno
 import functools
@@ -6,17 +6,19 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-PIPE_WIDTH = 240
-
 
 def path_of(text: str | Path) -> Path:
-    """Return a path that can exist; raise if it is empty, too long, or holds a NUL."""
+    """Return a path that can exist; raise if it is empty, too long, or holds a NUL.
+
+    >>> path_of("runs/quick").name
+    'quick'
+    """
     if not os.fspath(text):
         raise typer.BadParameter("a path is needed, not an empty text")
     try:
@@ -75,28 +77,12 @@ def seeds_of(text: str | None) -> int | list[int] | None:
 
 
 def numbers(text: str) -> list[int]:
-    """Return a list of whole numbers, separated by commas."""
-    return [whole(part) for part in listed(text) or []]
+    """Return a list of whole numbers, separated by commas.
 
-
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print ``rows`` under the headings ``columns``, which may all be empty; cells are plain text, never markup.
-
-    A table is as wide as the terminal, or unwrapped when the output goes to a file or a pipe.
+    >>> numbers("1000, 1001")
+    [1000, 1001]
     """
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_header=any(columns))
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    console.print(Text(title, style="bold"))
-    console.print(table)
+    return [whole(part) for part in listed(text) or []]
 
 
 NamesOption = Annotated[str | None, typer.Option(help="Names separated by commas; else the suite's.")]
@@ -134,9 +120,15 @@ def execution(
     from fgai_bench.run.options import Execution
     from fgai_bench.run.progress import observer_for
 
-    known: dict[str, Any] = {"device": device, "jobs": jobs, "executor": executor, "address": address}
-    known |= {"data_root": data_root, "retry_failed": retry_failed}
-    known |= {"plugins": plugins_of_command(), "observer": observer_for(sys.stdout)}
+    known: dict[str, Any] = {
+        "device": device,
+        "jobs": jobs,
+        "executor": executor,
+        "address": address,
+        "data_root": data_root,
+    }
+    observer = observer_for(sys.stdout)
+    known |= {"retry_failed": retry_failed, "plugins": plugins_of_command(), "observer": observer}
     Execution(**known)  # a dry run refuses what the run would refuse
     return known
 

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from fgai_bench.cli.options import folder_of, listed, path_of, print_table, seeds_of
+from fgai_bench.cli.options import folder_of, listed, path_of, seeds_of
+from fgai_bench.cli.terminal import print_table
 
 app = typer.Typer(help="Records: export runs, or merge the pieces of one study.", no_args_is_help=True)
 

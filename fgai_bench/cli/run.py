@@ -1,9 +1,10 @@
-"""Define ``fgai-bench run``, which runs a suite or prints its plan, and ``status``, which says how far a run is."""
+"""Define ``fgai-bench run``, which runs a suite or, with ``--dry-run``, prints its plan."""
 
 from __future__ import annotations
 
 import shlex
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,21 +13,19 @@ import typer
 from fgai_bench.cli.options import (
     FolderOption,
     NamesOption,
-    RunArgument,
     SetOption,
     SuiteOption,
     listed,
-    print_table,
     seeds_of,
     takes_execution,
     whole,
 )
+from fgai_bench.cli.terminal import print_table
 
 if TYPE_CHECKING:
     from fgai_bench.run.plan import Plan
     from fgai_bench.run.resume import Run
 
-SHOWN_DAMAGE = 5  # damaged steps, before the rest is only counted
 PLAN_COLUMNS = ["suite", "task", "dataset", "model", "defense", "label", "seeds", "attacks"]
 
 
@@ -79,8 +78,7 @@ def show_plan(suite: str, out: Path | None, device: str, overrides: dict[str, An
     """Print every trial of the plan, the number of steps, and the memory of the largest training that has to run."""
     from fgai_bench.data import DATASETS
     from fgai_bench.data import data_root as data_root_of
-    from fgai_bench.records.names import spans
-    from fgai_bench.run.forecast import memory_of
+    from fgai_bench.run.forecast import memory_of, spoken_bytes
     from fgai_bench.run.preflight import check_options, checked_data_root
     from fgai_bench.run.progress import title
     from fgai_bench.run.resume import planned, statuses_in
@@ -91,8 +89,7 @@ def show_plan(suite: str, out: Path | None, device: str, overrides: dict[str, An
     plan = planned(loaded, device, root, **overrides)
     check_options(plan.steps.values())
     folder = out if out is not None else Path("runs") / loaded.name
-    seeds = {member.seed for member in plan.members}
-    typer.echo(f"{len(seeds)} seed{'s' if len(seeds) != 1 else ''}: {spans(tuple(seeds))}")
+    typer.echo(spoken_seeds(sorted({member.seed for member in plan.members})))
     print_table(f"plan of {loaded.name}", PLAN_COLUMNS, plan_rows(plan))
     for sentence in plan.left_out:
         typer.echo(sentence)
@@ -107,7 +104,18 @@ def show_plan(suite: str, out: Path | None, device: str, overrides: dict[str, An
     needed = {step.hash: memory_of(step.config) or 0.0 for step in waiting if step.kind == "train"}
     if any(needed.values()):
         largest = max(needed, key=lambda hash: needed[hash])
-        typer.echo(f"largest: {title(plan.steps[largest])}, about {needed[largest] / 2**30:,.1f} GiB of memory")
+        typer.echo(f"largest: {title(plan.steps[largest])}, about {spoken_bytes(needed[largest])} of memory")
+
+
+def spoken_seeds(seeds: Sequence[int]) -> str:
+    """Return seeds in words.
+
+    >>> spoken_seeds(range(100)), spoken_seeds([0, 3]), spoken_seeds([100])
+    ('100 seeds: 0 to 99', '2 seeds: 0, 3', '1 seed: 100')
+    """
+    whole_range = len(seeds) > 2 and seeds[-1] - seeds[0] == len(seeds) - 1
+    which = f"{seeds[0]} to {seeds[-1]}" if whole_range else ", ".join(map(str, seeds))
+    return f"{len(seeds)} seed{'s' if len(seeds) != 1 else ''}: {which}"
 
 
 def plan_rows(plan: Plan) -> list[list[str]]:
@@ -129,6 +137,7 @@ def conclude(done: Run) -> None:
     If some steps could be tried again, list the steps without a value and exit 1. So do an attack below a floor and a
     dataset whose files could not be had.
     """
+    from fgai_bench.cli.status import failures
     from fgai_bench.records.flags import below_floors
     from fgai_bench.records.result import RETRIED
     from fgai_bench.records.store import StoreReader
@@ -147,68 +156,3 @@ def conclude(done: Run) -> None:
     typer.echo(f"next: fgai-bench report {shlex.quote(str(done.folder))}")
     if failed or wrong or done.absent:
         raise typer.Exit(1)
-
-
-def status(
-    folder: RunArgument,
-) -> None:
-    """Show how many steps of a run are done and how many are waiting; exit 1 when a step has failed."""
-    from fgai_bench.records.lock import holder
-    from fgai_bench.records.merge import counts_by_suite, in_words
-    from fgai_bench.records.result import RETRIED
-    from fgai_bench.records.store import StoreReader
-
-    with StoreReader(folder) as store:
-        members, damaged = store.members(), store.damaged()
-        headers = {} if damaged else store.headers()
-        statuses = store.statuses() if damaged else {hash: header["status"] for hash, header in headers.items()}
-    suites = counts_by_suite(members, statuses).items()
-    rows = [[suite, str(sum(counts.values())), in_words(counts)] for suite, counts in suites]
-    print_table(f"run {folder}", ["suite", "steps", "by status"], rows)
-    typer.echo(f"being written by {writer}" if (writer := holder(folder)) else "nobody is writing to it")
-    for sentence in list(damaged.values())[:SHOWN_DAMAGE]:
-        typer.echo(f"damaged: {sentence}")
-    if len(damaged) > SHOWN_DAMAGE:
-        typer.echo(f"damaged: {len(damaged) - SHOWN_DAMAGE} more steps, as where checkpoints were not brought along")
-    for sentence in remarks(members, headers):
-        typer.echo(sentence)
-    if set(statuses.values()) - {"ok"}:
-        failures(folder)
-    if damaged or any(status in RETRIED for status in statuses.values()):
-        raise typer.Exit(1)
-
-
-def remarks(members: list[dict[str, Any]], headers: dict[str, dict[str, Any]]) -> list[str]:
-    """Return what to know of the records: changed suites, steps of other code than the rest, or than this program's."""
-    from fgai_bench.records.merge import made_by_other_code
-    from fgai_bench.run.identity import is_present
-
-    mixed = made_by_other_code(members, headers)
-    placed = {member["step"] for member in members if member["step"] in headers} - mixed
-    earlier = [hash for hash in placed if is_present(headers[hash]["kind"], headers[hash]["config"]) is False]
-    counted = (
-        (len(mixed), "the rest and are not mixed with it"),
-        (len(earlier), "this program's; a new run computes them anew and leaves them in the store"),
-    )
-    return [f"{number} recorded steps were made by other code than {whose}" for number, whose in counted if number]
-
-
-def failures(folder: Path) -> None:
-    """Print a table of the recorded steps that have no value, with the reason for each."""
-    from fgai_bench.records.errors import StoreError
-    from fgai_bench.records.store import StoreReader
-
-    rows: list[list[str]] = []
-    with StoreReader(folder) as store:
-        statuses = store.statuses()
-        for member in store.members():
-            if statuses.get(member["step"], "ok") != "ok":
-                names = [str(member[key]) for key in ("kind", "dataset", "model", "label", "attack_label", "seed")]
-                try:
-                    reason = store.step(member["step"])["reason"]
-                except StoreError as error:
-                    reason = str(error)
-                rows.append([*names, statuses[member["step"]], reason])
-    if rows:
-        columns = ["step", "dataset", "model", "defense", "attack", "seed", "status", "reason"]
-        print_table("without a value", columns, rows)

@@ -17,10 +17,10 @@ from fgai_bench.cli.options import (
     folder_of,
     listed,
     numbers,
-    print_table,
     takes_execution,
     whole,
 )
+from fgai_bench.cli.terminal import print_table
 
 if TYPE_CHECKING:
     from fgai_bench.tuning.cells import SearchCell
@@ -53,7 +53,6 @@ def tune(
     how: dict[str, Any],
 ) -> None:
     """Search the settings of every defense on validation nodes, or resume; write tuned.yaml and trials.csv."""
-    from fgai_bench.tuning.cells import FINALISTS
     from fgai_bench.tuning.study import cells_to_search
     from fgai_bench.tuning.study import tune as search
     from fgai_bench.tuning.write import TRIALS, TUNED
@@ -63,17 +62,10 @@ def tune(
     names = {"datasets": listed(datasets), "models": listed(models), "defenses": listed(defenses)}
     request: dict[str, Any] = {**effort, **names, "assignments": assignments or []}
     cells = cells_to_search(suite, **request)
-    for key in dict.fromkeys(assignment.partition("=")[0].strip() for assignment in assignments or []):
-        if count := sum(key in cell.space for cell in cells):
-            typer.echo(
-                f"note: --set {key} holds in trial 0 only: the search chooses it in {count} of {len(cells)} cells"
-            )
+    for sentence in overridden(assignments or [], cells):
+        typer.echo(sentence)
     if dry_run:
-        rows = [[*_names(cell), str(cell.trials), ", ".join(cell.space)] for cell in cells]
-        print_table("searches", [*NAMES, "trials", "what is searched"], rows)
-        tried = sum(cell.trials * len(cell.seeds) for cell in cells)
-        ending = sum((FINALISTS + 1) * len(cell.finals) for cell in cells)
-        typer.echo(f"{tried} trainings in {len(cells)} searches, at most {ending} more in their finals under `worst`")
+        show_cells(cells)
         return
     outcomes = search(suite, folder, **request, **how)
     print_table("chosen settings", COLUMNS, [_row(outcome) for outcome in outcomes])
@@ -84,6 +76,28 @@ def tune(
     typer.echo(f"next: fgai-bench run --suite {shlex.quote(str(folder / TUNED))}")
     if any(not tried.ok for outcome in outcomes for tried in outcome.tried):
         raise typer.Exit(1)
+
+
+def overridden(assignments: Sequence[str], cells: Sequence[SearchCell]) -> list[str]:
+    """Say of each ``--set`` that a search chooses in its place."""
+    keys = [assignment.partition("=")[0].strip() for assignment in assignments]
+    counts = {key: sum(key in cell.space for cell in cells) for key in keys}
+    return [
+        f"note: --set {key} holds in trial 0 only: the search chooses it in {count} of {len(cells)} cells"
+        for key, count in counts.items()
+        if count
+    ]
+
+
+def show_cells(cells: Sequence[SearchCell]) -> None:
+    """Print what would be searched, and how many trainings that takes."""
+    from fgai_bench.tuning.cells import FINALISTS
+
+    rows = [[*_names(cell), str(cell.trials), ", ".join(cell.space)] for cell in cells]
+    print_table("searches", [*NAMES, "trials", "what is searched"], rows)
+    tried = sum(cell.trials * len(cell.seeds) for cell in cells)
+    ending = sum((FINALISTS + 1) * len(cell.finals) for cell in cells)
+    typer.echo(f"{tried} trainings in {len(cells)} searches, at most {ending} more in their finals under `worst`")
 
 
 def spreads(outcomes: Sequence[SearchOutcome]) -> list[str]:

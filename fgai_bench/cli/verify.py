@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from fgai_bench.cli.options import RootOption, RunArgument, print_table, whole
+from fgai_bench.cli.options import RootOption, RunArgument, whole
+from fgai_bench.cli.terminal import print_table
 
 
 def verify(
@@ -24,15 +25,7 @@ def verify(
     if list_only and rows is not None:
         raise typer.BadParameter("--list names every row; leave out --rows")
     if list_only:
-        from fgai_bench.records.store import StoreReader
-
-        with StoreReader(run) as store:
-            ready = {hash for hash, status in store.statuses().items() if status == "ok"}
-            members = [member for member in store.members() if member["step"] in ready and not member.get("metric")]
-        keys = ("kind", "suite", "dataset", "model", "label", "attack_label", "seed")
-        lines = [[member["step"][:12], *(str(member[key]) for key in keys)] for member in members]
-        columns = ["row", "kind", "suite", "dataset", "model", "defense", "attack", "seed"]
-        print_table(f"rows of {run}", columns, lines)
+        _list_rows(run)
         return
     from fgai_bench.records.verify import verify as measure_again
     from fgai_bench.run.identity import is_present
@@ -50,6 +43,17 @@ def verify(
         typer.echo(f"{done.left_out} rows are there without their model or graph and could not be measured")
     if done.findings:
         raise typer.Exit(1)
+
+
+def _list_rows(run: Path) -> None:
+    from fgai_bench.records.store import StoreReader
+
+    with StoreReader(run) as store:
+        ready = {hash for hash, status in store.statuses().items() if status == "ok"}
+        members = [member for member in store.members() if member["step"] in ready and not member.get("metric")]
+    keys = ("kind", "suite", "dataset", "model", "label", "attack_label", "seed")
+    lines = [[member["step"][:12], *(str(member[key]) for key in keys)] for member in members]
+    print_table(f"rows of {run}", ["row", "kind", "suite", "dataset", "model", "defense", "attack", "seed"], lines)
 
 
 def break_(

@@ -78,7 +78,7 @@ class GCNModel(AttentionModel):
 
     def structure(self, profile: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Any:
         """Return the structure that :meth:`classified` uses: by default an :data:`Aggregation`."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} must implement structure(profile, edge_index, edge_weight)")
 
     def classified(self, support: Tensor, structure: Any, score_shift: Tensor | None = None) -> Output:
         """Map projected features and structure to the output: ``(N, hidden) -> Output``."""

@@ -10,7 +10,7 @@ of its own (``measure``), so that adding one to a finished run computes nothing 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -207,14 +207,11 @@ def plan(suites: Iterable[Suite], device: str = "cpu", contents: Mapping[str, st
     draft, stopped, unasked = _Draft(device, contents or {}), [], []
     for suite in suites:
         before = len(draft.members)
-        grid = product(suite.tasks, suite.datasets, suite.models, suite.seeds, suite.defenses)
-        for task, dataset, model, seed, line in grid:
-            if model in (line.models or [model]) and dataset in (line.datasets or [dataset]):
-                trial = Trial(suite, task, dataset, model, line, seed)
-                if trial.obstacle:
-                    stopped.append(trial)
-                else:
-                    draft.add(trial)
+        for trial in _trials(suite):
+            if trial.obstacle:
+                stopped.append(trial)
+            else:
+                draft.add(trial)
         if suite.explainers and all(member.kind != "explain" for member in draft.members[before:]):
             limits = ((key, getattr(suite, f"explained_{key}")) for key in ("datasets", "models", "attacks"))
             only = "; ".join(f"{key} {', '.join(names)}" for key, names in limits if names)
@@ -267,6 +264,14 @@ def validation_plan(
 def applies(tags: frozenset[str], task: str) -> bool:
     """Tell whether an entry is for a task; an entry that names no task is for all of them."""
     return task in tags or not tags & {"node", "link", *TASKS}
+
+
+def _trials(suite: Suite) -> Iterator[Trial]:
+    for task, dataset, model, seed, line in product(
+        suite.tasks, suite.datasets, suite.models, suite.seeds, suite.defenses
+    ):
+        if model in (line.models or [model]) and dataset in (line.datasets or [dataset]):
+            yield Trial(suite, task, dataset, model, line, seed)
 
 
 class _Draft:

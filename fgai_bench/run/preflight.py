@@ -21,6 +21,8 @@ DEVICE_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/dev/kfd")
 def resolved_device(name: str) -> str:
     """Replace ``auto`` by the device that the machine has; raise if it does not have the device.
 
+    >>> resolved_device("cpu")
+    'cpu'
     >>> resolved_device("gpu")
     Traceback (most recent call last):
     ...
@@ -28,8 +30,7 @@ def resolved_device(name: str) -> str:
     """
     if name not in ("auto", "cpu", "cuda"):
         raise RequestError(f"unknown device {name!r}; possible are auto, cpu and cuda")
-    maybe_cuda = not sys.platform.startswith("linux") or any(Path(path).exists() for path in DEVICE_FILES)
-    if name == "cpu" or (name == "auto" and not maybe_cuda):
+    if name == "cpu" or (name == "auto" and not _maybe_cuda()):
         return "cpu"
     import torch
 
@@ -60,12 +61,14 @@ def checked_folder(folder: Path) -> Path:
                 raise RequestError(f"{parent} cannot be written to; choose another folder with --out")
             break
     made = (folder / FILE).is_file() and (folder / FILE).stat().st_size > 0
-    known = (FILE, f"{FILE}-journal", LOCK)  # a run that is killed at its very start leaves these behind
-    if folder.is_dir() and not made:
-        others = [path for path in folder.iterdir() if path.name not in known or path.is_symlink() or path.is_dir()]
-        if others:
-            raise RequestError(f"{folder} is not empty and is not a run; choose another folder with --out")
+    if folder.is_dir() and not made and any(_foreign(path) for path in folder.iterdir()):
+        raise RequestError(f"{folder} is not empty and is not a run; choose another folder with --out")
     return folder
+
+
+def _foreign(path: Path) -> bool:
+    """Tell whether a file is not one of those that a run killed at its very start leaves behind."""
+    return not path.is_file() or path.is_symlink() or path.name not in ("store.sqlite", "store.sqlite-journal", LOCK)
 
 
 def checked_data_root(root: str | os.PathLike[str] | None) -> str | None:
@@ -132,3 +135,7 @@ def check_data(steps: Iterable[Step], root: str | None) -> dict[str, str]:
             if len(absent) == len(names):
                 raise
     return absent
+
+
+def _maybe_cuda() -> bool:
+    return not sys.platform.startswith("linux") or any(Path(path).exists() for path in DEVICE_FILES)

@@ -130,16 +130,20 @@ def _narrowed(
     if strangers and len(parts) > 1:
         names = ", ".join(part.name for part in parts)
         raise SuiteError(f"{key} {', '.join(strangers)}: in no part of the suite; run one of {names} alone")
-    narrowed = []
-    for part in parts:
-        chosen: list[Any] = []
-        for name in wanted:
-            there = [line(name)] if name in strangers else [e for e in getattr(part, key) if name in _title(e)]
-            exact = [entry for entry in there if not isinstance(entry, str) and entry.title == name]
-            chosen += [entry for entry in exact or there if entry not in chosen]
-        if chosen:
-            narrowed.append(changed(part, **{key: tuple(chosen)}))
-    return tuple(narrowed)
+    return tuple(
+        changed(part, **{key: lines})
+        for part in parts
+        if (lines := _selected(getattr(part, key), wanted, strangers, line))
+    )
+
+
+def _selected(lines: Sequence[Any], wanted: Sequence[str], strangers: Sequence[str], line: Callable[[str], Any]) -> Any:
+    chosen: list[Any] = []
+    for name in wanted:
+        exact = [entry for entry in lines if not isinstance(entry, str) and entry.title == name]
+        matching = [line(name)] if name in strangers else exact or [entry for entry in lines if name in _title(entry)]
+        chosen += [entry for entry in matching if entry not in chosen]
+    return tuple(chosen)
 
 
 def _assigned(parts: tuple[Suite, ...], assignment: str) -> tuple[Suite, ...]:

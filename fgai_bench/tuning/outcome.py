@@ -96,13 +96,21 @@ class SearchOutcome:
     @property
     def evidence(self) -> str:
         """Return the hash of all trials with their settings and scores."""
-        scores = [{str(s): dict(by_name) for s, by_name in {**t.by_seed, **t.final}.items()} for t in self.tried]
-        return sha256([[t.number, dict(t.values), own, t.reason] for t, own in zip(self.tried, scores, strict=True)])
+        return sha256([[t.number, dict(t.values), _plain({**t.by_seed, **t.final}), t.reason] for t in self.tried])
 
     @property
     def chosen(self) -> TunedSetting | None:
         """Return the choice as a setting of a suite; None if all trials failed."""
-        if (choice := self.choice) is None:
+        if self.choice is None:
             return None
-        found = {"feasible": self.feasible(choice), "space": self.cell.space_hash, "evidence": self.evidence}
-        return self.cell.setting(choice.number, choice.values, **found)
+        return self.cell.setting(
+            self.choice.number,
+            self.choice.values,
+            feasible=self.feasible(self.choice),
+            space=self.cell.space_hash,
+            evidence=self.evidence,
+        )
+
+
+def _plain(by_seed: Mapping[int, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    return {str(seed): dict(scores) for seed, scores in by_seed.items()}

@@ -201,3 +201,8 @@ def test_the_split_is_the_one_that_is_asked_for() -> None:
     other = Split(SPLIT.test[:30], SPLIT.val, SPLIT.test[30:])
     model = DEFENSES["gnnguard-sparse"]().fit(build_model("gat", 12, 3), graph(), other, training=Training(epochs=4))
     assert not torch.equal(logits(model, graph()), logits(trained("gnnguard-sparse"), graph()))
+
+
+def test_a_subclass_must_say_what_its_structure_is() -> None:
+    with pytest.raises(TypeError, match="GCNModel must implement structure"):
+        GCNModel(12, 3)(graph())

@@ -40,4 +40,4 @@ class SmoothedLogits(PlainGCNModel):
 
     def smoothed(self, h: Tensor, graph: ScaledGraph, score_shift: Tensor | None) -> Output:
         """Return the output for the perceptron's logits: ``(N, C) -> Output``."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} must implement smoothed(h, graph, score_shift)")
