@@ -3,7 +3,7 @@
 Run on a machine with a GPU, or on small graphs without; several processes may write to one folder, a file for each row:
 
     python -m benchmarks.standard_attack "amazon-photo,coauthor-cs/gat/vanilla,fgai tuned/0,1" --out measured
-    python -m benchmarks.standard_attack "amazon-photo/gat/vanilla/0" --parts timing --out timed  # alone on the machine
+    python -m benchmarks.standard_attack "amazon-photo/gat/vanilla/0" --parts timing --out measured/timed  # nothing beside it
     python -m benchmarks.standard_attack --out measured --collect standard_attack.csv
 
 A row is named by graph, model, label and seed, as in the suite ``node``. It is trained, attacked by every injection
@@ -126,8 +126,16 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def collect(folder: Path, path: Path) -> int:
-    """Write the rows of a folder to one file and print its tables; return 1 if a row is below its floor."""
-    rows = [row for file in sorted(folder.glob("*.csv")) for row in read_rows(file)]
+    """Write the rows of a folder to one file and print its tables; return 1 if a row is below its floor.
+
+    A row may be in several files, as one whose time was measured by itself: what a file lacks comes from the next.
+    """
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    for file in sorted(folder.rglob("*.csv")):
+        for row in read_rows(file):
+            known = found.setdefault(tuple(row[key] for key in COLUMNS[:5]), row)
+            known |= {key: value for key, value in row.items() if not known[key]}
+    rows = list(found.values())
     write(path, rows)
     for name, table in TABLES.items():
         header, *lines = table(rows)

@@ -302,7 +302,7 @@ def test_the_first_place_is_the_same_under_both_threats():
         assert len(rows) == 8
         first = [max(rows, key=lambda row: float(row[threat])) for threat in THREATS]
         assert first[0] is first[1]
-        assert first[0]["label"] in ("mlp tuned", "vanilla tuned")
+        assert first[0]["label"] in ("mlp tuned", "vanilla tuned", "gnnguard-sparse tuned")
         vanilla = next(row for row in rows if (row["model"], row["label"]) == ("gat", "vanilla tuned"))
         lost = [1 - float(vanilla[threat]) / float(vanilla["clean"]) for threat in THREATS]
         assert lost[0] > 0.49

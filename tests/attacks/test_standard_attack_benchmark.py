@@ -71,6 +71,14 @@ def test_a_row_below_its_floor_is_an_error(tmp_path, monkeypatch):
         assert read_rows(tmp_path.parent / "all.csv") == [{**ROW, "floor": floor}]
 
 
+def test_a_row_that_was_timed_by_itself_is_still_one_row(tmp_path, monkeypatch):
+    (tmp_path / "rows" / "timed").mkdir(parents=True)
+    standard_attack.write(tmp_path / "rows" / "row.csv", [ROW])
+    standard_attack.write(tmp_path / "rows" / "timed" / "row.csv", [{**ROW, "floor": "", "seconds": "4.5", "clean": "0.4"}])
+    assert run(monkeypatch, "--out", str(tmp_path / "rows"), "--collect", str(tmp_path / "all.csv")) == 0
+    assert read_rows(tmp_path / "all.csv") == [{**ROW, "seconds": "4.5"}]
+
+
 def test_rows_with_a_file_are_kept_and_one_that_fails_does_not_stop_the_others(tmp_path, monkeypatch, capsys):
     kept = tmp_path / "csbm-1e3_gat_vanilla_0_paper.csv"
     standard_attack.write(kept, [ROW])
