@@ -13,10 +13,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fgai_bench.fast.cuda_graphs import Replayed, own_stream, recording
+from fgai_bench.fast.cuda_graphs import Replayed, capturing, own_stream
 
 LAST_SHARE = 0.02  # of the first step that is left for the last one
-WORTH_RECORDING = 3  # steps above which a recording pays: the first is taken without, and it costs about one
+WORTH_CAPTURING = 3  # steps above which a capture pays: the first is taken without, and it costs about one
 
 
 class Ascent(NamedTuple):
@@ -75,12 +75,12 @@ def ascend(
     high: Tensor | float,
     step: Tensor | float,
     steps: int,
-    recordable: bool = False,
+    capturable: bool = False,
 ) -> Ascent:
     """``x <- clip(x + step * sign(grad f(x)), low, high)``, ``steps`` times; the best iterate is returned.
 
     Nothing is read back from the device on the way. After a gradient that is not finite, x stays where it is.
-    ``recordable`` says that the objective reads nothing back either: on CUDA a step is then recorded and replayed.
+    ``capturable`` says that the objective reads nothing back either: on CUDA a step is then captured and replayed.
 
     >>> one = torch.ones(1)
     >>> ascent = ascend(lambda x: -(x - 0.25).square().sum(), 0 * one, -one, one, step=0.1, steps=3)
@@ -110,7 +110,7 @@ def ascend(
             torch.clamp(moved, low, high, out=x)  # type: ignore[arg-type]
         return value.detach(), finite, (gradient != 0).any()
 
-    if recordable and start.is_cuda and steps > WORTH_RECORDING and not recording():
+    if capturable and start.is_cuda and steps > WORTH_CAPTURING and not capturing():
         with own_stream(start.device):
             replayed = Replayed(climb)
             taken = [tuple(part.clone() for part in replayed()) for _ in range(steps)]
@@ -152,7 +152,7 @@ def ascend_long(
     high: float | Tensor,
     step: float | Tensor,
     steps: int,
-    recordable: bool = False,
+    capturable: bool = False,
     candidates: int = 1,
 ) -> Summit:
     """Raise an objective inside a box and return the iterate with the lowest score.
@@ -167,7 +167,7 @@ def ascend_long(
         objective: features to ``()`` or ``(B,)`` the values that are raised and the scores that count.
         start: ``(B * nodes, F)`` where the search begins.
         step: root mean square of the first step, for all rows or ``(B * nodes, 1)`` for each.
-        recordable: the objective reads nothing back either: on CUDA a step is then recorded and replayed.
+        capturable: the objective reads nothing back either: on CUDA a step is then captured and replayed.
         candidates: B, how many searches the rows belong to, equally many rows to each.
 
     >>> def objective(x): return -(x - 0.3).square().sum(), (x - 0.3).abs().sum()
@@ -175,7 +175,7 @@ def ascend_long(
     0.3
     """
     climb = _Climb(objective, start, low, high, step, steps, candidates)
-    if recordable and start.is_cuda and steps > WORTH_RECORDING and not recording():
+    if capturable and start.is_cuda and steps > WORTH_CAPTURING and not capturing():
         with own_stream(start.device):
             once = Replayed(climb.step_up)
             for _ in range(steps):

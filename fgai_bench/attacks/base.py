@@ -19,7 +19,7 @@ from fgai_bench.attacks.ascent import BestAscent
 from fgai_bench.attacks.budget import Ledger, ThreatModel, check_budget, scenario_among
 from fgai_bench.attacks.objectives import Readout, Reference
 from fgai_bench.data.node_index import node_index
-from fgai_bench.fast.cuda_graphs import recording
+from fgai_bench.fast.cuda_graphs import capturing
 from fgai_bench.models.base import AttentionModel, Output, checked_model, frozen_eval
 from fgai_bench.registry import checked_subclass
 
@@ -112,7 +112,7 @@ class Attack:
             ``convergent``, different seeds may end at the same result; ``fixed-search``, the threat model's steps do
             not change how long it searches; ``uses-surrogate``, it is handed the vanilla model.
         cost: about how many gradients a search takes: ``gradients``, and ``gradients_per_edge`` of its budget.
-        recordable: the search reads nothing back from the device, so that a training can record it; it then also
+        capturable: the search reads nothing back from the device, so that a training can capture it; it then also
             works without a seed, drawing from torch's own generator.
     """
 
@@ -121,7 +121,7 @@ class Attack:
     version: ClassVar[str] = "1"
     tags: ClassVar[tuple[str, ...]] = ()
     cost: ClassVar[Mapping[str, float]] = {}
-    recordable: ClassVar[bool] = False
+    capturable: ClassVar[bool] = False
 
     def __call__(
         self,
@@ -152,7 +152,7 @@ class Attack:
             targets = node_index(targets, data.x.shape[0], "targets")
         with frozen_eval(model), frozen_eval(surrogate) if surrogate is not None else nullcontext():
             candidate = self.search(Victim(model, data, targets, readout, surrogate), threat, seed)
-            if recording():  # there are no values to check; the epochs before the recording were checked
+            if capturing():  # there are no values to check; the epochs before the capture were checked
                 return Attacked(candidate.data, Ledger(), injected=candidate.injected)
             flags = candidate.trace.flags
             if flags and threat.scenario != "features" and model.ignores_edges(data):

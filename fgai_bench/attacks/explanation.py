@@ -74,9 +74,9 @@ class Stage:
         """Continue for so many steps, at a price for lost margins, and return the stage at the best point."""
         price = self.point.new_full((), self.price)
         ascent, domain = self.ascent, self.ascent.domain
-        recordable = ascent.scene.victim.model.recordable(new_edges=False)
+        capturable = ascent.scene.victim.model.capturable(new_edges=False)
         objective = partial(ascent.priced, price)
-        top = ascend_long(objective, self.point, domain.low, domain.high, ascent.step, steps, recordable=recordable)
+        top = ascend_long(objective, self.point, domain.low, domain.high, ascent.step, steps, capturable=capturable)
         flags = self.flags if bool(top.finite) else ("non-finite gradient",)
         return Stage(ascent, self.start, top.point, -float(top.score), float(price), flags)
 

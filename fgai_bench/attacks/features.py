@@ -61,9 +61,9 @@ class FeaturePGD(Attack):
 
         low, high = rows - threat.epsilon, rows + threat.epsilon
         steps = threat.steps if threat.nodes and threat.epsilon else 0
-        recordable = model.recordable(new_edges=False)
+        capturable = model.capturable(new_edges=False)
         search = BestAscent.over(
-            lambda start: ascend(objective, start, low, high, threat.step, steps, recordable), starts
+            lambda start: ascend(objective, start, low, high, threat.step, steps, capturable), starts
         )
         changed = chosen if steps else chosen[:0]
         return Candidate(with_changed_rows(data, changed, search.best.point[: changed.numel()]), search)
@@ -127,8 +127,8 @@ def climbed(search: PortfolioSearch, member: FeatureMember, steps: int) -> Featu
         logits = victim.read(out)
         return loss(logits, out, reference), search.score(logits.detach())
 
-    recordable = victim.model.recordable(new_edges=False)
-    top = ascend_long(objective, member.change, -epsilon, epsilon, STEP * epsilon, steps, recordable=recordable)
+    capturable = victim.model.capturable(new_edges=False)
+    top = ascend_long(objective, member.change, -epsilon, epsilon, STEP * epsilon, steps, capturable=capturable)
     search.count(top, steps)
     return replace(member, change=top.point, score=float(top.score))
 

@@ -103,7 +103,7 @@ class InjectionAttack(Attack):
     summary = "injected nodes, features by PGD through the defended model; five losses, restarts"
     paper = "https://arxiv.org/abs/2111.04314"
     tags = ("injection", "gradient", "prediction")
-    recordable = True
+    capturable = True
 
     def __init__(self, loss: str = "nll") -> None:
         self.loss = loss
@@ -122,10 +122,10 @@ class InjectionAttack(Attack):
             out = scene.output(features)
             return self._objective(victim.read(out), out, scene.reference)
 
-        recordable = victim.model.recordable(new_edges=False)
+        capturable = victim.model.capturable(new_edges=False)
         low, high, step = domain.low, domain.high, threat.step * domain.unit
         search = BestAscent.over(
-            lambda start: ascend(objective, start, low, high, step, steps, recordable),
+            lambda start: ascend(objective, start, low, high, step, steps, capturable),
             starting_points(victim.data, threat, seed, domain),
         )
         point = domain.straight_through(search.best.point)
@@ -139,7 +139,7 @@ class RandomInjection(Attack):
     paper = "https://arxiv.org/abs/2111.04314"
     tags = ("injection", "control")
     cost: ClassVar[dict[str, float]] = {"gradients": 0}
-    recordable = True
+    capturable = True
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         data = victim.data

@@ -1,6 +1,7 @@
 """Local search over edges and features together: change a part of an attack, climb a little, keep what leaves less.
 
-It goes on until it stops finding: until the last fifth of all gradients has lowered the score by less than .001.
+It goes on until it stops finding: until the last fifth of all gradients, those of its sources among them, and then one
+round of longer climbs have each lowered the score by less than .001. How soon and how late it may end is the caller's.
 """
 
 from collections.abc import Callable, Sequence

@@ -16,7 +16,7 @@ from fgai_bench.attacks.base import Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.objectives import margins
 from fgai_bench.data.dataset import score_of
-from fgai_bench.fast.cuda_graphs import recording
+from fgai_bench.fast.cuda_graphs import capturing
 from fgai_bench.metrics.prediction import won_pairs
 from fgai_bench.models.base import Output
 from fgai_bench.seeds import generator, uniform
@@ -35,7 +35,7 @@ def attached_edges(num_nodes: int, attached: Tensor) -> Tensor:
     nodes, per_node = attached.shape
     new = num_nodes + torch.arange(nodes, device=attached.device).repeat_interleave(per_node)
     there = torch.stack([new, attached.flatten()])
-    if not recording():
+    if not capturing():
         there = there[:, there[1] >= 0]
     return torch.cat([there, there.flip(0)], dim=1)
 

@@ -144,8 +144,8 @@ class PortfolioSearch:
 
         features, domain = torch.cat([member.features for member in members]), self.domain
         share = torch.tensor([[m.step] for m in members for _ in range(self.threat.nodes)], device=features.device)
-        step, recordable = share * domain.width, self.victim.model.recordable(new_edges=False)
-        top = ascend_long(objective, features, domain.low, domain.high, step, steps, recordable, number)
+        step, capturable = share * domain.width, self.victim.model.capturable(new_edges=False)
+        top = ascend_long(objective, features, domain.low, domain.high, step, steps, capturable, number)
         self.count(top, steps * number)
         return [
             self.noted(replace(member, features=point, score=score))
@@ -161,9 +161,9 @@ class PortfolioSearch:
             logits = self.victim.read(out)
             return loss(logits, out, scene.reference), self.score(logits.detach())
 
-        recordable, domain = self.victim.model.recordable(new_edges=False), self.domain
+        capturable, domain = self.victim.model.capturable(new_edges=False), self.domain
         step = member.step * domain.width
-        top = ascend_long(objective, member.features, domain.low, domain.high, step, steps, recordable)
+        top = ascend_long(objective, member.features, domain.low, domain.high, step, steps, capturable)
         self.count(top, steps)
         return self.noted(replace(member, features=top.point, score=float(top.score)))
 

@@ -15,7 +15,7 @@ from fgai_bench.attacks import ATTACKS, Attacked, ThreatModel
 from fgai_bench.attacks.auto_threat import ChosenThreat
 from fgai_bench.attacks.budget import Scenario
 from fgai_bench.attacks.catalogue import scenario_of
-from fgai_bench.card.edge_effect import EdgeEffect, measure_edge_effect
+from fgai_bench.card.attention_check import EdgeEffect, measure_edge_effect
 from fgai_bench.certificates import Floor, best_floor
 from fgai_bench.data.dataset import score_of
 from fgai_bench.data.extend import reached_nodes

@@ -12,7 +12,7 @@ import numpy as np
 from fgai_bench.attacks import ATTACKS
 from fgai_bench.attacks.auto_threat import ChosenThreat
 from fgai_bench.attacks.catalogue import scenario_of
-from fgai_bench.card.edge_effect import EdgeEffect
+from fgai_bench.card.attention_check import EdgeEffect
 from fgai_bench.card.evaluation import CONTROLS, AttackOutcome, Evaluation
 from fgai_bench.statistics.intervals import mean_interval, share_interval
 

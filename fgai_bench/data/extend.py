@@ -11,7 +11,7 @@ from fgai_bench.fast.cached_results import OncePerTensor
 GIVEN_BY_CALLER = ("x", "edge_index")
 
 
-@OncePerTensor  # counting waits for a GPU, and an attack inside a recorded training must not wait
+@OncePerTensor  # counting waits for a GPU, and an attack inside a captured training must not wait
 def typical_row(values: Tensor) -> Tensor:
     """Return the row that a new node or edge has: the mean of numbers, the most common of integers, False of masks.
 

@@ -45,7 +45,7 @@ class AdversarialTraining(Defense):
         self.inner_options = {"loss": "nll", "targets": chosen.aim}
 
     def objective(self, fit: Fit) -> Objective:
-        attack, recordable = fit.attack()
+        attack, capturable = fit.attack()
 
         def terms(epoch: int) -> dict[str, Tensor]:
             attacked = attack(epoch)
@@ -55,4 +55,4 @@ class AdversarialTraining(Defense):
                 "adversarial": self.weight * fit.task.loss(perturbed_output(fit.student, h, attacked)),
             }
 
-        return Objective(terms, recordable=recordable)
+        return Objective(terms, capturable=capturable)

@@ -36,13 +36,13 @@ class Objective:
     Attributes:
         terms: epoch to the weighted terms of the loss by name; their sum is minimised.
         keep: the parameters of the ``best`` epoch on validation, or those of the ``last`` one.
-        recordable: whether the terms read nothing back from the device and do the same work in every epoch.
+        capturable: whether the terms read nothing back from the device and do the same work in every epoch.
         output: the student's output for the validation score; ``student(data)`` if not given.
     """
 
     terms: Terms
     keep: Literal["best", "last"] = "best"
-    recordable: bool = False
+    capturable: bool = False
     output: Callable[[], Output] | None = None
 
 
@@ -60,7 +60,7 @@ class Fit:
         teacher: the trained vanilla model, for a defense with the tag ``needs-teacher``.
         inner: an attack ``inner(model, data, seed)``, for a defense with the tag ``needs-inner``.
         defense: the name of the defense's class, for messages.
-        recordable: whether CUDA may record an epoch.
+        capturable: whether CUDA may capture an epoch.
     """
 
     student: AttentionModel
@@ -72,7 +72,7 @@ class Fit:
     teacher: AttentionModel | None = None
     inner: InnerAttack | None = None
     defense: str = "this defense"
-    recordable: bool = True
+    capturable: bool = True
 
     def required(self, name: Literal["teacher", "inner"]) -> Any:
         """Return the teacher or the inner attack; raise if it was not given, with what the defense needs."""
@@ -83,20 +83,20 @@ class Fit:
         return given
 
     def attack(self, objective: Callable[..., Tensor] | None = None) -> tuple[Callable[[int], Any], bool]:
-        """Return the inner attack on the student as a function of the epoch, and whether an epoch can record it.
+        """Return the inner attack on the student as a function of the epoch, and whether an epoch can capture it.
 
-        Each epoch has a seed of its own; in a recording, which is made once, the attack draws from the training's
+        Each epoch has a seed of its own; in a capture, which is made once, the attack draws from the training's
         stream of random numbers. An ``objective``, as in :mod:`fgai_bench.attacks.objectives`, makes it a second
         attack of the same budget, with draws of its own, that maximises this objective.
         """
         inner, stream = self.required("inner"), "inner"
         if objective is not None:
             inner, stream = inner.maximising(objective), "inner-explanation"
-        recordable = self.student.recordable(new_edges=True) and getattr(inner, "recordable", False)
-        recorded = self.recordable and recordable and next(self.student.parameters()).is_cuda
+        capturable = self.student.capturable(new_edges=True) and getattr(inner, "capturable", False)
+        captured = self.capturable and capturable and next(self.student.parameters()).is_cuda
         return lambda epoch: inner(
-            self.student, self.data, None if recorded else derive(self.seed, f"{stream}-{epoch}")
-        ), recorded
+            self.student, self.data, None if captured else derive(self.seed, f"{stream}-{epoch}")
+        ), captured
 
 
 class Defense:
@@ -163,12 +163,12 @@ class Defense:
     def train(self, fit: Fit, progress: Progress | None) -> AttentionModel:
         """Minimise the objective over the parameters of the student; ``fit.student`` is still the given model.
 
-        What a recorded epoch could not solve, it cannot solve anew: then all epochs are done again without recording.
+        What a captured epoch could not solve, it cannot solve anew: then all epochs are done again without a capture.
         """
         try:
             return self._minimised(fit, progress)
         except UnconvergedError:
-            return self._minimised(replace(fit, recordable=False), progress)
+            return self._minimised(replace(fit, capturable=False), progress)
 
     def _minimised(self, fit: Fit, progress: Progress | None) -> AttentionModel:
         fit = replace(fit, student=self.student(fit))
@@ -183,7 +183,7 @@ class Defense:
             fit.seed,
             score=(lambda: fit.task.score(output())) if (fit.training.keep or made.keep) == "best" else None,
             progress=progress,
-            recordable=made.recordable and fit.recordable,
+            capturable=made.capturable and fit.capturable,
         )
 
     def student(self, fit: Fit) -> AttentionModel:
@@ -198,7 +198,7 @@ class Defense:
         return copy.deepcopy(model)
 
     def objective(self, fit: Fit) -> Objective | Terms:
-        """Return the objective to minimise; the terms alone mean the best epoch on validation and no recording."""
+        """Return the objective to minimise; the terms alone mean the best epoch on validation and no capture."""
         raise TypeError(f"{type(self).__name__} must implement objective(fit), or fit itself")
 
 

@@ -114,11 +114,11 @@ class FGAI(Defense):
 
     def objective(self, fit: Fit) -> Objective:
         faithful = Faithfulness(self.options, fit)
-        attacks, recordable = [], fit.student.recordable(new_edges=False)
+        attacks, capturable = [], fit.student.capturable(new_edges=False)
         shared, terms_on = self.options.explanation_attack == "shared", faithful.perturbed_terms
         for names in [[*terms_on]] if shared and terms_on else [[name] for name in terms_on]:
             own = names == ["explanation"] and not shared
-            attack, recordable = fit.attack(faithful.attention_change if own else None)
+            attack, capturable = fit.attack(faithful.attention_change if own else None)
             attacks.append((names, attack))
 
         def terms(epoch: int) -> dict[str, Tensor]:
@@ -131,7 +131,7 @@ class FGAI(Defense):
                 losses |= {name: terms_on[name](own, perturbed) for name in names}
             return losses
 
-        return Objective(terms, keep="last", recordable=recordable and faithful.recordable)
+        return Objective(terms, keep="last", capturable=capturable and faithful.capturable)
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class Faithfulness:
         self.clean: tuple[Any, Seen] | None = None  # the reference of the attack that is under way, and what is seen
 
     @property
-    def recordable(self) -> bool:
+    def capturable(self) -> bool:
         """Tell whether the terms read nothing back from the device; the top-k per node does, to count its groups."""
         return self.options.scope == "graph"
 

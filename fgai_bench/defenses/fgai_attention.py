@@ -60,8 +60,8 @@ class FGAIAttention(Defense):
                 losses[name] = faithful.perturbed_terms[name](own, perturbed)
             return losses
 
-        recordable = student.recordable(new_edges=False) and faithful.recordable
-        return Objective(terms, keep="last", recordable=recordable)
+        capturable = student.capturable(new_edges=False) and faithful.capturable
+        return Objective(terms, keep="last", capturable=capturable)
 
     def worst_shifts(self, student: AttentionModel, data: Data, faithful: Faithfulness) -> dict[str, Tensor]:
         """Return the shift in the box that maximises each term, ``(E + added,)``, from a random start; by name."""

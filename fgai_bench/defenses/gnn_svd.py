@@ -147,7 +147,7 @@ class GNNSVDModel(GCNModel):
     network_class = GCNSVD
     defaults: ClassVar[dict[str, Any]] = {"rank": 15, "dense": False}
 
-    def recordable(self, new_edges: bool) -> bool:
+    def capturable(self, new_edges: bool) -> bool:
         return not new_edges and not self.config["dense"]
 
     def structure(self, profile: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Aggregation:

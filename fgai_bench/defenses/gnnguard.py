@@ -178,7 +178,7 @@ class GNNGuardModel(GCNModel):
     def injection_radius(self) -> int | None:
         return self.hops - 1  # coefficients of a node depend on its own in-neighbours
 
-    def recordable(self, new_edges: bool) -> bool:
+    def capturable(self, new_edges: bool) -> bool:
         return not new_edges and not self.config["dense"]
 
     def profile(self, x: Tensor) -> Tensor:

@@ -47,7 +47,7 @@ class PlainGCNModel(GCNModel):
     def injection_radius(self) -> int | None:
         return self.hops  # one more than layers alone: a message is divided by the root of its sender's degree
 
-    def recordable(self, new_edges: bool) -> bool:
+    def capturable(self, new_edges: bool) -> bool:
         return not new_edges
 
     def structure(self, profile: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> ScaledGraph:

@@ -59,7 +59,7 @@ def optimise(
     seed: int,
     score: Callable[[], Tensor | float] | None = None,
     progress: Progress | None = None,
-    recordable: bool = False,
+    capturable: bool = False,
 ) -> AttentionModel:
     """Minimise the sum of ``terms(epoch)`` over the parameters of ``model``, in place, and return it.
 
@@ -67,8 +67,8 @@ def optimise(
     restored at the end; without it, those of the last epoch stay. Dropout draws from a generator of its own, derived
     from ``seed``: the caller's random state is untouched.
 
-    ``recordable`` says that ``terms`` and ``score`` read nothing back from the device and do the same work in every
-    epoch: on CUDA an epoch is then recorded and replayed (:mod:`fgai_bench.fast.cuda_graphs`), and ``terms`` is not
+    ``capturable`` says that ``terms`` and ``score`` read nothing back from the device and do the same work in every
+    epoch: on CUDA an epoch is then captured and replayed (:mod:`fgai_bench.fast.cuda_graphs`), and ``terms`` is not
     called again.
     """
     device = next(model.parameters()).device
@@ -96,7 +96,7 @@ def optimise(
         return losses.detach()
 
     with isolated_rng(seed, "train"), own_stream(device):
-        step = Replayed(epoch) if recordable and cuda else epoch
+        step = Replayed(epoch) if capturable and cuda else epoch
         for done in range(training.epochs):
             history.append(step().clone())
             if progress is not None:

@@ -23,8 +23,8 @@ class Vanilla(Defense):
 
     def objective(self, fit: Fit) -> Objective:
         output = fit.student.on(fit.data)
-        recordable = fit.student.recordable(new_edges=False)
-        return Objective(lambda epoch: {"prediction": fit.task.loss(output())}, recordable=recordable, output=output)
+        capturable = fit.student.capturable(new_edges=False)
+        return Objective(lambda epoch: {"prediction": fit.task.loss(output())}, capturable=capturable, output=output)
 
 
 class ReplacedModel(Vanilla):

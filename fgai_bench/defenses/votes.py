@@ -124,7 +124,7 @@ class VotesModel(ConfiguredModel):
     def hops_behind(self, out: Output) -> int | None:
         return 1
 
-    def recordable(self, new_edges: bool) -> bool:
+    def capturable(self, new_edges: bool) -> bool:
         return not new_edges
 
     def ballots(self, edge_index: Tensor, num_nodes: int) -> Ballots:
@@ -227,4 +227,4 @@ class VotingEnsemble(ReplacedModel):
             return {"prediction": (weight * F.cross_entropy(out[learning], labels, reduction="none")).sum()}
 
         output: Callable[[], Output] = lambda: student.propagate(student.embed(data.x), edge_index)  # noqa: E731
-        return Objective(terms, output=output, recordable=True)
+        return Objective(terms, output=output, capturable=True)

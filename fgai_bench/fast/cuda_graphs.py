@@ -1,7 +1,7 @@
-"""Record work as a CUDA graph and replay it, so that repeated launches of small kernels cost nothing.
+"""Capture work as a CUDA graph and replay it, so that repeated launches of small kernels cost nothing.
 
 An epoch on a small graph is hundreds of kernels of a few microseconds each, and launching one takes longer than running
-it. Work that can be recorded reads nothing back from the device, and neither its shapes nor its steps depend on values.
+it. Work that can be captured reads nothing back from the device, and neither its shapes nor its steps depend on values.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,17 +13,17 @@ from weakref import WeakMethod
 import torch
 
 WARM_UP = 1
-"""Rounds before the recording: kernels compile, and what is computed once per graph is computed."""
+"""Rounds before the capture: kernels compile, and what is computed once per graph is computed."""
 
 
-def recording() -> bool:
-    """Tell whether work is being recorded now: it does not run, and nothing can be read from the device."""
+def capturing() -> bool:
+    """Tell whether work is being captured now: it does not run, and nothing can be read from the device."""
     return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
 
 
 @contextmanager
 def own_stream(device: torch.device) -> Iterator[None]:
-    """Run a block on a stream of its own, which recording needs; on another device than CUDA, run it as it is."""
+    """Run a block on a stream of its own, which a capture needs; on another device than CUDA, run it as it is."""
     if device.type != "cuda":
         yield
         return
@@ -73,10 +73,10 @@ def _stream(index: int, name: str) -> torch.cuda.Stream:
 
 
 class Replayed:
-    """Run ``work`` as it is for the first rounds, then record it, then replay it; use inside :func:`own_stream`.
+    """Run ``work`` as it is for the first rounds, then capture it, then replay it; use inside :func:`own_stream`.
 
-    From the recording on, every call returns the same tensors with new values: clone what must outlive the next call.
-    Random draws go on from round to round, as they would without a recording.
+    From the capture on, every call returns the same tensors with new values: clone what must outlive the next call.
+    Random draws go on from round to round, as they would without a capture.
     """
 
     def __init__(self, work: Callable[[], Any]) -> None:

@@ -1,7 +1,7 @@
 """Factor and diagonalise one small symmetric matrix on CUDA (Triton), without a word to the host.
 
 One program holds the whole matrix in its registers. The library's solvers report to the host whether they succeeded,
-which cannot be recorded; these do a fixed number of steps.
+which cannot be captured; these do a fixed number of steps.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from pathlib import Path
 from fgai_bench.metrics import base
 from fgai_bench.registry import Registry
 
-MODULES = ("prediction", "floors", "stability", "f_slope", "explanation_stability", "faithfulness")
+MODULES = ("prediction", "floors", "stability", "f_slope", "explainer_stability", "faithfulness")
 METRICS: Registry[Callable[..., float]] = Registry("metric", "fgai_bench.metrics", "fgai_bench.metrics.base:admitted")
 
 

@@ -1,4 +1,7 @@
-"""Metrics of stability: how much outputs and attention change when the graph does; and the entropy of attention."""
+"""How far an attack moves the attention (g-JSD, overlap) and the output (g-TVD); and the entropy of attention.
+
+Explainers other than attention: :mod:`fgai_bench.metrics.explainer_stability`.
+"""
 
 import math
 

@@ -54,7 +54,7 @@ class AffectedNodes:
     """The nodes that new nodes affect: a layer's output changes only where its neighbourhood did.
 
     Models use it in evaluation mode, in one of two ways. Kernels skip the nodes that a mask excludes, which can be
-    recorded, since the masks are not read back. Or a layer computes its :class:`LayerSubgraph` and nothing else.
+    captured, since the masks are not read back. Or a layer computes its :class:`LayerSubgraph` and nothing else.
 
     Attributes:
         edges: of the graph with the new nodes.
@@ -143,7 +143,7 @@ class ChangedRows:
         logits, weights: ``(N, C)``, ``(E, H)`` what the last block leads to with them, and its sorted weights.
         changed: ``(N,)`` boolean per block, the nodes whose input changes; last, those whose output does.
         rows: per block, ``(R,)`` the same nodes, some of them several times: R depends on how many edges are new and on
-            nothing else, so that it can be recorded. None where the number is not known beforehand.
+            nothing else, so that it can be captured. None where the number is not known beforehand.
     """
 
     edges: SortedEdges

@@ -181,10 +181,10 @@ class AttentionModel(nn.Module):
         """Return how many hops behind a node its output can depend on, given one; None for the whole graph."""
         return len(out.hidden) + 1 if self.local else None
 
-    def recordable(self, new_edges: bool) -> bool:
-        """Tell whether a forward pass reads nothing back from the device, so that CUDA can record and replay it.
+    def capturable(self, new_edges: bool) -> bool:
+        """Tell whether a forward pass reads nothing back from the device, so that CUDA can capture and replay it.
 
-        ``new_edges``: also on a graph that :func:`fgai_bench.models.sorted_edges.append_nodes` made while recording.
+        ``new_edges``: also on a graph that :func:`fgai_bench.models.sorted_edges.append_nodes` made while capturing.
         """
         return False
 

@@ -130,7 +130,7 @@ class GT(ConfiguredModel):
             *([nn.ELU()] if chosen.output_activation == "elu" else []),
         )
 
-    def recordable(self, new_edges: bool) -> bool:
+    def capturable(self, new_edges: bool) -> bool:
         return not new_edges or triton_is_here()  # the solver of their encodings needs its kernels
 
     def embed(self, x: Tensor) -> Tensor:

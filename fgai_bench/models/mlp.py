@@ -34,7 +34,7 @@ class MLP(ConfiguredModel):
     def hops_behind(self, out: Output) -> int | None:
         return 0
 
-    def recordable(self, new_edges: bool) -> bool:
+    def capturable(self, new_edges: bool) -> bool:
         return True
 
     def embed(self, x: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fgai_bench.fast.cached_results import OncePerTensor
-from fgai_bench.fast.cuda_graphs import recording
+from fgai_bench.fast.cuda_graphs import capturing
 
 HUB = 128
 """A node with more edges than this, its self-loop included, is a hub, if some node has more than twice as many."""
@@ -133,11 +133,11 @@ def append_nodes(edge_index: Tensor, num_nodes: int, new_edges: Tensor, new_node
     """Return the edges of a graph with ``new_nodes`` more nodes: ``(2, E), (2, M) -> (2, E + M)``, new ones last.
 
     Which nodes lack a self-loop is known from the graph before, so that nothing is read back from the device and the
-    result can be part of a recording. New edges that are loops themselves are left to :func:`sorted_edges`.
+    result can be part of a capture. New edges that are loops themselves are left to :func:`sorted_edges`.
     """
     size = num_nodes + new_nodes
     longer = torch.cat([edge_index, new_edges], dim=1)
-    if not recording():
+    if not capturing():
         _check_range(new_edges, size)
         if bool((new_edges[0] == new_edges[1]).any()):
             return longer

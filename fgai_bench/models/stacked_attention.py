@@ -44,7 +44,7 @@ class StackedAttention(ConfiguredModel):
             self.layers.append(self.layer_class(width, channels, heads, *dropouts, norm, chosen.score_clip))
             width, norm = channels * heads, "layer" if chosen.layer_norm else "none"
 
-    def recordable(self, new_edges: bool) -> bool:
+    def capturable(self, new_edges: bool) -> bool:
         return True
 
     def embed(self, x: Tensor) -> Tensor:

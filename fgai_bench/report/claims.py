@@ -1,4 +1,4 @@
-"""Claims: the paper's, as a list that a run decides. Come here for how a verdict is reached.
+"""The claims of the paper, and how a run judges each of their cells; report.verdicts adds the cells up.
 
 A claim is looked at in each of its cells (dataset x model). In a cell it *holds* or *fails* when the interval of the
 paired differences excludes zero and a t test says so after Holm's correction over the cells. It is *open* when they

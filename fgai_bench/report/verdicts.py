@@ -1,7 +1,6 @@
 """Verdicts on claims: what the cells of a claim say together, in words and as files.
 
-Come here for how cells make a verdict, and for ``claims.csv``, ``claims_cells.csv`` and ``claims.md``;
-:mod:`fgai_bench.report.claims` judges the cells.
+:mod:`fgai_bench.report.claims` judges the cells. The files are ``claims.csv``, ``claims_cells.csv`` and ``claims.md``.
 """
 
 from __future__ import annotations

@@ -28,9 +28,9 @@ class BoundAttack:
     readout: Readout | None
 
     @property
-    def recordable(self) -> bool:
+    def capturable(self) -> bool:
         """Tell whether the attack reads nothing back from the device while it searches; it then needs no seed."""
-        return self.attack.recordable
+        return self.attack.capturable
 
     def maximising(self, objective: Callable[..., Tensor]) -> BoundAttack:
         """Return the attack with the same targets and budget for another objective (:mod:`.attacks.objectives`)."""

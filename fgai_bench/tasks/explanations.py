@@ -38,7 +38,7 @@ from fgai_bench.models import Attention
 from fgai_bench.models.base import AttentionModel
 from fgai_bench.seeds import generator
 from fgai_bench.tasks.base import Problem
-from fgai_bench.tasks.edge_truth import has_truth, nodes_with_truth, truths
+from fgai_bench.tasks.known_truth import has_truth, nodes_with_truth, truths
 from fgai_bench.tasks.measurement import Offers
 
 SAMPLE = 256  # nodes that are explained, unless a suite says otherwise

@@ -73,8 +73,9 @@ def test_a_row_below_its_floor_is_an_error(tmp_path, monkeypatch):
 
 def test_a_row_that_was_timed_by_itself_is_still_one_row(tmp_path, monkeypatch):
     (tmp_path / "rows" / "timed").mkdir(parents=True)
-    standard_attack.write(tmp_path / "rows" / "row.csv", [ROW])
-    standard_attack.write(tmp_path / "rows" / "timed" / "row.csv", [{**ROW, "floor": "", "seconds": "4.5", "clean": "0.4"}])
+    timed = {**ROW, "floor": "", "seconds": "4.5", "clean": "0.4"}
+    for folder, row in (("rows", ROW), ("rows/timed", timed)):
+        standard_attack.write(tmp_path / folder / "row.csv", [row])
     assert run(monkeypatch, "--out", str(tmp_path / "rows"), "--collect", str(tmp_path / "all.csv")) == 0
     assert read_rows(tmp_path / "all.csv") == [{**ROW, "seconds": "4.5"}]
 

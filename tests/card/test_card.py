@@ -13,7 +13,7 @@ from torch_geometric.nn import GATConv
 
 import fgai_bench as fb
 from fgai_bench.attacks import ThreatModel
-from fgai_bench.card.edge_effect import EdgeEffect, effects_into
+from fgai_bench.card.attention_check import EdgeEffect, effects_into
 from fgai_bench.card.evaluation import AttackOutcome, Stability
 from fgai_bench.certificates import Floor
 from fgai_bench.explainers import edge_effects

@@ -90,11 +90,11 @@ class Unsolvable(Defense):
             weight = next(fit.student.parameters())
             with torch.no_grad():
                 weight.add_(1)
-            if fit.recordable and epoch == 1:
+            if fit.capturable and epoch == 1:
                 raise UnconvergedError("the Laplacian of a graph is off by nan")
             return {"weight": weight.square().sum()}
 
-        return Objective(terms, keep="last", recordable=True)
+        return Objective(terms, keep="last", capturable=True)
 
 
 def test_epochs_whose_recording_did_not_converge_are_done_again_from_the_start():

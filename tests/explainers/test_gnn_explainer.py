@@ -16,7 +16,7 @@ from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.explainers.gnn_explainer import GNNExplainerMasks, Surface
 from fgai_bench.explainers.pg_explainer import PGExplainerMasks
 from fgai_bench.metrics import NotApplicable
-from fgai_bench.metrics.explanation_stability import explanation_overlap
+from fgai_bench.metrics.explainer_stability import explanation_overlap
 from fgai_bench.models import Attention, from_pyg
 from fgai_bench.tasks.explanations import (
     SEARCHED_SAMPLE,

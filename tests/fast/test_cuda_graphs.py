@@ -1,4 +1,4 @@
-"""A training that CUDA records and replays is the training that it would be without."""
+"""A training that CUDA captures and replays is the training that it would be without."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fgai_bench.tasks.link_prediction import LinkProblem
 from fgai_bench.tasks.node_classification import NodeProblem
 
 INNER = {"nodes": 3, "edges_per_node": 5, "steps": 2}
-# Networks in the place of the model that are recorded.
+# Networks in the place of the model that are captured.
 THEIR_OWN = ("gcn", "gnn-svd-sparse", "gnnguard-sparse", "soft-median", "rung", "elastic-gnn")
 READ_BACK = {"_local_scalar_dense", "nonzero", "masked_select", "_unique2", "bincount", "repeat_interleave", "equal"}
 
@@ -57,7 +57,7 @@ def test_what_says_that_it_can_be_recorded_reads_nothing_back(name, attack, monk
         pytest.skip(f"{name} has no attention")
     problem = NodeProblem.prepare("csbm-1e3", seed=0)
     model = trained(problem, name)
-    assert model.recordable(new_edges=False)
+    assert model.capturable(new_edges=False)
     step, looks = ascent._Climb.step_up, []
 
     def looked_at(climb):
@@ -76,13 +76,13 @@ def test_what_says_that_it_can_be_recorded_reads_nothing_back(name, attack, monk
 
 
 def test_nothing_is_recorded_on_a_cpu():
-    assert not cuda_graphs.recording()
+    assert not cuda_graphs.capturing()
     with cuda_graphs.own_stream(torch.device("cpu")):
         assert cuda_graphs.Replayed(lambda: 3)() == 3
 
 
 def history(problem, model_name: str, defense_name: str) -> torch.Tensor:
-    """``(epochs, terms)`` the loss, term by term: one epoch before the recording, four of it."""
+    """``(epochs, terms)`` the loss, term by term: one epoch before the capture, four of it."""
     model = build_model(model_name, problem.data.x.shape[1], problem.num_outputs).cuda()
     defense = DEFENSES[defense_name]()
     done = defense.fit(
@@ -103,19 +103,19 @@ def history(problem, model_name: str, defense_name: str) -> torch.Tensor:
 @pytest.mark.parametrize("defense", ["vanilla", "ln", "row-norm", "at", "fgai", "fgai-attention"])
 def test_a_recorded_training_is_the_same_training(task, model, defense, monkeypatch):
     problem = task.prepare("cora", seed=0, device="cuda")
-    recorded = history(problem, model, defense)
-    assert len(recorded.unique(dim=0)) == 5  # the epochs differ: nothing was replayed in vain
+    captured = history(problem, model, defense)
+    assert len(captured.unique(dim=0)) == 5  # the epochs differ: nothing was replayed in vain
     monkeypatch.setattr(cuda_graphs.Replayed, "__call__", lambda self: self._work())
-    assert torch.equal(recorded, history(problem, model, defense))
+    assert torch.equal(captured, history(problem, model, defense))
 
 
 @pytest.mark.gpu
 def test_a_training_on_a_graph_that_carries_integers_can_be_recorded(monkeypatch):
     problem = NodeProblem.prepare("cora", seed=0, device="cuda")
     problem.training_data.year = torch.arange(problem.data.x.shape[0], device="cuda") % 7
-    recorded = history(problem, "gat", "fgai")
+    captured = history(problem, "gat", "fgai")
     monkeypatch.setattr(cuda_graphs.Replayed, "__call__", lambda self: self._work())
-    assert torch.equal(recorded, history(problem, "gat", "fgai"))
+    assert torch.equal(captured, history(problem, "gat", "fgai"))
 
 
 @pytest.mark.gpu
@@ -128,9 +128,9 @@ def test_a_recorded_network_of_their_own_is_the_same(defense, monkeypatch):
         attacked = ATTACKS["worst"]()(model, problem.data, problem.targets)
         return [*model.state_dict().values(), attacked.data.edge_index, attacked.data.x.values()]
 
-    recorded = results()
+    captured = results()
     monkeypatch.setattr(cuda_graphs.Replayed, "__call__", lambda self: self._work())
-    assert all(map(torch.equal, recorded, results()))
+    assert all(map(torch.equal, captured, results()))
 
 
 @pytest.mark.gpu
@@ -138,12 +138,12 @@ def test_a_recorded_network_of_their_own_is_the_same(defense, monkeypatch):
 def test_a_recorded_ascent_is_the_same_ascent(model, monkeypatch):
     problem = NodeProblem.prepare("cora", seed=0, device="cuda")
     attacked = build_model(model, problem.data.x.shape[1], problem.num_outputs).cuda()
-    recorded = InjectionAttack()(attacked, problem.data, problem.targets)
+    captured = InjectionAttack()(attacked, problem.data, problem.targets)
     monkeypatch.setattr(cuda_graphs.Replayed, "__call__", lambda self: self._work())
     plain = InjectionAttack()(attacked, problem.data, problem.targets)
-    assert len(set(recorded.curve)) == 11
-    assert recorded.curve == plain.curve
-    assert torch.equal(recorded.data.x.values(), plain.data.x.values())
+    assert len(set(captured.curve)) == 11
+    assert captured.curve == plain.curve
+    assert torch.equal(captured.data.x.values(), plain.data.x.values())
 
 
 @pytest.mark.gpu
@@ -153,9 +153,9 @@ def test_a_recorded_search_is_the_same_search(task, attack, monkeypatch):
     problem = task.prepare("cora", seed=0, device="cuda")
     attacked = build_model("gat", problem.data.x.shape[1], problem.num_outputs).cuda()
     searched = lambda: ATTACKS[attack]()(attacked, problem.data, problem.targets, readout=problem.readout)  # noqa: E731
-    recorded = searched()
+    captured = searched()
     monkeypatch.setattr(cuda_graphs.Replayed, "__call__", lambda self: self._work())
     plain = searched()
-    assert recorded.curve == plain.curve
-    assert torch.equal(recorded.data.edge_index, plain.data.edge_index)
-    assert torch.equal(recorded.data.x.values(), plain.data.x.values())
+    assert captured.curve == plain.curve
+    assert torch.equal(captured.data.edge_index, plain.data.edge_index)
+    assert torch.equal(captured.data.x.values(), plain.data.x.values())

@@ -74,7 +74,7 @@ def laplacian_encoding(edge_index: Tensor, num_nodes: int, k: int = 8) -> Tensor
 def grown_encoding(before: Solved, new_edges: Tensor, num_nodes: int) -> Tensor:
     """Return the encoding of a graph that grew out of a solved one by ``new_edges`` (2, M) and nodes: (N', k).
 
-    It equals :func:`laplacian_encoding` to some 1e-6, on CUDA without reading anything back while CUDA records.
+    It equals :func:`laplacian_encoding` to some 1e-6, on CUDA without reading anything back while CUDA captures.
     """
     return _encoding(before.grown(new_edges, num_nodes), before.k)
 

@@ -1,7 +1,7 @@
 """Compute the Laplacian's eigenvectors of a graph that was extended by nodes, in the steps of the graph before.
 
 An attack that injects nodes needs the encodings of a new graph in every epoch. The steps are those of the graph before,
-so nothing is read back, and CUDA records the solver with the epoch. Convergence is checked after the recording.
+so nothing is read back, and CUDA captures the solver with the epoch. Convergence is checked after the capture.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fgai_bench.data.laplacian.block_iteration import (
     ritz,
     start_block,
 )
-from fgai_bench.fast.cuda_graphs import check_when_left, recording
+from fgai_bench.fast.cuda_graphs import capturing, check_when_left
 from fgai_bench.fast.small_matrices import eigen
 
 EXTRA_GROWTH = 10.0
@@ -41,7 +41,7 @@ more, wherever these hang, and 4e-6 with a hundred that each join three componen
 
 
 class UnconvergedError(DataError):
-    """Raised when a graph that was solved inside a recording turns out not to have converged."""
+    """Raised when a graph that was solved inside a capture turns out not to have converged."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Solved:
         residual = float(self.largest)
         self.largest.zero_()
         if not residual <= ACCEPTED_RESIDUAL:
-            raise UnconvergedError(f"the Laplacian of a graph that grew in a recording is off by {residual:.1e}")
+            raise UnconvergedError(f"the Laplacian of a graph that grew in a capture is off by {residual:.1e}")
 
     def grown(self, new_edges: Tensor, num_nodes: int) -> Tensor:
         """Return the eigenvectors of the graph with more nodes and edges, (N', <= k), as ``block_eigenvectors`` does.
@@ -91,8 +91,8 @@ class Solved:
         ``new_edges``, (2, M), are those that the graph before lacks; direction and repetitions do not matter.
         """
         if not self.rounds:
-            if recording():
-                raise DataError(f"a graph of {self.component.numel()} nodes is too small to record what grows of it")
+            if capturing():
+                raise DataError(f"a graph of {self.component.numel()} nodes is too small to capture what grows of it")
             every = torch.cat([torch.stack([self.rows, self.columns]), new_edges], dim=1)
             return block_eigenvectors(every, num_nodes, self.k)
         matrix = self._matrix(new_edges, num_nodes)
@@ -102,7 +102,7 @@ class Solved:
             vectors, residual = _followed(self.rounds, *graph, start, self.k)
         except torch.linalg.LinAlgError:  # one vector has outgrown all others of the block
             residual = start.new_full((), math.nan)
-        if recording():
+        if capturing():
             self.largest.copy_(torch.maximum(self.largest, residual))
         elif not float(residual) <= ACCEPTED_RESIDUAL:  # nor is NaN
             vectors, _ = iterate(*graph, start, self.k)

@@ -163,7 +163,7 @@ def fused_kernel(x: Tensor, form: str, call: AttentionCall) -> FusedKernel | Non
 
 def _fused(kernel: FusedKernel, x: Tensor, form: str, call: AttentionCall, **scores: Any) -> tuple[Tensor, Tensor]:
     in_order = None if call.shift is None else call.edges.in_order(call.shift)
-    # From the generator that the plain path draws from, and on the device, so that a replayed recording draws anew.
+    # From the generator that the plain path draws from, and on the device, so that a replayed capture draws anew.
     seed = torch.randint(2**31 - 1, (1,), device=x.device) if call.dropout else None
     return kernel(x, call.edges, form, shift=in_order, dropout=call.dropout, seed=seed, mask=call.mask, **scores)
 

@@ -13,8 +13,8 @@ from fgai_bench.data.readers.known_truth import generate_motifs, generate_plante
 from fgai_bench.explainers import EXPLAINERS, EdgeScores, edge_effects
 from fgai_bench.metrics.faithfulness import truth_auroc
 from fgai_bench.run.resume import Run, run
-from fgai_bench.tasks.edge_truth import is_true, nodes_with_truth, truths
 from fgai_bench.tasks.explanations import explain_offers, measured_effects, reached_or_all
+from fgai_bench.tasks.known_truth import is_true, nodes_with_truth, truths
 from fgai_bench.tasks.measurement import measured
 from fgai_bench.tasks.node_classification import NodeProblem
 from tests.tasks.white_box import white_box
