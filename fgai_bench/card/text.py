@@ -65,7 +65,7 @@ def headline(card: Judgement) -> tuple[str, str]:
         path += f", {number(attacked.value)} {interval(attacked)} under {attacked.attack}. "
         path += f"It reaches {card.reach:.1%} of the test nodes"
         lost = card.lost_among_reached
-        path += "" if lost is None else f"; of the predictions it reaches, {lost:.1%} are lost"
+        path += "" if lost is None else f"; {lost:.1%} of these lose a right prediction"
     if card.prediction == "untested":
         path += f". Why it is no test: {'; '.join(card.too_weak)}"
     return f"Predictions {PREDICTION[card.prediction]}{path}.", f"Explanation: {_explanation(card)}."

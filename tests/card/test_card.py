@@ -92,7 +92,7 @@ def test_predictions_stand_only_where_the_attacker_could_have_done_harm(card):
     little = of_200_nodes(card, 0.99, reach=0.15)
     assert little.prediction == "untested"
     assert "Predictions were not tested hard enough: 1.000 are right, 0.990" in str(little)
-    assert "It reaches 15.0% of the test nodes; of the predictions it reaches, 6.7% are lost. Why it is no test" in (
+    assert "It reaches 15.0% of the test nodes; 6.7% of these lose a right prediction. Why it is no test" in (
         str(little)
     )
     assert of_200_nodes(card, 0.99, reach=0.2).prediction == "stand"
@@ -159,8 +159,8 @@ def test_a_loss_below_zero_is_none(card):
 def test_reached_nodes_and_what_is_lost_among_them_stand_in_the_headline(card):
     outcome = card.worst
     lost = (card.measured.right - outcome.right)[outcome.reached]
-    reached = f"It reaches {outcome.reached.mean():.1%} of the test nodes; of the predictions it reaches, "
-    expected = f"{reached}{lost.mean():.1%} are lost."
+    reached = f"It reaches {outcome.reached.mean():.1%} of the test nodes; "
+    expected = f"{reached}{lost.mean():.1%} of these lose a right prediction."
     assert expected in str(card).split("\n")[3]
 
 
