@@ -3,7 +3,7 @@
 Run on a machine with a GPU, or on small graphs without; several processes may write to one folder, a file for each row:
 
     python -m benchmarks.standard_attack "amazon-photo,coauthor-cs/gat/vanilla,fgai tuned/0,1" --out measured
-    python -m benchmarks.standard_attack "amazon-photo/gat/vanilla/0" --parts timing --out measured/timed  # nothing beside it
+    python -m benchmarks.standard_attack "amazon-photo/gat/vanilla/0" --parts timing --out measured/timed  # alone
     python -m benchmarks.standard_attack --out measured --collect standard_attack.csv
 
 A row is named by graph, model, label and seed, as in the suite ``node``. It is trained, attacked by every injection
