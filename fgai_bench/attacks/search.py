@@ -19,6 +19,7 @@ from fgai_bench.attacks.injection import InjectionScene
 from fgai_bench.attacks.objectives import Reference, margins, objective_named
 from fgai_bench.attacks.placement import Placement, attached_edges, cover, defective, random, ranked_by_pairs
 from fgai_bench.data.dataset import score_of
+from fgai_bench.fast.threads import side_by_side
 from fgai_bench.metrics.prediction import score_function
 from fgai_bench.models.base import AttentionModel, Output
 from fgai_bench.models.features import dense_rows
@@ -119,7 +120,7 @@ class PortfolioSearch:
             return [float(self.score(self.victim.read(self.victim.model(one.data)))) for one in candidates]
 
     def climb_all(self, members: Sequence[PortfolioMember], steps: int) -> list[PortfolioMember]:
-        """Continue members for so many steps each; on a GPU side by side, where copies of the graph do not interact."""
+        """Continue members for so many steps each: as copies of the graph on a GPU, on the cores of a CPU at once."""
         together = max(1, min(MOST_COPIES, LARGEST_COPIES // max(self.embedded.nbytes, 1)))
         groups = [members[place : place + together] for place in range(0, len(members), together)]
         return [member for group in groups for member in self._climbed_together(group, steps)]
@@ -131,7 +132,7 @@ class PortfolioSearch:
             self.copies[number] = Copies.of(self.victim, self.embedded, self.clean, number) if free else None
         copies = self.copies[number]
         if copies is None:
-            return [self.climb(member, steps) for member in members]
+            return self._climbed_apart(members, steps)
         losses = [objective_named(member.loss) for member in members]
         scene = copies.scene(self.victim.data.edge_index, [member.attached for member in members], self.domain)
         reference = self.labelled()
@@ -152,18 +153,30 @@ class PortfolioSearch:
             for member, point, score in zip(members, top.point.chunk(number), top.score.tolist(), strict=True)
         ]
 
+    def _climbed_apart(self, members: Sequence[PortfolioMember], steps: int) -> list[PortfolioMember]:
+        if self.embedded.is_cuda or not self.victim.model.capturable(new_edges=False):  # else a pass changes nothing
+            return [self.climb(member, steps) for member in members]
+        scenes = [self.scene(member.attached) for member in members]
+        tops = side_by_side(lambda place: self._top(members[place], scenes[place], steps), range(len(members)))
+        return [self._arrived(member, top, steps) for member, top in zip(members, tops, strict=True)]
+
     def climb(self, member: PortfolioMember, steps: int) -> PortfolioMember:
         """Continue a member for so many steps; return it with its features of the lowest score."""
-        scene, loss = self.scene(member.attached), objective_named(member.loss)
+        return self._arrived(member, self._top(member, self.scene(member.attached), steps), steps)
+
+    def _top(self, member: PortfolioMember, scene: InjectionScene, steps: int) -> Summit:
+        loss, domain = objective_named(member.loss), self.domain
 
         def objective(features: Tensor) -> tuple[Tensor, Tensor]:
             out = scene.output(features)
             logits = self.victim.read(out)
             return loss(logits, out, scene.reference), self.score(logits.detach())
 
-        capturable, domain = self.victim.model.capturable(new_edges=False), self.domain
+        capturable = self.victim.model.capturable(new_edges=False)
         step = member.step * domain.width
-        top = ascend_long(objective, member.features, domain.low, domain.high, step, steps, capturable)
+        return ascend_long(objective, member.features, domain.low, domain.high, step, steps, capturable)
+
+    def _arrived(self, member: PortfolioMember, top: Summit, steps: int) -> PortfolioMember:
         self.count(top, steps)
         return self.noted(replace(member, features=top.point, score=float(top.score)))
 

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 # Of OpenMP, read when torch is imported: a thread without work sleeps, and does not keep a core busy by asking for it.
 PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE"}
@@ -35,3 +40,21 @@ def free_threads() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def side_by_side(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """Return ``work`` of every item, in order. As many run at once as torch may use threads, each on one thread.
+
+    That pays where a piece is too small to be shared among threads. No piece may change what another one reads.
+    The threads live for one call, so that none is left that a fork could lose.
+    """
+    import torch
+
+    threads = torch.get_num_threads()
+    if threads < 2:
+        return [work(item) for item in items]
+    try:
+        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            return list(pool.map(work, items))
+    finally:
+        torch.set_num_threads(threads)  # else threads that begin later would have one

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,8 @@ from fgai_bench.attacks import ATTACKS, ThreatModel, Victim
 from fgai_bench.attacks.local_search import BLACK_BOX, SIDE_BY_SIDE, LocalSearch
 from fgai_bench.attacks.search import PLACEMENTS, Copies, PortfolioMember, PortfolioSearch, imitating, near_the_middle
 from fgai_bench.attacks.worst import Worst
-from fgai_bench.models import build_model
+from fgai_bench.fast.threads import side_by_side
+from fgai_bench.models import MODELS, build_model
 from fgai_bench.models.base import frozen_eval
 from fgai_bench.testing.fixture import CLASSES, FEATURES, tiny_graph, trained_model
 
@@ -50,6 +53,38 @@ def test_candidates_side_by_side_climb_as_they_do_alone(name):
     for one, other in zip(alone, together, strict=True):
         assert one.score == pytest.approx(other.score, abs=1e-6)
         assert torch.allclose(one.features, other.features, atol=1e-4)
+
+
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("name", ["gat", "gatv2", "gt", "gat-one-hop", "gcn", "gnnguard-sparse", "votes"])
+def test_candidates_on_two_cores_climb_as_they_do_on_one(name, two_threads):
+    if name in MODELS:
+        model = build_model(name, FEATURES, CLASSES, seed=1)
+    else:
+        model = fb.fit(name, trained_model(), DATA, epochs=2)
+    with frozen_eval(model):
+        search, alone = search_on(model), search_on(model)
+        both = search.climb_all(members(search, 5), 4)
+        torch.set_num_threads(1)
+        one_by_one = [alone.climb(member, 4) for member in members(alone, 5)]
+    assert [member.score for member in both] == [member.score for member in one_by_one]
+    assert all(torch.equal(one.features, other.features) for one, other in zip(both, one_by_one, strict=True))
+    assert (search.calls, search.curve) == (alone.calls, alone.curve)
+
+
+def test_a_piece_that_fails_is_heard_and_the_number_of_threads_stays(two_threads):
+    assert side_by_side(lambda number: (number, torch.get_num_threads()), [3, 1, 2]) == [(3, 1), (1, 1), (2, 1)]
+    with pytest.raises(ZeroDivisionError):
+        side_by_side(lambda number: 1 // number, [1, 0])
+    with ThreadPoolExecutor(1) as later:
+        assert torch.get_num_threads() == later.submit(torch.get_num_threads).result() == 2
 
 
 def test_a_model_that_numbers_its_nodes_is_not_copied():
