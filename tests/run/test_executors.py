@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
 import sys
 import weakref
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import torch
 
 from fgai_bench.run.execute import execute
+from fgai_bench.run.executors.base import Job, WorkerSettings
+from fgai_bench.run.executors.processes import Processes
 from fgai_bench.run.executors.worker import free_circles
 from fgai_bench.run.resume import planned, run
 
@@ -208,6 +214,37 @@ def test_what_a_step_left_in_circles_is_freed_before_the_next_is_measured() -> N
     finally:
         gc.enable()
         gc.unfreeze()
+
+
+def gpu_of_each_worker() -> dict[str, int]:
+    """Return the process that was given each GPU."""
+    return {worker.environ()["CUDA_VISIBLE_DEVICES"]: worker.pid for worker in psutil.Process().children()}
+
+
+@pytest.mark.parametrize("retired", ["0", "1"])
+def test_a_new_worker_gets_the_gpu_that_became_free(retired: str) -> None:
+    with closing(Processes(2, WorkerSettings(devices=("0", "1")))) as executor:
+        executor.start()
+        before = gpu_of_each_worker()
+        os.kill(before[retired], signal.SIGKILL)
+        assert executor.events(60) == []
+        for hash in "ab":
+            executor.submit(Job(hash, {}, {}))
+        after = gpu_of_each_worker()
+    assert set(before) == set(after) == {"0", "1"}
+    assert [gpu for gpu in after if after[gpu] != before[gpu]] == [retired]
+
+
+def test_a_worker_that_dies_before_it_has_read_its_settings_fails_its_step_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with closing(Processes(1, WorkerSettings(datasets={"large": bytes(10_000_000)}))) as executor:
+        executor.start()
+        executor.submit(Job("a", {}, {}))
+        (event,) = executor.events(60)
+    assert event.result is not None
+    assert (event.result.status, event.result.reason) == ("failed", "its worker ended with exit code 1")
 
 
 @pytest.mark.gpu
