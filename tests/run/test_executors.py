@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sqlite3
 import sys
 import weakref
 from contextlib import closing
@@ -245,6 +246,21 @@ def test_a_worker_that_dies_before_it_has_read_its_settings_fails_its_step_alone
         (event,) = executor.events(60)
     assert event.result is not None
     assert (event.result.status, event.result.reason) == ("failed", "its worker ended with exit code 1")
+
+
+def test_a_damaged_step_of_a_finished_run_is_redone_in_a_worker(
+    deeds: list[str], tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    suite = {**tiny, "defenses": ["signs"], "seeds": 1, "attacks": []}
+    run(suite, tmp_path / "run", executor="inline", device="cpu", plugins=deeds)
+    (signed,) = tmp_path.glob("*.pid")
+    assert signed.stem == str(os.getpid())
+    signed.unlink()
+    with closing(sqlite3.connect(tmp_path / "run" / "store.sqlite")) as connection, connection:
+        connection.execute("UPDATE steps SET checksum = '' WHERE json_extract(content, '$.kind') = 'train'")
+    assert run(suite, tmp_path / "run", jobs=1, device="cpu", plugins=deeds).executed == 1
+    (signed,) = tmp_path.glob("*.pid")
+    assert signed.stem != str(os.getpid())
 
 
 @pytest.mark.gpu
