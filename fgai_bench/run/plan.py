@@ -472,7 +472,8 @@ def _versioned(registry: Registry[Any], name: str) -> dict[str, Any]:
 
 def _inner(trial: Trial) -> dict[str, Any]:
     inner = trial.line.inner or trial.suite.inner
-    threat = _merged(ThreatModel, trial.suite.inner.threat, trial.settings["inner"])
+    scenario = {"scenario": scenario_of(inner.attack)}
+    threat = _merged(ThreatModel, scenario, trial.suite.inner.threat, trial.settings["inner"])
     return {
         "attack": inner.attack,
         "version": ATTACKS.entry(inner.attack).version,
