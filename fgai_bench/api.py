@@ -126,7 +126,8 @@ def fit(
         else:
             common["teacher"] = DEFENSES["vanilla"]().fit(start, problem.training_data, problem.split, seed, **common)
     if "needs-inner" in entry.tags:
-        common["inner"] = problem.inner({**getattr(method, "inner_options", {}), **(inner or {})})
+        asked = {"attack": "injection", **getattr(method, "inner_options", {}), **(inner or {})}
+        common["inner"] = problem.inner({"scenario": scenario_of(asked["attack"]), **asked})
     fitted: AttentionModel = method.fit(start, problem.training_data, problem.split, seed, **common)
     return fitted
 

@@ -223,7 +223,8 @@ def downloaded(address: str, manifest_sha256: str, cache: Path) -> Path:
             raise RequestError(sentence)
         os.replace(part, folder)
     except OSError as error:
-        raise RequestError(f"{address} cannot be fetched: {error}") from None
+        if not is_export(folder):  # it is one if another process has fetched the same meanwhile
+            raise RequestError(f"{address} cannot be fetched: {error}") from None
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return folder

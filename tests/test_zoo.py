@@ -152,6 +152,19 @@ def test_a_release_that_is_not_what_was_declared_is_refused(zoo: Path, tmp_path:
     assert not [*tmp_path.glob("[abd]/*")]  # nothing half fetched is left
 
 
+def test_a_zoo_that_another_process_has_fetched_meanwhile_is_taken(
+    zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def second(part: Path, folder: Path) -> None:
+        shutil.copytree(zoo, folder)
+        part.rename(folder)
+
+    monkeypatch.setattr(os, "replace", second)
+    folder = downloaded(*released(zoo), tmp_path)
+    assert list(tmp_path.iterdir()) == [folder]
+    assert (folder / "manifest.json").read_bytes() == (zoo / "manifest.json").read_bytes()
+
+
 def test_a_saved_model_is_loaded_with_the_same_outputs(tmp_path: Path) -> None:
     data = fb.load_dataset("cora")
     model = fb.build_model("gatv2", data, hidden=4).eval()

@@ -130,7 +130,7 @@ def _about_suite(suite: str, members: Sequence[Labels], headers: Headers, others
             due = planned.get(other) or "none"
             yield f"{where} has the {other} {member.get(other)!r}; the suite {suite!r} plans {due}"
         elif step is not None and member["kind"] != "audit":  # no board shows an audit
-            config = expected.config(member, planned, step["config"])
+            config = expected.config(member, step["config"])
             if setting := _other_setting(step["config"], config, member["step"] in others):
                 yield f"{member['label']} on {member['dataset']}: {setting} in the suite {suite!r}"
 
@@ -169,7 +169,7 @@ class _Expected:
         """Return the planned place of a recorded one; None if there is none."""
         return next((self.members[place] for place in self._places(member)), None)
 
-    def config(self, member: Labels, planned: Labels, recorded: Config) -> Config:
+    def config(self, member: Labels, recorded: Config) -> Config:
         """Return the configuration that a recorded step at a place should have."""
         device = DEVICES[recorded.get("device") == DEVICES[1]]
         options = [dict(self.configs[device, place]) for place in self._places(member)]

@@ -63,7 +63,7 @@ def add(
                 _export(target / RECORDS, Path(run), new, trust, data_root, say)
             results = Results.read(target / RECORDS)
             return write_boards(target, {board: entries(board, results) for board in BOARDS}, prefix)
-    except ReportError:
+    except BaseException:
         if made:  # what is refused leaves no folder behind
             with suppress(OSError):
                 target.rmdir()

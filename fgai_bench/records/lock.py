@@ -12,10 +12,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from fgai_bench.bounded import open_bounded, read_bounded
 
 FILE, LARGEST = "run.lock", 4096
+TRIES, PAUSE = 100, 0.01  # to take the lock, and seconds between: who asks for its holder has it for a moment
 
 
 class RunLocked(ValueError):
@@ -30,10 +32,8 @@ def run_lock(folder: Path) -> Iterator[None]:
     with os.fdopen(handle, "a") as stream:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise RunLocked(f"{path} is no regular file; delete it")
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError):  # the second from a network file system
-            raise RunLocked(f"{folder} is being written by {_describe(path)}; wait for it or stop it") from None
+        if not any(_is_taken(stream) for _ in range(TRIES)):
+            raise RunLocked(f"{folder} is being written by {_describe(path)}; wait for it or stop it")
         stream.truncate(0)
         stream.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}))
         stream.flush()
@@ -54,6 +54,16 @@ def holder(folder: Path) -> str | None:
     except OSError:
         return _describe(path)
     return None
+
+
+def _is_taken(stream: TextIO) -> bool:
+    """Take the lock of a file, or wait a moment; tell whether it is held now."""
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):  # the second from a network file system
+        time.sleep(PAUSE)
+        return False
+    return True
 
 
 def _describe(path: Path) -> str:

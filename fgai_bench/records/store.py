@@ -12,7 +12,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -43,6 +43,8 @@ PRAGMA user_version = {VERSION};
 COMMIT;
 """
 TABLES = {" ".join(part.split()) for part in SCHEMA.split(";") if "CREATE" in part}  # no view or trigger, which run SQL
+# A rollback journal keeps the store one file that can be copied; FULL makes a commit survive a power cut.
+WRITING, READING = ("journal_mode = DELETE", "synchronous = FULL"), ("query_only = ON",)
 WAIT_SECONDS = 30.0  # for a commit of the writer, and of the writer for readers
 BATCH = 1000  # steps that are read in one transaction: few enough to let the writer in between
 DRAWN_ROLES = ("attention", "history")  # roles of the artifacts that figures are drawn from; they are small
@@ -127,16 +129,6 @@ class StoreReader:
             if row["role"] == role:
                 return self.artifacts.read(row["sha256"])
         raise MissingArtifact(f"the step {hash[:12]} has no artifact {role!r}")
-
-    def reported(self) -> dict[tuple[str, str], bytes]:
-        """Return the content of the artifacts that figures are drawn from, by step and role, if they are here."""
-        contents = {}
-        for step in self.steps():
-            for row in step["artifacts"]:
-                if row["role"] in DRAWN_ROLES:
-                    with suppress(MissingArtifact):
-                        contents[step["hash"], row["role"]] = self.artifacts.read(row["sha256"])
-        return contents
 
     def damaged(self) -> dict[str, str]:
         """Return what is wrong, by step, for every step whose records or artifacts are not what was written."""
@@ -234,8 +226,10 @@ class RunTables:
         if not self.path.is_file():
             raise StoreError(f"{folder} is not a run: it has no {FILE}; `fgai-bench run --out {folder}` makes one")
         with self.sqlite_errors():
-            self.connection = self._writing() if writable else self._reading()
+            self.connection = self._connected(writable)
             try:
+                for pragma in WRITING if writable else READING:
+                    self.connection.execute(f"PRAGMA {pragma}")
                 if self._check_file():
                     return
                 if not writable:
@@ -248,20 +242,11 @@ class RunTables:
                 self.connection.close()
                 raise
 
-    def _writing(self) -> sqlite3.Connection:
-        # A rollback journal keeps the store one file that can be copied; FULL makes a commit survive a power cut.
-        connection = sqlite3.connect(self.path, timeout=WAIT_SECONDS, isolation_level=None)
-        connection.execute("PRAGMA journal_mode = DELETE")
-        connection.execute("PRAGMA synchronous = FULL")
-        return connection
-
-    def _reading(self) -> sqlite3.Connection:
+    def _connected(self, writable: bool) -> sqlite3.Connection:
         # A reader may have to roll back what a killed writer left, so it asks for write access and then gives it up.
-        mode = "rw" if os.access(self.path, os.W_OK) and os.access(self.folder, os.W_OK) else "ro"
-        uri = f"{self.path.absolute().as_uri()}?mode={mode}"
-        connection = sqlite3.connect(uri, uri=True, timeout=WAIT_SECONDS, isolation_level=None)
-        connection.execute("PRAGMA query_only = ON")
-        return connection
+        may_write = os.access(self.path, os.W_OK) and os.access(self.folder, os.W_OK)
+        uri = f"{self.path.absolute().as_uri()}?mode={'rw' if writable or may_write else 'ro'}"
+        return sqlite3.connect(uri, uri=True, timeout=WAIT_SECONDS, isolation_level=None)
 
     def _check_file(self) -> bool:
         """Tell whether the file has tables; raise :class:`StoreError` if it is damaged or no store of this version."""

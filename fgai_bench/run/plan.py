@@ -461,9 +461,9 @@ def _is_explained(trial: Trial, attack: AttackLine) -> bool:
     )
     named = all(not limit or name in limit for name, limit in limits)
     own_threat = attack.threat and attack.name not in suite.explained_attacks
-    plain = not (attack.label or attack.transfer or attack.seeds or own_threat)
+    of_the_suite = not (attack.label or attack.transfer or attack.seeds or own_threat)
     explained = "explained" in TASKS.entry(trial.task).tags
-    return named and plain and explained and "control" not in ATTACKS.entry(attack.name).tags
+    return named and of_the_suite and explained and "control" not in ATTACKS.entry(attack.name).tags
 
 
 def _versioned(registry: Registry[Any], name: str) -> dict[str, Any]:
@@ -472,7 +472,8 @@ def _versioned(registry: Registry[Any], name: str) -> dict[str, Any]:
 
 def _inner(trial: Trial) -> dict[str, Any]:
     inner = trial.line.inner or trial.suite.inner
-    threat = _merged(ThreatModel, trial.suite.inner.threat, trial.settings["inner"])
+    scenario = {"scenario": scenario_of(inner.attack)}
+    threat = _merged(ThreatModel, scenario, trial.suite.inner.threat, trial.settings["inner"])
     return {
         "attack": inner.attack,
         "version": ATTACKS.entry(inner.attack).version,

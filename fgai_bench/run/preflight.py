@@ -12,6 +12,7 @@ from fgai_bench.options import SuiteError, finite, sentence
 from fgai_bench.records.canonical import canonical
 from fgai_bench.records.errors import RequestError
 from fgai_bench.records.lock import FILE as LOCK
+from fgai_bench.records.store import FILE as STORE
 from fgai_bench.run.plan import Step
 
 # Without these files there is no accelerator, so the slow import of torch can be skipped.
@@ -51,8 +52,6 @@ def visible_devices() -> list[str]:
 
 def checked_folder(folder: Path) -> Path:
     """Return ``folder`` if it is a run, is empty or can be created; raise if no run may be written to it."""
-    from fgai_bench.records.store import FILE
-
     for parent in (folder, *folder.absolute().parents):
         if parent.exists():
             if not parent.is_dir():
@@ -60,7 +59,7 @@ def checked_folder(folder: Path) -> Path:
             if not os.access(parent, os.W_OK):
                 raise RequestError(f"{parent} cannot be written to; choose another folder with --out")
             break
-    made = (folder / FILE).is_file() and (folder / FILE).stat().st_size > 0
+    made = (folder / STORE).is_file() and (folder / STORE).stat().st_size > 0
     if folder.is_dir() and not made and any(_foreign(path) for path in folder.iterdir()):
         raise RequestError(f"{folder} is not empty and is not a run; choose another folder with --out")
     return folder
@@ -68,7 +67,7 @@ def checked_folder(folder: Path) -> Path:
 
 def _foreign(path: Path) -> bool:
     """Tell whether a file is not one of those that a run killed at its very start leaves behind."""
-    return not path.is_file() or path.is_symlink() or path.name not in ("store.sqlite", "store.sqlite-journal", LOCK)
+    return not path.is_file() or path.is_symlink() or path.name not in (STORE, f"{STORE}-journal", LOCK)
 
 
 def checked_data_root(root: str | os.PathLike[str] | None) -> str | None:

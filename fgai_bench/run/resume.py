@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from fgai_bench.records.store import FILE, Store, StoreReader, place_of
 from fgai_bench.run.options import Execution
 from fgai_bench.run.plan import Plan, plan, undeclared
 from fgai_bench.run.preflight import check_data, check_options, checked_folder, resolved_device
+from fgai_bench.run.progress import Observer
 from fgai_bench.run.schedule import Schedule
 from fgai_bench.suites import Suite, load_suite, resolve
 
@@ -118,34 +119,48 @@ def contents_of(suites: Iterable[Suite], data_root: str | None) -> dict[str, str
 
 
 def run_plan(steps: Plan, folder: Path, execution: Execution) -> Run:
-    """Run the steps of a plan that the folder does not hold yet; nothing is written before all checks have passed."""
+    """Run the steps of a plan that the folder does not hold yet.
+
+    A run that is there is repaired first, so that what was damaged is checked and run like the rest. Nothing else is
+    written before all checks have passed.
+    """
     observer = execution.observer
-    finished = {hash for hash, status in statuses_in(folder).items() if not _is_retried(status, execution)}
-    todo = [step for hash, step in steps.steps.items() if hash not in finished]
     absent: dict[str, str] = {}
-    with closing(execution.executor_for(todo)) as executor:
+    with ExitStack() as stack:
+        held = stack.enter_context(_repaired(folder, observer)) if statuses_in(folder) else None
+        known = held.statuses() if held else {}
+        todo = [step for hash, step in steps.steps.items() if hash not in known or _is_retried(known[hash], execution)]
+        executor = stack.enter_context(closing(execution.executor_for(todo)))
         if todo:
             executor.start()
             check_options(todo)
             absent = check_data(todo, execution.root)
             steps = steps.without(absent)
-        folder.mkdir(parents=True, exist_ok=True)
-        with run_lock(folder), closing(Store(folder)) as store:
-            repaired = (f"{fault}; done" for fault in store.repair())
-            for sentence in (*repaired, *superseded(steps, store), *steps.left_out):
-                observer.said(sentence)
-            store.place(member.plain() for member in steps.members)
-            statuses = store.statuses()
-            store.forget([hash for hash in steps.steps if _is_retried(statuses.get(hash), execution)])
-            schedule = Schedule(steps, store, executor, observer)
-            executed = len(schedule.waiting)
-            if executed:
-                observer.begin(steps, schedule.done, executor.slots)
-                try:
-                    schedule.work()
-                finally:
-                    observer.end()
+        store = held or stack.enter_context(_repaired(folder, observer))
+        for sentence in (*superseded(steps, store), *steps.left_out):
+            observer.said(sentence)
+        store.place(member.plain() for member in steps.members)
+        statuses = store.statuses()
+        store.forget([hash for hash in steps.steps if _is_retried(statuses.get(hash), execution)])
+        schedule = Schedule(steps, store, executor, observer)
+        executed = len(schedule.waiting)
+        if executed:
+            observer.begin(steps, schedule.done, executor.slots)
+            try:
+                schedule.work()
+            finally:
+                observer.end()
     return Run(folder, executed, tuple(absent))
+
+
+@contextmanager
+def _repaired(folder: Path, observer: Observer) -> Iterator[Store]:
+    """Hold the lock of a run folder and open its store, after dropping what is damaged."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with run_lock(folder), closing(Store(folder)) as store:
+        for fault in store.repair():
+            observer.said(f"{fault}; done")
+        yield store
 
 
 def _is_retried(status: str | None, execution: Execution) -> bool:

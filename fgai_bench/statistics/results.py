@@ -10,17 +10,19 @@ import json
 import math
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from fgai_bench.defenses import DEFENSES
 from fgai_bench.metrics import METRICS
+from fgai_bench.records.artifacts import MissingArtifact
 from fgai_bench.records.frames import LEDGER, PlacedStep
 from fgai_bench.records.merge import made_by_other_code
 from fgai_bench.records.names import is_changed, titles
 from fgai_bench.records.result import REPORTED
-from fgai_bench.records.store import StoreReader
+from fgai_bench.records.store import DRAWN_ROLES, StoreReader
 from fgai_bench.statistics.labels import ordered
 
 if TYPE_CHECKING:
@@ -94,8 +96,9 @@ class Results:
     def read(cls, folder: str | os.PathLike[str], suite: str | None = None) -> Results:
         """Read everything that a run folder or an export holds, or what stands in one of its suites."""
         with StoreReader(folder) as store:
-            members, artifacts = store.members(), store.reported()
+            members = store.members()
             told, curves, provenance = store.everything()
+            artifacts = _drawn(store, told)
         names = ordered(member["suite"] for member in members)
         if suite is not None and suite not in names:
             raise ReportError(f"the run {folder} has no suite {suite!r}; it has: {', '.join(names) or 'none'}")
@@ -220,6 +223,17 @@ def main_suite(results: Results, kind: str = "attack") -> str | None:
     held = results.names("suite", kind=kind, task="node")
     own = [suite for suite in held if suite not in SIDE_SUITES]
     return next((suite for suite in (*MAIN_SUITES, *own) if suite in held), None)
+
+
+def _drawn(store: StoreReader, told: Iterable[PlacedStep]) -> dict[tuple[str, str], bytes]:
+    """Return the content of the artifacts that figures are drawn from, by step and role, if they are here."""
+    contents = {}
+    for hash, step in {each.step["hash"]: each.step for each in told}.items():
+        for row in step["artifacts"]:
+            if row["role"] in DRAWN_ROLES:
+                with suppress(MissingArtifact):
+                    contents[hash, row["role"]] = store.artifacts.read(row["sha256"])
+    return contents
 
 
 def _other_code(told: Sequence[PlacedStep]) -> set[str]:

@@ -213,6 +213,12 @@ def test_training_sees_no_test_label_and_takes_options_by_name(data):
     assert len(first.history) == 3
 
 
+@pytest.mark.parametrize("attack", ["prbcd", "random-edges", "feature-pgd"])
+def test_an_inner_attack_may_change_edges_or_features(attack, data):
+    inner = {"attack": attack, "edges": 4, "steps": 2}
+    assert len(fb.fit("at", fb.build_model("gat", data), data, epochs=2, inner=inner).history) == 2
+
+
 def test_a_wrapped_network_can_be_defended(data, network):
     for defense in ("ln", "at"):
         fitted = fb.fit(defense, network, data, epochs=2, **({"inner": {"nodes": 2}} if defense == "at" else {}))

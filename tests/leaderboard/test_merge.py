@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from fgai_bench.leaderboard.merge import add
+from fgai_bench.records.errors import StoreError
 from fgai_bench.records.export import export
 from fgai_bench.records.store import StoreReader
 from fgai_bench.statistics.results import ReportError
@@ -147,3 +148,9 @@ def test_adds_at_once_lose_no_row(bench: Any, tmp_path: Path) -> None:
     with ThreadPoolExecutor(len(folders)) as pool:
         list(pool.map(lambda folder: add(folder, board), folders))
     assert {defense for _, defense, _ in parsed(board / "leaderboard_node_full.csv")} >= {f"mine-{n}" for n in range(4)}
+
+
+def test_what_cannot_be_read_leaves_no_folder_behind(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="is not a run"):
+        add(tmp_path / "nowhere", tmp_path / "board")
+    assert list(tmp_path.iterdir()) == []

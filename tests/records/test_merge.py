@@ -16,6 +16,7 @@ from fgai_bench.records.merge import MergeError
 from fgai_bench.records.result import Result
 from fgai_bench.records.store import Store, StoreReader
 from fgai_bench.run.plan import Step
+from fgai_bench.statistics.results import Results
 
 STEP = Step("a" * 64, "clean", {"kind": "clean"}, {}, "t" * 64)
 OTHER = replace(STEP, hash="b" * 64)
@@ -136,12 +137,11 @@ def test_checkpoints_may_have_stayed_behind_and_samples_come_from_whoever_has_th
         path.unlink()
     assert main(["records", "export", str(bare), str(full), "--out", str(tmp_path / "out")]) == 0
     assert "1 results or places gave way to another" in capsys.readouterr().out
+    assert Results.read(tmp_path / "out").artifacts == {(STEP.hash, "attention"): b"sample"}
+    assert Results.read(bare).artifacts == {}
     with StoreReader(tmp_path / "out") as store:
-        assert store.reported() == {(STEP.hash, "attention"): b"sample"}
         assert [row["role"] for row in store.step(STEP.hash)["artifacts"]] == ["attention", "model"]
         assert store.damaged() == {}
-    with StoreReader(bare) as store:
-        assert store.reported() == {}
 
 
 def test_exported_records_can_be_merged_again_and_keep_their_history(

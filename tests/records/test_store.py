@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import shutil
@@ -129,6 +130,15 @@ def test_a_file_that_is_no_store_is_refused_by_the_reader(written: bytes, tmp_pa
     (tmp_path / FILE).write_bytes(written)
     with pytest.raises(StoreError), StoreReader(tmp_path) as store:
         store.records()
+
+
+def test_a_store_that_cannot_be_opened_is_closed_again(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(b"not a database at all, but long enough for a header" * 9)
+    with pytest.raises(StoreError) as caught:
+        Store(tmp_path)
+    opened = [os.path.realpath(link) for link in Path("/proc/self/fd").iterdir()]
+    assert caught.value.__traceback__ is not None
+    assert str((tmp_path / FILE).resolve()) not in opened
 
 
 def test_somebody_elses_database_is_refused(tmp_path: Path) -> None:

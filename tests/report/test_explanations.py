@@ -292,3 +292,12 @@ def test_one_hop_networks_say_which_share_of_their_explanations_is_proven_to_sta
     assert point["proven"] == pytest.approx(0.935)
     (drawing,) = drawings("stability_correctness", results)
     assert any("provably stable at 94 %" in text.get_text() for text in drawing.figure.axes[0].texts)
+
+
+def test_a_graph_of_any_name_has_a_figure_in_a_file(bench: Callable[[], Any], tmp_path: Path) -> None:
+    made = bench()
+    values = {"effect_spearman_covered_clean": (0.5, 0.6), "explainer_topk_overlap_unchanged": (0.9, 0.9)}
+    ask(made, "vanilla", "gatt", values, dataset="mine/graph")
+    (drawing,) = drawings("stability_correctness", Results.read(made.close()))
+    assert drawing.name.startswith("stability_correctness_mine-graph-")
+    (tmp_path / drawing.name).touch()

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
+import sqlite3
 import sys
 import weakref
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import torch
 
 from fgai_bench.run.execute import execute
+from fgai_bench.run.executors.base import Job, WorkerSettings
+from fgai_bench.run.executors.processes import Processes
 from fgai_bench.run.executors.worker import free_circles
 from fgai_bench.run.resume import planned, run
 
@@ -208,6 +215,52 @@ def test_what_a_step_left_in_circles_is_freed_before_the_next_is_measured() -> N
     finally:
         gc.enable()
         gc.unfreeze()
+
+
+def gpu_of_each_worker() -> dict[str, int]:
+    """Return the process that was given each GPU."""
+    return {worker.environ()["CUDA_VISIBLE_DEVICES"]: worker.pid for worker in psutil.Process().children()}
+
+
+@pytest.mark.parametrize("retired", ["0", "1"])
+def test_a_new_worker_gets_the_gpu_that_became_free(retired: str) -> None:
+    with closing(Processes(2, WorkerSettings(devices=("0", "1")))) as executor:
+        executor.start()
+        before = gpu_of_each_worker()
+        os.kill(before[retired], signal.SIGKILL)
+        assert executor.events(60) == []
+        for hash in "ab":
+            executor.submit(Job(hash, {}, {}))
+        after = gpu_of_each_worker()
+    assert set(before) == set(after) == {"0", "1"}
+    assert [gpu for gpu in after if after[gpu] != before[gpu]] == [retired]
+
+
+def test_a_worker_that_dies_before_it_has_read_its_settings_fails_its_step_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with closing(Processes(1, WorkerSettings(datasets={"large": bytes(10_000_000)}))) as executor:
+        executor.start()
+        executor.submit(Job("a", {}, {}))
+        (event,) = executor.events(60)
+    assert event.result is not None
+    assert (event.result.status, event.result.reason) == ("failed", "its worker ended with exit code 1")
+
+
+def test_a_damaged_step_of_a_finished_run_is_redone_in_a_worker(
+    deeds: list[str], tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    suite = {**tiny, "defenses": ["signs"], "seeds": 1, "attacks": []}
+    run(suite, tmp_path / "run", executor="inline", device="cpu", plugins=deeds)
+    (signed,) = tmp_path.glob("*.pid")
+    assert signed.stem == str(os.getpid())
+    signed.unlink()
+    with closing(sqlite3.connect(tmp_path / "run" / "store.sqlite")) as connection, connection:
+        connection.execute("UPDATE steps SET checksum = '' WHERE json_extract(content, '$.kind') = 'train'")
+    assert run(suite, tmp_path / "run", jobs=1, device="cpu", plugins=deeds).executed == 1
+    (signed,) = tmp_path.glob("*.pid")
+    assert signed.stem != str(os.getpid())
 
 
 @pytest.mark.gpu

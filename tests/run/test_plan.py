@@ -127,6 +127,17 @@ def test_budgets_that_contradict_each_other_are_refused(tiny: dict[str, Any]) ->
         planned({**tiny, "settings": [{"threat": {"feature_low": 0.5}}, {"threat": {"feature_high": 0.0}}]})
 
 
+def test_the_budget_of_an_inner_attack_is_of_what_it_changes_unless_said_otherwise(tiny: dict[str, Any]) -> None:
+    def scenario(**inner: Any) -> str:
+        steps = planned({**tiny, "defenses": ["at"], "inner": inner, "seeds": 1}).steps.values()
+        (trained,) = (step for step in steps if step.kind == "train")
+        return str(trained.config["inner"]["threat"]["scenario"])
+
+    attacks = ("injection", "prbcd", "random-edges", "feature-pgd")
+    assert [scenario(attack=name) for name in attacks] == ["injection", "edges", "edges", "features"]
+    assert scenario(attack="prbcd", threat={"scenario": "features"}) == "features"
+
+
 def test_an_attack_with_a_budget_of_its_own_is_explained_if_the_suite_names_it(tiny: dict[str, Any]) -> None:
     lines = ["injection", {"name": "explanation-edges", "threat": {"scenario": "edges", "edges": 4}}]
     lines.append({"name": "injection", "label": "strong", "threat": {"steps": 50}})

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -104,6 +106,17 @@ def test_a_folder_in_use_says_who_uses_it(tiny: dict[str, Any], reference: Path,
         assert f"process {os.getpid()} " in said
     assert holder(folder) is None
     assert run(tiny, folder, device="cpu").executed == 0
+
+
+def test_a_lock_that_is_asked_for_while_somebody_looks_for_its_holder_is_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "run.lock").touch()
+    with (tmp_path / "run.lock").open() as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        monkeypatch.setattr(time, "sleep", lambda seconds: looking.close())
+        with run_lock(tmp_path):
+            assert looking.closed
 
 
 def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from fgai_bench.escaping import file_name
 from fgai_bench.report.explanations import STABILITY_METRIC, Explained, explained, shared_defenses
 from fgai_bench.report.figures.style import Drawing, spread, style_of
 from fgai_bench.statistics.labels import CORRECTNESS, title
@@ -39,7 +40,7 @@ def draw_stability_correctness(results: Results) -> list[Drawing]:
     drawings = []
     for (origin, dataset), panels in groups.items():
         name = f"stability_correctness_{dataset}" + (f"_{origin.replace(', ', '_')}" if several else "")
-        drawings.append(Drawing(name, _caption(panels), _figure(results, panels)))
+        drawings.append(Drawing(file_name(name), _caption(panels), _figure(results, panels)))
     return drawings
 
 

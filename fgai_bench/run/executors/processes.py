@@ -31,10 +31,11 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 @dataclass
 class _Worker:
-    """A worker process, the connection to it, its current job and the last job that it was given."""
+    """A worker process, the connection to it, its GPU, its current job and the last job that it was given."""
 
     process: subprocess.Popen[bytes]
     connection: Connection[Any, Any]
+    device: str = ""
     job: Job | None = None
     last: Job | None = None
     began: bool = False  # the worker is up, its libraries are imported, and it runs the job
@@ -92,7 +93,6 @@ class Processes:
         self.slots = slots
         self.settings = settings
         self._workers: list[_Worker] = []
-        self._made = 0
 
     def start(self) -> None:
         while len(self._workers) < self.slots:
@@ -124,10 +124,11 @@ class Processes:
 
     def _start(self) -> _Worker:
         here, there = Pipe()
-        devices = self.settings.devices
+        used = [worker.device for worker in self._workers]
+        device = min(self.settings.devices, key=used.count, default="")
         variables = {name: str(self.settings.threads) for name in THREAD_VARIABLES}
-        if devices:
-            variables["CUDA_VISIBLE_DEVICES"] = devices[self._made % len(devices)]
+        if device:
+            variables["CUDA_VISIBLE_DEVICES"] = device
         process = subprocess.Popen(
             [sys.executable, "-P", "-c", SERVE, str(there.fileno()), json.dumps(sys.path)],
             pass_fds=[there.fileno()],
@@ -136,10 +137,10 @@ class Processes:
             start_new_session=True,
         )
         there.close()
-        here.send(self.settings)
-        worker = _Worker(process, here)
+        worker = _Worker(process, here, device)
         self._workers.append(worker)
-        self._made += 1
+        with contextlib.suppress(OSError):  # and so is a worker that died at its start
+            here.send(self.settings)
         return worker
 
     def _receive(self, worker: _Worker) -> list[Event]:
