@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -48,7 +48,6 @@ class RandomEdges(Attack):
     summary = "random new edges between existing nodes"
     paper = "https://arxiv.org/abs/1806.02371"
     tags = ("edges", "control")
-    cost: ClassVar[dict[str, float]] = {"gradients": 0}
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         edges, nodes, draw = victim.data.edge_index, victim.data.x.shape[0], generator(seed or 0, "attack-edges")
@@ -144,7 +143,6 @@ class WorstEdges(Attack):
     paper = "https://arxiv.org/abs/2110.14038"
     version = "2"  # one more member
     tags = ("edges", "gradient", "prediction", "edge-weight", "convergent", "fixed-search")
-    cost: ClassVar[dict[str, float]] = {"gradients": 210}
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         longer, published = (threat.model_copy(update=changes) for changes in ({"steps": STEPS}, PUBLISHED))

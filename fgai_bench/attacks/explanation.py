@@ -107,7 +107,6 @@ class ExplanationAttack(Attack):
     paper = "https://arxiv.org/abs/1710.10547"
     version = "2"
     tags = ("injection", "gradient", "attention")
-    cost: ClassVar[dict[str, float]] = {"gradients": 400}  # under the paper's ten steps
 
     placements: ClassVar[Sequence[Placement]] = PLACEMENTS
     slack = 1.0  # logit margin below which a target is pushed back

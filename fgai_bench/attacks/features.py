@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -85,7 +84,6 @@ class WorstFeatures(Attack):
     summary = "the worst case over feature attacks: choices of nodes, losses, and long ascents"
     paper = "https://arxiv.org/abs/2003.01690"
     tags = ("features", "gradient", "prediction", "fixed-search")
-    cost: ClassVar[dict[str, float]] = {"gradients": 790}
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         published = threat.model_copy(update=PUBLISHED)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -138,7 +138,6 @@ class RandomInjection(Attack):
     summary = "the control: the injection budget with random features"
     paper = "https://arxiv.org/abs/2111.04314"
     tags = ("injection", "control")
-    cost: ClassVar[dict[str, float]] = {"gradients": 0}
     capturable = True
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:

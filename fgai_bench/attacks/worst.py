@@ -67,7 +67,6 @@ class Worst(Attack):
     tags: ClassVar[tuple[str, ...]] = (
         "injection", "gradient", "prediction", "fixed-search", "uses-surrogate", "standard",
     )  # fmt: skip
-    cost: ClassVar[dict[str, float]] = {"gradients": 4500, "gradients_per_edge": 10}
     effort: ClassVar[float] = 1.0
 
     def steps(self, number: float) -> int:
@@ -159,7 +158,6 @@ class WorstContinued(Worst):
     paper = "https://arxiv.org/abs/2003.01690"
     version = "1"
     tags = ("injection", "gradient", "prediction", "fixed-search", "uses-surrogate", "standard-continued")
-    cost: ClassVar[dict[str, float]] = {"gradients": 9000, "gradients_per_edge": 20}
 
     def searched(self, search: PortfolioSearch, edges: int) -> LocalSearch:
         ended = super().searched(search, edges)
