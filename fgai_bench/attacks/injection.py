@@ -100,7 +100,7 @@ def starting_points(data: Data, threat: ThreatModel, seed: int | None, domain: F
 class InjectionAttack(Attack):
     """PGD on the features of injected nodes, through the model as it predicts; ``loss`` is one of ``OBJECTIVES``."""
 
-    summary = "injected nodes, features by PGD through the defended model; five losses, restarts"
+    summary = "injected nodes, features by PGD through the defended model; a choice of losses, restarts"
     paper = "https://arxiv.org/abs/2111.04314"
     tags = ("injection", "gradient", "prediction")
     capturable = True
