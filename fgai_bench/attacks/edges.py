@@ -13,7 +13,7 @@ from torch_geometric.utils import coalesce, to_undirected
 from fgai_bench.attacks.base import Attack, Candidate, Trace, Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.objectives import Reference, objective_named
-from fgai_bench.attacks.search import PUBLISHED, PortfolioSearch, strongest
+from fgai_bench.attacks.search import PortfolioSearch, published, strongest
 from fgai_bench.data import undirected_edge_count
 from fgai_bench.data.extend import extended
 from fgai_bench.models.attention import edge_keys
@@ -145,8 +145,10 @@ class WorstEdges(Attack):
     tags = ("edges", "gradient", "prediction", "edge-weight", "convergent", "fixed-search")
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
-        longer, published = (threat.model_copy(update=changes) for changes in ({"steps": STEPS}, PUBLISHED))
-        candidates = [RandomEdges().search(victim, threat, seed), PRBCD().search(victim, published, seed)]
+        search, longer = PortfolioSearch(victim, threat, seed), threat.model_copy(update={"steps": STEPS})
+        if not search.truth.numel():
+            return Candidate(with_edges(victim.data, victim.data.edge_index[:, :0]))
+        candidates = [RandomEdges().search(victim, threat, seed), PRBCD().search(victim, published(threat), seed)]
         if threat.edges:
             members = [LabelledPRBCD(**options) for options in PORTFOLIO]
             candidates += [member.search(victim, longer, seed) for member in members]

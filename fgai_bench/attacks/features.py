@@ -13,7 +13,7 @@ from fgai_bench.attacks.base import Attack, Candidate, Trace, Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.objectives import Reference, objective_named
 from fgai_bench.attacks.placement import Placement, cover, random
-from fgai_bench.attacks.search import PUBLISHED, PortfolioSearch, strongest
+from fgai_bench.attacks.search import PortfolioSearch, published, strongest
 from fgai_bench.models.features import dense_rows, replace_rows
 from fgai_bench.seeds import generator, uniform
 
@@ -86,9 +86,8 @@ class WorstFeatures(Attack):
     tags = ("features", "gradient", "prediction", "fixed-search")
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
-        published = threat.model_copy(update=PUBLISHED)
         search = PortfolioSearch(victim, threat, seed)
-        candidates = [FeaturePGD().search(victim, published, seed)]
+        candidates = [FeaturePGD().search(victim, published(threat), seed)]
         if threat.nodes and threat.epsilon and victim.targets.numel():
             members = [climbed(search, member, FIRST) for member in portfolio(search)]
             members = sorted(members, key=lambda member: member.score)[:FINALISTS]

@@ -29,7 +29,6 @@ SMALL, LARGE, HUGE = 0.025, 0.1, 0.25  # first steps, as shares of the feature r
 MOST_COPIES, LARGEST_COPIES = 8, 2**27  # of a graph side by side, and bytes of their embedded nodes
 RISE = 0.1  # of a loss, from which on a score that stays is suspicious
 RELAXED = 1e-2  # weight of an edge while its gradient is taken
-PUBLISHED = {"step": 0.1, "steps": 10, "restarts": 1}  # the search of the published attacks
 COUNTING = ("masked-nll", "logit-ratio")  # losses of the targets that stand, or of how many stand
 PLACEMENTS: dict[str, Placement] = {
     "cover": cover,
@@ -42,6 +41,11 @@ PLACEMENTS: dict[str, Placement] = {
 
 
 @dataclass(frozen=True)
+def published(threat: ThreatModel) -> ThreatModel:
+    """Return the same budget with the search of the published attacks: ten steps, which cross the range, once."""
+    return threat.model_copy(update={"step": threat.default_step, "steps": 10, "restarts": 1})
+
+
 class PortfolioMember:
     """A member of a portfolio: where edges go, which loss is raised, and the features so far."""
 

@@ -19,12 +19,12 @@ from fgai_bench.attacks.local_search import BLACK_BOX, CLIMB, SIDE_BY_SIDE, Loca
 from fgai_bench.attacks.search import (
     HUGE,
     LARGE,
-    PUBLISHED,
     SMALL,
     PortfolioMember,
     PortfolioSearch,
     at_corners,
     imitating,
+    published,
     strongest_members,
 )
 from fgai_bench.seeds import derive
@@ -94,8 +94,8 @@ class Worst(Attack):
 
     def outsiders(self, victim: Victim, threat: ThreatModel, seed: int | None) -> list[Candidate]:
         """Return the random control and the published attack, which must not be stronger than the search."""
-        published = threat.model_copy(update={**PUBLISHED, "step": threat.default_step})
-        return [RandomInjection().search(victim, threat, seed), InjectionAttack().search(victim, published, seed)]
+        control = RandomInjection().search(victim, threat, seed)
+        return [control, InjectionAttack().search(victim, published(threat), seed)]
 
     def searched(self, search: PortfolioSearch, edges: int) -> LocalSearch:
         """Return the local search from the best source, at its end, under a budget of so many edges."""
