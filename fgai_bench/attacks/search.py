@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -40,12 +41,12 @@ PLACEMENTS: dict[str, Placement] = {
 }
 
 
-@dataclass(frozen=True)
 def published(threat: ThreatModel) -> ThreatModel:
     """Return the same budget with the search of the published attacks: ten steps, which cross the range, once."""
     return threat.model_copy(update={"step": threat.default_step, "steps": 10, "restarts": 1})
 
 
+@dataclass(frozen=True)
 class PortfolioMember:
     """A member of a portfolio: where edges go, which loss is raised, and the features so far."""
 
@@ -274,15 +275,18 @@ def relaxed_gradient(
 ) -> Tensor | None:
     """Return how a value of the output would rise with the weight of ``more`` edges ``(2, P)``, added with a small one.
 
-    The result is ``(P,)``, or None without edge weights.
+    The result is ``(P,)``, or None without edge weights: ``propagate`` takes none, or raises a ``ValueError``.
     """
+    known = inspect.signature(model.propagate).parameters.values()
+    if not any(argument.name == "edge_weight" or argument.kind is argument.VAR_KEYWORD for argument in known):
+        return None
     edges = torch.cat([edge_index, more], dim=1)
     weight = torch.full((more.size(1),), RELAXED, device=more.device, requires_grad=True)
     model.joined(edges, [edge_index], embedded.size(0), 0)  # positional encodings stay as they are
     with torch.enable_grad():
         try:
             out = model.propagate(embedded, edges, edge_weight=F.pad(weight, (edge_index.size(1), 0), value=1.0))
-        except (ValueError, TypeError):
+        except ValueError:
             return None
         return gradient_of(value(out), weight).detach()
 
