@@ -148,7 +148,8 @@ class Attack:
         threat = (threat or ThreatModel(scenario=scenario_among(self.tags))).resolved(data)
         if targets.dtype == torch.bool:
             targets = node_index(targets, data.x.shape[0], "targets")
-        with frozen_eval(model), frozen_eval(surrogate) if surrogate is not None else nullcontext():
+        other = frozen_eval(surrogate) if surrogate is not None else nullcontext()
+        with frozen_eval(model), other, torch.enable_grad():
             candidate = self.search(Victim(model, data, targets, readout, surrogate), threat, seed)
             if capturing():  # there are no values to check; the epochs before the capture were checked
                 return Attacked(candidate.data, Ledger(), injected=candidate.injected)

@@ -95,12 +95,12 @@ class PRBCD(Attack):
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         model, data = victim.model, victim.data
-        if not threat.edges or not threat.steps:
+        embedded, clean = victim.evaluated()
+        reference = self.reference(victim, clean)
+        if not threat.edges or not threat.steps or not reference.prediction.numel():
             return Candidate(with_edges(data, data.edge_index[:, :0]))
         encoded = not model.local and "positional-encoding" in model.tags
         doubts = ("gradients with the encodings of a graph that holds every candidate edge",) if encoded else ()
-        embedded, clean = victim.evaluated()
-        reference = self.reference(victim, clean)
         degree = torch.bincount(data.edge_index[1], minlength=data.x.shape[0])
         local = None if self.local is None else (self.local * degree).floor().tolist()
         surface = _Surface(victim)
@@ -152,7 +152,7 @@ class WorstEdges(Attack):
         if threat.edges:
             members = [LabelledPRBCD(**options) for options in PORTFOLIO]
             candidates += [member.search(victim, longer, seed) for member in members]
-        return strongest(PortfolioSearch(victim, threat, seed), candidates)
+        return strongest(search, candidates)
 
 
 class _Surface(nn.Module):
