@@ -6,9 +6,10 @@ Short ones keep the point of the highest objective, long ones that of the lowest
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -110,15 +111,21 @@ def ascend(
             torch.clamp(moved, low, high, out=x)  # type: ignore[arg-type]
         return value.detach(), finite, (gradient != 0).any()
 
-    if capturable and start.is_cuda and steps > WORTH_CAPTURING and not capturing():
-        with own_stream(start.device):
-            replayed = Replayed(climb)
-            taken = [tuple(part.clone() for part in replayed()) for _ in range(steps)]
-    else:
-        taken = [climb() for _ in range(steps)]
+    with _repeatable(climb, start, steps, capturable) as once:
+        taken = [tuple(part.clone() for part in once()) for _ in range(steps)]
     values, finite, moving = zip(*taken, strict=True) if taken else ((), (), ())
     last = look(x.detach()).detach()
     return Ascent(best, best_value, torch.stack([*values, last]), _stacked(finite, start), _stacked(moving, start))
+
+
+@contextmanager
+def _repeatable(step: Callable[[], Any], start: Tensor, steps: int, capturable: bool) -> Iterator[Callable[[], Any]]:
+    """Give what takes a step: where it can be captured and so many steps are worth it, by replaying a capture."""
+    if capturable and start.is_cuda and steps > WORTH_CAPTURING and not capturing():
+        with own_stream(start.device):
+            yield Replayed(step)
+    else:
+        yield step
 
 
 def _stacked(seen: Sequence[Tensor], start: Tensor) -> Tensor:
@@ -175,14 +182,9 @@ def ascend_long(
     0.3
     """
     climb = _Climb(objective, start, low, high, step, steps, candidates)
-    if capturable and start.is_cuda and steps > WORTH_CAPTURING and not capturing():
-        with own_stream(start.device):
-            once = Replayed(climb.step_up)
-            for _ in range(steps):
-                once()
-    else:
+    with _repeatable(climb.step_up, start, steps, capturable) as once:
         for _ in range(steps):
-            climb.step_up()
+            once()
     with torch.no_grad():
         rise = (climb.look(climb.x) - climb.first).amax()
     return Summit(climb.worst, climb.score, climb.finite.all(), climb.moving, rise)

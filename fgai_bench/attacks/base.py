@@ -6,7 +6,7 @@ threat model's scenario, and checking the attacked graph against the budget are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -111,7 +111,6 @@ class Attack:
             ``prediction`` or ``attention``, what it is aimed at; ``edge-weight``, it needs edge weights;
             ``convergent``, different seeds may end at the same result; ``fixed-search``, the threat model's steps do
             not change how long it searches; ``uses-surrogate``, it is handed the vanilla model.
-        cost: about how many gradients a search takes: ``gradients``, and ``gradients_per_edge`` of its budget.
         capturable: the search reads nothing back from the device, so that a training can capture it; it then also
             works without a seed, drawing from torch's own generator.
     """
@@ -120,7 +119,6 @@ class Attack:
     paper: ClassVar[str] = ""
     version: ClassVar[str] = "1"
     tags: ClassVar[tuple[str, ...]] = ()
-    cost: ClassVar[Mapping[str, float]] = {}
     capturable: ClassVar[bool] = False
 
     def __call__(
@@ -150,7 +148,8 @@ class Attack:
         threat = (threat or ThreatModel(scenario=scenario_among(self.tags))).resolved(data)
         if targets.dtype == torch.bool:
             targets = node_index(targets, data.x.shape[0], "targets")
-        with frozen_eval(model), frozen_eval(surrogate) if surrogate is not None else nullcontext():
+        other = frozen_eval(surrogate) if surrogate is not None else nullcontext()
+        with frozen_eval(model), other, torch.enable_grad():
             candidate = self.search(Victim(model, data, targets, readout, surrogate), threat, seed)
             if capturing():  # there are no values to check; the epochs before the capture were checked
                 return Attacked(candidate.data, Ledger(), injected=candidate.injected)

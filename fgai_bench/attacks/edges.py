@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from torch_geometric.utils import coalesce, to_undirected
 from fgai_bench.attacks.base import Attack, Candidate, Trace, Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.objectives import Reference, objective_named
-from fgai_bench.attacks.search import PUBLISHED, PortfolioSearch, strongest
+from fgai_bench.attacks.search import PortfolioSearch, published, strongest
 from fgai_bench.data import undirected_edge_count
 from fgai_bench.data.extend import extended
 from fgai_bench.models.attention import edge_keys
@@ -48,7 +48,6 @@ class RandomEdges(Attack):
     summary = "random new edges between existing nodes"
     paper = "https://arxiv.org/abs/1806.02371"
     tags = ("edges", "control")
-    cost: ClassVar[dict[str, float]] = {"gradients": 0}
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         edges, nodes, draw = victim.data.edge_index, victim.data.x.shape[0], generator(seed or 0, "attack-edges")
@@ -96,12 +95,12 @@ class PRBCD(Attack):
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         model, data = victim.model, victim.data
-        if not threat.edges or not threat.steps:
+        embedded, clean = victim.evaluated()
+        reference = self.reference(victim, clean)
+        if not threat.edges or not threat.steps or not reference.prediction.numel():
             return Candidate(with_edges(data, data.edge_index[:, :0]))
         encoded = not model.local and "positional-encoding" in model.tags
         doubts = ("gradients with the encodings of a graph that holds every candidate edge",) if encoded else ()
-        embedded, clean = victim.evaluated()
-        reference = self.reference(victim, clean)
         degree = torch.bincount(data.edge_index[1], minlength=data.x.shape[0])
         local = None if self.local is None else (self.local * degree).floor().tolist()
         surface = _Surface(victim)
@@ -144,15 +143,16 @@ class WorstEdges(Attack):
     paper = "https://arxiv.org/abs/2110.14038"
     version = "2"  # one more member
     tags = ("edges", "gradient", "prediction", "edge-weight", "convergent", "fixed-search")
-    cost: ClassVar[dict[str, float]] = {"gradients": 210}
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
-        longer, published = (threat.model_copy(update=changes) for changes in ({"steps": STEPS}, PUBLISHED))
-        candidates = [RandomEdges().search(victim, threat, seed), PRBCD().search(victim, published, seed)]
+        search, longer = PortfolioSearch(victim, threat, seed), threat.model_copy(update={"steps": STEPS})
+        if not search.truth.numel():
+            return Candidate(with_edges(victim.data, victim.data.edge_index[:, :0]))
+        candidates = [RandomEdges().search(victim, threat, seed), PRBCD().search(victim, published(threat), seed)]
         if threat.edges:
             members = [LabelledPRBCD(**options) for options in PORTFOLIO]
             candidates += [member.search(victim, longer, seed) for member in members]
-        return strongest(PortfolioSearch(victim, threat, seed), candidates)
+        return strongest(search, candidates)
 
 
 class _Surface(nn.Module):

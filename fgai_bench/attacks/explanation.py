@@ -107,7 +107,6 @@ class ExplanationAttack(Attack):
     paper = "https://arxiv.org/abs/1710.10547"
     version = "2"
     tags = ("injection", "gradient", "attention")
-    cost: ClassVar[dict[str, float]] = {"gradients": 400}  # under the paper's ten steps
 
     placements: ClassVar[Sequence[Placement]] = PLACEMENTS
     slack = 1.0  # logit margin below which a target is pushed back
@@ -121,7 +120,18 @@ class ExplanationAttack(Attack):
         self.loss, self.keep = loss, keep
         self.change = objective_named(loss)
 
+    def raised(self, logits: Tensor, out: Output, reference: Reference, price: Tensor | float) -> tuple[Tensor, Tensor]:
+        """Return the logarithm of the attention's change less the price of lost margins, and the change: ``(), ()``."""
+        change = self.change(logits, out, reference)
+        return change.clamp(min=1e-12).log() - price * self.lost(logits, reference), change
+
+    def lost(self, logits: Tensor, reference: Reference) -> Tensor:
+        """Return how far the targets' margins are below the slack, on average: ``()``."""
+        return F.relu(self.slack - margins(logits, reference.prediction)).mean()
+
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
+        if not victim.targets.numel():
+            return Candidate(victim.data)
         steps = threat.steps if threat.nodes else 0
         ascents = self.ascents(victim, threat, seed)[: None if threat.nodes else 1]
         starts = starting_points(victim.data, threat, seed, ascents[0].domain)
@@ -131,9 +141,9 @@ class ExplanationAttack(Attack):
         longer = [stage.climb(LONG * steps) for stage in (best, *others)]
         best = max((best, *longer), key=lambda stage: stage.score)
         last = BestAscent.over(best.ascent.run, [best.point], gradients=2)
-        kept = best.ascent.look(last.best.point)[1]
+        kept = float(best.ascent.look(last.best.point)[1])
         calls = last.gradient_calls + steps * (SHORT * len(tried) + LONG * len(longer))
-        curve = (best.ascent.look(best.start)[0], *last.curve) if steps else last.curve
+        curve = (float(best.ascent.look(best.start)[0]), *last.curve) if steps else last.curve
         flags = tuple(dict.fromkeys((*best.flags, *last.flags)))
         flags = flags if kept >= self.keep else (*flags, "too few predictions kept")
         point = best.ascent.domain.straight_through(last.best.point)
@@ -158,14 +168,11 @@ class _ConstrainedAscent:
         """Return the change less the price of lost margins, and the score, lower meaning stronger: ``(), ()``."""
         out = self.scene.output(features)
         logits, reference = self.scene.victim.read(out), self.scene.reference
-        change = self.attack.change(logits, out, reference)
-        lost = F.relu(self.attack.slack - margins(logits, reference.prediction)).mean()
-        value = change.clamp(min=1e-12).log() - price.clone() * lost
+        value, change = self.attack.raised(logits, out, reference, price.clone())
         with torch.no_grad():
-            kept = (logits.argmax(1) == reference.prediction).double().mean()
-            enough = kept >= self.attack.keep
-            price.mul_(torch.where(enough, CHEAPER, DEARER))
-            return value, -torch.where(enough, change.double(), kept - 1.0)
+            kept = kept_share(logits, reference)
+            price.mul_(torch.where(kept >= self.attack.keep, CHEAPER, DEARER))
+            return value, -_score(change, kept, self.attack.keep)
 
     def run(self, start: Tensor) -> Ascent:
         """Climb from a point; return the best point that keeps enough predictions, and the change at every step."""
@@ -184,15 +191,15 @@ class _ConstrainedAscent:
                 if score > best_score:
                     best, best_score = x, score
             curve.append(change)
-        found = (torch.tensor(best_score), torch.tensor(curve))
-        return Ascent(best, *found, torch.tensor(finite, dtype=torch.bool), torch.tensor(moving, dtype=torch.bool))
+        usable = (torch.tensor(seen, dtype=torch.bool) for seen in (finite, moving))
+        return Ascent(best, best_score, torch.stack(curve), *usable)
 
-    def look(self, features: Tensor) -> tuple[float, float]:
-        """Return the change of attention and the share of kept predictions with these features."""
+    def look(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the change of attention and the share of kept predictions with these features: ``(), ()``."""
         with torch.no_grad():
             out = self.scene.output(features)
             logits = self.scene.victim.read(out)
-            change = self.attack.change(logits, out, self.scene.reference).item()
+            change = self.attack.change(logits, out, self.scene.reference)
             return change, kept_share(logits, self.scene.reference)
 
     def _direction(self, x: Tensor) -> Tensor:
@@ -200,8 +207,7 @@ class _ConstrainedAscent:
         x = x.detach().requires_grad_(True)
         out = self.scene.output(x)
         logits, reference = self.scene.victim.read(out), self.scene.reference
-        broken = F.relu(self.attack.slack - margins(logits, reference.prediction)).mean()
-        harm = gradient_of(broken, x, retain=True)
+        harm = gradient_of(self.attack.lost(logits, reference), x, retain=True)
         gain = gradient_of(self.attack.change(logits, out, reference), x)
         overlap = (gain * harm).sum(1, keepdim=True) / harm.square().sum(1, keepdim=True).clamp(min=1e-30)
         tangent = gain - overlap.clamp(min=0) * harm  # (nodes, F)
@@ -209,7 +215,7 @@ class _ConstrainedAscent:
             tangent = -harm
         return tangent / tangent.abs().amax(1, keepdim=True).clamp(min=1e-30)
 
-    def _line_search(self, x: Tensor, direction: Tensor, keep: float) -> tuple[Tensor, float, float]:
+    def _line_search(self, x: Tensor, direction: Tensor, keep: float) -> tuple[Tensor, Tensor, Tensor]:
         """Return the best of the tried steps, with its score and its change."""
         found = []
         for scale in self.attack.scales:
@@ -219,11 +225,11 @@ class _ConstrainedAscent:
         return max(found, key=lambda candidate: candidate[1])
 
 
-def kept_share(logits: Tensor, reference: Reference) -> float:
-    """Return the share of the targets whose prediction is the clean one."""
-    return (logits.argmax(1) == reference.prediction).double().mean().item()
+def kept_share(logits: Tensor, reference: Reference) -> Tensor:
+    """Return the share of the targets whose prediction is the clean one: ``()``."""
+    return (logits.argmax(1) == reference.prediction).double().mean()
 
 
-def _score(change: float, kept: float, keep: float) -> float:
+def _score(change: Tensor, kept: Tensor, keep: float) -> Tensor:
     """Return the change if enough predictions are kept; else a negative number, lower the fewer are kept."""
-    return change if kept >= keep else kept - 1.0
+    return torch.where(kept >= keep, change.double(), kept - 1.0)

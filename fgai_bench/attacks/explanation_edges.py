@@ -3,14 +3,13 @@
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from fgai_bench.attacks.base import Attack, Candidate, Trace, Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.edges import absent, with_edges
 from fgai_bench.attacks.explanation import ExplanationAttack, crowding, kept_share
-from fgai_bench.attacks.objectives import Reference, margins
+from fgai_bench.attacks.objectives import Reference
 from fgai_bench.attacks.search import relaxed_gradient
 from fgai_bench.metrics import NotApplicable
 from fgai_bench.models.base import Output
@@ -42,17 +41,18 @@ class ExplanationEdges(Attack):
     tags = ("edges", "gradient", "attention", "edge-weight")
 
     def __init__(self, loss: str = "attention-overlap", keep: float = 0.99) -> None:
-        like = ExplanationAttack(loss, keep)
-        self.loss, self.keep, self.slack, self.change = loss, keep, like.slack, like.change
+        self.loss, self.keep, self.like = loss, keep, ExplanationAttack(loss, keep)
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         embedded, clean = victim.evaluated()
         reference, draw = Reference.of(clean, victim.read), generator(seed or 0, "attack-explanation-edges")
         pairs, out, price, calls = victim.data.edge_index[:, :0], clean, 1.0, 0
-        curve = [float(self.change(victim.read(clean), clean, reference))]
+        curve = [float(self.like.change(victim.read(clean), clean, reference))]
         for step in range(threat.steps if threat.edges else 0):
             data = with_edges(victim.data, pairs)
             wanted = round(threat.edges * (step + 1) / threat.steps) - pairs.size(1)
+            if wanted < 1:
+                continue
             more = absent(self.candidates(victim, out, draw), data.edge_index, embedded.size(0))
             both = torch.cat([more, more.flip(0)], dim=1)
             gradient = relaxed_gradient(
@@ -62,20 +62,21 @@ class ExplanationEdges(Attack):
                 raise NotApplicable("an attack by the gradient of edges needs a model with edge weights")
             calls += 1
             order = gradient.view(2, -1).sum(0).argsort(descending=True, stable=True)
-            for halving in range(HALVINGS):
-                tried = torch.cat([pairs, more[:, order[: wanted >> halving]]], dim=1)
+            always = True  # whether enough predictions were kept
+            for number in filter(None, (wanted >> halving for halving in range(HALVINGS))):
+                tried = torch.cat([pairs, more[:, order[:number]]], dim=1)
                 with torch.no_grad():
                     moved = victim.model.propagate(embedded, with_edges(victim.data, tried).edge_index)
                 logits = victim.read(moved)
-                change = float(self.change(logits, moved, reference))
-                if kept_share(logits, reference) >= self.keep and change > curve[-1]:
+                change = float(self.like.change(logits, moved, reference))
+                enough = bool(kept_share(logits, reference) >= self.keep)
+                always &= enough
+                if enough and change > curve[-1]:
                     pairs, out = tried, moved
                     curve.append(change)
-                    price *= CHEAPER if not halving else DEARER
                     break
-            else:
-                price *= DEARER
-        kept = kept_share(victim.read(out), reference)
+            price *= CHEAPER if always else DEARER
+        kept = float(kept_share(victim.read(out), reference))
         return Candidate(with_edges(victim.data, pairs), Trace(calls, tuple(curve)), kept)
 
     def candidates(self, victim: Victim, out: Output, draw: torch.Generator) -> Tensor:
@@ -90,8 +91,6 @@ class ExplanationEdges(Attack):
         """Return what is raised: the change of attention less the price of lost margins, of an output."""
 
         def value(out: Output) -> Tensor:
-            logits = victim.read(out)
-            lost = F.relu(self.slack - margins(logits, reference.prediction)).mean()
-            return self.change(logits, out, reference).clamp(min=1e-12).log() - price * lost
+            return self.like.raised(victim.read(out), out, reference, price)[0]
 
         return value

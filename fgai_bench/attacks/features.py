@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -14,7 +13,7 @@ from fgai_bench.attacks.base import Attack, Candidate, Trace, Victim
 from fgai_bench.attacks.budget import ThreatModel
 from fgai_bench.attacks.objectives import Reference, objective_named
 from fgai_bench.attacks.placement import Placement, cover, random
-from fgai_bench.attacks.search import PUBLISHED, PortfolioSearch, strongest
+from fgai_bench.attacks.search import PortfolioSearch, published, strongest
 from fgai_bench.models.features import dense_rows, replace_rows
 from fgai_bench.seeds import generator, uniform
 
@@ -85,12 +84,10 @@ class WorstFeatures(Attack):
     summary = "the worst case over feature attacks: choices of nodes, losses, and long ascents"
     paper = "https://arxiv.org/abs/2003.01690"
     tags = ("features", "gradient", "prediction", "fixed-search")
-    cost: ClassVar[dict[str, float]] = {"gradients": 790}
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
-        published = threat.model_copy(update=PUBLISHED)
         search = PortfolioSearch(victim, threat, seed)
-        candidates = [FeaturePGD().search(victim, published, seed)]
+        candidates = [FeaturePGD().search(victim, published(threat), seed)]
         if threat.nodes and threat.epsilon and victim.targets.numel():
             members = [climbed(search, member, FIRST) for member in portfolio(search)]
             members = sorted(members, key=lambda member: member.score)[:FINALISTS]

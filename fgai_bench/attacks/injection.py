@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -100,7 +100,7 @@ def starting_points(data: Data, threat: ThreatModel, seed: int | None, domain: F
 class InjectionAttack(Attack):
     """PGD on the features of injected nodes, through the model as it predicts; ``loss`` is one of ``OBJECTIVES``."""
 
-    summary = "injected nodes, features by PGD through the defended model; five losses, restarts"
+    summary = "injected nodes, features by PGD through the defended model; a choice of losses, restarts"
     paper = "https://arxiv.org/abs/2111.04314"
     tags = ("injection", "gradient", "prediction")
     capturable = True
@@ -138,7 +138,6 @@ class RandomInjection(Attack):
     summary = "the control: the injection budget with random features"
     paper = "https://arxiv.org/abs/2111.04314"
     tags = ("injection", "control")
-    cost: ClassVar[dict[str, float]] = {"gradients": 0}
     capturable = True
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:

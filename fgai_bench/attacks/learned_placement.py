@@ -149,7 +149,6 @@ class LearnedPlacement(Attack):
     summary = "injected nodes whose edges go where they were seen to turn targets and their neighbours"
     version = "2"
     tags: ClassVar[tuple[str, ...]] = ("injection", "gradient", "prediction", "fixed-search")
-    cost: ClassVar[dict[str, float]] = {"gradients": 1240}
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         if not threat.nodes or not min(threat.edges_per_node, victim.targets.numel()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,7 +31,6 @@ SMALL, LARGE, HUGE = 0.025, 0.1, 0.25  # first steps, as shares of the feature r
 MOST_COPIES, LARGEST_COPIES = 8, 2**27  # of a graph side by side, and bytes of their embedded nodes
 RISE = 0.1  # of a loss, from which on a score that stays is suspicious
 RELAXED = 1e-2  # weight of an edge while its gradient is taken
-PUBLISHED = {"step": 0.1, "steps": 10, "restarts": 1}  # the search of the published attacks
 COUNTING = ("masked-nll", "logit-ratio")  # losses of the targets that stand, or of how many stand
 PLACEMENTS: dict[str, Placement] = {
     "cover": cover,
@@ -40,6 +40,11 @@ PLACEMENTS: dict[str, Placement] = {
     "random": random,
     "defective": defective,
 }
+
+
+def published(threat: ThreatModel) -> ThreatModel:
+    """Return the same budget with the search of the published attacks: ten steps, which cross the range, once."""
+    return threat.model_copy(update={"step": threat.default_step, "steps": 10, "restarts": 1})
 
 
 @dataclass(frozen=True)
@@ -283,15 +288,18 @@ def relaxed_gradient(
 ) -> Tensor | None:
     """Return how a value of the output would rise with the weight of ``more`` edges ``(2, P)``, added with a small one.
 
-    The result is ``(P,)``, or None without edge weights.
+    The result is ``(P,)``, or None without edge weights: ``propagate`` takes none, or raises a ``ValueError``.
     """
+    known = inspect.signature(model.propagate).parameters.values()
+    if not any(argument.name == "edge_weight" or argument.kind is argument.VAR_KEYWORD for argument in known):
+        return None
     edges = torch.cat([edge_index, more], dim=1)
     weight = torch.full((more.size(1),), RELAXED, device=more.device, requires_grad=True)
     model.joined(edges, [edge_index], embedded.size(0), 0)  # positional encodings stay as they are
     with torch.enable_grad():
         try:
             out = model.propagate(embedded, edges, edge_weight=F.pad(weight, (edge_index.size(1), 0), value=1.0))
-        except (ValueError, TypeError):
+        except ValueError:
             return None
         return gradient_of(value(out), weight).detach()
 

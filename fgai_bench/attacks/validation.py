@@ -29,7 +29,6 @@ class ValidationAttack(Attack):
     summary = "a shorter search on validation nodes, by which settings are chosen; never the evaluation's attack"
     paper = "https://arxiv.org/abs/2003.01690"
     tags: ClassVar[tuple[str, ...]] = ("injection", "gradient", "prediction", "fixed-search")
-    cost: ClassVar[dict[str, float]] = {"gradients": 580}
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         search = PortfolioSearch(victim, threat, seed)

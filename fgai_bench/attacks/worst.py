@@ -19,12 +19,12 @@ from fgai_bench.attacks.local_search import BLACK_BOX, CLIMB, SIDE_BY_SIDE, Loca
 from fgai_bench.attacks.search import (
     HUGE,
     LARGE,
-    PUBLISHED,
     SMALL,
     PortfolioMember,
     PortfolioSearch,
     at_corners,
     imitating,
+    published,
     strongest_members,
 )
 from fgai_bench.seeds import derive
@@ -67,7 +67,6 @@ class Worst(Attack):
     tags: ClassVar[tuple[str, ...]] = (
         "injection", "gradient", "prediction", "fixed-search", "uses-surrogate", "standard",
     )  # fmt: skip
-    cost: ClassVar[dict[str, float]] = {"gradients": 4500, "gradients_per_edge": 10}
     effort: ClassVar[float] = 1.0
 
     def steps(self, number: float) -> int:
@@ -95,8 +94,8 @@ class Worst(Attack):
 
     def outsiders(self, victim: Victim, threat: ThreatModel, seed: int | None) -> list[Candidate]:
         """Return the random control and the published attack, which must not be stronger than the search."""
-        published = threat.model_copy(update={**PUBLISHED, "step": threat.default_step})
-        return [RandomInjection().search(victim, threat, seed), InjectionAttack().search(victim, published, seed)]
+        control = RandomInjection().search(victim, threat, seed)
+        return [control, InjectionAttack().search(victim, published(threat), seed)]
 
     def searched(self, search: PortfolioSearch, edges: int) -> LocalSearch:
         """Return the local search from the best source, at its end, under a budget of so many edges."""
@@ -159,7 +158,6 @@ class WorstContinued(Worst):
     paper = "https://arxiv.org/abs/2003.01690"
     version = "1"
     tags = ("injection", "gradient", "prediction", "fixed-search", "uses-surrogate", "standard-continued")
-    cost: ClassVar[dict[str, float]] = {"gradients": 9000, "gradients_per_edge": 20}
 
     def searched(self, search: PortfolioSearch, edges: int) -> LocalSearch:
         ended = super().searched(search, edges)

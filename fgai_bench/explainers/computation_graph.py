@@ -6,7 +6,7 @@ many nodes are kept as one list of (node, edge) pairs, block by block, never as 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -34,6 +34,21 @@ def joined_ranges(first: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
     owner = torch.repeat_interleave(torch.arange(counts.numel(), device=counts.device), counts)
     begin = counts.cumsum(0) - counts
     return owner, torch.arange(owner.numel(), device=owner.device) - begin[owner] + first[owner]
+
+
+def cuts(sizes: Sequence[int], limit: int) -> Iterator[tuple[int, int]]:
+    """Yield where parts begin and end whose sizes add up to at most ``limit``, or to more where one alone has more.
+
+    >>> list(cuts([2, 2, 1, 9], 4))
+    [(0, 2), (2, 3), (3, 4)]
+    """
+    start, total = 0, 0
+    for stop, size in enumerate(sizes):
+        if total + size > limit and stop > start:
+            yield start, stop
+            start, total = stop, 0
+        total += size
+    yield start, len(sizes)
 
 
 @dataclass(frozen=True)
@@ -81,13 +96,10 @@ class Field:
     def split(self, limit: int) -> Iterator[Field]:
         """Yield the same pairs in parts of whole nodes, of at most ``limit`` edges where a node alone has no more."""
         begins = self.pointer.tolist()
-        start = 0
-        for stop in range(1, len(begins)):
-            if stop == len(begins) - 1 or begins[stop + 1] - begins[start] > limit:
-                inside = slice(begins[start], begins[stop])
-                nodes, owner, edges = self.nodes[start:stop], self.owner[inside] - start, self.edges[inside]
-                yield Field(nodes, owner, edges, self.edge_index, self.num_nodes)
-                start = stop
+        for start, stop in cuts(self.pointer.diff().tolist(), limit):
+            inside = slice(begins[start], begins[stop])
+            nodes, owner, edges = self.nodes[start:stop], self.owner[inside] - start, self.edges[inside]
+            yield Field(nodes, owner, edges, self.edge_index, self.num_nodes)
 
     def part(self) -> CutOutGraph:
         """Return the computation graphs as one graph of their own, edges in the order of this field."""

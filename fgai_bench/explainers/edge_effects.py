@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.explainers.computation_graph import EdgeScores, Field, field_of, joined_ranges
+from fgai_bench.explainers.computation_graph import EdgeScores, Field, cuts, field_of, joined_ranges
 from fgai_bench.explainers.gradient import part_of
 from fgai_bench.metrics.topk import ranks_in_groups
 from fgai_bench.models.attention import edge_keys
@@ -44,15 +44,9 @@ class Copies:
         return Copies(self.field, self.copied[start:stop], self.left_out[inside], self.of_copy[inside] - start)
 
     def in_parts(self, limit: int) -> Iterator[Copies]:
-        """Yield the copies in parts of at most ``limit`` edges, at least one copy in each."""
+        """Return the copies in parts of at most ``limit`` edges, at least one copy in each."""
         sizes = self.field.pointer.diff()[self.copied].tolist()
-        start, total = 0, 0
-        for stop, size in enumerate(sizes):
-            if total + size > limit and stop > start:
-                yield self.some(start, stop)
-                start, total = stop, 0
-            total += size
-        yield self.some(start, len(sizes))
+        return (self.some(start, stop) for start, stop in cuts(sizes, limit))
 
     def expanded(self) -> Field:
         """Return the edges that each copy keeps, as a field with one node for each copy."""

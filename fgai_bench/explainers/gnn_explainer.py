@@ -59,7 +59,8 @@ class GNNExplainerMasks(Explainer):
     def explain(self, model: AttentionModel, data: Data, nodes: Tensor, seed: int) -> Tensor:
         with frozen_eval(model):
             surface, h = Surface(model).eval(), model.embed(data.x).detach()
-            return torch.stack([self._mask(surface, h, data.edge_index, node, seed) for node in nodes.tolist()])
+            masks = [self._mask(surface, h, data.edge_index, node, seed) for node in nodes.tolist()]
+        return torch.stack(masks) if masks else h.new_zeros(0, data.edge_index.size(1))
 
     def _mask(self, surface: Surface, h: Tensor, edge_index: Tensor, node: int, seed: int) -> Tensor:
         algorithm = GNNExplainer(epochs=self.epochs, lr=self.lr)

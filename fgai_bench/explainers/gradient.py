@@ -47,9 +47,12 @@ class GradientExplainer(BlockExplainer):
     def prepared(self, model: AttentionModel, data: Data, seed: int) -> Callable[[Field], Tensor]:
         with torch.no_grad():
             embedded = model.embed(data.x)
-            classes = model.propagate(embedded, data.edge_index).logits.argmax(1)  # (N,)
+            logits = model.propagate(embedded, data.edge_index).logits
+        classes = logits.argmax(1)  # (N,)
 
         def score(field: Field) -> Tensor:
+            if not field.edges.numel():
+                return logits.new_zeros(0)
             return torch.cat([self.scored(model, embedded, part, classes) for part in field.split(MOST_EDGES)])
 
         return score

@@ -41,7 +41,7 @@ class PGExplainerMasks(Explainer):
                     explainer(embedded, graph.edge_index, target=target, index=node).edge_mask.detach()
                     for node in explained.tolist()
                 ]
-            return torch.stack(masks)
+            return torch.stack(masks) if masks else embedded.new_zeros(0, graph.edge_index.size(1))
 
         return answer
 

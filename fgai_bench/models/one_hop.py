@@ -80,5 +80,5 @@ class GATv2OneHop(OneHop):
     summary = "one GATv2 layer over embedded features, with a skip connection: no second hop to attack"
     paper = "https://arxiv.org/abs/2105.14491"
     tags = ("attention", "differentiable")
-    cost: ClassVar[dict[str, float]] = {"arrays_per_node": 7.0, "products": 2}
+    cost: ClassVar[dict[str, float]] = {"arrays_per_node": 7.0}
     layer_class = GATv2Layer

@@ -187,4 +187,5 @@ def _segments(sorted_nodes: Tensor, num_nodes: int) -> Tensor:
 
 def _check_range(edge_index: Tensor, num_nodes: int) -> None:
     if edge_index.numel() and not 0 <= int(edge_index.min()) <= int(edge_index.max()) < num_nodes:
-        raise ValueError(f"edge_index names node {int(edge_index.max())} in a graph of {num_nodes} nodes")
+        wrong = int(edge_index.min()) if int(edge_index.min()) < 0 else int(edge_index.max())
+        raise ValueError(f"edge_index names node {wrong} in a graph of {num_nodes} nodes")

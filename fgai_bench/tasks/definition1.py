@@ -34,7 +34,7 @@ from torch_geometric.data import Data
 from fgai_bench.losses import topk_surrogate
 from fgai_bench.metrics.base import NotApplicable
 from fgai_bench.metrics.inputs import attention_of
-from fgai_bench.metrics.topk import group_counts, group_topk_mask
+from fgai_bench.metrics.topk import group_topk_mask
 from fgai_bench.models.base import AttentionModel, Output, frozen_eval
 from fgai_bench.options import Options
 
@@ -177,10 +177,9 @@ class _Scene:
 
     def overlap(self, w: Tensor, w_tilde: Tensor, share: float) -> Tensor:
         """Return V_k of each node: ``(E,), (E,) -> (N,)``; 1 for a node without an in-edge."""
-        both = group_topk_mask(w, self.groups, share) & group_topk_mask(w_tilde, self.groups, share)
-        nodes = self.y.size(0)
-        kept = torch.zeros(nodes, dtype=torch.long, device=w.device).index_add_(0, self.groups, both.long())
-        counts = torch.nn.functional.pad(group_counts(self.groups, share), (0, nodes - int(self.groups.max()) - 1))
+        top, top_tilde = (group_topk_mask(weight, self.groups, share) for weight in (w, w_tilde))
+        chosen = (self.groups[mask] for mask in (top & top_tilde, top))
+        kept, counts = (torch.bincount(nodes, minlength=self.y.size(0)) for nodes in chosen)
         return torch.where(counts > 0, kept / counts.clamp(min=1), 1.0)
 
     def _corner(self, radius: float) -> Tensor:

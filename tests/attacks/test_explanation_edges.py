@@ -44,6 +44,27 @@ def test_where_every_prediction_must_stay_none_changes():
         assert overlap_and_kept(model, data, found.data)[1] == found.kept == 1.0
 
 
+def test_fewer_edges_than_steps_take_no_gradient_where_none_is_due():
+    """Of two edges in twenty steps the first is due in the sixth."""
+    data, few = tiny_graph(), THREAT.model_copy(update={"edges": 2})
+    found = ATTACKS["explanation-edges"]()(trained_model(), data, data.test_index, threat=few)
+    assert 2 <= found.ledger.gradient_calls <= 15
+
+
+@pytest.mark.parametrize("edges", [2, 40])
+def test_lost_margins_become_dearer_only_where_too_few_predictions_are_kept(edges):
+    class Priced(ATTACKS["explanation-edges"]):
+        def priced(self, victim, reference, price):
+            prices.append(price)
+            return super().priced(victim, reference, price)
+
+    data, threat = tiny_graph(), THREAT.model_copy(update={"edges": edges})
+    prices: list[float] = []
+    Priced(keep=0.0)(trained_model(), data, data.test_index, threat=threat)
+    assert prices == sorted(prices, reverse=True)
+    assert prices[-1] < prices[0]
+
+
 def test_a_network_without_attention_is_not_applicable():
     data = tiny_graph()
     model = fb.fit("gcn", fb.build_model("gat", data), data, epochs=2)

@@ -16,7 +16,7 @@ from fgai_bench.models import build_model
 from fgai_bench.tasks.link_prediction import LinkProblem
 from fgai_bench.tasks.node_classification import NodeProblem
 
-GRADIENTS = ATTACKS["learned-placement"].cost["gradients"]
+GRADIENTS = 1240
 THREAT = ThreatModel(nodes=5, edges_per_node=4)
 PROBLEM = NodeProblem.prepare("csbm-1e3", seed=0)
 

@@ -16,6 +16,7 @@ from fgai_bench.attacks.worst import Worst
 from fgai_bench.fast.threads import side_by_side
 from fgai_bench.models import MODELS, build_model
 from fgai_bench.models.base import frozen_eval
+from fgai_bench.models.gat import GAT
 from fgai_bench.testing.fixture import CLASSES, FEATURES, tiny_graph, trained_model
 
 DATA = tiny_graph()
@@ -139,6 +140,27 @@ def test_edges_move_to_where_the_gradient_of_relaxed_edges_points():
     attached[0, 0] = local.targets[1]
     local.to_where_it_pulls(attached, local.best.features, 0.01)
     assert set(attached.flatten()) & set(local.targets[5:9])
+
+
+def test_a_network_without_edge_weights_has_no_gradient_of_edges_and_a_defect_is_not_taken_for_that():
+    class Unweighted(GAT):
+        def propagate(self, h, edge_index, score_shift=None, affected=None):
+            return super().propagate(h, edge_index, score_shift, affected=affected)
+
+    class Defective(GAT):
+        def propagate(self, h, edge_index, score_shift=None, edge_weight=None, affected=None):
+            if edge_weight is not None:
+                raise TypeError("a defect")
+            return super().propagate(h, edge_index, score_shift, affected=affected)
+
+    def gradient(kind):
+        model = kind(**trained_model().config).eval()
+        return search_on(model).edge_gradient(members(search_on(model), 1)[0])
+
+    assert gradient(GAT).shape == (THREAT.nodes, DATA.test_index.numel())
+    assert gradient(Unweighted) is None
+    with pytest.raises(TypeError, match="a defect"):
+        gradient(Defective)
 
 
 def test_a_search_goes_on_while_it_finds_and_ends_when_it_does_not():

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 import torch
 
-from fgai_bench.attacks import ATTACKS, ThreatModel, Victim
+from fgai_bench.attacks import ATTACKS, ThreatModel, Victim, features
 from fgai_bench.attacks.features import CHOICES, smallest_margins, steepest
 from fgai_bench.attacks.objectives import Reference, margins, soft_error
 from fgai_bench.attacks.search import PortfolioSearch
@@ -27,6 +27,18 @@ def right(attacked) -> float:
 @cache
 def worst_of(seed: int):
     return ATTACKS["worst-features"]()(MODEL, DATA, TEST, threat=THREAT, seed=seed)
+
+
+def test_the_published_attack_inside_is_the_published_attack(monkeypatch):
+    for stage in ("FIRST", "LAST"):
+        monkeypatch.setattr(features, stage, 1)
+    alone = ThreatModel(scenario="features", nodes=4, epsilon=5.0, feature_low=-50.0, feature_high=50.0)
+    wide = alone.model_copy(update={"step": 0.001})
+    worst, published = (
+        ATTACKS[name]()(MODEL, DATA, TEST, threat=threat, seed=0)
+        for name, threat in (("worst-features", wide), ("feature-pgd", alone))
+    )
+    assert worst.curve[0] == pytest.approx(1 - right(published))
 
 
 @pytest.mark.slow

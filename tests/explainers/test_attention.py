@@ -199,6 +199,12 @@ def test_every_model_with_attention_is_explained(name: str, kind: str) -> None:
     assert float(scores.min()) >= 0
 
 
+@pytest.mark.parametrize("name", EXPLAINERS)
+def test_of_no_nodes_there_are_no_scores(name: str) -> None:
+    data, none = tiny_graph(), torch.empty(0, dtype=torch.long)
+    assert EXPLAINERS[name]()(trained_model(), data, none).shape == (0, data.edge_index.size(1))
+
+
 class Mean(AttentionModel):
     """A mean over neighbours, without attention."""
 

@@ -133,9 +133,10 @@ def test_a_loop_of_the_graph_is_not_added_twice():
     assert edges.added == 1
 
 
-def test_an_edge_to_nowhere_is_refused():
-    with pytest.raises(ValueError, match="names node 7 in a graph of 3 nodes"):
-        sorted_edges(torch.tensor([[0], [7]]), 3)
+@pytest.mark.parametrize("end", [7, -1])
+def test_an_edge_to_nowhere_is_refused(end):
+    with pytest.raises(ValueError, match=f"names node {end} in a graph of 3 nodes"):
+        sorted_edges(torch.tensor([[0], [end]]), 3)
 
 
 @pytest.mark.parametrize("name", ["gat", "gatv2", "gt"])
