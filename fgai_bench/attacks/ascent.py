@@ -112,7 +112,8 @@ def ascend(
         return value.detach(), finite, (gradient != 0).any()
 
     with _repeatable(climb, start, steps, capturable) as once:
-        taken = [tuple(part.clone() for part in once()) for _ in range(steps)]
+        again = isinstance(once, Replayed)  # whether every call returns the same tensors
+        taken = [tuple(part.clone() for part in once()) if again else once() for _ in range(steps)]
     values, finite, moving = zip(*taken, strict=True) if taken else ((), (), ())
     last = look(x.detach()).detach()
     return Ascent(best, best_value, torch.stack([*values, last]), _stacked(finite, start), _stacked(moving, start))
