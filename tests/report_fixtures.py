@@ -317,3 +317,12 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     started = webdriver.Chrome(options=options, service=Service(driver))
     yield started
     started.quit()
+
+
+def load(browser: Any, uri: str) -> None:
+    """Load a page and wait until it is whole: a browser may answer before."""
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    browser.get("about:blank")
+    browser.get(uri)
+    WebDriverWait(browser, 60).until(lambda at: at.execute_script("return document.readyState === 'complete'"))

@@ -14,7 +14,7 @@ import pytest
 
 from fgai_bench.cli.app import main
 from fgai_bench.leaderboard.rows import BOARDS
-from tests.report_fixtures import attack_result, clean_result, compiled, train_result
+from tests.report_fixtures import attack_result, clean_result, compiled, load, train_result
 
 pytestmark = pytest.mark.slow
 LABELS = (
@@ -114,7 +114,7 @@ def test_the_document_compiles_and_reads_no_other_file(hostile: Path) -> None:
 
 @pytest.mark.page
 def test_the_page_shows_every_label_as_text(hostile: Path, browser: Any) -> None:
-    browser.get((hostile / "page.html").as_uri())
+    load(browser, (hostile / "page.html").as_uri())
     assert browser.get_log("browser") == []
     shown = browser.execute_script(
         "return [...document.querySelectorAll('#board tbody tr')].map(tr => [...tr.children].map(td => td.textContent))"

@@ -10,6 +10,7 @@ import pytest
 
 from fgai_bench.report.page.build import content, page
 from fgai_bench.statistics.results import Results
+from tests.report_fixtures import load
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,8 +35,7 @@ def look_at(browser: Any, path: Path, width: int = 1400, height: int = 900, stat
     """Load a page afresh in a window of this size, as a phone where it is narrow."""
     metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    browser.get("about:blank")
-    browser.get(path.as_uri() + state)
+    load(browser, path.as_uri() + state)
     return browser
 
 

@@ -219,7 +219,8 @@ def test_what_a_step_left_in_circles_is_freed_before_the_next_is_measured() -> N
 
 def gpu_of_each_worker() -> dict[str, int]:
     """Return the process that was given each GPU."""
-    return {worker.environ()["CUDA_VISIBLE_DEVICES"]: worker.pid for worker in psutil.Process().children()}
+    given = [(child.environ().get("CUDA_VISIBLE_DEVICES"), child.pid) for child in psutil.Process().children()]
+    return {gpu: process for gpu, process in given if gpu is not None}
 
 
 @pytest.mark.parametrize("retired", ["0", "1"])

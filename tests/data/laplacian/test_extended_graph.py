@@ -128,12 +128,12 @@ def test_a_small_graph_is_solved_anew() -> None:
     torch.testing.assert_close(signed(found), signed(anew))
 
 
-def test_what_a_recording_left_unseen_is_raised() -> None:
+def test_what_a_capture_left_unseen_is_raised() -> None:
     solved = Solved.of(random_graph(), 300, 8)
     solved.check()
     solved.largest.fill_(2e-3)
     with pytest.raises(
-        UnconvergedError, match=r"^the Laplacian of a graph that grew in a recording is off by 2\.0e-03$"
+        UnconvergedError, match=r"^the Laplacian of a graph that grew in a capture is off by 2\.0e-03$"
     ):
         solved.check()
     solved.check()  # once
