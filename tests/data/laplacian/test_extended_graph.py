@@ -132,9 +132,7 @@ def test_what_a_capture_left_unseen_is_raised() -> None:
     solved = Solved.of(random_graph(), 300, 8)
     solved.check()
     solved.largest.fill_(2e-3)
-    with pytest.raises(
-        UnconvergedError, match=r"^the Laplacian of a graph that grew in a capture is off by 2\.0e-03$"
-    ):
+    with pytest.raises(UnconvergedError, match=r"^the Laplacian of a graph that grew in a capture is off by 2\.0e-03$"):
         solved.check()
     solved.check()  # once
     solved.largest.fill_(float("nan"))
