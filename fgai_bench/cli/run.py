@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -78,7 +77,8 @@ def show_plan(suite: str, out: Path | None, device: str, overrides: dict[str, An
     """Print every trial of the plan, the number of steps, and the memory of the largest training that has to run."""
     from fgai_bench.data import DATASETS
     from fgai_bench.data import data_root as data_root_of
-    from fgai_bench.run.forecast import memory_of, spoken_bytes
+    from fgai_bench.records.names import spans
+    from fgai_bench.run.forecast import memory_of
     from fgai_bench.run.preflight import check_options, checked_data_root
     from fgai_bench.run.progress import title
     from fgai_bench.run.resume import planned, statuses_in
@@ -89,7 +89,8 @@ def show_plan(suite: str, out: Path | None, device: str, overrides: dict[str, An
     plan = planned(loaded, device, root, **overrides)
     check_options(plan.steps.values())
     folder = out if out is not None else Path("runs") / loaded.name
-    typer.echo(spoken_seeds(sorted({member.seed for member in plan.members})))
+    seeds = {member.seed for member in plan.members}
+    typer.echo(f"{len(seeds)} seed{'s' if len(seeds) != 1 else ''}: {spans(tuple(seeds))}")
     print_table(f"plan of {loaded.name}", PLAN_COLUMNS, plan_rows(plan))
     for sentence in plan.left_out:
         typer.echo(sentence)
@@ -104,18 +105,7 @@ def show_plan(suite: str, out: Path | None, device: str, overrides: dict[str, An
     needed = {step.hash: memory_of(step.config) or 0.0 for step in waiting if step.kind == "train"}
     if any(needed.values()):
         largest = max(needed, key=lambda hash: needed[hash])
-        typer.echo(f"largest: {title(plan.steps[largest])}, about {spoken_bytes(needed[largest])} of memory")
-
-
-def spoken_seeds(seeds: Sequence[int]) -> str:
-    """Return seeds in words.
-
-    >>> spoken_seeds(range(100)), spoken_seeds([0, 3]), spoken_seeds([100])
-    ('100 seeds: 0 to 99', '2 seeds: 0, 3', '1 seed: 100')
-    """
-    whole_range = len(seeds) > 2 and seeds[-1] - seeds[0] == len(seeds) - 1
-    which = f"{seeds[0]} to {seeds[-1]}" if whole_range else ", ".join(map(str, seeds))
-    return f"{len(seeds)} seed{'s' if len(seeds) != 1 else ''}: {which}"
+        typer.echo(f"largest: {title(plan.steps[largest])}, about {needed[largest] / 2**30:,.1f} GiB of memory")
 
 
 def plan_rows(plan: Plan) -> list[list[str]]:

@@ -1,19 +1,17 @@
 """Define ``fgai-bench status``, which shows how far a run is, who writes to it and which steps failed."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from fgai_bench.cli.options import path_of
+from fgai_bench.cli.options import RunArgument
 from fgai_bench.cli.terminal import print_table
 
 SHOWN_DAMAGE = 5  # damaged steps, before the rest is only counted
 
 
-def status(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or exported records.", parser=path_of)],
-) -> None:
+def status(folder: RunArgument) -> None:
     """Show how many steps of a run are done and how many are waiting; exit 1 when a step has failed."""
     from fgai_bench.records.lock import holder
     from fgai_bench.records.merge import counts_by_suite, in_words

@@ -132,11 +132,16 @@ def fields(edge_index: Tensor, num_nodes: int, nodes: Tensor, hops: int) -> Iter
 
 def field_of(edge_index: Tensor, num_nodes: int, nodes: Tensor, hops: int) -> Field:
     """Return the computation graphs of all nodes at once; for few nodes."""
-    blocks = list(fields(edge_index, num_nodes, nodes, hops))
-    begins = torch.tensor([0, *(block.nodes.numel() for block in blocks)]).cumsum(0)
-    owner = [block.owner + int(begin) for block, begin in zip(blocks, begins[:-1], strict=True)]
-    edges = [block.edges for block in blocks]
-    return Field(nodes, torch.cat(owner), torch.cat(edges), edge_index, num_nodes)
+    nodes, owner, edges = _joined(fields(edge_index, num_nodes, nodes, hops))
+    return Field(nodes, owner, edges, edge_index, num_nodes)
+
+
+def _joined(blocks: Iterable[Field | EdgeScores]) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the nodes, owners and edges of several blocks of nodes as those of one."""
+    nodes, owners, edges = zip(*((block.nodes, block.owner, block.edges) for block in blocks), strict=True)
+    begins = torch.tensor([0, *(part.numel() for part in nodes)]).cumsum(0).tolist()
+    owner = [part + begin for part, begin in zip(owners, begins[:-1], strict=True)]
+    return torch.cat(nodes), torch.cat(owner), torch.cat(edges)
 
 
 @dataclass(frozen=True)
@@ -162,10 +167,7 @@ class EdgeScores:
     def joined(cls, blocks: Iterable[EdgeScores]) -> EdgeScores:
         """Return the scores of several blocks of nodes as one."""
         listed = list(blocks)
-        begins = torch.tensor([0, *(block.nodes.numel() for block in listed)]).cumsum(0).tolist()
-        owner = [block.owner + begin for block, begin in zip(listed, begins[:-1], strict=True)]
-        parts = [[block.nodes for block in listed], owner, [b.edges for b in listed], [b.values for b in listed]]
-        return cls(*(torch.cat(part) for part in parts))
+        return cls(*_joined(listed), torch.cat([block.values for block in listed]))
 
     def dense(self, num_edges: int) -> Tensor:
         """Return ``(B, E)`` with 0 where an edge cannot matter: for few nodes."""

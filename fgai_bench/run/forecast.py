@@ -16,7 +16,7 @@ from fgai_bench.defenses import DEFENSES
 from fgai_bench.models import MODELS
 from fgai_bench.tasks import TASKS
 
-MIB, GIB = 2**20, 2**30
+MIB = 2**20
 MEMORY_TOLERANCE = 1.25  # a forecast of memory may be off by this factor
 LIBRARY_BYTES = 68 * MIB  # workspaces of the device's libraries
 EDGE_BYTES = 105  # of a sorted edge: both ends, order by destination, by source and back, 32-bit copies, room to sort
@@ -95,12 +95,3 @@ def memory_of(config: Mapping[str, Any]) -> float | None:
     size = Size.declared(DATASETS[config["dataset"]["name"]], outputs)
     shape = size and Shape.of(config["model"]["name"], config["model"]["options"], size.outputs)
     return shape.training_bytes(size, config["defense"]["name"]) if shape and size else None
-
-
-def spoken_bytes(number: float) -> str:
-    """Return a size in words.
-
-    >>> spoken_bytes(300 * 2**20), spoken_bytes(47 * 2**30)
-    ('0.3 GiB', '47.0 GiB')
-    """
-    return f"{number / GIB:,.1f} GiB"

@@ -262,7 +262,7 @@ def test_a_dry_run_writes_nothing_and_counts_what_was_run(
     assert main([*line, "--out", str(reference), "--seeds", "3"]) == 0
     out = capsys.readouterr().out
     assert "36 steps (9 train, 9 clean, 18 attack); 24 done, 12 to run" in out
-    assert out.splitlines()[0] == "3 seeds: 0 to 2"
+    assert out.splitlines()[0] == "3 seeds: 0-2"
     assert main([*line, "--seed", "100"]) == 0
     assert capsys.readouterr().out.splitlines()[0] == "1 seed: 100"
     assert main([*line, "--seed", "1", "--seeds", "2"]) == 2
