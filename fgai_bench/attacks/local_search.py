@@ -281,7 +281,7 @@ class LocalSearch:
         """Take edges away, half of the time those that help least, and return all free slots: ``(S, 2)``."""
         there = np.argwhere(attached >= 0)
         number = min(len(there), max(1, round(share * attached.size)))
-        if self.outlook.help is not None and self.draw.random() < 0.5:
+        if self.outlook.help is not None and self.draw.random() < 0.5 and number:
             help = self.outlook.help[tuple(there.T)]
             noise = NOISE * np.abs(help).mean() * self.draw.gumbel(size=help.size)
             gone = there[(help + noise).argsort(kind="stable")[:number]]

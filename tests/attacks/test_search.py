@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -117,6 +118,14 @@ def test_every_move_stays_inside_the_budget(binary):
             rows = local.search.domain.project(member.features)
             assert local.search.domain.violation(rows) is None, name
             assert member.features.shape == local.best.features.shape
+
+
+def test_an_attack_that_has_taken_all_its_edges_away_gets_new_ones():
+    local = local_search()
+    local.best = replace(local.best, attached=torch.full_like(local.best.attached, -1))
+    local.outlook = local.looked()
+    for _ in range(5):  # a warning is an error
+        assert (local.moved("border").attached >= 0).any()
 
 
 def test_edges_move_to_the_targets_that_stand_nearest_to_the_border():
