@@ -161,15 +161,14 @@ def attack(
     entry = ATTACKS.entry(name)
     victim, problem, _ = _prepared(model, data, split)
     aimed = problem.targets if targets is None else _targets(targets, problem.data)
-    chosen = chosen_threat(threat, problem.data, aimed, scenario_of(name))
+    chosen = chosen_threat(_as_taken_by(name, threat), problem.data, aimed, scenario_of(name))
     for alarm in chosen.alarms:
         warnings.warn(alarm, stacklevel=2)
     further: dict[str, Any] = {}
     if surrogate is not None and "uses-surrogate" in entry.tags:
         further["surrogate"] = _prepared(surrogate, data, split)[0]
     search: Any = _made(entry.load(), "attack", name, options)
-    budget = in_scenario(chosen.threat, name)
-    attacked: Attacked = search(victim, problem.data, aimed, threat=budget, seed=seed, **further)
+    attacked: Attacked = search(victim, problem.data, aimed, threat=chosen.threat, seed=seed, **further)
     return replace(attacked, flags=(*attacked.flags, *chosen.alarms))
 
 
@@ -274,6 +273,20 @@ def _check_fit(model: AttentionModel, graph: Data) -> None:
         raise ModelError(f"the network has {logits.shape[1]} outputs, but the labels go up to class {classes - 1}")
     if not bool(torch.isfinite(logits).all()):
         raise ModelError("the network's outputs on the clean graph are not finite")
+
+
+def _as_taken_by(attack: str, threat: Threat) -> Threat:
+    """Return a budget in the scenario of an attack; raise if a threat model asks for another one."""
+    if not isinstance(threat, ThreatModel):
+        return threat
+    taken = in_scenario(threat, attack)
+    if taken.scenario != threat.scenario and "scenario" in threat.model_fields_set:
+        others = ", ".join(name for name in ATTACKS if scenario_of(name) == threat.scenario)
+        raise ThreatError(
+            f"{attack} is an attack of the scenario {taken.scenario!r}, but the threat model is of the scenario "
+            f"{threat.scenario!r}; attacks of that are {others}"
+        )
+    return taken
 
 
 def _targets(targets: Any, graph: Data) -> Tensor:

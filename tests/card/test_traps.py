@@ -168,6 +168,13 @@ def test_a_budget_that_does_not_fit_warns(data, network):
     assert set(sentences) <= set(fb.evaluate(network, graph, attacks=QUICK, threat="paper").alarms)
 
 
+def test_a_budget_is_that_of_the_scenario_of_the_attack(data, network):
+    graph = changed(data, x=10 * data.x)
+    assert fb.attack("feature-pgd", network, graph, ThreatModel(nodes=1)).flags == ()  # its range is of new nodes
+    with pytest.raises(ValueError, match=r"worst is an attack of the scenario 'injection', .* are .*worst-edges"):
+        fb.attack("worst", network, graph, ThreatModel(scenario="edges", edges=1))  # 20 nodes are another budget
+
+
 def test_a_doubled_self_loop_is_named_with_the_way_out(data, network):
     graph = changed(data, edge_index=torch.cat([data.edge_index, torch.tensor([[3, 3], [3, 3]])], 1))
     with pytest.raises(ModelError, match=r"several self-loops at node 3; data.coalesce\(\) leaves one of each edge"):
