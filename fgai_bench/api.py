@@ -7,7 +7,8 @@ directed or not, sparse or dense features. See :mod:`fgai_bench.data.user_graph`
 import copy
 import inspect
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
@@ -36,11 +37,20 @@ from fgai_bench.models.base import AttentionModel, ModelError, frozen_eval
 from fgai_bench.models.pyg_wrapper import FromPyG
 from fgai_bench.options import sentence
 from fgai_bench.run.preflight import options_model
+from fgai_bench.seeds import isolated_rng
 from fgai_bench.tasks.node_classification import NodeProblem
 
 Threat = NamedThreat | ThreatModel
 
 
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Run a block with gradients and draws of its own, whatever mode and random state the caller has."""
+    with torch.inference_mode(False), isolated_rng(0, "network"):
+        yield
+
+
+@_undisturbed()
 def build_model(name: str, data: Data | str, seed: int = 0, **options: Any) -> AttentionModel:
     """Return a registered model for a graph, freshly initialised; its sizes are read from the graph.
 
@@ -78,6 +88,7 @@ def wrap(module: Any, inputs: Sequence[str] | None = None) -> AttentionModel:
     return models.from_pyg(module, inputs=inputs)
 
 
+@_undisturbed()
 def fit(
     defense: str,
     model: nn.Module,
@@ -104,7 +115,7 @@ def fit(
         options: of the training (``epochs``, ``lr``, ``weight_decay``) and of the defense, by name.
     """
     entry = DEFENSES.entry(defense)
-    own, training = _sorted_options(options)
+    own, training = _sorted_options(defense, options)
     try:
         method: Any = _made(entry.load(), "defense", defense, own)
     except FitError as error:
@@ -119,6 +130,8 @@ def fit(
             raise DataError(
                 f"training needs {part} nodes; give the graph a {part}_mask or a {part}_index that has some"
             )
+    if "replaces-model" not in entry.tags and not any(part.requires_grad for part in start.parameters()):
+        raise FitError("the network has nothing to train: no parameter of it has requires_grad=True")
     common: dict[str, Any] = {"supervision": problem.supervision, "training": training, "progress": progress}
     if "needs-teacher" in entry.tags:
         if teacher is not None:
@@ -127,11 +140,15 @@ def fit(
             common["teacher"] = DEFENSES["vanilla"]().fit(start, problem.training_data, problem.split, seed, **common)
     if "needs-inner" in entry.tags:
         asked = {"attack": "injection", **getattr(method, "inner_options", {}), **(inner or {})}
-        common["inner"] = problem.inner({"scenario": scenario_of(asked["attack"]), **asked})
+        try:
+            common["inner"] = problem.inner({"scenario": scenario_of(asked["attack"]), **asked})
+        except ValidationError as error:
+            raise FitError(f"the inner attack of {defense!r}: {sentence(error, options_model(error))}") from None
     fitted: AttentionModel = method.fit(start, problem.training_data, problem.split, seed, **common)
     return fitted
 
 
+@_undisturbed()
 def attack(
     name: str,
     model: nn.Module,
@@ -163,7 +180,7 @@ def attack(
     aimed = problem.targets if targets is None else _targets(targets, problem.data)
     chosen = chosen_threat(_as_taken_by(name, threat), problem.data, aimed, scenario_of(name))
     for alarm in chosen.alarms:
-        warnings.warn(alarm, stacklevel=2)
+        warnings.warn(alarm, stacklevel=3)  # past the decorator
     further: dict[str, Any] = {}
     if surrogate is not None and "uses-surrogate" in entry.tags:
         further["surrogate"] = _prepared(surrogate, data, split)[0]
@@ -172,6 +189,7 @@ def attack(
     return replace(attacked, flags=(*attacked.flags, *chosen.alarms))
 
 
+@_undisturbed()
 def certify(
     model: nn.Module,
     data: Data | str,
@@ -203,6 +221,7 @@ def certify(
 
 
 @free_threads()
+@_undisturbed()
 def evaluate(
     model: nn.Module,
     data: Data | str,
@@ -248,7 +267,7 @@ def evaluate(
 def _prepared(model: nn.Module, data: Data | str, split: int) -> tuple[AttentionModel, NodeProblem, list[str]]:
     """Return a model that fits the graph, the problem on that graph, and sentences on how its split was read."""
     wrapped = wrap(model)
-    graph = given_graph(load_dataset(data) if isinstance(data, str) else data)
+    graph = given_graph(load_dataset(data) if isinstance(data, str) else data).clone()  # a forward may write into it
     parameter = next(wrapped.parameters(), None)
     if parameter is not None:
         graph = graph.to(parameter.device)
@@ -262,12 +281,16 @@ def _prepared(model: nn.Module, data: Data | str, split: int) -> tuple[Attention
 
 
 def _check_fit(model: AttentionModel, graph: Data) -> None:
-    """Raise if a model cannot be run on a graph, or has fewer outputs than the graph has classes."""
+    """Raise if a model cannot be run on a graph, changes it, or has fewer outputs than the graph has classes."""
     expected = model.config.get("in_channels") if not isinstance(model, FromPyG) else None
     if expected is not None and expected != graph.x.shape[1]:
         raise ModelError(f"the model takes {expected} features per node, but the graph has {graph.x.shape[1]}")
+    versions = _versions(graph)
     with frozen_eval(model), torch.no_grad():
         logits = model(graph).logits
+    changed = [name for name, version in _versions(graph).items() if version != versions[name]]
+    if changed:
+        raise ModelError(f"the network changes {changed[0]} in place, so its next pass sees another graph; use a copy")
     classes = int(graph.y.max()) + 1
     if logits.shape[1] < classes:
         raise ModelError(f"the network has {logits.shape[1]} outputs, but the labels go up to class {classes - 1}")
@@ -289,7 +312,14 @@ def _as_taken_by(attack: str, threat: Threat) -> Threat:
     return taken
 
 
+def _versions(graph: Data) -> dict[str, int]:
+    """Return how often each tensor of a graph was written into."""
+    return {name: value._version for name, value in graph.to_dict().items() if isinstance(value, Tensor)}
+
+
 def _targets(targets: Any, graph: Data) -> Tensor:
+    if isinstance(targets, str):
+        raise ThreatError(f"targets must be a boolean mask or a vector of node numbers, not {targets!r}")
     index = node_index(targets, graph.x.shape[0], "targets").to(graph.edge_index.device)
     if not index.numel():
         raise ThreatError("there is no node to attack: targets is empty")
@@ -299,11 +329,11 @@ def _targets(targets: Any, graph: Data) -> Tensor:
     return index
 
 
-def _sorted_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], Training]:
+def _sorted_options(defense: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], Training]:
     """Return the options that are not the training's, and the training; by name."""
     own = {name: value for name, value in options.items() if name not in Training.model_fields}
     given = {name: value for name, value in options.items() if name in Training.model_fields}
-    return own, _made(Training, "training", "of a defense", given)
+    return own, _made(Training, "training of the defense", defense, given)
 
 
 def _made(kind: Any, what: str, name: str, options: Mapping[str, Any]) -> Any:

@@ -103,7 +103,10 @@ def evaluated(
     step("explanation")
     started = time.perf_counter()
     if clean.attention is not None:
-        result.entropy = attention_entropy_normalised(clean.attention)
+        try:
+            result.entropy = attention_entropy_normalised(clean.attention)
+        except NotApplicable:  # no node has two in-edges to choose between
+            result.entropy = 0.0
     explainer = "saliency" if clean.attention is None else "attention-last"
     try:
         result.effect = measure_edge_effect(model, problem, seed, explainer)

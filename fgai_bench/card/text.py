@@ -90,10 +90,11 @@ def proof(card: Judgement) -> str:
         "features": f"changes of {threat.nodes} nodes by {threat.epsilon:g}",
     }[threat.scenario]
     searched = "" if card.lowest_score is None else f"; found: {number(card.lowest_score)}"
-    stays = (
-        f" For at least {floor.explanation:.0%} of the test nodes, no attack inside the budget changes the attention."
-    )
-    return f"Proven: at least {number(floor.score)} under {budget}{searched}.{stays if card.measured.entropy else ''}"
+    stays = ""
+    if card.measured.entropy is not None:
+        share = f"{floor.explanation:.0%} of the test nodes"
+        stays = f" For at least {share}, no attack inside the budget changes the attention."
+    return f"Proven: at least {number(floor.score)} under {budget}{searched}.{stays}"
 
 
 def text(card: Judgement) -> str:

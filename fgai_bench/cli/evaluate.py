@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from pathlib import Path
@@ -73,6 +74,10 @@ def made(path: str) -> tuple[nn.Module, Any]:
     function = getattr(module, name, None)
     if not callable(function):
         raise RequestError(f"{source} has no function {name!r}")
+    try:
+        inspect.signature(function).bind()
+    except TypeError as error:
+        raise RequestError(f"{name} must be callable without arguments: {error}") from None
     result = function()
     if not isinstance(result, tuple | list) or len(result) != 2 or not isinstance(result[0], nn.Module):
         raise RequestError(f"{name} must return (model, data), a torch.nn.Module and a PyG graph, not {result!r:.60}")

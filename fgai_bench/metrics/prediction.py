@@ -131,6 +131,8 @@ def roc_auc_parts(scores: Tensor, positive: Tensor) -> Tensor:
     >>> roc_auc_parts(torch.tensor([0.9, 0.5, 0.5, 0.1]), torch.tensor([True, True, False, False])).tolist()
     [1.125, 0.625, 0.625, 1.125]
     """
+    if not 0 < int(positive.sum()) < positive.numel():
+        raise ValueError("ROC-AUC needs nodes of both classes, and those that are scored have one class only")
     area = area_under_curve(scores[positive], scores[~positive])
     parts = area.repeat(scores.numel())
     for own in (positive, ~positive):

@@ -111,6 +111,8 @@ class ExtraInputs:
         inputs = cls(data.edge_index, data.x.shape[0])
         kinds = {"edge": inputs.per_edge, "node": inputs.per_node, "graph": inputs.constant}
         for name in names:
+            if name not in data:
+                raise ModelError(f"the network's inputs name {name!r}, which the graph does not carry")
             kinds[one_row_per(name, data[name], inputs.num_nodes, data.edge_index.shape[1])][name] = data[name]
         return inputs
 

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 from torch_geometric.utils import k_hop_subgraph
 
-from fgai_bench.testing.checks import EntrySubject, require
-from fgai_bench.testing.fixture import tiny_graph, trained_model
+from fgai_bench.metrics import NotApplicable
+from fgai_bench.testing.checks import EntrySubject, require, tagged
+from fgai_bench.testing.fixture import tiny_graph, tiny_model, trained_model
 from fgai_bench.testing.traces import disturbed, no_trace_on
 
 NODES = (0, 7, 20)
@@ -69,3 +70,17 @@ def check_no_side_effects(subject: ExplainerSubject) -> None:
     model, data = disturbed(trained_model()), tiny_graph()
     with no_trace_on(model, data):
         subject.scores(model=model, data=data)
+
+
+@tagged(needs=("attention",))
+def check_not_applicable_without_attention(subject: ExplainerSubject) -> None:
+    """On a network without attention it raises ``NotApplicable``, which a run records as the reason."""
+    try:
+        subject.scores(model=tiny_model("mlp"))
+    except NotApplicable:
+        return
+    except Exception as error:
+        raised = type(error).__name__
+    else:
+        raised = "nothing"
+    require(False, f"on a network without attention it raises {raised}, not NotApplicable, as last_attention does")

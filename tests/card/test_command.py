@@ -31,6 +31,10 @@ def too_narrow():
     return GAT(34, 4, 2, 2), KarateClub()
 
 
+def of_a_seed(seed):
+    return network_and_graph()
+
+
 number = 7
 """
 
@@ -76,6 +80,7 @@ def test_weights_are_loaded_from_safetensors(folder, capsys):
         (["my_karate_script:nothing"], "my_karate_script has no function 'nothing'"),
         (["my_karate_script:number"], "my_karate_script has no function 'number'"),
         (["my_karate_script:only_a_graph"], "only_a_graph must return (model, data)"),
+        (["my_karate_script:of_a_seed"], "of_a_seed must be callable without arguments: missing a required argument"),
         (["my_karate_script:too_narrow"], "has 2 outputs, but the labels go up to class 3"),
         (["no_such_module_here:f"], "source 'no_such_module_here' cannot be imported"),
         (["./nowhere.py:f"], "source './nowhere.py' is not a Python file"),

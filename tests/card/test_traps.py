@@ -284,7 +284,13 @@ def test_a_graph_that_cannot_be_used_is_answered_with_one_sentence(what, data, n
     assert "\n" not in str(told.value)
 
 
+class InPlace(GATConv):
+    def forward(self, x, edge_index):
+        return super().forward(x.mul_(2), edge_index)
+
+
 WRONG_NETWORKS = {
+    "writes into the graph": (lambda: InPlace(FEATURES, CLASSES), "the network changes x in place"),
     "a class": (lambda: GAT, "a network is needed, a torch.nn.Module, not the class GAT"),
     "other features": (lambda: GAT(5, 4, 2, CLASSES), r"cannot be called with x \(36, 8\), edge_index \(2, 140\)"),
     "too few classes": (lambda: GAT(FEATURES, 4, 2, 2), "has 2 outputs, but the labels go up to class 2"),
@@ -296,6 +302,54 @@ def test_a_network_that_cannot_be_used_is_answered_with_one_sentence(what, data)
     made, sentence = WRONG_NETWORKS[what]
     with pytest.raises(ModelError, match=sentence):
         fb.evaluate(made(), data, attacks=QUICK)
+
+
+def test_a_network_that_writes_into_its_input_leaves_the_users_graph_as_it_is(data):
+    graph = data.clone()
+    with pytest.raises(ModelError, match="in place"):
+        fb.attack("injection", InPlace(FEATURES, CLASSES), graph)
+    assert torch.equal(graph.x, data.x)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_the_mode_of_the_caller_does_not_matter(mode, data, network):
+    outside = fb.fit("at", network, data, epochs=2)
+    found = fb.attack("injection", network, data)
+    with mode():
+        graph = data.clone()
+        inside = fb.fit("at", network, graph, epochs=2)
+        same = fb.attack("injection", network, graph)
+        fb.evaluate(fb.build_model("gat", graph), graph, attacks=QUICK, progress=False)
+        assert not torch.is_grad_enabled()
+    assert torch.is_grad_enabled()
+    assert all(map(torch.equal, inside.state_dict().values(), outside.state_dict().values()))
+    assert torch.equal(found.data.x, same.data.x)
+
+
+def test_a_network_that_draws_gives_the_same_attack_twice_and_leaves_the_random_state(data):
+    class Noisy(GATConv):
+        def forward(self, x, edge_index):
+            return super().forward(x + torch.rand_like(x), edge_index)
+
+    network, before = Noisy(FEATURES, CLASSES), torch.get_rng_state()
+    first, second = (fb.attack("injection", network, data) for _ in range(2))
+    assert torch.equal(before, torch.get_rng_state())
+    assert torch.equal(first.data.x, second.data.x)
+
+
+def test_where_no_node_has_two_in_edges_the_card_still_says_what_predictions_are_worth(data, network):
+    path = torch.stack([torch.arange(35), torch.arange(1, 36)])
+    card = fb.evaluate(network, changed(data, edge_index=path), attacks=QUICK)
+    assert card.explanation == "unproven"
+    assert "attention is not shown to explain the predictions" in str(card)
+
+
+def test_roc_auc_of_test_nodes_of_one_class_is_refused(data):
+    y = (data.y == 0).long()
+    y[data.test_mask] = 1
+    graph = changed(data, y=y, score="roc_auc")
+    with pytest.raises(ValueError, match="those that are scored have one class only"):
+        fb.evaluate(GATConv(FEATURES, CLASSES), graph, attacks=QUICK)
 
 
 def test_unwrapped_modules_are_wrapped_or_refused_with_the_way_out(data, network):
@@ -322,6 +376,11 @@ def test_a_dataset_of_one_graph_is_that_graph():
         (lambda n, d: fb.fit("at", n, d, wieght=1), "the defense 'at': unknown key 'wieght'; did you mean 'weight'"),
         (lambda n, d: fb.fit("fgai", n, d, similarty=1), "did you mean 'similarity'"),
         (lambda n, d: fb.fit("vanilla", n, d, epochs=-1), "epochs"),
+        (lambda n, d: fb.fit("vanilla", copy.deepcopy(n).requires_grad_(False), d), "the network has nothing to train"),
+        (lambda n, d: fb.fit("vanilla", n, d, lr=-1), "the training of the defense 'vanilla': lr: input should be"),
+        (lambda n, d: fb.fit("at", n, d, inner={"nods": 1}), "the inner attack of 'at': unknown key 'nods'; did you"),
+        (lambda n, d: fb.attack("injection", n, d, targets="test"), "a boolean mask or a vector of node numbers"),
+        (lambda n, d: fb.attack("injection", fb.wrap(n, inputs=["nope"]), d), "the network's inputs name 'nope'"),
         (lambda n, d: fb.fit("vanilla", n, d, epoch=3), "no option 'epoch'; did you mean 'epochs', of the training"),
         (lambda n, d: fb.fit("at", n, d, epoch=3), "no option 'epoch'; did you mean 'epochs', of the training"),
         (lambda n, d: fb.evaluate(n, d, split=3, attacks=QUICK), None),

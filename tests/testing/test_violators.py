@@ -94,7 +94,10 @@ def cases():
     for name, certificate in violating_certificates.VIOLATORS:
         yield "certificates", name, subject_of("certificates", entry(certificate)), honest
     for name, explainer in violating_explainers.VIOLATORS:
-        subjects = (subject_of("explainers", entry(e, ("random",))) for e in (explainer, violating_explainers.Honest))
+        subjects = (
+            subject_of("explainers", entry(e, ("random", "attention")))
+            for e in (explainer, violating_explainers.Honest)
+        )
         yield "explainers", name, *subjects
     for name, metric, tags, values in METRICS:
         tags = ("inputs:logits", *tags)

@@ -7,6 +7,7 @@ import itertools
 import torch
 
 from fgai_bench.explainers import Explainer
+from fgai_bench.explainers.attention import last_attention
 from fgai_bench.models.base import frozen_eval
 
 _count = itertools.count()
@@ -15,13 +16,19 @@ _count = itertools.count()
 class Honest(Explainer):
     """The attention that a node pays to its own in-edges, disturbed by the seed."""
 
-    tags = ("random",)
+    tags = ("random", "attention")
 
     def explain(self, model, data, nodes, seed):
-        with frozen_eval(model), torch.no_grad():
-            weight = model(data).attention.of_graph().weight
+        with frozen_eval(model):
+            weight = last_attention(model, data).of_graph().weight
         noise = torch.rand(weight.shape, generator=torch.Generator().manual_seed(seed))
         return torch.where(data.edge_index[1] == nodes.unsqueeze(1), weight + noise, 0.0)
+
+
+class NeedsAttention(Honest):
+    def explain(self, model, data, nodes, seed):
+        assert model(data).attention is not None
+        return super().explain(model, data, nodes, seed)
 
 
 class Short(Honest):
@@ -72,6 +79,7 @@ VIOLATORS = [
     ("check_seed_decides_the_scores", Unseeded),
     ("check_seed_decides_the_scores", AsItStands),
     ("check_seed_decides_the_scores", OneSeed),
+    ("check_not_applicable_without_attention", NeedsAttention),
     ("check_no_side_effects", LeavesEvalMode),
     ("check_no_side_effects", Drawing),
 ]
