@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from fgai_bench.defenses.deeprobust_gcn import GCNModel, GCNOptions, dense_adjacency, edge_presence
 from fgai_bench.defenses.edge_products import EdgeProducts
 from fgai_bench.defenses.vanilla import ReplacedModel
-from fgai_bench.models.attention import Attention
+from fgai_bench.models.attention import Attention, edge_keys
 from fgai_bench.models.base import Output, keyed_attention
 from fgai_bench.models.features import dense
 from fgai_bench.models.sorted_edges import SortedEdges, sorted_edges
@@ -136,7 +136,10 @@ class Pairwise:
 
     def attention(self, coefficients: Tensor) -> Attention:
         source, destination = self.edges.edge_index
-        return Attention(self.edges.edge_index, coefficients[destination, source], self.edges.added)
+        keys = edge_keys(self.edges.edge_index, len(coefficients))
+        _, pair, parallel = keys.unique(return_inverse=True, return_counts=True)  # they share their pair's coefficient
+        weight = coefficients[destination, source] / parallel[pair]
+        return Attention(self.edges.edge_index, weight, self.edges.added)
 
 
 def _share(weight: Tensor, total: Tensor, count: Tensor) -> Tensor:

@@ -101,8 +101,9 @@ class VotesModel(ConfiguredModel):
     r"""Voters that share one network of one attention layer; voter g sees the messages of the sources in group g.
 
     Every voter also sees the node's own features. The class with the most votes wins, the first of equal ones. The
-    logits are the logarithms of the smoothed shares of the votes, ``log((n_c + 1) / (S + C))``; in their gradient each
-    vote is replaced by the voter's softmax (straight-through), so that attacks have a direction.
+    logits are the logarithms of the smoothed shares of the votes, ``log((n_c + 1 - c / 4C) / (S + C))``: the part of c,
+    counted from 0, orders classes of equal votes. In the gradient of the logits each vote is replaced by the voter's
+    softmax (straight-through), so that attacks have a direction.
 
     The attention of an edge is the mean over the voters: that of the one voter that sees it, divided by S.
     """

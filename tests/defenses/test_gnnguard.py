@@ -54,6 +54,15 @@ def test_a_given_self_loop_has_the_weight_of_an_added_one() -> None:
         assert model(looped).attention.added == 99
 
 
+def test_parallel_edges_share_the_coefficient_of_their_pair() -> None:
+    """Node 0 has neighbours at cosines 0.8 (twice) and 0.6; for the dense form n = 2, and the edges share 0.8 / 1.4."""
+    unit = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8]])
+    neighbourhoods = Pairwise.of(torch.tensor([[1, 2, 1], [0, 0, 0]]), 3, None)
+    attention = neighbourhoods.attention(neighbourhoods.coefficients(unit, 0.1))
+    twice = 0.8 / 1.4 * 2 / 3 / 2
+    assert attention.weight.tolist() == pytest.approx([twice, 0.6 / 1.4 * 2 / 3, twice, 1 / 3, 1.0, 1.0])
+
+
 def outputs(model: GNNGuardModel, data: Data, shift: Tensor | None, weight: Tensor | None) -> tuple[Tensor, ...]:
     """Logits, attention and the gradient of a loss with respect to the features."""
     x = data.x.clone().requires_grad_()

@@ -48,9 +48,9 @@ def measure_table(results: Results) -> Table | None:
         heads = (title(group.dataset), group.origin, title(group.model), title(defense), title(explainer))
         rows.append(TableRow(heads, shown))
     caption = (
-        f"Explanations against each null, in the order {', '.join(nulls)}: + above, - below, = not told from it, "
-        ". not measured; by 95 % intervals, paired by seed, on the covered edges of the clean graph, at the same nodes "
-        f"of every model. {RULE}"
+        f"Explanations against each null, in the order {', '.join(nulls)}: + shown above, - shown below, = not told "
+        "from it, . not measured; paired by seed, on the covered edges of the clean graph, at the same nodes of every "
+        f"model. {RULE}"
     )
     columns = tuple((name,) for name in VOTES)
     return Table("measures", caption, HEAD_TITLES, columns, tuple(rows), (), 4) if rows and nulls else None
@@ -67,7 +67,7 @@ def measure_counts_table(results: Results) -> Table | None:
         told = [[side[name] for side in sides if side[name] is not None] for name in VOTES]
         shown = tuple(Shown(" / ".join(str(found.count(side)) for side in (1, -1, 0)), n=1) for found in told)
         rows.append(TableRow((*map(title, heads), str(len(sides))), shown))
-    caption = f"Rows in which an explainer is above / below / not told from a null, by 95 % intervals. {RULE}"
+    caption = f"Rows in which an explainer is shown above / shown below / not told from a null, paired by seed. {RULE}"
     columns = tuple((name,) for name in VOTES)
     return Table("measure_counts", caption, ("Explainer", "Null", "Rows"), columns, tuple(rows)) if rows else None
 
