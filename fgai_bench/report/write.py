@@ -123,12 +123,7 @@ def write_results(results: Results, folder: Path, formats: Sequence[str] = FORMA
 
 def names() -> list[str]:
     """Return every name that ``only`` understands."""
-    return [
-        *(spec.name for spec in GRIDS),
-        *OWN_TABLES,
-        *FIGURES,
-        *NEITHER_TABLE_NOR_FIGURE,
-    ]
+    return [*(spec.name for spec in GRIDS), *OWN_TABLES, *FIGURES, *NEITHER_TABLE_NOR_FIGURE]
 
 
 def _check(formats: Iterable[str], only: Iterable[str]) -> None:

@@ -10,15 +10,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-from fgai_bench.leaderboard.rows import (
-    BOARDS,
-    Board,
-    BoardRow,
-    entries,
-    lowered,
-    null_rows,
-    ranked,
-)
+from fgai_bench.leaderboard.rows import BOARDS, Board, BoardRow, entries, lowered, null_rows, ranked
 from fgai_bench.records.canonical import canonical
 from fgai_bench.report.answer import TASKS, Answer, answers, headline, notes, score_text
 from fgai_bench.report.claims import judge
