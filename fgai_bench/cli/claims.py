@@ -11,8 +11,8 @@ def claims(run: RunArgument, out: OutOption = None) -> None:
 
     Where the run has the worst case or tuned settings, the same claims are also looked at there.
     """
+    from fgai_bench.records.files import write_files
     from fgai_bench.report.claims import judge_everywhere
-    from fgai_bench.report.files import write_files
     from fgai_bench.report.verdicts import as_files
     from fgai_bench.statistics.results import Results
 
