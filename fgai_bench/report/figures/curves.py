@@ -22,7 +22,7 @@ def mean_curves(results: Results, suite: str, kind: str, attack: str = "") -> pd
 def draw_f_acc(results: Results) -> list[Drawing]:
     """Draw, per dataset, F+ and F- over the share of deleted edges, clean above attacked, a column per model."""
     suite = main_suite(results)
-    if suite is None:
+    if not suite:
         return []
     halves = {
         "clean": mean_curves(results, suite, "clean"),
