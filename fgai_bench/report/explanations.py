@@ -170,9 +170,7 @@ def explained(results: Results, with_unmeasured: bool = False) -> list[Explained
         values = {metric for seeds in places.values() for step in seeds.values() for metric in step.values}
         measure = next((metric for metric in CORRECTNESS if metric in values), None)
         if measure or with_unmeasured:
-            here = {
-                (place.label.removesuffix(TUNED), place.explainer): place for place in places if place.attack == attack
-            }
+            here = {(p.label.removesuffix(TUNED), p.explainer): p for p in places if p.attack == attack}
             found.append(Explained(suite, tuned, dataset, model, attack, measure or next(iter(CORRECTNESS)), here))
     return sorted(found, key=lambda group: ordered([g.dataset for g in found]).index(group.dataset))
 

@@ -246,12 +246,11 @@ METHOD = (
 
 def as_files(verdicts: Sequence[Verdict], results: Results) -> dict[str, str]:
     """Return the text of each file that verdicts are written to, by name."""
+    cells = [_cell_line(verdict.claim, decision) for verdict in verdicts for decision in verdict.decisions]
     return {
         "claims.csv": as_csv([COLUMNS, *map(_claim_line, verdicts)]),
         "claims.md": to_markdown(verdicts, results),
-        "claims_cells.csv": as_csv(
-            [CELL_COLUMNS, *(_cell_line(v.claim, decision) for v in verdicts for decision in v.decisions)]
-        ),
+        "claims_cells.csv": as_csv([CELL_COLUMNS, *cells]),
     }
 
 
@@ -302,9 +301,8 @@ def _facts(verdicts: Sequence[Verdict]) -> list[str]:
     """Return a line for each claim on whether something runs: what was seen."""
     told = [verdict for verdict in verdicts if verdict.claim.kind == "status"]
     lines = [f"- {v.claim.id}: {v.conclusion}; {d.evidence.why}" for v in told for d in v.decisions if d.evidence.why]
-    return ["A method cannot run if neither its dense form nor a sparse one of ours does:", "", *lines, ""] * bool(
-        lines
-    )
+    head = "A method cannot run if neither its dense form nor a sparse one of ours does:"
+    return [head, "", *lines, ""] if lines else []
 
 
 def _thresholds(verdicts: Sequence[Verdict]) -> list[str]:
