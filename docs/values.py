@@ -17,6 +17,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.standard_attack_tables import TABLES as STANDARD_ATTACK
+from fgai_bench.statistics import numbers
 from fgai_bench.statistics.intervals import Comparison, centre, interval, mean
 from fgai_bench.statistics.labels import title
 from fgai_bench.suites.schema import INDUCTIVE
@@ -99,6 +100,12 @@ def worst_rows(suite: str = "node") -> list[Row]:
     return [row for row in rows if row["defense"] != NULL and row[f"{SCORES[suite]}_mean"]]
 
 
+def trained(models: Sequence[str], dataset: str) -> list[Row]:
+    """Return the rows of the worst case that are ways to train some models, not networks in their place."""
+    rows = [row for row in worst_rows() if row["model"] in models and row["dataset"] == dataset]
+    return [row for row in rows if row["defense"].removesuffix(" tuned") not in REPLACED]
+
+
 def paired(model: str, left: str, right: str, dataset: str, suite: str = "node") -> Comparison:
     """Compare what two rows keep under the worst case, seed by seed."""
     values = [by_seed(board(model, name, dataset, suite=suite), SCORES[suite]) for name in (left, right)]
@@ -125,8 +132,7 @@ def signed(middle: float, low: float, high: float, side: float) -> str:
 
 def listed(names: Iterable[str], nothing: str = "none") -> str:
     """Write names as a list in a sentence."""
-    *first, last = list(names) or [nothing]
-    return f"{', '.join(first)} and {last}" if first else last
+    return numbers.listed(list(names) or [nothing])
 
 
 def short_title(name: str) -> str:
@@ -181,12 +187,10 @@ def graphs_where(defense: str, relation: str, control: str) -> str:
 @value
 def graphs_where_gcn_beats(model: str) -> str:
     """Return the graphs on which the tuned GCN is shown to keep more than every way to train a model."""
-    rivals = [row for row in worst_rows() if row["model"] == model]
-    rivals = [row for row in rivals if row["defense"].removesuffix(" tuned") not in REPLACED]
     graphs = []
     for graph in GRAPHS:
         control = by_seed(board("gat", "gcn tuned", graph), "f1")
-        compared = [Comparison.of(control, by_seed(row, "f1"), "identity") for row in rivals if row["dataset"] == graph]
+        compared = [Comparison.of(control, by_seed(row, "f1"), "identity") for row in trained([model], graph)]
         graphs += [title(graph)] if all(each.side > 0 for each in compared) else []
     return listed(graphs, "no graph")
 
@@ -236,9 +240,8 @@ def both_splits(*datasets: str) -> Rows:
 @cache
 def proven(model: str, defense: str, dataset: str, column: str) -> dict[int, float]:
     """Return a column of the measured floors by seed: clean, floor, worst_case or explanations."""
-    with (ROOT / "benchmarks" / "measured" / "floors_h200.csv").open(newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if (row["model"], row["label"]) == (model, defense)]
-    return {int(row["seed"]): float(row[column]) for row in rows if row["dataset"] == dataset}
+    rows = select("../benchmarks/measured/floors_h200.csv", model=model, label=defense, dataset=dataset)
+    return {int(row["seed"]): float(row[column]) for row in rows}
 
 
 @value
@@ -249,8 +252,7 @@ def graphs_where_floor_beats(model: str, defense: str, rivals: str, how: str) ->
     """
     graphs = []
     for graph in GRAPHS:
-        rows = [row for row in worst_rows() if row["model"] in rivals.split() and row["dataset"] == graph]
-        rows = [row for row in rows if row["defense"].removesuffix(" tuned") not in REPLACED]
+        rows = trained(rivals.split(), graph)
         floor = proven(model, defense, graph, "floor")
         compared = [Comparison.of(floor, by_seed(row, "f1"), "identity") for row in rows]
         higher = [median(floor.values()) > float(row["f1_median"]) for row in rows]
@@ -502,11 +504,8 @@ def fgai_below_vanilla(condition: str) -> str:
 @value
 def fgai_nearer_to_uniform() -> str:
     """Return in how many cells FGAI's attention has a higher entropy than vanilla's."""
-    entropy: dict[str, list[float]] = {}
-    for row in on_the_four(select("tables/sanity.csv", column="entropy")):
-        if row["method"] in ("FGAI", "Vanilla"):
-            entropy.setdefault(row["method"], []).append(float(row["mean"]))
-    return str(sum(own > other for own, other in zip(entropy["FGAI"], entropy["Vanilla"], strict=True)))
+    rows = (on_the_four(select("tables/sanity.csv", column="entropy", method=name)) for name in ("FGAI", "Vanilla"))
+    return str(sum(float(own["mean"]) > float(other["mean"]) for own, other in zip(*rows, strict=True)))
 
 
 @value
@@ -714,34 +713,20 @@ def edge_attack() -> Rows:
 @value
 def claims_the_paper_fails() -> str:
     """Return how many claims the paper's own tables do not show."""
-    rows = select("claims.csv", condition="published", paper="fails")
-    return str(len(rows))
+    return str(len(select("claims.csv", condition="published", paper="fails")))
 
 
 @value
-def supported(condition: str) -> str:
-    """Return how many claims are supported under a condition."""
-    return str(len(select("claims.csv", condition=condition, verdict="supported")))
-
-
-@value
-def claims_judged(condition: str) -> str:
-    """Return how many claims apply under a condition."""
-    return str(len(select("claims.csv", condition=condition)))
-
-
-@value
-def claims() -> str:
-    """Return the number of claims."""
-    return str(len(select("claims.csv", condition="published")))
+def claims(condition: str = "published", verdict: str = "") -> str:
+    """Return how many claims apply under a condition, or have a verdict there."""
+    return str(sum(verdict in ("", row["verdict"]) for row in select("claims.csv", condition=condition)))
 
 
 @table
 def verdicts() -> Rows:
     """How many claims have which verdict under which condition."""
     conditions = {row["condition"]: row["condition"] for row in read("claims.csv")}
-    cell: Query = lambda condition, name: str(len(select("claims.csv", condition=condition, verdict=name)))  # noqa: E731
-    return grid("condition", ("supported", "refuted", "undecided", "not tested"), conditions, cell)
+    return grid("condition", ("supported", "refuted", "undecided", "not tested"), conditions, claims)
 
 
 @value
