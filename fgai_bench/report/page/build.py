@@ -151,10 +151,7 @@ def _explanations(results: Results) -> dict[str, Any]:
 
 def _rows(board: Board, results: Results) -> list[dict[str, Any]]:
     listed = lowered(board, entries(board, results))
-    standing = {
-        key: ranked(listed, _metric(board, key), better) for key, _, better, _ in columns_of(results) if key != "score"
-    }
-    standing["score"] = ranked(listed, board.score, board.better)
+    standing = {key: ranked(listed, _metric(board, key), better) for key, _, better, _ in columns_of(results)}
     blocks = list(dict.fromkeys(entry.key.block for entry in listed))
     together = sorted([*listed, *null_rows(board, listed)], key=lambda entry: blocks.index(entry.key.block))
     return [_row(board, results, entry, standing) for entry in together]
