@@ -41,7 +41,6 @@ class Known:
 
     @classmethod
     def of(cls, store: StoreReader) -> Known:
-        """Read what a board holds."""
         ready = {step["hash"]: step["trial"] for step in store.steps() if step["status"] == "ok"}
         members = [member for member in store.members() if member["step"] in ready]
         trust = {member["step"]: member.get("trust", "") for member in members}

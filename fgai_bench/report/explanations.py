@@ -64,7 +64,6 @@ class Explained:
 
     @property
     def nulls(self) -> list[str]:
-        """Return the nulls."""
         return _in_order(name for _, name in self.places if is_null(name))
 
     @property
@@ -143,10 +142,9 @@ def verdict(sides: Iterable[int | None]) -> int | None:
     return next(sides, 0) if len(told) >= FEWEST_VOTES else None
 
 
-def _in_order(names: Any) -> list[str]:
-    found = set(names)
-    known = [name for name in EXPLAINERS.names() if name in found]
-    return [*known, *sorted(found.difference(known))]
+def _in_order(names: Iterable[str]) -> list[str]:
+    order = {name: place for place, name in enumerate(EXPLAINERS.names())}
+    return sorted(set(names), key=lambda name: (order.get(name, len(order)), name))
 
 
 def is_null(explainer: str) -> bool:

@@ -72,7 +72,6 @@ class Report:
     remarks: list[str] = field(default_factory=list)  # sentences about the records, for the reader of any of it
 
     def add(self, name: str, content: str) -> None:
-        """Write one text file."""
         self.written += write_files(self.folder, {name: content})
 
 

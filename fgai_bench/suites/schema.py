@@ -81,7 +81,6 @@ class Line(Options):
 
     @property
     def title(self) -> str:
-        """Return the label; if it is empty, the name."""
         return self.label or self.name
 
 

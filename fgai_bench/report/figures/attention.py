@@ -58,7 +58,6 @@ class Sample:
         )
 
     def weights(self, attacked: bool) -> np.ndarray:
-        """Return the attention before or after the attack."""
         return self.attacked if attacked else self.clean
 
     def top(self, attacked: bool) -> list[int]:
