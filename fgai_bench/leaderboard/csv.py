@@ -72,7 +72,8 @@ def _row(board: Board, columns: Sequence[str], entry: BoardRow, standing: Mappin
     row |= {"status": cell.status, "reason": cell.reason, "n": len(cell.values)}
     if entry.key.defense == UNIFORM:
         row |= {"status": "null", "reason": "attention 1/(d+1) on the same graphs", "n": len(entry.seeds)}
-    row |= {"settings": _settings(entry), "trials": entry.trials or None}
+    settings = "tuned" if entry.trials else "released" if entry.key.defense.endswith(RELEASED) else "published"
+    row |= {"settings": settings, "trials": entry.trials or None}
     row |= {("rank" if name == board.score else f"rank_{name}"): place.rank for name, place in standing.items()}
     if board.nulls:
         row["beats_uniform"] = _beats_uniform(entry.cell("g_jsd"))
@@ -97,10 +98,6 @@ def _row(board: Board, columns: Sequence[str], entry: BoardRow, standing: Mappin
     row["seeds"] = " ".join(map(str, entry.seeds))
     row["steps"] = " ".join(entry.steps.get(seed, "-") for seed in entry.seeds)
     return row
-
-
-def _settings(entry: BoardRow) -> str:
-    return "tuned" if entry.trials else "released" if entry.key.defense.endswith(RELEASED) else "published"
 
 
 def _named(start: str, endings: Iterable[str], values: Iterable[Any]) -> Row:

@@ -22,7 +22,7 @@ from fgai_bench.records.canonical import canonical, sha256
 from fgai_bench.records.errors import EmptyStore, StoreError
 from fgai_bench.records.export_format import MANIFEST, ExportTables
 from fgai_bench.records.flags import BELOW_FLOOR, derived_flags
-from fgai_bench.records.frames import PlacedStep, curves, placed_steps, provenance, records
+from fgai_bench.records.frames import curves, provenance, records
 from fgai_bench.records.result import RecordedStep, Result, encoded_step, result_of, storable
 
 if TYPE_CHECKING:
@@ -82,22 +82,18 @@ class StoreReader:
 
     def records(self) -> pd.DataFrame:
         """Return one row per step and metric and place in a suite; see :mod:`fgai_bench.records.frames`."""
-        return records(self.members(), self._by_hash())
+        return records(self.members(), self.by_hash())
 
     def curves(self) -> pd.DataFrame:
         """Return one row per point of every curve, with the labels of its step."""
-        return curves(self.members(), self._by_hash())
+        return curves(self.members(), self.by_hash())
 
     def provenance(self) -> pd.DataFrame:
         """Return one row per step: its configuration, where and when it ran, on which data."""
-        return provenance(self._by_hash())
+        return provenance(self.by_hash())
 
-    def everything(self) -> tuple[list[PlacedStep], pd.DataFrame, pd.DataFrame]:
-        """Return the recorded steps at their places, :meth:`curves` and :meth:`provenance`, reading each step once."""
-        members, steps = self.members(), self._by_hash()
-        return list(placed_steps(members, steps)), curves(members, steps), provenance(steps)
-
-    def _by_hash(self) -> dict[str, dict[str, Any]]:
+    def by_hash(self) -> dict[str, dict[str, Any]]:
+        """Return :meth:`steps` by their hashes."""
         return {step["hash"]: step for step in self.steps()}
 
     def statuses(self) -> dict[str, str]:

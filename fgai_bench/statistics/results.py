@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from fgai_bench.defenses import DEFENSES
 from fgai_bench.metrics import METRICS
+from fgai_bench.records import frames
 from fgai_bench.records.artifacts import MissingArtifact
 from fgai_bench.records.frames import LEDGER, PlacedStep
 from fgai_bench.records.merge import made_by_other_code
@@ -95,10 +96,10 @@ class Results:
     def read(cls, folder: str | os.PathLike[str], suite: str | None = None) -> Results:
         """Read everything that a run folder or an export holds, or what stands in one of its suites."""
         with StoreReader(folder) as store:
-            members = store.members()
-            told, curves, provenance = store.everything()
-            steps = {each.step["hash"]: each.step for each in told}
-            artifacts = _drawn(store, steps.values())
+            members, steps = store.members(), store.by_hash()
+            told = list(frames.placed_steps(members, steps))
+            artifacts = _drawn(store, {each.step["hash"]: each.step for each in told}.values())
+        curves = frames.curves(members, steps)
         names = ordered(member["suite"] for member in members)
         if suite is not None and suite not in names:
             raise ReportError(f"the run {folder} has no suite {suite!r}; it has: {', '.join(names) or 'none'}")
@@ -110,7 +111,7 @@ class Results:
             _arranged(kept, told, curves, others),
             {member["label"]: member["defense"] for member in kept},
             curves[curves["suite"].isin([member["suite"] for member in kept])],
-            provenance,
+            frames.provenance(steps),
             artifacts,
             titles(members),
             frozenset(others),

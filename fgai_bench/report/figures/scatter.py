@@ -94,7 +94,8 @@ def _tradeoff_point(ax: Axes, results: Results, place: Place, labels: Sequence[s
 def draw_scale(results: Results) -> list[Drawing]:
     """Draw seconds of an epoch and memory of training over the number of edges, a column per model."""
     suite = next((name for name in ("scale", "cost") if name in results.suites), "")
-    sizes = _sizes(results)
+    graphs = results.provenance.reindex(columns=["data_dataset", "data_edges"]).dropna()  # a task may tell neither
+    sizes = {str(row.data_dataset): float(row.data_edges) for row in graphs.itertuples()}
     places = [(place, seeds) for place, seeds in results.select(suite=suite, kind="train") if place.dataset in sizes]
     if len({place.dataset for place, _ in places}) < 2:
         return []
@@ -130,9 +131,3 @@ def _epochs(results: Results, places: Iterable[tuple[Place, Mapping[int, Measure
     configs = dict(frame[frame["kind"] == "train"][["hash", "config"]].itertuples(index=False, name=None))
     known = {place: [configs[step.step] for step in seeds.values() if step.step in configs] for place, seeds in places}
     return {place: json.loads(texts[0])["training"]["epochs"] for place, texts in known.items() if texts}
-
-
-def _sizes(results: Results) -> dict[str, float]:
-    """Return the number of edges of each dataset, as the steps recorded it."""
-    known = results.provenance.reindex(columns=["data_edges", "data_dataset"]).dropna()  # a task may tell neither
-    return {str(row.data_dataset): float(row.data_edges) for row in known.itertuples()}
