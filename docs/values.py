@@ -555,10 +555,9 @@ def stabler_counts() -> Rows:
     """How many stabler attentions are more or less right than vanilla's, by kind of settings."""
     rows = {"tuned, `node`": "node, tuned", "published, `node`": "node", "published, `stress`": "stress"}
     made = [["settings", "stabler models", "more right", "less right", "more right, and beyond"]]
-    return made + [
-        [name, *(stabler(origin, what) for what in ("all", "more right", "less right", "beyond"))]
-        for name, origin in rows.items()
-    ]
+    for name, origin in rows.items():
+        made.append([name, *(stabler(origin, what) for what in ("all", "more right", "less right", "beyond"))])
+    return made
 
 
 @table
@@ -636,18 +635,14 @@ def one_hop_sample() -> str:
 @table
 def one_hop_contribution() -> Rows:
     """Rank correlation with true effects in one-hop GAT: mean over the seeds."""
-    names = {
-        "contribution": "`contribution`",
-        "attention-last": "last attention",
-        "uniform": "uniform",
-        "random": "random",
-    }
+    rows = {"`contribution`": "contribution", "last attention": "attention-last"}
+    rows |= {"uniform": "uniform", "random": "random"}
 
     def cell(name: str, graph: str) -> str:
-        rows = measured_of("contribution", dataset=graph, explainer=name)
-        return number(mean([float(row["effect_spearman"]) for row in rows])) if rows else "not measured"
+        found = measured_of("contribution", dataset=graph, explainer=name)
+        return number(mean([float(row["effect_spearman"]) for row in found])) if found else "not measured"
 
-    return grid("rank correlation with true effects", GRAPHS, {title: name for name, title in names.items()}, cell)
+    return grid("rank correlation with true effects", GRAPHS, rows, cell)
 
 
 @table
@@ -697,14 +692,13 @@ def edge_attack_size() -> str:
 @table
 def edge_attack() -> Rows:
     """Share of the top edges of every explanation that is left after new edges, chosen or random."""
-    rows = {row["explainer"]: f"`{row['explainer']}`" for row in measured_of("edges")}
+    rows = {f"`{row['explainer']}`": row["explainer"] for row in measured_of("edges")}
 
     def cell(name: str, attack: str) -> str:
         (row,) = measured_of("edges", explainer=name, attack=attack, dataset="cora", model="gat")
         return number(row["explainer_topk_overlap_unchanged"], 2)
 
-    attacks = ("explanation-edges", "random-edges")
-    return grid("top edges kept", attacks, {shown: name for name, shown in rows.items()}, cell)
+    return grid("top edges kept", ("explanation-edges", "random-edges"), rows, cell)
 
 
 # The paper
@@ -786,10 +780,9 @@ def budget_shares() -> Rows:
 def cost_ratio(what: str, dataset: str) -> str:
     """Return how many times the seconds or the memory of vanilla FGAI needs."""
     key = {"seconds": "train_seconds_mean", "memory": "train_peak_mib_mean"}[what]
-    rows = [
-        single("leaderboard_cost_full.csv", suite="cost", dataset=dataset, defense=name) for name in ("fgai", "vanilla")
-    ]
-    return number(float(rows[0][key]) / float(rows[1][key]), 1 if what == "seconds" else 2)
+    file = "leaderboard_cost_full.csv"
+    own, vanilla = (single(file, suite="cost", dataset=dataset, defense=name) for name in ("fgai", "vanilla"))
+    return number(float(own[key]) / float(vanilla[key]), 1 if what == "seconds" else 2)
 
 
 @table
