@@ -160,14 +160,10 @@ class Verdict:
         return math.ceil(self.claim.share * len(self.decisions))
 
     @property
-    def everywhere(self) -> bool:
-        """Tell whether the claim is about all of its cells."""
-        return self.needed == len(self.decisions)
-
-    @property
     def showing(self) -> list[Decision]:
         """Return the cells that count for the claim: without a correction where all of them have to."""
-        return [d for d in self.decisions if (d.shown_alone if self.everywhere else d.outcome == "holds")]
+        everywhere = self.needed == len(self.decisions)
+        return [d for d in self.decisions if (d.shown_alone if everywhere else d.outcome == "holds")]
 
     @property
     def conclusion(self) -> Conclusion:
@@ -200,7 +196,7 @@ class Verdict:
     def value(self) -> float:
         """Return the mean over the measured cells, the geometric mean of ratios."""
         values = [compared.value for compared in self.comparisons]
-        return math.exp(mean([math.log(value) for value in values])) if values and self.is_ratio else mean(values)
+        return math.exp(mean([math.log(value) for value in values])) if self.is_ratio else mean(values)
 
     @property
     def advice(self) -> str:

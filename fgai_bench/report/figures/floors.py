@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from fgai_bench.leaderboard.rows import STANDARD, worst_cases
-from fgai_bench.report.figures.style import Drawing, legend, style_of, tiles
+from fgai_bench.report.figures.style import Drawing, legend, legend_below, style_of, tiles
 from fgai_bench.statistics.cells import Cell, cell
 from fgai_bench.statistics.labels import ordered, title
 from fgai_bench.statistics.results import Place, Results, main_suite
@@ -40,7 +40,7 @@ def _sandwiches(results: Results, places: Sequence[Place]) -> Drawing:
         Line2D([], [], color="0.35", linewidth=5, solid_capstyle="butt", label="floor to worst case"),
         Line2D([], [], color="black", marker="|", linestyle="none", label="clean"),
     ]
-    legend(figure, [], extra=marks)
+    legend_below(figure, marks)
     caption = (
         "Proven and found: a bar reaches from the floor, below which no attack of the threat model can go, to the "
         "worst case that an attack was found to leave. The truth lies inside the bar; the mark is the clean score. "
