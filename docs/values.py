@@ -17,6 +17,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.standard_attack_tables import TABLES as STANDARD_ATTACK
+from fgai_bench.statistics import numbers
 from fgai_bench.statistics.intervals import Comparison, centre, interval, mean
 from fgai_bench.statistics.labels import title
 from fgai_bench.suites.schema import INDUCTIVE
@@ -99,6 +100,12 @@ def worst_rows(suite: str = "node") -> list[Row]:
     return [row for row in rows if row["defense"] != NULL and row[f"{SCORES[suite]}_mean"]]
 
 
+def trained(models: Sequence[str], dataset: str) -> list[Row]:
+    """Return the rows of the worst case that are ways to train some models, not networks in their place."""
+    rows = [row for row in worst_rows() if row["model"] in models and row["dataset"] == dataset]
+    return [row for row in rows if row["defense"].removesuffix(" tuned") not in REPLACED]
+
+
 def paired(model: str, left: str, right: str, dataset: str, suite: str = "node") -> Comparison:
     """Compare what two rows keep under the worst case, seed by seed."""
     values = [by_seed(board(model, name, dataset, suite=suite), SCORES[suite]) for name in (left, right)]
@@ -125,8 +132,7 @@ def signed(middle: float, low: float, high: float, side: float) -> str:
 
 def listed(names: Iterable[str], nothing: str = "none") -> str:
     """Write names as a list in a sentence."""
-    *first, last = list(names) or [nothing]
-    return f"{', '.join(first)} and {last}" if first else last
+    return numbers.listed(list(names) or [nothing])
 
 
 def short_title(name: str) -> str:
@@ -181,12 +187,10 @@ def graphs_where(defense: str, relation: str, control: str) -> str:
 @value
 def graphs_where_gcn_beats(model: str) -> str:
     """Return the graphs on which the tuned GCN is shown to keep more than every way to train a model."""
-    rivals = [row for row in worst_rows() if row["model"] == model]
-    rivals = [row for row in rivals if row["defense"].removesuffix(" tuned") not in REPLACED]
     graphs = []
     for graph in GRAPHS:
         control = by_seed(board("gat", "gcn tuned", graph), "f1")
-        compared = [Comparison.of(control, by_seed(row, "f1"), "identity") for row in rivals if row["dataset"] == graph]
+        compared = [Comparison.of(control, by_seed(row, "f1"), "identity") for row in trained([model], graph)]
         graphs += [title(graph)] if all(each.side > 0 for each in compared) else []
     return listed(graphs, "no graph")
 
@@ -236,9 +240,8 @@ def both_splits(*datasets: str) -> Rows:
 @cache
 def proven(model: str, defense: str, dataset: str, column: str) -> dict[int, float]:
     """Return a column of the measured floors by seed: clean, floor, worst_case or explanations."""
-    with (ROOT / "benchmarks" / "measured" / "floors_h200.csv").open(newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if (row["model"], row["label"]) == (model, defense)]
-    return {int(row["seed"]): float(row[column]) for row in rows if row["dataset"] == dataset}
+    rows = select("../benchmarks/measured/floors_h200.csv", model=model, label=defense, dataset=dataset)
+    return {int(row["seed"]): float(row[column]) for row in rows}
 
 
 @value
@@ -249,8 +252,7 @@ def graphs_where_floor_beats(model: str, defense: str, rivals: str, how: str) ->
     """
     graphs = []
     for graph in GRAPHS:
-        rows = [row for row in worst_rows() if row["model"] in rivals.split() and row["dataset"] == graph]
-        rows = [row for row in rows if row["defense"].removesuffix(" tuned") not in REPLACED]
+        rows = trained(rivals.split(), graph)
         floor = proven(model, defense, graph, "floor")
         compared = [Comparison.of(floor, by_seed(row, "f1"), "identity") for row in rows]
         higher = [median(floor.values()) > float(row["f1_median"]) for row in rows]
@@ -502,11 +504,8 @@ def fgai_below_vanilla(condition: str) -> str:
 @value
 def fgai_nearer_to_uniform() -> str:
     """Return in how many cells FGAI's attention has a higher entropy than vanilla's."""
-    entropy: dict[str, list[float]] = {}
-    for row in on_the_four(select("tables/sanity.csv", column="entropy")):
-        if row["method"] in ("FGAI", "Vanilla"):
-            entropy.setdefault(row["method"], []).append(float(row["mean"]))
-    return str(sum(own > other for own, other in zip(entropy["FGAI"], entropy["Vanilla"], strict=True)))
+    rows = (on_the_four(select("tables/sanity.csv", column="entropy", method=name)) for name in ("FGAI", "Vanilla"))
+    return str(sum(float(own["mean"]) > float(other["mean"]) for own, other in zip(*rows, strict=True)))
 
 
 @value
@@ -556,10 +555,9 @@ def stabler_counts() -> Rows:
     """How many stabler attentions are more or less right than vanilla's, by kind of settings."""
     rows = {"tuned, `node`": "node, tuned", "published, `node`": "node", "published, `stress`": "stress"}
     made = [["settings", "stabler models", "more right", "less right", "more right, and beyond"]]
-    return made + [
-        [name, *(stabler(origin, what) for what in ("all", "more right", "less right", "beyond"))]
-        for name, origin in rows.items()
-    ]
+    for name, origin in rows.items():
+        made.append([name, *(stabler(origin, what) for what in ("all", "more right", "less right", "beyond"))])
+    return made
 
 
 @table
@@ -637,18 +635,14 @@ def one_hop_sample() -> str:
 @table
 def one_hop_contribution() -> Rows:
     """Rank correlation with true effects in one-hop GAT: mean over the seeds."""
-    names = {
-        "contribution": "`contribution`",
-        "attention-last": "last attention",
-        "uniform": "uniform",
-        "random": "random",
-    }
+    rows = {"`contribution`": "contribution", "last attention": "attention-last"}
+    rows |= {"uniform": "uniform", "random": "random"}
 
     def cell(name: str, graph: str) -> str:
-        rows = measured_of("contribution", dataset=graph, explainer=name)
-        return number(mean([float(row["effect_spearman"]) for row in rows])) if rows else "not measured"
+        found = measured_of("contribution", dataset=graph, explainer=name)
+        return number(mean([float(row["effect_spearman"]) for row in found])) if found else "not measured"
 
-    return grid("rank correlation with true effects", GRAPHS, {title: name for name, title in names.items()}, cell)
+    return grid("rank correlation with true effects", GRAPHS, rows, cell)
 
 
 @table
@@ -698,14 +692,13 @@ def edge_attack_size() -> str:
 @table
 def edge_attack() -> Rows:
     """Share of the top edges of every explanation that is left after new edges, chosen or random."""
-    rows = {row["explainer"]: f"`{row['explainer']}`" for row in measured_of("edges")}
+    rows = {f"`{row['explainer']}`": row["explainer"] for row in measured_of("edges")}
 
     def cell(name: str, attack: str) -> str:
         (row,) = measured_of("edges", explainer=name, attack=attack, dataset="cora", model="gat")
         return number(row["explainer_topk_overlap_unchanged"], 2)
 
-    attacks = ("explanation-edges", "random-edges")
-    return grid("top edges kept", attacks, {shown: name for name, shown in rows.items()}, cell)
+    return grid("top edges kept", ("explanation-edges", "random-edges"), rows, cell)
 
 
 # The paper
@@ -714,34 +707,20 @@ def edge_attack() -> Rows:
 @value
 def claims_the_paper_fails() -> str:
     """Return how many claims the paper's own tables do not show."""
-    rows = select("claims.csv", condition="published", paper="fails")
-    return str(len(rows))
+    return str(len(select("claims.csv", condition="published", paper="fails")))
 
 
 @value
-def supported(condition: str) -> str:
-    """Return how many claims are supported under a condition."""
-    return str(len(select("claims.csv", condition=condition, verdict="supported")))
-
-
-@value
-def claims_judged(condition: str) -> str:
-    """Return how many claims apply under a condition."""
-    return str(len(select("claims.csv", condition=condition)))
-
-
-@value
-def claims() -> str:
-    """Return the number of claims."""
-    return str(len(select("claims.csv", condition="published")))
+def claims(condition: str = "published", verdict: str = "") -> str:
+    """Return how many claims apply under a condition, or have a verdict there."""
+    return str(sum(verdict in ("", row["verdict"]) for row in select("claims.csv", condition=condition)))
 
 
 @table
 def verdicts() -> Rows:
     """How many claims have which verdict under which condition."""
     conditions = {row["condition"]: row["condition"] for row in read("claims.csv")}
-    cell: Query = lambda condition, name: str(len(select("claims.csv", condition=condition, verdict=name)))  # noqa: E731
-    return grid("condition", ("supported", "refuted", "undecided", "not tested"), conditions, cell)
+    return grid("condition", ("supported", "refuted", "undecided", "not tested"), conditions, claims)
 
 
 @value
@@ -801,10 +780,9 @@ def budget_shares() -> Rows:
 def cost_ratio(what: str, dataset: str) -> str:
     """Return how many times the seconds or the memory of vanilla FGAI needs."""
     key = {"seconds": "train_seconds_mean", "memory": "train_peak_mib_mean"}[what]
-    rows = [
-        single("leaderboard_cost_full.csv", suite="cost", dataset=dataset, defense=name) for name in ("fgai", "vanilla")
-    ]
-    return number(float(rows[0][key]) / float(rows[1][key]), 1 if what == "seconds" else 2)
+    file = "leaderboard_cost_full.csv"
+    own, vanilla = (single(file, suite="cost", dataset=dataset, defense=name) for name in ("fgai", "vanilla"))
+    return number(float(own[key]) / float(vanilla[key]), 1 if what == "seconds" else 2)
 
 
 @table

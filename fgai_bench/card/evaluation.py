@@ -21,11 +21,7 @@ from fgai_bench.data.dataset import score_of
 from fgai_bench.data.extend import reached_nodes
 from fgai_bench.metrics import NotApplicable, edges_into, uniform_attention
 from fgai_bench.metrics.prediction import roc_auc_parts
-from fgai_bench.metrics.stability import (
-    attention_entropy_normalised,
-    node_jsd_values,
-    node_topk_overlap_values,
-)
+from fgai_bench.metrics.stability import attention_entropy_normalised, node_jsd_values, node_topk_overlap_values
 from fgai_bench.models import AttentionModel
 from fgai_bench.models.base import Output
 from fgai_bench.tasks.measurement import TOP_SHARE, reached_by_attack

@@ -20,7 +20,7 @@ BEFORE, AFTER = PALETTE[6], PALETTE[3]
 def draw(card: Judgement) -> Figure:
     """Return the picture of a card: the score on the clean graph and under each attack, with intervals."""
     score = card.measured.score
-    rows = [row for row in card.rows if row.quantity == score]
+    rows = list(card.scores.values())
     places = np.arange(len(rows))[::-1]
     with mpl.rc_context(LOOK):
         figure = Figure(figsize=(3.6, 2.9), layout="constrained")

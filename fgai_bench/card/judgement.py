@@ -66,6 +66,11 @@ class Judgement:
 
         return pd.DataFrame([asdict(row) for row in self.rows])
 
+    @cached_property
+    def scores(self) -> dict[str, CardRow]:
+        """Return the scores of the predictions by attack, ``clean`` first."""
+        return {row.attack: row for row in self.rows if row.part == "prediction"}
+
     def row(self, quantity: str, attack: str = "clean") -> CardRow | None:
         """Return one number, or None where it was not measured."""
         return next((row for row in self.rows if (row.quantity, row.attack) == (quantity, attack)), None)
@@ -132,15 +137,12 @@ class Judgement:
 
         ``untested``: little is lost, but the attacks are too weak to say that predictions stand (:attr:`too_weak`).
         """
-        clean, worst = self.row(self.measured.score), self.worst
-        assert clean is not None
-        if clean.low <= self.measured.guess:
+        worst = self.worst
+        if self.scores["clean"].low <= self.measured.guess:
             return "no better than a guess"
         if worst is None:
             return "not attacked"
-        attacked = self.row(self.measured.score, worst.name)
-        assert attacked is not None
-        if attacked.high < self.measured.guess:
+        if self.scores[worst.name].high < self.measured.guess:
             return "fall"
         lost = mean_interval([self.measured.right.astype(float) - row for row in worst.right.astype(float)])
         if lost[2] > LOSS_THAT_STANDS:

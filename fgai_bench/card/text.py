@@ -56,12 +56,10 @@ def interval(row: CardRow) -> str:
 
 def headline(card: Judgement) -> tuple[str, str]:
     """Return the two sentences that answer: on predictions, and on the explanation."""
-    score = card.measured.score
-    clean, worst = card.row(score), card.worst
-    assert clean is not None
-    attacked = card.row(score, worst.name) if worst else None
-    path = f": {number(clean.value)} {'are right' if score == 'f1' else 'ROC-AUC'}"
-    if attacked is not None:
+    measure = "are right" if card.measured.score == "f1" else "ROC-AUC"
+    path = f": {number(card.scores['clean'].value)} {measure}"
+    if card.worst is not None:
+        attacked = card.scores[card.worst.name]
         path += f", {number(attacked.value)} {interval(attacked)} under {attacked.attack}. "
         path += f"It reaches {card.reach:.1%} of the test nodes"
         lost = card.lost_among_reached

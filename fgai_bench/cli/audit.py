@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fgai_bench.cli.options import listed, path_of, takes_execution, whole
+from fgai_bench.cli.options import OnlyOption, listed, path_of, takes_execution, whole
 from fgai_bench.cli.run import conclude
 from fgai_bench.cli.terminal import print_table
 
@@ -22,11 +22,9 @@ ROW = ["dataset", "model", "label"]
 @takes_execution
 def audit(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", parser=path_of)],
-    suites: Annotated[
-        str | None, typer.Option(help="Only models of these suites of the run, such as definition.")
-    ] = None,
-    datasets: Annotated[str | None, typer.Option(help="Only models on these datasets.")] = None,
-    models: Annotated[str | None, typer.Option(help="Only these models.")] = None,
+    suites: OnlyOption = None,
+    datasets: OnlyOption = None,
+    models: OnlyOption = None,
     defenses: Annotated[str | None, typer.Option(help="Only these defenses, by their label.")] = None,
     radius: Annotated[
         str | None, typer.Option(help="R, one or more (0.5,1,2), in units of an attention score.")

@@ -6,16 +6,13 @@ from fgai_bench.cli.options import OutOption, RunArgument
 from fgai_bench.cli.terminal import print_table
 
 
-def claims(
-    run: RunArgument,
-    out: OutOption = None,
-) -> None:
+def claims(run: RunArgument, out: OutOption = None) -> None:
     """Say of each claim of the paper whether its own tables show it and whether the run supports it, cell by cell.
 
     Where the run has the worst case or tuned settings, the same claims are also looked at there.
     """
+    from fgai_bench.records.files import write_files
     from fgai_bench.report.claims import judge_everywhere
-    from fgai_bench.report.files import write_files
     from fgai_bench.report.verdicts import as_files
     from fgai_bench.statistics.results import Results
 

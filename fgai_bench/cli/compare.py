@@ -17,8 +17,8 @@ def compare(
     out: OutOption = None,
 ) -> None:
     """Print a summary per table and write the run's numbers beside the published ones; --only prints the cells."""
+    from fgai_bench.records.files import write_files
     from fgai_bench.report import compare as comparing
-    from fgai_bench.report.files import write_files
     from fgai_bench.report.published import published
     from fgai_bench.statistics.results import ReportError, Results
 

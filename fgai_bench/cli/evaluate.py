@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fgai_bench.cli.options import folder_of, listed, whole
+from fgai_bench.cli.options import DeviceOption, folder_of, listed, whole
 from fgai_bench.records.errors import RequestError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def evaluate(
     split: Annotated[
         int, typer.Option(help="Which column of the masks, where they hold several splits.", parser=whole)
     ] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: DeviceOption = "auto",
 ) -> None:
     """Print how far the predictions and the attention of your own network can be trusted; nothing is trained."""
     from fgai_bench.run.preflight import resolved_device

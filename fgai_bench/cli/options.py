@@ -86,6 +86,7 @@ def numbers(text: str) -> list[int]:
 
 
 NamesOption = Annotated[str | None, typer.Option(help="Names separated by commas; else the suite's.")]
+OnlyOption = Annotated[str | None, typer.Option(help="Only these, separated by commas; else all.")]
 SuiteOption = Annotated[str, typer.Option(help="A suite's name (`fgai-bench ls suites`) or the path of a YAML file.")]
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, as in attack.steps=50.")
@@ -120,15 +121,9 @@ def execution(
     from fgai_bench.run.options import Execution
     from fgai_bench.run.progress import observer_for
 
-    known: dict[str, Any] = {
-        "device": device,
-        "jobs": jobs,
-        "executor": executor,
-        "address": address,
-        "data_root": data_root,
-    }
-    observer = observer_for(sys.stdout)
-    known |= {"retry_failed": retry_failed, "plugins": plugins_of_command(), "observer": observer}
+    known: dict[str, Any] = {"device": device, "jobs": jobs, "executor": executor, "address": address}
+    known |= {"data_root": data_root, "retry_failed": retry_failed, "plugins": plugins_of_command()}
+    known["observer"] = observer_for(sys.stdout)
     Execution(**known)  # a dry run refuses what the run would refuse
     return known
 

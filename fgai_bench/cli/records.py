@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fgai_bench.cli.options import folder_of, listed, path_of, seeds_of
+from fgai_bench.cli.options import OnlyOption, folder_of, listed, path_of, seeds_of
 from fgai_bench.cli.terminal import print_table
 
 app = typer.Typer(help="Records: export runs, or merge the pieces of one study.", no_args_is_help=True)
@@ -23,10 +23,10 @@ def export(
     extras: Annotated[
         str | None, typer.Option("--with", help="graphs (attacked ones), models, or both: what `verify` needs.")
     ] = None,
-    suites: Annotated[str | None, typer.Option(help="Only records of these suites.")] = None,
-    datasets: Annotated[str | None, typer.Option(help="Only records on these datasets.")] = None,
-    models: Annotated[str | None, typer.Option(help="Only records of these models.")] = None,
-    defenses: Annotated[str | None, typer.Option(help="Only records of these defenses.")] = None,
+    suites: OnlyOption = None,
+    datasets: OnlyOption = None,
+    models: OnlyOption = None,
+    defenses: OnlyOption = None,
     seeds: Annotated[
         str | None, typer.Option(help="Only records of these seeds (0,3), or of the first so many (5).")
     ] = None,

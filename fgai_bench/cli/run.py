@@ -128,7 +128,6 @@ def conclude(done: Run) -> None:
     dataset whose files could not be had.
     """
     from fgai_bench.cli.status import failures
-    from fgai_bench.records.flags import below_floors
     from fgai_bench.records.result import RETRIED
     from fgai_bench.records.store import StoreReader
 
@@ -139,8 +138,7 @@ def conclude(done: Run) -> None:
     if failed:
         failures(done.folder)
     with StoreReader(done.folder) as store:
-        ready = {hash for hash, status in store.statuses().items() if status == "ok"}
-        wrong = below_floors(store.members(), ready, store.step)
+        wrong = store.below_floors()
     for hash, flag in wrong.items():
         typer.echo(f"row {hash[:12]}: {flag}; the attack or the proof is wrong")
     typer.echo(f"next: fgai-bench report {shlex.quote(str(done.folder))}")

@@ -49,7 +49,7 @@ def _list_rows(run: Path) -> None:
     from fgai_bench.records.store import StoreReader
 
     with StoreReader(run) as store:
-        ready = {hash for hash, status in store.statuses().items() if status == "ok"}
+        ready = store.ready()
         members = [member for member in store.members() if member["step"] in ready and not member.get("metric")]
     keys = ("kind", "suite", "dataset", "model", "label", "attack_label", "seed")
     lines = [[member["step"][:12], *(str(member[key]) for key in keys)] for member in members]

@@ -7,7 +7,6 @@ it; ``row`` is the same in both.
 """
 
 import fcntl
-import hashlib
 import json
 import math
 import os
@@ -29,6 +28,8 @@ from fgai_bench.leaderboard.rows import (
     null_rows,
     ranked,
 )
+from fgai_bench.records.export_format import sha256_of_file
+from fgai_bench.records.files import write_files
 from fgai_bench.records.frames import LEDGER
 from fgai_bench.records.result import AGAIN, REPORTED, trust_of
 from fgai_bench.statistics.cells import UNIFORM, Cell, scale_of
@@ -71,7 +72,8 @@ def _row(board: Board, columns: Sequence[str], entry: BoardRow, standing: Mappin
     row |= {"status": cell.status, "reason": cell.reason, "n": len(cell.values)}
     if entry.key.defense == UNIFORM:
         row |= {"status": "null", "reason": "attention 1/(d+1) on the same graphs", "n": len(entry.seeds)}
-    row |= {"settings": _settings(entry), "trials": entry.trials or None}
+    settings = "tuned" if entry.trials else "released" if entry.key.defense.endswith(RELEASED) else "published"
+    row |= {"settings": settings, "trials": entry.trials or None}
     row |= {("rank" if name == board.score else f"rank_{name}"): place.rank for name, place in standing.items()}
     if board.nulls:
         row["beats_uniform"] = _beats_uniform(entry.cell("g_jsd"))
@@ -96,10 +98,6 @@ def _row(board: Board, columns: Sequence[str], entry: BoardRow, standing: Mappin
     row["seeds"] = " ".join(map(str, entry.seeds))
     row["steps"] = " ".join(entry.steps.get(seed, "-") for seed in entry.seeds)
     return row
-
-
-def _settings(entry: BoardRow) -> str:
-    return "tuned" if entry.trials else "released" if entry.key.defense.endswith(RELEASED) else "published"
 
 
 def _named(start: str, endings: Iterable[str], values: Iterable[Any]) -> Row:
@@ -239,14 +237,12 @@ def locked(folder: Path) -> Iterator[None]:
 
 def write_boards(folder: Path, boards: Mapping[Board, Sequence[BoardRow]], prefix: str = "") -> list[Path]:
     """Replace the files of boards and their checksums; hold the lock of the folder around this."""
-    contents = {
-        f"{prefix}{board.name}{ending}.csv": text.encode("utf-8", "backslashreplace")
+    texts = {
+        f"{prefix}{board.name}{ending}.csv": text
         for board, listed in boards.items()
         if listed or not board.optional
         for ending, text in to_csv(board, listed).items()
     }
-    sums = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in sorted(contents.items()))
-    for name, content in (*contents.items(), (SUMS, sums.encode())):
-        (folder / f"{name}.part").write_bytes(content)
-        os.replace(folder / f"{name}.part", folder / name)
-    return [folder / name for name in contents]
+    paths = write_files(folder, texts)
+    write_files(folder, {SUMS: "".join(f"{sha256_of_file(path)}  {path.name}\n" for path in sorted(paths))})
+    return paths

@@ -138,11 +138,7 @@ def _about_suite(suite: str, members: Sequence[Labels], headers: Headers, others
 class _Expected:
     """What a registered suite plans at the places of a run, found by them.
 
-    Args:
-        suite: its name.
-        members: the places of the run in this suite.
-        headers: the recorded steps by hash.
-        foreign: label to name of the defenses of plugins; the suite's vanilla line tells the rest of their steps.
+    ``foreign`` has the defenses of plugins, label to name; the suite's vanilla line tells the rest of their steps.
     """
 
     def __init__(self, suite: str, members: Sequence[Labels], headers: Headers, foreign: Mapping[str, str]) -> None:
@@ -213,10 +209,8 @@ def _resolved(
     overrides: dict[str, Any] = {"models": names("model"), "defenses": list(dict.fromkeys(defenses))}
     overrides["datasets"] = list(dict.fromkeys(name.removesuffix(INDUCTIVE) for name in names("dataset")))
     overrides |= {"seeds": names("seed"), **({"attacks": attacks} if (attacks := names("attack_label")) else {})}
-    measured: dict[str, Any] = {
-        "explainers": names("explainer", ["explain"]),
-        "certificates": names("explainer", ["certify"]),
-    }
+    measured: dict[str, Any] = {"explainers": names("explainer", ["explain"])}
+    measured |= {"certificates": names("explainer", ["certify"])}
     measured |= {"metrics": names("metric"), "agreement": bool(names("label", ["agree"]))}
     overrides["assignments"] = [f"{key}={canonical(value)}" for key, value in measured.items() if value]
     tuned = any(label.endswith(TUNED) for label in labels)

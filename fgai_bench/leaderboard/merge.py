@@ -36,14 +36,9 @@ def add(
 ) -> list[Path]:
     """Add a run, or exported records, to the leaderboards of a folder; return the files of the leaderboards.
 
-    Args:
-        run: a run folder, or exported records.
-        folder: of the leaderboards.
-        write: without it everything is checked and nothing written.
-        trust: how much of the run is measured again; see :func:`fgai_bench.leaderboard.trust.judged`.
-        data_root: folder of raw datasets.
-        say: receives how long that takes.
-        private: make or extend a board of suites that need not be registered.
+    Without ``write`` everything is checked and nothing written. ``trust`` says how much of the run is measured again
+    (:func:`fgai_bench.leaderboard.trust.judged`), and ``say`` receives how long that takes. The suites of a ``private``
+    board need not be registered.
     """
     target, prefix = Path(folder), PRIVATE if private else ""
     if any((target / f"{'' if private else PRIVATE}{board.name}.csv").exists() for board in BOARDS):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
-from fgai_bench.records.flags import STRONGER, SUBMITTED
+from fgai_bench.records.flags import STRONGER, SUBMITTED, changes_allowed
 from fgai_bench.records.result import REPORTED
 from fgai_bench.statistics.cells import UNEQUAL, UNIFORM, Cell, Gap, null_cell, null_of
 from fgai_bench.statistics.labels import CORRECTNESS, PAPERS_CHOICE
@@ -133,7 +133,7 @@ class BoardRow:
 
 @cache
 def _changes(threat: str) -> Mapping[str, Any]:
-    return {key: value for key, value in json.loads(threat).items() if key not in ("step", "steps", "restarts")}
+    return changes_allowed(json.loads(threat))
 
 
 @lru_cache(maxsize=8)
@@ -217,13 +217,9 @@ def _values(
     before = {f"{name}_clean": value for name, value in _of(clean).items()}
     same = floor is not None and floor.threat and _changes(floor.threat) == _changes(attacked.threat)
     proven = {name: floor.values[name] for name in FLOORS if name in floor.values} if floor and same else {}
-    own = {name: value for name, value in {**_of(trained), **attacked.values}.items() if not _is_of_another_step(name)}
+    measured = {**_of(trained), **attacked.values}  # neither gives a clean score or a floor, whatever it is called
+    own = {name: value for name, value in measured.items() if not name.endswith("_clean") and name not in FLOORS}
     return {name: as_filed(value) for name, value in {**own, **before, **proven}.items()}
-
-
-def _is_of_another_step(name: str) -> bool:
-    """Tell whether a value is one that neither a training nor an attack gives: a clean score, or a floor."""
-    return name.endswith("_clean") or name in FLOORS
 
 
 def null_rows(board: Board, listed: Iterable[BoardRow]) -> list[BoardRow]:

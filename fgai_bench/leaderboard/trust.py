@@ -19,7 +19,6 @@ from typing import Any, Literal
 
 from fgai_bench.records.artifacts import MissingArtifact
 from fgai_bench.records.errors import StoreError
-from fgai_bench.records.flags import below_floors
 from fgai_bench.records.names import place_in_words
 from fgai_bench.records.result import AGAIN, REPORTED, SAMPLED
 from fgai_bench.records.store import StoreReader, place_of
@@ -42,7 +41,6 @@ class Known:
 
     @classmethod
     def of(cls, store: StoreReader) -> Known:
-        """Read what a board holds."""
         ready = {step["hash"]: step["trial"] for step in store.steps() if step["status"] == "ok"}
         members = [member for member in store.members() if member["step"] in ready]
         trust = {member["step"]: member.get("trust", "") for member in members}
@@ -59,21 +57,16 @@ def judged(
 ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
     """Return the trust in each step of a run that is added to a board, and those that were measured again, as they are.
 
-    Raises :class:`ReportError` if a step is not what it says.
-
-    Args:
-        store: the run.
-        known: what the board holds.
-        trust: ``all`` measures everything that is new, ``sample`` one seed of each row, ``none`` nothing.
-        data_root: folder of raw datasets.
-        say: receives how much is measured and how long it takes.
+    With the trust ``all`` everything that is new is measured, with ``sample`` one seed of each row, with ``none``
+    nothing; ``say`` receives how much that is and how long it takes. Raises :class:`ReportError` if a step is not what
+    it says.
     """
-    ready = {hash for hash, status in store.statuses().items() if status == "ok"}
+    ready = store.ready()
     members = {m["step"]: m for m in store.members() if m["step"] in ready and not m.get("metric")}
     labels = {hash: known.steps.get(hash, REPORTED) for hash in ready}
     for member in store.members():
         _refuse_unmeasurable(store, member, member["step"] in ready, known)
-    for hash, flag in below_floors(members.values(), ready, store.step).items():
+    for hash, flag in store.below_floors().items():
         raise ReportError(f"{place_in_words(members[hash])}: {flag}")
     blocks: dict[Block, list[dict[str, Any]]] = {}
     for hash, member in members.items():

@@ -69,9 +69,6 @@ class Artifacts:
         """Tell whether the artifact should be here, so that its absence is damage."""
         return True
 
-    def close(self) -> None:
-        """Close what is open; a folder has nothing that is."""
-
     def remove_all_but(self, wanted: Iterable[str]) -> list[Path]:
         """Delete artifacts that no record names, such as those of a run that was killed, and return the deleted paths.
 

@@ -306,5 +306,4 @@ def short_names(hashes: Iterable[str]) -> dict[str, str]:
 
 
 def file_of(table: str) -> str:
-    """Return the name of a table's file in an export."""
     return f"{table}.csv.xz"

@@ -1,7 +1,7 @@
 """Flags of unreliable attacks that one record alone does not show: they come from comparing attacks on one trial."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, product
 from typing import Any
 
@@ -42,20 +42,6 @@ def derived_flags(steps: Iterable[dict[str, Any]]) -> dict[str, list[str]]:
         for hash, reason in chain(_below_a_floor(attacks, floors[trial]), *(compare(attacks) for compare in compared)):
             reasons[hash].append(reason)
     return dict(reasons)
-
-
-def below_floors(
-    members: Iterable[Mapping[str, Any]], ready: Collection[str], read: Callable[[str], dict[str, Any]]
-) -> dict[str, str]:
-    """Return the attacks of a run below a recorded floor of their budget, by hash, with the sentence.
-
-    ``ready`` are the hashes of the steps that have values; without a floor among the places, no step is read.
-    """
-    kinds = {member["step"]: member["kind"] for member in members if member["step"] in ready}
-    if "certify" not in kinds.values():
-        return {}
-    flags = derived_flags(read(hash) for hash, kind in kinds.items() if kind in ("attack", "certify")).items()
-    return {hash: flag for hash, found in flags for flag in found if flag.startswith(BELOW_FLOOR)}
 
 
 def _weaker_than_control(attacks: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
@@ -130,9 +116,12 @@ def ranking_score(config: Mapping[str, Any], values: Mapping[str, Any]) -> float
 
 def change_budget(step: dict[str, Any]) -> str:
     """Return the budget of changes as canonical JSON, without the settings for the length of the search."""
-    return canonical(
-        {key: value for key, value in step["config"]["threat"].items() if key not in ("step", "steps", "restarts")}
-    )
+    return canonical(changes_allowed(step["config"]["threat"]))
+
+
+def changes_allowed(threat: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a threat model allows to change; how long an attack may search is no part of it."""
+    return {key: value for key, value in threat.items() if key not in ("step", "steps", "restarts")}
 
 
 def _has_larger_budget(step: dict[str, Any], other: dict[str, Any]) -> bool:

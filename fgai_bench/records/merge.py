@@ -82,11 +82,10 @@ def merge(stores: Sequence[StoreReader], first_holds: bool = False) -> Merged:
     With ``first_holds``, as on a board, results that agree are taken from the first store that has them.
     """
     recorded: dict[str, list[StoredResult]] = {}
+    places: dict[str, list[dict[str, Any]]] = {}
     for store in stores:
         for step in store.steps():
             recorded.setdefault(step["hash"], []).append(StoredResult(store, step))
-    places: dict[str, list[dict[str, Any]]] = {}
-    for store in stores:
         for member in store.members():
             places.setdefault(place_of(member), []).append(member)
     words = {member["step"]: place_in_words(member) for members in places.values() for member in members}

@@ -72,5 +72,4 @@ def _seeds_of(text: str) -> set[int]:
 
 
 def is_changed(title: str) -> bool:
-    """Tell whether a title names a change."""
     return CHANGED in title

@@ -21,7 +21,8 @@ from fgai_bench.records.artifacts import Artifacts, DamagedArtifact, MissingArti
 from fgai_bench.records.canonical import canonical, sha256
 from fgai_bench.records.errors import EmptyStore, StoreError
 from fgai_bench.records.export_format import MANIFEST, ExportTables
-from fgai_bench.records.frames import PlacedStep, curves, placed_steps, provenance, records
+from fgai_bench.records.flags import BELOW_FLOOR, derived_flags
+from fgai_bench.records.frames import curves, provenance, records
 from fgai_bench.records.result import RecordedStep, Result, encoded_step, result_of, storable
 
 if TYPE_CHECKING:
@@ -81,27 +82,27 @@ class StoreReader:
 
     def records(self) -> pd.DataFrame:
         """Return one row per step and metric and place in a suite; see :mod:`fgai_bench.records.frames`."""
-        return records(self.members(), self._by_hash())
+        return records(self.members(), self.by_hash())
 
     def curves(self) -> pd.DataFrame:
         """Return one row per point of every curve, with the labels of its step."""
-        return curves(self.members(), self._by_hash())
+        return curves(self.members(), self.by_hash())
 
     def provenance(self) -> pd.DataFrame:
         """Return one row per step: its configuration, where and when it ran, on which data."""
-        return provenance(self._by_hash())
+        return provenance(self.by_hash())
 
-    def everything(self) -> tuple[list[PlacedStep], pd.DataFrame, pd.DataFrame]:
-        """Return the recorded steps at their places, :meth:`curves` and :meth:`provenance`, reading each step once."""
-        members, steps = self.members(), self._by_hash()
-        return list(placed_steps(members, steps)), curves(members, steps), provenance(steps)
-
-    def _by_hash(self) -> dict[str, dict[str, Any]]:
+    def by_hash(self) -> dict[str, dict[str, Any]]:
+        """Return :meth:`steps` by their hashes."""
         return {step["hash"]: step for step in self.steps()}
 
     def statuses(self) -> dict[str, str]:
         """Return the status of every recorded step, by the hash of the step."""
         return self._tables.statuses()
+
+    def ready(self) -> set[str]:
+        """Return the hashes of the steps that have values."""
+        return {hash for hash, status in self.statuses().items() if status == "ok"}
 
     def headers(self) -> dict[str, dict[str, Any]]:
         """Return the :data:`HEADER` of every recorded step, by hash, without its values."""
@@ -129,6 +130,15 @@ class StoreReader:
             if row["role"] == role:
                 return self.artifacts.read(row["sha256"])
         raise MissingArtifact(f"the step {hash[:12]} has no artifact {role!r}")
+
+    def below_floors(self) -> dict[str, str]:
+        """Return the attacks below a recorded floor of their budget, by hash, with the sentence."""
+        ready = self.ready()
+        kinds = {member["step"]: member["kind"] for member in self.members() if member["step"] in ready}
+        if "certify" not in kinds.values():
+            return {}  # without a floor, no step is read
+        flags = derived_flags(self.step(hash) for hash, kind in kinds.items() if kind in ("attack", "certify"))
+        return {hash: flag for hash, found in flags.items() for flag in found if flag.startswith(BELOW_FLOOR)}
 
     def damaged(self) -> dict[str, str]:
         """Return what is wrong, by step, for every step whose records or artifacts are not what was written."""

@@ -100,8 +100,7 @@ def submit(
 def row_named(store: StoreReader, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the recorded attack whose hash begins with ``name``, and its place."""
     members = {member["step"]: member for member in store.members() if member["kind"] == "attack"}
-    ready = {hash for hash, status in store.statuses().items() if status == "ok"}
-    found = [hash for hash in members if hash.startswith(name.lower()) and hash in ready] if len(name) >= 4 else []
+    found = [hash for hash in members.keys() & store.ready() if hash.startswith(name.lower()) and len(name) >= 4]
     if len(found) != 1:
         reason = f"{len(found)} attacks begin with it" if found else "no recorded attack begins with it"
         raise RequestError(

@@ -33,7 +33,7 @@ from fgai_bench.records.artifacts import DamagedArtifact, MissingArtifact
 from fgai_bench.records.canonical import plain, sha256
 from fgai_bench.records.errors import RequestError, StoreError
 from fgai_bench.records.export_format import PACKS, changed_files
-from fgai_bench.records.flags import BEATEN, below_floors, ranking_score
+from fgai_bench.records.flags import BEATEN, ranking_score
 from fgai_bench.records.names import place_in_words
 from fgai_bench.records.packing import checked_attacked, is_plain, unpack_model
 from fgai_bench.records.provenance import environment
@@ -182,10 +182,10 @@ def verify(
     if damaged.keys() - {file for file, _ in PACKS.values()}:
         return done  # no record of a damaged table is read; rows are measured as far as graphs and models are whole
     with StoreReader(folder) as store:
-        ready = {hash for hash, status in store.statuses().items() if status == "ok"}
+        ready = store.ready()
         members = {member["step"]: member for member in store.members() if not member.get("metric")}
         chosen = sorted(hash for hash, member in members.items() if member["kind"] in KINDS and hash in ready)
-        for hash, flag in below_floors(members.values(), ready, store.step).items():
+        for hash, flag in store.below_floors().items():
             done.findings.append(Finding(hash[:DIGITS], place_in_words(members[hash]), flag))
         for hash in chosen:
             if rows is not None and done.checked >= rows:

@@ -92,7 +92,6 @@ class Answer:
 
     @property
     def sentence(self) -> str:
-        """Return the whole sentence."""
         return f"{self.subject}: {self.verdict}"
 
     @property

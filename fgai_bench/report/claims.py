@@ -120,12 +120,8 @@ def outcomes(evidence: Sequence[Evidence]) -> list[CellOutcome]:
     """
     measured = [i for i, cell_evidence in enumerate(evidence) if not cell_evidence.missing]
     cells: list[CellOutcome] = ["missing" if cell_evidence.missing else "open" for cell_evidence in evidence]
-    for i, p_holds, p_fails in zip(
-        measured,
-        holm([evidence[i].p_holds for i in measured]),
-        holm([evidence[i].p_fails for i in measured]),
-        strict=True,
-    ):
+    holds, fails = holm([evidence[i].p_holds for i in measured]), holm([evidence[i].p_fails for i in measured])
+    for i, p_holds, p_fails in zip(measured, holds, fails, strict=True):
         cells[i] = "holds" if p_holds < SIGNIFICANT else "fails" if p_fails < SIGNIFICANT else "open"
     return cells
 

@@ -34,7 +34,6 @@ class Compared:
 
     @property
     def difference(self) -> float:
-        """Return ours minus published."""
         return self.measured.mean - self.number.mean
 
     @property

@@ -64,7 +64,6 @@ class Explained:
 
     @property
     def nulls(self) -> list[str]:
-        """Return the nulls."""
         return _in_order(name for _, name in self.places if is_null(name))
 
     @property
@@ -119,8 +118,7 @@ class Explained:
 
     def proven(self, results: Results, defense: str) -> float | None:
         """Return the share of test nodes whose attention provably stays as it was; None where nothing is proven."""
-        label = f"{defense}{TUNED}" if self.tuned else defense
-        place = Place(self.suite, "certify", "node", self.dataset, self.model, label)
+        place = Place(self.suite, "certify", "node", self.dataset, self.model, defense + TUNED * self.tuned)
         found = cell(results, place, "certified_explanations")
         return found.mean if found.values else None
 
@@ -143,10 +141,9 @@ def verdict(sides: Iterable[int | None]) -> int | None:
     return next(sides, 0) if len(told) >= FEWEST_VOTES else None
 
 
-def _in_order(names: Any) -> list[str]:
-    found = set(names)
-    known = [name for name in EXPLAINERS.names() if name in found]
-    return [*known, *sorted(found.difference(known))]
+def _in_order(names: Iterable[str]) -> list[str]:
+    order = {name: place for place, name in enumerate(EXPLAINERS.names())}
+    return sorted(set(names), key=lambda name: (order.get(name, len(order)), name))
 
 
 def is_null(explainer: str) -> bool:
@@ -170,9 +167,7 @@ def explained(results: Results, with_unmeasured: bool = False) -> list[Explained
         values = {metric for seeds in places.values() for step in seeds.values() for metric in step.values}
         measure = next((metric for metric in CORRECTNESS if metric in values), None)
         if measure or with_unmeasured:
-            here = {
-                (place.label.removesuffix(TUNED), place.explainer): place for place in places if place.attack == attack
-            }
+            here = {(p.label.removesuffix(TUNED), p.explainer): p for p in places if p.attack == attack}
             found.append(Explained(suite, tuned, dataset, model, attack, measure or next(iter(CORRECTNESS)), here))
     return sorted(found, key=lambda group: ordered([g.dataset for g in found]).index(group.dataset))
 

@@ -160,14 +160,10 @@ class Verdict:
         return math.ceil(self.claim.share * len(self.decisions))
 
     @property
-    def everywhere(self) -> bool:
-        """Tell whether the claim is about all of its cells."""
-        return self.needed == len(self.decisions)
-
-    @property
     def showing(self) -> list[Decision]:
         """Return the cells that count for the claim: without a correction where all of them have to."""
-        return [d for d in self.decisions if (d.shown_alone if self.everywhere else d.outcome == "holds")]
+        everywhere = self.needed == len(self.decisions)
+        return [d for d in self.decisions if (d.shown_alone if everywhere else d.outcome == "holds")]
 
     @property
     def conclusion(self) -> Conclusion:
@@ -200,7 +196,7 @@ class Verdict:
     def value(self) -> float:
         """Return the mean over the measured cells, the geometric mean of ratios."""
         values = [compared.value for compared in self.comparisons]
-        return math.exp(mean([math.log(value) for value in values])) if values and self.is_ratio else mean(values)
+        return math.exp(mean([math.log(value) for value in values])) if self.is_ratio else mean(values)
 
     @property
     def advice(self) -> str:
@@ -246,12 +242,11 @@ METHOD = (
 
 def as_files(verdicts: Sequence[Verdict], results: Results) -> dict[str, str]:
     """Return the text of each file that verdicts are written to, by name."""
+    cells = [_cell_line(verdict.claim, decision) for verdict in verdicts for decision in verdict.decisions]
     return {
         "claims.csv": as_csv([COLUMNS, *map(_claim_line, verdicts)]),
         "claims.md": to_markdown(verdicts, results),
-        "claims_cells.csv": as_csv(
-            [CELL_COLUMNS, *(_cell_line(v.claim, decision) for v in verdicts for decision in v.decisions)]
-        ),
+        "claims_cells.csv": as_csv([CELL_COLUMNS, *cells]),
     }
 
 
@@ -302,9 +297,8 @@ def _facts(verdicts: Sequence[Verdict]) -> list[str]:
     """Return a line for each claim on whether something runs: what was seen."""
     told = [verdict for verdict in verdicts if verdict.claim.kind == "status"]
     lines = [f"- {v.claim.id}: {v.conclusion}; {d.evidence.why}" for v in told for d in v.decisions if d.evidence.why]
-    return ["A method cannot run if neither its dense form nor a sparse one of ours does:", "", *lines, ""] * bool(
-        lines
-    )
+    head = "A method cannot run if neither its dense form nor a sparse one of ours does:"
+    return [head, "", *lines, ""] if lines else []
 
 
 def _thresholds(verdicts: Sequence[Verdict]) -> list[str]:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from fgai_bench.escaping import markdown
 from fgai_bench.leaderboard.csv import write_leaderboards
+from fgai_bench.records.files import write_files
 from fgai_bench.report import compare, verdicts
 from fgai_bench.report.answer import Answer, answers, as_markdown, notes
 from fgai_bench.report.claims import judge_everywhere
 from fgai_bench.report.explanations import rightness, rightness_csv
 from fgai_bench.report.figures import FIGURES, drawings, save
-from fgai_bench.report.files import write_files
 from fgai_bench.report.page.build import page
 from fgai_bench.report.published import published
 from fgai_bench.report.tables.budgets import budget_table
@@ -72,7 +72,6 @@ class Report:
     remarks: list[str] = field(default_factory=list)  # sentences about the records, for the reader of any of it
 
     def add(self, name: str, content: str) -> None:
-        """Write one text file."""
         self.written += write_files(self.folder, {name: content})
 
 
@@ -99,7 +98,6 @@ def write_report(
 
 def write_results(results: Results, folder: Path, formats: Sequence[str] = FORMATS, only: Sequence[str] = ()) -> Report:
     """Write the report of what has been read from a run folder; formats and names as in ``write_report``."""
-    _check(formats, only)
     report = Report(folder, remarks=results.remarks)
     answered = answers(results)
     compared = rightness(results)
@@ -123,12 +121,7 @@ def write_results(results: Results, folder: Path, formats: Sequence[str] = FORMA
 
 def names() -> list[str]:
     """Return every name that ``only`` understands."""
-    return [
-        *(spec.name for spec in GRIDS),
-        *OWN_TABLES,
-        *FIGURES,
-        *NEITHER_TABLE_NOR_FIGURE,
-    ]
+    return [*(spec.name for spec in GRIDS), *OWN_TABLES, *FIGURES, *NEITHER_TABLE_NOR_FIGURE]
 
 
 def _check(formats: Iterable[str], only: Iterable[str]) -> None:
@@ -192,11 +185,7 @@ def _about_the_paper(results: Results, only: Sequence[str]) -> dict[str, str]:
 
 
 def _index(
-    results: Results,
-    answered: Sequence[Answer],
-    tables: Iterable[Table],
-    figures: Mapping[str, str],
-    report: Report,
+    results: Results, answered: Sequence[Answer], tables: Iterable[Table], figures: Mapping[str, str], report: Report
 ) -> str:
     """Write the first page of a report: the answer, the main table and figure, then what else there is."""
     suites = markdown(", ".join(map(results.title, results.suites)))

@@ -74,7 +74,7 @@ def audit_plan(store: StoreReader, options: Mapping[str, Any], device: str, only
 def _pairs(store: StoreReader, only: Mapping[str, Sequence[str]]) -> Iterator[tuple[dict[str, Any], Step, Step]]:
     """Yield member, training and vanilla training of every trial for which both trainings are recorded."""
     trained = [member for member in store.members() if member["kind"] == "train" and member["task"] == "node"]
-    ready = {hash for hash, status in store.statuses().items() if status == "ok"}
+    ready = store.ready()
     vanilla = {_cell(member): member["step"] for member in trained if member["defense"] == "vanilla"}
     for member in trained:
         if member["step"] not in ready or any(member[key] not in names for key, names in only.items()):

@@ -61,8 +61,7 @@ class Execution:
     def split(cls, options: Mapping[str, Any]) -> tuple[Execution, dict[str, Any]]:
         """Return the execution that keyword arguments ask for, and the arguments that are about something else."""
         own = {field.name for field in fields(cls)} & options.keys()
-        chosen = {name: options[name] for name in own if not (name == "observer" and options[name] is None)}
-        return cls(**chosen), {name: value for name, value in options.items() if name not in own}
+        return cls(**{name: options[name] for name in own}), {n: v for n, v in options.items() if n not in own}
 
     @cached_property
     def resolved_device(self) -> str:

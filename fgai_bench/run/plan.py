@@ -263,13 +263,12 @@ def validation_plan(
 
 def applies(tags: frozenset[str], task: str) -> bool:
     """Tell whether an entry is for a task; an entry that names no task is for all of them."""
-    return task in tags or not tags & {"node", "link", *TASKS}
+    return task in tags or not tags & {*TASKS}
 
 
 def _trials(suite: Suite) -> Iterator[Trial]:
-    for task, dataset, model, seed, line in product(
-        suite.tasks, suite.datasets, suite.models, suite.seeds, suite.defenses
-    ):
+    grid = product(suite.tasks, suite.datasets, suite.models, suite.seeds, suite.defenses)
+    for task, dataset, model, seed, line in grid:
         if model in (line.models or [model]) and dataset in (line.datasets or [dataset]):
             yield Trial(suite, task, dataset, model, line, seed)
 
@@ -286,14 +285,13 @@ class _Draft:
         """Add the steps of a trial: training, clean evaluation, floors, attacks, explainers and further metrics."""
         suite = trial.suite
         trained = self._train(trial)
-        config = {**_measurement_config(trained), "sanity": suite.sanity}
-        clean = self._step("clean", config, {"model": trained.hash}, suite, trained.hash)
+        clean = self._measured("clean", suite, trained, {"sanity": suite.sanity})
         self.members += [trial.member(trained), trial.member(clean)]
         self._measure(trial, trained, None)
         for name in suite.certificates if "explained" in TASKS.entry(trial.task).tags else ():
             threat = _merged(ThreatModel, suite.threat.model_dump(), trial.settings["threat"])
-            config = {**_measurement_config(trained), "certificate": _versioned(CERTIFICATES, name), "threat": threat}
-            proven = self._step("certify", config, {"model": trained.hash}, suite, trained.hash)
+            config = {"certificate": _versioned(CERTIFICATES, name), "threat": threat}
+            proven = self._measured("certify", suite, trained, config)
             self.members.append(trial.member(proven, explainer=name))
         for attack in suite.attacks:
             if (attack.seeds and trial.seed not in attack.seeds) or not _has_its_aim(trial, attack):
@@ -312,13 +310,10 @@ class _Draft:
         for entry in map(METRICS.entry, trial.suite.metrics):
             if entry.ours or not offered_in(entry.tags, where):
                 continue
-            config = {
-                **_measurement_config(trained),
-                "metric": {"name": entry.name, "version": entry.version, "direction": entry.direction},
-                "attacked": attacked.hash if attacked else None,
-            }
-            inputs = {"model": trained.hash, **({"attacked": attacked.hash} if attacked else {})}
-            step = self._step("measure", config, inputs, trial.suite, trained.hash)
+            metric = {"name": entry.name, "version": entry.version, "direction": entry.direction}
+            config = {"metric": metric, "attacked": attacked.hash if attacked else None}
+            inputs = {"attacked": attacked.hash} if attacked else {}
+            step = self._measured("measure", trial.suite, trained, config, **inputs)
             names = (line.name, line.title) if line else ("", "")
             self.members.append(trial.member(step, *names, metric=entry.name))
 
@@ -329,9 +324,7 @@ class _Draft:
         for member in own:
             other = first[member.task, member.dataset, member.model, member.label]
             if member.step != other:
-                config = {**_measurement_config(self.steps[member.step]), "other": other}
-                inputs = {"model": member.step, "other": other}
-                step = self._step("agree", config, inputs, suite, member.step)
+                step = self._measured("agree", suite, self.steps[member.step], {"other": other}, other=other)
                 self.members.append(replace(member, kind=step.kind, step=step.hash))
 
     def validate(self, trial: Trial, attack: str) -> Step:
@@ -392,7 +385,7 @@ class _Draft:
 
     def _attack(self, trial: Trial, attack: AttackLine, trained: Step) -> Step | None:
         """Return the attack on a trained model; None if it would transfer to the model it was crafted on."""
-        inputs = {"model": trained.hash}
+        inputs: dict[str, str] = {}
         tags = ATTACKS.entry(attack.name).tags
         if attack.transfer or "uses-surrogate" in tags:
             inputs["teacher"] = self._train(trial.teacher).hash
@@ -401,25 +394,30 @@ class _Draft:
                 return None
             del inputs["teacher"]
         config = {
-            **_measurement_config(trained),
             "attack": plain({**_versioned(ATTACKS, attack.name), "options": attack.options}),
             "attack_tags": sorted(tags),
             "threat": plain(_threat(trial, attack)),
             "crafted_on": inputs["teacher"] if attack.transfer else None,
             "surrogate": inputs.get("teacher"),
         }
-        return self._step("attack", config, inputs, trial.suite, trained.hash)
+        return self._measured("attack", trial.suite, trained, config, **inputs)
 
     def _explain_all(self, trial: Trial, attack: AttackLine, trained: Step, attacked: Step) -> None:
         """Add the true effects of edges under an attack, and every explainer of the suite to be held against them."""
-        suite, inputs = trial.suite, {"model": trained.hash, "attacked": attacked.hash}
-        config = {**_measurement_config(trained), "attacked": attacked.hash, "nodes": suite.explained_nodes}
-        effects = self._step("effect", config, inputs, suite, trained.hash)
+        suite, inputs = trial.suite, {"attacked": attacked.hash}
+        config = {**inputs, "nodes": suite.explained_nodes}
+        effects = self._measured("effect", suite, trained, config, **inputs)
         self.members.append(trial.member(effects, attack.name, attack.title))
         for explainer in suite.explainers:
             asked = {**config, "explainer": _versioned(EXPLAINERS, explainer), "effects": effects.hash}
-            explained = self._step("explain", asked, {**inputs, "effects": effects.hash}, suite, trained.hash)
+            explained = self._measured("explain", suite, trained, asked, **inputs, effects=effects.hash)
             self.members.append(trial.member(explained, attack.name, attack.title, explainer))
+
+    def _measured(self, kind: Kind, suite: Suite, trained: Step, config: Mapping[str, Any], **inputs: str) -> Step:
+        """Return a measurement of a trained model; its configuration names the model and its problem."""
+        shared = {key: trained.config[key] for key in ("task", "dataset", "model", "defense", "seed")}
+        config = {**shared, "trained": trained.hash, **config}
+        return self._step(kind, config, {"model": trained.hash, **inputs}, suite, trained.hash)
 
     def _step(
         self, kind: Kind, config: dict[str, Any], inputs: dict[str, str], suite: Suite, trial: str | None = None
@@ -429,12 +427,6 @@ class _Draft:
             content["exclusive"] = plain({"time_limit": suite.time_limit})
         step = step_of(kind, content, inputs, trial, suite.time_limit, suite.exclusive)
         return self.steps.setdefault(step.hash, step)
-
-
-def _measurement_config(trained: Step) -> dict[str, Any]:
-    """Return the configuration that every measurement shares: the trained model and its problem."""
-    shared = {key: trained.config[key] for key in ("task", "dataset", "model", "defense", "seed")}
-    return {**shared, "trained": trained.hash}
 
 
 def _has_its_aim(trial: Trial, attack: AttackLine) -> bool:

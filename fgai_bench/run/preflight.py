@@ -31,7 +31,8 @@ def resolved_device(name: str) -> str:
     """
     if name not in ("auto", "cpu", "cuda"):
         raise RequestError(f"unknown device {name!r}; possible are auto, cpu and cuda")
-    if name == "cpu" or (name == "auto" and not _maybe_cuda()):
+    certainly_none = sys.platform.startswith("linux") and not any(Path(path).exists() for path in DEVICE_FILES)
+    if name == "cpu" or (name == "auto" and certainly_none):
         return "cpu"
     import torch
 
@@ -134,7 +135,3 @@ def check_data(steps: Iterable[Step], root: str | None) -> dict[str, str]:
             if len(absent) == len(names):
                 raise
     return absent
-
-
-def _maybe_cuda() -> bool:
-    return not sys.platform.startswith("linux") or any(Path(path).exists() for path in DEVICE_FILES)

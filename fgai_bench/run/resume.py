@@ -127,7 +127,7 @@ def run_plan(steps: Plan, folder: Path, execution: Execution) -> Run:
     observer = execution.observer
     absent: dict[str, str] = {}
     with ExitStack() as stack:
-        held = stack.enter_context(_repaired(folder, observer)) if statuses_in(folder) else None
+        held = stack.enter_context(repaired(folder, observer)) if statuses_in(folder) else None
         known = held.statuses() if held else {}
         todo = [step for hash, step in steps.steps.items() if hash not in known or _is_retried(known[hash], execution)]
         executor = stack.enter_context(closing(execution.executor_for(todo)))
@@ -136,7 +136,7 @@ def run_plan(steps: Plan, folder: Path, execution: Execution) -> Run:
             check_options(todo)
             absent = check_data(todo, execution.root)
             steps = steps.without(absent)
-        store = held or stack.enter_context(_repaired(folder, observer))
+        store = held or stack.enter_context(repaired(folder, observer))
         for sentence in (*superseded(steps, store), *steps.left_out):
             observer.said(sentence)
         store.place(member.plain() for member in steps.members)
@@ -154,7 +154,7 @@ def run_plan(steps: Plan, folder: Path, execution: Execution) -> Run:
 
 
 @contextmanager
-def _repaired(folder: Path, observer: Observer) -> Iterator[Store]:
+def repaired(folder: Path, observer: Observer) -> Iterator[Store]:
     """Hold the lock of a run folder and open its store, after dropping what is damaged."""
     folder.mkdir(parents=True, exist_ok=True)
     with run_lock(folder), closing(Store(folder)) as store:

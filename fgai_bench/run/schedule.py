@@ -19,7 +19,8 @@ TICK = 0.5  # seconds to wait for events before the observer's clock is updated
 # By the role of an input, the name of the artifact that is read from it.
 ARTIFACTS = {"teacher": "model", "model": "model", "other": "model", "attacked": "attacked", "effects": "effects"}
 
-Priority = tuple[bool, float, int]  # measurements first, then the largest trainings, then by the plan
+# What may share the machine first, then measurements, then the largest trainings, then by the plan.
+Priority = tuple[bool, bool, float, int]
 
 
 class Schedule:
@@ -39,8 +40,7 @@ class Schedule:
         self._position: dict[str, int] = {}
         self._bytes: dict[str, float] = {}  # of a training that waits, or of a larger one that builds on it
         self._followers: dict[str, list[Step]] = defaultdict(list)
-        # Positions in the plan and hashes of steps that may be ready: those that share the machine (True) and others.
-        self._ready: dict[bool, list[tuple[Priority, str]]] = {True: [], False: []}
+        self._ready: list[tuple[Priority, str]] = []  # a heap of steps that may be ready, by hash
         self.wait_for(plan.steps.values())
 
     def wait_for(self, steps: Iterable[Step]) -> None:
@@ -80,8 +80,8 @@ class Schedule:
         """Remember a step that may start if it waits and its inputs are there."""
         if self._may_start(step.hash):
             size = self._bytes.get(step.hash, 0.0)
-            priority = size > 0, -size, self._position[step.hash]
-            heapq.heappush(self._ready[not self._is_alone(step)], (priority, step.hash))
+            priority = self._is_alone(step), size > 0, -size, self._position[step.hash]
+            heapq.heappush(self._ready, (priority, step.hash))
 
     def _may_start(self, hash: str) -> bool:
         return hash in self.waiting and self.done.issuperset(self.waiting[hash].inputs.values())
@@ -90,16 +90,13 @@ class Schedule:
         """Return the next step that may start now; steps that must run alone come when nothing else can run."""
         if any(self._is_alone(step) for step in self.running.values()):
             return None
-        if (shared := self._first(shares=True)) is not None:
-            return shared if len(self.running) < self.executor.slots else None
-        return self._first(shares=False) if not self.running else None
-
-    def _first(self, shares: bool) -> Step | None:
-        """Return the first step that may start, among those that share the machine or those that do not."""
-        ready = self._ready[shares]
-        while ready and not (self._may_start(ready[0][1]) and shares != self._is_alone(self.waiting[ready[0][1]])):
-            heapq.heappop(ready)  # it was started, or its input was lost, or it has to run alone by now
-        return self.waiting[ready[0][1]] if ready else None
+        while self._ready:
+            (alone, *_), hash = self._ready[0]
+            if self._may_start(hash) and alone == self._is_alone(self.waiting[hash]):
+                room = 1 if alone else self.executor.slots
+                return self.waiting[hash] if len(self.running) < room else None
+            heapq.heappop(self._ready)  # it was started, or its input was lost, or it has to run alone by now
+        return None
 
     def _is_alone(self, step: Step) -> bool:
         return step.exclusive or step.hash in self.alone

@@ -100,7 +100,6 @@ class Cell:
 
     @property
     def reason(self) -> str:
-        """Return the reason behind the status."""
         return next((gap.reason for gap in self.gaps if gap.status == self.status), "")
 
     @property

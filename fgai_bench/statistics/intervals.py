@@ -125,7 +125,7 @@ def interval(differences: Sequence[float]) -> tuple[float, float] | None:
         return None
     if bounds := median_interval(differences):
         return bounds
-    half = 0.0 if is_constant(differences) else _standard_error(differences) * _quantile(LEVEL, len(differences) - 1)
+    half = 0.0 if is_constant(differences) else _standard_error(differences) * _quantile(len(differences) - 1)
     return mean(differences) - half, mean(differences) + half
 
 
@@ -175,8 +175,8 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     return tuple(adjusted)
 
 
-def _quantile(level: float, freedom: float) -> float:
-    return float(special.stdtrit(freedom, (1 + level) / 2))
+def _quantile(freedom: float) -> float:
+    return float(special.stdtrit(freedom, (1 + LEVEL) / 2))
 
 
 def _standard_error(values: Sequence[float]) -> float:
@@ -313,7 +313,7 @@ class Comparison:
         return in_units(difference, self.scale)
 
 
-def mean_interval(draws: Sequence[np.ndarray], level: float = LEVEL) -> tuple[float, float, float]:
+def mean_interval(draws: Sequence[np.ndarray]) -> tuple[float, float, float]:
     r"""Return the mean over draws and nodes, and its interval; both count as samples of more: S arrays ``(n_s,)``.
 
     .. math:: s^2 = \frac{1}{S} \sum_s \frac{\mathrm{var}_i(v_{si})}{n_s} + \frac{\mathrm{var}_s(\bar v_s)}{S}
@@ -328,11 +328,11 @@ def mean_interval(draws: Sequence[np.ndarray], level: float = LEVEL) -> tuple[fl
     """
     centre = float(np.mean([values.mean() for values in draws]))
     variance, freedom = _variance_of_mean(draws)
-    half = math.sqrt(variance) * _quantile(level, freedom) if variance else 0.0
+    half = math.sqrt(variance) * _quantile(freedom) if variance else 0.0
     return centre, centre - half, centre + half
 
 
-def share_interval(draws: Sequence[np.ndarray], level: float = LEVEL) -> tuple[float, float, float]:
+def share_interval(draws: Sequence[np.ndarray]) -> tuple[float, float, float]:
     r"""Return a share over draws and nodes, and its interval in [0, 1]: S arrays ``(n_s,)`` of booleans.
 
     Wilson's interval for :math:`n' = p (1 - p) / s^2` nodes, with the variance of :func:`mean_interval`: as many
@@ -345,7 +345,7 @@ def share_interval(draws: Sequence[np.ndarray], level: float = LEVEL) -> tuple[f
     share = float(np.mean([values.mean() for values in numbers]))
     variance, freedom = _variance_of_mean(numbers)
     size = share * (1 - share) / variance if variance else min(values.size for values in numbers)
-    z = _quantile(level, freedom) if variance else float(special.ndtri((1 + level) / 2))
+    z = _quantile(freedom) if variance else float(special.ndtri((1 + LEVEL) / 2))
     middle, spread = share + z * z / (2 * size), z * math.sqrt(share * (1 - share) / size + (z / (2 * size)) ** 2)
     low, high = ((middle + sign * spread) / (1 + z * z / size) for sign in (-1, 1))
     return share, max(0.0, low), min(1.0, high)

@@ -7,15 +7,15 @@ from scipy import special
 
 from fgai_bench.statistics.intervals import is_constant, mean, sign_rank, std
 
-POWER = 0.8
+POWER = 0.8  # with which as many seeds show a difference
 MOST_SEEDS = 1000
 
 
-def seeds_needed(differences: Sequence[float], alpha: float, power: float = POWER) -> int | None:
+def seeds_needed(differences: Sequence[float], alpha: float) -> int | None:
     """Return how many seeds show the observed mean, by :func:`~fgai_bench.statistics.intervals.p_above` at ``alpha``.
 
-    With this power both the one-sided t test sees it and the sign test's interval excludes zero. The observed mean and
-    spread are taken for the true ones of normal differences. None where no number up to ``MOST_SEEDS`` will do.
+    With :data:`POWER` both the one-sided t test sees it and the sign test's interval excludes zero. The observed mean
+    and spread are taken for the true ones of normal differences. None where no number up to ``MOST_SEEDS`` will do.
 
     >>> seeds_needed([1.0, 2.0, 3.0], 0.025)  # two standard deviations from zero
     5
@@ -29,5 +29,5 @@ def seeds_needed(differences: Sequence[float], alpha: float, power: float = POWE
     missed = special.nctdtr(n - 1, effect * np.sqrt(n), -special.stdtrit(n - 1, alpha))  # NaN far beyond, in place of 0
     k = np.array([sign_rank(number) for number in n.tolist()])
     agrees = np.where(k, special.bdtr(np.maximum(k, 1) - 1, n, special.ndtr(-effect)), 1.0)  # fewer than k below zero
-    enough = n[~(missed > 1 - power) & (agrees >= power)]
+    enough = n[~(missed > 1 - POWER) & (agrees >= POWER)]
     return int(enough[0]) if enough.size else None

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from fgai_bench.defenses import DEFENSES
 from fgai_bench.metrics import METRICS
+from fgai_bench.records import frames
 from fgai_bench.records.artifacts import MissingArtifact
 from fgai_bench.records.frames import LEDGER, PlacedStep
 from fgai_bench.records.merge import made_by_other_code
@@ -82,7 +83,6 @@ class Results:
 
     places: Mapping[Place, Mapping[int, Measurement]]  # place to seed to measurement, in the order of the plan
     defenses: Mapping[str, str]  # label to the registered name of its defense
-    attacks: Mapping[str, str]  # label to the registered name of its attack
     curves: pd.DataFrame  # one row per point, as the store gives it
     provenance: pd.DataFrame  # one row per step, as the store gives it
     # step and role to the content of what figures are drawn from, as far as it is there
@@ -96,22 +96,22 @@ class Results:
     def read(cls, folder: str | os.PathLike[str], suite: str | None = None) -> Results:
         """Read everything that a run folder or an export holds, or what stands in one of its suites."""
         with StoreReader(folder) as store:
-            members = store.members()
-            told, curves, provenance = store.everything()
-            artifacts = _drawn(store, told)
+            members, steps = store.members(), store.by_hash()
+            told = list(frames.placed_steps(members, steps))
+            artifacts = _drawn(store, {each.step["hash"]: each.step for each in told}.values())
+        curves = frames.curves(members, steps)
         names = ordered(member["suite"] for member in members)
         if suite is not None and suite not in names:
             raise ReportError(f"the run {folder} has no suite {suite!r}; it has: {', '.join(names) or 'none'}")
         kept = [member for name in names if suite in (None, name) for member in members if member["suite"] == name]
-        others = _other_code(told)
+        others = made_by_other_code(members, steps)
         if others:
             curves = curves[~curves["step"].isin(others)]
         return cls(
             _arranged(kept, told, curves, others),
             {member["label"]: member["defense"] for member in kept},
-            {member["attack_label"]: member["attack"] for member in kept if member["attack"]},
             curves[curves["suite"].isin([member["suite"] for member in kept])],
-            provenance,
+            frames.provenance(steps),
             artifacts,
             titles(members),
             frozenset(others),
@@ -122,9 +122,9 @@ class Results:
         name = self.defenses.get(label, label)
         return name in DEFENSES and "replaces-model" in DEFENSES.entry(name).tags
 
-    def title(self, suite: str | None) -> str:
+    def title(self, suite: str) -> str:
         """Return what to call a suite: its name, and what was changed of it."""
-        return self.titles.get(suite or "", suite or "")
+        return self.titles.get(suite, suite)
 
     def score(self, task: str, dataset: str) -> str:
         """Return the metric that ranks a dataset of a task: what it declares, else F1."""
@@ -218,36 +218,26 @@ class Results:
         return None if content is None else load(content)
 
 
-def main_suite(results: Results, kind: str = "attack") -> str | None:
-    """Return the suite that the paper's figures are drawn from: the first known one, else the user's own."""
+def main_suite(results: Results, kind: str = "attack") -> str:
+    """Return the suite that the paper's figures are drawn from: the first known one, else the user's own, if any."""
     held = results.names("suite", kind=kind, task="node")
     own = [suite for suite in held if suite not in SIDE_SUITES]
-    return next((suite for suite in (*MAIN_SUITES, *own) if suite in held), None)
+    return next((suite for suite in (*MAIN_SUITES, *own) if suite in held), "")
 
 
-def _drawn(store: StoreReader, told: Iterable[PlacedStep]) -> dict[tuple[str, str], bytes]:
+def _drawn(store: StoreReader, steps: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], bytes]:
     """Return the content of the artifacts that figures are drawn from, by step and role, if they are here."""
     contents = {}
-    for hash, step in {each.step["hash"]: each.step for each in told}.items():
+    for step in steps:
         for row in step["artifacts"]:
             if row["role"] in DRAWN_ROLES:
                 with suppress(MissingArtifact):
-                    contents[hash, row["role"]] = store.artifacts.read(row["sha256"])
+                    contents[step["hash"], row["role"]] = store.artifacts.read(row["sha256"])
     return contents
 
 
-def _other_code(told: Sequence[PlacedStep]) -> set[str]:
-    """Return the steps that were made by other code than the rest of their suite."""
-    steps = {each.step["hash"]: each.step for each in told}
-    known = any("code" in step["config"] for step in steps.values())
-    return made_by_other_code([each.member for each in told], steps) if known else set()
-
-
 def _arranged(
-    members: Iterable[Mapping[str, Any]],
-    told: Iterable[PlacedStep],
-    curves: pd.DataFrame,
-    others: Collection[str] = (),
+    members: Iterable[Mapping[str, Any]], told: Iterable[PlacedStep], curves: pd.DataFrame, others: Collection[str]
 ) -> dict[Place, dict[int, Measurement]]:
     """Return measurements by place and seed; a planned step without a record is there as ``missing``."""
     places: dict[Place, dict[int, Measurement]] = {}
@@ -264,11 +254,7 @@ def _arranged(
             standing.setdefault((_place(each.member), each.member["seed"]), []).append(each)
     for (place, seed), group in standing.items():
         if place in places:
-            planned, measured = places[place][seed], _measurement(group)
-            flags = (*measured.flags, *([UNCHECKED] if planned.trust == REPORTED else []))
-            places[place][seed] = replace(
-                measured, flags=flags, trials=planned.trials, score=planned.score, trust=planned.trust
-            )
+            places[place][seed] = _measured(places[place][seed], group)
     for row in curves[curves["kind"] == "audit"].to_dict("records"):
         if (place := _place(row)) in places:  # a value of its own: ``beta_2_mean@0.5`` for the radius 0.5
             step = places[place][row["seed"]]
@@ -293,27 +279,26 @@ def _place(row: Mapping[str, Any]) -> Place:
     return Place(*(row[name] for name in PLACE))
 
 
-def _measurement(group: Sequence[PlacedStep]) -> Measurement:
+def _measured(planned: Measurement, group: Sequence[PlacedStep]) -> Measurement:
     """Return what is told at one place: by the step that stands there, and by those that measure more of it."""
     first, rows = group[0], [row for each in group for row in each.rows]
     own = [row for row in rows if row.metric]
     whole = "ok" if any(row.status == "ok" for row in own) else rows[0].status
-    spent = ((name, first.ledger.get(name, math.nan)) for name in LEDGER)
-    commit = first.step["environment"].get("commit")
-    used = first.step["environment"].get("plugins", {})
-    plugins = [f"{name} {version}".strip() for name, version in used.items()]
-    return Measurement(
-        whole,
-        "" if whole == "ok" else rows[0].reason,
-        {row.metric: row.value for row in own if row.status == "ok"},
-        {row.metric: (row.status, row.reason) for row in own if row.status != "ok"},
-        first.flags,
-        {name: value for name, value in spent if not math.isnan(value)},
-        first.threat,
-        first.step["hash"],
-        first.step["environment"].get("device") or "",
-        commit if isinstance(commit, str) else None,
-        " + ".join([first.step["environment"].get("package") or "", *plugins]),
+    where = first.step["environment"]
+    plugins = [f"{name} {version}".strip() for name, version in where.get("plugins", {}).items()]
+    return replace(
+        planned,
+        status=whole,
+        reason="" if whole == "ok" else rows[0].reason,
+        values={row.metric: row.value for row in own if row.status == "ok"},
+        reasons={row.metric: (row.status, row.reason) for row in own if row.status != "ok"},
+        flags=(*first.flags, *([UNCHECKED] if planned.trust == REPORTED else [])),
+        ledger={name: first.ledger[name] for name in LEDGER if not math.isnan(first.ledger.get(name, math.nan))},
+        threat=first.threat,
+        step=first.step["hash"],
+        device=where.get("device") or "",
+        commit=where.get("commit"),
+        package=" + ".join([where.get("package") or "", *plugins]),
     )
 
 

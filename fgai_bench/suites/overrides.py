@@ -6,7 +6,7 @@ Kinds are those that a search has chosen (``settings/*.yaml``) and those of the 
 
 import csv
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -23,8 +23,9 @@ from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.metrics import METRICS
 from fgai_bench.models import MODELS
 from fgai_bench.options import SuiteError, by_section, finite, sentence
+from fgai_bench.registry import Registry
 from fgai_bench.suites.load import grids, load_suite, parse
-from fgai_bench.suites.schema import RELEASED, AttackLine, DefenseLine, Setting, Suite, TunedSetting, When
+from fgai_bench.suites.schema import RELEASED, DefenseLine, Setting, Suite, TunedSetting, When
 from fgai_bench.tasks import TASKS
 
 # The first part of a key of --set, and the field of a setting that it changes; attack is an alias of threat.
@@ -59,10 +60,10 @@ def resolve(
     [('gt',)]
     """
     parts = grids(load_suite(suite))
-    parts = _narrowed(parts, "datasets", datasets, DATASETS.entry, str)
-    parts = _narrowed(parts, "models", models, MODELS.entry, str)
-    parts = _narrowed(parts, "defenses", defenses, DEFENSES.entry, lambda name: DefenseLine(name=name))
-    parts = _narrowed(parts, "attacks", attacks, ATTACKS.entry, lambda name: AttackLine(name=name))
+    parts = _narrowed(parts, "datasets", datasets, DATASETS)
+    parts = _narrowed(parts, "models", models, MODELS)
+    parts = _narrowed(parts, "defenses", defenses, DEFENSES)
+    parts = _narrowed(parts, "attacks", attacks, ATTACKS)
     if seeds is not None:
         parts = tuple(changed(part, seeds=seeds) for part in parts)
     if split is not None and any(part.split != split for part in parts):
@@ -89,22 +90,20 @@ def changed(suite: Suite, **changes: Any) -> Suite:
 def check_names(suite: Suite) -> None:
     """Raise if a name of the suite is not registered."""
     inners = [suite.inner, *(line.inner for line in suite.defenses if line.inner)]
-    named: list[tuple[Callable[[str], Any], Iterable[str]]] = [
-        (TASKS.entry, suite.tasks),
-        (DATASETS.entry, suite.datasets),
-        (MODELS.entry, suite.models),
-        (DEFENSES.entry, [line.name for line in suite.defenses]),
-        (ATTACKS.entry, [line.name for line in suite.attacks] + [inner.attack for inner in inners]),
-        (METRICS.entry, suite.metrics),
-        (CERTIFICATES.entry, suite.certificates),
-        (EXPLAINERS.entry, suite.explainers),
-        (DATASETS.entry, suite.explained_datasets),
-        (MODELS.entry, suite.explained_models),
-        (ATTACKS.entry, suite.explained_attacks),
+    named: list[tuple[Registry[Any], Iterable[str]]] = [
+        (TASKS, suite.tasks),
+        (DATASETS, (*suite.datasets, *suite.explained_datasets)),
+        (MODELS, (*suite.models, *suite.explained_models)),
+        (DEFENSES, (line.name for line in suite.defenses)),
+        (ATTACKS, (line.name for line in suite.attacks)),
+        (ATTACKS, (*(inner.attack for inner in inners), *suite.explained_attacks)),
+        (METRICS, suite.metrics),
+        (CERTIFICATES, suite.certificates),
+        (EXPLAINERS, suite.explainers),
     ]
-    for look_up, names in named:
+    for registry, names in named:
         for name in names:
-            look_up(name)
+            registry.entry(name)
 
 
 def _title(line: Any) -> set[str]:
@@ -112,11 +111,7 @@ def _title(line: Any) -> set[str]:
 
 
 def _narrowed(
-    parts: tuple[Suite, ...],
-    key: str,
-    wanted: Sequence[str] | None,
-    look_up: Callable[[str], Any],
-    line: Callable[[str], Any],
+    parts: tuple[Suite, ...], key: str, wanted: Sequence[str] | None, registry: Registry[Any]
 ) -> tuple[Suite, ...]:
     """Return the parts with the wanted lines only; a part that has none of them is left out."""
     if wanted is None:
@@ -126,24 +121,21 @@ def _narrowed(
     known = {title for part in parts for entry in getattr(part, key) for title in _title(entry)}
     strangers = [name for name in wanted if name not in known]
     for name in strangers:
-        look_up(name)
+        registry.entry(name)
     if strangers and len(parts) > 1:
         names = ", ".join(part.name for part in parts)
         raise SuiteError(f"{key} {', '.join(strangers)}: in no part of the suite; run one of {names} alone")
-    return tuple(
-        changed(part, **{key: lines})
-        for part in parts
-        if (lines := _selected(getattr(part, key), wanted, strangers, line))
-    )
+    selected = [(part, _selected(getattr(part, key), wanted, strangers)) for part in parts]
+    return tuple(changed(part, **{key: lines}) for part, lines in selected if lines)
 
 
-def _selected(lines: Sequence[Any], wanted: Sequence[str], strangers: Sequence[str], line: Callable[[str], Any]) -> Any:
+def _selected(lines: Sequence[Any], wanted: Sequence[str], strangers: Sequence[str]) -> list[Any]:
     chosen: list[Any] = []
     for name in wanted:
         exact = [entry for entry in lines if not isinstance(entry, str) and entry.title == name]
-        matching = [line(name)] if name in strangers else exact or [entry for entry in lines if name in _title(entry)]
+        matching = [name] if name in strangers else exact or [entry for entry in lines if name in _title(entry)]
         chosen += [entry for entry in matching if entry not in chosen]
-    return tuple(chosen)
+    return chosen
 
 
 def _assigned(parts: tuple[Suite, ...], assignment: str) -> tuple[Suite, ...]:

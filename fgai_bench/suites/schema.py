@@ -23,11 +23,6 @@ INDUCTIVE = " inductive"  # ends the name of a dataset whose test nodes no train
 RELEASED = " released"  # ends the label of a row that is trained as the authors' released program does
 
 
-def named(value: Any) -> Any:
-    """Expand the short form ``fgai`` to ``{name: fgai}``."""
-    return {"name": value} if isinstance(value, str) else value
-
-
 def partial(model: type[BaseModel], value: dict[str, Any]) -> dict[str, Any]:
     """Return some fields of ``model``, checked and in their proper types.
 
@@ -66,7 +61,30 @@ class InnerLine(Options):
     threat: ThreatChanges = Field(default_factory=dict)
 
 
-class DefenseLine(Options):
+class Line(Options):
+    """One line of a suite's list: a registered name, which may stand alone, or more about it.
+
+    Attributes:
+        name: the registered name.
+        label: name of the row in tables; the registered name if empty.
+        options: options of what is registered.
+    """
+
+    name: str
+    label: str = ""
+    options: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_alone(cls, line: Any) -> Any:
+        return {"name": line} if isinstance(line, str) else line
+
+    @property
+    def title(self) -> str:
+        return self.label or self.name
+
+
+class DefenseLine(Line):
     """One row of a suite: a defense, its label in tables, its options, and the models and datasets it is limited to.
 
     A ``tuned`` line takes the settings that a search has chosen for its cell (the key ``tuned`` of the suite), a
@@ -75,8 +93,6 @@ class DefenseLine(Options):
 
     Attributes:
         name: a name of ``DEFENSES``.
-        label: name of the row in tables; the defense's name if empty.
-        options: options of the defense.
         inner: the attack inside its training, where it differs from the suite's.
         model: options of the model.
         training: settings of the optimiser.
@@ -85,9 +101,6 @@ class DefenseLine(Options):
         released: the method of the released program whose settings it takes: vanilla, ln, at or fgai.
     """
 
-    name: str
-    label: str = ""
-    options: dict[str, Any] = Field(default_factory=dict)
     inner: InnerLine | None = None
     model: dict[str, Any] = Field(default_factory=dict)
     training: TrainingChanges = Field(default_factory=dict)
@@ -95,11 +108,6 @@ class DefenseLine(Options):
     datasets: tuple[str, ...] = ()
     tuned: bool = False
     released: str = ""
-
-    @property
-    def title(self) -> str:
-        """Return the label; if it is empty, the name."""
-        return self.label or self.name
 
     def as_tuned(self) -> DefenseLine:
         """Return the line of the same defense with chosen settings.
@@ -110,13 +118,12 @@ class DefenseLine(Options):
         return self.model_copy(update={"label": f"{self.title}{TUNED}", "tuned": True})
 
 
-class AttackLine(Options):
+class AttackLine(Line):
     """One attack of a suite.
 
     Attributes:
         name: a name of ``ATTACKS``.
         label: name of the row in tables; the attack's name if empty, with that of its own threat model if it has one.
-        options: options of the attack.
         threat: what differs from the suite's threat model, as in a sweep over budgets; or the name of a threat model.
         budgets: whose nodes, edges and steps it has: those of the ``suite``, or for each method those of the authors'
             ``released`` configurations, which needs ``unequal_budgets``.
@@ -124,9 +131,6 @@ class AttackLine(Options):
         seeds: the seeds of the suite on which it is run; all of them if empty.
     """
 
-    name: str
-    label: str = ""
-    options: dict[str, Any] = Field(default_factory=dict)
     threat: ThreatChanges = Field(default_factory=dict)
     budgets: Literal["suite", "released"] = "suite"
     transfer: bool = False
@@ -138,11 +142,6 @@ class AttackLine(Options):
         if not isinstance(line, dict) or not isinstance(threat := line.get("threat"), str):
             return line
         return {**line, "threat": threat_named(threat), "label": line.get("label") or f"{line.get('name')} {threat}"}
-
-    @property
-    def title(self) -> str:
-        """Return the label; if it is empty, the name."""
-        return self.label or self.name
 
 
 class When(Options):
@@ -323,15 +322,14 @@ class Suite(Options):
             )
         return value
 
-    @field_validator("defenses", "attacks", mode="before")
-    @classmethod
-    def _lines(cls, value: Any) -> Any:
-        return [named(line) for line in value] if isinstance(value, list | tuple) else value
-
     @field_validator("seeds", mode="before")
     @classmethod
     def _seeds(cls, value: Any) -> Any:
-        return range(_counted(value)) if isinstance(value, int) else value
+        if not isinstance(value, int):
+            return value
+        if isinstance(value, bool) or not 1 <= value <= 10_000:
+            raise ValueError(f"a number of seeds lies between 1 and 10000, not {value}")
+        return range(value)
 
     @field_validator("seeds")
     @classmethod
@@ -369,12 +367,6 @@ class Suite(Options):
                 "a threat model belongs to the suite, never to a defense, unless 'unequal_budgets' is true"
             )
         return self
-
-
-def _counted(number: int) -> int:
-    if isinstance(number, bool) or not 1 <= number <= 10_000:
-        raise ValueError(f"a number of seeds lies between 1 and 10000, not {number}")
-    return number
 
 
 def _distinct(key: str, values: Any) -> None:

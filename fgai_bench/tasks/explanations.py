@@ -22,13 +22,7 @@ from torch_geometric.data import Data
 from fgai_bench.data.extend import reached_nodes
 from fgai_bench.explainers import EdgeScores, Explainer
 from fgai_bench.explainers.computation_graph import field_of
-from fgai_bench.explainers.edge_effects import (
-    QUANTITIES,
-    deletion_effects,
-    drawn_pairs,
-    outputs_by_removal,
-    top_pairs,
-)
+from fgai_bench.explainers.edge_effects import QUANTITIES, deletion_effects, drawn_pairs, outputs_by_removal, top_pairs
 from fgai_bench.explainers.gradient import part_of
 from fgai_bench.metrics import NotApplicable, edges_into
 from fgai_bench.metrics.faithfulness import fidelity

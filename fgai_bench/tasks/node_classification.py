@@ -23,14 +23,7 @@ from fgai_bench.metrics.prediction import unchanged
 from fgai_bench.models import Attention, align
 from fgai_bench.models.base import AttentionModel, Output, frozen_eval
 from fgai_bench.tasks.base import Problem
-from fgai_bench.tasks.measurement import (
-    Offers,
-    clean_offers,
-    not_empty,
-    pair_offers,
-    reached_by_attack,
-    uniform_offers,
-)
+from fgai_bench.tasks.measurement import Offers, clean_offers, not_empty, pair_offers, reached_by_attack, uniform_offers
 
 
 class NodeProblem(Problem):

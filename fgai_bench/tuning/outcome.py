@@ -96,7 +96,7 @@ class SearchOutcome:
     @property
     def evidence(self) -> str:
         """Return the hash of all trials with their settings and scores."""
-        return sha256([[t.number, dict(t.values), _plain({**t.by_seed, **t.final}), t.reason] for t in self.tried])
+        return sha256([[t.number, dict(t.values), {**t.by_seed, **t.final}, t.reason] for t in self.tried])
 
     @property
     def chosen(self) -> TunedSetting | None:
@@ -110,7 +110,3 @@ class SearchOutcome:
             space=self.cell.space_hash,
             evidence=self.evidence,
         )
-
-
-def _plain(by_seed: Mapping[int, Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    return {str(seed): dict(scores) for seed, scores in by_seed.items()}

@@ -9,22 +9,21 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from itertools import chain, groupby
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from fgai_bench.data import MissingDataError
 from fgai_bench.options import SuiteError
 from fgai_bench.records.errors import RequestError
-from fgai_bench.records.lock import run_lock
 from fgai_bench.records.result import RETRIED, Result
 from fgai_bench.records.store import Store
 from fgai_bench.run.executors.base import Executor
 from fgai_bench.run.options import Execution
-from fgai_bench.run.plan import Plan, Step, validation_plan
+from fgai_bench.run.plan import Plan, Step, Trial, validation_plan
 from fgai_bench.run.preflight import check_data, check_options, checked_folder
 from fgai_bench.run.progress import Observer
-from fgai_bench.run.resume import contents_of
+from fgai_bench.run.resume import contents_of, repaired
 from fgai_bench.run.schedule import Schedule
 from fgai_bench.seeds import derive
 from fgai_bench.suites import Suite, resolve
@@ -69,19 +68,15 @@ def tune(
     check_options(first)
     for reason in check_data(first, execution.root).values():
         raise MissingDataError(reason)
-    with closing(execution.executor_for(first, more=True)) as executor:
-        folder.mkdir(parents=True, exist_ok=True)
-        with run_lock(folder), closing(Store(folder)) as store:
-            for fault in store.repair():
-                observer.said(f"{fault}; done")
-            if execution.retry_failed:
-                store.forget([hash for hash, status in store.statuses().items() if status in RETRIED])
-            outcomes: list[SearchOutcome] = []
-            for _, group in groupby(cells, key=lambda cell: (cell.dataset, cell.task)):  # workers keep its graph
-                searches = [CellSearch(cell, store, device, contents) for cell in group]
-                SearchSchedule(searches, store, executor, observer).run()
-                outcomes += [search.outcome() for search in searches]
-            write_outcomes(folder, outcomes)
+    with closing(execution.executor_for(first, more=True)) as executor, repaired(folder, observer) as store:
+        if execution.retry_failed:
+            store.forget([hash for hash, status in store.statuses().items() if status in RETRIED])
+        outcomes: list[SearchOutcome] = []
+        for _, group in groupby(cells, key=lambda cell: (cell.dataset, cell.task)):  # workers keep its graph
+            searches = [CellSearch(cell, store, device, contents) for cell in group]
+            SearchSchedule(searches, store, executor, observer).run()
+            outcomes += [search.outcome() for search in searches]
+        write_outcomes(folder, outcomes)
     return outcomes
 
 
@@ -128,15 +123,10 @@ class CellSearch:
         numbers = range(len(self.values), min(len(self.values) + BATCH, self.cell.trials))
         seed = derive(0, f"search {self.cell.name}")
         self.values += [suggest(self.cell.space, history, seed, number) for number in numbers]
-        trials = [trial for number in numbers for trial in self.cell.trained(number, self.values[number])]
-        extra = [] if self.reference else self.cell.reference()
-        plan = validation_plan([*extra, *trials], self.device, self.contents)
-        hashes = [member.step for member in plan.members]
-        seeds = self.cell.seeds
-        self.reference = self.reference or dict(zip(seeds, hashes, strict=False))
-        own = hashes[len(extra) :]
-        self.steps += [dict(zip(seeds, own[i : i + len(seeds)], strict=True)) for i in range(0, len(own), len(seeds))]
-        return plan
+        self.steps += [{} for _ in numbers]
+        trained = [(self.steps[number], self.cell.trained(number, self.values[number])) for number in numbers]
+        reference = [] if self.reference else [(self.reference, self.cell.reference())]
+        return self._planned([*reference, *trained], "validation")
 
     def _confirmation(self, outcome: SearchOutcome | None) -> Plan | None:
         """Return the plan of the final, best trials and suite's own under the standard attack; None at the end."""
@@ -147,13 +137,15 @@ class CellSearch:
         if len(finalists) < 2:
             self.complete = True
             return None
-        trained = [self.cell.trained(tried.number, tried.values, seeds) for tried in finalists]
-        trials = [*self.cell.reference(seeds), *chain(*trained)]
-        plan = validation_plan(trials, self.device, self.contents, FINAL_ATTACK)
-        hashes = [member.step for member in plan.members]
-        for steps in (self.reference, *(self.steps[tried.number] for tried in finalists)):
-            steps.update(zip(seeds, hashes, strict=False))
-            hashes = hashes[len(seeds) :]
+        trained = [(self.steps[t.number], self.cell.trained(t.number, t.values, seeds)) for t in finalists]
+        return self._planned([(self.reference, self.cell.reference(seeds)), *trained], FINAL_ATTACK)
+
+    def _planned(self, groups: Sequence[tuple[dict[int, str], list[Trial]]], attack: str) -> Plan:
+        """Return the plan of some trials; the hash of each goes to the steps beside it, by its seed."""
+        plan = validation_plan([trial for _, trials in groups for trial in trials], self.device, self.contents, attack)
+        hashes = (member.step for member in plan.members)
+        for steps, trials in groups:
+            steps.update({trial.seed: next(hashes) for trial in trials})
         return plan
 
     def outcome(self) -> SearchOutcome:

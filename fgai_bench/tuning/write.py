@@ -10,6 +10,7 @@ import pandas as pd
 import yaml
 
 from fgai_bench.records.canonical import canonical, plain
+from fgai_bench.records.files import write_files
 from fgai_bench.tuning.cells import FINAL_ATTACK, FINALISTS
 from fgai_bench.tuning.outcome import SCORES, TOLERANCE, SearchOutcome, Tried
 
@@ -17,16 +18,11 @@ TUNED, TRIALS = "tuned.yaml", "trials.csv"
 
 
 def write_outcomes(folder: Path, outcomes: Sequence[SearchOutcome]) -> list[Path]:
-    """Write ``tuned.yaml``, and ``trials.csv`` with a row per trial, each as a whole or not at all."""
+    """Write ``tuned.yaml``, and ``trials.csv`` with a row per trial."""
     seeds = sorted({seed for outcome in outcomes for tried in outcome.tried for seed in (*tried.by_seed, *tried.final)})
     rows = [_row(outcome, tried, seeds) for outcome in outcomes for tried in outcome.tried]
     table = pd.DataFrame(rows).to_csv(index=False, float_format="%.6g", lineterminator="\n")
-    texts = {TUNED: as_suite(outcomes), TRIALS: table}
-    for name, text in texts.items():
-        part = folder / f"{name}.part"
-        part.write_text(text, encoding="utf-8", newline="\n")
-        part.replace(folder / name)
-    return [folder / name for name in texts]
+    return write_files(folder, {TUNED: as_suite(outcomes), TRIALS: table})
 
 
 def as_suite(outcomes: Sequence[SearchOutcome]) -> str:

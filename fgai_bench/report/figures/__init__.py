@@ -1,10 +1,11 @@
 """Figures: each a function from the results of a run to drawings, one palette for all, the same bytes every time."""
 
 from collections.abc import Callable
+from functools import partial
 
 import matplotlib as mpl
 
-from fgai_bench.report.figures.attention import draw_attention, draw_neighbours
+from fgai_bench.report.figures.attention import attention_of, draw_samples, neighbours_of
 from fgai_bench.report.figures.correctness import draw_stability_correctness
 from fgai_bench.report.figures.curves import draw_f_acc
 from fgai_bench.report.figures.floors import draw_floors
@@ -18,8 +19,8 @@ __all__ = ["FIGURES", "Drawing", "drawings", "save"]
 # A figure by its name: the suite that fills it, and the function that draws it; no drawings mean no data.
 FIGURES: dict[str, tuple[str, Callable[[Results], list[Drawing]]]] = {
     "fig1_f_acc": ("node", draw_f_acc),
-    "fig2_attention": ("node", draw_attention),
-    "fig3_neighbours": ("node", draw_neighbours),
+    "fig2_attention": ("node", partial(draw_samples, draw=attention_of)),
+    "fig3_neighbours": ("node", partial(draw_samples, draw=neighbours_of)),
     "fig5_tradeoff": ("node", draw_tradeoff),
     "floors": ("node", draw_floors),
     "fig8_scale": ("scale", draw_scale),

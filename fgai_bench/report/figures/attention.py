@@ -58,14 +58,13 @@ class Sample:
         )
 
     def weights(self, attacked: bool) -> np.ndarray:
-        """Return the attention before or after the attack."""
         return self.attacked if attacked else self.clean
 
-    def top(self, attacked: bool, k: int = TOP) -> list[int]:
-        """Return the sources of the centre's k strongest in-edges, strongest first; ties go to the earlier edge."""
+    def top(self, attacked: bool) -> list[int]:
+        """Return the sources of the centre's strongest in-edges, strongest first; ties go to the earlier edge."""
         into = np.flatnonzero(self.edge_index[1] == self.centre)
         weights = self.weights(attacked)[into]
-        order = np.argsort(-weights, kind="stable")[:k]
+        order = np.argsort(-weights, kind="stable")[:TOP]
         return [int(self.edge_index[0, into[i]]) for i in order if weights[i] > 0]
 
 
@@ -73,7 +72,7 @@ def samples(results: Results) -> dict[tuple[str, str], dict[str, Sample]]:
     """Return the samples of attention by (dataset, model) and defense, of the first seed of the published attack."""
     suite = main_suite(results)
     by_place: dict[tuple[str, str], dict[str, Sample]] = {}
-    for place, seeds in results.select(suite=suite or "", kind="attack", task="node", attack="injection"):
+    for place, seeds in results.select(suite=suite, kind="attack", task="node", attack="injection"):
         steps = [measured.step for measured in seeds.values() if measured.status == "ok"]
         arrays = results.artifact(steps[0], ARTIFACT_ROLE) if steps and place.label in SHOWN_DEFENSES else None
         if arrays is not None:
@@ -81,25 +80,19 @@ def samples(results: Results) -> dict[tuple[str, str], dict[str, Sample]]:
     return {key: {label: of[label] for label in SHOWN_DEFENSES if label in of} for key, of in by_place.items()}
 
 
-def draw_attention(results: Results) -> list[Drawing]:
-    """Draw, per dataset and model, the sampled subgraph with edges coloured by attention; defenses below each other."""
-    return _drawn(results, _attention_of)
-
-
-def _drawn(results: Results, draw: Callable[[str, str, dict[str, Sample]], Drawing]) -> list[Drawing]:
-    """Draw each sample, in the paper's order of datasets and models."""
+def draw_samples(results: Results, draw: Callable[[str, str, dict[str, Sample]], Drawing]) -> list[Drawing]:
+    """Draw the samples of each dataset and model, in the paper's order."""
     by_place = samples(results)
     datasets, models = (ordered(place[i] for place in by_place) for i in (0, 1))
     places = [(dataset, model) for dataset in datasets for model in models if (dataset, model) in by_place]
     return [draw(*place, by_place[place]) for place in places]
 
 
-def _attention_of(dataset: str, model: str, of: dict[str, Sample]) -> Drawing:
+def attention_of(dataset: str, model: str, of: dict[str, Sample]) -> Drawing:
+    """Draw the sampled subgraph with edges coloured by attention; defenses below each other."""
     figure, axes = panels(len(of), 2, height=2.4)
-    largest = max(
-        float(weights.max(initial=0.0)) for sample in of.values() for weights in (sample.clean, sample.attacked)
-    )
-    scale = Normalize(0, largest or 1.0)
+    highest = [weights.max(initial=0.0) for sample in of.values() for weights in (sample.clean, sample.attacked)]
+    scale = Normalize(0, float(max(highest)) or 1.0)
     for row, (label, sample) in zip(axes, of.items(), strict=True):
         for ax, attacked in zip(row, (False, True), strict=True):
             _subgraph(ax, sample, attacked, scale)
@@ -163,12 +156,8 @@ def _ring(nodes: list[int], radius: float) -> dict[int, tuple[float, float]]:
     return {n: (radius * math.cos(a), radius * math.sin(a)) for n, a in zip(nodes, angles, strict=True)}
 
 
-def draw_neighbours(results: Results) -> list[Drawing]:
-    """Draw, per dataset and model, the centre's top-k neighbours before and after, the shared ones in red."""
-    return _drawn(results, _neighbours_of)
-
-
-def _neighbours_of(dataset: str, model: str, of: dict[str, Sample]) -> Drawing:
+def neighbours_of(dataset: str, model: str, of: dict[str, Sample]) -> Drawing:
+    """Draw the centre's top-k neighbours before and after, the shared ones in red."""
     figure, axes = panels(len(of), 2, height=2.2)
     for row, (label, sample) in zip(axes, of.items(), strict=True):
         tops = [sample.top(attacked) for attacked in (False, True)]

@@ -27,7 +27,8 @@ SHAPES = {
 }
 OTHER_SHAPES = ("<", ">", "p")
 MARKER_SIZE = 6.5
-BAR: dict[str, Any] = {"elinewidth": 0.6, "alpha": 0.95, "markeredgewidth": 0.6, "markeredgecolor": "white"}
+BAR: dict[str, Any] = {"linestyle": "", "markersize": MARKER_SIZE, "elinewidth": 0.6, "alpha": 0.95}
+BAR |= {"markeredgewidth": 0.6, "markeredgecolor": "white"}
 NULL_LINES = {"random": (0, (1, 2)), "uniform": (0, (4, 2)), "degree": (0, (6, 1, 1, 1)), "untrained": (0, (2, 1))}
 
 
@@ -63,17 +64,9 @@ def _panel(ax: Axes, results: Results, group: Explained, explainers: Sequence[st
             x = group.cell(results, defense, explainer, STABILITY_METRIC)
             y = group.cell(results, defense, explainer, group.measure)
             if x.values and y.values:
-                color = style_of(defense, group.defenses)["color"]
-                style = {
-                    "marker": shape(explainer, explainers),
-                    "color": color,
-                    "markersize": MARKER_SIZE,
-                    "linestyle": "",
-                }
-                ax.errorbar(
-                    x.mean, y.mean, xerr=spread(x), yerr=spread(y), label=f"{defense} {explainer}",
-                    **style, **BAR,
-                )  # fmt: skip
+                color, marker = style_of(defense, group.defenses)["color"], shape(explainer, explainers)
+                style = {"marker": marker, "color": color, "label": f"{defense} {explainer}", **BAR}
+                ax.errorbar(x.mean, y.mean, xerr=spread(x), yerr=spread(y), **style)
     _nulls(ax, results, group)
     proven = [share for defense in group.defenses if (share := group.proven(results, defense)) is not None]
     if proven:
@@ -110,17 +103,12 @@ def _legend(figure: Figure, defenses: Sequence[str], explainers: Sequence[str], 
     """Draw three lists beside the panels: colours are defenses, shapes are explainers, lines are nulls."""
 
     def entry(label: str, **style: Any) -> Line2D:
-        return Line2D(
-            [], [], linestyle="", markersize=MARKER_SIZE, markeredgecolor="white", label=title(label), **style
-        )
+        return Line2D([], [], label=label, linestyle="", markersize=MARKER_SIZE, markeredgecolor="white", **style)
 
-    def heading(text: str) -> Line2D:
-        return Line2D([], [], linestyle="", marker="", label=text)
-
-    colours = [entry(name, marker="o", color=style_of(name, defenses)["color"]) for name in defenses]
-    shapes = [entry(name, marker=shape(name, explainers), color="0.35") for name in explainers]
+    colours = [entry(title(name), marker="o", color=style_of(name, defenses)["color"]) for name in defenses]
+    shapes = [entry(title(name), marker=shape(name, explainers), color="0.35") for name in explainers]
     lines = [Line2D([], [], label=title(name), **_line(name)) for name in nulls]
-    handles = [heading("defense"), *colours, heading("explainer"), *shapes, heading("null"), *lines]
+    handles = [entry("defense"), *colours, entry("explainer"), *shapes, entry("null"), *lines]
     drawn = figure.legend(
         handles=handles, loc="outside right center", frameon=False, handletextpad=0.3, labelspacing=0.4
     )

@@ -22,7 +22,7 @@ def mean_curves(results: Results, suite: str, kind: str, attack: str = "") -> pd
 def draw_f_acc(results: Results) -> list[Drawing]:
     """Draw, per dataset, F+ and F- over the share of deleted edges, clean above attacked, a column per model."""
     suite = main_suite(results)
-    if suite is None:
+    if not suite:
         return []
     halves = {
         "clean": mean_curves(results, suite, "clean"),
@@ -44,10 +44,7 @@ def _f_acc_of(suite: str, dataset: str, halves: dict[str, pd.DataFrame], every: 
         row[0].set_ylabel("share still correct")
     for ax in axes[-1]:
         ax.set_xlabel("share r of deleted edges")
-    signs = [
-        Line2D([], [], color="0.4", linestyle="-", label="F+"),
-        Line2D([], [], color="0.4", linestyle="--", label="F-"),
-    ]
+    signs = [Line2D([], [], color="0.4", label="F+"), Line2D([], [], color="0.4", linestyle="--", label="F-")]
     legend(figure, labels, signs)
     caption = (
         f"F-acc curves on {title(dataset)}, suite {suite}: clean above, attacked below; means over seeds. F+ deletes "

@@ -1,14 +1,13 @@
 """Floors beside attacks: for every row a bar from what is proven to what was found, and floors over the budget."""
 
 import json
-import math
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from fgai_bench.leaderboard.rows import STANDARD, worst_cases
-from fgai_bench.report.figures.style import Drawing, legend, panels, style_of
+from fgai_bench.report.figures.style import Drawing, legend, legend_below, style_of, tiles
 from fgai_bench.statistics.cells import Cell, cell
 from fgai_bench.statistics.labels import ordered, title
 from fgai_bench.statistics.results import Place, Results, main_suite
@@ -19,7 +18,7 @@ THINNEST = 0.006  # of a bar, so that one whose two ends meet is seen
 def draw_floors(results: Results) -> list[Drawing]:
     """Draw the sandwich of every row, and the floor over the number of injected edges; a panel per graph."""
     lowered = worst_cases(results)
-    suite = main_suite(lowered, "certify") or ""
+    suite = main_suite(lowered, "certify")
     places = [
         place
         for place, seeds in lowered.select(suite=suite, kind="certify", task="node", explainer="")
@@ -33,19 +32,15 @@ def draw_floors(results: Results) -> list[Drawing]:
 def _sandwiches(results: Results, places: Sequence[Place]) -> Drawing:
     datasets = ordered(place.dataset for place in places)
     most = max(sum(place.dataset == dataset for place in places) for dataset in datasets)
-    columns = min(2, len(datasets))
-    figure, axes = panels(math.ceil(len(datasets) / columns), columns, height=1 + 0.22 * most)
-    every = [ax for row in axes for ax in row]
-    for ax, dataset in zip(every, datasets, strict=False):
+    figure, axes = tiles(len(datasets), height=1 + 0.22 * most)
+    for ax, dataset in zip(axes, datasets, strict=True):
         _sandwich(ax, results, [place for place in places if place.dataset == dataset])
-        ax.set(title=title(dataset), xlabel=title(_score(results, dataset)))
-    for ax in every[len(datasets) :]:
-        ax.set_axis_off()
+        ax.set(title=title(dataset), xlabel=title(results.score("node", dataset)))
     marks = [
         Line2D([], [], color="0.35", linewidth=5, solid_capstyle="butt", label="floor to worst case"),
         Line2D([], [], color="black", marker="|", linestyle="none", label="clean"),
     ]
-    legend(figure, [], extra=marks)
+    legend_below(figure, marks)
     caption = (
         "Proven and found: a bar reaches from the floor, below which no attack of the threat model can go, to the "
         "worst case that an attack was found to leave. The truth lies inside the bar; the mark is the clean score. "
@@ -59,30 +54,26 @@ def _sandwich(ax: Axes, results: Results, places: Sequence[Place]) -> None:
     rows = sorted(places, key=lambda place: _floor(results, place).mean)
     for height, place in enumerate(rows):
         floor, worst = _floor(results, place), _worst(results, place)
-        clean = cell(results, place._replace(kind="clean"), _score(results, place.dataset))
+        clean = cell(results, place._replace(kind="clean"), results.score("node", place.dataset))
         if worst is not None:
             width = max(worst - floor.mean, THINNEST)
             ax.barh(height, width, left=(worst + floor.mean - width) / 2, height=0.6, color="0.35")
         else:
             ax.plot(floor.mean, height, marker=">", color="0.35")
         ax.plot(clean.mean, height, marker="|", color="black")
-    ax.set_yticks(range(len(rows)), [f"{title(place.model)}, {title(place.label)}" for place in rows])
+    ax.set_yticks(range(len(rows)), [_name(place) for place in rows])
     ax.set_xlim(max(0, _floor(results, rows[0]).mean - 0.05), 1)
 
 
-def _score(results: Results, dataset: str) -> str:
-    return results.scores.get(("node", dataset), "f1")
-
-
 def _floor(results: Results, place: Place) -> Cell:
-    return cell(results, place, f"certified_{_score(results, place.dataset)}")
+    return cell(results, place, f"certified_{results.score('node', place.dataset)}")
 
 
 def _worst(results: Results, place: Place) -> float | None:
     """Return the mean worst case of a row; of the first attack of its suite where the standard one was not run."""
     held = results.names("attack", suite=place.suite, kind="attack", task="node")
     for attack in [STANDARD, *held]:
-        attacked = cell(results, place._replace(kind="attack", attack=attack), _score(results, place.dataset))
+        attacked = cell(results, place._replace(kind="attack", attack=attack), results.score("node", place.dataset))
         if attacked.values:
             return attacked.mean
     return None
@@ -90,11 +81,9 @@ def _worst(results: Results, place: Place) -> float | None:
 
 def _curves(results: Results, places: Sequence[Place]) -> Drawing:
     datasets, labels = ordered(place.dataset for place in places), ordered(_name(place) for place in places)
-    columns = min(2, len(datasets))
-    figure, axes = panels(math.ceil(len(datasets) / columns), columns)
-    every = [ax for row in axes for ax in row]
+    figure, axes = tiles(len(datasets))
     curves = results.curves[results.curves["curve"] == "floor"]
-    for ax, dataset in zip(every, datasets, strict=False):
+    for ax, dataset in zip(axes, datasets, strict=True):
         for place in [place for place in places if place.dataset == dataset]:
             steps = [step.step for step in results.at(place).values()]
             mean = curves[curves["step"].isin(steps)].groupby("x")["y"].mean()
@@ -102,9 +91,8 @@ def _curves(results: Results, places: Sequence[Place]) -> Drawing:
             ax.plot(mean.index, mean, color=style["color"])
             if (worst := _worst(results, place)) is not None:
                 ax.plot(_edges(results, place), worst, marker="v", color=style["color"], linestyle="none")
-        ax.set(title=title(dataset), xlabel="injected edges", ylabel=title(_score(results, dataset)), ylim=(0, 1))
-    for ax in every[len(datasets) :]:
-        ax.set_axis_off()
+        score = title(results.score("node", dataset))
+        ax.set(title=title(dataset), xlabel="injected edges", ylabel=score, ylim=(0, 1))
     legend(figure, labels, extra=[Line2D([], [], color="0.35", marker="v", linestyle="none", label="worst case found")])
     caption = "Floors over the number of injected edges, and the worst case that was found; means over seeds."
     return Drawing("floors_over_budget", caption, figure)

@@ -1,8 +1,6 @@
 """Points with spreads: score against stability, cost over size."""
 
-import itertools
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from fgai_bench.leaderboard.rows import STANDARD, worst_cases
-from fgai_bench.report.figures.style import Drawing, legend, panels, spread, style_of
+from fgai_bench.report.figures.style import Drawing, legend, panels, spread, style_of, tiles
 from fgai_bench.statistics.cells import cell, null_cell
 from fgai_bench.statistics.labels import ordered, title
 from fgai_bench.statistics.results import Measurement, Place, Results, main_suite
@@ -27,11 +25,11 @@ def draw_tradeoff(results: Results) -> list[Drawing]:
     """
     results = worst_cases(results)
     suite = main_suite(results)
-    held = results.names("attack", suite=suite or "", kind="attack", task="node")
+    held = results.names("attack", suite=suite, kind="attack", task="node")
     attack = next((name for name in ATTACKS_BY_PRECEDENCE if name in held), "")
     attacked = [
         (place, seeds)
-        for place, seeds in results.select(suite=suite or "", kind="attack", task="node", attack=attack)
+        for place, seeds in results.select(suite=suite, kind="attack", task="node", attack=attack)
         if cell(results, place, "g_jsd").values  # it has an attention
     ]
     if not attacked:
@@ -41,12 +39,9 @@ def draw_tradeoff(results: Results) -> list[Drawing]:
     datasets, models = ordered(place.dataset for place in places), ordered(place.model for place in places)
     labels = ordered(place.label for place in places)
     blocks = [(dataset, model) for dataset in datasets for model in models]
-    columns = len(models) if len(models) > 1 else min(2, len(datasets))
-    figure, axes = panels(math.ceil(len(blocks) / columns), columns)
-    every = [ax for row in axes for ax in row]
-    for ax, block in itertools.zip_longest(every, blocks):
-        own = [place for place in places if block is not None and place[3:5] == block]
-        _tradeoff(ax, results, own, labels)
+    figure, axes = tiles(len(blocks), len(models) if len(models) > 1 else 2)
+    for ax, block in zip(axes, blocks, strict=True):
+        _tradeoff(ax, results, [place for place in places if place[3:5] == block], labels)
     legend(figure, labels, extra=[Line2D([], [], label="uniform attention", **UNIFORM_LINE)], lines=False)
     words = "the worst case" if attack == STANDARD else "the published attack"
     caption = (
@@ -98,11 +93,10 @@ def _tradeoff_point(ax: Axes, results: Results, place: Place, labels: Sequence[s
 
 def draw_scale(results: Results) -> list[Drawing]:
     """Draw seconds of an epoch and memory of training over the number of edges, a column per model."""
-    suite = next((name for name in ("scale", "cost") if name in results.suites), None)
-    sizes = _sizes(results)
-    places = [
-        (place, seeds) for place, seeds in results.select(suite=suite or "", kind="train") if place.dataset in sizes
-    ]
+    suite = next((name for name in ("scale", "cost") if name in results.suites), "")
+    graphs = results.provenance.reindex(columns=["data_dataset", "data_edges"]).dropna()  # a task may tell neither
+    sizes = {str(row.data_dataset): float(row.data_edges) for row in graphs.itertuples()}
+    places = [(place, seeds) for place, seeds in results.select(suite=suite, kind="train") if place.dataset in sizes]
     if len({place.dataset for place, _ in places}) < 2:
         return []
     models, labels = ordered(p.model for p, _ in places), ordered(p.label for p, _ in places)
@@ -137,9 +131,3 @@ def _epochs(results: Results, places: Iterable[tuple[Place, Mapping[int, Measure
     configs = dict(frame[frame["kind"] == "train"][["hash", "config"]].itertuples(index=False, name=None))
     known = {place: [configs[step.step] for step in seeds.values() if step.step in configs] for place, seeds in places}
     return {place: json.loads(texts[0])["training"]["epochs"] for place, texts in known.items() if texts}
-
-
-def _sizes(results: Results) -> dict[str, float]:
-    """Return the number of edges of each dataset, as the steps recorded it."""
-    known = results.provenance.reindex(columns=["data_edges", "data_dataset"]).dropna()  # a task may tell neither
-    return {str(row.data_dataset): float(row.data_edges) for row in known.itertuples()}

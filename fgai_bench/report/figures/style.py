@@ -91,6 +91,16 @@ def panels(rows: int, columns: int, height: float = 1.9, **options: Any) -> tupl
     return figure, [list(row) for row in axes]
 
 
+def tiles(count: int, columns: int = 2, height: float = 1.9) -> tuple[Figure, list[Axes]]:
+    """Make so many axes, row by row; what is left of the last row stays empty."""
+    columns = min(columns, count)
+    figure, axes = panels(math.ceil(count / columns), columns, height)
+    every = [ax for row in axes for ax in row]
+    for ax in every[count:]:
+        ax.set_axis_off()
+    return figure, every[:count]
+
+
 def spread(cell: Cell) -> float:
     """Return half the length of an error bar: the standard deviation, none for one seed."""
     return 0.0 if math.isnan(cell.std) else cell.std

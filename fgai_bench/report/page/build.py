@@ -10,15 +10,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-from fgai_bench.leaderboard.rows import (
-    BOARDS,
-    Board,
-    BoardRow,
-    entries,
-    lowered,
-    null_rows,
-    ranked,
-)
+from fgai_bench.leaderboard.rows import BOARDS, Board, BoardRow, entries, lowered, null_rows, ranked
 from fgai_bench.records.canonical import canonical
 from fgai_bench.report.answer import TASKS, Answer, answers, headline, notes, score_text
 from fgai_bench.report.claims import judge
@@ -86,16 +78,17 @@ def content(results: Results) -> dict[str, Any]:
     """Return everything that the page shows, as plain data."""
     answered = answers(results)
     rows = [row for board in BOARDS if board.task for row in _rows(board, results)]
+    used = {name for at in results.places for name in (at.dataset, at.model, at.label, at.explainer, UNIFORM)}
     return {
         "run": {"id": results.identity, "suites": list(map(results.title, results.suites)), "version": results.version}
         | {"commands": commands(results)},
         "answers": [_answer(answer) for answer in answered],
         "headlines": _headlines(answered),
         "notes": [*notes(answered), *(f"{remark}." for remark in results.remarks)],
-        "explanations": _explanations(results),
+        "explanations": _shortened({"points": points(results), "nulls": null_levels(results), "measures": CORRECTNESS}),
         "columns": [{"key": key, "title": words, "better": better} for key, words, better, _ in columns_of(results)],
         "models": ordered(answer.model for answer in answered) or ordered(results.names("model")),
-        "titles": {name: title(name) for name in _all_names(results)},
+        "titles": {name: title(name) for name in sorted(used - {""})},
         "shared": {name: _told_once(name, rows) for name in ("ledger", "threat", "where")},
         "rows": rows,
         "claims": [_claim(verdict) for verdict in judge(results)],
@@ -132,11 +125,6 @@ def columns_of(results: Results) -> tuple[tuple[str, str, Any, str], ...]:
     return (*COLUMNS, *(FLOOR_COLUMNS if results.names("label", kind="certify") else ()), *own)
 
 
-def _all_names(results: Results) -> list[str]:
-    used = {name for place in results.places for name in (place.dataset, place.model, place.label, place.explainer)}
-    return sorted(used - {""} | {UNIFORM})
-
-
 def _answer(answer: Answer) -> dict[str, Any]:
     return {
         **{key: getattr(answer, key) for key in ("suite", "task", "dataset", "model", "attack", "subject", "verdict")},
@@ -151,18 +139,9 @@ def _answer(answer: Answer) -> dict[str, Any]:
     }
 
 
-def _explanations(results: Results) -> dict[str, Any]:
-    """Return stability against correctness: a point per defense and explainer, and a level per null."""
-    shown = _shortened({"points": points(results), "nulls": null_levels(results)})
-    return {**shown, "measures": CORRECTNESS}
-
-
 def _rows(board: Board, results: Results) -> list[dict[str, Any]]:
     listed = lowered(board, entries(board, results))
-    standing = {
-        key: ranked(listed, _metric(board, key), better) for key, _, better, _ in columns_of(results) if key != "score"
-    }
-    standing["score"] = ranked(listed, board.score, board.better)
+    standing = {key: ranked(listed, _metric(board, key), better) for key, _, better, _ in columns_of(results)}
     blocks = list(dict.fromkeys(entry.key.block for entry in listed))
     together = sorted([*listed, *null_rows(board, listed)], key=lambda entry: blocks.index(entry.key.block))
     return [_row(board, results, entry, standing) for entry in together]

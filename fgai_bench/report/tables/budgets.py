@@ -74,9 +74,8 @@ def difference(row: Cell, other: Cell) -> Cell:
     """
     shared = sorted(row.values.keys() & other.values.keys())
     gaps = {gap.seed: gap for gap in (*other.gaps, *row.gaps)}
-    return Cell(
-        None, row.metric, {seed: row.values[seed] - other.values[seed] for seed in shared}, tuple(gaps.values())
-    )
+    values = {seed: row.values[seed] - other.values[seed] for seed in shared}
+    return Cell(None, row.metric, values, tuple(gaps.values()))
 
 
 def budget_table(results: Results) -> Table | None:
@@ -109,7 +108,7 @@ def _gap(results: Results, dataset: str, model: str, measure: Column) -> BudgetG
     def place(suite: str, label: str, attack: str) -> Place:
         return Place(suite, "attack", "node", dataset, model, label, attack)
 
-    measured = any(True for _ in results.select(suite=LARGE_BUDGET, kind="attack", dataset=dataset, model=model))
+    measured = any(results.select(suite=LARGE_BUDGET, kind="attack", dataset=dataset, model=model))
     where = {
         SMALL_BUDGET: (SMALL_BUDGET, "injection"),
         UNEQUAL_BUDGETS: (UNEQUAL_BUDGETS, "injection"),

@@ -100,7 +100,7 @@ def suite_for(spec: Spec, results: Results) -> str | None:
     if not spec.suites:  # a table of what suites ask for themselves: the first that measured any of it
         metrics = {column.metric for column in spec.columns}
         return next((suite for suite in held if _has(results, suite, spec.task, metrics)), None)
-    own = [suite for suite in held if not _is_shipped(suite)] if spec.custom else []
+    own = [suite for suite in held if not (suite in SUITES and SUITES.entry(suite).ours)] if spec.custom else []
     return next(iter([*named, *own]), None)
 
 
@@ -109,16 +109,10 @@ def _has(results: Results, suite: str, task: str, metrics: set[str]) -> bool:
     return any(metrics & measured.values.keys() for _, seeds in places for measured in seeds.values())
 
 
-def _is_shipped(suite: str) -> bool:
-    return suite in SUITES and SUITES.entry(suite).ours
-
-
 def build(spec: Spec, results: Results) -> Table | None:
     """Return the table, or None where the run has nothing for it."""
     suite = suite_for(spec, results)
-    if suite is None:
-        return None
-    return _Grid(spec, results, suite).table()
+    return None if suite is None else _Grid(spec, results, suite).table()
 
 
 class _Grid:

@@ -21,6 +21,7 @@ VARIANTS = {
 }
 LIE, TRUTH = "planted-lie", "planted-truth"  # labels of the two networks of the suite `planted-lie`
 VOTES = (*MEASURES.values(), "verdict")
+COLUMNS = tuple((name,) for name in VOTES)
 RULE = (
     f"The verdict is the side of more than half of the measures; {NO_VOTE} has no vote, and fewer than {FEWEST_VOTES} "
     "measures give no verdict."
@@ -52,8 +53,7 @@ def measure_table(results: Results) -> Table | None:
         "from it, . not measured; paired by seed, on the covered edges of the clean graph, at the same nodes of every "
         f"model. {RULE}"
     )
-    columns = tuple((name,) for name in VOTES)
-    return Table("measures", caption, HEAD_TITLES, columns, tuple(rows), (), 4) if rows and nulls else None
+    return Table("measures", caption, HEAD_TITLES, COLUMNS, tuple(rows), (), 4) if rows and nulls else None
 
 
 def measure_counts_table(results: Results) -> Table | None:
@@ -68,8 +68,7 @@ def measure_counts_table(results: Results) -> Table | None:
         shown = tuple(Shown(" / ".join(str(found.count(side)) for side in (1, -1, 0)), n=1) for found in told)
         rows.append(TableRow((*map(title, heads), str(len(sides))), shown))
     caption = f"Rows in which an explainer is shown above / shown below / not told from a null, paired by seed. {RULE}"
-    columns = tuple((name,) for name in VOTES)
-    return Table("measure_counts", caption, ("Explainer", "Null", "Rows"), columns, tuple(rows)) if rows else None
+    return Table("measure_counts", caption, ("Explainer", "Null", "Rows"), COLUMNS, tuple(rows)) if rows else None
 
 
 def _nulls(results: Results) -> list[str]:

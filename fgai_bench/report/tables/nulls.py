@@ -5,6 +5,7 @@ is shown with its null and with the paired difference from it, and what does not
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 
 from fgai_bench.report.tables.build import (
     NOT_BETTER,
@@ -54,19 +55,13 @@ def _places(results: Results, task: str, kind: str, metrics: Iterable[str]) -> l
 def stability_table(results: Results, task: str, name: str) -> Table | None:
     """Return the stability of attention beside that of a uniform one, or None where none was measured."""
     places = _places(results, task, "attack", [null_of(column.metric) for column in STABILITY_COLUMNS])
-    cells = {place: [cell(results, place, column.metric) for column in STABILITY_COLUMNS] for place in places}
-    rows = {
-        place: [
-            shown
-            for column, value in zip(STABILITY_COLUMNS, row, strict=True)
-            for shown in (
-                show(value, column),
-                show(Cell(None, value.metric, value.null), column),
-                show_difference(value.relative, column.better),
-            )
-        ]
-        for place, row in cells.items()
-    }
+    rows: dict[Place, list[Shown]] = {place: [] for place in places}
+    cells = []
+    for place, column in product(places, STABILITY_COLUMNS):
+        value = cell(results, place, column.metric)
+        null = Cell(None, value.metric, value.null)
+        rows[place] += [show(value, column), show(null, column), show_difference(value.relative, column.better)]
+        cells.append(value)
     columns = [
         (column.title, part)
         for column in STABILITY_COLUMNS
@@ -77,7 +72,7 @@ def stability_table(results: Results, task: str, name: str) -> Table | None:
         "training enters: values, null, and their ratio as a logarithm with its 95 % interval; below 0 is stabler for "
         "divergences, above 0 for shares."
     )
-    return _table(results, name, caption, columns, rows, [value for row in cells.values() for value in row])
+    return _table(results, name, caption, columns, rows, cells)
 
 
 def slope_table(results: Results, name: str) -> Table | None:

@@ -1,6 +1,5 @@
 """Table specifications: what stands in each table, as data; names come from the run, in the paper's order."""
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -227,29 +226,25 @@ GRIDS: tuple[Spec, ...] = (
 )
 
 
-def grids_of(results: Results) -> list[Spec]:
-    """Return the tables that a run may fill: ours, and those of the metrics that its suites name."""
-    return [*GRIDS, *own_metric_specs(results.own_metrics, results.names("task"))]
-
-
 ARROWS = {"higher": "↑", "lower": "↓", "none": ""}
 
 
-def own_metric_specs(metrics: Mapping[str, Better], tasks: Iterable[str]) -> list[Spec]:
-    """Return a table for each task with the metrics that suites of a run name beyond the built-in ones."""
-    columns = [
+def grids_of(results: Results) -> list[Spec]:
+    """Return the tables that a run may fill: ours, and those of the metrics that its suites name."""
+    columns = tuple(
         Column(f"{name}{' clean' if kind == 'clean' else ''}{ARROWS[better]}", name, kind, better=better)
-        for name, better in metrics.items()
+        for name, better in results.own_metrics.items()
         for kind in ("clean", "attack")
-    ]
-    return [
+    )
+    own = [
         _per_row(
             "metrics" if task == "node" else file_name(f"metrics_{task}"),
             "Metrics that the suite names beyond the built-in ones, without and under its first attack.",
-            tuple(columns),
+            columns,
             suites=(),
             task=task,
         )
-        for task in tasks
-        if metrics
+        for task in results.names("task")
+        if columns
     ]
+    return [*GRIDS, *own]
