@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from fgai_bench.explainers.base import Explainer
 
 EXPLAINERS: Registry[type[Explainer]] = Registry(
-    "explainer", "fgai_bench.explainers", "fgai_bench.explainers.base:admitted"
+    "explainer", "fgai_bench.explainers", "fgai_bench.explainers.base:Explainer"
 )
 EXPLAINERS.declare("attention-last", "fgai_bench.explainers.attention:AttentionLast")
 EXPLAINERS.declare("attention-mean", "fgai_bench.explainers.attention:AttentionMean")
