@@ -35,6 +35,7 @@ from fgai_bench.models.gat import GATLayer
 from fgai_bench.models.gatv2 import GATv2Layer
 from fgai_bench.models.gt import dot_product_attention
 from fgai_bench.models.kernels.segments import AttentionCall
+from fgai_bench.models.options import AttentionOptions
 from fgai_bench.models.sorted_edges import SortedEdges, sorted_edges
 from fgai_bench.tasks.node_classification import NodeProblem
 
@@ -167,9 +168,10 @@ def forward_and_backward(grad: Tensor, layer: nn.Module, h: Tensor, *rest: Tenso
 
 def our_layers(edges: SortedEdges) -> dict[str, nn.Module]:
     """Our hidden layers of 8 heads x 8 on 64 channels, as modules of the projected nodes alone."""
+    undropped = AttentionOptions(dropout=0.0, attention_dropout=0.0)
     return {
-        "gat": _OnEdges(GATLayer(64, 8, 8), edges),
-        "gatv2": _OnEdges(GATv2Layer(64, 8, 8), edges),
+        "gat": _OnEdges(GATLayer(64, 8, 8, undropped), edges),
+        "gatv2": _OnEdges(GATv2Layer(64, 8, 8, undropped), edges),
         "gt": _Transformer(edges),
     }
 

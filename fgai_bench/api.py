@@ -82,9 +82,8 @@ def wrap(module: Any, inputs: Sequence[str] | None = None) -> AttentionModel:
     if isinstance(module, AttentionModel):
         return module
     if not isinstance(module, nn.Module):
-        kind = "the class" if isinstance(module, type) else "an object of the class"
-        name = module.__name__ if isinstance(module, type) else type(module).__name__
-        raise ModelError(f"a network is needed, a torch.nn.Module, not {kind} {name}")
+        what, kind = ("the class", module) if isinstance(module, type) else ("an object of the class", type(module))
+        raise ModelError(f"a network is needed, a torch.nn.Module, not {what} {kind.__name__}")
     return models.from_pyg(module, inputs=inputs)
 
 
@@ -115,13 +114,14 @@ def fit(
         options: of the training (``epochs``, ``lr``, ``weight_decay``) and of the defense, by name.
     """
     entry = DEFENSES.entry(defense)
-    own, training = _sorted_options(defense, options)
+    own = {name: value for name, value in options.items() if name not in Training.model_fields}
+    given = {name: value for name, value in options.items() if name in Training.model_fields}
+    training = _made(Training, "training of the defense", defense, given)
     try:
         method: Any = _made(entry.load(), "defense", defense, own)
     except FitError as error:
-        meant = [(name, get_close_matches(name, Training.model_fields, 1)) for name in own if repr(name) in str(error)]
-        for name, close in meant:
-            if close:
+        for name in own:
+            if repr(name) in str(error) and (close := get_close_matches(name, Training.model_fields, 1)):
                 raise FitError(f"there is no option {name!r}; did you mean {close[0]!r}, of the training?") from None
         raise
     start, problem, _ = _prepared(model, data, split)
@@ -144,8 +144,7 @@ def fit(
             common["inner"] = problem.inner({"scenario": scenario_of(asked["attack"]), **asked})
         except ValidationError as error:
             raise FitError(f"the inner attack of {defense!r}: {sentence(error, options_model(error))}") from None
-    fitted: AttentionModel = method.fit(start, problem.training_data, problem.split, seed, **common)
-    return fitted
+    return method.fit(start, problem.training_data, problem.split, seed, **common)
 
 
 @_undisturbed()
@@ -327,13 +326,6 @@ def _targets(targets: Any, graph: Data) -> Tensor:
     if unlabelled:
         raise ThreatError(f"{unlabelled} of the targets have no label, so that no attack on them can be judged")
     return index
-
-
-def _sorted_options(defense: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], Training]:
-    """Return the options that are not the training's, and the training; by name."""
-    own = {name: value for name, value in options.items() if name not in Training.model_fields}
-    given = {name: value for name, value in options.items() if name in Training.model_fields}
-    return own, _made(Training, "training of the defense", defense, given)
 
 
 def _made(kind: Any, what: str, name: str, options: Mapping[str, Any]) -> Any:

@@ -1,8 +1,8 @@
 """Compute the differentiable terms of FGAI's objective, as pure functions of tensors."""
 
-import torch
 from torch import Tensor
 
+from fgai_bench.metrics.stability import jensen_shannon_terms
 from fgai_bench.metrics.topk import group_counts, group_topk_mask, topk_mask
 
 
@@ -81,6 +81,7 @@ def topk_variation(
 def in_topk(w: Tensor, k: float, groups: Tensor | None = None) -> Tensor:
     """Return the mask of T_k(w), ``(E,)`` boolean; arguments as in :func:`topk_surrogate`.
 
+    >>> import torch
     >>> in_topk(torch.tensor([0.5, 0.25, 0.25, 0.0]), k=2).tolist()
     [True, True, False, False]
     """
@@ -118,5 +119,4 @@ def jsd(w: Tensor, w_tilde: Tensor) -> Tensor:
     """
     if w.shape != w_tilde.shape:
         raise ValueError(f"jsd needs weights over the same edges, got {tuple(w.shape)} and {tuple(w_tilde.shape)}")
-    middle = (0.5 * (w + w_tilde)).clamp(min=torch.finfo(w.dtype).tiny)
-    return (torch.xlogy(w, w / middle) + torch.xlogy(w_tilde, w_tilde / middle)).sum() / (2 * max(w.numel(), 1))
+    return jensen_shannon_terms(w, w_tilde).sum() / (2 * max(w.numel(), 1))

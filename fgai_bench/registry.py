@@ -91,7 +91,8 @@ class Registry(Generic[T]):
     Args:
         kind: what the things are, in singular.
         group: of the entry points of installed packages: ``name = module:object``, or a module with many decorators.
-        admit: ``"module:function"`` of ``(obj, name)``; returns what to keep, or raises a ``TypeError`` that says why.
+        admit: ``"module:Class"``, the base class of all entries; or ``"module:function"`` of ``(obj, name)``, which
+            returns what to keep, or raises a ``TypeError`` that says why.
 
     >>> shapes = Registry("shape")
     >>> @shapes.register("square", summary="four equal sides", tags=("convex",))
@@ -160,6 +161,11 @@ class Registry(Generic[T]):
         self._read_entry_points()
         return [name for name in self._entries if not tags or self.entry(name).tags.issuperset(tags)]
 
+    def name_of(self, obj: Any) -> str:
+        """Return the name under which an object is registered, or else its own."""
+        paths = {_path_of(entry.target): name for name, entry in self._entries.items()}
+        return paths.get(_path_of(obj), obj.__name__)
+
     def __getitem__(self, name: str) -> T:
         return self.entry(name).load()
 
@@ -198,8 +204,9 @@ class Registry(Generic[T]):
     def _entry_of(self, name: str, obj: Any, origin: str, origin_version: str = "") -> Entry[T]:
         """Return the entry of an object, or one sentence that says why it is not of this kind."""
         if self.admit:
+            admit = object_at(self.admit)
             try:
-                obj = object_at(self.admit)(obj, name)
+                obj = checked_subclass(obj, admit) if isinstance(admit, type) else admit(obj, name)
             except TypeError as reason:
                 article = "an" if self.kind[0] in "aeiou" else "a"
                 raise RegistryError(f"{name!r} of {origin} cannot be {article} {self.kind}: {reason}") from None
@@ -295,8 +302,9 @@ def on_one_line(error: BaseException) -> str:
     return text if text and isinstance(error, ImportError | SyntaxError) else named
 
 
-def checked_subclass(obj: Any, base: type, *methods: str) -> Any:
-    """Return a class that a registry may keep: a subclass of ``base`` with one of the methods of its own."""
+def checked_subclass(obj: Any, base: Any) -> Any:
+    """Return a subclass of ``base`` that implements one of its ``entry_methods``, where it has any."""
+    methods = getattr(base, "entry_methods", ())
     path = f"{base.__module__.rpartition('.')[0]}.{base.__name__}"
     if not (isinstance(obj, type) and issubclass(obj, base)):
         raise TypeError(f"it is {obj!r:.60} and not a subclass of {path}")

@@ -116,9 +116,8 @@ def _feature_range(data: Data) -> tuple[float, float]:
 def _too_narrow(threat: ThreatModel, data: Data) -> tuple[str, ...]:
     """Return a sentence if new nodes have a much smaller range of features than the graph."""
     low, high = _feature_range(data)
-    if threat.feature_high - threat.feature_low >= 0.5 * (high - low):
-        return ()
-    return (_other_range(threat, low, high, "stronger"),) if _has_range(threat) else ()
+    narrow = _has_range(threat) and threat.feature_high - threat.feature_low < 0.5 * (high - low)
+    return (_other_range(threat, low, high, "stronger"),) if narrow else ()
 
 
 def _has_range(threat: ThreatModel) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,7 +21,6 @@ from fgai_bench.attacks.objectives import Readout, Reference
 from fgai_bench.data.node_index import node_index
 from fgai_bench.fast.cuda_graphs import capturing
 from fgai_bench.models.base import AttentionModel, Output, checked_model, frozen_eval
-from fgai_bench.registry import checked_subclass
 
 
 @dataclass(frozen=True)
@@ -119,6 +118,7 @@ class Attack:
     paper: ClassVar[str] = ""
     version: ClassVar[str] = "1"
     tags: ClassVar[tuple[str, ...]] = ()
+    entry_methods: ClassVar[tuple[str, ...]] = ("search", "__call__")  # of which an entry implements one
     capturable: ClassVar[bool] = False
 
     def __call__(
@@ -134,14 +134,12 @@ class Attack:
     ) -> Attacked:
         """Search, and check the attacked graph against the budget (:func:`fgai_bench.attacks.check_budget`).
 
+        Arguments as in :class:`Victim`; model and graph are left exactly as they were.
+
         Args:
-            model: the victim; it is left exactly as it was.
-            data: the clean graph; it is not changed.
-            targets: ``(T,)`` nodes that may be attached to, or changed; or a mask of them, ``(N,)`` boolean.
+            targets: ``(T,)`` nodes, or a mask of them, ``(N,)`` boolean.
             threat: the budget; the paper's, if none is given.
             seed: of every draw; None draws from torch's own generator.
-            readout: what of an output the attack tries to change; the targets' logits, if none is given.
-            surrogate: the vanilla model, handed to attacks with the tag ``uses-surrogate``.
         """
         if "control" not in self.tags:  # a control looks at no model
             checked_model(model)
@@ -169,7 +167,3 @@ class Attack:
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
         """Return the strongest attacked graph that was found; ``threat`` is resolved on the victim's graph."""
         raise TypeError(f"{type(self).__name__} must implement search(victim, threat, seed)")
-
-
-def admitted(obj: Any, name: str) -> Any:
-    return checked_subclass(obj, Attack, "search", "__call__")

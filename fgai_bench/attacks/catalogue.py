@@ -10,7 +10,7 @@ from fgai_bench.registry import Registry
 if TYPE_CHECKING:
     from fgai_bench.attacks.base import Attack
 
-ATTACKS: Registry[type[Attack]] = Registry("attack", "fgai_bench.attacks", "fgai_bench.attacks.base:admitted")
+ATTACKS: Registry[type[Attack]] = Registry("attack", "fgai_bench.attacks", "fgai_bench.attacks.base:Attack")
 for _name, _class in (
     ("injection", "injection:InjectionAttack"),
     ("explanation", "explanation:ExplanationAttack"),

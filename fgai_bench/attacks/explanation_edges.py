@@ -1,6 +1,6 @@
 """An attack on the explanation by new edges: change the attention, keep the predictions."""
 
-from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -55,9 +55,8 @@ class ExplanationEdges(Attack):
                 continue
             more = absent(self.candidates(victim, out, draw), data.edge_index, embedded.size(0))
             both = torch.cat([more, more.flip(0)], dim=1)
-            gradient = relaxed_gradient(
-                victim.model, embedded, data.edge_index, both, self.priced(victim, reference, price)
-            )
+            priced = partial(self.priced, victim, reference, price)
+            gradient = relaxed_gradient(victim.model, embedded, data.edge_index, both, priced)
             if gradient is None:
                 raise NotApplicable("an attack by the gradient of edges needs a model with edge weights")
             calls += 1
@@ -87,10 +86,6 @@ class ExplanationEdges(Attack):
         others = torch.randint(size, (ends.numel() * SOURCES,), generator=draw).to(ends.device)
         return torch.stack([others, ends.repeat_interleave(SOURCES)])
 
-    def priced(self, victim: Victim, reference: Reference, price: float) -> Callable[[Output], Tensor]:
-        """Return what is raised: the change of attention less the price of lost margins, of an output."""
-
-        def value(out: Output) -> Tensor:
-            return self.like.raised(victim.read(out), out, reference, price)[0]
-
-        return value
+    def priced(self, victim: Victim, reference: Reference, price: float, out: Output) -> Tensor:
+        """Return what is raised: the change of attention less the price of lost margins."""
+        return self.like.raised(victim.read(out), out, reference, price)[0]

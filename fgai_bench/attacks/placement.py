@@ -164,10 +164,6 @@ def _handed_out(victim: Victim, clean: Output, order: Tensor, threat: ThreatMode
     slots = threat.nodes * per_node
     if order.numel() >= slots:
         return order[:slots].view(threat.nodes, per_node)
-    rounds = []
-    draw = generator(seed or 0, "attack-placement")
-    for _ in range(threat.nodes):
-        shuffled = order[torch.randperm(order.numel(), generator=draw).to(order.device)]
-        rest = targets[~torch.isin(targets, order)]
-        rounds.append(torch.cat([shuffled, rest])[:per_node])
-    return torch.stack(rounds) if rounds else targets.new_empty(0, per_node)
+    draw, rest = generator(seed or 0, "attack-placement"), targets[~torch.isin(targets, order)]
+    orders = (torch.randperm(order.numel(), generator=draw).to(order.device) for _ in range(threat.nodes))
+    return torch.stack([torch.cat([order[shuffled], rest])[:per_node] for shuffled in orders])

@@ -6,7 +6,7 @@ model to a :class:`Bound`. The base class turns it into a :class:`Floor`.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,7 +20,6 @@ from fgai_bench.data.dataset import score_of
 from fgai_bench.metrics import NotApplicable, certified_explanations, certified_f1, certified_roc_auc
 from fgai_bench.metrics.prediction import area_under_curve, won_pairs
 from fgai_bench.models.base import AttentionModel, Output, frozen_eval
-from fgai_bench.registry import checked_subclass
 
 ROUNDING = 1e-4  # a prediction whose logit leads by less, relative to the largest, may turn by rounding alone
 
@@ -103,6 +102,7 @@ class Certificate:
     paper: ClassVar[str] = ""
     version: ClassVar[str] = "1"
     tags: ClassVar[tuple[str, ...]] = ()
+    entry_methods: ClassVar[tuple[str, ...]] = ("bound",)  # of which an entry implements one
 
     def bound(self, question: Question) -> Callable[[ThreatModel], Bound]:
         """Return the bounds as a function of the threat model, or raise ``NotApplicable``.
@@ -118,7 +118,7 @@ class Certificate:
     def floors(self, model: AttentionModel, data: Data, targets: Tensor, threats: Iterable[ThreatModel]) -> list[Floor]:
         """Return the floors of several threat models, on the same network, graph and targets ``(T,)``."""
         by_pairs = score_of(data) == "roc_auc"
-        name = next((name for name in CERTIFICATES if CERTIFICATES[name] is type(self)), type(self).__name__)
+        name = CERTIFICATES.name_of(type(self))
         with frozen_eval(model), torch.no_grad():
             output = model(data)
             y, logits = data.y[targets], output.logits[targets]
@@ -168,7 +168,3 @@ def _pairs(logits: Tensor, y: Tensor, changed: int | None) -> Pairs:
         return Pairs(number, won, 0.0)
     certain = won_pairs(lead, positive, ROUNDING * logits.abs().amax(1).double())
     return Pairs(number, won, won - int(certain[0].sum()) + lost_pairs(*certain, changed))
-
-
-def admitted(obj: Any, name: str) -> Any:
-    return checked_subclass(obj, Certificate, "bound")

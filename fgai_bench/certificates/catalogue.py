@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from fgai_bench.certificates.base import Certificate
 
 CERTIFICATES: Registry[type[Certificate]] = Registry(
-    "certificate", "fgai_bench.certificates", "fgai_bench.certificates.base:admitted"
+    "certificate", "fgai_bench.certificates", "fgai_bench.certificates.base:Certificate"
 )
 CERTIFICATES.declare("reach", "fgai_bench.certificates.reach:Reach")
 CERTIFICATES.declare("votes", "fgai_bench.certificates.votes:Votes")

@@ -68,77 +68,64 @@ def _real(
 ) -> Dataset:
     """Return a dataset whose summary says what it is ``about``, its size, and what ``more`` there is to know."""
     summary = f"{about}: {statistics.edges:,} edges, {statistics.classes} classes{more and f', {more}'}"
-    return Dataset(name, statistics, reader, summary=summary, paper=paper, tags=("node", *tags), **facts)
+    return Dataset(name, statistics, reader, summary=summary, paper=paper, tags=("node", "real", *tags), **facts)
 
 
 def _npz(name: str, path: str, statistics: Statistics, nonzeros: float, about: str) -> Dataset:
     paper, files = "https://arxiv.org/abs/1811.05868", _files(path, keys=NPZ_GRAPH, url=SHCHUR)
-    return _real(
-        name, statistics, "fgai_bench.data.readers.npz:read", about, paper, "real", files=files, nonzeros=nonzeros
-    )
+    return _real(name, statistics, "fgai_bench.data.readers.npz:read", about, paper, files=files, nonzeros=nonzeros)
 
 
 def _heterophilous(name: str, statistics: Statistics, nonzeros: float, about: str) -> Dataset:
     stem, paper = name.replace("-", "_"), "https://arxiv.org/abs/2302.11640"
+    files = _files(f"heterophilous/{stem}/raw/{stem}.npz", keys=NPZ_HETEROPHILOUS, url=PLATONOV)
+    score = "roc_auc" if statistics.classes == 2 else "f1"
+    facts: dict[str, Any] = {"files": files, "split": "published", "score": score, "nonzeros": nonzeros}
     reader = "fgai_bench.data.readers.heterophilous:read"
-    facts: dict[str, Any] = {
-        "files": _files(f"heterophilous/{stem}/raw/{stem}.npz", keys=NPZ_HETEROPHILOUS, url=PLATONOV),
-        "split": "published",
-        "score": "roc_auc" if statistics.classes == 2 else "f1",
-        "nonzeros": nonzeros,
-        "more": "ten splits",
-    }
-    return _real(name, statistics, reader, about, paper, "real", "heterophilous", **facts)
+    return _real(name, statistics, reader, about, paper, "heterophilous", more="ten splits", **facts)
 
 
 def _planetoid(name: str, folder: str, statistics: Statistics, nonzeros: float) -> Dataset:
     paper, parts = "https://arxiv.org/abs/1603.08861", ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
     files = _files(*(f"{folder}/raw/ind.{name}.{part}" for part in parts), url=PLANETOID)
-    facts: dict[str, Any] = {"files": files, "nonzeros": nonzeros}
-    return _real(
-        name, statistics, "fgai_bench.data.readers.planetoid:read", "citations", paper, "link", "real", **facts
-    )
+    reader = "fgai_bench.data.readers.planetoid:read"
+    return _real(name, statistics, reader, "citations", paper, "link", files=files, nonzeros=nonzeros)
+
+
+def _generated(
+    name: str, reader: str, statistics: Statistics, summary: str, paper: str, options: dict[str, Any], *tags: str
+) -> Dataset:
+    """Return a dataset that a function draws; the seed of the graph is one of its options."""
+    facts: dict[str, Any] = {"options": {**options, "graph_seed": 0}, "tags": ("node", "generated", *tags)}
+    return Dataset(name, statistics, reader, summary=summary, paper=paper, **facts)
 
 
 def _csbm(name: str, edges: int, *tags: str, degree: float = 10.0, classes: int = 5, features: int = 64) -> Dataset:
+    statistics = Statistics(round(2 * edges / degree), edges, features, classes)
     sizes = {"edges": edges, "degree": degree, "classes": classes, "features": features}
     any_size = "contextual stochastic block model of any size: 10,000 edges, 5 classes"
-    return Dataset(
-        name,
-        Statistics(round(2 * edges / degree), edges, features, classes),
-        "fgai_bench.data.readers.csbm:generate_csbm",
-        options={**sizes, "homophily": 0.8, "signal": 0.2, "graph_seed": 0},
-        summary=f"csbm with {edges:,} edges" if tags else any_size,
-        paper="https://arxiv.org/abs/1807.09596",
-        tags=("node", "generated", *tags),
-    )
+    summary, paper = f"csbm with {edges:,} edges" if tags else any_size, "https://arxiv.org/abs/1807.09596"
+    options = {**sizes, "homophily": 0.8, "signal": 0.2}
+    reader = "fgai_bench.data.readers.csbm:generate_csbm"
+    return _generated(name, reader, statistics, summary, paper, options, *tags)
 
 
-def _truth(
-    name: str, kind: str, statistics: Statistics, summary: str, paper: str, options: dict[str, Any], *tags: str
-) -> Dataset:
-    return Dataset(
-        name,
-        statistics,
-        f"fgai_bench.data.readers.known_truth:generate_{kind}",
-        options=options,
-        summary=summary,
-        paper=paper,
-        tags=("node", "generated", "truth", *tags),
-    )
+def _truth(name: str, kind: str, statistics: Statistics, summary: str, paper: str, options: dict[str, Any]) -> Dataset:
+    reader = f"fgai_bench.data.readers.known_truth:generate_{kind}"
+    return _generated(name, reader, statistics, f"known edges: {summary}", paper, options, "truth")
 
 
 def _motifs(motif: str, nodes: int, edges: int) -> Dataset:
-    options = {"motif": motif, "nodes": 400, "edges": 3, "motifs": 80, "graph_seed": 0}
-    summary = f"known edges: {motif} motifs on a Barabasi-Albert graph, PyG's ExplainerDataset"
+    options = {"motif": motif, "nodes": 400, "edges": 3, "motifs": 80}
+    summary = f"{motif} motifs on a Barabasi-Albert graph, PyG's ExplainerDataset"
     statistics = Statistics(nodes, edges, 12, 4)
     return _truth(f"ba-{motif}", "motifs", statistics, summary, "https://arxiv.org/abs/1903.03894", options)
 
 
 def _planted(name: str, strength: float, edges: int) -> Dataset:
     sizes = {"nodes": 800, "carriers": 120, "classes": 4, "features": 16, "planted": 2}
-    options = {**sizes, "noise_degree": 6.0, "strength": strength, "graph_seed": 0}
-    summary = f"known edges: planted carriers of the label, strength {strength:g}, in a graph of noise"
+    options = {**sizes, "noise_degree": 6.0, "strength": strength}
+    summary = f"planted carriers of the label, strength {strength:g}, in a graph of noise"
     return _truth(name, "planted", Statistics(920, edges, 16, 4), summary, "https://arxiv.org/abs/1807.09596", options)
 
 
@@ -179,7 +166,6 @@ for _dataset in (
         "fgai_bench.data.readers.ogb_arxiv:read",
         "arXiv citations",
         OGB_PAPER,
-        "real",
         "large",
         more="split by year",
         files=_files(*(f"ogbn_arxiv/{table}.csv.gz" for table in OGB_TABLES)),
@@ -206,7 +192,6 @@ for _dataset in (
         "citations inside the package",
         "https://arxiv.org/abs/1603.08861",
         "link",
-        "real",
         "embedded",
         files=_files("cora.npz", keys=NPZ_GRAPH),
         embedded=True,
@@ -240,9 +225,9 @@ for _dataset in (
         "infection",
         "infection",
         Statistics(1_000, 1_966, 2, 4),
-        "known edges: paths of an infection in a random graph, PyG's InfectionDataset",
+        "paths of an infection in a random graph, PyG's InfectionDataset",
         "https://doi.org/10.1145/3447548.3467283",
-        {"nodes": 1_000, "mean_degree": 4.0, "infected": 60, "graph_seed": 0},
+        {"nodes": 1_000, "mean_degree": 4.0, "infected": 60},
     ),
     _planted("csbm-planted-strong", 2.0, 3_985),
     _planted("csbm-planted", 1.0, 3_985),

@@ -5,7 +5,6 @@ Also here: the folder of raw files (:func:`data_root`).
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import os
 from collections.abc import Callable, Mapping
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import platformdirs
 
 from fgai_bench.data.errors import DataError
+from fgai_bench.registry import object_at
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 APP = "fgai-bench"
 SCORES = {"f1": "F1", "roc_auc": "ROC-AUC"}  # of nodes: what a dataset may be ranked by, and in words
-IN_MEMORY = "fgai_bench.data.readers.in_memory"  # imports torch
+IN_MEMORY = "fgai_bench.data.readers.in_memory:"  # imports torch
 
 
 def data_root(root: str | os.PathLike[str] | None = None) -> Path:
@@ -126,7 +126,7 @@ class Dataset:
             raise DataError(f"{self.name} has no option {', '.join(unknown)}; its options are: {possible}")
         chosen = {**self.options, **options}
         if callable(self.reader):
-            tidy: Data = importlib.import_module(IN_MEMORY).for_suites(self.name, self.reader(root, **chosen))
+            tidy: Data = object_at(f"{IN_MEMORY}for_suites")(self.name, self.reader(root, **chosen))
             for said in (tidy.get("score"), getattr(self.reader, "score", None)):
                 if isinstance(said, str) and said != self.score:
                     raise DataError(
@@ -134,16 +134,14 @@ class Dataset:
                         f"function says {said!r}; register it with score={said!r}"
                     )
             return tidy
-        module, _, function = self.reader.partition(":")
-        read = getattr(importlib.import_module(module), function)
-        data: Data = read(self, root, **chosen) if self.files else read(**chosen)
-        return data
+        read = object_at(self.reader)
+        return read(self, root, **chosen) if self.files else read(**chosen)
 
 
 def _of_graph(name: str, graph: Any) -> Dataset:
     """Return the dataset of a graph in memory, with the statistics counted on it."""
     try:
-        reader, sizes = importlib.import_module(IN_MEMORY).counted(graph)
+        reader, sizes = object_at(f"{IN_MEMORY}counted")(graph)
     except DataError as error:
         raise TypeError(str(error)) from None
     statistics = Statistics(*sizes)

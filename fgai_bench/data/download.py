@@ -1,7 +1,6 @@
 """Download and verify the missing raw files of a dataset, or build them from a downloaded archive."""
 
 import http.client
-import importlib
 import os
 import shutil
 import tempfile
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from fgai_bench.data.dataset import Dataset, RawFile
 from fgai_bench.data.errors import DataError, MissingDataError
+from fgai_bench.registry import object_at
 
 SILENT_SECONDS = 30.0  # after which a server that sends nothing is given up
 
@@ -84,9 +84,8 @@ def _from_archive(dataset: Dataset, root: Path, folder: Path) -> dict[RawFile, P
         packed.extractall(folder / "unpacked")
     inside = folder / "unpacked" / Path(archive.path).stem
     if dataset.builder:
-        module, _, function = dataset.builder.partition(":")
         (file,) = dataset.files
-        getattr(importlib.import_module(module), function)(dataset.name, inside, folder / "built.npz")
+        object_at(dataset.builder)(dataset.name, inside, folder / "built.npz")
         return {file: folder / "built.npz"}
     return {file: inside / file.path.partition("/")[2] for file in dataset.missing(root)}
 

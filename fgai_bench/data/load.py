@@ -21,12 +21,7 @@ SPLIT_SUFFIXES = ("_mask", "_index")  # ends of the names of a split's parts; th
 
 
 def load_dataset(
-    name: str,
-    seed: int = 0,
-    root: str | os.PathLike[str] | None = None,
-    *,
-    sparse: bool | None = None,
-    **options: Any,
+    name: str, seed: int = 0, root: str | os.PathLike[str] | None = None, *, sparse: bool | None = None, **options: Any
 ) -> Data:
     """Load the graph ``name`` with its node split for ``seed``.
 

@@ -20,8 +20,7 @@ def node_index(value: Any, num_nodes: int, what: str, column: int = 0) -> Tensor
     ...
     fgai_bench.data.errors.DataError: test_index names the node 7, but the graph has 3 nodes
     """
-    if not isinstance(value, Tensor):
-        value = torch.as_tensor(value)
+    value = torch.as_tensor(value)
     mask = value.dtype == torch.bool or _looks_like_a_mask(value, num_nodes)
     if mask:
         if value.shape[0] != num_nodes or value.dim() > 2:

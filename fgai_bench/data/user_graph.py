@@ -165,16 +165,12 @@ def _several(data: Data, column: int) -> list[str]:
 
 def _overruled(data: Data, keys: Mapping[str, str], named: Mapping[str, Tensor]) -> list[str]:
     """Return a sentence if index vectors name other nodes than the masks, as those do that a new split left behind."""
-    stale = [
-        f"{part}_index"
-        for part, key in keys.items()
-        if key.endswith("_mask") and not _names_the_same(data.get(f"{part}_index"), named[part])
-    ]
+    stale = []
+    for part, key in keys.items():
+        index = data.get(f"{part}_index") if key.endswith("_mask") else None
+        if index is not None and sorted(torch.as_tensor(index).tolist()) != named[part].tolist():
+            stale.append(f"{part}_index")
     return [f"{', '.join(stale)} of the graph name other nodes than its masks: the masks are used"] if stale else []
-
-
-def _names_the_same(index: Any, nodes: Tensor) -> bool:
-    return index is None or bool(sorted(torch.as_tensor(index).tolist()) == nodes.tolist())
 
 
 def _check_disjoint(parts: Mapping[str, Tensor]) -> None:

@@ -19,7 +19,6 @@ from fgai_bench.defenses.training import InnerAttack, NodeSupervision, Progress,
 from fgai_bench.fast.cuda_graphs import own_stream
 from fgai_bench.models.base import AttentionModel, Output, checked_model
 from fgai_bench.options import Space
-from fgai_bench.registry import checked_subclass
 from fgai_bench.seeds import derive
 
 Terms = Callable[[int], Mapping[str, Tensor]]
@@ -123,6 +122,7 @@ class Defense:
     paper: ClassVar[str] = ""
     version: ClassVar[str] = "1"
     tags: ClassVar[tuple[str, ...]] = ()
+    entry_methods: ClassVar[tuple[str, ...]] = ("objective", "train", "fit")  # of which an entry implements one
     cost: ClassVar[Mapping[str, float]] = {}
     inner_options: Mapping[str, Any] = {}
     starts_from: ClassVar[Literal["model", "teacher"]] = "model"
@@ -141,18 +141,10 @@ class Defense:
         training: Training | None = None,
         progress: Progress | None = None,
     ) -> AttentionModel:
-        """Return a trained model; the arguments stay unchanged, and test labels are never read.
+        """Return ``model``, trained; the arguments stay unchanged, and test labels are never read.
 
-        Args:
-            model: the model to defend.
-            data: the graph.
-            split: the nodes to learn from; the split that the graph carries if not given.
-            seed: seed of dropout, initial weights and inner attack.
-            supervision: the task; node classification on ``split`` if not given.
-            teacher: the trained vanilla model, if the defense needs one.
-            inner: the attack of an inner maximisation, ``inner(model, data, seed)``, if the defense needs one.
-            training: settings of the optimiser.
-            progress: is called with ``(epoch, epochs)`` after every epoch.
+        Arguments as in :class:`Fit`. Without ``split`` it is the one that the graph carries; without ``supervision``
+        the task is node classification. ``progress`` is called with ``(epoch, epochs)`` after every epoch.
         """
         checked_model(model)
         split = Split.of(data) if split is None else split
@@ -188,9 +180,7 @@ class Defense:
 
     def student(self, fit: Fit) -> AttentionModel:
         """Return the model to train, made from the given one or from the teacher."""
-        start = fit.student
-        if self.starts_from == "teacher":
-            start = fit.required("teacher")
+        start = fit.required("teacher") if self.starts_from == "teacher" else fit.student
         return self.prepared(start, fit.seed)
 
     def prepared(self, model: AttentionModel, seed: int) -> AttentionModel:
@@ -211,8 +201,3 @@ def perturbed_output(student: AttentionModel, h: Tensor, attacked: Any) -> Outpu
     if attacked.injected is None:
         return student(attacked.data)
     return student.propagate(torch.cat([h, student.embed(attacked.injected)]), attacked.data.edge_index)
-
-
-def admitted(obj: Any, name: str) -> Any:
-    """Return the class of a defense, or raise a ``TypeError`` that says why it is none."""
-    return checked_subclass(obj, Defense, "objective", "train", "fit")

@@ -9,7 +9,7 @@ from fgai_bench.registry import Registry
 if TYPE_CHECKING:
     from fgai_bench.defenses.base import Defense
 
-DEFENSES: Registry[type[Defense]] = Registry("defense", "fgai_bench.defenses", "fgai_bench.defenses.base:admitted")
+DEFENSES: Registry[type[Defense]] = Registry("defense", "fgai_bench.defenses", "fgai_bench.defenses.base:Defense")
 for _name, _class in (
     ("vanilla", "vanilla:Vanilla"),
     ("ln", "layer_norm:LayerNorm"),

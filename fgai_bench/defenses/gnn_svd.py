@@ -11,14 +11,7 @@ from scipy.sparse.linalg import svds
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from fgai_bench.defenses.deeprobust_gcn import (
-    Aggregation,
-    GCNModel,
-    GCNOptions,
-    inverse_root,
-    normalised,
-    quiet,
-)
+from fgai_bench.defenses.deeprobust_gcn import Aggregation, GCNModel, GCNOptions, inverse_root, normalised, quiet
 from fgai_bench.defenses.vanilla import ReplacedModel
 from fgai_bench.fast.cached_results import OncePerTensor
 from fgai_bench.fast.ordered_sums import SparseRows, sum_at
@@ -168,7 +161,6 @@ class GNNSVDOptions(GCNOptions):
 class GNNSVDSparse(ReplacedModel):
     """GNN-SVD through the factors of the low-rank graph; options as in :class:`GNNSVDOptions`."""
 
-    name = "gnn-svd-sparse"
     summary = "GNN-SVD through the factors of the low-rank graph: the same function, for large graphs"
     paper = "https://doi.org/10.1145/3336191.3371789"
     version = "4"  # singular vectors by scipy: other last bits
@@ -181,7 +173,6 @@ class GNNSVDSparse(ReplacedModel):
 class GNNSVD(GNNSVDSparse):
     """GNN-SVD with the low-rank graph as an N x N matrix; options as in :class:`GNNSVDOptions`."""
 
-    name = "gnn-svd"
     summary = "GNN-SVD: a GCN on the truncated SVD of the graph (DeepRobust)"
     paper = "https://doi.org/10.1145/3336191.3371789"
     version = "4"  # singular vectors by scipy: other last bits

@@ -15,7 +15,6 @@ from fgai_bench.defenses.edge_products import EdgeProducts
 from fgai_bench.defenses.vanilla import ReplacedModel
 from fgai_bench.models.attention import Attention, edge_keys
 from fgai_bench.models.base import Output, keyed_attention
-from fgai_bench.models.features import dense
 from fgai_bench.models.sorted_edges import SortedEdges, sorted_edges
 from fgai_bench.options import OWN_NETWORK, LogRange, Space
 
@@ -185,7 +184,7 @@ class GNNGuardModel(GCNModel):
         return not new_edges and not self.config["dense"]
 
     def profile(self, x: Tensor) -> Tensor:
-        return F.normalize(dense(x))  # (N, F)
+        return F.normalize(x.to_dense())  # (N, F)
 
     def structure(self, profile: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> Structure:
         kind = Pairwise if self.config["dense"] else EdgeWise
@@ -223,7 +222,6 @@ class GNNGuardOptions(GCNOptions):
 class GNNGuardSparse(ReplacedModel):
     """GNNGuard with one coefficient per edge; options as in :class:`GNNGuardOptions`."""
 
-    name = "gnnguard-sparse"
     summary = "GNNGuard edge by edge: the same function, for large graphs"
     paper = "https://arxiv.org/abs/2006.08149"
     version = "3"  # sums by sparse products: other last bits
@@ -237,7 +235,6 @@ class GNNGuardSparse(ReplacedModel):
 class GNNGuard(GNNGuardSparse):
     """GNNGuard with N x N similarities and coefficients; options as in :class:`GNNGuardOptions`."""
 
-    name = "gnnguard"
     summary = "GNNGuard: neighbours weighed by similarity, on DeepRobust's GCN"
     paper = "https://arxiv.org/abs/2006.08149"
     version = "1"

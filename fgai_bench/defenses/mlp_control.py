@@ -20,6 +20,5 @@ class MLPControl(ReplacedModel):
     cost: ClassVar[dict[str, float]] = {"copies": 0.5}
     search_space: ClassVar[Space | None] = {"defense.hidden": Choice(64, 256), "defense.dropout": Range(0.0, 0.8)}
 
-    name = "mlp"
     options_class = MLPOptions
     model_class = MLP

@@ -65,7 +65,6 @@ class PlainGCN(ReplacedModel):
     it is more than what this withstands.
     """
 
-    name = "gcn"
     summary = "a GCN in place of the model, without a defense: the control of those that replace it (DeepRobust)"
     paper = "https://arxiv.org/abs/1609.02907"
     tags: ClassVar[tuple[str, ...]] = ("node", "replaces-model", "no-attention")

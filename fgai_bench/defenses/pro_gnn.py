@@ -11,18 +11,10 @@ from torch_geometric.data import Data
 
 from fgai_bench.data.splits import Split
 from fgai_bench.defenses.base import Fit
-from fgai_bench.defenses.deeprobust_gcn import (
-    Aggregation,
-    GCNModel,
-    GCNOptions,
-    dense_adjacency,
-    normalised,
-    quiet,
-)
+from fgai_bench.defenses.deeprobust_gcn import Aggregation, GCNModel, GCNOptions, dense_adjacency, normalised, quiet
 from fgai_bench.defenses.training import Progress, Training, finished
 from fgai_bench.defenses.vanilla import ReplacedModel
 from fgai_bench.models.base import AttentionModel
-from fgai_bench.models.features import dense
 from fgai_bench.seeds import isolated_rng
 
 with quiet():
@@ -167,7 +159,6 @@ class ProGNN(ReplacedModel):
     own steps. Options as in :class:`ProGNNOptions`.
     """
 
-    name = "pro-gnn"
     summary = "Pro-GNN: a sparse, low-rank graph learned together with a GCN (DeepRobust)"
     paper = "https://arxiv.org/abs/2005.10203"
     tags = ("node", "replaces-model", "no-attention", "dense", "transductive")
@@ -191,7 +182,7 @@ class ProGNN(ReplacedModel):
         with quiet(), isolated_rng(fit.seed, "train"):
             learner = StructureLearner(student.network, self.options.arguments(fit.training), adjacency)
             for epoch in range(fit.training.epochs):
-                learner.epoch(epoch, dense(data.x), labels, split)
+                learner.epoch(epoch, data.x.to_dense(), labels, split)
                 if progress is not None:
                     progress(epoch + 1, fit.training.epochs)
         if learner.weights is not None:

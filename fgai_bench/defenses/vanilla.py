@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 from torch_geometric.data import Data
 
 from fgai_bench.defenses.base import Defense, Fit, Objective
+from fgai_bench.defenses.catalogue import DEFENSES
 from fgai_bench.defenses.out_of_memory import dense_bytes, require_memory
 from fgai_bench.defenses.training import num_classes
 from fgai_bench.models.base import AttentionModel
@@ -31,13 +32,11 @@ class ReplacedModel(Vanilla):
     """A defense that trains a network of its own; of the given model only the number of classes is used.
 
     Attributes:
-        name: in the registry, for messages.
         matrices: N x N arrays of single precision that are alive at the peak of training or attack.
         profiles: N x F arrays likewise.
         options_class, model_class, form: what the network is built from; ``form`` holds options that no user chooses.
     """
 
-    name: ClassVar[str]
     search_space: ClassVar[Space | None] = None
     options_class: ClassVar[type[Options]]
     model_class: ClassVar[type[AttentionModel]]
@@ -56,5 +55,5 @@ class ReplacedModel(Vanilla):
         """Return the network to train; raise :class:`OutOfMemory` before building anything that would not fit."""
         device, (num_nodes, num_features) = fit.data.edge_index.device, fit.data.x.shape
         needed = dense_bytes(num_nodes, self.matrices, num_features, self.profiles)
-        require_memory(f"{self.name} on {num_nodes} nodes", needed, device)
+        require_memory(f"{DEFENSES.name_of(type(self))} on {num_nodes} nodes", needed, device)
         return self.build(fit.data, num_classes(fit.student, fit.data), fit.seed).to(device)

@@ -43,7 +43,6 @@ class VotesOptions(OneHopOptions):
     voters: int = Field(20, ge=1, le=1000)
     base: Literal["gat", "gatv2"] = "gat"
     heads: tuple[int, ...] = Field((1,), min_length=1, max_length=1)
-    hidden: int = Field(64, ge=1, le=65_536)
     attention_dropout: float = Field(0.0, ge=0, lt=1)
 
 
@@ -134,8 +133,7 @@ class VotesModel(ConfiguredModel):
 
     def cast(self, h: Tensor, ballots: Ballots, shift: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the logits of every ballot ``(B, C)`` and its attention ``(B + E, H)``, in the ballots' edge order."""
-        out, weights = self.layer(h.index_select(0, ballots.owner), ballots.edges, shift)
-        return out, weights
+        return self.layer(h.index_select(0, ballots.owner), ballots.edges, shift)
 
     def tally(self, data: Data, margin: float = 0.0) -> tuple[Tensor, Tensor]:
         """Return the votes of each node for each class ``(N, C)``, and how many of them are close ``(N,)``.
@@ -208,7 +206,6 @@ class VotingEnsemble(ReplacedModel):
         "defense.dropout": Range(0.0, 0.8),
     }
 
-    name = "votes"
     options_class = VotesOptions
     model_class = VotesModel
 

@@ -65,8 +65,7 @@ class AttentionMean(BlockExplainer):
     tags = ("attention",)
 
     def prepared(self, model: AttentionModel, data: Data, seed: int) -> Callable[[Field], Tensor]:
-        layers = [over_graph(layer, data) for layer in layer_attentions(model, data)]
-        weight = torch.stack(layers).mean(0)
+        weight = torch.stack([over_graph(layer, data) for layer in layer_attentions(model, data)]).mean(0)
         return lambda field: weight[field.edges]
 
 
@@ -85,12 +84,11 @@ class GAtt(BlockExplainer):
     residual = 0.0
 
     def prepared(self, model: AttentionModel, data: Data, seed: int) -> Callable[[Field], Tensor]:
-        size = data.x.shape[0]
-        layers = []
-        for attention in layer_attentions(model, data):
-            weight, loops = over_graph(attention, data), _loops(attention, size)
-            share = 1 - self.residual
-            layers.append((share * weight, share * loops + self.residual))
+        size, share = data.x.shape[0], 1 - self.residual
+        layers = [
+            (share * over_graph(attention, data), share * _loops(attention, size) + self.residual)
+            for attention in layer_attentions(model, data)
+        ]
         return lambda field: _along_paths(field, layers)
 
 

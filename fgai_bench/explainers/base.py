@@ -6,14 +6,13 @@ graph before it can explain also implements :meth:`Explainer.fitted`. One that c
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 from torch_geometric.data import Data
 
 from fgai_bench.explainers.computation_graph import EdgeScores, Field, field_of, fields
 from fgai_bench.models.base import AttentionModel, frozen_eval
-from fgai_bench.registry import checked_subclass
 
 Answer = Callable[[Data, Tensor], Tensor]
 SparseAnswer = Callable[[Data, Tensor], EdgeScores]
@@ -34,6 +33,7 @@ class Explainer:
     paper: ClassVar[str] = ""
     version: ClassVar[str] = "1"
     tags: ClassVar[tuple[str, ...]] = ()
+    entry_methods: ClassVar[tuple[str, ...]] = ("explain", "fitted", "__call__")  # of which an entry implements one
 
     def __call__(self, model: AttentionModel, data: Data, nodes: Tensor, *, seed: int = 0) -> Tensor:
         """Return ``(len(nodes), E)``: a score per edge for each node's prediction, 0 where an edge cannot matter."""
@@ -78,7 +78,3 @@ class BlockExplainer(Explainer):
 
     def sparse(self, model: AttentionModel, data: Data, nodes: Tensor, *, seed: int = 0) -> SparseAnswer:
         return lambda graph, explained: EdgeScores.joined(self.stream(model, graph, explained, seed=seed))
-
-
-def admitted(obj: Any, name: str) -> Any:
-    return checked_subclass(obj, Explainer, "explain", "fitted", "__call__")

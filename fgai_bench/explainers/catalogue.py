@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from fgai_bench.explainers.base import Explainer
 
 EXPLAINERS: Registry[type[Explainer]] = Registry(
-    "explainer", "fgai_bench.explainers", "fgai_bench.explainers.base:admitted"
+    "explainer", "fgai_bench.explainers", "fgai_bench.explainers.base:Explainer"
 )
 EXPLAINERS.declare("attention-last", "fgai_bench.explainers.attention:AttentionLast")
 EXPLAINERS.declare("attention-mean", "fgai_bench.explainers.attention:AttentionMean")
@@ -20,8 +20,8 @@ EXPLAINERS.declare("attention-gradient", "fgai_bench.explainers.attention:Attent
 EXPLAINERS.declare("contribution", "fgai_bench.explainers.attention:Contribution")
 EXPLAINERS.declare("saliency", "fgai_bench.explainers.gradient:Saliency")
 EXPLAINERS.declare("integrated-gradients", "fgai_bench.explainers.gradient:IntegratedGradients")
-EXPLAINERS.declare("gnn-explainer", "fgai_bench.explainers.gnn_explainer:GNNExplainerMasks")
-EXPLAINERS.declare("pg-explainer", "fgai_bench.explainers.pg_explainer:PGExplainerMasks")
+EXPLAINERS.declare("gnn-explainer", "fgai_bench.explainers.pyg_explainers:GNNExplainerMasks")
+EXPLAINERS.declare("pg-explainer", "fgai_bench.explainers.pyg_explainers:PGExplainerMasks")
 EXPLAINERS.declare("random", "fgai_bench.explainers.nulls:RandomScores")
 EXPLAINERS.declare("uniform", "fgai_bench.explainers.nulls:UniformScores")
 EXPLAINERS.declare("degree", "fgai_bench.explainers.nulls:DegreeScores")

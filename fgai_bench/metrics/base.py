@@ -72,10 +72,7 @@ INPUTS: dict[str, tuple[str, tuple[Where, ...]]] = {
     "attentions-uniform": ("the uniform attentions on the clean and on the attacked graph", ("attack",)),
     "attentions-explained": ("the same, into the nodes that were explained", ("explain",)),
     "labels": ("predicted and true classes of the test nodes", ("clean", "attack")),
-    "scores": (
-        "scores and labels, 0 or 1, of the test links, or of nodes of two classes",
-        ("clean", "attack"),
-    ),
+    "scores": ("scores and labels, 0 or 1, of the test links, or of nodes of two classes", ("clean", "attack")),
     "curve-highest": ("rates, and accuracy after deleting that share of the highest attention", ("clean", "attack")),
     "curve-lowest": ("rates, and accuracy after deleting that share of the lowest attention", ("clean", "attack")),
     **{

@@ -106,8 +106,7 @@ def _joined(pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _extreme(values: Tensor, node: Tensor, which: str) -> Tensor:
-    start = values.new_full((int(node.max()) + 1,), -torch.inf if which == "amax" else torch.inf)
-    return start.scatter_reduce(0, node, values, which)
+    return values.new_zeros(int(node.max()) + 1).scatter_reduce(0, node, values, which, include_self=False)
 
 
 def _differs(values: Tensor, node: Tensor, edges: str = "edges of different effect") -> Tensor:

@@ -196,12 +196,7 @@ def prediction_kept(y: Tensor, y_tilde: Tensor) -> float:
     return unchanged(y, y_tilde).float().mean().item()
 
 
-@metric(
-    "validation_score",
-    inputs="validation",
-    summary="the task's score on the validation part",
-    **HIGHER_SHARE,
-)
+@metric("validation_score", inputs="validation", summary="the task's score on the validation part", **HIGHER_SHARE)
 @metric(
     "kept_by_attack",
     inputs="kept",

@@ -106,7 +106,7 @@ def g_jsd(w: Tensor, w_tilde: Tensor) -> float:
     0.173287
     """
     before, after = (non_negative(values, "weights") for values in finite_pair(w, w_tilde, "weights"))
-    return max(float(_jensen_shannon_terms(before, after).sum()) / (2 * before.numel()), 0.0)
+    return max(float(jensen_shannon_terms(before, after).sum()) / (2 * before.numel()), 0.0)
 
 
 @metric(
@@ -171,7 +171,7 @@ def node_jsd_values(att: Attention, att_tilde: Attention) -> tuple[Tensor, Tenso
     at, at_tilde = place.split([att.weight.numel(), att_tilde.weight.numel()])
     p = _normalised_rows(destination, sum_at(at, _weights(att), len(union)), size)  # (U,)
     q = _normalised_rows(destination, sum_at(at_tilde, _weights(att_tilde), len(union)), size)
-    divergence = sum_at(destination, _jensen_shannon_terms(p, q) / 2, size)  # (size,)
+    divergence = sum_at(destination, jensen_shannon_terms(p, q) / 2, size)  # (size,)
     has_p, has_q = (sum_at(destination, rows, size) > 0 for rows in (p, q))
     divergence = torch.where(has_p == has_q, divergence, math.log(2)).clamp(0.0, math.log(2))
     nodes = torch.bincount(att.edge_index[1], minlength=size).nonzero().flatten()
@@ -186,12 +186,7 @@ def node_jsd_values(att: Attention, att_tilde: Attention) -> tuple[Tensor, Tenso
     **HIGHER_SHARE,
     uniform="weights-or-zero-uniform",
     paper=FGAI,
-    also={
-        "topk_overlap_reached": (
-            "weights-or-zero-reached",
-            "topk_overlap into the nodes that the attack can reach",
-        ),
-    },
+    also={"topk_overlap_reached": ("weights-or-zero-reached", "topk_overlap into the nodes that the attack can reach")},
 )
 def topk_overlap(w: Tensor, w_tilde: Tensor, k: int) -> float:
     r"""Return the share of the top-k edges that two attentions have in common, the paper's :math:`V_k`.
@@ -218,7 +213,7 @@ def topk_overlap(w: Tensor, w_tilde: Tensor, k: int) -> float:
         "attention_topk_overlap": (
             "attentions-explained",
             "node_topk_overlap of the attention that the explained nodes pay",
-        ),
+        )
     },
 )
 def node_topk_overlap(att: Attention, att_tilde: Attention, k: float) -> float:
@@ -302,7 +297,7 @@ def edges_into(att: Attention, nodes: Tensor) -> Attention:
     return Attention(att.edge_index[:, kept], att.weight[kept], added)
 
 
-def _jensen_shannon_terms(a: Tensor, b: Tensor) -> Tensor:
+def jensen_shannon_terms(a: Tensor, b: Tensor) -> Tensor:
     """Return ``a ln(a/m) + b ln(b/m)`` per entry; the floor under ``m`` only matters where both are zero."""
     m = ((a + b) / 2).clamp(min=torch.finfo(a.dtype).tiny)
     return torch.xlogy(a, a / m) + torch.xlogy(b, b / m)

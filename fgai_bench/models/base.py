@@ -17,7 +17,6 @@ from fgai_bench.models.affected_nodes import AffectedNodes
 from fgai_bench.models.attention import Attention
 from fgai_bench.models.sorted_edges import SortedEdges
 from fgai_bench.options import Options, Range, Space
-from fgai_bench.registry import checked_subclass
 from fgai_bench.seeds import isolated_rng
 
 HIDDEN = -1e30  # a score below all others, but finite: a lone entry keeps its weight of one
@@ -129,10 +128,7 @@ class AttentionModel(nn.Module):
         return self.injection_radius == -1
 
     def with_layers(self, h: Tensor, edge_index: Tensor) -> tuple[Output, tuple[HeadWeights, ...]]:
-        """Return the result of :meth:`propagate` and the attention of every layer, first to last.
-
-        The attention is empty for a model that does not tell it, and for one that has none.
-        """
+        """Return the result of :meth:`propagate`, and the attention of every layer that tells it, first to last."""
         return self.propagate(h, edge_index), ()
 
     def restricted(self, part: Tensor, rows: Tensor, edge_index: Tensor, num_nodes: int) -> bool:
@@ -195,14 +191,7 @@ class AttentionModel(nn.Module):
 
 
 class ConfiguredModel(AttentionModel):
-    """A model that is built from options of its ``options_class``.
-
-    Args:
-        in_channels: features per node.
-        num_classes: width of the logits.
-        seed: of the initial parameters.
-        options: as in the ``options_class``.
-    """
+    """A model that is built from options of its ``options_class``; the seed is that of the initial parameters."""
 
     options_class: ClassVar[type[Options]]
 
@@ -270,8 +259,3 @@ def layer_shifts(
         presence = logarithm if presence is None else presence + logarithm
     last = score_shift if presence is None or score_shift is None else score_shift + presence
     return [presence] * (layers - 1) + [presence if last is None else last]
-
-
-def admitted(obj: Any, name: str) -> Any:
-    """Return ``obj`` if it is the class of a model; raise a ``TypeError`` that says why it is none otherwise."""
-    return checked_subclass(obj, AttentionModel)

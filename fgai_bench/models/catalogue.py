@@ -9,7 +9,7 @@ from fgai_bench.registry import Registry
 if TYPE_CHECKING:
     from fgai_bench.models.base import AttentionModel
 
-MODELS: Registry[type[AttentionModel]] = Registry("model", "fgai_bench.models", "fgai_bench.models.base:admitted")
+MODELS: Registry[type[AttentionModel]] = Registry("model", "fgai_bench.models", "fgai_bench.models.base:AttentionModel")
 for _name, _class in (
     ("gat", "gat:GAT"),
     ("gatv2", "gatv2:GATv2"),

@@ -67,11 +67,6 @@ def _compiled_product(x: Tensor, weight: Tensor, dropout: float) -> Tensor:
     return numba_product.dropped_product(x, weight, dropout, seed)
 
 
-def dense(x: Tensor) -> Tensor:
-    """Return the features as a dense matrix, from either layout: ``(N, F) -> (N, F)``."""
-    return x if x.layout == torch.strided else x.to_dense()
-
-
 def row_sums(x: Tensor, of: Callable[[Tensor], Tensor] = lambda value: value) -> Tensor:
     """Return ``sum_f of(x_f)`` per row, for ``of`` with ``of(0) = 0``: ``(N, F) -> (N, 1)``; x dense or sparse CSR."""
     if x.layout != torch.sparse_csr:
@@ -81,7 +76,7 @@ def row_sums(x: Tensor, of: Callable[[Tensor], Tensor] = lambda value: value) ->
 
 def dense_rows(x: Tensor, rows: Tensor) -> Tensor:
     """Return the given rows of ``x`` as a dense matrix: ``(N, F), (R,) -> (R, F)``; x dense or sparse CSR."""
-    return dense(select_rows(x, rows))
+    return select_rows(x, rows).to_dense()
 
 
 def append_rows(x: Tensor, rows: Tensor) -> Tensor:

@@ -32,8 +32,7 @@ class OneHopLayer(nn.Module):
         super().__init__()
         norm: Norm = "layer" if chosen.layer_norm else "none"
         self.embed = FeatureProjection(in_channels, chosen.hidden, chosen.dropout, chosen.input_norm, bias=True)
-        dropouts = chosen.dropout, chosen.attention_dropout
-        self.attend = layer(chosen.hidden, num_classes, chosen.heads[0], *dropouts, norm, chosen.score_clip)
+        self.attend = layer(chosen.hidden, num_classes, chosen.heads[0], chosen, norm)
         self.skip = FeatureProjection(chosen.hidden, num_classes, chosen.dropout) if chosen.skip else None
         self.width = self.attend.project.weight.shape[1]
 

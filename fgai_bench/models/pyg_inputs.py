@@ -82,10 +82,7 @@ class Signature:
                 f"the network's forward needs {missing[0]}, which the graph does not carry; "
                 f"it carries {', '.join(['x', 'edge_index', *carried])}"
             )
-        return (
-            *self.needed,
-            *(n for n in self.optional if n in carried and (edge_attr or n != "edge_attr")),
-        )
+        return (*self.needed, *(n for n in self.optional if n in carried and (edge_attr or n != "edge_attr")))
 
 
 @dataclass

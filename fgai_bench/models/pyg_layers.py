@@ -60,15 +60,10 @@ class PlainForward:
         self, x: Any, edge_index: Any, *further: Any, return_attention_weights: bool = True, **named: Any
     ) -> bool:
         """Tell whether the layer is evaluated on features and on the graph's own edges, and is given nothing else."""
-        usual = (
-            self.network.kernels and isinstance(x, Tensor) and x.dim() == 2 and edge_index is self.network.edges_of_pass
-        )
-        return (
-            usual
-            and not self.layer.training
-            and not self.layer.explain
-            and all(value is None for value in (*further, *named.values()))
-        )
+        whole_graph = isinstance(x, Tensor) and x.dim() == 2 and edge_index is self.network.edges_of_pass
+        evaluated = not self.layer.training and not self.layer.explain
+        alone = all(value is None for value in (*further, *named.values()))
+        return self.network.kernels and whole_graph and evaluated and alone
 
 
 @OncePerTensor

@@ -16,7 +16,6 @@ from torch_geometric.nn import GATConv, GATv2Conv, MessagePassing, TransformerCo
 from fgai_bench.fast.ordered_sums import rows_at, sum_at
 from fgai_bench.models.attention import edge_keys
 from fgai_bench.models.base import AttentionModel, HeadWeights, ModelError, Output, frozen_eval, head_weights
-from fgai_bench.models.features import dense
 from fgai_bench.models.options import InputNorm
 from fgai_bench.models.pyg_inputs import ExtraInputs, Signature, call
 from fgai_bench.models.pyg_layers import PlainForward, is_plain
@@ -189,7 +188,7 @@ class FromPyG(AttentionModel):
         return ("x", "edge_index", *(self._extra.names if self._extra else ()))
 
     def embed(self, x: Tensor) -> Tensor:
-        x = dense(x)
+        x = x.to_dense()
         if self.row_norm:
             x = x / x.abs().sum(1, keepdim=True).clamp(min=1e-12)
         return x if self.norm is None else self.norm(x)
@@ -256,7 +255,7 @@ class FromPyG(AttentionModel):
             further = ExtraInputs.of(data, self.signature.wanted(data, edge_attr)).on(data.edge_index, data.x.shape[0])
             try:
                 with torch.no_grad():
-                    return call(original, self.signature, dense(data.x), data.edge_index, further)
+                    return call(original, self.signature, data.x.to_dense(), data.edge_index, further)
             except Exception:  # whatever a user's module raises says that it is not called so
                 return None
 
@@ -300,7 +299,7 @@ class FromPyG(AttentionModel):
         if self.norm is not None or self.row_norm:
             return self
         with frozen_eval(self), torch.no_grad():
-            x, further = dense(data.x), self._inputs_of(data).on(data.edge_index, data.x.shape[0])
+            x, further = data.x.to_dense(), self._inputs_of(data).on(data.edge_index, data.x.shape[0])
             try:
                 logits, again = (call(original, self.signature, x, data.edge_index, further) for _ in range(2))
             except Exception:  # whatever a user's module raises, a pass of the wrapper says it in one sentence

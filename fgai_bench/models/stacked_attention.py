@@ -40,8 +40,7 @@ class StackedAttention(ConfiguredModel):
     def build(self, in_channels: int, num_classes: int, chosen: Any) -> None:
         self.layers, width, norm = nn.ModuleList(), in_channels, chosen.input_norm
         for channels, heads in [*((chosen.hidden, heads) for heads in chosen.heads), (num_classes, 1)]:
-            dropouts = chosen.dropout, chosen.attention_dropout
-            self.layers.append(self.layer_class(width, channels, heads, *dropouts, norm, chosen.score_clip))
+            self.layers.append(self.layer_class(width, channels, heads, chosen, norm))
             width, norm = channels * heads, "layer" if chosen.layer_norm else "none"
 
     def capturable(self, new_edges: bool) -> bool:
@@ -120,19 +119,12 @@ class AttentionLayer(nn.Module):
     coefficients: ClassVar[tuple[str, ...]] = ()  # names of its parameters (H, D)
 
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        heads: int = 1,
-        dropout: float = 0.0,
-        attention_dropout: float = 0.0,
-        norm: Norm = "none",
-        score_clip: float | None = None,
+        self, in_channels: int, out_channels: int, heads: int, chosen: AttentionOptions, norm: Norm = "none"
     ) -> None:
         super().__init__()
-        self.heads, self.out_channels, self.attention_dropout = heads, out_channels, attention_dropout
-        self.score_clip = score_clip
-        self.project = FeatureProjection(in_channels, self.projections * heads * out_channels, dropout, norm)
+        self.heads, self.out_channels = heads, out_channels
+        self.attention_dropout, self.score_clip = chosen.attention_dropout, chosen.score_clip
+        self.project = FeatureProjection(in_channels, self.projections * heads * out_channels, chosen.dropout, norm)
         self.bias = nn.Parameter(torch.zeros(heads * out_channels))
         bound = math.sqrt(6 / (heads + out_channels))
         for name in self.coefficients:

@@ -66,9 +66,5 @@ def trained_model() -> AttentionModel:
 
 @cache
 def _trained_state() -> dict[str, Tensor]:
-    problem = tiny_problem()
-    return dict(
-        Vanilla()
-        .fit(tiny_model(), problem.training_data, problem.split, training=Training(epochs=80, lr=0.05))
-        .state_dict()
-    )
+    problem, training = tiny_problem(), Training(epochs=80, lr=0.05)
+    return dict(Vanilla().fit(tiny_model(), problem.training_data, problem.split, training=training).state_dict())

@@ -54,9 +54,9 @@ def test_fewer_edges_than_steps_take_no_gradient_where_none_is_due():
 @pytest.mark.parametrize("edges", [2, 40])
 def test_lost_margins_become_dearer_only_where_too_few_predictions_are_kept(edges):
     class Priced(ATTACKS["explanation-edges"]):
-        def priced(self, victim, reference, price):
+        def priced(self, victim, reference, price, out):
             prices.append(price)
-            return super().priced(victim, reference, price)
+            return super().priced(victim, reference, price, out)
 
     data, threat = tiny_graph(), THREAT.model_copy(update={"edges": edges})
     prices: list[float] = []

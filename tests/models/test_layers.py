@@ -15,7 +15,7 @@ from fgai_bench.models.gat import GATLayer
 from fgai_bench.models.gatv2 import GATv2Layer
 from fgai_bench.models.gt import GTLayer
 from fgai_bench.models.kernels.segments import AttentionCall, attend, segment_softmax, weighted_sum
-from fgai_bench.models.options import GTOptions
+from fgai_bench.models.options import AttentionOptions, GTOptions
 from fgai_bench.models.sorted_edges import sorted_edges
 from fgai_bench.testing.fixture import tiny_graph, tiny_problem
 
@@ -39,7 +39,7 @@ def run_ours(layer, x, edge_index):
 
 
 def copied_gat(theirs):
-    ours = GATLayer(IN, OUT, HEADS).double()
+    ours = GATLayer(IN, OUT, HEADS, AttentionOptions(dropout=0.0, attention_dropout=0.0)).double()
     with torch.no_grad():
         ours.project.weight.copy_(theirs.lin.weight.t())
         ours.att_src.copy_(theirs.att_src[0])
@@ -49,7 +49,7 @@ def copied_gat(theirs):
 
 
 def copied_gatv2(theirs):
-    ours = GATv2Layer(IN, OUT, HEADS).double()
+    ours = GATv2Layer(IN, OUT, HEADS, AttentionOptions(dropout=0.0, attention_dropout=0.0)).double()
     with torch.no_grad():
         theirs.lin_l.bias.zero_()
         theirs.lin_r.bias.zero_()

@@ -16,7 +16,7 @@ from fgai_bench.models.kernels import numba_product, numba_threads, segments
 from fgai_bench.models.kernels.numba_attention import fused_attention
 from fgai_bench.models.kernels.numba_scores import DotScores, DynamicScores
 from fgai_bench.models.kernels.segments import segment_softmax, weighted_sum
-from fgai_bench.models.options import GTOptions
+from fgai_bench.models.options import AttentionOptions, GTOptions
 from fgai_bench.models.sorted_edges import NodeMask, sorted_edges
 
 NODES = 40
@@ -216,8 +216,8 @@ def test_results_do_not_depend_on_the_number_of_threads(edges, draw, monkeypatch
 
 
 LAYERS = {
-    "gat": lambda: GATLayer(16, 4, 4, attention_dropout=0.5, dropout=0.5),
-    "gatv2": lambda: GATv2Layer(16, 4, 4, attention_dropout=0.5, dropout=0.5),
+    "gat": lambda: GATLayer(16, 4, 4, AttentionOptions(dropout=0.5, attention_dropout=0.5)),
+    "gatv2": lambda: GATv2Layer(16, 4, 4, AttentionOptions(dropout=0.5, attention_dropout=0.5)),
     "gt": lambda: GTLayer(16, 4, GTOptions(dropout=0.5, attention_dropout=0.5, layer_norm=True)),
 }
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch_geometric.utils import remove_self_loops, to_undirected
 
 from fgai_bench.data.errors import DataError
 from fgai_bench.fast.ordered_sums import SparseRows
@@ -44,7 +45,7 @@ def block_eigenvectors(edge_index: Tensor, num_nodes: int, k: int) -> Tensor:
     Shapes: (2, E) -> (N, min(k, N - components)), float64, columns of unit length, sorted by eigenvalue; zero at
     isolated nodes. Direction, order, loops and repetitions of edges do not matter.
     """
-    rows, columns = both_directions(edge_index, num_nodes)
+    rows, columns = to_undirected(remove_self_loops(edge_index)[0], num_nodes=num_nodes)
     matrix = Normalised.of(rows, columns, num_nodes)
     trivial = Trivial.of(connected_components(rows, columns, num_nodes), matrix.degree)
     dimension = num_nodes - trivial.count
@@ -145,13 +146,6 @@ def lower_pointers(pointer: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     far = pointer[pointer]
     lowest = far.scatter_reduce(0, rows, far[columns], "amin")
     return lowest.scatter_reduce(0, pointer, lowest, "amin")
-
-
-def both_directions(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
-    """Return rows and columns of the adjacency matrix, sorted by row, without loops and repetitions."""
-    source, target = edge_index[:, edge_index[0] != edge_index[1]]
-    keys = torch.cat([source * num_nodes + target, target * num_nodes + source]).unique()
-    return keys // max(num_nodes, 1), keys % max(num_nodes, 1)
 
 
 class Round(NamedTuple):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+from torch_geometric.utils import remove_self_loops, to_undirected
 
 from fgai_bench.data.errors import DataError
 from fgai_bench.data.laplacian.block_iteration import (
@@ -20,7 +21,6 @@ from fgai_bench.data.laplacian.block_iteration import (
     Round,
     Trivial,
     block_eigenvectors,
-    both_directions,
     connected_components,
     filtered,
     growth,
@@ -66,7 +66,7 @@ class Solved:
     @classmethod
     def of(cls, edge_index: Tensor, num_nodes: int, k: int) -> Solved:
         """Solve a graph by block iteration and keep the rounds that it took, the last one longer by the margin."""
-        rows, columns = both_directions(edge_index, num_nodes)
+        rows, columns = to_undirected(remove_self_loops(edge_index)[0], num_nodes=num_nodes)
         component = connected_components(rows, columns, num_nodes)
         matrix = Normalised.of(rows, columns, num_nodes)
         trivial = Trivial.of(component, matrix.degree)

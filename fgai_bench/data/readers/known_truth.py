@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.datasets import ExplainerDataset, InfectionDataset
@@ -65,18 +66,15 @@ def generate_motifs(
     inside = inside[:, inside[0] != inside[1]]
     owner = (inside[0] - nodes) // size  # (M,)
     members = nodes + owner.unsqueeze(1) * size + torch.arange(size)  # (M, size)
+    edge_index = to_undirected(drawn.edge_index, num_nodes=drawn.num_nodes)
+    degree = torch.bincount(edge_index[1], minlength=drawn.num_nodes).clamp(max=DEGREE_COLUMNS - 1)
     return Data(
-        x=_degrees(to_undirected(drawn.edge_index, num_nodes=drawn.num_nodes), drawn.num_nodes),
+        x=F.one_hot(degree, DEGREE_COLUMNS).float(),
         edge_index=drawn.edge_index,
         y=drawn.y,
         truth_nodes=members.flatten(),
         truth_edges=inside.repeat_interleave(size, dim=1),
     )
-
-
-def _degrees(edge_index: Tensor, num_nodes: int) -> Tensor:
-    degree = torch.bincount(edge_index[1], minlength=num_nodes).clamp(max=DEGREE_COLUMNS - 1)
-    return torch.nn.functional.one_hot(degree, DEGREE_COLUMNS).float()
 
 
 def generate_infection(nodes: int = 1000, mean_degree: float = 4.0, infected: int = 60, graph_seed: int = 0) -> Data:

@@ -85,7 +85,6 @@ class ElasticModel(SmoothedLogits):
 class ElasticGNN(ReplacedModel):
     """Elastic GNN in place of the model; options as in :class:`ElasticOptions`."""
 
-    name = "elastic-gnn"
     summary = "Elastic GNN: logits smoothed over the graph so that a few differences may stay large"
     paper = "https://arxiv.org/abs/2107.06996"
     tags: ClassVar[tuple[str, ...]] = ("node", "replaces-model", "no-attention")

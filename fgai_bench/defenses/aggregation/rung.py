@@ -81,7 +81,6 @@ class RUNGModel(SmoothedLogits):
 class RUNG(ReplacedModel):
     """RUNG in place of the model; options as in :class:`RUNGOptions`."""
 
-    name = "rung"
     summary = "RUNG: logits smoothed over the graph, without edges between nodes that differ much"
     paper = "https://arxiv.org/abs/2311.14934"
     tags: ClassVar[tuple[str, ...]] = ("node", "replaces-model")

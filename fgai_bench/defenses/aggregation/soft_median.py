@@ -111,7 +111,6 @@ class SoftMedianOptions(GCNOptions):
 class SoftMedian(ReplacedModel):
     """Soft Median in place of the model; options as in :class:`SoftMedianOptions`."""
 
-    name = "soft-median"
     summary = "Soft Median: neighbours weighed by how near they are to the neighbourhood's median"
     paper = "https://arxiv.org/abs/2110.14038"
     tags: ClassVar[tuple[str, ...]] = ("node", "replaces-model")

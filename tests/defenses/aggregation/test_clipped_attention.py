@@ -12,6 +12,7 @@ from fgai_bench.defenses.base import FitError
 from fgai_bench.models import build_model
 from fgai_bench.models.gat import GATLayer
 from fgai_bench.models.kernels.segments import clipped, plain_attention
+from fgai_bench.models.options import AttentionOptions
 from fgai_bench.models.sorted_edges import sorted_edges
 from fgai_bench.testing.fixture import tiny_graph
 
@@ -50,7 +51,7 @@ def test_no_neighbour_draws_more_than_the_bound_in_any_layer_or_head(name, clip)
 
 def test_the_bound_is_tight():
     """A GAT layer whose score is c for one source and -c for the others reaches it."""
-    layer = GATLayer(1, 1, score_clip=0.5).eval()
+    layer = GATLayer(1, 1, 1, AttentionOptions(score_clip=0.5)).eval()
     with torch.no_grad():
         layer.att_src.fill_(1e6)
         layer.att_dst.zero_()
