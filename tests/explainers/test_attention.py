@@ -17,8 +17,8 @@ from fgai_bench.explainers import EXPLAINERS, BlockExplainer
 from fgai_bench.explainers import computation_graph as field_module
 from fgai_bench.explainers.attention import layer_attentions
 from fgai_bench.explainers.computation_graph import field_of
+from fgai_bench.explainers.gnn_explainer import MODEL
 from fgai_bench.explainers.gradient import Saliency, weight_gradient
-from fgai_bench.explainers.pyg_explainers import MODEL
 from fgai_bench.metrics import NotApplicable
 from fgai_bench.models import AttentionModel, Output, build_model, from_pyg
 from fgai_bench.models.base import frozen_eval

@@ -16,7 +16,7 @@ from torch_geometric.explain import fidelity as pyg_fidelity
 from torch_geometric.explain.metric import characterization_score
 
 from fgai_bench.explainers import EXPLAINERS
-from fgai_bench.explainers.pyg_explainers import MODEL, Surface
+from fgai_bench.explainers.gnn_explainer import MODEL, Surface
 from fgai_bench.metrics import NotApplicable
 from fgai_bench.metrics.explainer_stability import explanation_overlap, explanation_rank_correlation
 from fgai_bench.metrics.faithfulness import (

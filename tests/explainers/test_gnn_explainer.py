@@ -13,7 +13,8 @@ from torch_geometric.nn import GATConv
 from fgai_bench.attacks import ATTACKS, Attacked, ThreatModel
 from fgai_bench.data.extend import reached_nodes
 from fgai_bench.explainers import EXPLAINERS
-from fgai_bench.explainers.pyg_explainers import GNNExplainerMasks, PGExplainerMasks, Surface
+from fgai_bench.explainers.gnn_explainer import GNNExplainerMasks, Surface
+from fgai_bench.explainers.pg_explainer import PGExplainerMasks
 from fgai_bench.metrics import NotApplicable
 from fgai_bench.metrics.explainer_stability import explanation_overlap
 from fgai_bench.models import Attention, from_pyg
