@@ -34,7 +34,7 @@ MAIN_SUITES = ("node", "quick", "definition", "stress")  # the first of them tha
 SIDE_SUITES = ("ablation", "cost", "scale", "published-budgets", "deviations")  # of other settings, budgets or aims
 PLACE = ("suite", "kind", "task", "dataset", "model", "label", "attack_label", "explainer")
 UNCHECKED = "reported: nobody has measured it again"
-OTHER_CODE = "made by other code than the rest of its suite; `fgai-bench run` makes it anew"
+OTHER_CODE = "made by other code or settings than the rest of its suite; `fgai-bench run` makes it anew"
 
 
 class ReportError(ValueError):
@@ -89,7 +89,7 @@ class Results:
     artifacts: Mapping[tuple[str, str], bytes]
     # suite to what to call it: its name, and what was changed of it
     titles: Mapping[str, str] = field(default_factory=dict)
-    # steps that were made by other code than the rest of their suite; they count as not run
+    # steps that were made by other code or settings than the rest of their suite; they count as not run
     other_code: frozenset[str] = frozenset()
 
     @classmethod
@@ -147,7 +147,9 @@ class Results:
         ]
         if self.other_code:
             number = len(self.other_code)
-            sentences.append(f"{number} recorded steps were made by other code than the rest and are not mixed with it")
+            sentences.append(
+                f"{number} recorded steps were made by other code or settings than the rest and are not mixed with it"
+            )
         return sentences
 
     @property
@@ -237,7 +239,7 @@ def _drawn(store: StoreReader, told: Iterable[PlacedStep]) -> dict[tuple[str, st
 
 
 def _other_code(told: Sequence[PlacedStep]) -> set[str]:
-    """Return the steps that were made by other code than the rest of their suite."""
+    """Return the steps that were made by other code or settings than the rest of their suite."""
     steps = {each.step["hash"]: each.step for each in told}
     known = any("code" in step["config"] for step in steps.values())
     return made_by_other_code([each.member for each in told], steps) if known else set()
