@@ -99,6 +99,8 @@ class Results:
             members = store.members()
             told, curves, provenance = store.everything()
             artifacts = _drawn(store, told)
+        if not told:
+            raise ReportError(f"{folder} has no recorded step of its plan yet; the command that began its run goes on")
         names = ordered(member["suite"] for member in members)
         if suite is not None and suite not in names:
             raise ReportError(f"the run {folder} has no suite {suite!r}; it has: {', '.join(names) or 'none'}")
