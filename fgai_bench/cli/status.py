@@ -47,10 +47,10 @@ def remarks(members: list[dict[str, Any]], headers: dict[str, dict[str, Any]]) -
     placed = {member["step"] for member in members if member["step"] in headers} - mixed
     earlier = [hash for hash in placed if is_present(headers[hash]["kind"], headers[hash]["config"]) is False]
     counted = (
-        (len(mixed), "the rest and are not mixed with it"),
-        (len(earlier), "this program's; a new run computes them anew and leaves them in the store"),
+        (len(mixed), "or settings than the rest and are not mixed with it"),
+        (len(earlier), "than this program's; a new run computes them anew and leaves them in the store"),
     )
-    return [f"{number} recorded steps were made by other code than {whose}" for number, whose in counted if number]
+    return [f"{number} recorded steps were made by other code {whose}" for number, whose in counted if number]
 
 
 def failures(folder: Path) -> None:

@@ -97,6 +97,6 @@ def _export(
         others = made_by_other_code(store.members(), store.headers())
     if others:
         raise ReportError(
-            f"{len(others)} steps of {run} or of the leaderboard were made by other code than the rest of their suite; "
-            "such rows are not put together, so name a new folder with --to"
+            f"{len(others)} steps of {run} or of the leaderboard were made by other code or settings than the rest of "
+            "their suite; such rows are not put together, so name a new folder with --to"
         )

@@ -119,7 +119,7 @@ def start_from(records: str | os.PathLike[str], out: str | os.PathLike[str]) -> 
     """Make a run folder of exported records; return how many steps it holds, and how many it lacks something of.
 
     A step whose model or attacked graph was not exported is left out: a run of the folder computes it again. With
-    models no training is repeated, and with graphs nothing at all.
+    models no training is repeated, and with graphs no attack.
     """
     folder = Path(out)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -203,13 +203,18 @@ def _tables(merged: Merged) -> dict[str, list[dict[str, Any]]]:
         }
         rows["steps"].append(row)
         for part in PARTS:
-            rows[part] += [{"step": names[hash], **row} for row in step[part]]
+            rows[part] += [{"step": names[hash], **{key: _cell(row[key]) for key in row}} for row in step[part]]
     rows["environments"] = [{"hash": hash, "content": text} for hash, text in sorted(environments.items())]
     rows["members"] = [
         {"position": position, "content": canonical({**member, "step": names.get(member["step"], member["step"])})}
         for position, member in enumerate(merged.members)
     ]
     return rows
+
+
+def _cell(value: Any) -> Any:
+    """Return a value as a table has it: the numbers of a curve as JSON, which also reads back a NaN."""
+    return json.dumps(value) if isinstance(value, list) else value
 
 
 def _drawn_artifacts(merged: Merged, packed: set[str]) -> Iterator[Wanted]:

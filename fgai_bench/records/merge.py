@@ -186,12 +186,26 @@ def _holding_member(candidates: Sequence[dict[str, Any]], steps: Mapping[str, St
 
 
 def made_by_other_code(members: Iterable[Mapping[str, Any]], steps: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    """Return the recorded steps made by other code than the latest of their suite, or on a training that was."""
-    places = {(member["suite"], member["step"]) for member in members if member["step"] in steps}
-    code = {place: fingerprints(steps[place[1]]) for place in sorted(places, key=lambda at: steps[at[1]]["started"])}
-    latest = {(suite, part): own for (suite, _), parts in code.items() for part, own in parts.items()}
-    stale = {place for place, parts in code.items() if any(latest[place[0], part] != parts[part] for part in parts)}
-    return {hash for suite, hash in places if {(suite, hash), (suite, steps[hash]["trial"])} & stale}
+    """Return the recorded steps that do not belong with the latest ones, or whose training does not.
+
+    They were made by other code than the latest of their suite, or with other settings than the latest of their row, as
+    where a suite file was changed between the runs of two seeds.
+    """
+    there = sorted((m for m in members if m["step"] in steps), key=lambda m: steps[m["step"]]["started"])
+    made = {
+        (member["suite"], member["step"], row): fingerprints(steps[member["step"]]) | {row: _settings(member, steps)}
+        for member in there
+        for row in (place_of({**member, "seed": ""}),)
+    }
+    latest = {(suite, part): own for (suite, *_), parts in made.items() for part, own in parts.items()}
+    stale = {place[:2] for place, parts in made.items() if any(latest[place[0], part] != parts[part] for part in parts)}
+    return {hash for suite, hash, _ in made if {(suite, hash), (suite, steps[hash]["trial"])} & stale}
+
+
+def _settings(member: Mapping[str, Any], steps: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the settings of a recorded step, as far as every seed of its row has the same."""
+    config = steps[member["step"]]["config"]
+    return str([config.get(key) for key in ("model", "defense", "training", "inner", "threat")])
 
 
 def fingerprints(step: Mapping[str, Any]) -> dict[str, str]:

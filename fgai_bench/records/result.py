@@ -71,12 +71,12 @@ class Result:
 
 
 def storable(result: Result) -> Result:
-    """Return a result whose words every store, terminal and page can hold: of bounded length, without lone surrogates.
+    """Return a result that every store, terminal and page can hold: bounded words, no lone surrogates, plain numbers.
 
     >>> storable(Result("failed", "no file \\udcff")).reason
     'no file \\\\udcff'
     """
-    flags = tuple(bounded(flag, REASON) for flag in result.flags[:FLAGS])
+    flags = tuple(bounded(str(flag), REASON) for flag in result.flags[:FLAGS])
     more = len(result.flags) - FLAGS
     return replace(
         result,
@@ -84,6 +84,7 @@ def storable(result: Result) -> Result:
         detail=bounded(result.detail, DETAIL),
         not_applicable={bounded(name, REASON): bounded(why, REASON) for name, why in result.not_applicable.items()},
         metrics={bounded(name, REASON): value for name, value in result.metrics.items()},
+        curves={name: ([*map(float, x)], [*map(float, y)]) for name, (x, y) in result.curves.items()},
         flags=flags if more <= 0 else (*flags, f"{more} more flags were cut"),
     )
 

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import math
 import os
 import time
 import traceback
@@ -65,7 +66,10 @@ def _executed(config: Mapping[str, Any], inputs: Inputs, data_root: str | None, 
     torch.set_num_threads(config["threads"])
     try:
         with threadpool_limits(config["threads"]):
-            result = STEPS[config["kind"]](config, inputs, problem_of(config, data_root), progress)
+            result = storable(STEPS[config["kind"]](config, inputs, problem_of(config, data_root), progress))
+        timed = result.cost.get("epochs_timed", math.inf)
+        if config["kind"] == "train" and not result.artifacts and timed >= config["training"]["epochs"]:
+            raise TypeError(f"the defense {config['defense']['name']!r} returned None and no model")
     except KeyboardInterrupt:
         raise
     except BaseException as error:

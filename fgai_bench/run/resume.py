@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 # Of a configuration: what follows from other parts of it, or from the steps that it builds on.
 DERIVED = ("code", "trained", "teacher", "attacked", "other", "crafted_on", "surrogate", "dataset")
+DATA, CODE, SETTINGS = "on data that has changed since", "by other code", "with other settings"  # what steps were made
 
 
 class Run:
@@ -179,23 +180,23 @@ def statuses_in(folder: Path) -> Mapping[str, str]:
 
 
 def superseded(steps: Plan, store: StoreReader) -> list[str]:
-    """Return a sentence about recorded steps whose places this plan gives to others: by new code, or on new data."""
+    """Return a sentence about recorded steps whose places this plan gives to others: new data, code or settings."""
     if not store.statuses().keys() - steps.steps.keys():
         return []  # everything that is recorded stands in this plan
     places = {place_of(member): member["step"] for member in store.members()}
     recorded = store.headers()
-    code: set[str] = set()
-    data: set[str] = set()
+    made: dict[str, set[str]] = {how: set() for how in (DATA, CODE, SETTINGS)}
     for member in steps.members:
         earlier = places.get(place_of(member.plain()), member.step)
         if earlier == member.step or earlier not in recorded:
             continue
         old, new = recorded[earlier]["config"], steps.steps[member.step].config
-        if all(old.get(key) == new.get(key) for key in new if key not in DERIVED):
-            (code if old.get("dataset") == new.get("dataset") else data).add(earlier)
+        pairs = [(old, new)]
+        if old.get("trained") in recorded and new.get("trained") in steps.steps:
+            pairs += [(recorded[old["trained"]]["config"], steps.steps[new["trained"]].config)]
+        if any(was.get(key) != now.get(key) for was, now in pairs for key in now if key not in DERIVED):
+            made[SETTINGS].add(earlier)
+        else:
+            made[CODE if old.get("dataset") == new.get("dataset") else DATA].add(earlier)
     kept = "they stay in the store and are not mixed with the new ones"
-    return [
-        f"{len(hashes)} recorded steps were made {how}; {kept}"
-        for hashes, how in ((data, "on data that has changed since"), (code, "by other code"))
-        if hashes
-    ]
+    return [f"{len(hashes)} recorded steps were made {how}; {kept}" for how, hashes in made.items() if hashes]

@@ -35,7 +35,7 @@ MAIN_SUITES = ("node", "quick", "definition", "stress")  # the first of them tha
 SIDE_SUITES = ("ablation", "cost", "scale", "published-budgets", "deviations")  # of other settings, budgets or aims
 PLACE = ("suite", "kind", "task", "dataset", "model", "label", "attack_label", "explainer")
 UNCHECKED = "reported: nobody has measured it again"
-OTHER_CODE = "made by other code than the rest of its suite; `fgai-bench run` makes it anew"
+OTHER_CODE = "made by other code or settings than the rest of its suite; `fgai-bench run` makes it anew"
 
 
 class ReportError(ValueError):
@@ -89,7 +89,7 @@ class Results:
     artifacts: Mapping[tuple[str, str], bytes]
     # suite to what to call it: its name, and what was changed of it
     titles: Mapping[str, str] = field(default_factory=dict)
-    # steps that were made by other code than the rest of their suite; they count as not run
+    # steps that were made by other code or settings than the rest of their suite; they count as not run
     other_code: frozenset[str] = frozenset()
 
     @classmethod
@@ -99,6 +99,8 @@ class Results:
             members, steps = store.members(), store.by_hash()
             told = list(frames.placed_steps(members, steps))
             artifacts = _drawn(store, {each.step["hash"]: each.step for each in told}.values())
+        if not told:
+            raise ReportError(f"{folder} has no recorded step of its plan yet; the command that began its run goes on")
         curves = frames.curves(members, steps)
         names = ordered(member["suite"] for member in members)
         if suite is not None and suite not in names:
@@ -147,7 +149,9 @@ class Results:
         ]
         if self.other_code:
             number = len(self.other_code)
-            sentences.append(f"{number} recorded steps were made by other code than the rest and are not mixed with it")
+            sentences.append(
+                f"{number} recorded steps were made by other code or settings than the rest and are not mixed with it"
+            )
         return sentences
 
     @property

@@ -116,7 +116,7 @@ def test_rows_of_other_code_are_not_put_together(remade: Callable[..., Path], tm
     export([remade(setting("code", "model", value="other"), "other")], second, only={"defense": ["at"]})
     (node, *_) = add(first, boards)
     before = node.read_bytes()
-    with pytest.raises(ReportError, match="were made by other code than the rest of their suite"):
+    with pytest.raises(ReportError, match="were made by other code or settings than the rest of their suite"):
         add(second, boards)
     assert node.read_bytes() == before
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from fgai_bench.cli.app import main
+from fgai_bench.records.store import Store
 from fgai_bench.report.answer import answers
 from fgai_bench.report.figures import FIGURES
 from fgai_bench.report.write import names
@@ -102,6 +104,15 @@ def test_a_folder_that_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[s
     for command in ("report", "compare", "claims"):
         assert main([command, str(tmp_path)]) == 2
         assert "is not a run" in capsys.readouterr().err
+
+
+def test_a_run_that_has_only_begun(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Path(shutil.copytree(small, tmp_path / "run"))
+    with closing(Store(folder)) as store:
+        store.forget(store.statuses())
+    for command in ("report", "compare", "claims"):
+        assert main([command, str(folder)]) == 2
+        assert "has no recorded step of its plan yet" in capsys.readouterr().err
 
 
 def test_a_report_says_what_the_run_says_about_the_paper(

@@ -24,8 +24,13 @@ from fgai_bench.run.resume import planned, run
 
 PLUGIN = r'''
 """Defenses that go wrong in every way there is."""
-import ctypes, os, signal, subprocess, sys, time
+import ctypes, math, os, signal, subprocess, sys, time
+from dataclasses import replace
 from pathlib import Path
+import torch
+from fgai_bench.attacks import ATTACKS
+from fgai_bench.attacks.base import Trace
+from fgai_bench.attacks.injection import RandomInjection
 from fgai_bench.defenses import DEFENSES
 from fgai_bench.defenses.out_of_memory import OutOfMemory
 from fgai_bench.defenses.vanilla import Vanilla
@@ -39,6 +44,21 @@ def deed(name, what):
             return super().fit(*arguments, **options)
 
     DEFENSES.register(name, tags=("node",))(Deed)
+
+
+@DEFENSES.register("forgets", tags=("node",))
+class Forgets(Vanilla):
+    def fit(self, *arguments, **options):
+        super().fit(*arguments, **options)  # and returns nothing
+
+
+@ATTACKS.register("tells", tags=("injection",))
+class Tells(RandomInjection):
+    """Its trace holds tensors, and a flag that is no text."""
+
+    def search(self, *arguments):
+        trace = Trace(torch.tensor(1), (torch.tensor(0.5), math.nan), (ValueError("it wobbled"),))
+        return replace(super().search(*arguments), trace=trace)
 
 
 def fail_once():
@@ -65,6 +85,7 @@ deed("forks", forked)
 deed("spawns", left)
 deed("detaches", lambda: left(start_new_session=True))
 deed("clutches", lambda: ctypes.PyDLL(None).sleep(600))  # without giving up the lock of the interpreter
+deed("stops", lambda: raised(KeyboardInterrupt()))
 deed("quits", lambda: sys.exit(0))
 deed("vanishes", lambda: os._exit(0))
 deed("mumbles", lambda: raised(ValueError("caf\udce9 " + "x" * 5_000_000 + " end")))
@@ -82,13 +103,15 @@ deed("signs", lambda: (Path(os.environ["DEEDS"]) / f"{os.getpid()}.pid").touch()
 @pytest.fixture
 def deeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The plugin under a name of its own for each test, since a registry takes a name once."""
+    from fgai_bench.attacks import ATTACKS
     from fgai_bench.defenses import DEFENSES
 
     (tmp_path / "plugin").mkdir()
     (tmp_path / "plugin" / "deeds_gone_wrong.py").write_text(PLUGIN)
     monkeypatch.setenv("DEEDS", str(tmp_path))
     monkeypatch.syspath_prepend(str(tmp_path / "plugin"))
-    monkeypatch.setattr(DEFENSES, "_entries", dict(DEFENSES._entries))
+    for registry in (DEFENSES, ATTACKS):
+        monkeypatch.setattr(registry, "_entries", dict(registry._entries))
     sys.modules.pop("deeds_gone_wrong", None)
     import deeds_gone_wrong  # type: ignore[import-not-found]
 
@@ -128,7 +151,7 @@ def test_every_way_to_die_is_a_typed_record_and_the_run_goes_on(
 def test_what_a_step_leaves_behind_is_ended_and_the_run_goes_on(
     deeds: list[str], tiny: dict[str, Any], tmp_path: Path
 ) -> None:
-    names = ["forks", "spawns", "detaches", "clutches", "quits", "vanishes", "mumbles", "vanilla"]
+    names = ["forks", "spawns", "detaches", "clutches", "quits", "stops", "vanishes", "mumbles", "vanilla"]
     suite = {**tiny, "defenses": names, "seeds": 1, "time_limit": 5, "attacks": []}
     done = run(suite, tmp_path / "run", jobs=2, device="cpu", plugins=deeds)
     table = done.records().query("kind == 'train'").drop_duplicates("label").set_index("label")
@@ -136,10 +159,12 @@ def test_what_a_step_leaves_behind_is_ended_and_the_run_goes_on(
     assert table["status"].to_dict() == dict.fromkeys(ok, "ok") | {
         "clutches": "timeout",
         "quits": "failed",
+        "stops": "failed",
         "vanishes": "failed",
         "mumbles": "failed",
     }
     assert table["reason"]["quits"] == "SystemExit: 0"
+    assert "SIGKILL" not in table["reason"]["stops"]
     assert table["reason"]["vanishes"] == "its worker ended with exit code 0"
     assert table["reason"]["mumbles"].startswith("ValueError: caf\\udce9 xxx")
     assert table["reason"]["mumbles"].endswith("xxx end")
@@ -151,6 +176,27 @@ def test_what_a_step_leaves_behind_is_ended_and_the_run_goes_on(
 
 def is_running(pid: str) -> bool:
     return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_a_defense_that_returns_nothing_has_failed(deeds: list[str], tiny: dict[str, Any], tmp_path: Path) -> None:
+    suite = {**tiny, "defenses": ["forgets"], "seeds": 1, "attacks": []}
+    records = run(suite, tmp_path / "run", executor="inline", device="cpu", plugins=deeds).records()
+    why = "TypeError: the defense 'forgets' returned None and no model"
+    assert dict(zip(records["kind"], records["reason"], strict=True)) == {
+        "train": why,
+        "clean": f"its model is missing: {why}",
+    }
+
+
+def test_what_an_attack_tells_is_recorded_as_plain_numbers_and_words(
+    deeds: list[str], tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    suite = {**tiny, "defenses": ["vanilla"], "seeds": 1, "attacks": ["tells"]}
+    done = run(suite, tmp_path / "run", executor="inline", device="cpu", plugins=deeds)
+    assert done.counts() == {"ok": 3}
+    curve = done.curves().query("curve == 'objective'")["y"]
+    assert repr(curve.tolist()) == "[0.5, nan]"
+    assert {"unreliable: it wobbled"} <= set(done.records().query("kind == 'attack'")["flags"].explode())
 
 
 def test_a_plugin_that_the_worker_lacks_is_named(tiny: dict[str, Any], tmp_path: Path) -> None:

@@ -270,10 +270,30 @@ def test_records_of_other_code_are_shown_as_such_and_not_mixed(
     assert results.other_code == set(changed)
     for _, seeds in results.select(kind="attack"):
         assert [step.status for _, step in sorted(seeds.items())] == ["missing", "ok"]
-    sentence = f"{len(changed)} recorded steps were made by other code than the rest and are not mixed with it"
+    sentence = (
+        f"{len(changed)} recorded steps were made by other code or settings than the rest and are not mixed with it"
+    )
     for command in (["status", str(folder)], ["report", str(folder), "--only", "table2", "--format", "markdown"]):
         main(command)
         assert sentence in capsys.readouterr().out
+
+
+def test_seeds_of_different_settings_are_not_mixed(
+    tiny: dict[str, Any], reference: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of two seeds the first is run again after the suite's file was changed: a table must not average the two."""
+    folder, notes = Path(shutil.copytree(reference, tmp_path / "run")), Notes()
+    changed = {**tiny, "training": {"epochs": 2}, "defenses": ["vanilla"]}
+    run(changed, folder, executor="inline", device="cpu", seeds=1, observer=notes)
+    kept = "they stay in the store and are not mixed with the new ones"
+    assert notes.sentences == [f"4 recorded steps were made with other settings; {kept}"]
+    results = Results.read(folder)
+    for place, seeds in results.select(label="vanilla"):
+        assert [seeds[seed].status for seed in (0, 1)] == ["ok", "missing"], place
+    assert len(results.other_code) == 4
+    main(["status", str(folder)])
+    said = "4 recorded steps were made by other code or settings than the rest and are not mixed with it"
+    assert said in capsys.readouterr().out
 
 
 def test_a_changed_suite_says_so_everywhere(

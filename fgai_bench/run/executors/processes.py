@@ -25,6 +25,7 @@ SERVE = (
     "from fgai_bench.run.executors.worker import serve; serve()"
 )
 START_LIMIT = 600.0  # seconds for a worker to import its libraries and plugins
+ENDING = 20.0  # seconds for a worker to end after it has closed its connection
 # Set before torch is imported, so that idle threads of its libraries are never made.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -168,6 +169,8 @@ class Processes:
 
     def _report_death(self, worker: _Worker, reason: str = "") -> list[Event]:
         job = worker.job
+        with contextlib.suppress(subprocess.TimeoutExpired):  # its connection closes before it has ended by itself
+            worker.process.wait(ENDING)
         self._retire(worker)
         if job is None:
             return []
