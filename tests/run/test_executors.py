@@ -152,7 +152,7 @@ def test_what_a_step_leaves_behind_is_ended_and_the_run_goes_on(
     deeds: list[str], tiny: dict[str, Any], tmp_path: Path
 ) -> None:
     names = ["forks", "spawns", "detaches", "clutches", "quits", "stops", "vanishes", "mumbles", "vanilla"]
-    suite = {**tiny, "defenses": names, "seeds": 1, "time_limit": 5, "attacks": []}
+    suite = {**tiny, "defenses": names, "seeds": 1, "time_limit": 10, "attacks": []}
     done = run(suite, tmp_path / "run", jobs=2, device="cpu", plugins=deeds)
     table = done.records().query("kind == 'train'").drop_duplicates("label").set_index("label")
     ok = ["forks", "spawns", "detaches", "vanilla"]
