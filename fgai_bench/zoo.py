@@ -140,7 +140,7 @@ def zoo_rows(store: StoreReader) -> dict[tuple[str, int], dict[str, Mapping[str,
 
 def _members(store: StoreReader, name: str = "") -> Iterator[Member]:
     """Yield the clean evaluations and attacks whose model is there: those of a name, or all."""
-    ready = {hash for hash, status in store.statuses().items() if status == "ok"}
+    ready = store.ready()
     named = [
         member
         for member in store.members()
