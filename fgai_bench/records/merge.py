@@ -24,6 +24,7 @@ RELATIVE, ABSOLUTE = 1e-5, 1e-9
 MEASURED = 1e-3, 2e-3  # the same of what a board measured again, maybe on another machine than the run that is added
 GOOD = ("ok", "not-applicable")
 WAITING = "waiting"
+SETTINGS = ("model", "defense", "training", "inner", "threat")  # of a configuration: the same for every seed of a row
 
 
 class MergeError(ValueError):
@@ -191,21 +192,14 @@ def made_by_other_code(members: Iterable[Mapping[str, Any]], steps: Mapping[str,
     They were made by other code than the latest of their suite, or with other settings than the latest of their row, as
     where a suite file was changed between the runs of two seeds.
     """
-    there = sorted((m for m in members if m["step"] in steps), key=lambda m: steps[m["step"]]["started"])
-    made = {
-        (member["suite"], member["step"], row): fingerprints(steps[member["step"]]) | {row: _settings(member, steps)}
-        for member in there
-        for row in (place_of({**member, "seed": ""}),)
-    }
-    latest = {(suite, part): own for (suite, *_), parts in made.items() for part, own in parts.items()}
-    stale = {place[:2] for place, parts in made.items() if any(latest[place[0], part] != parts[part] for part in parts)}
-    return {hash for suite, hash, _ in made if {(suite, hash), (suite, steps[hash]["trial"])} & stale}
-
-
-def _settings(member: Mapping[str, Any], steps: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the settings of a recorded step, as far as every seed of its row has the same."""
-    config = steps[member["step"]]["config"]
-    return str([config.get(key) for key in ("model", "defense", "training", "inner", "threat")])
+    made: dict[tuple[str, str], dict[str, Any]] = {}  # by suite and step: the code by its parts, the settings by row
+    for member in sorted((m for m in members if m["step"] in steps), key=lambda m: steps[m["step"]]["started"]):
+        step = steps[member["step"]]
+        parts = made.setdefault((member["suite"], member["step"]), fingerprints(step))
+        parts[place_of({**member, "seed": ""})] = [step["config"].get(key) for key in SETTINGS]
+    latest = {(suite, part): own for (suite, _), parts in made.items() for part, own in parts.items()}
+    stale = {place for place, parts in made.items() if any(latest[place[0], part] != parts[part] for part in parts)}
+    return {hash for suite, hash in made if {(suite, hash), (suite, steps[hash]["trial"])} & stale}
 
 
 def fingerprints(step: Mapping[str, Any]) -> dict[str, str]:

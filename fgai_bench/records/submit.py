@@ -100,13 +100,14 @@ def submit(
 def row_named(store: StoreReader, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the recorded attack whose hash begins with ``name``, and its place."""
     members = {member["step"]: member for member in store.members() if member["kind"] == "attack"}
-    found = [hash for hash in members.keys() & store.ready() if hash.startswith(name.lower()) and len(name) >= 4]
-    if len(found) != 1:
-        reason = f"{len(found)} attacks begin with it" if found else "no recorded attack begins with it"
+    known = members.keys() & store.ready() if len(name) >= 4 else set()
+    matching = [hash for hash in known if hash.startswith(name.lower())]
+    if len(matching) != 1:
+        reason = f"{len(matching)} attacks begin with it" if matching else "no recorded attack begins with it"
         raise RequestError(
             f"{name!r} is no row of {store.folder}: {reason}; `fgai-bench verify {store.folder} --list` names them"
         )
-    return store.step(found[0]), members[found[0]]
+    return store.step(matching[0]), members[matching[0]]
 
 
 def submitted_config(attack: Mapping[str, Any], graph: str, by: str) -> dict[str, Any]:

@@ -118,7 +118,8 @@ class Explained:
 
     def proven(self, results: Results, defense: str) -> float | None:
         """Return the share of test nodes whose attention provably stays as it was; None where nothing is proven."""
-        place = Place(self.suite, "certify", "node", self.dataset, self.model, defense + TUNED * self.tuned)
+        label = f"{defense}{TUNED}" if self.tuned else defense
+        place = Place(self.suite, "certify", "node", self.dataset, self.model, label)
         found = cell(results, place, "certified_explanations")
         return found.mean if found.values else None
 

@@ -98,6 +98,7 @@ def write_report(
 
 def write_results(results: Results, folder: Path, formats: Sequence[str] = FORMATS, only: Sequence[str] = ()) -> Report:
     """Write the report of what has been read from a run folder; formats and names as in ``write_report``."""
+    _check(formats, only)
     report = Report(folder, remarks=results.remarks)
     answered = answers(results)
     compared = rightness(results)

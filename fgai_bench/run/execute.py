@@ -2,7 +2,6 @@
 
 import functools
 import json
-import math
 import os
 import time
 import traceback
@@ -55,7 +54,7 @@ def execute(
     """Run one step; an exception becomes a result with a status and a reason."""
     process = os.getpid()
     try:
-        return storable(_executed(config, inputs, data_root, progress))
+        return _executed(config, inputs, data_root, progress)
     finally:
         if os.getpid() != process:  # a copy of this process, which the step has forked, must not go on as if it were it
             os._exit(0)
@@ -67,15 +66,12 @@ def _executed(config: Mapping[str, Any], inputs: Inputs, data_root: str | None, 
     try:
         with threadpool_limits(config["threads"]):
             result = storable(STEPS[config["kind"]](config, inputs, problem_of(config, data_root), progress))
-        timed = result.cost.get("epochs_timed", math.inf)
-        if config["kind"] == "train" and not result.artifacts and timed >= config["training"]["epochs"]:
-            raise TypeError(f"the defense {config['defense']['name']!r} returned None and no model")
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         status, reason = diagnosis(error)
         detail = "" if status == "not-applicable" else traceback.format_exc()
-        result = Result(status, reason, detail)
+        result = storable(Result(status, reason, detail))
     if "model" in inputs and result.status == "ok":  # so that a merge can tell which training it is about
         result = replace(result, facts={**result.facts, "trained_model": sha256(inputs["model"])})
     seconds = time.perf_counter() - clock
@@ -182,7 +178,7 @@ def _fit(
     seed, chosen = config["seed"], config["model"]
     model = build_model(chosen["name"], problem.data.x.shape[1], problem.num_outputs, seed=seed, **chosen["options"])
     defense = DEFENSES[config["defense"]["name"]](**config["defense"]["options"])
-    return defense.fit(
+    fitted = defense.fit(
         model.to(config["device"]),
         problem.training_data,
         problem.training_split,
@@ -193,6 +189,9 @@ def _fit(
         training=training,
         progress=progress,
     )
+    if not isinstance(fitted, AttentionModel):
+        raise TypeError(f"the defense {config['defense']['name']!r} returned {fitted!r:.60} and no model")
+    return fitted
 
 
 def _inner_options(defense: Any, inner: Mapping[str, Any]) -> dict[str, Any]:

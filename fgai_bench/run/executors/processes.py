@@ -159,7 +159,9 @@ class Processes:
                 if word == "last":  # the step has left processes behind, which end with the worker
                     self._retire(worker)
                     return events
-        except (EOFError, OSError):
+        except (EOFError, OSError):  # the connection closes before the worker has ended by itself
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                worker.process.wait(ENDING)
             return [*events, *self._report_death(worker)]
         except Exception as error:  # a step can write to the connection: whatever it is, it is no event
             return [*events, *self._report_death(worker, f"its worker sent what is no event ({type(error).__name__})")]
@@ -169,8 +171,6 @@ class Processes:
 
     def _report_death(self, worker: _Worker, reason: str = "") -> list[Event]:
         job = worker.job
-        with contextlib.suppress(subprocess.TimeoutExpired):  # its connection closes before it has ended by itself
-            worker.process.wait(ENDING)
         self._retire(worker)
         if job is None:
             return []
