@@ -128,7 +128,7 @@ def rows(asked: argparse.Namespace) -> None:
         seeds = SEEDS.get(model, 5) if asked.seeds is None else asked.seeds
         suite = changed(load_suite("node"), **kept, explained_datasets=[])
         grid = {"models": [model], "defenses": asked.defenses or DEFENSES, "seeds": seeds, "settings": settings}
-        fb.run(suite, asked.run, executor="inline", assignments=epochs_of(asked), **grid, **where)
+        fb.run(suite, asked.run, jobs=asked.jobs, assignments=epochs_of(asked), **grid, **where)
     write_tables(asked, measures=measure_table, counts=measure_counts_table, agreement=agreement_table)
 
 
@@ -139,6 +139,7 @@ def epochs_of(asked: argparse.Namespace) -> list[str]:
 
 def write_tables(asked: argparse.Namespace, **tables: Callable[[Results], Any]) -> None:
     """Write each table that the run folder has something for as a CSV file: ``covered_edges_NAME.csv``."""
+    asked.out.mkdir(parents=True, exist_ok=True)
     results = Results.read(asked.run)
     for name, make in tables.items():
         if (table := make(results)) is not None:
@@ -190,6 +191,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--edges", type=int, default=40, help="that the attack `edges` may add")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--run", type=Path, help="run folder of lie and rows")
+    parser.add_argument("--jobs", type=int, help="steps of rows at a time, as of `fgai-bench run`")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "measured", help="folder of the CSV files")
     asked = parser.parse_args(arguments)
     if asked.what in ("lie", "rows"):
