@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -82,7 +83,7 @@ class Field:
         size = torch.arange(self.nodes.numel() + 1, device=self.owner.device)
         return torch.searchsorted(self.owner, size)
 
-    @property
+    @cached_property
     def ends(self) -> tuple[Tensor, Tensor]:
         """Return source and destination of every pair's edge in the whole graph: two ``(M,)``."""
         source, destination = self.edge_index[:, self.edges]

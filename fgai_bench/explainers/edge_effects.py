@@ -1,23 +1,23 @@
 """Delete edges of a node's computation graph and look at its prediction: what an explanation claims, measured.
 
-A copy of the computation graph for each deletion, all copies side by side, goes through the model at once. That is the
-same as deleting from the whole graph for every model whose layers look at in-neighbours only. A Graph Transformer keeps
-the encodings of the whole graph: they are those of the undirected graph, which lacks no edge while one direction of it
-is left. Any other model is run on the whole graph, once for each deletion. Self-loops that a model adds are no edges of
-the graph and stay.
+Many deletions go through the model at once, in one graph: the nodes as they are, and for each deletion a copy of the
+nodes whose rows it changes. That is the same as deleting from the whole graph for every model whose layers look at
+in-neighbours only. A Graph Transformer keeps the encodings of the whole graph: they are those of the undirected graph,
+which lacks no edge while one direction of it is left. Any other model is run on the whole graph, once for each
+deletion. Self-loops that a model adds are no edges of the graph and stay.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from fgai_bench.explainers.computation_graph import EdgeScores, Field, cuts, field_of, joined_ranges
-from fgai_bench.explainers.gradient import part_of
+from fgai_bench.explainers.computation_graph import CutOutGraph, EdgeScores, Field, cuts, field_of, joined_ranges
 from fgai_bench.metrics.topk import ranks_in_groups
 from fgai_bench.models.attention import edge_keys
 from fgai_bench.models.base import AttentionModel, frozen_eval
@@ -25,8 +25,8 @@ from fgai_bench.seeds import generator
 
 QUANTITIES = ("probability", "logit", "loss", "turned")
 """What a deletion changes: the predicted class's probability and logit, the loss, and whether another class wins."""
-MOST_COPIED_EDGES = 2**18
-"""Edges of all copies that go through a model at once."""
+MOST_COPIED_EDGES = 2**20
+"""Edges into copied nodes that go through a model at once."""
 
 
 @dataclass(frozen=True)
@@ -34,30 +34,101 @@ class Copies:
     """Copies of computation graphs, each with some of its edges left out."""
 
     field: Field  # the computation graphs
-    copied: Tensor  # (K,) the node of `field.nodes` that each copy belongs to
-    left_out: Tensor  # (D,) positions among the pairs of the field, of the edges that are left out
-    of_copy: Tensor  # (D,) the copy that leaves it out, ascending
-
-    def some(self, start: int, stop: int) -> Copies:
-        """Return the copies from ``start`` to ``stop``."""
-        inside = (self.of_copy >= start) & (self.of_copy < stop)
-        return Copies(self.field, self.copied[start:stop], self.left_out[inside], self.of_copy[inside] - start)
+    copied: Tensor  # (K,) the node of `field.nodes` that each copy belongs to, ascending
+    of_copy: Tensor  # (D,) the copies that leave out an edge, ascending
+    left_out: Tensor  # (D,) which one: positions among the pairs of the field, those of a copy ascending
+    hops: int  # of the model
 
     def in_parts(self, limit: int) -> Iterator[Copies]:
-        """Return the copies in parts of at most ``limit`` edges, at least one copy in each."""
-        sizes = self.field.pointer.diff()[self.copied].tolist()
-        return (self.some(start, stop) for start, stop in cuts(sizes, limit))
+        """Return the copies in parts that have at most ``limit`` edges of their own, at least one copy in each."""
+        sizes = torch.zeros_like(self.copied).index_add_(0, self._own[0], self._into_own[2])
+        parts = list(cuts(sizes.tolist(), limit))
+        return iter([self]) if len(parts) < 2 else (self._some(start, stop) for start, stop in parts)
 
-    def expanded(self) -> Field:
-        """Return the edges that each copy keeps, as a field with one node for each copy."""
-        pointer = self.field.pointer
-        first, counts = pointer[self.copied], pointer.diff()[self.copied]
-        owner, pair = joined_ranges(first, counts)
-        begin = counts.cumsum(0) - counts
-        kept = torch.ones_like(owner, dtype=torch.bool)
-        kept[begin[self.of_copy] + self.left_out - first[self.of_copy]] = False
-        nodes = self.field.nodes[self.copied]
-        return Field(nodes, owner[kept], self.field.edges[pair[kept]], self.field.edge_index, self.field.num_nodes)
+    def _some(self, start: int, stop: int) -> Copies:
+        """Return the copies from ``start`` to ``stop``, and the computation graphs of these alone."""
+        field, low, high = self.field, int(self.copied[start]), int(self.copied[stop - 1]) + 1
+        begin, end = field.pointer[[low, high]].tolist()
+        owner, edges = field.owner[begin:end] - low, field.edges[begin:end]
+        kept = Field(field.nodes[low:high], owner, edges, field.edge_index, field.num_nodes)
+        inside = (self.of_copy >= start) & (self.of_copy < stop)
+        of_copy, left_out = self.of_copy[inside] - start, self.left_out[inside] - begin
+        return Copies(kept, self.copied[start:stop] - low, of_copy, left_out, self.hops)
+
+    @cached_property
+    def _own(self) -> tuple[Tensor, Tensor]:
+        """Return the nodes that a copy needs for itself, ascending: the copy and the node, two ``(H,)``.
+
+        They are the one that it belongs to, and those whose rows before the last layer are others without the edges.
+        """
+        size, (source, destination) = self.field.num_nodes, self.field.ends
+        keys = torch.unique(self.of_copy * size + destination[self.left_out])
+        for _ in range(self.hops - 2):  # a row that is another changes those that its node points to, a layer later
+            order, first, counts = self._pairs_at(source, keys // size, keys % size)
+            which, place = joined_ranges(first, counts)
+            keys = torch.unique(torch.cat([keys, keys[which] // size * size + destination[order[place]]]))
+        keys = torch.unique(torch.cat([keys, self._root_keys]))
+        return keys // size, keys % size
+
+    @property
+    def _root_keys(self) -> Tensor:
+        copies = torch.arange(self.copied.numel(), device=self.copied.device)
+        return copies * self.field.num_nodes + self.field.nodes[self.copied]
+
+    @cached_property
+    def _into_own(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self._pairs_at(self.field.ends[1], *self._own)
+
+    def _pairs_at(self, end: Tensor, copy: Tensor, node: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return an order of the pairs, and where in it those with an end at a node of a copy begin, and their number.
+
+        ``end`` ``(M,)`` are the sources or the destinations of all pairs.
+        """
+        size = self.field.num_nodes
+        keys, order = (self.field.owner * size + end).sort(stable=True)
+        wanted = self.copied[copy] * size + node
+        first = torch.searchsorted(keys, wanted)
+        return order, first, torch.searchsorted(keys, wanted, right=True) - first
+
+    def graph(self) -> CutOutGraph:
+        """Return all copies in one graph: the nodes as they are, once, and those that a copy needs for itself."""
+        field, size, pairs = self.field, self.field.num_nodes, self.field.edges.numel()
+        source, destination = field.ends
+        copy, node = self._own
+        own = copy * size + node
+        order, first, counts = self._into_own
+        which, place = joined_ranges(first, counts)
+        pair = order[place]
+        kept = ~found_in(self.of_copy * pairs + self.left_out, copy[which] * pairs + pair)[0]
+        which, pair = which[kept], pair[kept]
+        is_own, spot = found_in(own, copy[which] * size + source[pair])  # whether an edge begins at such a node
+        seen = torch.zeros(size, dtype=torch.bool, device=own.device)
+        seen[source[pair[~is_own]]] = True
+        for _ in range(self.hops - 2):
+            seen[source[seen[destination]]] = True
+        shared = torch.zeros(field.edge_index.size(1), dtype=torch.bool, device=own.device)
+        shared[field.edges[seen[destination]]] = True
+        edges = field.edge_index[:, shared]
+        seen[edges[0]] = True
+        nodes, new = seen.nonzero().squeeze(1), seen.cumsum(0) - 1  # the nodes as they are, and their new numbers
+        begin = torch.where(is_own, nodes.numel() + spot, new[source[pair]])
+        return CutOutGraph(
+            torch.cat([new[edges], torch.stack([begin, nodes.numel() + which])], dim=1),
+            torch.cat([nodes, node]),
+            nodes.numel() + torch.searchsorted(own, self._root_keys),
+        )
+
+
+def found_in(known: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """Return whether each number is one of some ascending ones, and where.
+
+    >>> found_in(torch.tensor([2, 5]), torch.tensor([5, 3]))
+    (tensor([ True, False]), tensor([1, 1]))
+    """
+    if not known.numel():
+        return torch.zeros_like(wanted, dtype=torch.bool), torch.zeros_like(wanted)
+    place = torch.searchsorted(known, wanted).clamp(max=known.numel() - 1)
+    return known[place] == wanted, place
 
 
 def outputs_without(model: AttentionModel, data: Data, copies: Copies) -> Tensor:
@@ -68,10 +139,10 @@ def outputs_without(model: AttentionModel, data: Data, copies: Copies) -> Tensor
 
 
 def _outputs(model: AttentionModel, embedded: Tensor, copies: Copies) -> Tensor:
-    part = part_of(model, copies.expanded())
-    if part is not None:
+    part, edges = copies.graph(), copies.field.edge_index
+    if model.restricted(part.edges, part.rows, edges, copies.field.num_nodes):
         return model.propagate(embedded[part.rows], part.edges).logits[part.roots]
-    edges, rows = copies.field.edge_index, []
+    rows = []
     for place, owner in enumerate(copies.copied.tolist()):
         kept = torch.ones(edges.size(1), dtype=torch.bool, device=edges.device)
         kept[copies.field.edges[copies.left_out[copies.of_copy == place]]] = False
@@ -96,7 +167,7 @@ def deletion_effects(model: AttentionModel, data: Data, field: Field, chosen: Te
         logits = model(data).logits[field.nodes]  # (B, C)
     if not chosen.numel():
         return logits.new_zeros(0, len(QUANTITIES))
-    copies = Copies(field, owner, chosen, torch.arange(chosen.numel(), device=owner.device))
+    copies = Copies(field, owner, torch.arange(chosen.numel(), device=owner.device), chosen, model.hops)
     # A probability near 1 has too few digits in single precision to tell small effects apart.
     whole, without = logits.double(), outputs_without(model, data, copies).double()
     classes = whole.argmax(1)
@@ -166,8 +237,9 @@ def outputs_by_removal(model: AttentionModel, data: Data, scores: EdgeScores, go
     ``scores`` are of all M (node, edge) pairs that can matter; ``gone`` ``(R, M)`` boolean says which are removed.
     """
     field = Field(scores.nodes, scores.owner, scores.edges, data.edge_index, data.x.shape[0])
-    nodes = scores.nodes.numel()
-    rounds, left_out = gone.nonzero(as_tuple=True)
-    copied = torch.arange(nodes, device=gone.device).repeat(gone.size(0))
-    copies = Copies(field, copied, left_out, rounds * nodes + scores.owner[left_out])
-    return outputs_without(model, data, copies).view(gone.size(0), nodes, -1)
+    rounds, nodes = gone.size(0), scores.nodes.numel()
+    round_, left_out = gone.nonzero(as_tuple=True)
+    of_copy, order = (scores.owner[left_out] * rounds + round_).sort(stable=True)
+    copied = torch.arange(nodes, device=gone.device).repeat_interleave(rounds)
+    copies = Copies(field, copied, of_copy, left_out[order], model.hops)
+    return outputs_without(model, data, copies).view(nodes, rounds, -1).transpose(0, 1)

@@ -46,7 +46,8 @@ def explanation_overlap(pairs: Pairs) -> float:
 
 def _joined(pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
     """Return the weights of aligned explanations, clean and attacked, and the node of each edge: three ``(M,)``."""
-    size = 1 + max((int(mask.edge_index.max()) for pair in pairs for mask in pair if mask.weight.numel()), default=0)
+    ends = torch.cat([mask.edge_index.flatten() for pair in pairs for mask in pair])
+    size = 1 + int(ends.max()) if ends.numel() else 1
 
     def side_by_side(masks: Sequence[Attention]) -> Attention:
         edges = [mask.edge_index + place * size for place, mask in enumerate(masks)]

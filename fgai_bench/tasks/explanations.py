@@ -40,7 +40,8 @@ SEARCHED_SAMPLE = 8  # the first nodes of the sample, for explainers that search
 MOST_EFFECTS = 128  # edges into a node, and edges of its computation graph, whose true effect is measured
 FIELD_LARGEST = 2**16  # edges of a computation graph, on average, that copies are made of
 TRUTH_HOPS = 2  # within which a graph with a built-in truth has it
-PARTLY, ROUNDS = 0.1, 8  # of robust fidelity: the probability that an edge is deleted, and how often it is drawn
+PARTLY = 0.1  # of robust fidelity: the probability that an edge is deleted
+TOP_DRAWS, REST_DRAWS = 8, 2  # likewise: how often it is drawn, of the few top edges and of the many others
 
 
 @dataclass(frozen=True)
@@ -254,10 +255,11 @@ class ExplainedGraph:
     @cached_property
     def falls(self) -> tuple[Tensor, Tensor]:
         """Return how far predicted probabilities fall without a part of the top, and of the rest: two ``(B,)``."""
-        draw = torch.rand(ROUNDS, self.top.numel(), generator=generator(self.seed, "partly")).to(self.top.device)
+        draw = torch.rand(TOP_DRAWS, self.top.numel(), generator=generator(self.seed, "partly")).to(self.top.device)
         classes, falls = self.predicted.unsqueeze(1), []
-        for edges in (self.top, self.asked & ~self.top):
-            without = outputs_by_removal(self.model, self.graph, self.scores, (draw < PARTLY) & edges).softmax(2)
+        for edges, draws in ((self.top, TOP_DRAWS), (self.asked & ~self.top, REST_DRAWS)):
+            gone = (draw[:draws] < PARTLY) & edges
+            without = outputs_by_removal(self.model, self.graph, self.scores, gone).softmax(2)
             falls.append((self.whole - without.mean(0)).gather(1, classes).squeeze(1))
         return falls[0], falls[1]
 
@@ -312,9 +314,9 @@ class ExplainedGraph:
 
 def _explanations(scores: EdgeScores, data: Data) -> list[Attention]:
     """Return the scores of each explained node as an attention over the edges that can matter to it."""
-    ends, values = data.edge_index[:, scores.edges].cpu(), scores.values.cpu()  # small pieces are faster there
     sizes = torch.bincount(scores.owner, minlength=scores.nodes.numel()).tolist()
-    return [Attention(*piece) for piece in zip(ends.split(sizes, 1), values.split(sizes), strict=True)]
+    pieces = zip(data.edge_index[:, scores.edges].split(sizes, 1), scores.values.split(sizes), strict=True)
+    return [Attention(*piece) for piece in pieces]
 
 
 def _attentions(problem: Problem, model: AttentionModel, attacked: Data, nodes: Tensor) -> tuple[Attention, Attention]:
