@@ -61,7 +61,10 @@ def floors(rows: Sequence[Row]) -> Rows:
 
 
 def threats(rows: Sequence[Row]) -> Rows:
-    """Return what ``worst`` leaves under the plain range and in the domain, by network and graph: medians of seeds."""
+    """Return what ``worst`` leaves under the plain range and in the domain, by network and graph: medians of seeds.
+
+    A network counts if it was attacked under both on every graph.
+    """
     some = [row for row in rows if row["in-domain"]]
     graphs = list(dict.fromkeys(row["dataset"] for row in some))
     networks: dict[str, list[Row]] = {}
@@ -70,9 +73,10 @@ def threats(rows: Sequence[Row]) -> Rows:
 
     def cell(network: str, graph: str) -> str:
         there = [row for row in networks[network] if row["dataset"] == graph]
-        return " / ".join(f"{median(float(row[key]) for row in there):.3f}" for key in THREATS) if there else "-"
+        return " / ".join(f"{median(float(row[key]) for row in there):.3f}" for key in THREATS)
 
-    weakest_first = sorted(networks, key=lambda name: mean(float(row["worst"]) for row in networks[name]))
+    complete = [name for name, own in networks.items() if {row["dataset"] for row in own} == set(graphs)]
+    weakest_first = sorted(complete, key=lambda name: mean(float(row["worst"]) for row in networks[name]))
     head = ["network, GAT unless named", *map(title, graphs)]
     return [head, *([name, *(cell(name, graph) for graph in graphs)] for name in weakest_first)]
 

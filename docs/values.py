@@ -902,8 +902,8 @@ def lowered_by_version_2(defense: str) -> str:
 
 @table
 def standard_attack(name: str) -> Rows:
-    """A table on the standard attack against others, against further search, and under both threats."""
-    return STANDARD_ATTACK[name](read(WORST))
+    """A table on the standard attack against others and further search, and under both threats (the first seed)."""
+    return STANDARD_ATTACK[name](select(WORST, seed="0") if name == "threats" else read(WORST))
 
 
 @table

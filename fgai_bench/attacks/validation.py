@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from fgai_bench.attacks.base import Attack, Candidate, Trace, Victim
 from fgai_bench.attacks.budget import ThreatModel
-from fgai_bench.attacks.search import LARGE, SMALL, PortfolioSearch, strongest_members
+from fgai_bench.attacks.search import LARGE, SMALL, PortfolioMember, PortfolioSearch, strongest_members
 
 MEMBERS: tuple[tuple[str, str, float], ...] = (
     ("near-cover", "margin", LARGE),
@@ -34,7 +34,12 @@ class ValidationAttack(Attack):
         search = PortfolioSearch(victim, threat, seed)
         if not threat.nodes or not min(threat.edges_per_node, victim.targets.numel()):
             return Candidate(victim.data)
-        members = search.started(MEMBERS, range(len(MEMBERS)))
-        for kept, steps in STAGES:
-            members = [search.climb(member, steps) for member in strongest_members(members, kept)]
-        return search.candidate(members[0], Trace(search.calls, tuple(search.curve), search.doubts))
+        return search.candidate(narrowed(search), Trace(search.calls, tuple(search.curve), search.doubts))
+
+
+def narrowed(search: PortfolioSearch, effort: float = 1.0) -> PortfolioMember:
+    """Return the strongest of the members, of which fewer and fewer go on."""
+    members = search.started(MEMBERS, range(len(MEMBERS)))
+    for kept, steps in STAGES:
+        members = search.climb_all(strongest_members(members, kept), max(1, round(effort * steps)))
+    return strongest_members(members, 1)[0]

@@ -27,6 +27,7 @@ from fgai_bench.attacks.search import (
     published,
     strongest_members,
 )
+from fgai_bench.attacks.validation import narrowed
 from fgai_bench.seeds import derive
 
 FIRST, SECOND = 40, 100  # gradients of every member of the portfolio, and of the best of them
@@ -127,7 +128,10 @@ class Worst(Attack):
         learned = learned_member(search, *rounds, self.steps(LAST_STEPS))
         others = [learned] if learned else []
         own = [member.score for member in (*members, *kept, *others) if not member.transferred]
-        if transferred and transferred.score < min(own) - BEATEN:
+        narrow = narrowed(search, self.effort)  # likewise
+        if narrow.score < min(own):
+            others.append(narrow)
+        if transferred and transferred.score < min(*own, narrow.score) - BEATEN:
             search.flags[BLACK_BOX] = None
         return strongest_members([*strongest_members(kept, 1), *others, *([transferred] if transferred else [])], 3)
 

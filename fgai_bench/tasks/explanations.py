@@ -40,8 +40,8 @@ SEARCHED_SAMPLE = 8  # the first nodes of the sample, for explainers that search
 MOST_EFFECTS = 128  # edges into a node, and edges of its computation graph, whose true effect is measured
 FIELD_LARGEST = 2**16  # edges of a computation graph, on average, that copies are made of
 TRUTH_HOPS = 2  # within which a graph with a built-in truth has it
-PARTLY = 0.1  # of robust fidelity: the probability that an edge is deleted
-TOP_DRAWS, REST_DRAWS = 8, 2  # likewise: how often it is drawn, of the few top edges and of the many others
+PARTLY, DRAWS = 0.1, 8  # of robust fidelity: the probability that an edge is deleted, and how often it is drawn
+MANY, FEW_DRAWS = 1000, 2  # draws of so many edges of a node differ little: fewer are enough
 
 
 @dataclass(frozen=True)
@@ -255,10 +255,11 @@ class ExplainedGraph:
     @cached_property
     def falls(self) -> tuple[Tensor, Tensor]:
         """Return how far predicted probabilities fall without a part of the top, and of the rest: two ``(B,)``."""
-        draw = torch.rand(TOP_DRAWS, self.top.numel(), generator=generator(self.seed, "partly")).to(self.top.device)
+        draw = torch.rand(DRAWS, self.top.numel(), generator=generator(self.seed, "partly")).to(self.top.device)
         classes, falls = self.predicted.unsqueeze(1), []
-        for edges, draws in ((self.top, TOP_DRAWS), (self.asked & ~self.top, REST_DRAWS)):
-            gone = (draw[:draws] < PARTLY) & edges
+        for edges in (self.top, self.asked & ~self.top):
+            many = int(edges.sum()) > MANY * self.scores.nodes.numel()
+            gone = (draw[: FEW_DRAWS if many else DRAWS] < PARTLY) & edges
             without = outputs_by_removal(self.model, self.graph, self.scores, gone).softmax(2)
             falls.append((self.whole - without.mean(0)).gather(1, classes).squeeze(1))
         return falls[0], falls[1]

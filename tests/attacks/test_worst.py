@@ -9,8 +9,11 @@ import fgai_bench as fb
 from benchmarks.plain_cover import covered_attack
 from fgai_bench.attacks import ATTACKS, ThreatModel, Victim
 from fgai_bench.attacks.local_search import BLACK_BOX
+from fgai_bench.attacks.search import SMALL, PortfolioSearch
+from fgai_bench.attacks.validation import narrowed
 from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.models import build_model
+from fgai_bench.models.base import frozen_eval
 from fgai_bench.models.gat import GAT
 from fgai_bench.tasks.link_prediction import LinkProblem
 from fgai_bench.tasks.node_classification import NodeProblem
@@ -115,6 +118,28 @@ def test_the_published_attack_inside_is_the_published_attack(models):
     _, inside = ATTACKS["worst"]().outsiders(victim, threat.model_copy(update={"step": 0.7, "restarts": 2}), 0)
     alone = ATTACKS["injection"]()(models["vanilla"], PROBLEM.data, PROBLEM.targets, threat=threat, seed=0)
     assert torch.equal(inside.injected, alone.injected)
+
+
+def test_what_the_validation_attack_finds_is_a_source():
+    class Weak(ATTACKS["worst"]):
+        effort = 0.05
+
+        def portfolio(self, search, some=range(16)):
+            return search.started([("random", "margin", SMALL)] * 16, some)
+
+    problem = LinkProblem.prepare("csbm-1e3", seed=0)
+    model = build_model("gat", problem.data.x.shape[1], problem.num_outputs)
+    training = Training(epochs=10)
+    trained = DEFENSES["ln"]().fit(
+        model, problem.training_data, problem.split, training=training, supervision=problem.supervision
+    )
+    with frozen_eval(trained):
+        victim = Victim(trained, problem.data, problem.targets, problem.readout)
+        alone = narrowed(PortfolioSearch(victim, THREAT, 0), Weak.effort)
+        strongest, *others = Weak().sources(PortfolioSearch(victim, THREAT, 0))
+    assert strongest.score == pytest.approx(alone.score, abs=1e-6)
+    assert all(other.score > alone.score for other in others)
+    assert others
 
 
 class Deaf(GAT):
