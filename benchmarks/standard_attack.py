@@ -135,7 +135,7 @@ def collect(folder: Path, path: Path) -> int:
         for row in read_rows(file):
             known = found.setdefault(tuple(row[key] for key in COLUMNS[:5]), row)
             known |= {key: value for key, value in row.items() if not known[key]}
-    rows = list(found.values())
+    rows = [found[key] for key in sorted(found)]
     write(path, rows)
     for name, table in TABLES.items():
         header, *lines = table(rows)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import mean, median
 
+import numpy as np
+
 from fgai_bench.statistics.labels import title
 
 WEAKER = ("injection", "random-injection", "learned-placement", "validation")
@@ -82,10 +84,14 @@ def threats(rows: Sequence[Row]) -> Rows:
 
 
 def score_by_gradients(rows: Sequence[Row]) -> Rows:
-    """Return the score after so many gradients of the local search and its continuation; bold from its end on."""
+    """Return the score after so many gradients of the local search and its continuation; bold from its end on.
+
+    The rows are drawn at random, always the same ones.
+    """
     table = [["row", "ended after", *(f"{mark:,}" for mark in MARKS)]]
     curved = [row for row in rows if row["curve"]]
-    for row in curved[:: max(1, len(curved) // CURVES)][:CURVES]:
+    drawn = np.random.default_rng(0).choice(len(curved), min(CURVES, len(curved)), replace=False)
+    for row in (curved[place] for place in sorted(drawn)):
         curve = [(int(calls), float(score)) for calls, score in json.loads(row["curve"])]
         began, ended = curve[0][0], int(row["gradients"]) - curve[0][0]
         cells = []
