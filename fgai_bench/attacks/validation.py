@@ -26,7 +26,7 @@ STAGES = ((len(MEMBERS), 30), (2, 100), (1, 200))  # how many members go on, and
 class ValidationAttack(Attack):
     """The strongest of six searches, placed by covers and at random: all short, two longer, the best one long."""
 
-    summary = "a shorter search on validation nodes, by which settings are chosen; never the evaluation's attack"
+    summary = "a shorter search on validation nodes, by which settings are chosen; the evaluation's attack is `worst`"
     paper = "https://arxiv.org/abs/2003.01690"
     tags: ClassVar[tuple[str, ...]] = ("injection", "gradient", "prediction", "fixed-search")
 

@@ -1,8 +1,9 @@
 """The standard attack: one search over placement and features, the same for every model, that goes on while it finds.
 
 Leaderboards rank by what it leaves. Nothing about it can be set but the threat model and the seed; ``version`` names
-the search and is part of every record. A portfolio of short searches, placements learned by trial and what transfers
-from the vanilla model are its sources. A local search goes on from the best of them, and takes parts of the others.
+the search and is part of every record. A portfolio of short searches, placements learned by trial, the search of the
+validation attack and what transfers from the vanilla model are its sources. A local search goes on from the best of
+them, and takes parts of the others.
 """
 
 from collections.abc import Sequence
@@ -62,7 +63,7 @@ TRANSFERRED = (0, 2, 9, 10)  # members that are tried on the surrogate
 class Worst(Attack):
     """The strongest injection that one search finds, whatever the model; judged by the labels of the targets."""
 
-    summary = "the standard attack: a portfolio, learned placements, then a local search until it stops finding"
+    summary = "the standard attack: the best of several searches, then a local search until it stops finding"
     paper = "https://arxiv.org/abs/2003.01690"
     version = "2"
     tags: ClassVar[tuple[str, ...]] = (
@@ -75,11 +76,11 @@ class Worst(Attack):
         return max(1, round(self.effort * number))
 
     def search(self, victim: Victim, threat: ThreatModel, seed: int | None) -> Candidate:
-        outsiders = self.outsiders(victim, threat, seed)
         search = PortfolioSearch(victim, threat, seed)
         edges = threat.nodes * min(threat.edges_per_node, victim.targets.numel())
         if not edges or victim.model.ignores_edges(victim.data):
-            return self.strongest(search, outsiders[:1])
+            return self.strongest(search, [RandomInjection().search(victim, threat, seed)])
+        outsiders = self.outsiders(victim, threat, seed)
         if not torch.allclose(victim.evaluated()[1].logits, search.clean.logits, rtol=1e-3, atol=1e-4, equal_nan=True):
             search.flags["randomised forward pass"] = None
         local = self.searched(search, edges)

@@ -163,13 +163,14 @@ def deletion_effects(model: AttentionModel, data: Data, field: Field, chosen: Te
     The edges are given by their positions ``chosen`` ``(K,)`` among the pairs of the field; ``labels`` is ``(B,)``.
     """
     owner = field.owner[chosen]
+    copied, order = owner.sort(stable=True)
     with frozen_eval(model), torch.no_grad():
         logits = model(data).logits[field.nodes]  # (B, C)
     if not chosen.numel():
         return logits.new_zeros(0, len(QUANTITIES))
-    copies = Copies(field, owner, torch.arange(chosen.numel(), device=owner.device), chosen, model.hops)
+    copies = Copies(field, copied, torch.arange(chosen.numel(), device=owner.device), chosen[order], model.hops)
     # A probability near 1 has too few digits in single precision to tell small effects apart.
-    whole, without = logits.double(), outputs_without(model, data, copies).double()
+    whole, without = logits.double(), outputs_without(model, data, copies).double()[order.argsort()]
     classes = whole.argmax(1)
     quantities = []
     for values, rows in ((torch.softmax, classes), (None, classes), (torch.log_softmax, labels)):
@@ -194,6 +195,8 @@ def edge_effects(model: AttentionModel, data: Data, nodes: Tensor, *, only_into:
     >>> effects.nodes.tolist(), len(effects.edges) == len(effects.values)
     ([0], True)
     """
+    with frozen_eval(model), torch.no_grad():
+        model(data)  # a wrapped network tells how far it looks once it has run
     field = field_of(data.edge_index, data.x.shape[0], nodes, model.hops)
     wanted = field.leads_into_node if only_into else torch.ones_like(field.owner, dtype=torch.bool)
     chosen = wanted.nonzero().squeeze(1)
@@ -242,4 +245,4 @@ def outputs_by_removal(model: AttentionModel, data: Data, scores: EdgeScores, go
     of_copy, order = (scores.owner[left_out] * rounds + round_).sort(stable=True)
     copied = torch.arange(nodes, device=gone.device).repeat_interleave(rounds)
     copies = Copies(field, copied, of_copy, left_out[order], model.hops)
-    return outputs_without(model, data, copies).view(nodes, rounds, -1).transpose(0, 1)
+    return outputs_without(model, data, copies).unflatten(0, (nodes, rounds)).transpose(0, 1)

@@ -34,7 +34,8 @@ def explanation_overlap(pairs: Pairs) -> float:
     >>> explanation_overlap([(before, after)])
     0.0
     """
-    named = [pair for pair in pairs if all(bool((mask.weight != 0).any()) for mask in pair)]
+    speak = [torch.stack([(mask.weight != 0).any() for mask in pair]).all() for pair in pairs]
+    named = [pair for pair, speaks in zip(pairs, torch.stack(speak).tolist(), strict=True) if speaks] if pairs else []
     if not named:
         raise NotApplicable("the explanation of a node names no edge")
     w, w_tilde, node = _joined(named)

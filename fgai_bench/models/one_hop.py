@@ -49,7 +49,7 @@ class OneHopLayer(nn.Module):
         self, projected: Tensor, edges: SortedEdges, shift: Tensor | None = None, mask: NodeMask | None = None
     ) -> tuple[Tensor, Tensor]:
         attended, weights = self.attend(projected[:, : self.width].contiguous(), edges, shift, mask)  # (N, H * C)
-        out = attended.view(attended.size(0), self.attend.heads, -1).mean(1)
+        out = attended.view(-1, self.attend.heads, self.attend.out_channels).mean(1)
         return out if self.skip is None else out + projected[:, self.width :], weights
 
 

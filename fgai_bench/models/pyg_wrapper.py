@@ -441,7 +441,7 @@ def _head_weights(used: Tensor | SortedEdges, weights: Tensor, edge_index: Tenso
 def _places(used: Tensor, edge_index: Tensor) -> tuple[Tensor, int, Tensor]:
     """Return the graph's edges in their order, then the loops that the layer added; the number of these loops; and the
     position of each edge in ``used``: ``(2, E), int, (E,)``. Parallel edges are matched in their order."""
-    size = int(used.max()) + 1
+    size = 1 + int(used.max()) if used.numel() else 1
     loops = used[:, used[0] == used[1]]
     added = loops[:, ~torch.isin(loops[0], edge_index[0, edge_index[0] == edge_index[1]])]
     keyed = torch.cat([edge_index, added], dim=1)

@@ -92,6 +92,14 @@ def test_where_nothing_can_change_the_curve_is_what_the_graph_leaves(nodes):
     assert (found.flags, found.ledger.gradient_calls, found.ledger.nodes) == ((), 0, nodes)
 
 
+def test_one_hop_stays_as_it_is_without_new_nodes():
+    model = build_model("gat-one-hop", PROBLEM.data.x.shape[1], PROBLEM.num_outputs)
+    none = ThreatModel(nodes=0, edges_per_node=3)
+    found = ATTACKS["worst"]()(model, PROBLEM.data, PROBLEM.targets, threat=none, seed=0)
+    assert (found.ledger.nodes, found.ledger.edges, found.ledger.gradient_calls) == (0, 0, 0)
+    assert torch.equal(found.data.edge_index, PROBLEM.data.edge_index)
+
+
 class Misleading(GAT):
     """A GAT whose gradient points the other way."""
 

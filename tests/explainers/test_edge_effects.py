@@ -7,11 +7,12 @@ from importlib import import_module
 import pytest
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 from torch_geometric.nn import TransformerConv
 
 from fgai_bench.explainers import EXPLAINERS, edge_effects
 from fgai_bench.explainers.computation_graph import field_of
-from fgai_bench.explainers.edge_effects import drawn_pairs, outputs_by_removal, top_pairs
+from fgai_bench.explainers.edge_effects import deletion_effects, drawn_pairs, outputs_by_removal, top_pairs
 from fgai_bench.models import AttentionModel, build_model, from_pyg
 from fgai_bench.testing.fixture import CLASSES, FEATURES, tiny_graph, tiny_model, trained_model
 from fgai_bench.testing.traces import disturbed, no_trace_on
@@ -58,6 +59,37 @@ def test_the_effect_is_that_of_deleting_edges_one_by_one(kind: str, monkeypatch:
             after = model.propagate(embedded, data.edge_index[:, kept]).logits[node].softmax(0)[classes[node]]
             assert float(effect) == pytest.approx(float(whole[node, classes[node]] - after), abs=1e-6)
     assert float(effects.values.abs().max()) > 1e-4
+
+
+def test_edges_may_be_deleted_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MODULE, "MOST_COPIED_EDGES", 7)  # several parts
+    model, data = trained_model(), tiny_graph()
+    field = field_of(data.edge_index, data.x.shape[0], NODES, 2)
+    labels = torch.zeros_like(NODES)
+    every = deletion_effects(model, data, field, torch.arange(field.edges.numel()), labels)
+    for seed in range(20):
+        some = torch.randperm(field.edges.numel(), generator=torch.Generator().manual_seed(seed))[:9]
+        torch.testing.assert_close(deletion_effects(model, data, field, some, labels), every[some], atol=1e-6, rtol=0)
+
+
+def test_a_wrapped_network_may_lose_its_last_edge_and_be_asked_before_it_has_run() -> None:
+    class One(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(0)
+                self.only = TransformerConv(2, 3)
+
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            return self.only(x, edge_index)
+
+    x = torch.tensor([[1.0, 2.0], [0.5, -1.0]])
+    data = Data(x=x, edge_index=torch.tensor([[0], [1]]))
+    effects = edge_effects(from_pyg(One()), data, torch.tensor([1]))
+    with torch.no_grad():
+        whole, without = (One()(x, edges)[1].softmax(0) for edges in (data.edge_index, data.edge_index[:, :0]))
+    assert effects.edges.tolist() == [0]
+    assert float(effects.values) == pytest.approx(float((whole - without)[whole.argmax()]), abs=1e-6)
 
 
 def test_an_edge_that_cannot_matter_has_no_effect() -> None:
