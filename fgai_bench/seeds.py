@@ -33,21 +33,23 @@ def uniform(shape: Sequence[int], seed: int | None, purpose: str, device: torch.
     """
     if seed is None:
         return torch.rand(shape, device=device)
-    return _counted(shape, derive(seed, purpose), device)
+    counters = torch.arange(1, 1 + math.prod(shape), device=device)
+    drawn = hashed(counters, seed, purpose).bitwise_right_shift_(40).bitwise_and_((1 << 24) - 1)
+    return drawn.float().mul_(2.0**-24).view(tuple(shape))  # all that a float32 in [0, 1) can tell apart
 
 
-def _counted(shape: Sequence[int], key: int, device: torch.device) -> torch.Tensor:
-    """Return numbers in [0, 1) that are functions of the key and of their position, and so the same on every device.
+def hashed(numbers: torch.Tensor, seed: int, purpose: str) -> torch.Tensor:
+    """Draw 64 bits for each whole number, which follow from it, the seed and the purpose alone, on every device.
 
-    SplitMix64 (Steele, Lea and Flood 2014, https://doi.org/10.1145/2660193.2660195) in integers that wrap around, from
-    a state that counts; of each result the upper 24 bits, all that a float32 in [0, 1) can tell apart.
+    SplitMix64 (Steele, Lea and Flood 2014, https://doi.org/10.1145/2660193.2660195) in integers that wrap around; its
+    n-th draw is that of the number n.
     """
-    z = torch.arange(1, 1 + math.prod(shape), device=device).mul_(_signed(0x9E3779B97F4A7C15)).add_(key)
+    z = (numbers * _signed(0x9E3779B97F4A7C15)).add_(derive(seed, purpose))
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         z ^= z.bitwise_right_shift(shift).bitwise_and_((1 << 64 - shift) - 1)  # the sign is not shifted in
         z *= _signed(factor)
     z ^= z.bitwise_right_shift(31).bitwise_and_((1 << 33) - 1)
-    return z.bitwise_right_shift_(40).bitwise_and_((1 << 24) - 1).float().mul_(2.0**-24).view(tuple(shape))
+    return z
 
 
 def _signed(number: int) -> int:

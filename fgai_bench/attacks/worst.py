@@ -129,8 +129,8 @@ class Worst(Attack):
         learned = learned_member(search, *rounds, self.steps(LAST_STEPS))
         others = [learned] if learned else []
         own = [member.score for member in (*members, *kept, *others) if not member.transferred]
-        narrow = narrowed(search, self.effort)  # likewise
-        if narrow.score < min(own):
+        narrow = narrowed(search, self.effort)  # the validation attack, likewise
+        if narrow.score < min(own):  # else a trial begins from another kind of attack
             others.append(narrow)
         if transferred and transferred.score < min(*own, narrow.score) - BEATEN:
             search.flags[BLACK_BOX] = None

@@ -19,9 +19,9 @@ from torch_geometric.data import Data
 
 from fgai_bench.explainers.computation_graph import CutOutGraph, EdgeScores, Field, cuts, field_of, joined_ranges
 from fgai_bench.metrics.topk import ranks_in_groups
-from fgai_bench.models.attention import edge_keys
+from fgai_bench.models.attention import edge_keys, found_in
 from fgai_bench.models.base import AttentionModel, frozen_eval
-from fgai_bench.seeds import generator
+from fgai_bench.seeds import hashed
 
 QUANTITIES = ("probability", "logit", "loss", "turned")
 """What a deletion changes: the predicted class's probability and logit, the loss, and whether another class wins."""
@@ -41,7 +41,8 @@ class Copies:
 
     def in_parts(self, limit: int) -> Iterator[Copies]:
         """Return the copies in parts that have at most ``limit`` edges of their own, at least one copy in each."""
-        sizes = torch.zeros_like(self.copied).index_add_(0, self._own[0], self._into_own[2])
+        copy = self._own // self.field.num_nodes
+        sizes = torch.zeros_like(self.copied).index_add_(0, copy, self._into_own[2])
         parts = list(cuts(sizes.tolist(), limit))
         return iter([self]) if len(parts) < 2 else (self._some(start, stop) for start, stop in parts)
 
@@ -56,46 +57,45 @@ class Copies:
         return Copies(kept, self.copied[start:stop] - low, of_copy, left_out, self.hops)
 
     @cached_property
-    def _own(self) -> tuple[Tensor, Tensor]:
-        """Return the nodes that a copy needs for itself, ascending: the copy and the node, two ``(H,)``.
+    def _own(self) -> Tensor:
+        """Return the nodes that a copy needs for itself, ascending: ``(H,)`` numbers, copy times nodes plus node.
 
         They are the one that it belongs to, and those whose rows before the last layer are others without the edges.
         """
         size, (source, destination) = self.field.num_nodes, self.field.ends
-        keys = torch.unique(self.of_copy * size + destination[self.left_out])
+        own = torch.unique(self.of_copy * size + destination[self.left_out])
         for _ in range(self.hops - 2):  # a row that is another changes those that its node points to, a layer later
-            order, first, counts = self._pairs_at(source, keys // size, keys % size)
+            order, first, counts = self._pairs_at(source, own)
             which, place = joined_ranges(first, counts)
-            keys = torch.unique(torch.cat([keys, keys[which] // size * size + destination[order[place]]]))
-        keys = torch.unique(torch.cat([keys, self._root_keys]))
-        return keys // size, keys % size
+            own = torch.unique(torch.cat([own, own[which] // size * size + destination[order[place]]]))
+        return torch.unique(torch.cat([own, self._roots]))
 
     @property
-    def _root_keys(self) -> Tensor:
+    def _roots(self) -> Tensor:
         copies = torch.arange(self.copied.numel(), device=self.copied.device)
         return copies * self.field.num_nodes + self.field.nodes[self.copied]
 
     @cached_property
     def _into_own(self) -> tuple[Tensor, Tensor, Tensor]:
-        return self._pairs_at(self.field.ends[1], *self._own)
+        return self._pairs_at(self.field.ends[1], self._own)
 
-    def _pairs_at(self, end: Tensor, copy: Tensor, node: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _pairs_at(self, end: Tensor, own: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return an order of the pairs, and where in it those with an end at a node of a copy begin, and their number.
 
         ``end`` ``(M,)`` are the sources or the destinations of all pairs.
         """
         size = self.field.num_nodes
-        keys, order = (self.field.owner * size + end).sort(stable=True)
-        wanted = self.copied[copy] * size + node
-        first = torch.searchsorted(keys, wanted)
-        return order, first, torch.searchsorted(keys, wanted, right=True) - first
+        ends, order = (self.field.owner * size + end).sort(stable=True)
+        wanted = self.copied[own // size] * size + own % size
+        first = torch.searchsorted(ends, wanted)
+        return order, first, torch.searchsorted(ends, wanted, right=True) - first
 
     def graph(self) -> CutOutGraph:
         """Return all copies in one graph: the nodes as they are, once, and those that a copy needs for itself."""
         field, size, pairs = self.field, self.field.num_nodes, self.field.edges.numel()
         source, destination = field.ends
-        copy, node = self._own
-        own = copy * size + node
+        own = self._own
+        copy, node = own // size, own % size
         order, first, counts = self._into_own
         which, place = joined_ranges(first, counts)
         pair = order[place]
@@ -115,20 +115,8 @@ class Copies:
         return CutOutGraph(
             torch.cat([new[edges], torch.stack([begin, nodes.numel() + which])], dim=1),
             torch.cat([nodes, node]),
-            nodes.numel() + torch.searchsorted(own, self._root_keys),
+            nodes.numel() + torch.searchsorted(own, self._roots),
         )
-
-
-def found_in(known: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-    """Return whether each number is one of some ascending ones, and where.
-
-    >>> found_in(torch.tensor([2, 5]), torch.tensor([5, 3]))
-    (tensor([ True, False]), tensor([1, 1]))
-    """
-    if not known.numel():
-        return torch.zeros_like(wanted, dtype=torch.bool), torch.zeros_like(wanted)
-    place = torch.searchsorted(known, wanted).clamp(max=known.numel() - 1)
-    return known[place] == wanted, place
 
 
 def outputs_without(model: AttentionModel, data: Data, copies: Copies) -> Tensor:
@@ -209,8 +197,8 @@ def drawn_pairs(field: Field, most: int, seed: int, among: Tensor | None = None)
 
     ``among``: ``(M,)`` boolean, the pairs to draw from; all of them if None.
     """
-    draw = torch.rand(field.edges.numel(), generator=generator(seed, "effects")).to(field.owner.device)
-    order = draw.argsort()
+    positions = torch.arange(field.edges.numel(), device=field.owner.device)
+    order = hashed(positions, seed, "effects").argsort()
     order, rank = ranks_in_groups(order if among is None else order[among[order]], field.owner)
     return order[rank < most].sort().values
 
@@ -218,16 +206,13 @@ def drawn_pairs(field: Field, most: int, seed: int, among: Tensor | None = None)
 def top_pairs(data: Data, scores: EdgeScores, count: Tensor, seed: int, among: Tensor) -> Tensor:
     """Tell which pairs are the ``count`` of each node with the highest scores: ``(M,)`` boolean.
 
-    Equal scores are ordered by a draw for each node, in which the order of the graph's edges has no part.
+    Equal scores are ordered by draws that follow from the node and the edge's ends, not from the order of edges.
     ``count`` is ``(B,)``; ``among`` ``(M,)`` boolean, the pairs that are ranked.
     """
     pairs = among.nonzero().squeeze(1)
-    owner, values = scores.owner[pairs], scores.values[pairs]
-    order, _ = ranks_in_groups(edge_keys(data.edge_index[:, scores.edges[pairs]], data.x.shape[0]).argsort(), owner)
-    sizes = torch.bincount(owner, minlength=scores.nodes.numel())
-    both = zip(scores.nodes.tolist(), sizes.tolist(), strict=True)
-    draws = torch.cat([torch.rand(size, generator=generator(seed, f"ties-{node}")) for node, size in both])
-    order = order[draws.argsort().to(order.device)]
+    owner, values, size = scores.owner[pairs], scores.values[pairs], data.x.shape[0]
+    ends = edge_keys(data.edge_index[:, scores.edges[pairs]], size)
+    order = hashed(scores.nodes[owner] * size**2 + ends, seed, "ties").argsort(stable=True)
     order, rank = ranks_in_groups(order[values[order].argsort(descending=True, stable=True)], owner)
     mask = torch.zeros_like(scores.owner, dtype=torch.bool)
     mask[pairs[order[rank < count[owner[order]]]]] = True

@@ -34,19 +34,28 @@ def explanation_overlap(pairs: Pairs) -> float:
     >>> explanation_overlap([(before, after)])
     0.0
     """
-    speak = [torch.stack([(mask.weight != 0).any() for mask in pair]).all() for pair in pairs]
-    named = [pair for pair, speaks in zip(pairs, torch.stack(speak).tolist(), strict=True) if speaks] if pairs else []
-    if not named:
+    w, w_tilde, node = _joined(pairs)
+    before, after = (_names_an_edge([pair[side] for pair in pairs]) for side in (0, 1))
+    counted = (w > 0) & (before & after)[node]
+    if not bool(counted.any()):
         raise NotApplicable("the explanation of a node names no edge")
-    w, w_tilde, node = _joined(named)
-    w, w_tilde, node = w[w > 0], w_tilde[w > 0], node[w > 0]
-    k = shown(torch.bincount(node))  # (nodes,)
-    shared = largest_of_groups(w, node, k) & largest_of_groups(w_tilde, node, k)
-    return float((torch.bincount(node, shared.double()) / k).mean())
+    w, w_tilde, node = w[counted], w_tilde[counted], node[counted]
+    sizes = torch.bincount(node)  # (nodes,)
+    shared = largest_of_groups(w, node, shown(sizes)) & largest_of_groups(w_tilde, node, shown(sizes))
+    return float((torch.bincount(node, shared.double()) / shown(sizes))[sizes > 0].mean())
+
+
+def _names_an_edge(masks: Sequence[Attention]) -> Tensor:
+    """Tell which explanations give an edge a score other than 0: ``(nodes,)`` boolean."""
+    weight = torch.cat([mask.weight for mask in masks])
+    sizes = torch.tensor([mask.weight.numel() for mask in masks], device=weight.device)
+    return torch.bincount(torch.repeat_interleave(sizes), (weight != 0).double(), minlength=len(masks)) > 0
 
 
 def _joined(pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
     """Return the weights of aligned explanations, clean and attacked, and the node of each edge: three ``(M,)``."""
+    if not pairs:
+        raise NotApplicable("no explained node counts")
     ends = torch.cat([mask.edge_index.flatten() for pair in pairs for mask in pair])
     size = 1 + int(ends.max()) if ends.numel() else 1
 

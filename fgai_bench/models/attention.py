@@ -55,6 +55,18 @@ def edge_keys(edge_index: Tensor, num_nodes: int) -> Tensor:
     return edge_index[0] * num_nodes + edge_index[1]
 
 
+def found_in(known: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """Return whether each number is one of some ascending ones, and where.
+
+    >>> found_in(torch.tensor([2, 5]), torch.tensor([5, 3]))
+    (tensor([ True, False]), tensor([1, 1]))
+    """
+    if not known.numel():
+        return torch.zeros_like(wanted, dtype=torch.bool), torch.zeros_like(wanted)
+    place = torch.searchsorted(known, wanted).clamp(max=known.numel() - 1)
+    return known[place] == wanted, place
+
+
 def align(att: Attention, att_tilde: Attention, common: bool = False) -> tuple[Tensor, Tensor]:
     """Return the weights of two attentions over the edges of ``att`` (clean), matched by (source, destination).
 
@@ -75,12 +87,8 @@ def align(att: Attention, att_tilde: Attention, common: bool = False) -> tuple[T
     if keys.shape == keys_tilde.shape and torch.equal(keys, keys_tilde):
         return w, w_tilde
     sorted_keys, order = keys_tilde.sort()
-    if not sorted_keys.numel():
-        present, matched = torch.zeros_like(keys, dtype=torch.bool), w.new_zeros(w.shape)
-    else:
-        place = torch.searchsorted(sorted_keys, keys).clamp(max=sorted_keys.numel() - 1)
-        present = sorted_keys[place] == keys
-        matched = torch.where(present, w_tilde[order[place]], w_tilde.new_zeros(()))
+    present, place = found_in(sorted_keys, keys)
+    matched = torch.where(present, w_tilde[order[place]], 0) if order.numel() else w.new_zeros(w.shape)
     return (w[present], matched[present]) if common else (w, matched)
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from fgai_bench.data.extend import one_row_per, with_new_rows
-from fgai_bench.models.attention import edge_keys
+from fgai_bench.models.attention import edge_keys, found_in
 from fgai_bench.models.base import ModelError
 
 WHOLE_GRAPH = ("data", "graph", "batch")  # names of a first argument that means the whole graph
@@ -133,9 +133,8 @@ class ExtraInputs:
             return {name: with_new_rows(value, new) for name, value in self.per_edge.items()}
         # Edges were deleted or put into another order: each is looked up, new ones are typical.
         known, order = edge_keys(self.edge_index, num_nodes).sort(stable=True)
-        keys = edge_keys(edge_index, num_nodes)
-        place = torch.searchsorted(known, keys).clamp(max=known.numel() - 1)
-        place = torch.where(known[place] == keys, order[place], edges)  # E stands for a new edge
+        is_known, place = found_in(known, edge_keys(edge_index, num_nodes))
+        place = torch.where(is_known, order[place], edges)  # E stands for a new edge
         return {name: with_new_rows(value, 1)[place] for name, value in self.per_edge.items()}
 
 

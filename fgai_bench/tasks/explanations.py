@@ -30,7 +30,7 @@ from fgai_bench.metrics.inputs import attention_of
 from fgai_bench.metrics.ranks import shown
 from fgai_bench.models import Attention
 from fgai_bench.models.base import AttentionModel
-from fgai_bench.seeds import generator
+from fgai_bench.seeds import generator, uniform
 from fgai_bench.tasks.base import Problem
 from fgai_bench.tasks.known_truth import has_truth, nodes_with_truth, truths
 from fgai_bench.tasks.measurement import Offers
@@ -255,11 +255,11 @@ class ExplainedGraph:
     @cached_property
     def falls(self) -> tuple[Tensor, Tensor]:
         """Return how far predicted probabilities fall without a part of the top, and of the rest: two ``(B,)``."""
-        draw = torch.rand(DRAWS, self.top.numel(), generator=generator(self.seed, "partly")).to(self.top.device)
         classes, falls = self.predicted.unsqueeze(1), []
         for edges in (self.top, self.asked & ~self.top):
             many = int(edges.sum()) > MANY * self.scores.nodes.numel()
-            gone = (draw[: FEW_DRAWS if many else DRAWS] < PARTLY) & edges
+            shape = FEW_DRAWS if many else DRAWS, edges.numel()
+            gone = (uniform(shape, self.seed, "partly", edges.device) < PARTLY) & edges
             without = outputs_by_removal(self.model, self.graph, self.scores, gone).softmax(2)
             falls.append((self.whole - without.mean(0)).gather(1, classes).squeeze(1))
         return falls[0], falls[1]
